@@ -1,1 +1,1 @@
-"""Runs PTX without a device: numpy computes every instruction for all threads of many blocks at once, and checks it."""
+"""PTX simulator: numpy executes and checks every instruction for all threads of many blocks at once."""

@@ -1,7 +1,7 @@
-"""Copies by `cp.async`: their data arrive when the thread that issued them waits, and not before.
+"""Copies by `cp.async`, whose data arrive when the issuing thread waits, and not before.
 
-A device may bring them at any time between. Here they come as late as they may, and their destination is marked until
-then, so that reading without waiting is found.
+A device may complete them at any earlier time. The simulator completes them as late as possible and marks their
+destination until then, so that reads without a wait are detected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .races import SharedRaces
 
 @dataclass(frozen=True)
 class _Copy:
-    """One instruction's copies that have not arrived: one per thread."""
+    """Pending copies of one instruction, one per thread."""
 
     threads: Array
     groups: Array
@@ -28,7 +28,7 @@ class _Copy:
 
 
 class AsyncCopies:
-    """The copies under way of all threads of a batch, in groups."""
+    """Pending copies of all threads of a batch, in groups."""
 
     def __init__(self, threads: int, shared: Space, races: SharedRaces | None) -> None:
         self._shared = shared
@@ -38,10 +38,10 @@ class AsyncCopies:
         self._copies: list[_Copy] = []
 
     def issue(self, threads: Array, offsets: Array, width: int, values: Array, access: Access) -> None:
-        """Threads begin copies to shared memory; `values` are laid out as `Space.load` gives them.
+        """Starts copies to shared memory; `values` have the layout that `Space.load` returns.
 
         Raises:
-            SimulationError: the destination may not be written.
+            SimulationError: the destination is not writable.
         """
         self._shared.mark_in_flight(offsets, width, access)
         if self._races is not None:
@@ -49,20 +49,20 @@ class AsyncCopies:
         self._copies.append(_Copy(threads, self._committed[threads], offsets, width, values, access))
 
     def commit(self, threads: Array) -> None:
-        """What threads have issued since they last did this becomes a group."""
+        """Makes the copies that threads have issued since their last commit a group."""
         self._committed[threads] += 1
 
     def wait(self, threads: Array, pending: int) -> None:
-        """Threads wait until no more than so many of their latest groups are under way."""
+        """Waits until at most `pending` of the threads' latest groups are incomplete."""
         self._land(threads, self._committed[threads] - pending)
 
     def wait_all(self, threads: Array) -> None:
-        """Threads wait for all of their copies, in groups or not."""
+        """Waits for all copies of the threads, committed or not."""
         self._land(threads, self._committed[threads] + 1)
 
     def _land(self, threads: Array, below: Array) -> None:
         self._landed[threads] = np.maximum(self._landed[threads], below)
-        # A copy lands when its own thread waits; others of the same instruction may be waiting still.
+        # A copy completes when its own thread waits; other threads' copies of the same instruction may remain pending.
         waiting = np.zeros(len(self._landed), bool)
         waiting[threads] = True
         kept = []

@@ -1,4 +1,4 @@
-"""The sixteen named barriers of each block."""
+"""The 16 named barriers of each block."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ NAMED = 16
 
 
 class Barriers:
-    """How many threads have arrived at each barrier of each block, and which of them wait."""
+    """Arrival counts and waiting threads of the barriers of each block."""
 
     def __init__(self, blocks: int, threads: int) -> None:
         self._arrived = np.zeros((blocks, NAMED), np.int64)
-        # 0: nobody has arrived; -1: all threads of the block are expected.
+        # 0: no thread has arrived; -1: all threads of the block are expected.
         self._expected = np.zeros((blocks, NAMED), np.int64)
         self._live = np.full(blocks, threads, np.int64)
         self._waiting: list[list[tuple[Array, Array]]] = [[] for _ in range(NAMED)]
@@ -23,26 +23,26 @@ class Barriers:
     def arrive(
         self, barrier: int, blocks: Array, threads: Array, expected: int | None, line: int, *, waits: bool
     ) -> tuple[Array, Array]:
-        """Threads arrive at a barrier of their blocks.
+        """Registers the arrival of threads at a barrier of their blocks.
 
         Args:
-            barrier: its number.
-            blocks: the block of each thread.
-            threads: the threads, by their place in the batch.
-            expected: how many threads the barrier is for; None for all of the block.
-            line: the PTX line.
-            waits: whether they wait for the others.
+            barrier: number of the barrier.
+            blocks: block of each thread.
+            threads: indices of the threads in the batch.
+            expected: number of threads that the barrier expects; None for all of the block.
+            line: PTX line.
+            waits: whether the threads wait for the others.
 
         Returns:
-            Which of them need not wait (any longer), and the threads waiting so far that need not either.
+            A mask of the threads that need not wait, and the earlier threads that are released.
 
         Raises:
-            SimulationError: the barrier's number, or how many threads it is for, is wrong.
+            SimulationError: the barrier's number or its number of threads is wrong.
         """
         if not 0 <= barrier < NAMED:
-            raise SimulationError(f"there is no barrier {barrier}: a block has {NAMED}", line)
+            raise SimulationError(f"barrier {barrier} does not exist: a block has {NAMED}", line)
         if expected is not None and (expected <= 0 or expected % 32):
-            raise SimulationError(f"barrier {barrier} for {expected} threads: no multiple of a warp", line)
+            raise SimulationError(f"barrier {barrier} for {expected} threads: not a multiple of a warp", line)
         counts = np.bincount(blocks, minlength=len(self._live))
         here = counts > 0
         wanted = -1 if expected is None else expected
@@ -50,7 +50,7 @@ class Barriers:
         if other.any():
             known = int(self._expected[np.argmax(other), barrier])
             raise SimulationError(
-                f"barrier {barrier} is for {known if known > 0 else 'all'} threads, and for "
+                f"barrier {barrier} was used for {known if known > 0 else 'all'} threads, but is used for "
                 f"{wanted if wanted > 0 else 'all'} here",
                 line,
             )
@@ -60,7 +60,7 @@ class Barriers:
         over = complete & (self._arrived[:, barrier] > self._wanted(barrier))
         if over.any():
             raise SimulationError(
-                f"{int(self._arrived[np.argmax(over), barrier])} threads arrive at barrier {barrier}, which is for "
+                f"{int(self._arrived[np.argmax(over), barrier])} threads arrive at barrier {barrier}, which expects "
                 f"{int(self._wanted(barrier)[np.argmax(over)])}",
                 line,
             )
@@ -73,13 +73,13 @@ class Barriers:
         return passing, released
 
     def leave(self, blocks: Array) -> Array:
-        """Threads of some blocks have ended; nobody waits for them any longer.
+        """Removes threads that have ended from the barriers' expectations.
 
         Args:
-            blocks: the block of each thread that ended.
+            blocks: block of each ended thread.
 
         Returns:
-            The threads that need not wait any longer.
+            The threads that are released.
         """
         self._live -= np.bincount(blocks, minlength=len(self._live))
         released = []
@@ -89,7 +89,7 @@ class Barriers:
         return np.concatenate([np.zeros(0, np.int64), *released])
 
     def progress(self, barrier: int, block: int) -> str:
-        """How far a barrier is, for messages."""
+        """Returns the state of a barrier, for messages."""
         wanted = int(self._wanted(barrier)[block])
         return f"barrier {barrier}: {int(self._arrived[block, barrier])} of {wanted} threads have arrived"
 
@@ -98,7 +98,7 @@ class Barriers:
         return np.where(expected == -1, self._live, expected)
 
     def _open(self, barrier: int, complete: Array) -> Array:
-        """Resets a barrier in the blocks where it is complete, and gives the threads that have waited there."""
+        """Resets a barrier in the blocks where it is complete, and returns the threads that waited there."""
         self._arrived[complete, barrier] = 0
         self._expected[complete, barrier] = 0
         waiting, self._waiting[barrier] = self._waiting[barrier], []

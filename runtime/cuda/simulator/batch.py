@@ -1,6 +1,6 @@
-"""Blocks that are simulated at once: their threads, memory, and the special registers.
+"""Blocks that are simulated together: their threads, memory and special registers.
 
-Threads lie in the order of warp, block, lane, so that warps of one role in all blocks are one run of an array.
+Threads are ordered by warp, block and lane, so that the warps of one role in all blocks are contiguous.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 WARP = 32
 
 SHARED_ORIGIN, LOCAL_ORIGIN, PARAM_ORIGIN = 1 << 36, 1 << 37, 1 << 38
-"""Where the windows of these state spaces lie among generic addresses."""
+"""Start addresses of the windows of these state spaces in the generic address space."""
 CLUSTER_SHIFT = 24
-"""Above these bits of a shared address: the rank of the block in its cluster plus one, or 0 for the thread's own."""
+"""Bit position of the block's rank plus one in a shared address; 0 stands for the thread's own block."""
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """How many threads a launch is of.
+    """Launch geometry.
 
     Attributes:
         grid: blocks in x, y and z.
-        block: threads of a block.
-        cluster: blocks of a cluster.
-        shared_bytes: dynamic shared memory of a block.
+        block: threads per block in x, y and z.
+        cluster: blocks per cluster in x, y and z.
+        shared_bytes: dynamic shared memory per block.
     """
 
     grid: tuple[int, int, int]
@@ -53,12 +53,12 @@ class Geometry:
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """Number of threads per block."""
         return math.prod(self.block)
 
     @property
     def blocks(self) -> int:
-        """Blocks of the grid."""
+        """Number of blocks of the grid."""
         return math.prod(self.grid)
 
     @property
@@ -70,13 +70,14 @@ class Geometry:
 
 @dataclass
 class Checks:
-    """What a simulation looks for beyond bounds and alignment.
+    """Checks of a simulation beyond bounds and alignment.
 
     Attributes:
-        shared_races: accesses of a byte of shared memory by two threads, one of them a write, that nothing orders.
-        double_writes: writes of one byte of global memory by two threads of a launch, atomics excepted.
-        undefined_reads: reads of memory that was never written.
-        step_limit: how many basic blocks may be run before a launch is taken to be endless.
+        shared_races: detects unordered accesses of a byte of shared memory by two threads, at least one of them a
+            write.
+        double_writes: detects writes of one byte of global memory by two threads of a launch, except atomics.
+        undefined_reads: detects reads of memory that was never written.
+        step_limit: maximum number of executed basic blocks of a batch; a launch that exceeds it counts as endless.
     """
 
     shared_races: bool = True
@@ -86,10 +87,10 @@ class Checks:
 
 
 class Observer(Protocol):
-    """Who counts accesses."""
+    """Observer of memory accesses."""
 
     def accessed(self, memory: Space, offsets: Array, width: int, access: Access) -> None:
-        """Threads access so many bytes each."""
+        """Records an access of `width` bytes per thread."""
 
 
 @dataclass
@@ -97,14 +98,14 @@ class Batch:
     """Blocks that are simulated together.
 
     Attributes:
-        kernel: what they run.
-        geometry: of the whole launch.
-        blocks: which blocks of the launch they are, clusters whole and in order of rank.
-        memory: the device's.
-        parameters: the parameters' bytes.
-        checks: what is looked for.
-        writes: who wrote what of global memory in the launch; None where that is not looked for.
-        observer: is told of every access; None for nobody.
+        kernel: the kernel that they run.
+        geometry: geometry of the whole launch.
+        blocks: numbers of the blocks in the launch, in whole clusters and by rank.
+        memory: memory of the device.
+        parameters: contents of the kernel parameters.
+        checks: the enabled checks.
+        writes: record of the launch's writes to global memory; None if not checked.
+        observer: receives every access, or None.
     """
 
     kernel: Kernel
@@ -151,23 +152,23 @@ class Batch:
         self._meetings: dict[int, tuple[Array, Array]] = {}
 
     def existing(self) -> Selection:
-        """The threads that there are: the last warp of a block may have fewer than 32."""
+        """Returns the existing threads: the last warp of a block may have fewer than 32."""
         inside = np.arange(self.count) // (WARP * len(self.blocks)) * WARP + np.arange(self.count) % WARP
         return as_run(np.flatnonzero(inside < self.geometry.threads))
 
     def existing_lanes(self, threads: Array) -> Array:
-        """For each thread the lanes that its warp has, as a mask."""
+        """Returns, for each thread, a mask of the lanes that exist in its warp."""
         warp = threads // (WARP * len(self.blocks))
         held = np.minimum(self.geometry.threads - warp * WARP, WARP).astype(np.uint64)
         return ((np.uint64(1) << held) - np.uint64(1)).astype(np.uint32)
 
     def meet(self, key: int, threads: Array, needed: Array) -> None:
-        """Threads wait at an instruction for others of their warps.
+        """Makes threads wait at an instruction for others of their warps.
 
         Args:
-            key: the instruction.
-            threads: they.
-            needed: for each the lanes that it waits for, as a mask.
+            key: key of the instruction.
+            threads: the threads.
+            needed: for each thread, a mask of the lanes that it waits for.
         """
         earlier = self._meetings.pop(key, (threads[:0], needed[:0]))
         threads, needed = np.concatenate([earlier[0], threads]), np.concatenate([earlier[1], needed])
@@ -180,7 +181,7 @@ class Batch:
             self._meetings[key] = threads[~complete], needed[~complete]
 
     def gather(self, key: int, threads: Array, groups: Array, size: int) -> None:
-        """Threads wait at an instruction for all others of their group, which has so many."""
+        """Makes threads wait at an instruction for all `size` threads of their group."""
         earlier = self._assemblies.pop(key, (threads[:0], groups[:0]))
         threads, groups = np.concatenate([earlier[0], threads]), np.concatenate([earlier[1], groups])
         _, rows, counts = np.unique(groups, return_inverse=True, return_counts=True)
@@ -190,42 +191,42 @@ class Batch:
             self._assemblies[key] = threads[~complete], groups[~complete]
 
     def cluster_of(self, threads: Array) -> Array:
-        """The cluster of each thread, counted within the batch."""
+        """Returns the cluster of each thread, numbered within the batch."""
         return threads // WARP % len(self.blocks) // math.prod(self.geometry.cluster)
 
     def read_by_products(self, offsets: Array, width: int, threads: Array, access: Access) -> None:
-        """Warp groups, each by its first thread, begin products that read factors."""
+        """Records reads by asynchronous products; `threads` holds the first thread of each warp group."""
         if self.races is not None:
             self.races.read_by_engine(offsets, width, threads, access)
 
     def fenced(self, threads: Array) -> None:
-        """Threads make what they see of writes seen by asynchronous reads, and by the copy engine their barriers."""
+        """Makes writes that threads see visible to asynchronous reads, and their barriers to the copy engine."""
         self.mbarriers.publish(threads)
         if self.races is not None:
             self.races.fence_proxies(threads)
 
     def joined(self, barrier: str, arriving: Array, passing: Array, released: Array) -> None:
-        """Threads have come to a barrier, and some need not wait (any longer)."""
+        """Records that threads have arrived at a barrier and that others are released."""
         if self.races is not None:
             self.races.release(barrier, arriving)
             self.races.acquire(barrier, np.concatenate([passing, released]))
 
     def synchronised(self, threads: Array) -> None:
-        """Threads of warps have come together."""
+        """Records a synchronization of threads with the others of their warps."""
         if self.races is not None:
             self.races.synchronise_warps(threads)
 
     def watch_read(
         self, memory: Space, offsets: Array, width: int, frame: Frame, access: Access, *, ordered: bool
     ) -> None:
-        """Threads have read; `ordered` says that they meant to meet others there."""
+        """Records a read; `ordered` marks synchronizing accesses, which cannot race."""
         if memory is self.shared and self.races is not None and not ordered:
             self.races.read(offsets, width, frame[THREAD], access)
 
     def watch_write(
         self, memory: Space, offsets: Array, width: int, frame: Frame, access: Access, *, ordered: bool
     ) -> None:
-        """Threads have written."""
+        """Records a write; `ordered` marks synchronizing accesses, which cannot race."""
         if ordered:
             return
         if memory is self.shared and self.races is not None:
@@ -234,54 +235,54 @@ class Batch:
             self.writes.write(offsets, width, frame["#writer"], access)
 
     def barriers_made(self, offsets: Array, threads: Array, access: Access) -> None:
-        """Threads have made barriers in shared memory, or plain memory of them."""
+        """Records the initialization or invalidation of barriers in shared memory."""
         if self.races is not None:
             self.races.write(offsets, BYTES, threads, access)
 
     def barrier_used(self, offsets: Array, frame: Frame, access: Access) -> None:
-        """Threads use barriers in shared memory: others must have made them before."""
+        """Records a use of barriers in shared memory, which must come after their initialization."""
         own = offsets // self.shared_stride == frame[BLOCK]
         if self.races is not None and own.all():
             self.races.read(offsets, BYTES, frame[THREAD], access)
 
     def arriving(self, places: Array, threads: Array) -> None:
-        """Threads arrive at barriers in shared memory."""
+        """Records arrivals at barriers in shared memory."""
         self._per_barrier(places, threads, lambda races, name, some: races.release(name, some))
 
     def passing(self, places: Array, threads: Array) -> None:
-        """Threads have waited for barriers in shared memory, and go on."""
+        """Records that threads have passed barriers in shared memory."""
         self._per_barrier(places, threads, lambda races, name, some: races.acquire(name, some))
 
-    def _per_barrier(self, places: Array, threads: Array, tell: Callable[[SharedRaces, str, Array], None]) -> None:
-        """Tells the finder of races of each barrier; what blocks of a cluster do to each other it does not see."""
+    def _per_barrier(self, places: Array, threads: Array, record: Callable[[SharedRaces, str, Array], None]) -> None:
+        """Calls `record` for each barrier of the threads' own blocks; races across blocks are not detected."""
         if self.races is None or not len(threads):
             return
         blocks = threads // WARP % len(self.blocks)
         own = places * BYTES // self.shared_stride == blocks
         inside = places * BYTES % self.shared_stride
         for address in np.unique(inside[own]):
-            tell(self.races, f"mbarrier {address}", threads[own & (inside == address)])
+            record(self.races, f"mbarrier {address}", threads[own & (inside == address)])
 
     def settle(self) -> None:
-        """Nobody can go on: what asynchronous copies there are come to their end."""
+        """Completes all asynchronous copies when no thread can proceed otherwise."""
         self.mbarriers.deliver_all(self.scheduler)
 
     def poison(self, name: str) -> Array:
-        """What a register holds that was never written.
+        """Returns the contents of a register that was never written.
 
         Raises:
-            KeyError: it is a special register that the simulator does not know.
+            KeyError: it is a special register that the simulator does not support.
         """
         return poison(self.count, self.kernel.storage(name))
 
     def describe(self, thread: int) -> str:
-        """Names a thread, given its place in the batch."""
+        """Returns the name of a thread, given its index in the batch."""
         root = self.root
         x, y, z = (int(root[f"%ctaid.{axis}"][thread]) for axis in "xyz")
         return f"thread {self.thread_name(thread)} of block ({x}, {y}, {z})"
 
     def thread_name(self, thread: int) -> str:
-        """A thread's coordinates in its block."""
+        """Returns a thread's coordinates in its block."""
         x, y, z = (int(self.root[f"%tid.{axis}"][thread]) for axis in "xyz")
         return str(x) if self.geometry.block[1:] == (1, 1) else f"({x}, {y}, {z})"
 

@@ -1,8 +1,8 @@
-"""Turns an instruction into a Python function that runs it on a frame.
+"""Translation of an instruction into a Python function that executes it on a frame.
 
-The modules of `instructions/` register a builder for each opcode. A builder looks at modifiers and operands once, when
-the kernel is prepared, and gives back a step: a closure that only computes. An opcode, a modifier or a type that no
-builder knows is an error then, so that nothing of a kernel is ever skipped.
+The modules of `instructions/` register a builder for each opcode. A builder inspects modifiers and operands once, when
+the kernel is prepared, and returns a step: a closure that only computes. Unsupported opcodes, modifiers and types are
+errors at that time, so that no part of a kernel is ever skipped.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Sync:
     """A step at which threads may have to wait.
 
     Attributes:
-        run: gives None where all threads go on, else which of the frame's do; it has seen to it that the others are
-            released some time.
-        again: whether threads that were released run the instruction once more, or go on behind it.
+        run: returns None if all threads proceed, else a mask of those that do; arranges the later release of the
+            others.
+        again: whether released threads execute the instruction again, or continue after it.
     """
 
     run: Callable[[Frame], Array | None]
@@ -45,12 +45,12 @@ _BUILDERS: dict[str, _Build] = {}
 
 
 def builds(*opcodes: str) -> Callable[[_Build], _Build]:
-    """Registers what builds the steps of some opcodes."""
+    """Registers the builder function of some opcodes."""
 
     def register(build: _Build) -> _Build:
         for opcode in opcodes:
             if opcode in _BUILDERS:
-                raise ValueError(f"{opcode} has two builders")
+                raise ValueError(f"duplicate builder for {opcode}")
             _BUILDERS[opcode] = build
         return build
 
@@ -59,12 +59,12 @@ def builds(*opcodes: str) -> Callable[[_Build], _Build]:
 
 @dataclass(frozen=True)
 class Environment:
-    """What the instructions of an entry refer to.
+    """Names that the instructions of an entry may refer to.
 
     Attributes:
         function: the entry.
-        addresses: of variables and parameters by name: in their own state space, as `mov` gives them.
-        spaces: the state space of each of them.
+        addresses: addresses of variables and parameters by name, in their own state space, as `mov` returns them.
+        spaces: state space of each of them.
     """
 
     function: Function
@@ -73,11 +73,11 @@ class Environment:
 
 
 class Builder:
-    """One instruction on its way to a step.
+    """Builds the step of one instruction.
 
     Attributes:
-        instruction: it.
-        environment: what it refers to.
+        instruction: the instruction.
+        environment: the names that it may refer to.
     """
 
     def __init__(self, instruction: Instruction, environment: Environment) -> None:
@@ -85,18 +85,18 @@ class Builder:
         self.environment = environment
 
     def build(self) -> Built:
-        """The step, guarded by the instruction's predicate.
+        """Returns the step, guarded by the instruction's predicate.
 
         Raises:
-            PtxError: the simulator does not know the instruction, or it is malformed.
+            PtxError: the instruction is malformed or not supported by the simulator.
         """
         build = _BUILDERS.get(self.instruction.opcode)
         if build is None:
-            raise self.error("is not an instruction that the simulator knows")
+            raise self.error("is not an instruction that the simulator supports")
         try:
             built = build(self)
         except (IndexError, KeyError, ValueError) as error:
-            raise self.error(f"is not understood ({error!r})") from error
+            raise self.error(f"is malformed ({error!r})") from error
         guard = self.instruction.predicate
         if guard is None:
             return built
@@ -106,17 +106,17 @@ class Builder:
         return _guarded(built, guard, writes)
 
     def error(self, message: str) -> PtxError:
-        """An error at this instruction."""
+        """Returns an error at this instruction."""
         return PtxError(f"{self.instruction.name} {message}", self.instruction.line)
 
     @property
     def line(self) -> int:
-        """Where the instruction stands."""
+        """The line of the instruction."""
         return self.instruction.line
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """The instruction's operands."""
+        """The operands of the instruction."""
         return self.instruction.operands
 
     @property
@@ -126,48 +126,48 @@ class Builder:
 
     @property
     def kind(self) -> str:
-        """The instruction's type: the last of its modifiers that is one."""
+        """The type of the instruction: the last of its modifiers that is a type."""
         return self.kinds[-1]
 
     @property
     def kinds(self) -> list[str]:
-        """All of its modifiers that are types, in order."""
+        """All modifiers that are types, in order."""
         return [modifier for modifier in self.instruction.modifiers if modifier in WIDTHS]
 
     def known(self, *modifiers: str) -> None:
-        """Checks that the instruction has no modifiers but types and these.
+        """Checks that the instruction has no modifiers except types and these.
 
         Raises:
-            PtxError: it has another one.
+            PtxError: it has another modifier.
         """
         unknown = [item for item in self.instruction.modifiers if item not in WIDTHS and item not in modifiers]
         if unknown:
-            raise self.error(f"has a modifier that the simulator does not know: .{unknown[0]}")
+            raise self.error(f"has a modifier that the simulator does not support: .{unknown[0]}")
 
     def has(self, *modifiers: str) -> bool:
-        """Whether the instruction has all of the modifiers."""
+        """Returns whether the instruction has all of the modifiers."""
         return self.instruction.has(*modifiers)
 
     def one_of(self, *modifiers: str, default: str = "") -> str:
-        """The one of some modifiers that the instruction has."""
+        """Returns the first of the instruction's modifiers that is among the given ones."""
         return next((item for item in self.instruction.modifiers if item in modifiers), default)
 
     def register(self, operand: Operand) -> str:
-        """The name of an operand that is a register.
+        """Returns the name of a register operand.
 
         Raises:
-            PtxError: it is none.
+            PtxError: the operand is not a register.
         """
         if not isinstance(operand, Register):
             raise self.error(f"takes a register, not {operand}")
         return operand.name
 
     def items(self, operand: Operand) -> tuple[Operand, ...]:
-        """The parts of a vector; of anything else itself alone."""
+        """Returns the elements of a vector operand, or a tuple of the operand itself."""
         return operand.items if isinstance(operand, Vector) else (operand,)
 
     def read(self, operand: Operand, kind: str) -> Reader:
-        """What gives an operand's values as numpy computes with them."""
+        """Returns a function that reads an operand's values in the numpy type of `kind`."""
         if isinstance(operand, Symbol | Immediate):
             return self._constant(operand, kind)
         name = self.register(operand)
@@ -202,7 +202,7 @@ class Builder:
         return lambda frame: constant
 
     def write(self, operand: Operand, kind: str) -> Writer:
-        """What takes values of a kind to a register; narrow integers are extended to its width."""
+        """Returns a function that writes values of `kind` to a register; narrow integers are extended to its width."""
         name = self.register(operand)
         if name == "_":
             return lambda frame, values: None
@@ -230,7 +230,7 @@ class Builder:
         return put
 
     def storage(self, name: str) -> np.dtype:
-        """The type of a register's array.
+        """Returns the type of a register's array.
 
         Raises:
             PtxError: no such register is declared.
@@ -238,20 +238,20 @@ class Builder:
         return storage_of(name, self.environment.function, self)
 
     def address(self, symbol: Symbol) -> int:
-        """The address of a variable.
+        """Returns the address of a variable.
 
         Raises:
-            PtxError: there is none of that name.
+            PtxError: there is no variable of that name.
         """
         if symbol.name not in self.environment.addresses:
             raise self.error(f"refers to {symbol.name}, which is not declared")
         return self.environment.addresses[symbol.name] + symbol.offset
 
     def addresses(self, operand: Operand) -> Reader:
-        """What gives the address of each thread, as int64.
+        """Returns a function that computes the address of each thread, as int64.
 
         Raises:
-            PtxError: the operand is no address.
+            PtxError: the operand is not an address.
         """
         if not isinstance(operand, Address):
             raise self.error(f"takes an address, not {operand}")
@@ -265,12 +265,12 @@ class Builder:
         return lambda frame: frame[name].astype(np.int64) + offset
 
     def access(self, frame: Frame, what: str = "") -> Access:
-        """Who accesses memory by this instruction."""
+        """Returns the description of an access to memory by this instruction."""
         return Access(self.instruction.line, what or self.instruction.name, frame[THREAD], frame.batch.describe)
 
 
 def storage_of(name: str, function: Function, builder: Builder) -> np.dtype:
-    """The type of the array of a register, declared or special."""
+    """Returns the type of the array of a declared or special register."""
     if name in function.registers:
         kind = function.registers[name]
         return np.dtype(bool) if kind == "pred" else STORAGE[WIDTHS[kind]]

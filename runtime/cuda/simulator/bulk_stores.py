@@ -1,4 +1,4 @@
-"""Copies in bulk out of shared memory: in groups that the issuing thread waits for, and done as late as they may be."""
+"""Bulk copies out of shared memory, in groups that the issuing thread waits for; executed as late as possible."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ class _Store:
 
 
 class BulkStores:
-    """The copies of all threads that nobody has waited for."""
+    """Pending bulk copies of all threads."""
 
     def __init__(self, threads: int) -> None:
         self._committed = np.zeros(threads, np.int64)
         self._stores: list[_Store] = []
 
     def issue(self, thread: int, line: int, land: Callable[[], None]) -> None:
-        """A thread begins a copy; `land` does it."""
+        """Starts a copy of a thread; `land` executes it."""
         self._stores.append(_Store(thread, int(self._committed[thread]), line, land))
 
     def commit(self, threads: Array) -> None:
-        """What threads have issued since they last did this becomes a group."""
+        """Makes the copies that threads have issued since their last commit a group."""
         self._committed[threads] += 1
 
     def wait(self, threads: Array, pending: int) -> None:
-        """Threads wait until no more than so many of their latest groups are under way."""
+        """Waits until at most `pending` of the threads' latest groups are incomplete."""
         waiting = set(threads.tolist())
         kept = []
         for store in self._stores:
@@ -46,14 +46,14 @@ class BulkStores:
         self._stores = kept
 
     def end(self, threads: Array) -> None:
-        """Threads end.
+        """Checks threads that end.
 
         Raises:
-            SimulationError: one has not waited for its copies, whose source is gone with its block.
+            SimulationError: a thread has not waited for its copies, whose source disappears with its block.
         """
         if not self._stores:
             return
         ended = set(threads.tolist())
         for store in self._stores:
             if store.thread in ended:
-                raise SimulationError("a thread ends without waiting for a copy in bulk that it has begun", store.line)
+                raise SimulationError("a thread ends without waiting for a bulk copy that it has started", store.line)

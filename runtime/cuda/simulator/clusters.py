@@ -9,25 +9,25 @@ from .kinds import Array
 
 
 class ClusterBarriers:
-    """Who has arrived at the barrier of each cluster, and who waits there."""
+    """Arrivals and waiting threads at the barrier of each cluster."""
 
     def __init__(self, clusters: int, threads: int, members: int) -> None:
-        """Starts with nobody.
+        """Creates the barriers, without arrivals.
 
         Args:
-            clusters: how many clusters there are.
-            threads: all threads of the batch.
-            members: how many threads a cluster has.
+            clusters: number of clusters.
+            threads: number of threads of the batch.
+            members: number of threads per cluster.
         """
         self._live = np.full(clusters, members, np.int64)
         self._arrived = np.zeros(clusters, np.int64)
         self._phase = np.zeros(clusters, np.int64)
-        # In which phase each thread has arrived last, and -1 once it has waited for that.
+        # Phase of each thread's last arrival; -1 once the thread has waited for that phase.
         self._awaits = np.full(threads, -1, np.int64)
         self._waiting: list[tuple[Array, Array]] = []
 
     def arrive(self, threads: Array, clusters: Array, line: int) -> Array:
-        """Threads arrive; those waiting that need not any longer are given.
+        """Registers arrivals; returns the waiting threads that are released.
 
         Raises:
             SimulationError: a thread arrives twice without waiting.
@@ -39,7 +39,7 @@ class ClusterBarriers:
         return self._advance()
 
     def wait(self, threads: Array, clusters: Array, line: int) -> Array:
-        """Which of some threads need not wait; the others are given by `arrive` or `leave` some time.
+        """Returns a mask of the threads that need not wait; `arrive` or `leave` release the others later.
 
         Raises:
             SimulationError: a thread has not arrived.
@@ -53,7 +53,7 @@ class ClusterBarriers:
         return over
 
     def leave(self, clusters: Array) -> Array:
-        """Threads have ended, for whom nobody waits any longer."""
+        """Removes ended threads from the expectations; returns the waiting threads that are released."""
         np.subtract.at(self._live, clusters, 1)
         return self._advance()
 

@@ -1,4 +1,4 @@
-"""Counts what costs time: passes through the banks of shared memory, sectors of global memory, instructions."""
+"""Counters of costs: shared-memory passes, global-memory sectors, and instructions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _BANKS, _WORD, _SECTOR = 32, 4, 32
 
 @dataclass
 class Traffic:
-    """What the accesses by one instruction have cost.
+    """Cost of the accesses by one instruction.
 
     Attributes:
-        instruction: its name.
-        width: bytes that a thread accesses at once.
-        requests: how many warps have made it.
+        instruction: name of the instruction.
+        width: bytes per thread and access.
+        requests: number of warp-level accesses.
         spent: passes through the banks of shared memory, or sectors of global memory.
-        needed: how many there would be without conflicts, or if every byte of a sector were used.
+        needed: number of passes without conflicts, or of sectors if every byte of them were used.
     """
 
     instruction: str
@@ -35,12 +35,12 @@ class Traffic:
 
     @property
     def conflicts(self) -> int:
-        """What was spent and not needed."""
+        """Number of avoidable passes or sectors."""
         return self.spent - self.needed
 
 
 class Counters:
-    """An observer of a launch.
+    """Observer that counts the traffic of a launch.
 
     Attributes:
         shared: traffic of shared memory by PTX line.
@@ -52,7 +52,7 @@ class Counters:
         self.memory: dict[int, Traffic] = {}
 
     def accessed(self, memory: Space, offsets: Array, width: int, access: Access) -> None:
-        """Threads access so many bytes each."""
+        """Records an access of `width` bytes per thread."""
         if memory.name not in ("shared", "global"):
             return
         found = self.shared if memory.name == "shared" else self.memory
@@ -68,10 +68,10 @@ class Counters:
 
 
 def _passes(offsets: Array, width: int, threads: Array) -> tuple[int, int]:
-    """Passes through the banks, and how many the same threads would need without conflicts.
+    """Returns the passes through the banks, and the passes that the same threads need without conflicts.
 
-    So many lanes pass at once as would fill all banks; one pass takes one word of every bank, and lanes that want the
-    same word share it.
+    A pass serves as many lanes as fill all banks. It transfers one word per bank; lanes that access the same word share
+    it.
     """
     together = threads // min(WARP, _BANKS * _WORD // width)
     words = offsets[:, None] // _WORD + np.arange(max(width // _WORD, 1))
@@ -86,7 +86,7 @@ def _passes(offsets: Array, width: int, threads: Array) -> tuple[int, int]:
 
 
 def _sectors(offsets: Array, width: int, warps: Array) -> tuple[int, int]:
-    """Sectors that warps touch, and how many their bytes would fill."""
+    """Returns the sectors that warps access, and the sectors that their bytes would fill."""
     steps = np.arange(0, max(width, _SECTOR), _SECTOR)
     steps = steps[steps < width]
     touched = (offsets[:, None] + steps) // _SECTOR
@@ -98,7 +98,7 @@ def _sectors(offsets: Array, width: int, warps: Array) -> tuple[int, int]:
 
 
 def instructions(kernel: Kernel) -> Counter[str]:
-    """How many warps have run each kind of instruction, by its name, in all launches so far."""
+    """Returns how many warps have executed each instruction, by its name, in all launches so far."""
     counts: Counter[str] = Counter()
     for code in kernel.codes:
         for part in code.parts:

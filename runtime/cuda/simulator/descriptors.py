@@ -1,14 +1,16 @@
-"""Matrix descriptors of `wgmma`: where in shared memory the elements of a factor are.
+"""Matrix descriptors of `wgmma`, which give the layout of an operand in shared memory.
 
-The layouts are the canonical ones of the PTX ISA ("Asynchronous warpgroup level canonical layouts"), where a piece is
-16 bytes of elements that are neighbours along the major dimension:
+The layouts are the canonical ones of the PTX ISA ("Asynchronous warpgroup level canonical layouts"). A chunk is 16
+bytes
+of elements that are neighbours along the major dimension:
 
-- major in k: rows of 32, 64 or 128 bytes, as wide as the swizzle, follow each other in groups of eight; groups are
-  `stride` apart. Without swizzle rows are one piece wide, and pieces along k are `leading` apart.
-- major in m or n: lines of 2, 4 or 8 pieces, one for each k, in groups of eight; groups are `stride` apart, further
-  pieces along the major dimension `leading`. Without swizzle lines are one piece, and the two change their meaning.
+- k-major: rows of 32, 64 or 128 bytes, the width of the swizzle, are stored in groups of eight, `stride` apart. Without
+  swizzle, a row is one chunk wide, and chunks along k are `leading` apart.
+- m- or n-major: lines of 2, 4 or 8 chunks, one line per k, are stored in groups of eight, `stride` apart; further
+  chunks along the major dimension are `leading` apart. Without swizzle, a line is one chunk, and the roles of the two
+  offsets are exchanged.
 
-A swizzle permutes the pieces of what was found this way, by the bits of the shared address itself.
+The swizzle permutes the chunks of the resulting layout according to bits of the shared address.
 """
 
 from __future__ import annotations
@@ -26,14 +28,14 @@ _SPANS = {0: 0, 1: 128, 2: 64, 3: 32}
 
 @dataclass(frozen=True)
 class MatrixDescriptor:
-    """What a 64-bit descriptor says.
+    """Contents of a 64-bit descriptor.
 
     Attributes:
-        start: the shared address of the first element.
-        leading: the leading dimension's byte offset.
-        stride: the stride dimension's byte offset.
+        start: shared address of the first element.
+        leading: byte offset of the leading dimension.
+        stride: byte offset of the stride dimension.
         span: bytes of the swizzle; 0 for none.
-        base: the offset of the pattern that the swizzle repeats.
+        base: base offset of the swizzle pattern.
     """
 
     start: int
@@ -44,21 +46,21 @@ class MatrixDescriptor:
 
     @staticmethod
     def read(bits: int) -> MatrixDescriptor:
-        """The descriptor in 64 bits."""
+        """Decodes a descriptor of 64 bits."""
         start, leading, stride = (bits >> shift & 0x3FFF for shift in (0, 16, 32))
         return MatrixDescriptor(start << 4, leading << 4, stride << 4, _SPANS[bits >> 62 & 3], bits >> 49 & 7)
 
     def pieces(self, outer: int, inner: int, size: int, *, transposed: bool) -> Array:
-        """The shared addresses of the pieces of a factor.
+        """Returns the shared addresses of the 16-byte chunks of a factor.
 
         Args:
-            outer: its rows (m or n).
-            inner: its columns (k).
-            size: bytes of an element.
-            transposed: whether neighbours in memory are neighbours in m or n, not in k.
+            outer: number of rows (m or n).
+            inner: number of columns (k).
+            size: bytes per element.
+            transposed: whether neighbours in memory are neighbours in m or n instead of k.
 
         Returns:
-            int64; outer x pieces of a row, or, if transposed, inner x pieces of a column.
+            int64; outer x chunks per row, or, if transposed, inner x chunks per column.
         """
         per_piece = PIECE // size
         if not transposed:

@@ -1,10 +1,10 @@
-"""How the matrices of `mma` and `wgmma` are spread over the registers of a warp (PTX ISA, "Matrix fragments").
+"""Layout of the matrices of `mma` and `wgmma` in the registers of a warp (PTX ISA, "Matrix fragments").
 
-Lane l is number t = l % 4 of group g = l / 4. A 32-bit register holds E elements that are neighbours along the inner
-dimension k. With that, all shapes follow one rule:
+Lane l has index t = l % 4 in group g = l / 4. A 32-bit register holds E elements that are neighbours along the inner
+dimension k. All shapes then follow one rule:
 
-- A, 16 x k: register r holds row g + 8 (r % 2), columns t E + 4 E (r / 2) and on;
-- B, k x 8: register r holds rows t E + 4 E r and on, column g;
+- A, 16 x k: register r holds row g + 8 (r % 2), columns from t E + 4 E (r / 2) on;
+- B, k x 8: register r holds rows from t E + 4 E r on, column g;
 - C and D, 16 x 8: element c is at row g + 8 (c / 2), column 2 t + c % 2; in D, 16 x n, c / 4 counts 8 columns.
 """
 
@@ -21,11 +21,12 @@ _LANES = (8, 4)
 
 @dataclass(frozen=True)
 class Element:
-    """The elements of a factor.
+    """Element type of a factor.
 
     Attributes:
-        bits: how many bits one has.
-        exact: whether they are integers.
+        kind: name of the type in PTX.
+        bits: bits per element.
+        exact: whether it is an integer type.
     """
 
     kind: str
@@ -34,11 +35,11 @@ class Element:
 
     @property
     def per_register(self) -> int:
-        """How many a register of 32 bits holds."""
+        """Number of elements in a register of 32 bits."""
         return 32 // self.bits
 
     def decoded(self, raw: Array) -> Array:
-        """Values to compute with, from unsigned integers of the elements' width."""
+        """Converts unsigned integers of the elements' width to values for computation."""
         if self.kind in FLOATS8:
             return FLOATS8[self.kind][raw]
         if self.kind == "f16":
@@ -46,7 +47,7 @@ class Element:
         if self.kind == "bf16":
             return widen_bfloat(raw)
         if self.kind == "tf32":
-            # The tensor core reads the upper 19 bits of what may be any float32.
+            # The tensor core reads the upper 19 bits of an arbitrary float32.
             return (raw & np.uint32(0xFFFFE000)).view(np.float32)
         return raw.view(np.int8 if self.kind == "s8" else np.uint8).astype(np.float64)
 
@@ -64,11 +65,11 @@ RAW = {8: np.dtype(np.uint8), 16: np.dtype(np.uint16), 32: np.dtype(np.uint32)}
 
 
 def left_factor(registers: Array, element: Element) -> Array:
-    """A, from the registers of each lane.
+    """Returns A, from the registers of each lane.
 
     Args:
         registers: uint32, warps x 32 x registers.
-        element: what they hold.
+        element: type of the elements.
 
     Returns:
         Values, warps x 16 x k.
@@ -80,7 +81,7 @@ def left_factor(registers: Array, element: Element) -> Array:
 
 
 def right_factor(registers: Array, element: Element) -> Array:
-    """B, from the registers of each lane: warps x 32 x registers give warps x k x 8."""
+    """Returns B, warps x k x 8, from the registers of each lane, warps x 32 x registers."""
     parts = _elements(registers, element)
     return parts.transpose(0, 3, 2, 4, 1).reshape(len(registers), -1, 8)
 
@@ -92,24 +93,24 @@ def _elements(registers: Array, element: Element) -> Array:
 
 
 def accumulator(values: Array) -> Array:
-    """C, from the elements that each lane holds: warps x 32 x (n / 2) give warps x 16 x n."""
+    """Returns C, warps x 16 x n, from the elements of each lane, warps x 32 x (n / 2)."""
     warps, _, count = values.shape
     parts = values.reshape(warps, *_LANES, count // 4, 2, 2)
     return parts.transpose(0, 4, 1, 3, 2, 5).reshape(warps, 16, -1)
 
 
 def accumulator_elements(matrices: Array) -> Array:
-    """What each lane holds of D: the inverse of `accumulator`."""
+    """Returns each lane's elements of D: the inverse of `accumulator`."""
     warps, _, columns = matrices.shape
     parts = matrices.reshape(warps, 2, 8, columns // 8, 4, 2)
     return parts.transpose(0, 2, 4, 3, 1, 5).reshape(warps, 32, columns // 2)
 
 
 def square(registers: Array) -> Array:
-    """The 8 x 8 matrices of `ldmatrix`, from one register of each lane: warps x 32 give warps x 8 x 8, of 16 bits."""
+    """Returns the 8 x 8 matrices of `ldmatrix`, of 16-bit elements, from one register per lane (warps x 32)."""
     return np.ascontiguousarray(registers).view(np.uint16).reshape(len(registers), 8, 8)
 
 
 def square_registers(matrices: Array) -> Array:
-    """The register of each lane: the inverse of `square`."""
+    """Returns the register of each lane: the inverse of `square`."""
     return np.ascontiguousarray(matrices).reshape(len(matrices), 64).view(np.uint32)

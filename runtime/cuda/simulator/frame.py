@@ -1,8 +1,9 @@
-"""Registers of all threads that run an instruction together.
+"""Registers of all threads that execute an instruction together.
 
-A register is one array with a value per thread. The root frame has all threads of a batch of blocks; where they
-diverge, a frame stands for some of the threads of another one, and copies only the registers that it reads. Arrays are
-values: an instruction makes a new array, and never changes one that it has read.
+A register is one array with a value per thread. The root frame holds all threads of a batch of blocks. After
+divergence,
+a frame holds a subset of another frame's threads and copies only the registers that it reads. Arrays are immutable
+values: an instruction creates a new array and never changes one that it has read.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
     from .batch import Batch
 
 Selection = slice | np.ndarray
-"""Some threads of a frame: a run of them, or their sorted positions."""
+"""Threads of a frame: a slice, or sorted indices."""
 
 THREAD, BLOCK = "#thread", "#block"
-"""Registers of every thread that no PTX can name: its place in the batch, and the place of its block."""
+"""Registers of every thread without a name in PTX: the indices of the thread and of its block in the batch."""
 
 SPECIAL_REGISTERS: dict[str, int] = {
     **{
@@ -41,7 +42,7 @@ SPECIAL_REGISTERS: dict[str, int] = {
     "%clock64": 8,
     "%globaltimer": 8,
 }  # fmt: skip
-"""The registers that every thread finds set, and their bytes."""
+"""Special registers, with their sizes in bytes."""
 
 _POISON = {np.dtype(np.bool_): False, np.dtype(np.uint8): 0xAD}
 
@@ -50,10 +51,10 @@ class Frame(dict[str, Array]):
     """The registers of some threads.
 
     Attributes:
-        batch: what they run in.
-        count: how many threads there are.
-        parent: the frame that they are selected from; None for the root.
-        selection: which threads of the parent they are.
+        batch: the batch of the threads.
+        count: number of threads.
+        parent: the frame from which the threads are selected; None for the root.
+        selection: the selected threads of the parent.
     """
 
     __slots__ = ("batch", "count", "parent", "selection")
@@ -74,11 +75,11 @@ class Frame(dict[str, Array]):
         return value
 
     def narrowed(self, positions: Array) -> Frame:
-        """The frame of the threads at some positions, which are sorted."""
+        """Returns the frame of the threads at the given sorted positions."""
         return Frame(self.batch, len(positions), self, positions)
 
     def absorb(self, inner: Frame, names: tuple[str, ...]) -> None:
-        """Takes over registers that a frame of some of these threads has changed."""
+        """Copies back the registers that a frame of some of these threads has changed."""
         for name in names:
             if name in inner:
                 merged = self[name].copy()
@@ -86,11 +87,11 @@ class Frame(dict[str, Array]):
                 self[name] = merged
 
     def store(self, names: frozenset[str] | tuple[str, ...]) -> None:
-        """Writes registers back into the parent, whose arrays belong to it alone."""
+        """Writes registers back to the parent, in place: its arrays are not shared."""
         parent = self.parent
         if parent is None:
             return
-        # A value may be a view of an array that is about to change.
+        # A value may be a view of an array that is about to be modified.
         values = [(name, self[name]) for name in names if name in self]
         values = [(name, value if value.base is None else value.copy()) for name, value in values]
         for name, value in values:
@@ -98,7 +99,7 @@ class Frame(dict[str, Array]):
 
 
 def poison(count: int, dtype: np.dtype) -> Array:
-    """What a register holds that was never written: values that hardly pass for right ones."""
+    """Returns the contents of a register that was never written: values that are unlikely to be correct by accident."""
     pattern = _POISON.get(dtype)
     if pattern is None:
         pattern = int("deadbeefdeadbeef"[: 2 * dtype.itemsize], 16)
@@ -106,7 +107,7 @@ def poison(count: int, dtype: np.dtype) -> Array:
 
 
 def selected(parts: list[Selection]) -> Selection:
-    """All threads of some selections without common threads, as a run where they are one."""
+    """Returns the union of disjoint selections, as a slice if it is contiguous."""
     if len(parts) == 1:
         return parts[0]
     positions = np.sort(np.concatenate([_positions(part) for part in parts]))
@@ -114,14 +115,14 @@ def selected(parts: list[Selection]) -> Selection:
 
 
 def as_run(positions: Array) -> Selection:
-    """Sorted positions as a slice, where they are one after the other."""
+    """Returns sorted positions as a slice if they are contiguous."""
     if len(positions) and positions[-1] - positions[0] + 1 == len(positions):
         return slice(int(positions[0]), int(positions[-1]) + 1)
     return positions
 
 
 def size_of(selection: Selection) -> int:
-    """How many threads a selection has."""
+    """Returns the number of threads of a selection."""
     return selection.stop - selection.start if isinstance(selection, slice) else len(selection)
 
 
@@ -132,5 +133,5 @@ def _positions(selection: Selection) -> Array:
 
 
 def chosen(selection: Selection, mask: Array) -> Selection:
-    """Those threads of a selection for which a mask is true."""
+    """Returns the threads of a selection for which a mask is true."""
     return as_run(_positions(selection)[mask])

@@ -1,4 +1,4 @@
-"""The control flow of an entry: basic blocks, an order of them in which threads come together again, live registers."""
+"""Control flow of an entry: basic blocks, an order in which diverged threads reconverge, and live registers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _NO_DESTINATION = (
 
 @dataclass
 class Block:
-    """Instructions that run one after the other, or none of them.
+    """A basic block: instructions that are executed in sequence.
 
     Attributes:
-        instructions: them; a branch, if there is one, is the last.
-        successors: the numbers of the blocks that may follow: first where the branch goes, last what stands next.
-        order: its rank: threads in blocks of low rank run first, so that those of higher rank wait to be joined.
-        live_out: the registers that what follows may read.
+        instructions: the instructions; a branch can only be the last.
+        successors: numbers of the blocks that may follow: the branch targets first, the next block last.
+        order: rank of the block; threads in blocks of low rank run first, so that those of higher rank wait for them.
+        live_out: registers that later blocks may read.
     """
 
     instructions: list[Instruction]
@@ -36,14 +36,14 @@ class Block:
 
 @dataclass
 class Effects:
-    """The registers that an instruction reads, and those that it may write."""
+    """Registers that an instruction reads, and registers that it may write."""
 
     reads: set[str] = field(default_factory=set)
     writes: set[str] = field(default_factory=set)
 
 
 def blocks_of(function: Function) -> list[Block]:
-    """The basic blocks of an entry; control enters at the first."""
+    """Returns the basic blocks of an entry; control enters at the first."""
     body = function.body
     starts = {0, *function.labels.values()}
     starts.update(place + 1 for place, instruction in enumerate(body) if instruction.opcode in _ENDS)
@@ -61,7 +61,7 @@ def _successors(function: Function, block: Block, index: int, number: dict[int, 
     last = block.instructions[-1]
     falls = () if last.opcode in _ENDS and last.predicate is None else (index + 1,)
     if falls and index + 1 >= len(number) - 1:
-        raise PtxError(f"{function.name} ends without ret", last.line)
+        raise PtxError(f"{function.name} does not end with ret", last.line)
     if last.opcode in ("ret", "exit", "trap"):
         return falls
     if last.opcode not in ("bra", "brx"):
@@ -71,12 +71,12 @@ def _successors(function: Function, block: Block, index: int, number: dict[int, 
     labels = names if names is not None else [target.name] if isinstance(target, Symbol) else []
     unknown = [label for label in labels if label not in function.labels]
     if not labels or unknown:
-        raise PtxError(f"{last.name} goes to no label: {target}", last.line)
+        raise PtxError(f"{last.name} has an undefined target: {target}", last.line)
     return (*(number[function.labels[label]] for label in labels), *falls)
 
 
 def _set_order(blocks: Sequence[Block]) -> None:
-    """A weak topological order (Bourdoncle): what follows a loop comes behind all blocks of the loop."""
+    """Assigns a weak topological order (Bourdoncle): the blocks of a loop come before those that follow it."""
     order: list[int] = []
     _arrange(blocks, list(range(len(blocks))), [0], order)
     unreachable = [index for index in range(len(blocks)) if index not in set(order)]
@@ -98,7 +98,7 @@ def _arrange(blocks: Sequence[Block], members: Sequence[int], roots: Sequence[in
 
 
 def _components(blocks: Sequence[Block], allowed: set[int], roots: Sequence[int]) -> Iterator[list[int]]:
-    """Strongly connected components within a set (Tarjan), later ones first, each with where it is entered in front."""
+    """Yields strongly connected components of a subset (Tarjan), in reverse order, each with its entry first."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []
@@ -149,7 +149,7 @@ def _push(
 
 
 def effects(instruction: Instruction) -> Effects:
-    """What an instruction does to registers."""
+    """Returns the registers that an instruction reads and writes."""
     found = Effects()
     operands = list(instruction.operands)
     if instruction.predicate is not None:
@@ -166,7 +166,7 @@ def effects(instruction: Instruction) -> Effects:
 
 
 def registers_of(operand: Operand | None) -> Iterator[str]:
-    """The names of all registers in an operand."""
+    """Yields the names of all registers in an operand."""
     if isinstance(operand, Register):
         if operand.name != "_":
             yield operand.name

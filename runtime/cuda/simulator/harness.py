@@ -1,4 +1,4 @@
-"""One call that runs one kernel on numpy arrays: for trying out and testing what was generated."""
+"""Execution of one kernel on numpy arrays in a single call, for tests of generated code."""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ def simulate(
     checks: Checks | None = None,
     observer: Observer | None = None,
 ) -> None:
-    """Runs a kernel once on a device of its own.
+    """Runs a kernel once on a new device.
 
     Args:
-        ptx: the module.
-        entry: the kernel's name.
-        geometry: how many threads run it.
-        arguments: what it takes, in order: an array stands for the address of a copy of it on the device, which is
-            copied back at the end; a numpy scalar for itself; a tensor map for the array at the position among
-            these arguments that the index of its buffer says.
-        outputs: the positions of arrays that the kernel must write whole, and not read before.
-        checks: what is looked for.
-        observer: is told of every access of memory.
+        ptx: text of the module.
+        entry: name of the kernel.
+        geometry: launch geometry.
+        arguments: arguments of the kernel, in order. An array is copied to the device, passed by address, and copied
+            back
+            at the end. A numpy scalar is passed by value. The buffer index of a tensor map refers to an array among
+            these
+            arguments.
+        outputs: positions of arrays that the kernel must write completely, and must not read before.
+        checks: the checks to apply.
+        observer: receives every memory access.
 
     Raises:
-        SimulationError: the kernel does what it must not, or leaves a part of an output unwritten.
+        SimulationError: the kernel violates the PTX ISA, or leaves a part of an output unwritten.
     """
     memory = GlobalMemory(allow_undefined=checks is not None and not checks.undefined_reads)
     module = SimulatedModule(ptx, memory)

@@ -1,4 +1,4 @@
-"""An entry made ready to be simulated: memory laid out, and every instruction turned into a step."""
+"""Preparation of an entry for simulation: memory layout, and translation of every instruction into a step."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _SPACES = ("global", "shared", "local", "param", "const")
 _TERMINATORS = ("bra", "brx", "ret", "exit")
 
 Ways = list[tuple[int | None, Array | None]]
-"""Where threads go: the rank of a block (None: they end), and which of the frame's threads do (None: all)."""
+"""Targets of threads: the rank of a block (None: they end), and a mask of the threads (None: all)."""
 
 
 @dataclass
 class Part:
-    """Steps that run without anybody waiting, but perhaps at the first.
+    """Steps that run without waiting, except possibly at the start.
 
     Attributes:
-        sync: where threads may wait, before the steps.
-        steps: what is done then.
-        instructions: what it was made of, for counts and messages.
-        threads: how many threads have run it so far, a thread counting each time.
+        sync: synchronization before the steps, at which threads may wait.
+        steps: the steps.
+        instructions: instructions of the steps, for counts and messages.
+        threads: number of executions so far, counted per thread.
     """
 
     sync: Sync | None = None
@@ -43,13 +43,13 @@ class Part:
 
 @dataclass
 class Code:
-    """A basic block made ready.
+    """A prepared basic block.
 
     Attributes:
-        parts: one after the other.
-        leave: tells where threads go from it.
-        writes: the registers that it writes.
-        live: those of them that what follows may read.
+        parts: the parts in sequence.
+        leave: returns the targets of the threads at the end of the block.
+        writes: the registers that the block writes.
+        live: those of them that later blocks may read.
     """
 
     parts: list[Part]
@@ -59,28 +59,28 @@ class Code:
 
 
 class Kernel:
-    """An entry made ready.
+    """A prepared entry.
 
     Attributes:
         function: the entry.
         codes: its blocks by rank.
-        shared_bytes: static shared memory of a block.
-        local_bytes: local memory of a thread.
-        parameter_bytes: of all parameters.
-        shared_granule: no access of shared memory is narrower.
-        global_granule: no write of global memory is narrower.
+        shared_bytes: static shared memory per block.
+        local_bytes: local memory per thread.
+        parameter_bytes: size of all parameters.
+        shared_granule: lower bound of the width of accesses to shared memory.
+        global_granule: lower bound of the width of writes to global memory.
     """
 
     def __init__(self, module: Module, function: Function, variables: Mapping[str, int]) -> None:
         """Lays out memory and builds all steps.
 
         Args:
-            module: what the entry is of.
+            module: the module of the entry.
             function: the entry.
-            variables: the addresses of the module's variables in global and constant memory.
+            variables: addresses of the module's variables in global and constant memory.
 
         Raises:
-            PtxError: it has something that the simulator does not know.
+            PtxError: it uses something that the simulator does not support.
         """
         self.function = function
         declared = [*module.variables, *function.variables]
@@ -90,7 +90,7 @@ class Kernel:
         self.shared_bytes = _end(declared, addresses, "shared")
         for item in declared:
             if item.space == "shared" and not item.bytes:
-                # Where dynamic shared memory begins; several names of it mean the same place.
+                # Dynamic shared memory starts here; all variables of unknown size refer to it.
                 addresses[item.name] = self.shared_bytes = _round_up(self.shared_bytes, max(item.align, 16))
         addresses |= _laid_out([item for item in declared if item.space == "local"])
         self.local_bytes = _end(declared, addresses, "local")
@@ -106,7 +106,7 @@ class Kernel:
         self.codes = [self._code(block, ranks) for block in sorted(blocks, key=lambda block: block.order)]
 
     def storage(self, name: str) -> np.dtype:
-        """The type of a register's array."""
+        """Returns the type of a register's array."""
         probe = Builder(self.function.body[0], self.environment)
         return storage_of(name, self.function, probe)
 
@@ -130,7 +130,7 @@ class Kernel:
 
 
 def _leave(last: Instruction, successors: list[int], environment: Environment) -> Callable[[Frame], Ways]:
-    """Where threads go from a block."""
+    """Returns a function that determines the targets of threads at the end of a block."""
     if last.opcode == "brx":
         return _jump(last, successors, environment)
     if last.opcode not in _TERMINATORS:
@@ -155,20 +155,20 @@ def _leave(last: Instruction, successors: list[int], environment: Environment) -
 def _jump(last: Instruction, successors: list[int], environment: Environment) -> Callable[[Frame], Ways]:
     index = last.operands[0]
     if last.predicate is not None or not isinstance(index, Register):
-        raise PtxError(f"{last.name} is not understood", last.line)
+        raise PtxError(f"{last.name} is not supported in this form", last.line)
     name = index.name
 
     def leave(frame: Frame) -> Ways:
         values = frame[name]
         if int(values.max()) >= len(successors):
-            raise PtxError(f"{last.name} goes beyond its table of {quantity(len(successors), 'label')}", last.line)
+            raise PtxError(f"{last.name} exceeds its table of {quantity(len(successors), 'label')}", last.line)
         return [(successors[int(value)], values == value) for value in np.unique(values)]
 
     return leave
 
 
 def _narrowest(function: Function, space: str, *opcodes: str) -> int:
-    """The bytes of the narrowest access of a state space, as far as one can tell: at most 4."""
+    """Returns the width of the narrowest access to a state space as far as it is known statically, at most 4 bytes."""
     widths = [4]
     for instruction in function.body:
         named = [word for word in instruction.modifiers if word.split("::")[0] in _SPACES]
@@ -178,7 +178,7 @@ def _narrowest(function: Function, space: str, *opcodes: str) -> int:
 
 
 def _laid_out(variables: list[Variable]) -> dict[str, int]:
-    """Addresses of variables one behind the other, from 0."""
+    """Assigns consecutive addresses, from 0, to variables."""
     places, end = {}, 0
     for variable in variables:
         start = _round_up(end, variable.align)

@@ -1,7 +1,8 @@
-"""The types of PTX as numpy computes with them: how bits in registers become values, and values bits.
+"""The types of PTX in numpy: conversion between register bits and values.
 
-Registers hold unsigned integers. Halves are computed as float16; bfloat16, which numpy lacks, as float32 that is
-rounded when written; packed pairs as twice as many elements.
+Registers hold unsigned integers. f16 is computed as float16. bf16, which numpy lacks, is computed as float32 and
+rounded
+when written. Packed pairs are computed as twice as many elements.
 """
 
 from __future__ import annotations
@@ -12,42 +13,42 @@ from typing import Any
 import numpy as np
 
 Array = Any
-"""An array of numpy, over whose overloads a type checker would take minutes."""
+"""A numpy array; with the precise type, a type checker would need minutes for numpy's overloads."""
 
 STORAGE = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
-"""What holds so many bytes."""
+"""Storage type by size in bytes."""
 
 _INTEGERS = {
     f"{sign}{bits}": np.dtype(f"{'int' if sign == 's' else 'uint'}{bits}") for sign in "bus" for bits in (8, 16, 32, 64)
 }
 _FLOATS = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
 NUMBERS: dict[str, np.dtype] = {**_INTEGERS, **_FLOATS, "f16x2": np.dtype(np.float16), "f32x2": np.dtype(np.float32)}
-"""The kinds that numpy knows, packed pairs among them."""
+"""The kinds that numpy supports, including packed pairs."""
 
 BFLOATS = ("bf16", "bf16x2")
 
 
 def decode(bits: Array, kind: str) -> Array:
-    """The values that bits of a kind's own width stand for."""
+    """Converts bits of a kind's own width to values."""
     if kind in BFLOATS:
         return widen_bfloat(bits.view(np.uint16))
     return bits.view(NUMBERS[kind])
 
 
 def encode(values: Array, kind: str, storage: np.dtype) -> Array:
-    """The bits of values of a kind, as registers hold them."""
+    """Converts values of a kind to bits as registers hold them."""
     if kind in BFLOATS:
         return round_bfloat(values).view(storage)
     return values.astype(NUMBERS[kind], copy=False).view(storage)
 
 
 def widen_bfloat(bits: Array) -> Array:
-    """bfloat16 bits as float32."""
+    """Converts bfloat16 bits to float32."""
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def round_bfloat(values: Array, mode: str = "rn") -> Array:
-    """The bits of the nearest bfloat16 (ties to even), or of the next one towards zero."""
+    """Rounds to bfloat16 and returns the bits: to nearest (ties to even), or towards zero."""
     values = np.ascontiguousarray(values)
     if values.dtype == np.float64:
         values = _to_odd(values)
@@ -59,7 +60,7 @@ def round_bfloat(values: Array, mode: str = "rn") -> Array:
 
 
 def _to_odd(values: Array) -> Array:
-    """float64 as float32 that is rounded to odd, so that rounding it once more goes the right way."""
+    """Converts float64 to float32 with rounding to odd, so that a second rounding is exact."""
     near = values.astype(np.float32)
     away = np.abs(near.astype(np.float64)) > np.abs(values)
     below = np.where(away, near.view(np.uint32) - np.uint32(1), near.view(np.uint32))
@@ -68,7 +69,7 @@ def _to_odd(values: Array) -> Array:
 
 
 def round_tensor_float(values: Array, mode: str = "rna") -> Array:
-    """float32 as TF32, of 10 mantissa bits; ties go away from zero ("rna") or to even ("rn"), or "rz" truncates."""
+    """Rounds float32 to TF32 (10 mantissa bits), with ties away from zero ("rna") or to even ("rn"), or truncates."""
     bits = values.view(np.uint32)
     if mode == "rna":
         bits = bits + np.uint32(0x1000)
@@ -79,7 +80,7 @@ def round_tensor_float(values: Array, mode: str = "rna") -> Array:
 
 
 def _table(exponent_bits: int, bias: int, infinite: bool) -> Array:
-    """All values of an 8-bit float."""
+    """Returns the values of all codes of an 8-bit float type."""
     mantissa_bits = 7 - exponent_bits
     codes = np.arange(256)
     exponent, mantissa = (codes >> mantissa_bits) & ((1 << exponent_bits) - 1), codes & ((1 << mantissa_bits) - 1)
@@ -94,11 +95,11 @@ def _table(exponent_bits: int, bias: int, infinite: bool) -> Array:
 
 
 FLOATS8 = {"e4m3": _table(4, 7, infinite=False), "e5m2": _table(5, 15, infinite=True)}
-"""What each code of the 8-bit floats stands for."""
+"""Value of each code of the 8-bit float types."""
 
 
 def round_float8(values: Array, kind: str) -> Array:
-    """The codes of the nearest 8-bit floats (ties to even); what is too large becomes the largest finite one."""
+    """Returns codes of the nearest 8-bit floats (ties to even); overflow saturates to the largest finite value."""
     table = FLOATS8[kind][:128]
     finite = np.flatnonzero(np.isfinite(table))
     levels = table[finite].astype(np.float64)
@@ -112,13 +113,13 @@ def round_float8(values: Array, kind: str) -> Array:
 
 
 def flushed(values: Array) -> Array:
-    """The values with subnormal numbers as zeros of their sign."""
+    """Replaces subnormal numbers by zeros of their sign."""
     smallest = np.finfo(values.dtype).smallest_normal
     return np.where(np.abs(values) < smallest, np.copysign(values.dtype.type(0), values), values)
 
 
 def rounded(exact: Array, dtype: np.dtype, mode: str) -> Array:
-    """float64 values rounded to a narrower type: "rn", "rz", "rm" (down) or "rp" (up)."""
+    """Rounds float64 values to a narrower type: "rn", "rz", "rm" (down) or "rp" (up)."""
     near = exact.astype(dtype)
     if mode == "rn" or dtype == np.float64:
         return near
@@ -134,4 +135,4 @@ def rounded(exact: Array, dtype: np.dtype, mode: str) -> Array:
 INTEGRAL: dict[str, Callable[[Array], Array]] = {
     "rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil,
 }  # fmt: skip
-"""How the rounding modes of conversions to integers round."""
+"""Rounding functions of conversions to integers, by rounding mode."""

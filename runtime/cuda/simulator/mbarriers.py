@@ -1,7 +1,7 @@
-"""Barriers in shared memory (`mbarrier`), and the copies in bulk that report to them.
+"""Barriers in shared memory (`mbarrier`), and the bulk copies that report to them.
 
-A phase of a barrier ends when all arrivals have come that it expects, and all bytes that were announced. A copy comes
-as late as it may: when somebody waits on its barrier, or nobody can go on otherwise.
+A phase of a barrier ends when all expected arrivals and all announced bytes have come. A copy completes as late as
+possible: when a thread waits on its barrier, or when no thread can proceed otherwise.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MOST_ARRIVALS = (1 << 20) - 1
 
 @dataclass(frozen=True)
 class Transfer:
-    """A copy in bulk that is under way.
+    """A pending bulk copy.
 
     Attributes:
-        barrier: the place of the barrier that it reports to.
-        nbytes: how many bytes it reports.
-        land: brings the data.
+        barrier: index of the barrier that it reports to.
+        nbytes: number of bytes that it reports.
+        land: function that stores the data.
     """
 
     barrier: int
@@ -38,7 +38,7 @@ class Transfer:
 
 
 class Mbarriers:
-    """All barriers in the shared memory of a batch; a place is the barrier's offset there divided by its size."""
+    """All barriers in the shared memory of a batch; the index of a barrier is its offset divided by its size."""
 
     def __init__(self, shared: Space, stride: int) -> None:
         count = shared.size // BYTES
@@ -48,64 +48,64 @@ class Mbarriers:
         self._pending = np.zeros(count, np.int64)
         self._bytes = np.zeros(count, np.int64)
         self._phase = np.zeros(count, np.int64)
-        # The thread that has made a barrier, until a fence of it shows the barrier to the copy engine; else -1.
+        # The thread that initialized a barrier, until its fence makes the barrier visible to the copy engine; else -1.
         self._maker = np.full(count, -1, np.int64)
         self._waiting: dict[int, list[Array]] = {}
         self._transfers: dict[int, list[Transfer]] = {}
 
     def create(self, places: Array, arrivals: Array, access: Access) -> None:
-        """Makes barriers.
+        """Initializes barriers.
 
         Raises:
-            SimulationError: the count is none, or a barrier is there already.
+            SimulationError: the count is invalid, or there is already a barrier.
         """
         wrong = (arrivals < 1) | (arrivals > MOST_ARRIVALS)
-        self._refuse(wrong, places, access, "the count of arrivals is not possible")
-        self._refuse(self._live[places], places, access, "there is a barrier already")
+        self._refuse(wrong, places, access, "the count of arrivals is invalid")
+        self._refuse(self._live[places], places, access, "there is already a barrier")
         self._live[places], self._expected[places], self._pending[places] = True, arrivals, arrivals
         self._bytes[places] = self._phase[places] = 0
         self._maker[places] = access.threads
 
     def publish(self, threads: Array) -> None:
-        """The copy engine sees the barriers that threads have made."""
+        """Makes the barriers that threads have initialized visible to the copy engine."""
         self._maker[np.isin(self._maker, threads)] = -1
 
     def demand_published(self, places: Array, access: Access) -> None:
-        """Checks that there are barriers, and that the copy engine sees them.
+        """Checks that barriers exist and are visible to the copy engine.
 
         Raises:
-            SimulationError: one is not there, or nobody has shown it.
+            SimulationError: a barrier does not exist or is not visible.
         """
         self.demand(places, access)
         hidden = self._maker[places] >= 0
         self._refuse(hidden, places, access, "the copy engine may not see it: no fence.mbarrier_init follows")
 
     def remove(self, places: Array, access: Access) -> None:
-        """Makes barriers plain memory again."""
+        """Invalidates barriers."""
         self.demand(places, access)
         self._live[places] = False
 
     def demand(self, places: Array, access: Access) -> None:
-        """Checks that there are barriers.
+        """Checks that barriers exist.
 
         Raises:
-            SimulationError: one is not there.
+            SimulationError: a barrier does not exist.
         """
-        self._refuse(~self._live[places], places, access, "there is no barrier: nobody has made one")
+        self._refuse(~self._live[places], places, access, "there is no barrier: it was not initialized")
 
     def phases(self, places: Array) -> Array:
-        """How many phases have ended."""
+        """Returns the number of completed phases of each barrier."""
         return self._phase[places]
 
     def announce(self, places: Array, nbytes: Array) -> None:
-        """So many bytes more will come in the current phase."""
+        """Adds to the bytes that the current phase waits for."""
         np.add.at(self._bytes, places, nbytes)
 
     def arrive(self, places: Array, counts: Array, access: Access, scheduler: Scheduler) -> None:
-        """Threads arrive, each as often as its count says.
+        """Registers arrivals, `counts` per thread.
 
         Raises:
-            SimulationError: more arrive than a phase is for, before it has ended.
+            SimulationError: more threads arrive than the current phase expects.
         """
         distinct, rows = np.unique(places, return_inverse=True)
         total = np.bincount(rows, weights=counts).astype(np.int64)
@@ -114,36 +114,36 @@ class Mbarriers:
         if over.any():
             place = distinct[over][0]
             position = int(np.argmax(places == place))
-            raise access.fault(position, int(place) * BYTES % self._stride, "more threads arrive than the phase is for")
+            raise access.fault(position, int(place) * BYTES % self._stride, "more arrivals than the phase expects")
         self._advance(distinct, scheduler)
 
     def complete(self, transfer: Transfer, scheduler: Scheduler) -> None:
-        """A copy has come."""
+        """Completes a copy."""
         transfer.land()
         self._bytes[transfer.barrier] -= transfer.nbytes
         self._advance(np.array([transfer.barrier]), scheduler)
 
     def expect(self, transfer: Transfer) -> None:
-        """A copy is under way."""
+        """Adds a pending copy."""
         self._transfers.setdefault(transfer.barrier, []).append(transfer)
 
     def deliver(self, places: Array, scheduler: Scheduler) -> None:
-        """Brings the copies that report to some barriers."""
+        """Completes the pending copies that report to the given barriers."""
         for place in np.unique(places):
             for transfer in self._transfers.pop(int(place), ()):
                 self.complete(transfer, scheduler)
 
     def deliver_all(self, scheduler: Scheduler) -> None:
-        """Brings all copies."""
+        """Completes all pending copies."""
         self.deliver(np.array(list(self._transfers), np.int64), scheduler)
 
     def wait(self, places: Array, threads: Array) -> None:
-        """Threads wait for the current phase of their barriers to end."""
+        """Makes threads wait for the end of the current phase of their barriers."""
         for place in np.unique(places):
             self._waiting.setdefault(int(place), []).append(threads[places == place])
 
     def reason(self, thread: int) -> str:
-        """What a thread waits for; "" where it does not wait here."""
+        """Describes the phase that a thread waits for; "" if it does not wait here."""
         for place, waiting in self._waiting.items():
             if any(thread in threads for threads in waiting):
                 block, offset = divmod(place * BYTES, self._stride)

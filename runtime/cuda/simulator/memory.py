@@ -1,4 +1,4 @@
-"""Memory that knows what may be touched: each byte is unallocated, undefined, defined, or on its way."""
+"""Simulated memory with a state per byte: unallocated, undefined, defined, or in flight."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from .kinds import Array
 UNALLOCATED, UNDEFINED, DEFINED, IN_FLIGHT = 0, 1, 2, 3
 _REASONS = {
     UNALLOCATED: "out of bounds",
-    UNDEFINED: "reads what nobody has written",
-    IN_FLIGHT: "touches what an asynchronous copy has not finished writing",
+    UNDEFINED: "read of undefined memory",
+    IN_FLIGHT: "access to memory that an asynchronous copy has not finished writing",
 }
 _WORDS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
-# Sixteen bytes at once move as complex numbers, which numpy gathers fast; nothing is computed with them.
+# Sixteen bytes at once are moved as complex numbers, which numpy gathers fast; there is no arithmetic on them.
 _WIDE = np.dtype(np.complex128)
 
 
 @dataclass(frozen=True)
 class Access:
-    """Who accesses memory, and where: for messages.
+    """Description of a memory access, for messages.
 
     Attributes:
-        line: the PTX line.
-        what: the instruction's name.
-        threads: the places in their batch of the threads that take part, one per address.
-        describe: names a thread.
+        line: PTX line.
+        what: name of the instruction.
+        threads: indices in the batch of the accessing threads, one per address.
+        describe: returns the name of a thread.
     """
 
     line: int
@@ -38,7 +38,7 @@ class Access:
     describe: Callable[[int], str]
 
     def fault(self, position: int, address: int, reason: str) -> SimulationError:
-        """The error of the thread at a position."""
+        """Returns the error for the thread at a position."""
         thread = self.describe(int(self.threads[position]))
         return SimulationError(f"{self.what} at address {address:#x} by {thread}: {reason}", self.line)
 
@@ -47,10 +47,10 @@ class Space:
     """Bytes with a state each.
 
     Attributes:
-        name: of the state space, for messages.
-        size: how many bytes there are, a multiple of 16.
-        origin: the address of the first byte, as messages give it.
-        allow_undefined: whether bytes may be read that nobody has written.
+        name: name of the state space, for messages.
+        size: number of bytes, a multiple of 16.
+        origin: address of the first byte, for messages.
+        allow_undefined: whether bytes that were never written may be read.
     """
 
     def __init__(self, name: str, size: int, origin: int = 0, *, allow_undefined: bool = False) -> None:
@@ -63,7 +63,7 @@ class Space:
         self.resize(size)
 
     def resize(self, size: int) -> None:
-        """Makes room for more bytes, which are unallocated."""
+        """Grows the space; the new bytes are unallocated."""
         data, state = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
         data[: self.size], state[: self.size] = self.data, self.state
         self.data, self.state, self.size = data, state, size
@@ -71,18 +71,18 @@ class Space:
         self._states = {width: state.view(dtype) for width, dtype in _WORDS.items()} | {16: state.view(_WIDE)}
 
     def load(self, offsets: Array, width: int, access: Access) -> Array:
-        """Reads so many bytes at each offset.
+        """Reads `width` bytes at each offset.
 
         Args:
             offsets: int64, multiples of the width.
             width: 1, 2, 4, 8 or 16.
-            access: who reads.
+            access: description of the access.
 
         Returns:
-            Unsigned integers of the width; for 16 bytes uint64 pairs, twice as many.
+            Unsigned integers of the width; for 16 bytes, pairs of uint64.
 
         Raises:
-            SimulationError: an address is misaligned or out of bounds, or what is there is not defined.
+            SimulationError: an address is misaligned or out of bounds, or its contents are undefined.
         """
         places = self._places(offsets, width, access)
         states = self._states[width].take(places)
@@ -91,10 +91,10 @@ class Space:
         return values.view(np.uint64) if width == 16 else values
 
     def store(self, offsets: Array, width: int, values: Array, access: Access) -> None:
-        """Writes values, laid out as `load` gives them.
+        """Writes values in the layout that `load` returns.
 
         Raises:
-            SimulationError: an address is misaligned or out of bounds, or a copy is on its way there.
+            SimulationError: an address is misaligned or out of bounds, or is the destination of a pending copy.
         """
         places = self._places(offsets, width, access)
         self._demand_writable(places, offsets, width, access)
@@ -103,27 +103,27 @@ class Space:
         self._states[width][places] = _filled(DEFINED, width)
 
     def mark_in_flight(self, offsets: Array, width: int, access: Access) -> None:
-        """An asynchronous copy is on its way to some bytes.
+        """Marks bytes as the destination of a pending asynchronous copy.
 
         Raises:
-            SimulationError: an address is misaligned or out of bounds, or a copy is on its way there already.
+            SimulationError: an address is misaligned or out of bounds, or is the destination of another pending copy.
         """
         places = self._places(offsets, width, access)
         self._demand_writable(places, offsets, width, access)
         self._states[width][places] = _filled(IN_FLIGHT, width)
 
     def land(self, offsets: Array, width: int, values: Array) -> None:
-        """Writes what an asynchronous copy brings to where it was marked to be on its way."""
+        """Writes the data of an asynchronous copy to the bytes marked as its destination."""
         places = offsets >> (width.bit_length() - 1)
         words = self._words[width]
         words[places] = values.view(words.dtype)
         self._states[width][places] = _filled(DEFINED, width)
 
     def demand_aligned(self, offsets: Array, width: int, access: Access) -> None:
-        """Checks that addresses are multiples of a width, and inside.
+        """Checks that addresses are multiples of a width and in bounds.
 
         Raises:
-            SimulationError: one is not.
+            SimulationError: an address is not.
         """
         self._places(offsets, width, access)
 
@@ -176,7 +176,7 @@ def _differ(states: Array, state: int, width: int) -> Array:
 
 
 class GlobalMemory(Space):
-    """The memory of the simulated device, with allocations that stand apart."""
+    """The memory of the simulated device, with gaps between allocations."""
 
     ORIGIN = 1 << 40
     _ALIGNMENT = 256
@@ -187,7 +187,7 @@ class GlobalMemory(Space):
         self._sizes: dict[int, int] = {}
 
     def allocate(self, nbytes: int) -> int:
-        """The address of so many undefined bytes."""
+        """Allocates `nbytes` undefined bytes and returns their address."""
         start = self._top
         self._top += -(-nbytes // self._ALIGNMENT) * self._ALIGNMENT + self._ALIGNMENT
         if self._top > self.size:
@@ -197,19 +197,19 @@ class GlobalMemory(Space):
         return self.origin + start
 
     def free(self, address: int) -> None:
-        """Gives an allocation back; its addresses are not used again.
+        """Frees an allocation; its addresses are not reused.
 
         Raises:
-            KeyError: there is none at that address.
+            KeyError: there is no allocation at that address.
         """
         start = address - self.origin
         self.state[start : start + self._sizes.pop(start)] = UNALLOCATED
 
     def part(self, address: int, nbytes: int) -> slice:
-        """Where allocated bytes are in `data` and `state`.
+        """Returns the range of allocated bytes in `data` and `state`.
 
         Raises:
-            SimulationError: not all of them are allocated.
+            SimulationError: not all of the bytes are allocated.
         """
         start = address - self.origin
         inside = start >= 0 and start + nbytes <= self.size
@@ -226,5 +226,5 @@ class GlobalMemory(Space):
         self.data[part], self.state[part] = source, DEFINED
 
     def read(self, address: int, nbytes: int) -> Array:
-        """Copies bytes from the device, whether they are defined or not."""
+        """Copies bytes from the device, defined or not."""
         return self.data[self.part(address, nbytes)].copy()

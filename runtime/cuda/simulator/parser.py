@@ -1,7 +1,7 @@
-"""Reads PTX text.
+"""Parser of PTX text.
 
-The subset is what compilers write: entries, variables, registers, labels, jump tables, instructions, and the scopes in
-braces that inline assembly makes. Device functions that are called are not in it: what Stepwell generates is inlined.
+The supported subset is what compilers emit: entries, variables, registers, labels, jump tables, instructions, and the
+scopes in braces that inline assembly creates. Device functions are not supported: Stepwell inlines everything.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ _LINKAGE = (".visible", ".extern", ".weak", ".common")
 
 
 def parse(text: str) -> Module:
-    """Reads a module.
+    """Parses a module.
 
     Raises:
-        PtxError: it is none, or of what the simulator does not know.
+        PtxError: the text is malformed, or not supported by the simulator.
     """
     return _Parser(text).module()
 
 
 class _Parser:
     def __init__(self, text: str) -> None:
-        # Comments become blanks, so that places in the text stay where they are.
+        # Comments become blanks, so that positions in the text do not change.
         self.text = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self.place = 0
@@ -66,16 +66,16 @@ class _Parser:
         return PtxError(message, self.line(place))
 
     def skip(self) -> str:
-        """Moves to the next character that is no blank, and gives it; "" at the end."""
+        """Advances to the next non-blank character and returns it; "" at the end."""
         while self.place < len(self.text) and self.text[self.place].isspace():
             self.place += 1
         return self.text[self.place : self.place + 1]
 
     def until(self, ends: str) -> str:
-        """The text up to the first of some characters, which is passed."""
+        """Returns the text up to the first of some characters, and advances past that character."""
         found = [at for at in (self.text.find(end, self.place) for end in ends) if at >= 0]
         if not found:
-            raise self.error(f"the text ends where one of {ends!r} should follow")
+            raise self.error(f"unexpected end of text: expected one of {ends!r}")
         piece = self.text[self.place : min(found)]
         self.place = min(found) + 1
         return piece.strip()
@@ -116,10 +116,10 @@ class _Parser:
             return
         if ".func" in head:
             if ended == "{":
-                raise self.error("functions that are called are not simulated: inline them", start)
+                raise self.error("device functions are not supported: inline them", start)
             return
         if ended == "{":
-            raise self.error(f"a block follows what is no entry: {head!r}", start)
+            raise self.error(f"expected an entry before a block, got {head!r}", start)
         if ended == "=":
             head = f"{head} = {self.until(';')}"
         module.variables.append(self.variable(head, start))
@@ -129,11 +129,11 @@ class _Parser:
             text = text.removeprefix(word).strip()
         match = _VARIABLE.fullmatch(text)
         if not match:
-            raise self.error(f"no declaration of a variable: {text!r}", start)
+            raise self.error(f"malformed declaration of a variable: {text!r}", start)
         space, align, kinds, later, _, name, dims, data = match.groups()
         types = [kind for kind in kinds.replace(".", " ").split() if kind in WIDTHS]
         if not types:
-            raise self.error(f"{name} has no type that the simulator knows: {kinds!r}", start)
+            raise self.error(f"{name} has an unsupported type: {kinds!r}", start)
         vector = 4 if ".v4" in kinds else 2 if ".v2" in kinds else 1
         width, count = WIDTHS[types[-1]], vector
         for dim in re.findall(r"\[(\d*)\]", dims):
@@ -143,27 +143,27 @@ class _Parser:
 
     def _data(self, text: str, kind: str, size: int, start: int) -> bytes:
         if not re.fullmatch(r"[\s{},\w.+-]*", text):
-            raise self.error("data that are no numbers are not simulated", start)
+            raise self.error("initial data other than numbers are not supported", start)
         items = [item for item in re.split(r"[\s{},]+", text) if item]
         values = [self.operand(item, start) for item in items]
         width = WIDTHS[kind]
         packed = bytearray()
         for value in values:
             if not isinstance(value, Immediate):
-                raise self.error("data that are no numbers are not simulated", start)
+                raise self.error("initial data other than numbers are not supported", start)
             packed += immediate_bits(value, kind).to_bytes(width, "little")
         return bytes(packed.ljust(size, b"\0"))
 
     def _function(self, head: str, start: int) -> Function:
         match = _ENTRY.search(head)
         if not match:
-            raise self.error(f"no head of an entry: {head!r}", start)
+            raise self.error(f"malformed head of an entry: {head!r}", start)
         name, parameters = match.group(1), match.group(2) or ""
         function = Function(name)
         tail = head[match.end() :]
         if match.group(2) is not None and ")" in match.group(2):
-            # The greedy match may have taken directives with parentheses of their own.
-            raise self.error("the head of the entry is not understood", start)
+            # The greedy match may have included directives with parentheses.
+            raise self.error("the head of the entry is not supported", start)
         for piece in filter(None, (piece.strip() for piece in parameters.split(","))):
             function.parameters.append(self._parameter(piece, start))
         for directive, numbers in _DIRECTIVE.findall(tail):
@@ -172,7 +172,7 @@ class _Parser:
         return function
 
     def _parameter(self, text: str, start: int) -> Variable:
-        # `.param .u64 .ptr .global .align 16 name` says more of a pointer than matters here.
+        # The pointer attributes of `.param .u64 .ptr .global .align 16 name` are irrelevant here.
         plain = re.sub(r"\.ptr(\s*\.(global|shared|const|local))?(\s*\.align\s+\d+)?", "", text)
         return self.variable(plain, start)
 
@@ -194,11 +194,11 @@ class _Parser:
         name, plus, offset = text.partition("+")
         if plus and _NAME.fullmatch(name.strip()):
             return Symbol(name.strip(), int(offset, 0))
-        raise self.error(f"no operand: {text!r}", start)
+        raise self.error(f"malformed operand: {text!r}", start)
 
     def _address(self, text: str, start: int) -> Address:
         if not text.endswith("]"):
-            raise self.error(f"no address: {text!r}", start)
+            raise self.error(f"malformed address: {text!r}", start)
         base, *rest = _split(text[1:-1])
         coordinates = self.operand(rest[0], start) if rest else None
         match = re.fullmatch(r"(.+?)\s*([+-])\s*(-?\w+)", base.strip())
@@ -208,12 +208,12 @@ class _Parser:
             base = match.group(1)
         inner = self.operand(base, start)
         if isinstance(inner, Vector | Address) or not isinstance(coordinates, Vector | None):
-            raise self.error(f"no address: {text!r}", start)
+            raise self.error(f"malformed address: {text!r}", start)
         return Address(inner, offset, coordinates)
 
 
 class _Body:
-    """What stands between the braces of an entry."""
+    """Parser of the body of an entry."""
 
     def __init__(self, parser: _Parser, function: Function) -> None:
         self.parser, self.function = parser, function
@@ -225,7 +225,7 @@ class _Body:
         while True:
             character = parser.skip()
             if not character:
-                raise parser.error(f"the body of {self.function.name} does not end")
+                raise parser.error(f"the body of {self.function.name} has no closing brace")
             if character == "{":
                 parser.place += 1
                 self._enter()
@@ -243,12 +243,12 @@ class _Body:
         self.function.body = [self._resolved(instruction) for instruction in self.function.body]
 
     def _enter(self) -> None:
-        """Opens a scope: what is declared in it, labels too, gets a name of its own."""
+        """Opens a scope, in which declared names, including labels, are renamed to be unique."""
         parser, depth, place = self.parser, 1, self.parser.place
         while depth:
             match = re.compile(r"[{}]").search(parser.text, place)
             if not match:
-                raise parser.error("a scope does not end")
+                raise parser.error("a scope has no closing brace")
             depth += 1 if match.group() == "{" else -1
             place = match.end()
         self.scope_count += 1
@@ -259,7 +259,7 @@ class _Body:
     def _label(self, label: str) -> None:
         name = self._renamed(label)
         if name in self.function.labels:
-            raise self.parser.error(f"the label {label} stands twice")
+            raise self.parser.error(f"duplicate label {label}")
         self.function.labels[name] = len(self.function.body)
         rest = self.parser.skip()
         if rest == "." and self.parser.text.startswith(".branchtargets", self.parser.place):
@@ -286,7 +286,7 @@ class _Body:
     def _registers(self, text: str, start: int) -> None:
         match = re.fullmatch(r"\.reg\s+(?:\.(v2|v4)\s+)?\.(\w+)\s+(.*)", text, re.DOTALL)
         if not match or match.group(1) or match.group(2) not in WIDTHS:
-            raise self.parser.error(f"no registers that the simulator knows: {text!r}", start)
+            raise self.parser.error(f"unsupported declaration of registers: {text!r}", start)
         for item in match.group(3).split(","):
             name, _, count = item.strip().rstrip(">").partition("<")
             for declared in [name] if not count else [f"{name}{number}" for number in range(int(count))]:
@@ -297,7 +297,7 @@ class _Body:
     def _instruction(self, text: str, start: int) -> Instruction:
         match = _STATEMENT.fullmatch(text)
         if not match:
-            raise self.parser.error(f"no instruction: {text!r}", start)
+            raise self.parser.error(f"malformed instruction: {text!r}", start)
         negated, guard, opcode, modifiers, rest = match.groups()
         operands = tuple(self._scoped(self.parser.operand(item, start)) for item in _split(rest))
         predicate = Register(self._renamed(guard), bool(negated)) if guard else None
@@ -318,7 +318,7 @@ class _Body:
         return operand
 
     def _resolved(self, instruction: Instruction) -> Instruction:
-        """The instruction, where names that are no registers are those of variables and labels."""
+        """Returns the instruction with names of variables and labels as symbols instead of registers."""
         operands = tuple(map(self._named, instruction.operands))
         return Instruction(instruction.opcode, instruction.modifiers, operands, instruction.predicate, instruction.line)
 
@@ -333,7 +333,7 @@ class _Body:
 
 
 def immediate_bits(immediate: Immediate, kind: str) -> int:
-    """The bits of a number as an operand of a type."""
+    """Returns the bits of a number as an operand of a type."""
     width, value = WIDTHS[kind], immediate.value
     if immediate.bits:
         return int(value)
@@ -357,7 +357,7 @@ def _number(text: str) -> Immediate | None:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas that are in no brackets."""
+    """Splits at commas that are not in brackets, and drops empty parts."""
     return [part for part in _parts(text) if part]
 
 

@@ -1,10 +1,10 @@
-"""Finds registers of asynchronous products (`wgmma`) that are touched too early, on any path through an entry.
+"""Detection of premature accesses to registers of asynchronous products (`wgmma`), on any path through an entry.
 
-From `wgmma.mma_async` to the `wgmma.wait_group` that waits for its group, a device may still write the results and read
-the left factor's registers. And it may begin before earlier instructions have written these, but for a `wgmma.fence`.
-A simulator that computes products at once would never show it, so the code itself is looked at.
+Between `wgmma.mma_async` and the `wgmma.wait_group` for its group, a device may still write the results and read the
+registers of the left factor. It may also start before earlier instructions have written these registers, unless a
+`wgmma.fence` intervenes. The simulator computes products immediately and cannot observe this, so the code is analysed.
 
-Copies of one register to another are taken for renaming: assemblers remove them, unless they have to wait anyway.
+Copies between registers count as renaming: assemblers remove them, unless they have to wait anyway.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .syntax import Immediate, Instruction, Register, Vector
 
 @dataclass
 class _State:
-    """What may be so at a place of the code.
+    """Possible state at a point of the code.
 
     Attributes:
-        results: registers of results that may not be there yet, by how many groups have been closed since; 0: not
-            even their own.
-        factors: likewise those of left factors that may still be read.
-        written: registers that were written since the last fence.
-        is_fenced: whether there was one on all ways here.
+        results: result registers that may be incomplete, with the number of groups committed since; 0: not even their
+            own.
+        factors: left-factor registers that may still be read, likewise.
+        written: registers written since the last fence.
+        is_fenced: whether all paths to this point have a fence.
     """
 
     results: dict[str, int] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class _State:
         return _State(dict(self.results), dict(self.factors), set(self.written), self.is_fenced)
 
     def joined(self, other: _State) -> _State:
-        """What may be so where two ways meet."""
+        """Returns the union of the states of two paths that join."""
         made = self.copy()
         for mine, theirs in ((made.results, other.results), (made.factors, other.factors)):
             mine |= {name: min(age, mine.get(name, age)) for name, age in theirs.items()}
@@ -46,10 +46,10 @@ class _State:
 
 
 def check_product_registers(blocks: Sequence[Block]) -> None:
-    """Looks at the code of an entry, which is entered at the first block.
+    """Analyses the code of an entry, which starts at the first block.
 
     Raises:
-        PtxError: a register is touched too early; names it, and the line.
+        PtxError: a register is accessed too early; names the register and the line.
     """
     if not any(item.has("mma_async") for block in blocks for item in block.instructions):
         return
@@ -69,7 +69,7 @@ def check_product_registers(blocks: Sequence[Block]) -> None:
 
 
 def _pass(instruction: Instruction, state: _State) -> None:
-    """Changes the state by an instruction."""
+    """Updates the state by an instruction."""
     if instruction.opcode == "wgmma":
         _pass_product(instruction, state)
         return
@@ -83,7 +83,7 @@ def _pass(instruction: Instruction, state: _State) -> None:
         (state.written.add if source in state.written else state.written.discard)(target)
         return
     found = effects(instruction)
-    _refuse(found.reads | found.writes, state.results, "a product's result, which may not be there yet", instruction)
+    _refuse(found.reads | found.writes, state.results, "a product's result, which may be incomplete", instruction)
     _refuse(found.writes, state.factors, "a product's left factor, which may still be read", instruction)
     state.written |= found.writes
 
@@ -104,14 +104,14 @@ def _pass_product(instruction: Instruction, state: _State) -> None:
 
 
 def _begin(instruction: Instruction, state: _State) -> None:
-    """A product begins."""
+    """Updates the state by the start of a product."""
     results, left = (set(registers_of(item)) for item in instruction.operands[:2])
     factors = left if isinstance(instruction.operands[1], Vector) else set()
-    _refuse(factors, state.results, "another product's result, which may not be there yet", instruction)
+    _refuse(factors, state.results, "another product's result, which may be incomplete", instruction)
     early = sorted((results | factors) & state.written)
     if early or not state.is_fenced:
-        what = early[0] if early else "what was written before"
-        raise PtxError(f"{instruction.name} may not see {what}: there is no wgmma.fence behind it", instruction.line)
+        what = f"the write of {early[0]}" if early else "earlier writes"
+        raise PtxError(f"{instruction.name} may not see {what}: wgmma.fence is missing", instruction.line)
     state.results |= dict.fromkeys(results, 0)
     state.factors |= dict.fromkeys(factors, 0)
 
@@ -124,5 +124,5 @@ def _refuse(touched: Iterable[str], held: dict[str, int], what: str, instruction
     early = sorted(name for name in touched if name in held)
     if early:
         raise PtxError(
-            f"{instruction.name} touches {early[0]}, {what}: there is no wgmma.wait_group between", instruction.line
+            f"{instruction.name} accesses {early[0]}, {what}: wgmma.wait_group is missing between", instruction.line
         )

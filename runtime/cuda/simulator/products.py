@@ -1,4 +1,4 @@
-"""Asynchronous products (`wgmma`) that are under way, and the shared memory that they may still read."""
+"""Pending asynchronous products (`wgmma`), and the shared memory that they may still read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .races import SharedRaces
 
 
 class Products:
-    """The products of all warp groups that nobody has waited for; a group is named by its first thread."""
+    """Pending products of all warp groups; a group is identified by its first thread."""
 
     def __init__(self, races: SharedRaces | None) -> None:
         self._races = races
@@ -15,17 +15,17 @@ class Products:
         self._closed: dict[int, list[list[tuple[Array, int]]]] = {}
 
     def begin(self, group: int, offsets: Array, width: int) -> None:
-        """A product of a warp group reads so many bytes at each of some places, from now on until it is waited for."""
+        """Starts a product that reads `width` bytes at each of some offsets until a wait for its group."""
         if self._races is not None:
             self._races.hold(offsets, width)
             self._open.setdefault(group, []).append((offsets, width))
 
     def commit(self, group: int) -> None:
-        """What a warp group has begun since it last did this is waited for together."""
+        """Makes the products that a warp group has started since its last commit a group of products."""
         self._closed.setdefault(group, []).append(self._open.pop(group, []))
 
     def wait(self, group: int, pending: int) -> None:
-        """A warp group waits until no more than so many of its latest groups of products are under way."""
+        """Waits until at most `pending` of a warp group's latest groups of products are incomplete."""
         closed = self._closed.get(group, [])
         done, self._closed[group] = closed[: len(closed) - pending], closed[max(len(closed) - pending, 0) :]
         if self._races is not None:

@@ -1,9 +1,9 @@
-"""Finds accesses that nothing orders: in shared memory by vector clocks, in global memory by who wrote what.
+"""Detection of unordered accesses: in shared memory by vector clocks, in global memory by the last writer.
 
-Two accesses of one byte of shared memory race if different threads make them, one at least writes, and no barrier (or
-chain of them) stands between. The clock of a warp counts its synchronisations; what a warp has seen of the clocks of
-others says which of their accesses are behind a barrier for it. Threads of one warp are ordered by `bar.warp.sync` and
-the barriers of the block alone: that they run in step today is not promised.
+Two accesses of one byte of shared memory race if they are by different threads, at least one is a write, and no barrier
+(or chain of barriers) orders them. The clock of a warp counts its synchronizations. A warp's view of the other clocks
+tells which accesses of other warps are ordered before its own. Threads of one warp are ordered only by `bar.warp.sync`
+and barriers of the block: lockstep execution is not guaranteed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .memory import Access
 
 WARP = 32
 _MANY = 63
-"""In place of a lane: several lanes of the warp have read."""
+"""Special lane number: several lanes of the warp have read."""
 _NO_WAIT, _NO_FENCE = "wgmma.wait_group", "fence.proxy.async"
 
 
@@ -23,31 +23,31 @@ class SharedRaces:
     """The accesses of shared memory in the blocks of a batch."""
 
     def __init__(self, blocks: int, warps: int, nbytes: int, granule: int) -> None:
-        """Starts with no accesses.
+        """Starts without accesses.
 
         Args:
-            blocks: how many blocks there are.
-            warps: warps of a block.
-            nbytes: shared memory of all blocks.
-            granule: bytes that are told apart: no access may be narrower.
+            blocks: number of blocks.
+            warps: number of warps per block.
+            nbytes: bytes of shared memory of all blocks.
+            granule: resolution in bytes; no access may be narrower.
         """
         self._shift = granule.bit_length() - 1
         self._blocks, self._warps = blocks, warps
         count = (nbytes >> self._shift) + 1
-        # The last column stands for the engine that copies asynchronously.
+        # The last column is the engine that copies asynchronously.
         self._clock = np.ones((blocks, warps + 1), np.int32)
         self._seen = np.zeros((blocks, warps, warps + 1), np.int32)
         self._barriers: dict[str, Array] = {}
         self._writer = np.full(count, -1, np.int16)
         self._written = np.zeros(count, np.int32)
         self._reads = np.zeros((count, warps), np.int32)
-        # How many asynchronous products may still read it; whether threads wrote it, and no proxy fence followed.
+        # Number of asynchronous products that may still read it; whether a thread wrote it without a later proxy fence.
         self._held = np.zeros(count, np.int16)
         self._unfenced = np.zeros(count, np.bool_)
         self._stride = nbytes // blocks
 
     def read(self, offsets: Array, width: int, threads: Array, access: Access) -> None:
-        """Threads, given by their place in the batch, read."""
+        """Records reads of threads, given by their indices in the batch."""
         block, warp, lane = self._parts(threads)
         for place in self._granules(offsets, width):
             self._check_writer(place, block, warp, lane, offsets, access, "a read")
@@ -61,7 +61,7 @@ class SharedRaces:
                 self._reads[place[other], warp[other]] = (clock[other] << 6) | _MANY
 
     def write(self, offsets: Array, width: int, threads: Array, access: Access, *, engine: bool = False) -> None:
-        """Threads write, or let the engine write that copies asynchronously."""
+        """Records writes of threads, or of the asynchronous copy engine on their behalf."""
         block, warp, lane = self._parts(threads)
         writing = np.full_like(warp, self._warps) if engine else warp
         writer = (writing << 5 | (0 if engine else lane)).astype(np.int16)
@@ -80,7 +80,7 @@ class SharedRaces:
                 raise self._race(int(np.argmax(twice)), offsets, access, "another write by the same instruction")
 
     def read_by_engine(self, offsets: Array, width: int, threads: Array, access: Access) -> None:
-        """Threads let what reads shared memory on its own read: asynchronous products, and copies out of it."""
+        """Records reads by asynchronous engines on behalf of threads: products, and copies out of shared memory."""
         self.read(offsets, width, threads, access)
         for place in self._granules(offsets, width):
             if self._unfenced[place].any():
@@ -89,7 +89,7 @@ class SharedRaces:
                 raise self._race(position, offsets, access, f"an asynchronous read, and a write by {by}", _NO_FENCE)
 
     def fence_proxies(self, threads: Array) -> None:
-        """What threads see of writes is seen by asynchronous reads too that follow."""
+        """Makes the writes that threads see visible to later asynchronous reads."""
         written = np.flatnonzero(self._unfenced)
         if not len(written):
             return
@@ -100,7 +100,7 @@ class SharedRaces:
             self._unfenced[written[(block == slot % self._blocks) & (seen | np.isin(writer, own))]] = False
 
     def hold(self, offsets: Array, width: int) -> None:
-        """Nobody may write there until it is freed as often as it was held."""
+        """Forbids writes to these bytes until `free` is called as often as `hold`."""
         for place in self._granules(offsets, width):
             np.add.at(self._held, place, 1)
 
@@ -110,7 +110,7 @@ class SharedRaces:
             np.subtract.at(self._held, place, 1)
 
     def release(self, barrier: str, threads: Array) -> None:
-        """What threads have done so far is visible to those who pass the barrier."""
+        """Makes all previous accesses of threads visible to those that pass the barrier."""
         held = self._barrier(barrier)
         block, warp = self._warps_of(threads)
         own = self._seen[block, warp]
@@ -120,19 +120,19 @@ class SharedRaces:
         self._seen[block, warp, warp] = self._clock[block, warp] - 1
 
     def acquire(self, barrier: str, threads: Array) -> None:
-        """Threads see what was released to the barrier."""
+        """Makes the accesses released at the barrier visible to threads."""
         if len(threads):
             block, warp = self._warps_of(threads)
             self._seen[block, warp] = np.maximum(self._seen[block, warp], self._barrier(barrier)[block])
 
     def synchronise_warps(self, threads: Array) -> None:
-        """The threads of each warp see what the others have done."""
+        """Makes the previous accesses of the threads of each warp visible to each other."""
         block, warp = self._warps_of(threads)
         self._seen[block, warp, warp] = self._clock[block, warp]
         self._clock[block, warp] += 1
 
     def release_engine(self, barrier: str, blocks: Array) -> None:
-        """What the engine has written is visible to those who pass the barrier."""
+        """Makes the writes of the engine visible to threads that pass the barrier."""
         held = self._barrier(barrier)
         blocks = np.unique(blocks)
         held[blocks, self._warps] = np.maximum(held[blocks, self._warps], self._clock[blocks, self._warps])
@@ -189,17 +189,17 @@ class SharedRaces:
 
 
 class GlobalWrites:
-    """Which thread of a launch wrote what of global memory."""
+    """The last writer of each part of global memory in a launch."""
 
     def __init__(self, nbytes: int, granule: int) -> None:
         self._shift = granule.bit_length() - 1
         self._writer = np.zeros((nbytes >> self._shift) + 1, np.int32)
 
     def write(self, offsets: Array, width: int, writers: Array, access: Access) -> None:
-        """Threads, numbered from 1 in the whole launch, write.
+        """Records writes of threads, which are numbered from 1 in the launch.
 
         Raises:
-            SimulationError: one writes what another one has written in this launch.
+            SimulationError: a thread writes memory that another one has written in this launch.
         """
         first = offsets >> self._shift
         for step in range(max(width >> self._shift, 1)):

@@ -1,8 +1,9 @@
-"""Runs the threads of a batch: in any order that the program counters allow, together where they can be.
+"""Scheduler of the threads of a batch, which executes threads together wherever possible.
 
-Threads at the same place run as one frame. Of several places, that of the lowest rank goes first (graph.py), so that
-threads which diverged come together again as early as they can. Threads that wait are parked until something that they
-wait for releases them; when nobody can run and some still wait, that is a deadlock, and the error says who waits where.
+Threads at the same program counter run as one frame. Among several program counters, the one of lowest rank runs first
+(graph.py), so that diverged threads reconverge as early as possible. Waiting threads are parked until they are
+released.
+If no thread can run while some wait, that is a deadlock; the error lists the waiting threads.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from .kernel import Code
 from .kinds import Array
 
 _PATIENCE = 512
-"""How many times in a row a place may run while another one could: a loop that polls must not starve others."""
+"""Maximum consecutive runs of one program counter while others could run, so that polling starves no thread."""
 
 
 class Scheduler:
-    """The threads of a batch, and where each of them is."""
+    """The threads of a batch, with their program counters."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
@@ -35,7 +36,7 @@ class Scheduler:
         """Runs all threads to their end.
 
         Raises:
-            SimulationError: they do what they must not, or do not end.
+            SimulationError: they violate the PTX ISA, or do not end.
         """
         last, repeated, limit = -1, 0, self.batch.checks.step_limit
         while self._ready:
@@ -57,14 +58,14 @@ class Scheduler:
             raise self._deadlock(waiting)
 
     def release(self, threads: Array) -> None:
-        """Lets threads go on that were parked."""
+        """Resumes parked threads."""
         places = self._resume[threads]
         self._resume[threads] = -1
         for place in np.unique(places):
             self._push(int(place), np.sort(threads[places == place]))
 
     def wake(self, threads: Array) -> None:
-        """Lets threads go on that are parked, or about to be."""
+        """Resumes threads that are parked or about to be parked."""
         if len(threads):
             self._woken.append(threads)
 
@@ -115,7 +116,7 @@ class Scheduler:
             self.release(self.batch.cluster_barriers.leave(self.batch.cluster_of(threads)))
 
     def _deadlock(self, waiting: Array) -> SimulationError:
-        """Says who waits for what."""
+        """Returns the error that lists the waiting threads and their reasons."""
         batch, lines = self.batch, []
         for place in np.unique(self._resume[waiting]):
             rank, part, _ = _unpacked(int(place))
@@ -125,11 +126,11 @@ class Scheduler:
             what = batch.mbarriers.reason(first)
             who = f"{quantity(len(threads), 'thread')}, {batch.describe(first)} first,"
             lines.append(f"  {who} wait at line {instruction.line}, {instruction.name}{': ' if what else ''}{what}")
-        return SimulationError("deadlock: nobody can go on\n" + "\n".join(lines))
+        return SimulationError("deadlock: no thread can proceed\n" + "\n".join(lines))
 
 
 def _packed(rank: int, part: int, passed: bool) -> int:
-    """A place in the code as one number; it grows with the rank, and then with the part."""
+    """Packs a program counter into one number, ordered by rank and then by part."""
     return (rank << 32) | (part << 1) | passed
 
 

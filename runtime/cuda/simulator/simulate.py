@@ -1,4 +1,4 @@
-"""Launches kernels of PTX modules on simulated memory."""
+"""Launches of kernels of PTX modules on simulated memory."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LIMITS = ("reqntid", "maxntid")
 
 
 class SimulatedModule:
-    """A PTX module with its variables in the memory of a simulated device."""
+    """A PTX module whose variables are in the memory of a simulated device."""
 
     def __init__(self, text: str, memory: GlobalMemory) -> None:
-        """Reads PTX.
+        """Parses PTX and allocates its variables.
 
         Raises:
-            PtxError: it is none, or of what the simulator does not know.
+            PtxError: the text is malformed, or not supported by the simulator.
         """
         self._memory = memory
         self.module = parse(text)
@@ -41,13 +41,13 @@ class SimulatedModule:
         self._kernels: dict[str, Kernel] = {}
 
     def kernel(self, entry: str) -> Kernel:
-        """An entry made ready.
+        """Returns a prepared entry.
 
         Raises:
-            SimulationError: there is none of that name, or it has what the simulator does not know.
+            SimulationError: there is no such entry, or it uses something that the simulator does not support.
         """
         if entry not in self.module.entries:
-            raise SimulationError(f"the module has no entry {entry}, but {', '.join(self.module.entries) or 'none'}")
+            raise SimulationError(f"the module has no entry {entry}; it has {', '.join(self.module.entries) or 'none'}")
         if entry not in self._kernels:
             self._kernels[entry] = Kernel(self.module, self.module.entries[entry], self._variables)
         return self._kernels[entry]
@@ -63,14 +63,14 @@ class SimulatedModule:
         """Runs a kernel to its end.
 
         Args:
-            entry: its name.
-            geometry: how many threads run it.
-            arguments: the bytes of each parameter.
-            checks: what is looked for.
-            observer: is told of every access of memory.
+            entry: name of the kernel.
+            geometry: launch geometry.
+            arguments: contents of each parameter.
+            checks: the checks to apply.
+            observer: receives every memory access.
 
         Raises:
-            SimulationError: it does what it must not.
+            SimulationError: the kernel violates the PTX ISA.
         """
         kernel, checks = self.kernel(entry), checks or Checks()
         _check_launch(kernel, geometry, arguments)
@@ -95,10 +95,10 @@ def _check_launch(kernel: Kernel, geometry: Geometry, arguments: Sequence[bytes]
         most = tuple((*dims, 1, 1)[:3])
         exact = limit == "reqntid" and most != geometry.block
         if exact or geometry.threads > int(np.prod(most)):
-            raise SimulationError(f"{function.name} says .{limit} {most}, but is launched with {geometry.block}")
+            raise SimulationError(f"{function.name} declares .{limit} {most}, but is launched with {geometry.block}")
     cluster = function.directives.get("reqnctapercluster")
     if cluster is not None and tuple((*cluster, 1, 1)[:3]) != geometry.cluster:
-        raise SimulationError(f"{function.name} is for clusters of {cluster}, but is launched with {geometry.cluster}")
+        raise SimulationError(f"{function.name} requires clusters {cluster}, but is launched with {geometry.cluster}")
 
 
 def _parameters(kernel: Kernel, arguments: Sequence[bytes]) -> Space:
@@ -110,7 +110,7 @@ def _parameters(kernel: Kernel, arguments: Sequence[bytes]) -> Space:
 
 
 def _batches(kernel: Kernel, geometry: Geometry) -> list[np.ndarray]:
-    """The blocks of a launch, as many at once as memory allows: clusters whole, each block's rank within in order."""
+    """Splits the blocks of a launch into batches that fit the limits, with whole clusters in order of rank."""
     cluster = int(np.prod(geometry.cluster))
     shared = kernel.shared_bytes + geometry.shared_bytes
     threads = -(-geometry.threads // 32) * 32

@@ -1,4 +1,4 @@
-"""Which memory an address means: the state spaces, and generic addresses that may mean any of them."""
+"""Resolution of addresses in state spaces, and of generic addresses in any of them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _WINDOWS = (
 
 
 def space_of(builder: Builder) -> str:
-    """The state space that an instruction names: "global", "shared", "local", "param", or "" for generic addresses."""
+    """Returns the state space of an instruction: "global", "shared", "local", "param", or "" for generic addresses."""
     return _SPACES.get(builder.one_of(*_SPACES), "")
 
 
 def located(space: str, frame: Frame, addresses: Array, access: Access) -> tuple[Space, Array]:
-    """The memory and the offsets in it that addresses of a state space mean.
+    """Returns the memory of addresses of a state space, and their offsets in it.
 
     Raises:
-        SimulationError: they are not of that space, or lie in several.
+        SimulationError: the addresses are not in that space, or in several spaces.
     """
     if not space:
         space, start = _window(addresses, access)
@@ -50,10 +50,10 @@ def located(space: str, frame: Frame, addresses: Array, access: Access) -> tuple
 
 
 def shared_offsets(frame: Frame, addresses: Array, access: Access) -> Array:
-    """Where shared addresses lie in the memory of all blocks; those of other blocks of a cluster among them.
+    """Returns the offsets of shared addresses in the memory of all blocks, including other blocks of the cluster.
 
     Raises:
-        SimulationError: one is out of bounds.
+        SimulationError: an address is out of bounds.
     """
     batch = frame.batch
     if int(addresses.max(initial=0)) >> CLUSTER_SHIFT == 0:
@@ -77,23 +77,23 @@ def _demand_inside(addresses: Array, size: int, space: str, access: Access) -> N
 
 
 def _window(addresses: Array, access: Access) -> tuple[str, int]:
-    """The state space that generic addresses lie in."""
+    """Returns the state space of generic addresses, and the start of its window."""
     low, high = int(addresses.min()), int(addresses.max())
     for space, start in _WINDOWS:
         if low >= start:
             return space, start
         if high >= start:
-            raise SimulationError(f"{access.what} has addresses of several state spaces at once", access.line)
+            raise SimulationError(f"{access.what} has generic addresses in several state spaces", access.line)
     raise access.fault(int(np.argmin(addresses)), low, "out of bounds: in no state space")
 
 
 def window_start(space: str, line: int) -> int:
-    """What makes a generic address of one of a state space.
+    """Returns the offset from an address of a state space to a generic address.
 
     Raises:
-        PtxError: there is no such space.
+        PtxError: the state space has no generic addresses.
     """
     starts = {"global": 0, "const": 0, "param": 0, "shared": SHARED_ORIGIN, "local": LOCAL_ORIGIN}
     if space not in starts:
-        raise PtxError(f"{space or 'nothing'} is no state space with generic addresses", line)
+        raise PtxError(f"state space {space!r} has no generic addresses", line)
     return starts[space]

@@ -1,4 +1,4 @@
-"""What PTX text says: modules, functions, variables, instructions and their operands."""
+"""Syntax of PTX: modules, functions, variables, instructions and their operands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WIDTHS = {
     "b32": 4, "u32": 4, "s32": 4, "f32": 4, "f16x2": 4, "bf16x2": 4, "tf32": 4,
     "b64": 8, "u64": 8, "s64": 8, "f64": 8, "f32x2": 8, "b128": 16, "e4m3": 1, "e5m2": 1, "e4m3x2": 2, "e5m2x2": 2,
 }  # fmt: skip
-"""Bytes of the fundamental types."""
+"""Sizes of the fundamental types in bytes."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Register:
 
 @dataclass(frozen=True)
 class Immediate:
-    """A number: an integer of any sign, or a float given as its bits or in decimals.
+    """A number: an integer of any sign, or a float in decimal or as bits.
 
     Attributes:
         value: the number.
-        bits: of a float given in hexadecimal, how many bits it has; else 0.
+        bits: number of bits of a float in hexadecimal; 0 for other numbers.
     """
 
     value: int | float
@@ -35,7 +35,7 @@ class Immediate:
 
 @dataclass(frozen=True)
 class Symbol:
-    """The address of a variable, or a label, or a function; plus bytes."""
+    """The address of a variable plus an offset in bytes, or a label, or a function."""
 
     name: str
     offset: int = 0
@@ -43,7 +43,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Vector:
-    """`{a, b, ...}`; or `a|b`, of a destination with a second part."""
+    """`{a, b, ...}`; or `a|b`, a destination with a second part."""
 
     items: tuple[Operand, ...]
 
@@ -65,11 +65,11 @@ class Instruction:
     """One instruction.
 
     Attributes:
-        opcode: its first part, "ld" for one.
-        modifiers: the parts behind, in order.
-        operands: destinations first.
-        predicate: what guards it, or None.
-        line: where it stands in the text.
+        opcode: first part of its name, such as "ld".
+        modifiers: the other parts, in order.
+        operands: the operands, destinations first.
+        predicate: the guarding predicate, or None.
+        line: line in the text.
     """
 
     opcode: str
@@ -80,11 +80,11 @@ class Instruction:
 
     @property
     def name(self) -> str:
-        """The whole opcode as it stands in the text."""
+        """The full name of the instruction as in the text."""
         return ".".join((self.opcode, *self.modifiers))
 
     def has(self, *modifiers: str) -> bool:
-        """Whether it has all of the modifiers."""
+        """Returns whether it has all of the modifiers."""
         return all(modifier in self.modifiers for modifier in modifiers)
 
 
@@ -93,11 +93,11 @@ class Variable:
     """A variable in memory, or a parameter.
 
     Attributes:
-        name: what it is called.
+        name: name of the variable.
         space: "param", "shared", "global", "const" or "local".
-        align: the alignment in bytes.
-        bytes: the size; 0 for the shared memory whose size a launch decides.
-        data: what it holds at first; None for nothing.
+        align: alignment in bytes.
+        bytes: size in bytes; 0 for dynamic shared memory.
+        data: initial contents, or None.
     """
 
     name: str
@@ -112,13 +112,13 @@ class Function:
     """An entry.
 
     Attributes:
-        name: what it is called.
-        parameters: what it takes, in order.
-        variables: those declared in it.
-        registers: the type of each register declared in it.
-        body: its instructions, in order.
-        labels: for each label the place in the body before which it stands.
-        targets: the labels of each jump table.
+        name: name of the entry.
+        parameters: the parameters, in order.
+        variables: variables declared in it.
+        registers: type of each register declared in it.
+        body: the instructions, in order.
+        labels: for each label, the index in the body of the instruction after it.
+        targets: labels of each jump table.
         directives: `reqntid`, `maxntid`, `reqnctapercluster`, ... with their numbers.
     """
 
@@ -134,12 +134,12 @@ class Function:
 
 @dataclass
 class Module:
-    """A PTX text.
+    """A PTX module.
 
     Attributes:
-        version: of the language, (8, 0) for one.
-        target: the architecture, "sm_90a" for one.
-        variables: those outside functions.
+        version: version of the language, such as (8, 0).
+        target: architecture, such as "sm_90a".
+        variables: variables outside functions.
         entries: the kernels by name.
     """
 

@@ -1,7 +1,8 @@
-"""Tensor maps: which bytes of a tensor a box of it is of, and where these come to lie in shared memory.
+"""Tensor maps: addresses of a box's elements in the tensor and in shared memory.
 
-The descriptors that a driver makes are not documented; those of the simulator hold the same facts in an order of its
-own, in as many bytes.
+The format of the driver's descriptors is undocumented. The simulator's descriptors hold the same information in a
+format
+of their own, with the same size.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ _LAYOUT = struct.Struct("<IBBBBQ5Q4Q5H5B")
 
 
 class Descriptor:
-    """A tensor map as a kernel gets it.
+    """A tensor map as a kernel receives it.
 
     Attributes:
-        width: bytes of an element.
-        rank: how many dimensions there are.
-        box: the elements of a box in each of them, innermost first.
+        width: bytes per element.
+        rank: number of dimensions.
+        box: elements of a box in each dimension, innermost first.
     """
 
     def __init__(self, contents: bytes) -> None:
-        """Reads the 128 bytes that `encode` has made.
+        """Decodes the 128 bytes that `encode` returns.
 
         Raises:
-            SimulationError: they are others.
+            SimulationError: the bytes are not a tensor map.
         """
         magic, self.width, self.rank, self._swizzle, nan, self._address, *rest = _LAYOUT.unpack_from(contents)
         if magic != _MAGIC:
-            raise SimulationError("what a copy is told of is no tensor map")
+            raise SimulationError("the operand of a copy is not a tensor map")
         self._nan = bool(nan)
         self._sizes = rest[: self.rank]
         self._strides = [self.width, *rest[5 : 4 + self.rank]]
@@ -46,11 +47,11 @@ class Descriptor:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of a box."""
+        """Bytes of a box."""
         return int(np.prod(self.box)) * self.width
 
     def elements(self, corner: Sequence[int]) -> tuple[Array, Array]:
-        """The elements of a box, innermost dimension last: their addresses, and which lie in the tensor."""
+        """Returns the addresses of a box's elements, innermost dimension last, and a mask of those in bounds."""
         addresses = np.array(self._address, np.int64)
         inside = np.array(True)
         for axis in range(self.rank):
@@ -63,21 +64,21 @@ class Descriptor:
         return addresses, inside
 
     def places(self, start: int) -> Array:
-        """The shared addresses of a box's elements, innermost dimension last, if it begins at an address.
+        """Returns the shared addresses of a box's elements, innermost dimension last, for a box at `start`.
 
         Raises:
-            SimulationError: the box or the address are not as the swizzle asks.
+            SimulationError: the box or the address does not satisfy the requirements of the swizzle.
         """
         row = self.box[0] * self.width
         if self._swizzle and row != self._swizzle:
-            raise SimulationError(f"rows of {row} bytes that swizzle by {self._swizzle} are not simulated")
+            raise SimulationError(f"rows of {row} bytes with swizzle {self._swizzle} are not supported")
         if start % 128:
-            raise SimulationError(f"a box begins at shared address {start:#x}, which is no multiple of 128 bytes")
+            raise SimulationError(f"a box begins at shared address {start:#x}, which is not a multiple of 128 bytes")
         linear = start + np.arange(int(np.prod(self.box)), dtype=np.int64) * self.width
         return swizzled(linear, self._swizzle).reshape(self.box[::-1])
 
     def filler(self) -> Array:
-        """The element that stands for what is outside of the tensor."""
+        """Returns the value of elements outside the tensor."""
         zero = np.zeros(1, f"u{self.width}")
         if not self._nan:
             return zero[0]
@@ -85,7 +86,7 @@ class Descriptor:
 
 
 def encode(tensor: TensorMap, address: int) -> bytes:
-    """The descriptor of a tensor at an address."""
+    """Returns the descriptor of a tensor at an address."""
     rank = len(tensor.sizes)
     sizes, strides = [*tensor.sizes, *[1] * 5][:5], [*tensor.strides, *[0] * 5][:4]
     box, steps = [*tensor.box, *[1] * 5][:5], [*(tensor.steps or [1] * rank), *[1] * 5][:5]
@@ -97,10 +98,11 @@ def encode(tensor: TensorMap, address: int) -> bytes:
 
 
 def swizzled(addresses: Array, span: int) -> Array:
-    """Shared addresses with pieces of 16 bytes permuted within a span of 32, 64 or 128 bytes; 0 for not at all.
+    """Permutes 16-byte chunks of shared addresses within a span of 32, 64 or 128 bytes; 0 for no permutation.
 
-    The bits above an address's lowest 7 that count spans of 128 bytes are added (exclusive or) to those that count
-    pieces: three of them for spans of 128 bytes, two for 64, one for 32.
+    The number of the 128-byte line is combined by exclusive or with the number of the chunk: three bits of it for spans
+    of
+    128 bytes, two for 64, one for 32.
     """
     if not span:
         return addresses

@@ -80,7 +80,7 @@ def test_what_is_outside_of_the_tensor_is_zero() -> None:
     ("change", "reason"),
     [
         ((WAIT.format("tile+16384", 0), "bar.sync 0;"), "asynchronous copy has not finished"),
-        (("add.u32 %r3, %r2, 16384;", "add.u32 %r3, %r2, 16384; add.u32 %r2, %r2, 64;"), "no multiple of 128"),
+        (("add.u32 %r3, %r2, 16384;", "add.u32 %r3, %r2, 16384; add.u32 %r2, %r2, 64;"), "not a multiple of 128"),
         (("mbarrier.init.shared::cta.b64 [tile+16384], 1;", ""), "there is no barrier"),
         (("READY: bar.sync 0;", "READY:"), "race in shared memory|there is no barrier"),
         (("_, [tile+16384], %r9;", "_, [tile+16384], 4096;"), r"deadlock(.|\n)*bytes are missing"),

@@ -162,8 +162,8 @@ def test_what_a_warp_does_together() -> None:
 FAULTS = [
     ("ld.global.u32 %r4, [%rd0+4096];", "out of bounds"),
     ("ld.global.u32 %r4, [%rd0+2];", "not a multiple"),
-    ("ld.global.u32 %r4, [%rd9];", "nobody has written"),
-    ("ld.shared.u32 %r4, [dynamic];", "nobody has written"),
+    ("ld.global.u32 %r4, [%rd9];", "read of undefined memory"),
+    ("ld.shared.u32 %r4, [dynamic];", "read of undefined memory"),
     ("st.shared.u32 [dynamic+256], %r4;", "out of bounds"),
     ("st.shared.u32 [dynamic], %r0;", "race in shared memory: another write by the same"),
     ("""mov.u32 %r4, dynamic; mad.lo.u32 %r4, %r0, 4, %r4; st.shared.u32 [%r4], %r0; xor.b32 %r5, %r4, 128;
@@ -173,10 +173,10 @@ FAULTS = [
     ("st.global.u32 [%rd1], %r0;", "two threads of the launch write the same byte"),
     ("setp.eq.u32 %p1, %r0, 3; @%p1 bra END; bar.sync 1, 64; END: bar.sync 0;", "deadlock"),
     ("setp.lt.u32 %p1, %r0, 3; @%p1 bra END; shfl.sync.idx.b32 %r4, %r0, 0, 31, -1; END: bar.sync 0;", "deadlock"),
-    ("bar.sync 1, 40;", "no multiple of a warp"),
+    ("bar.sync 1, 40;", "not a multiple of a warp"),
     ("L: bra L;", "has not ended"),
-    ("frobnicate.b32 %r1, %r2;", "not an instruction that the simulator knows"),
-    ("add.wonderful.s32 %r1, %r2, %r3;", "modifier that the simulator does not know"),
+    ("frobnicate.b32 %r1, %r2;", "not an instruction that the simulator supports"),
+    ("add.wonderful.s32 %r1, %r2, %r3;", "modifier that the simulator does not support"),
     ("add.s32 %r1, %r999, %r3;", "not declared"),
     ("add.s32 %r1, %r2;", "takes 2 sources"),
 ]  # fmt: skip

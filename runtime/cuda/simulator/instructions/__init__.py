@@ -1,4 +1,4 @@
-"""What each instruction does. Importing this registers the builders of all."""
+"""Semantics of the instructions; importing this package registers all builders."""
 
 from . import barriers, conversions, copies, floats, integers, logic, matrix, mbarrier, memory, warps, wgmma
 

@@ -1,4 +1,4 @@
-"""Barriers of a block."""
+"""Barriers of blocks and clusters, and addresses of shared memory in other blocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _barrier(builder: Builder) -> Step | Sync:
     builder.known("cta", "sync", "arrive", "aligned")
     waits = builder.has("sync")
     if not waits and not builder.has("arrive"):
-        raise builder.error("is not a barrier that the simulator knows")
+        raise builder.error("is not a barrier that the simulator supports")
     number = _uniform(builder, builder.operands[0])
     expected = _uniform(builder, builder.operands[1]) if len(builder.operands) > 1 else None
     line = builder.instruction.line
@@ -78,7 +78,7 @@ def _cluster_barrier(builder: Builder) -> Step | Sync:
 
 @builds("mapa")
 def _map_address(builder: Builder) -> Step:
-    """The address of the same variable in another block of the cluster."""
+    """Builds the address of the same variable in another block of the cluster."""
     builder.known("shared::cluster")
     kind = builder.kind
     number = NUMBERS[kind].type

@@ -1,4 +1,4 @@
-"""Copies in bulk by the copy engine: plain ones, and those of boxes of tensors."""
+"""Bulk copies by the copy engine, linear or of boxes of tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .mbarrier import barrier_places
 from .memory import CACHES
 
 PIECE = 16
-"""Bytes that keep together when a copy is swizzled."""
+"""Bytes of a chunk, the unit of swizzled copies."""
 
 _KNOWN = (
     "async", "bulk", "tensor", "1d", "2d", "3d", "4d", "5d", "tile", "shared::cluster", "shared::cta", "global",
@@ -32,7 +32,7 @@ _KNOWN = (
 
 
 def build_bulk(builder: Builder) -> Step:
-    """A copy in bulk, or what has to do with their groups."""
+    """Builds a bulk copy, or a commit of or wait for groups of them."""
     if builder.has("commit_group"):
         builder.known("async", "bulk", "commit_group")
         return lambda frame: frame.batch.stores.commit(frame[THREAD])
@@ -40,17 +40,17 @@ def build_bulk(builder: Builder) -> Step:
         builder.known("async", "bulk", "wait_group", "read")
         (pending,) = builder.operands
         if not isinstance(pending, Immediate):
-            raise builder.error("takes a number")
+            raise builder.error("requires an immediate operand")
         return lambda frame: frame.batch.stores.wait(frame[THREAD], int(pending.value))
     if builder.has("prefetch"):
         return lambda frame: None
     builder.known(*_KNOWN)
     if builder.has("multicast::cluster") and not builder.has("tensor"):
-        raise builder.error("is simulated of tensors only")
+        raise builder.error("is supported for tensors only")
     if builder.has("bulk_group"):
         return _store(builder)
     if not builder.has("mbarrier::complete_tx::bytes") or not builder.has("global"):
-        raise builder.error("is not simulated")
+        raise builder.error("is not supported")
     return _load(builder)
 
 
@@ -64,7 +64,7 @@ class _Box:
 
     def __init__(self, builder: Builder, operand: Address) -> None:
         if operand.coordinates is None:
-            raise builder.error("takes the coordinates of a box")
+            raise builder.error("requires the coordinates of a box")
         self._builder = builder
         self._address = builder.addresses(Address(operand.base, operand.offset))
         self._coordinates = [builder.read(item, "s32") for item in operand.coordinates.items]
@@ -73,22 +73,22 @@ class _Box:
             raise builder.error(f"has {quantity(len(self._coordinates), 'coordinate')} for {dims} dimensions")
 
     def read(self, frame: Frame, access: Access) -> list[tuple[Descriptor, list[int]]]:
-        """For each thread the map and the corner."""
+        """Returns the map and the corner for each thread."""
         memory, offsets = located("", frame, self._address(frame), access)
         corners = [np.broadcast_to(read(frame), (frame.count,)) for read in self._coordinates]
         found = []
         for position, offset in enumerate(offsets):
             if int(offset) % 64:
-                raise access.fault(position, int(offset), "a tensor map is at a multiple of 64 bytes")
+                raise access.fault(position, int(offset), "the tensor map is not aligned to 64 bytes")
             descriptor = _descriptor(memory.data[int(offset) : int(offset) + BYTES].tobytes())
             if descriptor.rank != len(corners):
-                raise access.fault(position, int(offset), f"the tensor map is of rank {descriptor.rank}")
+                raise access.fault(position, int(offset), f"the tensor map has rank {descriptor.rank}")
             found.append((descriptor, [int(corner[position]) for corner in corners]))
         return found
 
 
 def _part(access: Access, position: int, count: int) -> Access:
-    """Accesses of one thread to many addresses."""
+    """Returns the description of one thread's accesses to several addresses."""
     return Access(access.line, access.what, np.full(count, access.threads[position]), access.describe)
 
 
@@ -100,7 +100,7 @@ def _load(builder: Builder) -> Step:
     barrier = builder.addresses(operands[2 if is_tensor else 3])
     to = builder.addresses(target)
     if not isinstance(source, Address):
-        raise builder.error("takes an address")
+        raise builder.error("requires an address")
     box = _Box(builder, source) if is_tensor else None
     plain = None if is_tensor else builder.addresses(source)
     masks = builder.read(operands[3], "b16") if builder.has("multicast::cluster") else None
@@ -129,7 +129,7 @@ def _load(builder: Builder) -> Step:
 
 
 def _targets(frame: Frame, position: int, starts: Array, places: Array, masks: Reader | None) -> list[tuple[int, int]]:
-    """The blocks, by their place in the batch, that a thread's copy goes to, and the place of the barrier of each."""
+    """Returns the target blocks of a thread's copy, by index in the batch, each with the index of its barrier."""
     batch = frame.batch
     own = int(frame[BLOCK][position])
     rank = int(frame["%cluster_ctarank"][position])
@@ -166,7 +166,7 @@ def _begin(frame: Frame, position: int, block: int, place: int, inside: Array, c
 def _boxed(
     frame: Frame, descriptor: Descriptor, corner: Sequence[int], start: int, access: Access, position: int
 ) -> tuple[Array, Array]:
-    """Where in a block's shared memory pieces of a box come to lie, and what they hold."""
+    """Returns the offsets of a box's chunks in the block's shared memory, and their contents."""
     addresses, held = descriptor.elements(corner)
     held = np.broadcast_to(held, addresses.shape)
     values = np.full(addresses.shape, descriptor.filler())
@@ -196,7 +196,7 @@ def _store(builder: Builder) -> Step:
     is_tensor = builder.has("tensor")
     target, source, *rest = builder.operands
     if not isinstance(target, Address):
-        raise builder.error("takes an address")
+        raise builder.error("requires an address")
     box = _Box(builder, target) if is_tensor else None
     to = None if is_tensor else builder.addresses(target)
     size = None if is_tensor else builder.read(rest[0], "u32")
@@ -227,7 +227,7 @@ def _store(builder: Builder) -> Step:
 
 
 def _begin_store(frame: Frame, position: int, places: Array, targets: Array, width: int, access: Access) -> None:
-    """Starts a copy out of shared memory, which is read no sooner than it must be."""
+    """Starts a copy out of shared memory, which is executed as late as possible."""
     batch = frame.batch
     part = _part(access, position, len(places))
     if batch.races is not None:

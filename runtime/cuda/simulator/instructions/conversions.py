@@ -38,7 +38,7 @@ def _move(builder: Builder) -> Step:
     if isinstance(target, Vector):
         return _unpack(builder, kind)
     plain = kind if kind == "pred" else f"b{8 * WIDTHS[kind]}"
-    # The copy keeps arrays apart: a register's array may be changed in place later.
+    # A copy, because a register's array may be modified in place later.
     return elementwise(builder, lambda a: a.copy(), [plain])
 
 
@@ -84,13 +84,13 @@ def _convert(builder: Builder) -> Step:
     result, source = builder.kinds
     if result.endswith("x2"):
         return _convert_pair(builder, result, source)
-    # TF32 is float32 whose last bits are zero.
+    # TF32 is float32 with zeros in the last bits.
     written = "f32" if result == "tf32" else result
     return elementwise(builder, _conversion(builder, result, source), [source], written)
 
 
 def _conversion(builder: Builder, result: str, source: str) -> Convert:
-    """What turns values of one kind into values of another."""
+    """Returns the function that converts values of one kind to another."""
     flushes = builder.has("ftz")
     from_float, to_float = _is_float(source), _is_float(result)
     if not from_float and not to_float:
@@ -151,7 +151,7 @@ def _clipped(values: Array, low: int, high: int) -> Array:
 
 
 def _to_integer(builder: Builder, result: str, flushes: bool) -> Convert:
-    """Out of range gives the nearest integer there is, NaN gives 0."""
+    """Returns the conversion of floats to integers: saturates out of range, and converts NaN to 0."""
     number = NUMBERS[result]
     limits = np.iinfo(number)
     integral = INTEGRAL[builder.one_of(*INTEGRAL, default="rzi")]
@@ -170,7 +170,7 @@ def _to_integer(builder: Builder, result: str, flushes: bool) -> Convert:
 
 
 def _convert_pair(builder: Builder, result: str, source: str) -> Step:
-    """Two values become one register: the first source is the upper half."""
+    """Builds the conversion of two values into one register, the first source in the upper half."""
     target = builder.operands[0]
     if source.endswith("x2"):
         return _widen_pair(builder, result, source)
@@ -189,7 +189,7 @@ def _convert_pair(builder: Builder, result: str, source: str) -> Step:
 
 
 def _encoded(builder: Builder, kind: str, source: str) -> Convert:
-    """What turns values into the bits of a narrow float."""
+    """Returns the function that converts values to the bits of a narrow float type."""
     if kind in FLOATS8:
         positive = builder.has("relu")
 
@@ -207,13 +207,13 @@ def _encoded(builder: Builder, kind: str, source: str) -> Convert:
 def _widen_pair(builder: Builder, result: str, source: str) -> Step:
     kind = source.removesuffix("x2")
     if kind not in FLOATS8 or result != "f16x2":
-        raise builder.error("is not a conversion that the simulator knows")
+        raise builder.error("is not a conversion that the simulator supports")
     table = FLOATS8[kind].astype(np.float16)
     return elementwise(builder, lambda codes: table[codes.view(np.uint8)].view(np.uint32), ["b16"], "b32")
 
 
 def _pack_integers(builder: Builder) -> Step:
-    """`d = (c << 2n) | (sat(a) << n) | sat(b)` for results of n bits."""
+    """Builds `d = (c << 2n) | (sat(a) << n) | sat(b)` for results of n bits."""
     builder.known("pack", "sat")
     narrow, source, *rest = builder.kinds
     number = NUMBERS[narrow]

@@ -1,4 +1,4 @@
-"""Asynchronous copies by threads: `cp.async` and its groups. Copies in bulk are in bulk.py."""
+"""Asynchronous copies by threads: `cp.async` and its groups. Bulk copies are in bulk.py."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _copy(builder: Builder) -> Built:
 def _number(builder: Builder, position: int) -> int:
     operand = builder.operands[position]
     if not isinstance(operand, Immediate):
-        raise builder.error("takes a number")
+        raise builder.error("requires an immediate operand")
     return int(operand.value)
 
 
@@ -71,7 +71,7 @@ def _issue(builder: Builder) -> Step:
 
 
 def _loaded(memory: Space, places: Array, size: int, width: int, access: Access) -> Array:
-    """The first bytes of what is copied: all of it, or fewer, which are followed by zeros."""
+    """Loads the first `size` bytes of a copy of `width` bytes; the rest of the copy is zeros."""
     if size == width:
         return memory.load(places, width, access).view(np.uint8).reshape(-1, width)
     memory.demand_aligned(places, width, access)

@@ -1,4 +1,4 @@
-"""Instructions of which each thread computes its own result from its own operands."""
+"""Instructions by which each thread computes a result from its own operands."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..kinds import Array
 def elementwise(
     builder: Builder, function: Callable[..., Array], sources: Sequence[str], result: str | None = None
 ) -> Step:
-    """The step `d = function(a, b, ...)`.
+    """Builds the step `d = function(a, b, ...)`.
 
     Args:
         builder: the instruction; its first operand is the destination.
-        function: what is computed.
-        sources: the kinds of the sources.
-        result: the kind of the destination; by default that of the first source.
+        function: the computed function.
+        sources: kinds of the sources.
+        result: kind of the destination; that of the first source by default.
     """
     operands = builder.operands
     if len(operands) != len(sources) + 1:

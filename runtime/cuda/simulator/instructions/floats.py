@@ -1,7 +1,7 @@
 """Floating-point arithmetic.
 
-`.approx` instructions give correctly rounded results, or numpy's: more exact than a device's, which are off by some
-units in the last place. A fused multiply-add of float32 rounds once, from a sum in float64.
+`.approx` instructions give results rounded correctly or as numpy rounds them. A device's results may differ from these
+by a few units in the last place. A fused multiply-add of float32 rounds once, from a sum in float64.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _MODIFIERS = (*_ROUNDINGS, "ftz", "sat", "approx", "full", "relu", "NaN", "xorsi
 
 
 def build_float(builder: Builder, function: Callable[..., Array] | None, sources: int) -> Step:
-    """An arithmetic instruction with modifiers: rounding, flushing, saturation.
+    """Builds an arithmetic instruction with modifiers: rounding, flushing, saturation.
 
     Args:
         builder: the instruction.
-        function: what it computes; None for the fused multiply-add.
-        sources: how many operands that takes.
+        function: the computed function; None for the fused multiply-add.
+        sources: number of source operands.
     """
     builder.known(*_MODIFIERS)
     if builder.has("xorsign"):
-        raise builder.error("is not simulated")
+        raise builder.error("is not supported")
     kind, mode = builder.kind, builder.one_of(*_ROUNDINGS, default="rn")
     number = NUMBERS.get(kind, np.dtype(np.float32))
     compute = function if function is not None else _fused
     if kind in ("bf16", "bf16x2") and function is None:
-        # The codec rounds once what the fused operation gives in float64.
+        # The encoder rounds the float64 result of the fused operation once.
         compute = _fused_wide
     elif mode != "rn":
         compute = _directed(compute if function is not None else _fused_wide, number, mode)
@@ -41,7 +41,7 @@ def build_float(builder: Builder, function: Callable[..., Array] | None, sources
 
 
 def _modified(builder: Builder, compute: Callable[..., Array]) -> Callable[..., Array]:
-    """The function with what `.ftz`, `.sat` and `.relu` do to it."""
+    """Returns the function with the effects of `.ftz`, `.sat` and `.relu`."""
     before = [flushed] if builder.has("ftz") else []
     after = [*before, *(step for kind, step in (("sat", _clamped), ("relu", _positive)) if builder.has(kind))]
 
@@ -57,7 +57,7 @@ def _modified(builder: Builder, compute: Callable[..., Array]) -> Callable[..., 
 
 
 def _clamped(values: Array) -> Array:
-    """Saturated to [0, 1]; NaN becomes 0."""
+    """Saturates to [0, 1]; NaN becomes 0."""
     one = values.dtype.type(1)
     return np.where(np.isnan(values), values.dtype.type(0), np.clip(values, values.dtype.type(0), one))
 
@@ -77,7 +77,7 @@ def _fused(a: Array, b: Array, c: Array) -> Array:
 
 
 def _fused_double(a: Array, b: Array, c: Array) -> Array:
-    """float64: the product's error, found by splitting, is added back; the sum's is not."""
+    """Computes a fused multiply-add of float64, with the product's error found by splitting; the sum is not exact."""
     product = a * b
     splitter = np.float64(134217729)
     a_high, b_high = a * splitter - (a * splitter - a), b * splitter - (b * splitter - b)

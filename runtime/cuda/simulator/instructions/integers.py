@@ -20,7 +20,7 @@ def _is_float(kind: str) -> bool:
 
 
 def _high(left: Array, right: Array) -> Array:
-    """The upper half of a product."""
+    """Returns the upper half of a product."""
     kind = left.dtype
     if kind.itemsize < 8:
         wide = np.dtype(f"{'int' if kind.kind == 'i' else 'uint'}{16 * kind.itemsize}")
@@ -49,7 +49,7 @@ def _magnitude(values: Array) -> Array:
 
 
 def divided(left: Array, right: Array) -> Array:
-    """The quotient towards zero; all ones where the divisor is zero."""
+    """Returns the quotient rounded towards zero, or all ones if the divisor is zero."""
     zero = right == 0
     if left.dtype.kind == "u":
         return np.where(zero, np.iinfo(left.dtype).max, left // np.where(zero, left.dtype.type(1), right))
@@ -59,7 +59,7 @@ def divided(left: Array, right: Array) -> Array:
 
 
 def remainder(left: Array, right: Array) -> Array:
-    """What division towards zero leaves; the dividend where the divisor is zero."""
+    """Returns the remainder of division towards zero, or the dividend if the divisor is zero."""
     return np.where(right == 0, left, left - divided(left, right) * right)
 
 
@@ -92,7 +92,7 @@ def _product(builder: Builder) -> Step:
         return build_float(builder, np.multiply, 2)
     builder.known("lo", "hi", "wide")
     if builder.instruction.opcode == "mul24" and not builder.has("lo"):
-        raise builder.error("is not simulated but for .lo")
+        raise builder.error("is supported with .lo only")
     if builder.has("wide"):
         return elementwise(builder, _wide(kind), [kind] * 2, _WIDER[kind])
     return elementwise(builder, _high if builder.has("hi") else np.multiply, [kind] * 2)
@@ -144,7 +144,7 @@ def _extreme(builder: Builder) -> Step:
 
 
 def _float_extreme(least: bool, keeps_nan: bool) -> Callable[..., Array]:
-    """The smaller or greater of numbers; NaN loses unless it is kept; -0 is less than +0."""
+    """Returns the minimum or maximum of numbers; NaN loses unless it is kept, and -0 is less than +0."""
     pick = (np.minimum if least else np.maximum) if keeps_nan else (np.fmin if least else np.fmax)
 
     def two(left: Array, right: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Bits, shifts, comparisons and choices."""
+"""Bitwise operations, shifts, comparisons and selections."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _three_way(builder: Builder) -> Step:
     builder.known()
     table = builder.operands[4]
     if not isinstance(table, Immediate):
-        raise builder.error("takes its table as a number")
+        raise builder.error("requires its table as an immediate operand")
     bits = int(table.value)
 
     def compute(a: Array, b: Array, c: Array, _: Array) -> Array:
@@ -147,7 +147,7 @@ def _bits(builder: Builder) -> Step:
 
 
 def _unpacked(values: Array, bits: int) -> Array:
-    """Bits of integers, lowest first, a row for each."""
+    """Returns the bits of integers, lowest first, one row per integer."""
     octets = np.ascontiguousarray(np.atleast_1d(values)).view(np.uint8).reshape(-1, bits // 8)
     return np.unpackbits(octets, axis=1, bitorder="little")
 
@@ -157,7 +157,7 @@ def _packed(bits: Array, dtype: np.dtype) -> Array:
 
 
 def _length(values: Array, bits: int) -> Array:
-    """How many bits from the lowest to the highest that is set."""
+    """Returns the number of bits up to the highest one that is set."""
     reverse = _unpacked(values, bits)[:, ::-1]
     return np.where(reverse.any(axis=1), bits - reverse.argmax(axis=1), 0).astype(np.uint32)
 
@@ -176,9 +176,9 @@ def _mask(builder: Builder) -> Step:
 
 @builds("prmt")
 def _permute(builder: Builder) -> Step:
-    """Each nibble of the selector picks one of eight bytes, or the sign of it."""
+    """Builds a byte permutation: each nibble of the selector picks one of eight bytes, or its sign."""
     if builder.one_of("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"):
-        raise builder.error("is not simulated but in its general form")
+        raise builder.error("is supported in its general form only")
     builder.known()
 
     def compute(low: Array, high: Array, selector: Array) -> Array:
@@ -197,7 +197,7 @@ def _permute(builder: Builder) -> Step:
 
 
 def _comparison(name: str) -> Callable[[Array, Array], Array]:
-    """A comparison; those that end in "u" are true of NaN."""
+    """Returns a comparison; those that end in "u" are true for NaN."""
     plain = {
         "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
         "ge": np.greater_equal, "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal,
@@ -215,7 +215,7 @@ def _comparison(name: str) -> Callable[[Array, Array], Array]:
 
 
 def _differs(a: Array, b: Array) -> Array:
-    """Not equal, and of floats that are numbers."""
+    """Returns whether values differ; false for NaN."""
     if a.dtype.kind != "f":
         return np.not_equal(a, b)
     return np.less(a, b) | np.greater(a, b)

@@ -30,13 +30,13 @@ _LAYOUTS = ("row", "col")
 
 
 def table_of(builder: Builder, operand: Operand) -> Callable[[Frame, Warps], Array]:
-    """What gives the registers of a vector as warps x 32 x registers."""
+    """Returns a function that reads the registers of a vector as warps x 32 x registers."""
     readers = [builder.read(item, "b32") for item in builder.items(operand)]
     return lambda frame, warps: gathered(frame, readers, np.dtype(np.uint32)).reshape(warps.count, 32, -1)
 
 
 def accumulators_of(builder: Builder, operand: Operand, kind: str) -> Callable[[Frame, Warps], Array]:
-    """What gives accumulators as matrices: float32, or int32 as float64."""
+    """Returns a function that reads accumulators as matrices of float32, or of float64 for s32."""
     table = table_of(builder, operand)
 
     def read(frame: Frame, warps: Warps) -> Array:
@@ -51,7 +51,7 @@ def accumulators_of(builder: Builder, operand: Operand, kind: str) -> Callable[[
 
 
 def stored_accumulators(builder: Builder, operand: Operand, kind: str) -> Callable[[Frame, Array], None]:
-    """What writes matrices to accumulators."""
+    """Returns a function that writes matrices to accumulators."""
     writers = [builder.write(item, "b32") for item in builder.items(operand)]
 
     def write(frame: Frame, matrices: Array) -> None:
@@ -70,7 +70,7 @@ def stored_accumulators(builder: Builder, operand: Operand, kind: str) -> Callab
 
 
 def saturated(builder: Builder, matrices: Array) -> Array:
-    """Integers as `.satfinite` leaves them."""
+    """Applies `.satfinite` to integers, if the instruction has it."""
     limits = np.iinfo(np.int32)
     return np.clip(matrices, limits.min, limits.max) if builder.has("satfinite") else matrices
 
@@ -84,11 +84,11 @@ def _multiply(builder: Builder) -> Sync:
     a, b = ELEMENTS[left], ELEMENTS[right]
     layouts = [item for item in builder.instruction.modifiers if item in _LAYOUTS]
     if (rows, columns) != (16, 8) or layouts != ["row", "col"] or a.bits != b.bits or inner % (4 * a.per_register):
-        raise builder.error("is of a shape that is not simulated")
+        raise builder.error("has an unsupported shape")
     counts = [len(builder.items(operand)) for operand in builder.operands]
     packed = 2 if result == "f16" else 1
     if counts != [4 // packed, inner // (2 * a.per_register), inner // (4 * b.per_register), 4 // packed]:
-        raise builder.error(f"has operands of {counts} registers")
+        raise builder.error(f"has operands with wrong numbers of registers: {counts}")
     target, *sources = builder.operands
     read_a, read_b = table_of(builder, sources[0]), table_of(builder, sources[1])
     read_c, write = accumulators_of(builder, sources[2], start), stored_accumulators(builder, target, result)
@@ -106,7 +106,7 @@ def _matrix_move(builder: Builder) -> Sync:
     loads = builder.instruction.opcode == "ldmatrix"
     builder.known("sync", "aligned", "m8n8", "trans", "shared", "shared::cta", *counts)
     if builder.kind != "b16":
-        raise builder.error("is simulated on elements of 16 bits only")
+        raise builder.error("is supported for elements of 16 bits only")
     count, transposed = counts[builder.one_of(*counts)], builder.has("trans")
     vector, place = builder.operands if loads else builder.operands[::-1]
     items = builder.items(vector)
@@ -117,7 +117,7 @@ def _matrix_move(builder: Builder) -> Sync:
     readers = [] if loads else [builder.read(item, "b32") for item in items]
 
     def rows(frame: Frame, warps: Warps) -> tuple[Frame, Array]:
-        """The lanes that give the addresses of rows, and the addresses."""
+        """Returns the lanes that give the addresses of rows, and the addresses."""
         taking = frame.narrowed(np.flatnonzero(warps.lanes < 8 * count)) if count < 4 else frame
         return taking, addresses(taking)
 

@@ -31,14 +31,14 @@ def _barrier(builder: Builder) -> Built:
 
 
 def _unknown(builder: Builder) -> Built:
-    raise builder.error("is not simulated")
+    raise builder.error("is not supported")
 
 
 def barrier_places(frame: Frame, space: str, addresses: Array, access: Access) -> Array:
-    """The places of barriers at shared addresses.
+    """Returns the indices of barriers at shared addresses.
 
     Raises:
-        SimulationError: one is not at a multiple of 8 bytes in shared memory.
+        SimulationError: an address is not a multiple of 8 bytes in shared memory.
     """
     memory, offsets = located(space, frame, addresses, access)
     memory.demand_aligned(offsets, BYTES, access)
@@ -46,7 +46,7 @@ def barrier_places(frame: Frame, space: str, addresses: Array, access: Access) -
 
 
 def _counts(builder: Builder, position: int) -> Reader:
-    """A count for each thread; 1 where the operand is left out."""
+    """Returns a function that reads a count per thread; 1 if the operand is omitted."""
     if len(builder.operands) <= position:
         return lambda frame: np.ones(frame.count, np.int64)
     read = builder.read(builder.operands[position], "u32")
@@ -78,10 +78,10 @@ def _remove(builder: Builder) -> Built:
 
 
 def _arrive(builder: Builder) -> Built:
-    """`mbarrier.arrive state, [a], count`, and with `.expect_tx` bytes in place of the count."""
+    """Builds `mbarrier.arrive state, [a], count`; with `.expect_tx`, bytes instead of the count."""
     if builder.has("noComplete"):
-        raise builder.error("is not simulated")
-    # Of remote barriers there is no state, and the operand may be left out.
+        raise builder.error("is not supported")
+    # Remote barriers return no state, so that operand may be missing.
     gives = not isinstance(builder.operands[0], Address)
     place = builder.operands[int(gives)]
     write = builder.write(builder.operands[0], "b64") if gives else None
@@ -143,7 +143,7 @@ def _await(builder: Builder) -> Built:
 
 
 def _over(builder: Builder) -> Callable[[Frame], tuple[Array, Array]]:
-    """What tells for each thread whether the phase is over that it waits for, and the place of its barrier."""
+    """Returns a function that tests whether each thread's awaited phase is over, and returns the barriers' indices."""
     _, place, token = builder.operands[:3]
     addresses, space = builder.addresses(place), space_of(builder)
     by_parity = builder.has("parity")

@@ -1,4 +1,4 @@
-"""Loads, stores, and addresses."""
+"""Loads, stores, atomics, fences and address conversions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CACHES = (
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 _KNOWN = (*SPACE_MODIFIERS, *_ORDERS, *_SCOPES, *CACHES, *_VECTORS)
 WIDEST = 16
-"""Bytes that a thread moves at once; wider vectors go in pieces."""
+"""Maximum bytes that a thread moves at once; wider vectors are split."""
 
 
 @builds("ld", "ldu")
@@ -62,7 +62,7 @@ def _vector(builder: Builder, target: object, kind: str) -> list[Writer]:
     wanted = _VECTORS.get(builder.one_of(*_VECTORS), 1)
     if len(items) != wanted:
         raise builder.error(f"has {quantity(len(items), 'operand')} for a vector of {wanted}")
-    # What is loaded are bits; the kind only says how narrow ones are extended.
+    # Loads move bits; the kind determines only the extension of narrow values.
     plain = kind if kind.startswith(("s", "u")) else f"b{8 * WIDTHS[kind]}"
     return [builder.write(item, plain) for item in items]  # type: ignore[arg-type]
 
@@ -98,7 +98,7 @@ def _store(builder: Builder) -> Step:
 
 
 def gathered(frame: Frame, readers: list[Reader], unit: np.dtype) -> Array:
-    """The values of several operands, a row for each thread."""
+    """Returns the values of several operands, one row per thread."""
     rows = np.empty((frame.count, len(readers)), unit)
     for column, read in enumerate(readers):
         rows[:, column] = read(frame)
@@ -126,7 +126,7 @@ def _is_in_space(builder: Builder) -> Step:
 
 @builds("prefetch", "prefetchu", "discard", "applypriority", "pmevent", "nanosleep", "griddepcontrol")
 def _hint(builder: Builder) -> Step:
-    """What changes nothing that a program may see."""
+    """Builds an instruction without effects that a program can observe."""
     return lambda frame: None
 
 
@@ -161,7 +161,7 @@ _ATOMICS = {
 def _atomic(builder: Builder) -> Step:
     builder.known(*_KNOWN, *_ATOMICS, "cas", "noftz", "acq_rel")
     if builder.one_of(*_VECTORS):
-        raise builder.error("is not simulated on vectors")
+        raise builder.error("is not supported for vectors")
     operands = builder.operands
     gives = builder.instruction.opcode == "atom"
     target, place, *values = operands if gives else (None, *operands)
@@ -202,7 +202,7 @@ def _part(access: Access, turn: Array) -> Access:
 
 
 def turns(offsets: Array) -> list[Array]:
-    """Positions in groups, one after the other, so that no group has an offset twice."""
+    """Splits positions into consecutive groups without duplicate offsets."""
     order = np.argsort(offsets, kind="stable")
     ordered = offsets[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])

@@ -1,4 +1,4 @@
-"""What the threads of a warp do together: exchanges, votes, reductions."""
+"""Warp-level instructions: exchanges, votes, reductions."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Warps:
     """Threads of a frame by warp and lane.
 
     Attributes:
-        rows: the warp of each thread, counted within the frame.
-        lanes: the lane of each thread.
-        count: how many warps there are.
+        rows: warp of each thread, numbered within the frame.
+        lanes: lane of each thread.
+        count: number of warps.
         whole: whether the threads are all lanes of their warps, in order.
     """
 
@@ -34,7 +34,7 @@ class Warps:
     whole: bool
 
     def spread(self, values: Array, empty: object = 0) -> Array:
-        """Values of threads as a row of 32 for each warp."""
+        """Arranges values of threads in rows of 32, one per warp."""
         if self.whole:
             return values.reshape(self.count, WARP)
         table = np.full((self.count, WARP), empty, values.dtype)
@@ -42,12 +42,12 @@ class Warps:
         return table
 
     def collect(self, table: Array) -> Array:
-        """The threads' own values from such rows."""
+        """Returns the threads' own values from such rows."""
         return table.reshape(-1) if self.whole else table[self.rows, self.lanes]
 
 
 def warps_of(frame: Frame) -> Warps:
-    """The warps of a frame's threads."""
+    """Returns the warps of a frame's threads."""
     threads = frame[THREAD]
     lanes = threads & (WARP - 1)
     aligned = frame.count % WARP == 0 and int(threads[0]) % WARP == 0
@@ -61,12 +61,12 @@ Exchange = Callable[[Frame, Warps], None]
 
 
 def together(builder: Builder, exchange: Exchange, mask: Reader | None) -> Sync:
-    """A step at which the threads that a mask names meet before they do something together.
+    """Builds a step at which the threads of a mask wait for each other, then act together.
 
     Args:
         builder: the instruction.
-        exchange: what they do.
-        mask: the lanes that take part; None for all 32.
+        exchange: the joint action.
+        mask: the participating lanes; None for all 32.
     """
     key = builder.instruction
     line = key.line
@@ -82,7 +82,7 @@ def together(builder: Builder, exchange: Exchange, mask: Reader | None) -> Sync:
             return None
         bits = np.uint32(1) << warps.lanes.astype(np.uint32)
         if (masks & bits == 0).any():
-            raise SimulationError(f"{key.name} by a thread whose lane is not in its mask", line)
+            raise SimulationError(f"{key.name} is executed by a thread whose lane is not in its mask", line)
         present = np.bitwise_or.reduce(warps.spread(bits), axis=1)
         needed = masks & frame.batch.existing_lanes(frame[THREAD])
         complete = needed & ~present[warps.rows] == 0
@@ -100,7 +100,7 @@ def together(builder: Builder, exchange: Exchange, mask: Reader | None) -> Sync:
 
 
 def build_warp_barrier(builder: Builder) -> Sync:
-    """`bar.warp.sync mask`."""
+    """Builds `bar.warp.sync mask`."""
     builder.known("warp", "sync")
     mask = builder.read(builder.operands[0], "b32")
 
@@ -139,7 +139,7 @@ def _shuffle(builder: Builder) -> Sync:
         if not warps.whole:
             there = warps.spread(np.ones(frame.count, bool), False)
             if not there[warps.rows, source_lane].all():
-                raise SimulationError(f"{builder.instruction.name} reads from a lane that takes no part", line)
+                raise SimulationError(f"{builder.instruction.name} reads from a lane that does not participate", line)
         write(frame, table[warps.rows, source_lane])
         for put in inside:
             put(frame, valid)
@@ -196,7 +196,7 @@ def _reduce(builder: Builder) -> Sync:
     function, neutral = functions[name]
     if neutral is None:
         if number.kind == "f":
-            raise builder.error("is not simulated on floats")
+            raise builder.error("is not supported for floats")
         neutral = np.iinfo(number).max if name == "min" else np.iinfo(number).min
     target, source, mask = builder.operands
     write, value = builder.write(target, kind), builder.read(source, kind)

@@ -1,8 +1,9 @@
 """Matrix instructions of a warp group: `wgmma`.
 
-Results are there at once, and factors are read at once. A device may take until `wgmma.wait_group`: until then factors
-in shared memory are held against writes (products.py); that nobody touches registers sooner is known beforehand
-(product_registers.py).
+The simulator reads factors and writes results immediately. A device may defer both until `wgmma.wait_group`. Until
+then,
+factors in shared memory are protected against writes (products.py). A static analysis ensures that registers are not
+accessed earlier (product_registers.py).
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ _ROWS = 64
 
 @dataclass(frozen=True)
 class Groups:
-    """Warp groups that are together in a frame.
+    """Complete warp groups in a frame.
 
     Attributes:
-        threads: for each group the positions of its threads in the frame, in order.
-        blocks: the block of each.
+        threads: for each group, the positions of its threads in the frame, in order.
+        blocks: block of each group.
     """
 
     threads: Array
@@ -42,11 +43,11 @@ class Groups:
 
     @property
     def count(self) -> int:
-        """How many groups there are."""
+        """Number of groups."""
         return len(self.threads)
 
     def names(self, frame: Frame) -> list[int]:
-        """The first thread of each group."""
+        """Returns the first thread of each group."""
         return frame[THREAD][self.threads[:, 0]].tolist()
 
 
@@ -61,7 +62,7 @@ def _build(builder: Builder) -> Built:
         return _grouped(builder, _commit)
     (pending,) = builder.operands
     if not isinstance(pending, Immediate):
-        raise builder.error("takes a number")
+        raise builder.error("requires an immediate operand")
     count = int(pending.value)
 
     def wait(frame: Frame, groups: Groups) -> None:
@@ -81,12 +82,12 @@ def _registers(builder: Builder) -> Step:
     builder.known("inc", "dec", "sync", "aligned")
     (count,) = builder.operands
     if not isinstance(count, Immediate) or not 24 <= count.value <= 256 or int(count.value) % 8:
-        raise builder.error("takes a multiple of 8 from 24 to 256")
+        raise builder.error("requires a multiple of 8 from 24 to 256")
     return lambda frame: None
 
 
 def _grouped(builder: Builder, act: Callable[[Frame, Groups], None]) -> Sync:
-    """A step at which the four warps of a group meet before they do something together."""
+    """Builds a step at which the four warps of a group wait for each other, then act together."""
     key = id(builder.instruction)
 
     def run(frame: Frame) -> Array | None:
@@ -120,7 +121,7 @@ def _multiply(builder: Builder) -> Sync:
     result, left, right = builder.kinds
     a, b = ELEMENTS[left], ELEMENTS[right]
     if inner * a.bits != 256 or a.bits != b.bits or columns % 8 or not 8 <= columns <= 256:
-        raise builder.error("is of a shape that there is not")
+        raise builder.error("has an invalid shape")
     target, first, second, *flags = builder.operands
     accumulators = builder.items(target)
     packed = 2 if result == "f16" else 1
@@ -128,7 +129,7 @@ def _multiply(builder: Builder) -> Sync:
         raise builder.error(f"has {quantity(len(accumulators), 'register')} for {quantity(columns, 'column')}")
     scale = flags.pop(0)
     keeps = builder.read(scale, "pred") if isinstance(scale, Register) else _constant(scale)
-    signs, turned = _flags(builder, flags, a, in_registers=isinstance(first, Vector))
+    signs, transposed = _flags(builder, flags, a, in_registers=isinstance(first, Vector))
     read_a = _from_registers(builder, first, a) if isinstance(first, Vector) else None
     descriptor_a = None if read_a is not None else builder.read(first, "b64")
     descriptor_b = builder.read(second, "b64")
@@ -140,14 +141,14 @@ def _multiply(builder: Builder) -> Sync:
             factor = read_a(frame, groups)
         else:
             assert descriptor_a is not None
-            factor = _from_memory(builder, frame, groups, descriptor_a(frame), _ROWS, inner, a, turned[0])
-        other = _from_memory(builder, frame, groups, descriptor_b(frame), columns, inner, b, turned[1])
+            factor = _from_memory(builder, frame, groups, descriptor_a(frame), _ROWS, inner, a, transposed[0])
+        other = _from_memory(builder, frame, groups, descriptor_b(frame), columns, inner, b, transposed[1])
         product = signs * (factor @ other.transpose(0, 2, 1))
         raw = gathered(frame, readers, np.dtype(np.uint32))[groups.threads]
         before = _matrices(raw, result)
         kept: Array = np.broadcast_to(keeps(frame), (frame.count,))[groups.threads]
         if np.any(kept != kept[:, :1]):
-            raise SimulationError("threads of a warp group differ in whether they keep what is there", builder.line)
+            raise SimulationError("threads of a warp group differ in the scale-d flag", builder.line)
         after = _registers_of(np.where(kept[:, 0].reshape(-1, 1, 1), before + product, product), result)
         rows = np.empty((frame.count, len(writers)), np.uint32)
         rows[groups.threads.reshape(-1)] = after
@@ -165,15 +166,15 @@ def _constant(operand: Operand) -> Callable[[Frame], Array]:
 def _flags(
     builder: Builder, flags: list[Operand], element: Element, *, in_registers: bool
 ) -> tuple[int, tuple[bool, bool]]:
-    """The sign of the product, and which factors are transposed."""
+    """Returns the sign of the product, and whether each factor is transposed."""
     numbers = [int(flag.value) for flag in flags if isinstance(flag, Immediate)]
     wanted = 0 if element.exact else 2
     transposes = 0 if element.bits != 16 else 1 if in_registers else 2
     if len(numbers) != len(flags) or len(numbers) != wanted + transposes:
-        raise builder.error(f"has {quantity(len(flags), 'number')} behind its operands, not {wanted + transposes}")
+        raise builder.error(f"has {quantity(len(flags), 'number')} after its operands, expected {wanted + transposes}")
     sign = numbers[0] * numbers[1] if wanted else 1
-    turns = [False, False, *(bool(number) for number in numbers[wanted:])]
-    return sign, (turns[-2], turns[-1])
+    transposed = [False, False, *(bool(number) for number in numbers[wanted:])]
+    return sign, (transposed[-2], transposed[-1])
 
 
 def _from_registers(builder: Builder, operand: Vector, element: Element) -> Callable[[Frame, Groups], Array]:
@@ -198,7 +199,7 @@ def _from_memory(
     element: Element,
     transposed: bool,
 ) -> Array:
-    """A factor that descriptors tell of: groups x outer x inner."""
+    """Loads a factor given by descriptors, as groups x outer x inner."""
     bits = np.broadcast_to(descriptors, (frame.count,))[groups.threads]
     if (bits != bits[:, :1]).any():
         raise SimulationError("threads of a warp group give different descriptors", builder.line)
@@ -207,7 +208,7 @@ def _from_memory(
     places = [_places(builder, int(item), outer, inner, element, transposed) for item in distinct]
     inside = np.stack(places)[rows]
     if int(inside.max()) >= batch.shared_stride:
-        raise SimulationError(f"a factor reaches to shared address {int(inside.max()):#x}", builder.line)
+        raise SimulationError(f"a factor extends to shared address {int(inside.max()):#x}", builder.line)
     offsets = inside + (groups.blocks * batch.shared_stride)[:, None, None]
     flat = offsets.reshape(-1)
     first = groups.names(frame)
@@ -230,7 +231,7 @@ def _places(builder: Builder, bits: int, outer: int, inner: int, element: Elemen
 
 
 def _matrices(raw: Array, kind: str) -> Array:
-    """Accumulators, groups x 128 x registers, as groups x 64 x columns."""
+    """Converts accumulators, groups x 128 x registers, to matrices, groups x 64 x columns."""
     parts = np.ascontiguousarray(raw).reshape(-1, 32, raw.shape[-1])
     if kind == "f16":
         values = accumulator(parts.view(np.float16)).astype(np.float32)
@@ -242,7 +243,7 @@ def _matrices(raw: Array, kind: str) -> Array:
 
 
 def _registers_of(matrices: Array, kind: str) -> Array:
-    """The inverse of `_matrices`: threads x registers."""
+    """Returns the registers of the threads, threads x registers: the inverse of `_matrices`."""
     values = accumulator_elements(matrices.reshape(-1, 16, matrices.shape[-1]))
     if kind == "s32":
         return values.astype(np.int64).astype(np.int32).view(np.uint32).reshape(-1, values.shape[-1])

@@ -54,14 +54,14 @@ def test_floats_of_8_bits(kind):
 @pytest.mark.parametrize(
     ("without", "error", "reason"),
     [
-        ("wgmma.wait_group.sync.aligned 0;", PtxError, "may not be there yet: there is no wgmma.wait_group"),
+        ("wgmma.wait_group.sync.aligned 0;", PtxError, "may be incomplete: wgmma.wait_group is missing"),
         (
             "wgmma.wait_group.sync.aligned 1;",
             SimulationError,
             "may still read, with no wgmma.wait_group",
         ),
-        ("wgmma.fence.sync.aligned;", PtxError, "there is no wgmma.fence behind it"),
-        ("wgmma.commit_group.sync.aligned;", PtxError, "may not be there yet"),
+        ("wgmma.fence.sync.aligned;", PtxError, "wgmma.fence is missing"),
+        ("wgmma.commit_group.sync.aligned;", PtxError, "may be incomplete"),
         ("fence.mbarrier_init.release.cluster;", SimulationError, "no fence.mbarrier_init follows"),
     ],
 )
