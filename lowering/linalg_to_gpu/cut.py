@@ -98,7 +98,7 @@ class Cut:
         if op.name in ("arith.constant", "linalg.fill", "tensor.empty"):
             return 0.0
         if op.name not in PURE:
-            raise PassError(f"'{op.name}' op is nothing that threads compute each by itself", op.location)
+            raise PassError(f"'{op.name}' op has elements that cannot be computed one by one", op.location)
         return reads
 
     def _pass_on(self, op: ir.Operation, result: ir.Value, times: float) -> None:

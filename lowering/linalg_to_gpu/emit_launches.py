@@ -109,7 +109,7 @@ class _KernelWriter:
         elif op.name == "func.return":
             func.ReturnOp([])
         elif op.name not in _NO_CODE:
-            raise PassError(f"'{op.name}' op between launches", op.location)
+            raise PassError(f"unexpected '{op.name}' op between launches", op.location)
 
     def _rewrite_call(self, op: ir.Operation, module: str, code: ir.Block) -> None:
         name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value

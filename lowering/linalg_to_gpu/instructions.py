@@ -60,8 +60,8 @@ def load_matrices(address: Int, count: int, transposed: bool = False, offset: in
     """Emits `ldmatrix`: loads 1, 2 or 4 matrices of 8 rows of 16 bytes; each lane gives the address of one row.
 
     Returns:
-        One i32 per matrix: lane l holds bytes 4 * (l % 4) to 4 * (l % 4) + 3 of row l / 4 (transposed: of 2-byte
-        elements).
+        One i32 per matrix: lane l holds bytes 4 * (l % 4) to 4 * (l % 4) + 3 of row l / 4; if `transposed`, of the
+        matrix of 2-byte elements after transposition.
     """
     i32 = ir.IntegerType.get_signless(32)
     places = ", ".join(f"${place}" for place in range(count))

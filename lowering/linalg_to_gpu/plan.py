@@ -16,7 +16,7 @@ from ...runtime.cuda import launch_plan as plans
 from .pipelines import LAUNCHES
 from .record_launches import element_bytes
 
-_DECIDES_NOTHING = "a GPU program must be known completely at compile time"
+_STATIC_LAUNCHES = "the launches of a GPU program must be known at compile time"
 _MOST_STEPS = 1 << 14
 """Maximum number of steps of a plan; reading a longer one takes longer than running the loop on the host."""
 _ARITHMETIC: Mapping[str, Callable[..., int]] = {
@@ -94,14 +94,14 @@ class _Planner:
                 pass
             case _:
                 if op.name not in _ARITHMETIC:
-                    raise PassError(f"'{op.name}' op in @main: {_DECIDES_NOTHING}", op.location)
+                    raise PassError(f"'{op.name}' op in @main: {_STATIC_LAUNCHES}", op.location)
                 numbers = [self._number(op, value) for value in op.operands]
                 self._numbers[op.results[0]] = _ARITHMETIC[op.name](*numbers)
         return []
 
     def _number(self, op: ir.Operation, value: ir.Value) -> int:
         if value not in self._numbers:
-            raise PassError(f"'{op.name}' op in @main depends on a run-time value: {_DECIDES_NOTHING}", op.location)
+            raise PassError(f"'{op.name}' op in @main depends on a run-time value: {_STATIC_LAUNCHES}", op.location)
         return self._numbers[value]
 
     def _loop(self, op: ir.Operation) -> list[plans.Step]:

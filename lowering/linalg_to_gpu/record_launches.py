@@ -91,7 +91,7 @@ def element_bytes(element: ir.Type) -> int:
 
 def _number(value: ir.Value) -> int:
     if isinstance(value.owner, ir.Block) or value.owner.name != "arith.constant":
-        raise PassError("a number of a launch is not a constant")
+        raise PassError("a size or an offset of a launch is not a constant")
     return ir.IntegerAttr(value.owner.attributes["value"]).value
 
 

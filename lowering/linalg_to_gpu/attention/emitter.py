@@ -86,7 +86,7 @@ def _methods(attention: Attention, capability: Capability) -> Sequence[str]:
 
 
 def _tiles(method: str, attention: Attention, capability: Capability) -> Tiles | None:
-    """Returns the largest tiles that fit and that the number of rows and keys can fill."""
+    """Returns the best tiles that fit and are not too large for the number of rows and keys."""
     fitting = [
         tiles
         for tiles in _TILES[method]

@@ -77,7 +77,7 @@ def _fused(a: Array, b: Array, c: Array) -> Array:
 
 
 def _fused_double(a: Array, b: Array, c: Array) -> Array:
-    """Computes a fused multiply-add of float64, with the product's error found by splitting; the sum is not exact."""
+    """Approximates a fused multiply-add of float64 by adding back the rounding errors of product and sum."""
     product = a * b
     splitter = np.float64(134217729)
     a_high, b_high = a * splitter - (a * splitter - a), b * splitter - (b * splitter - b)

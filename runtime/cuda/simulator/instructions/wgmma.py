@@ -226,7 +226,7 @@ def _from_memory(
 def _places(builder: Builder, bits: int, outer: int, inner: int, element: Element, transposed: bool) -> Array:
     descriptor = MatrixDescriptor.read(bits)
     if descriptor.base:
-        raise SimulationError("descriptors with a base offset are not simulated", builder.line)
+        raise SimulationError("descriptors with a base offset are not supported", builder.line)
     return descriptor.pieces(outer, inner, element.bits // 8, transposed=transposed)
 
 
