@@ -1,7 +1,7 @@
-"""All that keeps a model from being compiled whole, in one pass: node by node, going on after each that cannot be.
+"""Finds everything that keeps a model from being compiled as a whole, in one import that continues after failures.
 
-What a node that cannot be imported would have given stands in as a value that is not known, of the type that ONNX
-infers, so that the nodes behind it are looked at too.
+The outputs of a node that cannot be imported are replaced by unknown values of the types that ONNX infers, so that the
+nodes behind it are examined too.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _ADVICE = {
     "operator": f"{_HOST}; {_FUNCTION}",
     "type": _HOST,
     "attribute": _HOST,
-    "size": f"{_HOST}; with a size that is known it would be compiled",
-    "error": "mend the model: the node breaks the rules of its operator",
+    "size": f"{_HOST}; with a known size it would be compiled",
+    "error": "correct the model: the node breaks the rules of its operator",
 }
-"""By kind of finding, what a user can count on or do."""
+"""The advice for a user by kind of finding."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found in a model's graph.
+    """The findings about a model's graph.
 
     Attributes:
-        nodes: how many nodes the graph has.
-        findings: those without native code, in the order of the graph.
-        unseen: the names of nodes that could not be looked at, as not even the types of what they take are known.
+        nodes: number of nodes in the graph.
+        findings: the nodes without native code, in graph order.
+        unseen: names of nodes that could not be examined, as not even the types of their inputs are known.
     """
 
     nodes: int
@@ -60,14 +60,14 @@ class Diagnosis:
 
 
 def diagnose(model: Model, shapes: Mapping[str, Sequence[int]] | None = None) -> Diagnosis:
-    """Looks for the nodes that have no native code.
+    """Finds the nodes that have no native code.
 
-    A node that can only be compiled for known shapes, or for known contents of a small input, is none of them: it will
-    be compiled when a call brings these.
+    A node that can only be compiled for known shapes, or for known contents of a small input, does not count: it is
+    compiled when a call provides these.
 
     Args:
         model: the model.
-        shapes: shapes for some or all inputs, by name; with all of them known, more can be found.
+        shapes: shapes for some or all inputs, by name; if all of them are known, more can be found.
 
     Raises:
         ModelError: the model is damaged, or has no such inputs.
@@ -83,7 +83,7 @@ def diagnose(model: Model, shapes: Mapping[str, Sequence[int]] | None = None) ->
 
 
 class _Examiner(Importer):
-    """An import that goes on after each failure."""
+    """An import that continues after failures."""
 
     def __init__(self, model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
         super().__init__(model, shapes, sized=True)
@@ -97,11 +97,11 @@ class _Examiner(Importer):
         self._unseen: list[str] = []
 
     def run(self) -> Diagnosis:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Looks at every node that the outputs of the graph depend on."""
+        """Examines every node that the outputs of the graph depend on."""
         graph, inputs = self._model.proto.graph, self._info.inputs
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
-            float32 = ir.RankedTensorType.get([], ir.F32Type.get())  # where there is something else, nothing reads it
+            float32 = ir.RankedTensorType.get([], ir.F32Type.get())  # placeholder for other types, which nothing reads
             types = [
                 tensor_of(info, dims) if info.is_native else float32
                 for info, dims in zip(inputs, self._dims, strict=True)
@@ -110,11 +110,11 @@ class _Examiner(Importer):
         self._block = main.add_entry_block()
         with ir.InsertionPoint(self._block):
             for info, argument in zip(inputs, self._block.arguments, strict=True):
-                self._top.define(info.name, argument if info.is_native else Unavailable("is no tensor of numbers"))
+                self._top.define(info.name, argument if info.is_native else Unavailable("is not a tensor of numbers"))
             weights = self._model.initializers
             for tensor in weights:
                 if tensor.data_type == onnx.TensorProto.STRING:
-                    self._top.define(tensor.name, Unavailable("is no tensor of numbers"))
+                    self._top.define(tensor.name, Unavailable("is not a tensor of numbers"))
                     self._types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
             self._weights(graph, self._top, [item for item in weights if item.data_type != onnx.TensorProto.STRING])
             needed = needed_nodes(graph)
@@ -143,7 +143,7 @@ class _Examiner(Importer):
                 scope.define(output, self._stand_in(output, name))
 
     def _add_sequences(self, nodes: Sequence[tuple[int, onnx.NodeProto]]) -> None:
-        """Findings about all nodes on sequences, which are compiled only if the whole model is."""
+        """Adds findings about all nodes on sequences, which are compiled only if the whole model is."""
         for index, proto in nodes:
             values = [self._top.values.get(name) for name in (*proto.input, *proto.output)]
             if index in self._found or not (has_lists(values) or has_sequences(proto)):
@@ -153,7 +153,7 @@ class _Examiner(Importer):
             self._findings.append(self._described(found, proto, node_name(proto, index), self._top))
 
     def _of_other_types(self, names: Sequence[str]) -> Fallback | None:
-        """The finding about a node that reads what no code can be made for; None where the types are not known."""
+        """The finding about a node that reads values of non-native types; None if their types are not known."""
         for name in names:
             kind = self._types.get(name)
             if kind is not None and not is_native(kind):
@@ -161,7 +161,7 @@ class _Examiner(Importer):
         return None
 
     def _outcome(self, proto: onnx.NodeProto, name: str, scope: Scope) -> Fallback | None:
-        """Imports a node; what is in the way, if anything is that shapes and contents would not tell."""
+        """Imports a node; returns a finding if it fails and known shapes or contents would not help."""
         try:
             super()._node(proto, name, scope)
         except NeedsShapes as error:
@@ -182,14 +182,14 @@ class _Examiner(Importer):
         return Fallback("", "", reason=reason, kind="size" if isinstance(error, NeedsContents) else kind)
 
     def _needing_contents(self, reason: str, origins: Origins) -> NeedsContents:
-        """Sizes that hang on what stands in here are known by the time that the node's own piece is compiled."""
+        """Ignores sizes that depend on stand-in values: they are known by the time the node's own part is compiled."""
         count = len(self._info.inputs)
         if any(index >= count for index in origins.arguments):
             return NeedsContents(reason, [info.name for info in self._info.inputs])
         return super()._needing_contents(reason, origins)
 
     def _described(self, found: Fallback, proto: onnx.NodeProto, name: str, scope: Scope) -> Fallback:
-        """A finding with the node's place and what it takes."""
+        """Adds the node's identity, and the types and shapes of its inputs, to a finding."""
         read = [item for item in proto.input if item]
         values = [scope.values.get(item) for item in read]
         types = [self._types.get(item) for item in read]
@@ -215,11 +215,11 @@ class _Examiner(Importer):
         return _ADVICE[found.kind]
 
     def _stand_in(self, output: str, name: str) -> ir.Value | Unavailable:
-        """A value that is not known, in the place of what a node gives."""
+        """An unknown value of the inferred type that replaces an output of a node."""
         kind = self._types.get(output)
         dims = shape_of_type(kind)
         if kind is None or dims is None or not is_native(kind):
-            return Unavailable(f"reads an output of '{name}', of which too little is known")
+            return Unavailable(f"reads an output of '{name}', whose type is not known")
         dynamic = ir.ShapedType.get_dynamic_size()
         dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type)
         shape = [dim if isinstance(dim, int) else dynamic for dim in dims]

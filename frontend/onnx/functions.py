@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the model."""
+    """A function that a model defines.
+
+    Attributes:
+        key: its domain, name and overload.
+        proto: its definition.
+        versions: the version of each operator domain that its nodes use.
+    """
 
     key: tuple[str, str, str]
     proto: onnx.FunctionProto

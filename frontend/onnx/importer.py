@@ -1,7 +1,7 @@
-"""ONNX models in: a graph becomes a function of stepwell ops, node by node.
+"""Imports ONNX models: a graph becomes a function of stepwell ops, node by node.
 
-Each node's handler (see `registry`) builds the ops that mean the same. What can be computed while importing is: with
-known input shapes that is all the arithmetic on shapes, so that conditions on shapes select their branch at once.
+Each node's handler (see `registry`) builds equivalent ops. Everything that can be computed during the import is: with
+known input shapes this includes all arithmetic on shapes, so that conditions on shapes select their branch at once.
 """
 
 from __future__ import annotations
@@ -43,29 +43,31 @@ from .survey import check_supported, names_read, needed_nodes
 from .weights import tensor_array
 
 MAX_LITERAL = {"f": 16, "i": 64, "u": 64, "b": 64}
-"""By kind of element, how large a literal may be; larger tensors are parameters. Integers are often shapes."""
+"""Maximum number of elements of a literal, by kind of element; larger tensors are parameters. Integers are often
+shapes.
+"""
 
 _CONSTANTS = (ConstantOp.OPERATION_NAME, ParameterOp.OPERATION_NAME)
 
 MAX_BOUND = 64
-"""How many elements an input may have whose contents a compile may ask for."""
+"""Maximum number of elements of an input whose contents a compile may require."""
 
 MAX_BOUND_FLOATS = 8
-"""Likewise of floating-point numbers, which are rarely sizes."""
+"""The same limit for floating-point inputs, which are rarely sizes."""
 
 
 @short_repr
 @dataclass(frozen=True)
 class ImportedModel:
-    """A model in its first form.
+    """A model after the import.
 
     Attributes:
         module: `func.func @main` of stepwell ops; see `import_model`.
         parameters: the weights that its `stepwell.parameter` ops name, read-only.
         name: the model's name in messages.
-        info: what the file declares of inputs and outputs.
-        nodes: every node that was looked at, in order.
-        values: what stands for the values of the model's graph, by name: as far as anything reads it.
+        info: the inputs and outputs that the file declares.
+        nodes: every node that was imported, in order.
+        values: the values of the model's graph by name, except those that nothing reads.
     """
 
     module: ir.Module
@@ -78,14 +80,14 @@ class ImportedModel:
 
 @dataclass(frozen=True)
 class ImportedNode:
-    """A node as it was imported.
+    """An imported node.
 
     Attributes:
         name: its name.
         op_type: its operator.
-        inputs: the types of its inputs, without those that are left out.
-        outputs: the types of its outputs as far as they are known then.
-        is_constant: whether all that it gives was known by then.
+        inputs: the types of its inputs, except omitted ones.
+        outputs: the types of its outputs, as far as they are known after the import.
+        is_constant: whether all of its outputs are constants.
     """
 
     name: str
@@ -107,21 +109,21 @@ def import_model(
     """Makes a module of stepwell ops from an ONNX model.
 
     @main takes the model's inputs and returns its outputs, all with the attributes `stepwell.name` and `stepwell.dims`.
-    A result with `stepwell.guard` comes after them where a branch of the model cannot work on the inputs' shapes: a
-    scalar bool that is false when a run would have taken that branch, so that its outputs mean nothing.
+    If a branch of the model cannot work on the inputs' shapes, a result with `stepwell.guard` follows the outputs: a
+    scalar bool that is false if a run would have taken that branch, so that its outputs are meaningless.
 
     Args:
-        model: the file's path or its bytes, or what `read_model` made of them.
-        context: where the module is made.
+        model: the file's path or its bytes, or the result of `read_model`.
+        context: the MLIR context of the module.
         shapes: shapes for some or all inputs, by name; a symbol bound by one is bound for all.
-        contents: what some inputs hold, by name; the module does not read those.
+        contents: the contents of some inputs, by name; the module does not read those inputs.
         sized: whether the size of every result must follow from `shapes` and `contents`.
         checked: whether indices and divisors are guarded (see `data_checks`): all, or only those of inputs.
 
     Raises:
-        ModelError: the model is damaged, or uses what is not supported.
-        NeedsContents: a node can only be imported where more is known of what the inputs hold.
-        NeedsShapes: it can only be imported for known input shapes, and `shapes` does not give them.
+        ModelError: the model is damaged, or uses unsupported features.
+        NeedsContents: a node can only be imported if more contents of inputs are known.
+        NeedsShapes: a node can only be imported for known input shapes, and `shapes` does not give them.
         OSError: the file cannot be read.
     """
     source = model if isinstance(model, Model) else read_model(model)
@@ -135,11 +137,11 @@ def import_model(
 
 
 class Importer:
-    """One import: what all of its handlers share.
+    """The state of one import, shared by all of its handlers.
 
     Attributes:
-        folder: where the model's external data lies; None where it has no folder.
-        parameters: the weights met so far.
+        folder: the folder of the model's external data; None if there is none.
+        parameters: the weights found so far.
         is_specialized: whether the shape of every input is known.
         checked: whether indices and divisors are guarded: all, or only those of inputs.
     """
@@ -167,11 +169,11 @@ class Importer:
 
     @property
     def is_static(self) -> bool:
-        """Whether the model itself declares the shape of every input."""
+        """Returns whether the model itself declares the shape of every input."""
         return self._info.is_static
 
     def input_name(self, argument: ir.BlockArgument) -> str | None:
-        """The name of the input that an argument of @main is; None for one of an inner block."""
+        """The name of the input for an argument of @main; None for an argument of an inner block."""
         owner = argument.owner.owner
         return self._info.inputs[argument.arg_number].name if owner.operation.name == "func.func" else None
 
@@ -211,13 +213,13 @@ class Importer:
         weights: Iterable[onnx.TensorProto] | None = None,
         reduced: Collection[int] = (),
     ) -> list[ir.Value]:
-        """Imports a graph at the insertion point, under the names in `scope`; returns its outputs.
+        """Imports a graph at the insertion point, with the names in `scope`; returns its outputs.
 
         Args:
             graph: the graph.
-            scope: where its names are defined.
-            weights: its weights, where they are not in it.
-            reduced: which of its outputs nothing but reductions reads.
+            scope: the scope in which its names are defined.
+            weights: its weights, if they are stored outside it.
+            reduced: indices of its outputs that only reductions read.
         """
         self._weights(graph, scope, graph.initializer if weights is None else weights)
         scope.spans = only_reduced(graph, reduced)
@@ -225,17 +227,17 @@ class Importer:
         return [_output(scope, output.name) for output in graph.output]
 
     def inline(self, graph: onnx.GraphProto, scope: Scope, reduced: Collection[int] = ()) -> list[ir.Value]:
-        """Imports an inner graph in its node's place; nothing but reductions reads some of its outputs."""
+        """Imports an inner graph in place of its node; only reductions read the outputs in `reduced`."""
         inner = Scope(scope)
         values = self.graph(graph, inner, reduced=reduced)
         scope.guards.extend(inner.guards)
         return values
 
     def nodes(self, nodes: Iterable[tuple[int, onnx.NodeProto]], scope: Scope) -> None:
-        """Imports nodes, which have their indices, in their order.
+        """Imports nodes, given with their indices, in order.
 
         Raises:
-            ModelError: one cannot be; the error names it.
+            ModelError: a node cannot be imported; the error names it.
         """
         for index, proto in nodes:
             name = scope.prefix + node_name(proto, index)
@@ -245,7 +247,7 @@ class Importer:
             except (OpError, ArithmeticError, LookupError, ValueError) as error:
                 raise NodeError(str(error)).at(node=name, op_type=proto.op_type, position=index) from error
             except MemoryError as error:
-                reason = f"asks for more memory than there is: {error}"
+                reason = f"needs more memory than is available: {error}"
                 raise NodeError(reason).at(node=name, op_type=proto.op_type, position=index) from error
             except NeedsShapes as error:
                 raise self._needing(error, proto, scope).at(node=name, op_type=proto.op_type, position=index) from None
@@ -268,7 +270,7 @@ class Importer:
         is_constant = all(_is_constant(value) for value in made)
         taken = tuple(value.type for value in tensors_of(inputs))
         node = ImportedNode(name, proto.op_type, taken, tuple(value.type for value in made), is_constant)
-        self._nodes.insert(place, node)  # before those of the graphs in it
+        self._nodes.insert(place, node)  # before the nodes of its inner graphs
         if self._must_size:
             may_vary = scope.spans.issuperset(proto.output)
             unsized = [result for result in made if is_dynamic(result)]
@@ -282,7 +284,7 @@ class Importer:
     def _results(
         self, proto: onnx.NodeProto, name: str, scope: Scope, inputs: list[ir.Value | None]
     ) -> Sequence[ir.Value | None]:
-        """The node's outputs: by the model's function, by our importer, or by ONNX's definition of the operator."""
+        """The node's outputs: by the model's function, by our handler, or by ONNX's definition of the operator."""
         function = self._functions.get(proto)
         if function is not None:
             return function.inline(self, proto, name, scope, inputs)
@@ -311,7 +313,7 @@ class Importer:
         return results if isinstance(results, tuple) else (results,)
 
     def weight(self, name: str, array: np.ndarray) -> ir.Value:
-        """A stored tensor: a literal where it is small, else a parameter."""
+        """A stored tensor: a literal if it is small, else a parameter."""
         if array.size <= MAX_LITERAL.get(array.dtype.kind, 16):
             return ConstantOp(value=array).operation.result
         unique, count = name, 0
@@ -331,7 +333,7 @@ class Importer:
                     scope.define(tensor.name, self.weight(tensor.name, tensor_array(tensor, self.folder)))
 
     def _needing(self, error: NeedsShapes, proto: onnx.NodeProto, scope: Scope) -> ModelError:
-        """What is not known although every shape is, only contents could tell."""
+        """Converts the error to NeedsContents if all input shapes are known, as only contents could then help."""
         if not self.is_specialized:
             return error
         if error.value is not None:
@@ -342,14 +344,14 @@ class Importer:
         return self._needing_contents(error.reason, origins if origins.arguments else origins.of_contents(inputs))
 
     def _check_sizes(self, results: Sequence[ir.Value]) -> None:
-        """Sees that no size of a result depends on what the inputs hold.
+        """Checks that no size of a result depends on the contents of inputs.
 
         Raises:
             NeedsContents: one does.
         """
         origins = Origins().of_sizes(results) if results else Origins()
-        if origins.arguments:  # else the compiler can work it out: it folds larger constants than importing does
-            raise self._needing_contents("the size of its output depends on what is computed", origins)
+        if origins.arguments:  # otherwise the compiler can compute it: it folds larger constants than the importer
+            raise self._needing_contents("the size of its output depends on computed values", origins)
 
     def _needing_contents(self, reason: str, origins: Origins) -> NeedsContents:
         found = [(self._info.inputs[index], self._dims[index]) for index in sorted(origins.arguments)]
@@ -365,7 +367,7 @@ class Importer:
                 raise ModelError(f"declares output '{info.name}' as {info.dtype}, but computes {spec_of(value).dtype}")
 
     def _declare(self, main: func.FuncOp, values: Sequence[ir.Value], scope: Scope) -> None:
-        """Gives @main its result types, and names to what goes in and out."""
+        """Gives @main its result types, and names to its arguments and results."""
         types = [*(value.type for value in values), *(guard.holds.type for guard in scope.guards)]
         main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(main.type.inputs, types))
         inputs = [named(info.name, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)]
@@ -378,10 +380,10 @@ class Importer:
 
 
 def _check_native(info: ModelInfo) -> None:
-    """Sees that what goes in and comes out are tensors that code can be compiled for.
+    """Checks that inputs and outputs are tensors that code can be compiled for.
 
     Raises:
-        UnsupportedError: something is not.
+        UnsupportedError: one is not.
     """
     for what, values in (("input", info.inputs), ("output", info.outputs)):
         for value in values:
@@ -412,7 +414,7 @@ def _is_read(value: ir.Value | ValueList | Unavailable) -> TypeGuard[ir.Value]:
 
 
 def _sweep(op: ir.Operation) -> None:
-    """Erases the constants and weights that nothing reads: what folding left behind."""
+    """Erases constants and weights that nothing reads, which folding leaves behind."""
     for region in op.regions:
         for block in region:
             for inner in reversed([item.operation for item in block.operations]):

@@ -1,4 +1,4 @@
-"""A node as its handler sees it: inputs and attributes checked, defaults filled in, constants looked up."""
+"""A node as handlers receive it: inputs and attributes checked, defaults filled in, constants looked up."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ _ONNX_TYPES: dict[str, str] = {
 }
 
 MAX_TABLE = 1 << 20
-"""Larger tables are parameters from the start, as no tensor of a size to speak of is to be part of the IR."""
+"""Maximum number of elements of a table that is a literal; the IR must not contain larger tensors."""
 
 
 class Node:
     """One node of a model.
 
     Attributes:
-        name: its name, or operator and position where it has none.
+        name: its name, or its operator and position if it has none.
         op_type: the operator's name.
         opset: the version of the operator's domain.
-        importer: the import under way.
+        importer: the current import.
         scope: the names that are visible at the node.
     """
 
@@ -79,36 +79,36 @@ class Node:
                 raise AttributeFault(f"attribute '{name}' is missing")
 
     def as_onnx(self, op_type: str, opset: int, own: Sequence[str] = ()) -> Node:
-        """The node as one of ONNX's own operator, with all its attributes but some."""
+        """The node as one of ONNX's own operator, with all its attributes except those in `own`."""
         kept = [attribute for name, attribute in self._attributes.items() if name not in own]
         self._read.update(attribute.name for attribute in kept)
         proto = onnx.NodeProto(op_type=op_type, output=self.outputs, attribute=kept)
         return Node(proto, self.name, opset, self.importer, self.scope)
 
     def ignore(self, *names: str) -> None:
-        """Says that attributes mean nothing to the handler: they are about training, or repeat what shapes say."""
+        """Marks attributes that the handler may ignore: they concern training, or repeat information from shapes."""
         self._read.update(names)
 
     def check_all_read(self) -> None:
-        """Checks that the handler has looked at every attribute that is not what it is by default.
+        """Checks that the handler has read every attribute that differs from its default.
 
         Raises:
-            UnsupportedError: it has not, so that its meaning would be lost.
+            UnsupportedError: it has not read one, so that its meaning would be lost.
         """
         for name, attribute in self._attributes.items():
             if name in self._read:
                 continue
             value = self._python(attribute)
-            # The defaults of operators that are not ONNX's own are not known, but are mostly nothing.
+            # The defaults of operators outside ONNX are not known, but are mostly zero or empty.
             is_default = value == self._declared[name][1] if self._is_standard else _is_nothing(value)
             if not is_default:
                 raise UnsupportedError(f"attribute '{name}' is not supported")
 
     def check_inputs(self, handler: Handler, inputs: Sequence[ir.Value | None]) -> None:
-        """Checks number and element types of the inputs against the operator's declaration.
+        """Checks the number and element types of the inputs against the operator's declaration.
 
         Raises:
-            NodeError: they do not fit it.
+            NodeError: they do not match it.
         """
         formals = _formal_inputs(self.op_type, self.opset) if self._is_standard else _handler_inputs(handler)
         if not formals.smallest <= len(inputs) <= formals.largest:
@@ -124,7 +124,7 @@ class Node:
     def attribute(self, name: str, default: Any = None) -> Any:
         """The attribute's value, the operator's default for it, or `default`.
 
-        Integers, floats and strings are Python's, lists are tuples, tensors arrays, subgraphs protobufs.
+        Integers, floats and strings are Python's, lists are tuples, tensors are arrays, subgraphs are protobufs.
         """
         self._read.add(name)
         if name in self._attributes:
@@ -138,12 +138,12 @@ class Node:
         return _plain(attribute)
 
     def dtype(self, name: str) -> np.dtype | None:
-        """The numpy dtype that an attribute such as `to` names; None where it is absent."""
+        """The numpy dtype that an attribute such as `to` names; None if it is absent."""
         kind = self.attribute(name)
         return None if kind is None else element_dtype(kind, f"attribute '{name}'")
 
     def known(self, value: ir.Value | None) -> np.ndarray | None:
-        """The contents of a value that is a constant or a weight, else None."""
+        """The contents of a value if it is a constant or a weight, else None."""
         if value is None:
             return None
         owner = value.owner
@@ -154,19 +154,21 @@ class Node:
         return spec_of(value).value
 
     def table(self, name: str, array: np.ndarray) -> ir.Value:
-        """Numbers that follow from sizes, unlike a stored tensor: a literal, as those of several sizes get compared.
+        """A literal of numbers that follow from sizes; unlike a stored tensor it is a literal, to compare it between
+        sizes.
 
-        Those of more than a few elements become parameters with other large constants (`stepwell-hoist-parameters`).
+        Tables of more than a few elements become parameters later, with other large constants
+        (`stepwell-hoist-parameters`).
         """
         if array.size > MAX_TABLE:
             return self.importer.weight(f"{self.name}.{name}", array)
         return ConstantOp(value=array).operation.result
 
     def constant(self, value: ir.Value, what: str) -> np.ndarray:
-        """The contents of an input that must be known while importing.
+        """The contents of an input that must be known during the import.
 
         Raises:
-            NeedsShapes: they are not.
+            NeedsShapes: they are not known.
         """
         contents = self.known(value)
         if contents is None:
@@ -174,14 +176,14 @@ class Node:
         return contents
 
     def integers(self, value: ir.Value, what: str) -> tuple[int, ...]:
-        """`constant` for a list of integers."""
+        """The contents of a list of integers, as for `constant`."""
         return tuple(int(item) for item in self.constant(value, what).reshape(-1))
 
     def static(self, dims: Sequence[Dim], what: str) -> tuple[int, ...]:
-        """Dimensions that must be known while importing.
+        """Returns dimensions that must be known during the import.
 
         Raises:
-            NeedsShapes: one is not.
+            NeedsShapes: one is not known.
         """
         numbers = tuple(dim for dim in dims if isinstance(dim, int))
         if len(numbers) != len(dims):
@@ -206,7 +208,7 @@ def _plain(attribute: onnx.AttributeProto) -> Any:
 
 @functools.cache
 def _declared_attributes(op_type: str, opset: int) -> dict[str, tuple[int, Any, bool]]:
-    """Type, default (None where there is none) and whether it is required, of each attribute that the operator has."""
+    """Type, default (None if there is none) and whether it is required, for each attribute of the operator."""
     schema = schema_of(op_type, opset)
     if schema is None:
         return {}
@@ -222,7 +224,7 @@ def _declared_attributes(op_type: str, opset: int) -> dict[str, tuple[int, Any, 
 
 @dataclass(frozen=True)
 class _Formals:
-    """How many inputs an operator takes, and which; name, allowed types and type variable of each, the last repeats."""
+    """Number and kinds of an operator's inputs: name, allowed types and type variable of each; the last one repeats."""
 
     smallest: int
     largest: int
@@ -231,13 +233,13 @@ class _Formals:
 
     @property
     def last(self) -> int:
-        """The position from which on one declaration holds for all."""
+        """The position from which on the last declaration holds for all inputs."""
         return len(self.types) - 1 if self.types else self.largest
 
 
 @functools.cache
 def _formal_inputs(op_type: str, opset: int) -> _Formals:
-    """What ONNX declares."""
+    """The inputs that ONNX declares."""
     schema = schema_of(op_type, opset)
     assert schema is not None, "only declared operators have handlers"
     variables = {constraint.type_param_str for constraint in schema.type_constraints}
@@ -256,7 +258,7 @@ def _formal_inputs(op_type: str, opset: int) -> _Formals:
 
 @functools.cache
 def _handler_inputs(handler: Handler) -> _Formals:
-    """What the handler of an operator takes that is not ONNX's own."""
+    """The inputs that the handler takes, for an operator outside ONNX."""
     formals = list(inspect.signature(handler).parameters.values())[1:]
     variadic = [formal for formal in formals if formal.kind is inspect.Parameter.VAR_POSITIONAL]
     required = sum(formal.default is inspect.Parameter.empty for formal in formals) - len(variadic)
@@ -265,7 +267,7 @@ def _handler_inputs(handler: Handler) -> _Formals:
 
 
 def _check_type(dtype: np.dtype, formal: tuple[str, frozenset[str], str], bound: dict[str, str]) -> None:
-    """Checks an input's type; inputs of one type variable have one type, which `bound` remembers."""
+    """Checks an input's type; all inputs of one type variable must have the same type, recorded in `bound`."""
     name, allowed, variable = formal
     kind = _ONNX_TYPES[dtype.name]
     if kind not in allowed:

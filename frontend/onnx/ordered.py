@@ -1,4 +1,4 @@
-"""Nodes in any order: ONNX asks for one in which they can run, but ONNX Runtime takes others, and so do exporters."""
+"""Sorts nodes topologically: ONNX requires that order, but ONNX Runtime and exporters do not keep to it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import onnx
 
 
 def in_order(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with each node after those whose outputs it reads, or itself where that is so already.
+    """Moves each node behind those whose outputs it reads; returns the model itself if it is in order already.
 
-    Of nodes that could come next, the first of the file does. What cannot be ordered stays as it is.
+    If several nodes could come next, the first one in the file does. A graph that cannot be ordered is not changed.
     """
     if all(_order_of(graph) is None for graph in _graphs(proto.graph)):
         return proto
@@ -28,7 +28,7 @@ def in_order(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """A graph after those that its nodes hold, so that moving its nodes comes last."""
+    """Yields a graph after the graphs inside its nodes, so that its own nodes are moved last."""
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
@@ -37,7 +37,7 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Every name that a node may read, those in its graphs included."""
+    """Yields every name that a node may read, including those in its graphs."""
     yield from node.input
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
@@ -47,7 +47,7 @@ def _reads(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def _order_of(graph: onnx.GraphProto) -> list[int] | None:
-    """The order of a graph's nodes; None where they are in order, or cannot be."""
+    """The order of a graph's nodes; None if they are in order, or cannot be ordered."""
     made_by = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     needs = [{made_by[name] for name in _reads(node) if name in made_by} for node in graph.node]
     if all(max(needed, default=-1) < index for index, needed in enumerate(needs)):

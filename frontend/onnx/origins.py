@@ -1,6 +1,6 @@
-"""Which inputs of a model a size or a content goes back to: those whose contents a compile would have to know.
+"""Traces sizes and contents back to the inputs of a model whose contents a compile would have to know.
 
-No operator is named here: an op's own shape function says which of its operands it reads.
+This names no operators: an op's own shape function determines which of its operands it reads.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ...dialects.types import TensorSpec
 
 
 class Origins:
-    """A search backwards from values of a module, to the arguments of @main.
+    """A backward search from values of a module to the arguments of @main.
 
     Attributes:
-        arguments: the positions of the arguments whose contents were found to matter.
+        arguments: positions of the arguments whose contents matter.
     """
 
     def __init__(self) -> None:
@@ -31,13 +31,13 @@ class Origins:
         self._contents: set[ir.Value] = set()
 
     def of_sizes(self, values: Iterable[ir.Value]) -> Origins:
-        """Goes back from the extents of values that are not numbers."""
+        """Traces back from the symbolic extents of values."""
         pending = [value for value in values if is_dynamic(value)]
         self._search(pending, [])
         return self
 
     def of_contents(self, values: Iterable[ir.Value]) -> Origins:
-        """Goes back from what values hold."""
+        """Traces back from the contents of values."""
         self._search([], list(values))
         return self
 
@@ -76,7 +76,9 @@ class Origins:
 
 
 def _maker(value: ir.Value) -> ir.Operation | None:
-    """The op that a value comes from (for an argument of an inner block the op around it); None for @main's own."""
+    """The op that defines a value (for an argument of an inner block, the enclosing op); None for @main's own
+    arguments.
+    """
     owner = value.owner
     if not isinstance(owner, ir.Block):
         return owner.operation
@@ -85,12 +87,12 @@ def _maker(value: ir.Value) -> ir.Operation | None:
 
 
 def is_dynamic(value: ir.Value) -> bool:
-    """Whether a value is a tensor with an extent that is no number."""
+    """Returns whether a value is a tensor with an extent that is not a number."""
     return isinstance(value.type, ir.RankedTensorType) and not ir.RankedTensorType(value.type).has_static_shape
 
 
 def _read_by(op: ir.Operation) -> list[ir.Value]:
-    """What an op and all ops within it read."""
+    """The values that an op and all ops inside it read."""
     read = list(op.operands)
     for region in op.regions:
         for block in region:
@@ -99,8 +101,8 @@ def _read_by(op: ir.Operation) -> list[ir.Value]:
     return read
 
 
-class _Watched(TensorSpec):
-    """A spec that tells whether its contents were asked for."""
+class _Instrumented(TensorSpec):
+    """A spec that records whether its contents were read."""
 
     def __getattribute__(self, name: str) -> Any:
         if name == "value":
@@ -109,22 +111,22 @@ class _Watched(TensorSpec):
 
 
 def _operands_read(view: Op) -> list[ir.Value]:
-    """The operands whose contents the op's shape depends on, and that are not known.
+    """The operands with unknown contents on which the op's shape depends.
 
-    Shape functions stop at the first one that they miss; with something in its place, others show.
+    Shape functions stop at the first contents that are missing; with a stand-in for these, the next ones are found.
     """
     read: dict[ir.Value, np.ndarray] = {}
     while True:
-        watched: dict[ir.Value, _Watched] = {}
+        watched: dict[ir.Value, _Instrumented] = {}
 
-        def spec(value: ir.Value, watched: dict[ir.Value, _Watched] = watched) -> TensorSpec:
+        def spec(value: ir.Value, watched: dict[ir.Value, _Instrumented] = watched) -> TensorSpec:
             known = spec_of(value)
             if known.value is not None:
                 return known
-            watched[value] = _Watched(known.shape, known.dtype, read.get(value))
+            watched[value] = _Instrumented(known.shape, known.dtype, read.get(value))
             return watched[value]
 
-        with contextlib.suppress(OpError):  # what is in their place need not fit
+        with contextlib.suppress(OpError):  # the stand-ins need not be valid
             view.infer_specs(spec)
         fresh = [value for value, item in watched.items() if value not in read and getattr(item, "was_read", False)]
         for value in fresh:

@@ -1,8 +1,8 @@
-"""Cutting a model into pieces that are compiled and nodes that run on the host, between them.
+"""Cuts a model into subgraphs that are compiled and, between them, nodes that run on the host.
 
-Pieces are as large as the order of the nodes allows: a piece takes every node whose inputs are there by then, and ends
-where nothing but nodes on the host could give more. Constants belong to whoever reads them, so that each piece knows
-what they hold.
+Subgraphs are as large as the order of the nodes allows: a subgraph takes every node whose inputs are available, and
+ends when only nodes on the host could provide more. Constants belong to each subgraph that reads them, so that it knows
+their contents.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from .weights import tensor_array
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
-"""Operators that give something else each time."""
+"""Operators whose results differ from run to run."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A step of a partitioned model: a piece of the graph, or one node on the host.
+    """A step of a partitioned model: a subgraph, or one node on the host.
 
     Attributes:
-        nodes: the positions of its nodes in the graph, constants included.
-        inputs: the values that it takes from the model's inputs or from earlier steps.
-        outputs: the values that later steps or the model's outputs take from it.
-        fallback: why it runs on the host; None where it is compiled.
+        nodes: indices of its nodes in the graph, including constants.
+        inputs: the values it reads from the model's inputs or earlier steps.
+        outputs: the values that later steps or the model's outputs read from it.
+        fallback: the reason why it runs on the host; None if it is compiled.
     """
 
     nodes: tuple[int, ...]
@@ -50,7 +50,7 @@ class Cut:
 def nodes_on_host(model: Model, error: ModelError | None) -> dict[int, Fallback]:
     """The nodes that cannot be compiled: the one that an error is about, and others that no shapes would change.
 
-    Those are the nodes of unknown operators, and all that touch what is no tensor of numbers.
+    The latter are nodes of unknown operators, and all nodes that read or write non-native values.
     """
     types = inferred_types(model, suspect=error.position if isinstance(error, NodeError) else None)
     found = unknown_operators(model, types)
@@ -62,7 +62,7 @@ def nodes_on_host(model: Model, error: ModelError | None) -> dict[int, Fallback]
         if touched is not None:
             reason = f"'{touched}' is a {foreign[touched]}, which is not computed natively"
         elif has_sequences(node):
-            # As a whole the model would have been compiled; sequences that leave a piece of it cannot be.
+            # The model as a whole would have been compiled, but sequences cannot leave a subgraph of it.
             reason = "it computes on sequences"
         else:
             continue
@@ -77,14 +77,14 @@ def nodes_on_host(model: Model, error: ModelError | None) -> dict[int, Fallback]
 
 
 def nodes_that_failed(model: Model, names: Sequence[str], error: CompileError) -> dict[int, Fallback]:
-    """The node that the compiler failed at: the first that its location names, or the only one that there is.
+    """The node at which the compiler failed: the first one that the error's location names, or the model's only node.
 
-    A kernel stands for several nodes, of which the first does most of the work (`passes/locations.py`). The others are
-    compiled without it; if the compiler fails again, the next one follows. An error without a
-    location, as a crash is, is about the nodes of the kernel in which it was.
+    A kernel stands for several nodes, and the first does most of the work (`passes/locations.py`). The others are
+    compiled without it; if the compiler fails again, the next one follows. An error without a location, such as a
+    crash, is attributed to the nodes of the kernel in which it occurred.
 
     Args:
-        model: the model or a piece of it.
+        model: the model or a subgraph of it.
         names: the names in the error's location, the dominant node first.
         error: the failure.
     """
@@ -93,7 +93,7 @@ def nodes_that_failed(model: Model, names: Sequence[str], error: CompileError) -
         names = [op.name for op in error.failure.ops]
     nodes = [(index, node) for index, node in enumerate(model.proto.graph.node) if node.op_type != "Constant"]
     positions = {node_name(node, index): index for index, node in nodes}
-    # A node inside of another one has the outer one's name in front of its own.
+    # The name of a node inside another one begins with the outer node's name.
     known = [name if name in positions else name.partition("/")[0] for name in names]
     found = [positions[name] for name in known if name in positions][:1]
     if len(nodes) == 1:
@@ -110,7 +110,7 @@ def nodes_that_failed(model: Model, names: Sequence[str], error: CompileError) -
 
 
 def halves(model: Model) -> list[Cut]:
-    """A model's graph in two pieces, in one of which a failure of the compiler remains."""
+    """Cuts a model's graph into two halves, one of which contains the cause of a compiler failure."""
     graph = model.proto.graph
     wanted = [output.name for output in graph.output]
     live = live_nodes(graph.node, wanted)
@@ -122,7 +122,7 @@ def halves(model: Model) -> list[Cut]:
 
 
 def accepts(model: Model, error: ModelError) -> bool:
-    """Whether an error is about an attribute in which ONNX's own checker finds nothing wrong."""
+    """Returns whether an error is about an attribute that ONNX's own checker accepts."""
     if error.position is None or not isinstance(error, AttributeFault):
         return False
     context = onnx.checker.C.CheckerContext()
@@ -144,10 +144,10 @@ def fallback_of(model: Model, index: int, reason: str, kind: str, suggestion: st
 
 
 def partition(model: Model, on_host: Mapping[int, Fallback]) -> list[Cut]:
-    """Cuts a model's graph into steps, in an order in which they can run; nodes that nothing needs are left out.
+    """Cuts a model's graph into steps in an executable order; nodes that nothing needs are left out.
 
     Raises:
-        ModelError: a node or an output names a value that nothing provides, or provides too late.
+        ModelError: a node or an output names a value that nothing provides, or that a later node provides.
     """
     graph = model.proto.graph
     wanted = [output.name for output in graph.output]
@@ -165,7 +165,7 @@ def partition(model: Model, on_host: Mapping[int, Fallback]) -> list[Cut]:
         groups += [[index] for index in host]
         if not native and not host:
             node = graph.node[pending[0]]
-            raise NodeError("reads what later nodes provide", node=node.name, op_type=node.op_type)
+            raise NodeError("reads values that only later nodes provide", node=node.name, op_type=node.op_type)
         taken = {*native, *host}
         pending = [index for index in pending if index not in taken]
     groups += [[index] for name, index in constants.items() if name in wanted]
@@ -191,7 +191,7 @@ def _ready(
     produced: set[str],
     belongs: Callable[[int], bool],
 ) -> list[int]:
-    """The nodes that can run now or after each other, without any that does not belong; their outputs are available."""
+    """The nodes for which `belongs` holds that can run now, one after the other; their outputs become available."""
     taken = []
     for index in pending:
         node = graph.node[index]
@@ -227,7 +227,7 @@ def _with_interfaces(
 
 
 def follow_from_shapes(model: Model) -> set[str]:
-    """The values that the shapes of the inputs decide, or nothing at all: each is one content for one set of shapes."""
+    """The values that depend on at most the shapes of the inputs: for each set of shapes their contents are fixed."""
     decided = {tensor.name for tensor in model.initializers}
     for node in model.proto.graph.node:
         if node.op_type in _RANDOM:
@@ -238,12 +238,12 @@ def follow_from_shapes(model: Model) -> set[str]:
 
 
 def piece_of(model: Model, cut: Cut, kinds: Mapping[str, str]) -> Model:
-    """The piece as a model of its own, whose weights are the whole model's; its outputs have no types.
+    """Makes a model of a subgraph that shares the whole model's weights; its outputs have no types.
 
     Args:
         model: the model.
-        cut: the piece.
-        kinds: the element types of its inputs in numpy's words; "" for what is no tensor.
+        cut: the subgraph.
+        kinds: element types of its inputs, as numpy names; "" if an input is not a tensor.
     """
     proto = _around(model, cut)
     for info in proto.graph.input:
@@ -253,7 +253,7 @@ def piece_of(model: Model, cut: Cut, kinds: Mapping[str, str]) -> Model:
 
 
 def set_type(info: onnx.ValueInfoProto, kind: str) -> None:
-    """Gives a value the type of a kind: numpy's name of an element type, "object" for strings, "" for no tensor."""
+    """Sets the type of a value: `kind` is a numpy name of an element type, "object" for strings, "" for no tensor."""
     if not kind:
         info.type.sequence_type.SetInParent()
     elif kind == "object":
@@ -264,7 +264,7 @@ def set_type(info: onnx.ValueInfoProto, kind: str) -> None:
 
 
 def host_model(model: Model, cut: Cut) -> bytes:
-    """A node on the host, as a model that has all it needs in it."""
+    """Serialises a node on the host as a self-contained model."""
     proto = _around(model, cut)
     read = {name for node in proto.graph.node for name in reads(node)}
     for tensor in model.initializers:
@@ -276,7 +276,7 @@ def host_model(model: Model, cut: Cut) -> bytes:
 
 
 def _around(model: Model, cut: Cut) -> onnx.ModelProto:
-    """A model of some nodes, without weights."""
+    """Makes a model of some nodes, without weights."""
     whole = model.proto
     proto = onnx.ModelProto(ir_version=whole.ir_version, functions=whole.functions)
     proto.opset_import.extend(

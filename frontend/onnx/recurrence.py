@@ -1,7 +1,7 @@
-"""What recurrent layers have in common: a loop over time, built from core ops.
+"""Common part of recurrent layers: a loop over time, built from core ops.
 
-What the inputs of all steps add to the gates is one product before the loop. The loop carries the states; both
-directions of a layer advance in each of its rounds, one from either end.
+The inputs' contributions to the gates of all steps are one product before the loop. The loop carries the states; both
+directions of a layer advance in each iteration, one from either end.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class Layer:
     """One direction of a layer; T is the number of steps, B the batch, H the size of the state.
 
     Attributes:
-        inputs: [T, B, gates * H], what the inputs add to the gates.
+        inputs: [T, B, gates * H], the inputs' contribution to the gates.
         recurrence: [gates * H, H].
-        bias: [gates * H], what is added to the product with `recurrence` alone, or None.
-        peepholes: [gates * H], by how much of a cell gates see, or None.
+        bias: [gates * H], added to the product with `recurrence` only, or None.
+        peepholes: [gates * H], weights of the cell in the gates, or None.
         functions: its activations.
-        clip: how far from 0 what they take may be; 0 for any.
+        clip: maximum magnitude of the activations' inputs; 0 for no limit.
         size: H.
-        is_backward: whether it begins at the end.
-        multiplied: how the state is multiplied with all of `recurrence`, if not as floating point.
+        is_backward: whether it begins at the last step.
+        multiplied: multiplies the state with all of `recurrence`; None for a floating-point product.
     """
 
     inputs: ir.Value
@@ -68,23 +68,23 @@ class Layer:
     multiplied: Callable[[ir.Value], ir.Value] | None = None
 
     def activated(self, function: int, value: ir.Value) -> ir.Value:
-        """An activation of what a gate sums up."""
+        """Applies an activation to the sum of a gate."""
         clipped = emit(ew.ClipOp, value, minimum=-self.clip, maximum=self.clip) if self.clip else value
         return self.functions[function](clipped)
 
     def product(self, state: ir.Value, first: int, last: int) -> ir.Value:
-        """The state's part in the gates from `first` to before `last`."""
+        """The state's contribution to the gates from `first` up to and excluding `last`."""
         if self.multiplied is not None:
             return self.part(self.multiplied(state), first, last)
         return emit(MatmulOp, state, self.part(self.recurrence, first, last, 0), transpose_rhs=True)
 
     def part(self, value: ir.Value, first: int, last: int, axis: int = 1) -> ir.Value:
-        """Some gates of a value that holds all of them along an axis."""
+        """Some gates of a value that holds all gates along an axis."""
         bounds = (integers([first * self.size]), integers([last * self.size]), integers([axis]))
         return emit(DynamicSliceOp, value, *bounds)
 
     def seen(self, gate: int, value: ir.Value, cell: ir.Value) -> ir.Value:
-        """What a gate sums up, together with what it sees of the cell."""
+        """Adds the cell's contribution to the sum of a gate."""
         if self.peepholes is None:
             return value
         return emit(ew.AddOp, value, emit(ew.MulOp, self.part(self.peepholes, gate, gate + 1, 0), cell))
@@ -94,7 +94,7 @@ Product = Callable[[ir.Value, int], ir.Value]
 """`product(value, direction)`: a value times the weight, or the recurrence, of a direction."""
 
 Step = Callable[[Layer, ir.Value, Sequence[ir.Value]], list[ir.Value]]
-"""`step(layer, what the inputs add [B, gates * H], states [B, H])`: the next states; the first is the output."""
+"""`step(layer, inputs' contribution [B, gates * H], states [B, H])`: the next states; the first one is the output."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,10 @@ class Cell:
     """A kind of recurrent layer.
 
     Attributes:
-        gates: how many it has.
-        activations: those that it has by default.
-        keeps_bias: whether the recurrence's share of the bias is not simply added to the gates.
-        step: what it does.
+        gates: number of gates.
+        activations: the default activations.
+        keeps_bias: whether the recurrence's bias is kept separate instead of being added to the gates.
+        step: computes one step.
     """
 
     gates: int
@@ -122,9 +122,9 @@ def recurrent(
     initial: Sequence[ir.Value | None],
     products: tuple[Product, Product] | None = None,
 ) -> tuple[ir.Value | None, ...]:
-    """The whole layer: the outputs of all steps, and the last states.
+    """Builds the whole layer: returns the outputs of all steps, and the last states.
 
-    With `products`, the weights [directions, I, gates * H] and [directions, H, gates * H] are multiplied by these.
+    If `products` are given, they multiply by the weights [directions, I, gates * H] and [directions, H, gates * H].
     """
     is_batch_first = bool(node.attribute("layout", 0))
     sequence, *weights = inputs
@@ -168,7 +168,7 @@ def recurrent(
 
 
 def _places(layer: Layer, number: ir.Value, steps: ir.Value, index: int, directions: int) -> tuple[ir.Value, ir.Value]:
-    """The step that a round is about, and the row of all outputs [T * directions, B, H] that it makes."""
+    """The step that an iteration computes, and the index of its row in all outputs [T * directions, B, H]."""
     one = scalar(1, number)
     at = emit(ew.SubOp, emit(ew.SubOp, steps, one), number) if layer.is_backward else number
     if directions == 1:
@@ -185,7 +185,7 @@ def _layers(
 ) -> list[Layer]:
     direction = node.attribute("direction", "forward")
     if direction not in _DIRECTIONS:
-        raise NodeError(f"has the direction '{direction}', which is none of {', '.join(_DIRECTIONS)}")
+        raise NodeError(f"has the unknown direction '{direction}': expected one of {', '.join(_DIRECTIONS)}")
     directions = _DIRECTIONS[direction]
     names = node.attribute("activations") or cell.activations * len(directions)
     count = len(cell.activations)
@@ -204,7 +204,7 @@ def _layers(
             gates = emit(MatmulOp, sequence, weight, transpose_rhs=True)
         else:
             gates = products[0](sequence, index)
-            inner = replace(inner, multiplied=functools.partial(_turned, products[1], index))
+            inner = replace(inner, multiplied=functools.partial(_state_product, products[1], index))
         if bias is not None:
             first, second = (inner.part(bias, half * cell.gates, (half + 1) * cell.gates, 0) for half in range(2))
             gates = emit(ew.AddOp, gates, first if cell.keeps_bias else emit(ew.AddOp, first, second))
@@ -213,7 +213,7 @@ def _layers(
     return layers
 
 
-def _turned(product: Product, index: int, state: ir.Value) -> ir.Value:
+def _state_product(product: Product, index: int, state: ir.Value) -> ir.Value:
     return product(state, index)
 
 
@@ -222,7 +222,7 @@ def _row(value: ir.Value, index: int) -> ir.Value:
 
 
 def _valid(node: Node, lengths: ir.Value | None, sequence: ir.Value) -> ir.Value | None:
-    """[T, B, 1]: which steps are parts of each sequence; None where all are."""
+    """[T, B, 1], true for the steps that belong to each sequence; None if all steps do."""
     if lengths is None:
         return None
     known, steps = node.known(lengths), shape(sequence)[0]

@@ -1,4 +1,4 @@
-"""Which function imports which operator: handlers register themselves by operator and opset."""
+"""Registry of handlers, the functions that import operators, by operator and opset."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from typing import Any
 import onnx
 
 Handler = Callable[..., Any]
-"""`handler(node, *inputs)`: the node's inputs as values, None for one left out; returns a value, or a tuple of values.
-Outputs beyond those returned are not supported, which is an error where one is used."""
+"""`handler(node, *inputs)`: gets the inputs as values, None for omitted ones; returns a value or a tuple of values.
+
+Outputs beyond those returned are not supported; using one is an error.
+"""
 
 _HANDLERS: dict[tuple[str, str], dict[int, Handler]] = {}
 
 
 _MISPLACED = frozenset({"SimplifiedLayerNormalization"})
-"""Operators of ONNX Runtime that it puts into ONNX's domain."""
+"""Operators of ONNX Runtime that it places in ONNX's domain."""
 
 
 def imports(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Handler], Handler]:
     """Registers a function as the importer of operators, from opset `since` up to the next one registered.
 
     Raises:
-        ValueError: that operator has a handler for that opset already.
+        ValueError: the operator already has a handler for that opset.
     """
 
     def register(handler: Handler) -> Handler:
@@ -38,7 +40,7 @@ def imports(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Handl
 
 
 def handler_for(domain: str, op_type: str, opset: int) -> Handler | None:
-    """The handler for an operator as of an opset, or None where there is none."""
+    """The handler for an operator at an opset, or None if there is none."""
     domain = "com.microsoft" if not domain and op_type in _MISPLACED else domain
     versions = _HANDLERS.get((domain, op_type), {})
     eligible = [since for since in versions if since <= opset]
@@ -48,7 +50,7 @@ def handler_for(domain: str, op_type: str, opset: int) -> Handler | None:
 
 @functools.cache
 def schema_of(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSchema | None:
-    """ONNX's own declaration of an operator as of an opset; None where the opset has no such operator."""
+    """ONNX's own declaration of an operator at an opset; None if the opset has no such operator."""
     try:
         return onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
@@ -56,5 +58,5 @@ def schema_of(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSchema 
 
 
 def supported_operators() -> list[tuple[str, str, int]]:
-    """Every (domain, operator, opset since which its meaning is what one handler imports), sorted."""
+    """Every (domain, operator, opset from which on one handler imports it), sorted."""
     return sorted((domain, op_type, since) for (domain, op_type), versions in _HANDLERS.items() for since in versions)

@@ -1,4 +1,4 @@
-"""Names and what they stand for: one scope per graph, inner graphs see the outer ones' names."""
+"""Scopes of value names: one scope per graph; inner graphs see the names of outer ones."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .lists import ValueList
 
 @dataclass(frozen=True)
 class Unavailable:
-    """Stands for an output that no handler makes: only its use is an error."""
+    """An output that no handler provides; only its use is an error."""
 
     reason: str
 
 
 @dataclass
 class Guard:
-    """A condition without which the module is not a translation of the model.
+    """A condition under which the module is equivalent to the model.
 
     Attributes:
-        holds: a scalar bool tensor, true where all is well.
-        reason: what the model does otherwise.
+        holds: a scalar bool tensor, true if the condition is met.
+        reason: description of the model's behaviour otherwise.
     """
 
     holds: ir.Value
@@ -33,17 +33,17 @@ class Guard:
 
 @dataclass
 class Scope:
-    """The values of one graph by name, and what else holds for its nodes.
+    """The values of one graph by name, and other state for its nodes.
 
     Attributes:
-        parent: the scope of the enclosing graph, whose names are visible; a function has none.
-        versions: the version of each operator domain; the parent's, for an inner graph.
-        prefix: what the names of nodes start with; likewise.
-        active: the functions that are being inlined; likewise.
-        guards: the conditions under which the ops made so far mean what the graph does.
-        is_checked: whether nodes add guards on their data, as the import asks for: in all but the bodies of loops; the
-            parent's, for an inner graph.
-        spans: the slices that nothing but reductions reads, so that how many rows they have need not be known.
+        parent: the scope of the enclosing graph, whose names are visible; None for a function.
+        versions: the version of each operator domain; inherited by inner graphs.
+        prefix: prefix of node names; inherited.
+        active: the functions that are being inlined; inherited.
+        guards: the conditions under which the ops built so far are equivalent to the graph.
+        is_checked: whether nodes add guards on their data if the import requests it; false in the bodies of loops;
+            inherited.
+        spans: the slices that only reductions read, whose number of rows need not be known.
     """
 
     parent: Scope | None = None
@@ -64,10 +64,10 @@ class Scope:
         """Gives a value its name.
 
         Raises:
-            NodeError: the graph has another value of that name.
+            NodeError: the graph already has a value of that name.
         """
         if name in self.values:
-            raise NodeError(f"makes '{name}', but that name is taken: a name stands for one value only")
+            raise NodeError(f"makes '{name}', but that name is taken: each value needs a unique name")
         self.values[name] = value
 
     def lookup(self, name: str) -> Any:

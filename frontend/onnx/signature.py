@@ -1,4 +1,4 @@
-"""What @main takes and returns: concrete shapes bound to the inputs, types, names."""
+"""The signature of @main: concrete shapes bound to the inputs, types and names."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Dims = tuple[int | str, ...]
 
 
 def bound_inputs(info: ModelInfo, shapes: Mapping[str, Sequence[int]]) -> list[Dims]:
-    """The dimensions of each input: the declared ones, with the symbols replaced that `shapes` gives numbers for.
+    """The dimensions of each input: the declared ones, with symbols replaced by the numbers that `shapes` gives.
 
     Raises:
-        ModelError: a shape is for no input, or contradicts the declaration or another shape, or no memory can hold it.
+        ModelError: a shape is for an unknown input, contradicts the declaration or another shape, or is too large.
         NeedsShapes: an input's rank is not declared, and `shapes` does not give it.
     """
     names = [value.name for value in info.inputs]
@@ -40,7 +40,7 @@ def bound_inputs(info: ModelInfo, shapes: Mapping[str, Sequence[int]]) -> list[D
 
 
 def _bind(value: ValueInfo, shape: tuple[int, ...], numbers: dict[str, int]) -> None:
-    """Checks a shape against a declaration, and notes what its symbols are."""
+    """Checks a shape against a declaration, and records the values of its symbols."""
     declared = shape if value.dims is None else value.dims
     if len(declared) != len(shape):
         raise ModelError(
@@ -81,7 +81,7 @@ def tensor_of(info: ValueInfo, dims: Dims) -> ir.Type:
 
 
 def result_dims(info: ValueInfo, value: ir.Value) -> Dims:
-    """What is known of an output's dimensions, and the declared names of the others."""
+    """The known dimensions of an output, and the declared names of the others."""
     shape = spec_of(value).shape
     names = info.dims if info.dims is not None and len(info.dims) == len(shape) else (0,) * len(shape)
     return tuple(
@@ -91,7 +91,7 @@ def result_dims(info: ValueInfo, value: ir.Value) -> Dims:
 
 
 def named(name: str, dims: Dims) -> ir.Attribute:
-    """The attributes that say what an argument or a result of @main is."""
+    """The attributes that describe an argument or a result of @main."""
     i64 = ir.IntegerType.get_signless(64)
     entries = [ir.IntegerAttr.get(i64, dim) if isinstance(dim, int) else ir.StringAttr.get(dim) for dim in dims]
     return ir.DictAttr.get({"stepwell.name": ir.StringAttr.get(name), "stepwell.dims": ir.ArrayAttr.get(entries)})

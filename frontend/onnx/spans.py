@@ -1,6 +1,7 @@
-"""Slices whose bounds are computed, and which are only reduced: code reduces all rows, and those outside count nothing.
+"""Slices with computed bounds that are only reduced: code reduces all rows, those outside by a neutral element.
 
-How many rows such a slice has is not known before a run, so that no code could hold it. EmbeddingBag is exported so.
+The number of rows of such a slice is not known before a run, so no code could hold it. EmbeddingBag is exported this
+way.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})
 
 
 def only_reduced(graph: onnx.GraphProto, reduced: Collection[int] = ()) -> frozenset[str]:
-    """The slices of a graph that nothing but reductions reads, in it and in the graphs within it.
+    """The slices of a graph that only reductions read, in it and in its inner graphs.
 
-    What an If gives counts as a slice: a branch that is known returns one.
+    An output of an If counts as a slice: if the condition is known, the branch may return one.
 
     Args:
         graph: the graph.
-        reduced: which of its outputs are read by nothing else either.
+        reduced: indices of its outputs that only reductions read.
     """
     slices = {name for node in graph.node if node.op_type in ("Slice", "If") for name in node.output}
     if not slices:
@@ -47,7 +48,7 @@ def only_reduced(graph: onnx.GraphProto, reduced: Collection[int] = ()) -> froze
 
 
 def _reads(graph: onnx.GraphProto) -> Iterator[tuple[onnx.NodeProto, bool]]:
-    """All nodes in a graph and within it, and whether the first input of each is what it reduces."""
+    """Yields all nodes in a graph and its inner graphs, and whether the node reduces its first input."""
     for node in graph.node:
         yield node, node.op_type in REDUCTIONS
         for inner in inner_graphs(node):
@@ -65,8 +66,8 @@ class Span:
 
     Attributes:
         source: the tensor; its extents are numbers.
-        start: the first row, an i64 tensor of one element; below 0 it counts from the end.
-        stop: the row behind the last one, likewise.
+        start: the first row, an i64 tensor of one element; a negative one counts from the end.
+        stop: the row after the last one, likewise.
         axis: the axis.
     """
 
@@ -76,7 +77,7 @@ class Span:
     axis: int
 
     def reduced(self, op_type: str, axes: tuple[int, ...], keepdims: bool) -> ir.Value:
-        """The result of a reduction of the rows along `axes`; `axis` is one of them."""
+        """Reduces the rows along `axes`, one of which is `axis`."""
         count = shape(self.source)[self.axis]
         assert isinstance(count, int)
         start, stop = (self._clamped(bound, count) for bound in (self.start, self.stop))
@@ -100,7 +101,7 @@ class Span:
 
 
 def span_of(value: ir.Value) -> Span | None:
-    """The rows that a slice takes along one axis, if how many these are is not known; else None."""
+    """The rows that a slice takes along one axis, if their number is not known; else None."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != DynamicSliceOp.OPERATION_NAME or is_static(shape(value)):
         return None

@@ -1,6 +1,6 @@
-"""Looking over a whole model before importing it: which names are read, and whether every operator is known.
+"""Inspects a whole model before the import: which names are read, and whether every operator is supported.
 
-What is in the way of native code is a list of `Fallback`, one for each node.
+Obstacles to native code are reported as a list of `Fallback`, one for each node.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .names import node_name, normal_domain
 from .registry import handler_for
 
 _MADE_FOR_ONE_PROCESSOR = (
-    "ONNX Runtime saved the model for one kind of processor: give the model that it was made of, "
-    "or have it saved at the level ORT_ENABLE_EXTENDED"
+    "ONNX Runtime optimised and saved the model for one kind of processor: give the original model, "
+    "or save it at the level ORT_ENABLE_EXTENDED"
 )
 
 
@@ -34,13 +34,13 @@ def inner_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def node_count(graph: onnx.GraphProto) -> int:
-    """How many nodes a graph and those in it have, but for constants."""
+    """The number of nodes in a graph and its inner graphs, except constants."""
     own = sum(node.op_type != "Constant" for node in graph.node)
     return own + sum(node_count(inner) for node in graph.node for inner in inner_graphs(node))
 
 
 def has_sequences(node: onnx.NodeProto) -> bool:
-    """Whether a node, or one in its graphs, makes or reads sequences."""
+    """Returns whether a node, or a node in its graphs, produces or reads sequences."""
     if node.op_type in SEQUENCE_OPERATORS and not normal_domain(node.domain):
         return True
     return any(has_sequences(inner) for graph in inner_graphs(node) for inner in graph.node)
@@ -57,7 +57,7 @@ def names_read(graph: onnx.GraphProto) -> set[str]:
 
 
 def reads(node: onnx.NodeProto) -> list[str]:
-    """The values that a node reads: its inputs, and what the graphs in it take from around them."""
+    """The values that a node reads: its inputs, and values that its graphs take from enclosing graphs."""
     names = dict.fromkeys(name for name in node.input if name)
     for graph in inner_graphs(node):
         names |= dict.fromkeys(sorted(_taken_from_around(graph)))
@@ -65,7 +65,7 @@ def reads(node: onnx.NodeProto) -> list[str]:
 
 
 def _taken_from_around(graph: onnx.GraphProto) -> set[str]:
-    """The names that a graph reads and does not define: a body may call a value as its node calls what comes out."""
+    """The names that a graph reads and does not define. A body may use the same name as an output of its node."""
     names = {output.name for output in graph.output}.union(*map(reads, graph.node))
     weights = (*graph.initializer, *(tensor.values for tensor in graph.sparse_initializer))
     own = {item.name for item in (*graph.input, *weights)}.union(*(node.output for node in graph.node))
@@ -83,7 +83,7 @@ def live_nodes(nodes: Sequence[onnx.NodeProto], wanted: Iterable[str]) -> list[i
 
 
 def needed_nodes(graph: onnx.GraphProto) -> list[tuple[int, onnx.NodeProto]]:
-    """The nodes that a graph's outputs depend on, with their indices: others may be what nobody can compile."""
+    """The nodes that a graph's outputs depend on, with their indices; other nodes need not be supported."""
     live = live_nodes(graph.node, (output.name for output in graph.output))
     return [(index, graph.node[index]) for index in live]
 
@@ -92,7 +92,7 @@ def check_supported(graph: onnx.GraphProto, versions: Mapping[str, int], functio
     """Checks that every operator that a model's outputs depend on can be imported.
 
     Raises:
-        UnsupportedError: some cannot; the message names all of them.
+        UnsupportedError: some cannot be; the message names all of them.
     """
     missing: dict[str, list[str]] = {}
     for found in _unsupported(needed_nodes(graph), versions, functions, set()):
@@ -140,7 +140,7 @@ def _unknown(node: onnx.NodeProto, domain: str, opset: int | None, index: int) -
 
 
 def with_types(found: Fallback, inputs: Iterable[str], types: Mapping[str, onnx.TypeProto]) -> Fallback:
-    """What is known of the node's inputs added."""
+    """Adds the types and shapes of a node's inputs to its record."""
     kinds = [types.get(name) for name in inputs if name]
     return replace(found, dtypes=tuple(map(type_text, kinds)), shapes=tuple(map(shape_of_type, kinds)))
 
@@ -148,12 +148,12 @@ def with_types(found: Fallback, inputs: Iterable[str], types: Mapping[str, onnx.
 def unknown_operators(model: Model, types: Mapping[str, onnx.TypeProto] | None = None) -> dict[int, Fallback]:
     """The nodes that cannot be compiled whatever the shapes of the inputs, by their index in the graph.
 
-    A node that holds graphs, or that calls a function, cannot where a node in there cannot. What only shows when the
-    shapes of the inputs are known (types, attributes, sizes) is not among them: see `diagnosis`.
+    A node that contains graphs or calls a function counts if a node in them does. Obstacles that need the shapes of the
+    inputs (types, attributes, sizes) are not included: see `diagnosis`.
 
     Args:
         model: the model.
-        types: those of its values; inferred, if there is such a node, where they are not given.
+        types: types of its values; if None, they are inferred as soon as such a node is found.
     """
     functions, versions = FunctionTable(model), opsets(model.proto.opset_import, model.name)
     found: dict[int, Fallback] = {}
@@ -172,5 +172,5 @@ def unknown_operators(model: Model, types: Mapping[str, onnx.TypeProto] | None =
 
 
 def _is_supported(domain: str, op_type: str, opset: int) -> bool:
-    """Whether an operator has an importer, or a definition (whose own operators are known when it is inlined)."""
+    """Returns whether an operator has an importer, or a definition (whose operators are checked when it is inlined)."""
     return handler_for(domain, op_type, opset) is not None or is_defined(op_type, opset, domain)

@@ -1,4 +1,4 @@
-"""The names in a model: protobuf hands out the ones that are not UTF-8 as bytes, which nothing else is prepared for."""
+"""Checks the names in a model: protobuf returns names that are not UTF-8 as bytes, which no other code expects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def check_text(model: onnx.ModelProto, name: str) -> None:
     """Checks that every name in a model is text.
 
     Raises:
-        ModelError: one is not; the file is damaged.
+        ModelError: one is not, so the file is damaged.
     """
     for text in _texts(model):
         if not isinstance(text, str):
@@ -49,6 +49,6 @@ def _node_texts(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
         yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
         for attribute in node.attribute:
             yield from (attribute.name, attribute.ref_attr_name)
-            # Also where its type says something else: not all that read one look at that.
+            # Graphs are checked even if the attribute declares another type: not all readers check that.
             for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
                 yield from _graph_texts(graph)

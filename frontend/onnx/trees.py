@@ -1,4 +1,4 @@
-"""Ensembles of decision trees as one table of nodes, whichever way a model writes them down."""
+"""Ensembles of decision trees as one table of nodes, independent of the operator that describes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import NodeError, UnsupportedError
 
 MAX_DEPTH = 128
-"""Deeper trees are not written out."""
+"""Maximum depth of trees that are unrolled."""
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 _OPPOSITE = {"BRANCH_GT": "BRANCH_LEQ", "BRANCH_GTE": "BRANCH_LT", "BRANCH_NEQ": "BRANCH_EQ"}
@@ -19,16 +19,16 @@ _TABLED = ("BRANCH_LT", "BRANCH_EQ")
 
 @dataclass(frozen=True)
 class Forest:
-    """All trees. A leaf leads to itself, whatever it compares.
+    """All trees of an ensemble. A leaf leads to itself for any comparison.
 
     Attributes:
-        feature: by node, which column of the input it compares.
-        split: by node, what it compares with: `x <= split`, or `x == split` where `equal` is true.
-        equal: by node, which of the two.
-        children: by node, where it leads when that is false, when it is true, and when x is not a number.
-        roots: the node that each tree begins with.
-        depth: how many steps lead from every root to a leaf.
-        values: by node and target, what a leaf adds; not a number where it says nothing of a target.
+        feature: by node, the column of the input that it compares.
+        split: by node, the threshold: the comparison is `x <= split`, or `x == split` if `equal` is true.
+        equal: by node, whether the comparison is for equality.
+        children: by node, the next node if the comparison is false, if it is true, and if x is NaN.
+        roots: the first node of each tree.
+        depth: maximum number of steps from a root to a leaf.
+        values: by node and target, the contribution of a leaf; NaN if it has none to that target.
     """
 
     feature: np.ndarray
@@ -50,21 +50,21 @@ def make_forest(
     roots: np.ndarray,
     values: np.ndarray,
 ) -> Forest:
-    """A forest of nodes that compare in any way.
+    """Builds a forest from nodes with any supported comparison.
 
     Args:
-        modes: by node, how it compares; "LEAF" of a leaf.
-        feature: by node, which column of the input it compares.
-        split: by node, what it compares with.
-        yes: by node, where it leads when that is true.
-        no: by node, where it leads when it is false.
-        missing: by node, whether it takes what is not a number as true.
-        roots: the node that each tree begins with.
-        values: by node and target, what a leaf adds; not a number where it says nothing of a target.
+        modes: by node, the comparison; "LEAF" for a leaf.
+        feature: by node, the column of the input that it compares.
+        split: by node, the threshold.
+        yes: by node, the next node if the comparison is true.
+        no: by node, the next node if it is false.
+        missing: by node, whether NaN counts as true.
+        roots: the first node of each tree.
+        values: by node and target, the contribution of a leaf; NaN if it has none to that target.
 
     Raises:
-        NodeError: a node leads out of the table, or round in circles.
-        UnsupportedError: a node asks for membership in a set, or the trees are too deep to be written out.
+        NodeError: a node leads out of the table, or nodes form a cycle.
+        UnsupportedError: a node tests membership in a set, or the trees are too deep to be unrolled.
     """
     count = len(modes)
     names = sorted(set(modes))
@@ -78,19 +78,19 @@ def make_forest(
     if unknown:
         raise NodeError(f"has nodes of the mode '{min(unknown)}', which does not exist")
     if "BRANCH_MEMBER" in names:
-        raise UnsupportedError("asks for membership in sets, which is not supported")
+        raise UnsupportedError("tests membership in sets, which is not supported")
     own = np.arange(count)
     yes, no = (np.where(leaves, own, branch) for branch in (yes, no))
     if not all(len(items) == count for items in (feature, split, yes, no, missing)):
         raise NodeError("has lists of nodes of different lengths")
     if min(yes.min(), no.min(), roots.min()) < 0 or max(yes.max(), no.max(), roots.max()) >= count:
         raise NodeError("has a node that leads to one that does not exist")
-    # Comparisons with what is not a number are false, but for the one that asks for a difference.
+    # Comparisons with NaN are false, except for inequality.
     lost = np.where(missing | are("BRANCH_NEQ"), yes, no)
-    turned = are(*_OPPOSITE)
-    yes, no = np.where(turned, no, yes), np.where(turned, yes, no)
+    swapped = are(*_OPPOSITE)
+    yes, no = np.where(swapped, no, yes), np.where(swapped, yes, no)
     less, equal = (are(*(name for name in names if _OPPOSITE.get(name, name) == kind)) for kind in _TABLED)
-    # x < split is x <= the next number below it.
+    # x < split is equivalent to x <= the next number below split.
     below = np.nextafter(split, -np.inf, dtype=split.dtype)
     split = np.where(less, below, split)
     depth = _depth(yes, no, lost, leaves, roots)
@@ -99,7 +99,7 @@ def make_forest(
 
 
 def _depth(yes: np.ndarray, no: np.ndarray, lost: np.ndarray, leaves: np.ndarray, roots: np.ndarray) -> int:
-    """How many steps it takes at most to a leaf."""
+    """The maximum number of steps to a leaf."""
     frontier = np.unique(roots)
     for depth in range(len(leaves) + 1):
         frontier = frontier[~leaves[frontier]]
@@ -108,4 +108,4 @@ def _depth(yes: np.ndarray, no: np.ndarray, lost: np.ndarray, leaves: np.ndarray
                 raise UnsupportedError(f"has trees {depth} nodes deep; up to {MAX_DEPTH} are supported")
             return depth
         frontier = np.unique(np.concatenate([yes[frontier], no[frontier], lost[frontier]]))
-    raise NodeError("has nodes that lead round in circles")
+    raise NodeError("has nodes that form a cycle")

@@ -1,4 +1,4 @@
-"""Stored tensors as numpy arrays: checked against the sizes they claim before anything is allocated for them."""
+"""Stored tensors as numpy arrays, checked against their declared sizes before anything is allocated for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TYPED_FIELDS: dict[int, str] = {
     onnx.TensorProto.UINT64: "uint64_data",
     onnx.TensorProto.UINT32: "uint64_data",
 }
-# Elements of less than a byte are packed into bytes, also where each byte is stored as an int32.
+# Elements narrower than a byte are packed into bytes, even if each byte is stored as an int32.
 _PACKED_BITS: dict[int, int] = {
     onnx.TensorProto.INT4: 4,
     onnx.TensorProto.UINT4: 4,
@@ -32,19 +32,19 @@ _MAX_DIGITS = 19
 
 
 def tensor_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
-    """The contents of a stored tensor, read-only: where it can be, a view of the file's bytes or the external file's.
+    """The contents of a stored tensor, read-only: if possible a view of the file's bytes or of the external file's.
 
     Args:
-        tensor: what the model stores.
-        folder: where the model lies, which external data must not leave; None where there is no such folder.
+        tensor: the stored tensor.
+        folder: the model's folder, outside which external data is not read; None if there is no folder.
 
     Raises:
-        ModelError: type, shape and amount of data do not fit together, or the external data is not where it may be.
+        ModelError: type, shape and amount of data do not match, or the external data is missing or outside the folder.
     """
     what = f"tensor '{tensor.name}'" if tensor.name else "a tensor"
     dtype, shape = element_dtype(tensor.data_type, what), tuple(tensor.dims)
     if len(shape) > _MAX_RANK or any(dim < 0 for dim in shape):
-        raise ModelError(f"{what} has the impossible shape {list(shape)}")
+        raise ModelError(f"{what} has the invalid shape {list(shape)}")
     if tensor.HasField("segment"):
         raise ModelError(f"{what} is stored in segments, which is not supported")
     array = _stored(tensor, what, dtype, shape, folder)
@@ -74,16 +74,16 @@ def _stored_bytes(shape: tuple[int, ...], dtype: np.dtype, bits: int | None) -> 
 
 
 def _unpacked(data: np.ndarray, dtype: np.dtype, shape: tuple[int, ...], bits: int) -> np.ndarray:
-    """One element per byte, of elements that share bytes, the first in the lowest bits."""
+    """Unpacks elements that share bytes into one byte each; the first one is in the lowest bits."""
     parts = np.stack([data >> shift & ((1 << bits) - 1) for shift in range(0, 8, bits)], axis=-1)
     return parts.reshape(-1)[: math.prod(shape)].view(dtype).reshape(shape)
 
 
 def external_bytes(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
-    """What a file beside the model holds of a tensor, mapped, read-only.
+    """The data of a tensor in a file beside the model, mapped, read-only.
 
     Raises:
-        ModelError: it is not where it may be, or not as long as type and shape say.
+        ModelError: the file is missing or outside the folder, or its length does not match type and shape.
     """
     what = f"tensor '{tensor.name}'" if tensor.name else "a tensor"
     dtype, shape = element_dtype(tensor.data_type, what), tuple(tensor.dims)
@@ -102,7 +102,7 @@ def external_bytes(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
 
 
 def _view(data: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """The bytes as elements; a byte that is neither 0 nor 1 is true, as in C."""
+    """Views the bytes as elements; a byte that is neither 0 nor 1 is true, as in C."""
     return (data != 0).reshape(shape) if dtype == np.bool_ else data.view(dtype).reshape(shape)
 
 
@@ -113,8 +113,8 @@ def _external_path(location: str, what: str, folder: Path | None) -> Path:
     try:
         path = (root / location).resolve()
         is_there = path.is_file()
-    except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a name too long or with a zero byte
-        raise ModelError(f"{what} is stored in a place that cannot be looked at: {str(error)[:200]}") from error
+    except (OSError, RuntimeError, ValueError) as error:  # cyclic links, or a name that is too long or has a zero byte
+        raise ModelError(f"{what} is stored at a location that cannot be read: {str(error)[:200]}") from error
     if not location or Path(location).is_absolute() or not path.is_relative_to(root):
         raise ModelError(f"{what} is stored in '{location}', which is not inside the model's folder")
     if not is_there:

@@ -14,7 +14,7 @@ from .node import Node
 
 @dataclass(frozen=True)
 class Window:
-    """A kernel and how it slides, one entry per spatial dimension."""
+    """A kernel and the way it slides, one entry per spatial dimension."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -30,7 +30,7 @@ def window_of(node: Node, input: ir.Value, kernel: tuple[int, ...]) -> Window:
     """The window that a convolution's or pooling's attributes describe, over an input (batch, channels, spatial...).
 
     Raises:
-        NodeError: an attribute has not one entry per spatial dimension.
+        NodeError: an attribute does not have one entry per spatial dimension.
     """
     count = rank(input) - 2
     if len(kernel) != count:
@@ -43,7 +43,7 @@ def window_of(node: Node, input: ir.Value, kernel: tuple[int, ...]) -> Window:
 
 
 def pads_of(node: Node, input: ir.Value, window: Window) -> tuple[int, ...]:
-    """The padding of the input that a node's attributes ask for: before every spatial dimension, then after.
+    """The padding of the input that a node's attributes specify: before every spatial dimension, then after each.
 
     Raises:
         NodeError: `auto_pad` is not one of ONNX's modes.
@@ -62,7 +62,7 @@ def pads_of(node: Node, input: ir.Value, window: Window) -> tuple[int, ...]:
 
 
 def _same_total(node: Node, input: ir.Value, window: Window, axis: int) -> int:
-    """The padding that makes the output as large as the input, divided by the stride and rounded up."""
+    """The padding for which the output's size is the input's size divided by the stride, rounded up."""
     stride, extent = window.strides[axis], window.extents[axis]
     if stride == 1:
         return extent - 1
@@ -71,6 +71,6 @@ def _same_total(node: Node, input: ir.Value, window: Window, axis: int) -> int:
 
 
 def halved(totals: list[int], mode: str) -> tuple[int, ...]:
-    """Padding split into that before and that after; of an odd number the larger half is where `mode` says."""
+    """Splits padding into that before and that after; `mode` determines the side of the larger half."""
     before = [total - total // 2 if mode == "SAME_LOWER" else total // 2 for total in totals]
     return (*before, *(total - low for total, low in zip(totals, before, strict=True)))

@@ -77,7 +77,7 @@ def test_all_is_found_in_one_pass(mixed):
     assert found["Refused"].reason == "attribute 'mood' is not supported"
     assert found["Strings"].reason == "'s' is of the type string"
     assert found["Strings"].suggestion == "it runs on the host"
-    assert "mend the model" in found["Wrong"].suggestion
+    assert "correct the model" in found["Wrong"].suggestion
     assert found["Holds"].reason == "it holds Picky 'inside', which attribute 'mood' is not supported"
     assert len(str(report).splitlines()) == 6
 

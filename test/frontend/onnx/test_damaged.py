@@ -123,7 +123,7 @@ def test_no_opset_at_all():
         (node("Transpose", ["x"], ["y"], perm=[0, 0]), "must be a permutation"),
         (node("Softmax", ["x"], ["y"], axis=7), "axis 7 is out of range"),
         (node("Conv", ["x", "x"], ["y"]), "takes 1 to 3 spatial dimensions"),
-        (node("Dropout", ["x"], ["y", "y"]), "name stands for one value"),
+        (node("Dropout", ["x"], ["y", "y"]), "each value needs a unique name"),
         (node("Dropout", ["x", "", "t"], ["y"]), "training mode"),
     ],
 )

@@ -82,7 +82,10 @@ def test_parameters_of_activations_are_taken_in_turns(check, rng):
     [
         ({"activations": ["Cosh"]}, "has the unknown activation 'Cosh': expected one of affine, elu"),
         ({"direction": "bidirectional", "activations": ["Tanh"]}, "has 1 activation, but 1 in each direction"),
-        ({"direction": "sideways"}, "has the direction 'sideways', which is none of forward, reverse, bidirectional"),
+        (
+            {"direction": "sideways"},
+            "has the unknown direction 'sideways': expected one of forward, reverse, bidirectional",
+        ),
     ],
 )
 def test_negative_attributes(build, rng, attributes, message):

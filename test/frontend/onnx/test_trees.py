@@ -173,7 +173,7 @@ def test_negative_trees() -> None:
         "target_weights": [1.0, 2.0],
     }
     for change, kind, message in (
-        ({"nodes_truenodeids": [0, 0, 0]}, ModelError, "round in circles"),
+        ({"nodes_truenodeids": [0, 0, 0]}, ModelError, "form a cycle"),
         ({"nodes_truenodeids": [7, 0, 0]}, ModelError, "names a node that does not exist: 7"),
         ({"nodes_modes": ["ODD", "LEAF", "LEAF"]}, ModelError, "'ODD', which does not exist"),
         ({"nodes_featureids": [COLUMNS, 0, 0]}, ModelError, f"compares column {COLUMNS}"),
