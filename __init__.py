@@ -1,4 +1,4 @@
-"""Stepwell: a multi-level ML compiler on the upstream MLIR bindings, which explains itself at every level.
+"""Stepwell: a multi-level ML compiler on the upstream MLIR bindings, with inspectable IR at every level.
 
 import stepwell
 
@@ -80,7 +80,7 @@ __all__ = [
     "load",
 ]
 
-# Looked up when first used: what only runs compiled models needs neither the compiler nor MLIR.
+# Imported at first use: running compiled models needs neither the compiler nor MLIR.
 _HOME = {
     "Options": "driver.options",
     "Report": "driver.check",

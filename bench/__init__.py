@@ -1,4 +1,4 @@
-"""The benchmark harness: models and kernels here and in other systems, turn by turn on the same cores.
+"""The benchmark harness: measures models and kernels here and in other systems, in turns on the same cores.
 
-`python -m stepwell.bench` and `stepwell-bench` run it; docs/benchmarks.md says how.
+`python -m stepwell.bench` and `stepwell-bench` run it; docs/benchmarks.md describes the method.
 """

@@ -1,7 +1,7 @@
-"""A BERT encoder as ONNX, node by node as torch's exporter writes it: by default the shape of all-MiniLM-L6-v2.
+"""A BERT encoder as ONNX, node by node as torch's exporter writes it; by default with the sizes of all-MiniLM-L6-v2.
 
 Attention is decomposed (MatMul, Div, Add, Softmax, MatMul around reshapes computed from Shape), GELU is its formula
-with Erf, and the mask is made from `attention_mask` by Unsqueeze, Cast, Sub and Mul. Weights are given, or random.
+with Erf, and the mask is computed from `attention_mask` by Unsqueeze, Cast, Sub and Mul. Weights are given, or random.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BertConfig:
 
 @dataclass
 class _Graph:
-    """A graph under construction; names of values are those of the nodes that make them."""
+    """A graph under construction; values are named after the nodes that compute them."""
 
     weights: Mapping[str, np.ndarray]
     nodes: list[onnx.NodeProto] = field(default_factory=list)
@@ -48,19 +48,19 @@ class _Graph:
         return self.add("Constant", name, value=numpy_helper.from_array(np.array(value, dtype)))
 
     def weight(self, name: str, transposed: bool = False) -> str:
-        """Stores a weight of the model, transposed where a MatMul takes it."""
+        """Stores a weight of the model, transposed for MatMul if requested."""
         array = self.weights[name].T if transposed else self.weights[name]
         stored = f"onnx::MatMul_{name}" if transposed else name
         self.stored[stored] = numpy_helper.from_array(np.ascontiguousarray(array), stored)
         return stored
 
     def linear(self, scope: str, name: str, value: str) -> str:
-        """A dense layer."""
+        """Adds a dense layer."""
         product = self.add("MatMul", f"{scope}/MatMul", value, self.weight(f"{name}.weight", True))
         return self.add("Add", f"{scope}/Add", self.weight(f"{name}.bias"), product)
 
     def norm(self, scope: str, name: str, value: str, epsilon: float) -> str:
-        """A layer normalisation."""
+        """Adds a layer normalisation."""
         scale, bias = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
         return self.add(
             "LayerNormalization", f"{scope}/LayerNormalization", value, scale, bias, axis=-1, epsilon=epsilon
@@ -68,7 +68,7 @@ class _Graph:
 
 
 def random_weights(config: BertConfig, seed: int = 0) -> dict[str, np.ndarray]:
-    """Weights with the names and shapes of transformers' BertModel, small enough for attention to stay smooth."""
+    """Random weights with the names and shapes of transformers' BertModel, small enough for smooth attention."""
     rng = np.random.default_rng(seed)
     hidden, inner = config.hidden, config.intermediate
     shapes: dict[str, tuple[int, ...]] = {
@@ -94,7 +94,7 @@ def random_weights(config: BertConfig, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def make_bert(config: BertConfig | None = None, weights: Mapping[str, np.ndarray] | None = None) -> onnx.ModelProto:
-    """The encoder: input_ids, attention_mask, token_type_ids [batch, length] to last_hidden_state."""
+    """Creates the encoder: input_ids, attention_mask, token_type_ids [batch, length] to last_hidden_state."""
     config = config or BertConfig()
     graph = _Graph(random_weights(config) if weights is None else weights)
     value = _embeddings(graph, config)
@@ -187,7 +187,7 @@ def _attention(graph: _Graph, config: BertConfig, scope: str, name: str, value: 
 
 
 def _reshaped(graph: _Graph, scope: str, value: str, trailing: list[int]) -> str:
-    """`value` in the shape [batch, length, trailing...], which is computed from its own."""
+    """Reshapes `value` to [batch, length, trailing...], with sizes computed from its own shape."""
     shape = graph.add("Shape", f"{scope}/Shape", value)
     parts = []
     for axis in (0, 1):

@@ -1,4 +1,4 @@
-"""`stepwell-bench` and `python -m stepwell.bench`: the harness on the command line."""
+"""`stepwell-bench` and `python -m stepwell.bench`: the command line of the harness."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _PICTURES = (".png", ".svg", ".pdf")
 _FOR_SESSIONS = ("light-squeezenet", "light-resnet50", "minilm-1x128", "silero-vad")
 _DESCRIPTION = f"""Measures models and kernels here and in other systems, side by side on this machine.
 
-How: {PINNING}. Turns go round by round; what counts is the median of all calls. How many times faster Stepwell is,
-is the time of the other system divided by that of Stepwell: above 1, Stepwell is faster."""
+Method: {PINNING}. Systems take turns, round by round; the figure is the median of all calls. "How many times faster
+Stepwell is" is the time of the other system divided by that of Stepwell: above 1, Stepwell is faster."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,58 +47,74 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     made = _command(commands, "models", _models, "whole models")
     made.add_argument(
-        "models", nargs="*", metavar="MODEL", help="how names of the list start, or an ONNX file (default: the list)"
+        "models",
+        nargs="*",
+        metavar="MODEL",
+        help="beginnings of names in the list, or an ONNX file (default: the list)",
     )
     made.add_argument(
-        "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a file's dynamic input"
+        "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="shape of a file's dynamic input"
     )
     _measuring(made, MODEL_PEERS, rounds=5, seconds=0.2)
     made = _command(commands, "kernels", _kernels, "single kernels over a list of real shapes")
-    made.add_argument("kernels", nargs="*", metavar="KERNEL", help="how names start, such as 'conv 3x3' (default: all)")
-    _measuring(made, KERNEL_PEERS, rounds=3, seconds=0.1)
-    made = _command(commands, "sessions", _sessions, "what two sessions of a model at once do, against one")
-    made.add_argument("models", nargs="*", metavar="MODEL", help="a name of the list, or an ONNX file (default: some)")
     made.add_argument(
-        "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a file's dynamic input"
+        "kernels", nargs="*", metavar="KERNEL", help="beginnings of names, such as 'conv 3x3' (default: all)"
+    )
+    _measuring(made, KERNEL_PEERS, rounds=3, seconds=0.1)
+    made = _command(commands, "sessions", _sessions, "throughput of two concurrent sessions of a model, against one")
+    made.add_argument(
+        "models", nargs="*", metavar="MODEL", help="a name of the list, or an ONNX file (default: a selection)"
+    )
+    made.add_argument(
+        "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="shape of a file's dynamic input"
     )
     _measuring(made, ("onnxruntime", "openvino"), rounds=5, seconds=0.5)
-    made = _command(commands, "growth", _growth, "how compile time grows with the layers of a transformer")
+    made = _command(commands, "growth", _growth, "growth of compile time with the layers of a transformer")
     made.add_argument("--layers", default="12,24,48,96", help="numbers of layers (default: %(default)s)")
     _systems_and_files(made, ("onnxruntime", "openvino"))
     made = _command(commands, "ranges", _ranges, "one compile for ranges of sizes, against one for each size")
     made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
-    made.add_argument("--dims", action="append", required=True, metavar="NAME=1:512", help="all sizes of a dimension")
+    made.add_argument("--dims", action="append", required=True, metavar="NAME=1:512", help="sizes of a dimension")
     made.add_argument(
         "--at",
         action="append",
         default=[],
         metavar="NAME=7,NAME=16",
-        help="where (default: the bounds and some)",
+        help="sizes to measure (default: the bounds and some in between)",
     )
-    made.add_argument("--threads", type=arguments.positive, default=1, help="of a call (default: %(default)s)")
-    made.add_argument("--rounds", type=arguments.positive, default=5, help="turns of each (default: %(default)s)")
-    made.add_argument("--seconds", type=arguments.amount, default=0.2, help="of a turn (default: %(default)s)")
+    made.add_argument("--threads", type=arguments.positive, default=1, help="threads of a call (default: %(default)s)")
+    made.add_argument(
+        "--rounds", type=arguments.positive, default=5, help="turns of each program (default: %(default)s)"
+    )
+    made.add_argument("--seconds", type=arguments.amount, default=0.2, help="duration of a turn (default: %(default)s)")
     made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the figures there, as JSON")
     made.add_argument("--keep", type=Path, metavar="FOLDER", help="write them to FOLDER/<machine>/ranges-<model>.json")
-    made = _command(commands, "profile", _profile, "how long each kernel of a running model takes")
+    made = _command(commands, "profile", _profile, "the time of each kernel of a running model")
     made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
     made.add_argument(
-        "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a file's dynamic input"
+        "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="shape of a file's dynamic input"
     )
-    made.add_argument("--threads", type=arguments.positive, default=1, help="of a call (default: %(default)s)")
-    made.add_argument("--calls", type=arguments.positive, default=20, help="to take medians of (default: %(default)s)")
+    made.add_argument("--threads", type=arguments.positive, default=1, help="threads of a call (default: %(default)s)")
     made.add_argument(
-        "--top", type=arguments.positive, default=40, help="kernels and nodes to list (default: %(default)s)"
+        "--calls", type=arguments.positive, default=20, help="number of calls for the medians (default: %(default)s)"
     )
-    made = _command(commands, "show", _show, "a file of results as tables")
+    made.add_argument(
+        "--top", type=arguments.positive, default=40, help="number of kernels and nodes to list (default: %(default)s)"
+    )
+    made = _command(commands, "show", _show, "print a file of results as tables")
     made.add_argument("file", type=Path)
-    made = _command(commands, "compare", _compare, "two files of results; exit code 1 where something became slower")
+    made = _command(
+        commands, "compare", _compare, "compare two files of results; exit code 1 if something became slower"
+    )
     made.add_argument("old", type=Path)
     made.add_argument("new", type=Path)
     made.add_argument(
-        "--tolerance", type=arguments.amount, default=0.05, help="what counts as noise (default: %(default)s)"
+        "--tolerance",
+        type=arguments.amount,
+        default=0.05,
+        help="relative difference that counts as noise (default: %(default)s)",
     )
-    made = _command(commands, "plot", _plot, "a file of results as a picture")
+    made = _command(commands, "plot", _plot, "draw a file of results as a picture")
     made.add_argument("file", type=Path)
     made.add_argument("-o", "--output", type=Path, help="a .png, .svg or .pdf (default: a .png beside the file)")
     return parser
@@ -116,18 +132,22 @@ def _measuring(made: argparse.ArgumentParser, peers: Sequence[str], rounds: int,
     made.add_argument(
         "--rounds", type=arguments.positive, default=rounds, help="turns per system (default: %(default)s)"
     )
-    made.add_argument("--seconds", type=arguments.amount, default=seconds, help="of a turn (default: %(default)s)")
+    made.add_argument(
+        "--seconds", type=arguments.amount, default=seconds, help="duration of a turn (default: %(default)s)"
+    )
     _systems_and_files(made, peers)
 
 
 def _systems_and_files(made: argparse.ArgumentParser, peers: Sequence[str]) -> None:
-    made.add_argument("--peers", default=",".join(peers), help=f"of {', '.join(SYSTEMS)} (default: %(default)s)")
     made.add_argument(
-        "--limit", type=arguments.amount, default=120, help="seconds that a start may take (default: %(default)s)"
+        "--peers", default=",".join(peers), help=f"other systems: {', '.join(SYSTEMS)} (default: %(default)s)"
+    )
+    made.add_argument(
+        "--limit", type=arguments.amount, default=120, help="time limit of a start in seconds (default: %(default)s)"
     )
     made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the figures there, as JSON")
     made.add_argument("--keep", type=Path, metavar="FOLDER", help="write them to FOLDER/<machine>/<command>.json")
-    made.add_argument("--add", action="store_true", help="to what the file has of the same machine and versions")
+    made.add_argument("--add", action="store_true", help="add to the file's figures of the same machine and versions")
 
 
 def _models(options: argparse.Namespace) -> int:
@@ -182,14 +202,14 @@ def _ranges(options: argparse.Namespace) -> int:
         plan = (options.threads, options.rounds, options.seconds)
         made = worker.ask("run", "stepwell.bench.ranges", "measure", model.file(Path(folder)), dims, places, *plan)
     asked = {"model": options.model, "dims": dims, "threads": options.threads, "machine": asdict(machine)}
-    _say(options, made.text(asked), [report.ranges_table(made)], str(machine))
+    _print_figures(options, made.text(asked), [report.ranges_table(made)], str(machine))
     if output is not None:
         _write(output, made.text(asked))
     return 0
 
 
 def _output(options: argparse.Namespace, machine: Machine, name: str, kind: Kind) -> Output | None:
-    """The file that `--output` or `--keep` names; None without either."""
+    """Returns the file that `--output` or `--keep` names; None without either."""
     if options.keep is not None:
         return Outputs().claim("--keep", options.keep / machine.slug / name, kind)
     models_given = [*getattr(options, "models", []), getattr(options, "model", None)]
@@ -201,8 +221,8 @@ def _write(output: Output, text: str) -> None:
     output.write_text(text)
 
 
-def _say(options: argparse.Namespace, text: str, tables: Iterable[report.Table], head: str) -> None:
-    """Prints figures: their JSON text with `--json`, else tables under a head."""
+def _print_figures(options: argparse.Namespace, text: str, tables: Iterable[report.Table], head: str) -> None:
+    """Prints figures: their JSON text with `--json`, else tables below a heading."""
     if options.json:
         print(text, end="")
         return
@@ -228,7 +248,7 @@ def _profile(options: argparse.Namespace) -> int:
 def _show(options: argparse.Namespace) -> int:
     results = Results.read(options.file)
     versions = ", ".join(map(" ".join, results.machine.versions.items()))
-    _say(options, results.text(), report.tables(results), f"{results.machine}\n{results.date}: {versions}")
+    _print_figures(options, results.text(), report.tables(results), f"{results.machine}\n{results.date}: {versions}")
     return 0
 
 
@@ -270,7 +290,7 @@ def _measure(options: argparse.Namespace, what: str, rows: Callable[..., Iterabl
     if older is not None:
         older.require_same(what, machine)
     measured: list[Row] = []
-    # As pip does with what it installs, and so with the other systems: else a start in a source tree does.
+    # pip compiles installed packages, such as the other systems; a source tree would be compiled at its first start.
     compileall.compile_dir(Path(__file__).parents[1], quiet=2)
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, progress("machine") as steps:
         plan = measure.Plan(systems, threads, options.rounds, options.seconds, options.limit, Path(folder))
@@ -278,18 +298,18 @@ def _measure(options: argparse.Namespace, what: str, rows: Callable[..., Iterabl
         try:
             for row in rows(plan, limits, steps):
                 measured.append(row)
-                _tell(row, options.quiet)
+                _report_row(row, options.quiet)
         except KeyboardInterrupt:
             print(f"{NAME}: interrupted: these are the figures so far", file=sys.stderr)
     results = Results(what, machine, limits, measured, missing)
-    _say(options, results.text(), report.tables(results), f"{machine}\n{PINNING}")
+    _print_figures(options, results.text(), report.tables(results), f"{machine}\n{PINNING}")
     if output is not None:
         _write(output, (results.merged_into(older) if older is not None else results).text())
     return 0
 
 
-def _tell(row: Row, is_quiet: bool) -> None:
-    """Says how far it is, where no progress bar does."""
+def _report_row(row: Row, is_quiet: bool) -> None:
+    """Reports a measured row on stderr, unless a progress bar is shown."""
     if sys.stderr.isatty() or is_quiet:
         return
     seconds = row.median_seconds or row.cold_seconds
@@ -304,7 +324,7 @@ def _print(tables: Iterable[report.Table]) -> None:
 
 
 def _systems(text: str) -> tuple[list[str], dict[str, str]]:
-    """The installed systems, Stepwell first, and what to do about those that are missing."""
+    """Returns the installed systems, Stepwell first, and what to do about those that are missing."""
     names = [name for name in text.split(",") if name]
     unknown = [name for name in names if name not in SYSTEMS]
     if unknown:

@@ -1,4 +1,4 @@
-"""Two files of results side by side: what became slower."""
+"""Compares two files of results, to find what became slower."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Change:
 
     Attributes:
         case: the model or kernel.
-        threads: of a call.
-        old: in the older file; seconds, or seconds relative to the fastest peer.
-        new: in the newer one.
+        threads: threads of a call.
+        old: the older file's figure: seconds, or seconds relative to the fastest peer.
+        new: the newer file's figure.
     """
 
     case: str
@@ -26,22 +26,22 @@ class Change:
 
     @property
     def factor(self) -> float:
-        """How many times as long it takes now."""
+        """The new time divided by the old one."""
         return self.new / self.old
 
     def is_regression(self, tolerance: float) -> bool:
-        """Whether it takes longer by more than a share."""
+        """Returns whether the time has grown by more than a share."""
         return self.factor > 1 + tolerance
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two files say of the same cases.
+    """The differences between two files in the same cases.
 
     Attributes:
-        unit: what was compared.
-        changes: the worst first.
-        gone: cases that only the older file has a figure for.
+        unit: the compared quantity.
+        changes: the changes, worst first.
+        gone: cases for which only the older file has a figure.
     """
 
     unit: str
@@ -72,7 +72,7 @@ def compare(old: Results, new: Results) -> Comparison:
 
 
 def _seconds(case: Case) -> float | None:
-    """What a file is about, as seconds."""
+    """Returns the main figure of a case in seconds."""
     row: Row = case.here
     if row.two_sessions:
         return 1 / row.two_sessions

@@ -1,8 +1,8 @@
-"""The kernels that are measured one by one: shapes that real models have, and what each costs.
+"""The kernels that are measured separately: shapes from real models, and their cost.
 
-A kernel is an ONNX model of one operator (attention: of five) for the systems that run ONNX; numpy and torch have a
-function of their own where they have one. All of it is float32. Weights are constants, as in a model, so that a system
-may pack them beforehand.
+A kernel is an ONNX model of one operator (attention: of five) for the systems that run ONNX; numpy and torch have an
+equivalent function for some. All kernels are float32. Weights are constants, as in a model, so that a system may pack
+them in advance.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Kernel:
 
     Attributes:
         name: the family and the sizes.
-        family: what it computes.
-        nodes: of the ONNX graph; the last one makes "y".
+        family: the kind of computation.
+        nodes: nodes of the ONNX graph; the last one computes "y".
         inputs: shapes by name.
         output: the shape of "y".
-        flops: of a call: two per multiply-add, one per element and step of anything else.
-        torch: gives a function that does the same on torch tensors, inputs then weights, given the module.
-        constants: the shapes of weights by name.
-        numpy: the same on numpy arrays; None where numpy has no such function.
+        flops: operations of a call: two per multiply-add, one per element and step of anything else.
+        torch: given the module, returns an equivalent function of torch tensors: inputs, then weights.
+        constants: shapes of weights by name.
+        numpy: an equivalent function of numpy arrays; None if numpy has none.
     """
 
     name: str
@@ -53,15 +53,15 @@ class Kernel:
 
     @property
     def bytes(self) -> float:
-        """Bytes that a call must read and write at least."""
+        """Minimum number of bytes that a call reads and writes."""
         return 4 * sum(math.prod(shape) for shape in [*self.inputs.values(), *self.constants.values(), self.output])
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The contents of the inputs: the same every time."""
+        """Returns the contents of the inputs, the same each time."""
         return self._random(self.inputs)
 
     def weights(self) -> list[np.ndarray]:
-        """The contents of the weights: the same every time."""
+        """Returns the contents of the weights, the same each time."""
         return list(self._random(self.constants).values())
 
     def write(self, folder: Path) -> Path:
@@ -77,7 +77,7 @@ class Kernel:
 
     def _random(self, shapes: dict[str, Shape]) -> dict[str, np.ndarray]:
         random = np.random.default_rng(zlib.crc32(self.name.encode()))
-        # Sums of any depth stay near one.
+        # Scales weights so that sums of any depth stay near one.
         return {
             name: random.standard_normal(shape, np.float32)
             / np.float32(math.sqrt(math.prod(shape[1:])) if name == "w" else 1)
@@ -228,7 +228,7 @@ def attention(batch: int, heads: int, length: int, size: int) -> Kernel:
 
 
 def transpose(shape: Shape, order: Shape) -> Kernel:
-    """A transposition that moves data."""
+    """A transpose that moves data."""
     return Kernel(
         f"transpose {_text(shape)} to {''.join(map(str, order))}",
         "transpose",
@@ -242,7 +242,7 @@ def transpose(shape: Shape, order: Shape) -> Kernel:
 
 
 def pool(kind: str, channels: int, size: int, kernel: int, stride: int) -> Kernel:
-    """Max or average pooling; over everything where the window is as large as the image."""
+    """Max or average pooling; global if the window is as large as the image."""
     pad = kernel // 2 if kernel % 2 and kernel < size else 0
     out = (size + 2 * pad - kernel) // stride + 1
     window: dict[str, Any] = {"kernel_shape": [kernel, kernel], "strides": [stride, stride], "pads": [pad] * 4}
@@ -261,7 +261,7 @@ def pool(kind: str, channels: int, size: int, kernel: int, stride: int) -> Kerne
 
 
 def conv_along(channels: int, filters: int, sizes: Shape, kernel: int, dilation: int = 1) -> Kernel:
-    """A convolution of [1, channels, *sizes] over sequences or volumes with bias, padded so that the sizes stay."""
+    """A convolution of [1, channels, *sizes] over sequences or volumes with bias, padded so that the sizes are kept."""
     count, pad = len(sizes), (kernel - 1) * dilation // 2
     name = f"conv{count}d {'x'.join([str(kernel)] * count)} {channels}->{filters} {_text(sizes)}"
     call = {1: "conv1d", 3: "conv3d"}[count]
@@ -278,7 +278,7 @@ def conv_along(channels: int, filters: int, sizes: Shape, kernel: int, dilation:
 
 
 def top_k(rows: int, columns: int, k: int) -> Kernel:
-    """The greatest elements of each row, in order."""
+    """The largest elements of each row, in order."""
     return Kernel(
         f"top {k} {rows}x{columns}",
         "selection",
@@ -291,7 +291,7 @@ def top_k(rows: int, columns: int, k: int) -> Kernel:
 
 
 def scatter(count: int, size: int, reduction: str = "none") -> Kernel:
-    """Some elements of many replaced, or added to."""
+    """Replaces some elements of a vector, or adds to them."""
     at = np.random.default_rng(0).permutation(size)[:count]
 
     def of_torch(torch: Any) -> Function:
@@ -312,7 +312,7 @@ def scatter(count: int, size: int, reduction: str = "none") -> Kernel:
 
 
 def scatter_rows(edges: int, nodes: int, features: int) -> Kernel:
-    """The rows of edges added to those of the nodes at which they end, as graph networks do."""
+    """Adds the rows of edges to those of the nodes where they end, as graph networks do."""
     at = np.random.default_rng(0).integers(0, nodes, (edges, 1))
 
     def of_torch(torch: Any) -> Function:
@@ -331,7 +331,7 @@ def scatter_rows(edges: int, nodes: int, features: int) -> Kernel:
 
 
 def _number(name: str, value: np.ndarray) -> onnx.NodeProto:
-    """A constant of integers."""
+    """Returns a constant of integers."""
     return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value.astype(np.int64)))
 
 
@@ -341,8 +341,10 @@ def _text(shape: Sequence[int]) -> str:
 
 @functools.cache
 def table() -> dict[str, Kernel]:
-    """All kernels by name: the sizes are those of MiniLM, BERT, ResNet-50, VGG, Inception, MobileNet and PP-OCR, of
-    networks over sequences, videos and graphs, and of samplers.
+    """Returns all kernels by name.
+
+    The sizes are those of MiniLM, BERT, ResNet-50, VGG, Inception, MobileNet and PP-OCR, of networks over sequences,
+    videos and graphs, and of samplers.
     """
     kernels = [
         *(gemm(size, size, size) for size in (256, 384, 512, 768, 1024, 1536, 2048)),
@@ -420,10 +422,10 @@ def table() -> dict[str, Kernel]:
 
 
 def find(name: str) -> Kernel | None:
-    """The kernel of a name; None where there is none."""
+    """Returns the kernel of a name, or None."""
     return table().get(name)
 
 
 def chosen(texts: Sequence[str]) -> list[Kernel]:
-    """The kernels whose names start with one of `texts`, or all where there is none."""
+    """Returns the kernels whose names start with one of `texts`; all kernels if there are no texts."""
     return [kernel for kernel in table().values() if not texts or kernel.name.startswith(tuple(texts))]

@@ -1,4 +1,4 @@
-"""What the measurements were made on: the machine, its state, and the versions of all that took part."""
+"""The machine of a measurement, its state, and the versions of all systems."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ from .peers import HERE, SYSTEMS
 _CPUS = Path("/sys/devices/system/cpu")
 _CAN_PIN = hasattr(os, "sched_setaffinity")
 PINNING = (
-    "every system has a process of its own, "
+    "every system runs in its own process, "
     + (
         "pinned with all its threads (sched_setaffinity) to as many cores as a call may use threads; "
         if _CAN_PIN
-        else "on any core, for this system pins no process; "
+        else "on any core, as this operating system does not pin processes; "
     )
-    + "while one has its turn, all others are stopped (SIGSTOP)"
+    + "during a turn all others are stopped (SIGSTOP)"
 )
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine, in the words of its system.
+    """A machine, as its operating system describes it.
 
     Attributes:
         cpu: the processor's name.
-        llvm_cpu: what LLVM calls it.
-        vector_bits: the width of its widest vector registers.
-        cores: how many physical cores this process may use.
-        caches: by name, in bytes, as one core sees them.
-        memory_bytes: of main memory.
+        llvm_cpu: LLVM's name of the processor.
+        vector_bits: width of its widest vector registers.
+        cores: number of physical cores available to this process.
+        caches: sizes in bytes by name, as visible to one core.
+        memory_bytes: size of main memory.
         system: operating system and kernel.
-        governor: how the clock is governed; "not shown" where the system does not say, as in a virtual machine.
-        virtual: whether a hypervisor is below.
-        versions: of Python and of every system that is installed, by name; of Stepwell the state of its sources too.
+        governor: governor of the clock; "not shown" if the system does not report it, as in a virtual machine.
+        virtual: whether it runs under a hypervisor.
+        versions: versions of Python and of every installed system, by name; Stepwell's includes the state of its
+            sources.
     """
 
     cpu: str
@@ -71,7 +72,7 @@ class Machine:
 
 
 def describe() -> Machine:
-    """This machine."""
+    """Describes this machine."""
     target = Target.host()
     info = _read(Path("/proc/cpuinfo"))
     name = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", info, re.MULTILINE)
@@ -105,7 +106,7 @@ def cores() -> list[int]:
 
 
 def _state_of_sources() -> str:
-    """The commit where the sources are in a git work tree, else the version that cache keys hold."""
+    """Returns the commit of the sources in a git work tree, else the version used in cache keys."""
     try:
         commit = _git("rev-parse", "--short", "HEAD")
         is_changed = _git("status", "--porcelain", "--untracked-files=no", "--", "..", ":!results")

@@ -1,4 +1,4 @@
-"""Measures models and kernels: every system ready, then turns, round by round."""
+"""Measures models and kernels: starts every system, then runs turns, round by round."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .peers import HERE, Job
 from .record import Row
 
 _SLOW_TURNS = 5
-_KNOWN_FACTS = ("artefact_bytes", "arena_bytes", "arena_lower_bound")
+_FACTS = ("artefact_bytes", "arena_bytes", "arena_lower_bound")
 
-# The transformer whose compile time is measured: layers of the usual form, small, so that weights count for little.
+# The transformer for compile times: layers of the usual form, but small, so that weights hardly matter.
 _GROWING = {"vocabulary": 512, "positions": 64, "hidden": 128, "heads": 4, "intermediate": 512}
 _GROWING_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _GROWING_SHAPE = (1, 32)
@@ -33,15 +33,15 @@ _GROWING_SHAPE = (1, 32)
 
 @dataclass(frozen=True)
 class Plan:
-    """How to measure.
+    """The settings of a measurement.
 
     Attributes:
-        systems: Stepwell and the peers, installed ones only.
+        systems: Stepwell and the installed peers.
         threads: numbers of threads of a call.
-        rounds: turns of each system.
-        seconds: of one turn.
-        limit: how many seconds a system may take to get ready.
-        folder: for what systems keep between processes.
+        rounds: number of turns of each system.
+        seconds: duration of a turn.
+        limit: time limit of a system's start in seconds.
+        folder: the folder for data that systems keep between processes.
     """
 
     systems: Sequence[str]
@@ -53,7 +53,7 @@ class Plan:
 
 
 def find_peaks(threads: Sequence[int]) -> dict[int, peaks.Peaks]:
-    """The machine's limits for each number of cores."""
+    """Measures the machine's limits for each number of cores."""
     found = {}
     for count in threads:
         with turns.pinned(count) as worker:
@@ -62,7 +62,7 @@ def find_peaks(threads: Sequence[int]) -> dict[int, peaks.Peaks]:
 
 
 def measure_model(model: Model, plan: Plan, limits: Mapping[int, peaks.Peaks], steps: Steps) -> Iterator[Row]:
-    """All systems on a model, at every number of threads."""
+    """Measures all systems on a model, at every number of threads."""
     steps.next(f"{model.name}: finding the model")
     try:
         path = model.file(plan.folder)
@@ -94,7 +94,7 @@ def measure_model(model: Model, plan: Plan, limits: Mapping[int, peaks.Peaks], s
             cold_seconds=start.seconds,
             cold_cpu_seconds=start.cpu_seconds,
             difference=None if system == HERE else difference(outputs.get(HERE), start.outputs),
-            **{name: facts[name] for name in _KNOWN_FACTS if name in facts},
+            **{name: facts[name] for name in _FACTS if name in facts},
         )
     for threads in plan.threads:
         bound = _bound(work, limits[threads])
@@ -103,7 +103,7 @@ def measure_model(model: Model, plan: Plan, limits: Mapping[int, peaks.Peaks], s
 
 
 def measure_sessions(model: Model, plan: Plan, steps: Steps) -> Iterator[Row]:
-    """How many calls per second one session of a model makes, and two at once in the same process."""
+    """Measures the calls per second of one session of a model, and of two concurrent ones in the same process."""
     steps.next(f"{model.name}: finding the model")
     try:
         path = model.file(plan.folder)
@@ -140,7 +140,7 @@ def measure_sessions(model: Model, plan: Plan, steps: Steps) -> Iterator[Row]:
 
 
 def measure_growth(layers: Sequence[int], plan: Plan, steps: Steps) -> Iterator[Row]:
-    """Cold starts on transformers of so many layers, on all cores."""
+    """Measures cold starts of transformers with these numbers of layers, on all cores."""
     shapes: dict[str, Shape] = dict.fromkeys(_GROWING_INPUTS, _GROWING_SHAPE)
     inputs = {name: np.ones(shape, np.int64) for name, shape in shapes.items()}
     for count in layers:
@@ -161,7 +161,7 @@ def measure_growth(layers: Sequence[int], plan: Plan, steps: Steps) -> Iterator[
 
 
 def _bound(work: Sequence[tuple[int, float, float]], limit: peaks.Peaks) -> dict[str, Any]:
-    """What the kernels of a model have to do together, and how long that takes at least, one after the other."""
+    """Returns the total work of a model's kernels, and a lower bound of its time, one kernel after the other."""
     if not work:
         return {}
     return {
@@ -172,7 +172,7 @@ def _bound(work: Sequence[tuple[int, float, float]], limit: peaks.Peaks) -> dict
 
 
 def _turns(rows: Mapping[str, Row], job: Any, plan: Plan, steps: Steps) -> Iterator[Row]:
-    """The systems of one case, each in a fresh process, turn by turn."""
+    """Runs the systems of one case in turns, each in a fresh process."""
     rows, times = dict(rows), {name: [] for name in rows}
     (threads,) = {row.threads for row in rows.values()}
     with ExitStack() as stack:
@@ -201,12 +201,12 @@ def _turns(rows: Mapping[str, Row], job: Any, plan: Plan, steps: Steps) -> Itera
 
 
 def _is_slow(times: Sequence[float], plan: Plan) -> bool:
-    """Whether two calls, each many times as long as a turn, have told enough."""
+    """Returns whether two calls, each much longer than a turn, suffice."""
     return len(times) > 1 and min(times) > _SLOW_TURNS * plan.seconds
 
 
 def difference(here: Sequence[np.ndarray] | None, there: Sequence[np.ndarray]) -> float | None:
-    """The largest difference of two systems' outputs, relative to the largest value; None where one has none."""
+    """Returns the largest difference of two systems' outputs, relative to the largest value; None if not comparable."""
     if here is None or [array.shape for array in here] != [array.shape for array in there]:
         return None
     worst = 0.0
@@ -219,7 +219,7 @@ def difference(here: Sequence[np.ndarray] | None, there: Sequence[np.ndarray]) -
 def measure_kernels(
     chosen: Sequence[kernels.Kernel], plan: Plan, limits: Mapping[int, peaks.Peaks], steps: Steps
 ) -> Iterator[Row]:
-    """All systems on each kernel, in one process per system and number of threads."""
+    """Measures all systems on each kernel, in one process per system and number of threads."""
     files = {kernel.name: kernel.write(plan.folder) for kernel in chosen}
     for threads in plan.threads:
         bench = _KernelBench(plan, threads)
@@ -230,7 +230,7 @@ def measure_kernels(
 
 
 class _KernelBench(ExitStack):
-    """A process per system, which lives as long as it answers."""
+    """One process per system, which is replaced if it fails."""
 
     def __init__(self, plan: Plan, threads: int) -> None:
         super().__init__()
@@ -238,7 +238,7 @@ class _KernelBench(ExitStack):
         self._workers = {name: self.enter_context(turns.pinned(threads)) for name in plan.systems}
 
     def measure(self, kernel: kernels.Kernel, path: Path, limit: peaks.Peaks) -> Iterator[Row]:
-        """The systems' rows on a kernel."""
+        """Yields the systems' rows on a kernel."""
         plan, inputs = self._plan, kernel.arrays()
         work: dict[str, Any] = {"flops": kernel.flops, "bytes": kernel.bytes}
         work["bound_seconds"] = limit.seconds(kernel.flops, kernel.bytes)
@@ -269,7 +269,7 @@ class _KernelBench(ExitStack):
         yield from rows.values()
 
     def _renew(self, name: str) -> None:
-        """A fresh process in place of one that has ended, or hangs."""
+        """Replaces a process that has ended, or hangs."""
         if not self._workers[name].is_idle:
             self._workers[name].close()
             self._workers[name] = self.enter_context(turns.pinned(self._threads))

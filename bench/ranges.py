@@ -1,4 +1,4 @@
-"""A model compiled once for ranges of sizes, beside the same model compiled for each size by itself."""
+"""Compares a model compiled once for ranges of sizes with the same model compiled for each size."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Place:
     """One set of sizes in the ranges.
 
     Attributes:
-        sizes: by the names of the dimensions.
-        ranged_seconds: the median of a call of the program for the ranges.
-        alone_seconds: that of the program for these sizes alone.
-        difference: the largest difference of an output, relative to its largest value.
+        sizes: sizes by the names of the dimensions.
+        ranged_seconds: median time of a call of the program for the ranges.
+        alone_seconds: median time of a call of the program for only these sizes.
+        difference: largest difference of an output, relative to its largest value.
     """
 
     sizes: Mapping[str, int]
@@ -44,35 +44,35 @@ class Place:
 
 @dataclass(frozen=True)
 class Ranges:
-    """What was measured of a model.
+    """The figures of a model.
 
     Attributes:
-        compile_seconds: of the compile for the ranges, without the cache.
-        programs: how many it made; 0 where the model is compiled for each size by itself.
-        places: by sizes.
+        compile_seconds: duration of the compile for the ranges, without the cache.
+        programs: number of its programs; 0 if the model is compiled for each size separately.
+        places: figures by sizes.
     """
 
     compile_seconds: float
     programs: int
     places: Sequence[Place]
 
-    def text(self, asked: Mapping[str, Any]) -> str:
-        """The figures as JSON, after what was asked for: the model, the ranges, and the machine."""
-        return json.dumps({"schema": 1, **asked, **asdict(self)}, indent=1) + "\n"
+    def text(self, settings: Mapping[str, Any]) -> str:
+        """Returns the figures as JSON, after the settings: the model, the ranges, and the machine."""
+        return json.dumps({"schema": 1, **settings, **asdict(self)}, indent=1) + "\n"
 
 
 def measure(
     path: Path, dims: Dims, sizes: Sequence[Mapping[str, int]], threads: int, rounds: int, seconds: float
 ) -> Ranges:
-    """Compiles a model both ways in this process, and calls the two in turns.
+    """Compiles a model both ways in this process, and calls the two programs in turns.
 
     Args:
         path: the ONNX file.
-        dims: what varies, as `Options.dims`.
-        sizes: where to measure: the sizes of all dimensions that vary.
-        threads: of a call.
-        rounds: turns of each program at each place.
-        seconds: of a turn.
+        dims: the ranges, as in `Options.dims`.
+        sizes: the sizes to measure: one size of each symbolic dimension.
+        threads: threads of a call.
+        rounds: number of turns of each program at each set of sizes.
+        seconds: duration of a turn.
     """
     start = time.perf_counter()
     ranged = compile(path, threads=threads, options=Options(cache=False, dims=dims))
@@ -105,7 +105,7 @@ def _listed(outputs: Any) -> list[np.ndarray]:
 
 
 def chosen_sizes(dims: Dims) -> list[dict[str, int]]:
-    """The bounds of all ranges, and sizes in between, each about three times the one before; all of a bucket list.
+    """Returns the bounds of all ranges, and sizes in between in steps of a factor of about three; or a list's buckets.
 
     The dimensions grow together.
     """

@@ -1,4 +1,4 @@
-"""What was measured, and the files that it is kept in: `bench/results/<machine>/<what>.json`."""
+"""Measured figures, and their files: `bench/results/<machine>/<what>.json`."""
 
 from __future__ import annotations
 
@@ -20,39 +20,40 @@ SCHEMA = 1
 
 
 class ResultsError(StepwellError):
-    """A file of results cannot be used; the message says why."""
+    """Raised if a file of results cannot be used; the message says why."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One system on one model or kernel. What was not measured, or is not known, is None.
+    """One system on one model or kernel. Figures that were not measured, or are unknown, are None.
 
     Attributes:
         case: the model or kernel.
         family: "model", "growth", or the kernel's family.
-        shapes: of the inputs.
-        threads: of a call.
+        shapes: shapes of the inputs.
+        threads: threads of a call.
         system: "stepwell" or a peer.
-        reason: why there are no times; empty where there are.
-        median_seconds: of a call.
-        quartiles_seconds: the first and the third.
-        least_seconds: of the fastest call.
-        calls: how many were timed.
-        cold_seconds: from importing the system to the first outputs, nothing cached, on all cores.
-        cold_cpu_seconds: the processor time of that.
-        start_seconds: the same in a later process, which finds what the system keeps in its cache.
-        memory_bytes: by how much that process grew at most until its last call was done.
-        artefact_bytes: the size of the file that is deployed.
-        difference: the largest absolute difference to Stepwell's outputs, relative to their largest value.
-        arena_bytes: what is planned for all intermediate values together.
-        arena_lower_bound: what is alive at the worst step.
-        flops: of a call, by Stepwell's kernels or the kernel's definition.
-        bytes: read and written by a call at least.
-        bound_seconds: how long that takes at least, at the measured peaks.
-        copy_seconds: how long copying takes that moves as many bytes; kernels only.
-        peak_then: operations per second of multiply-adds alone, right after Stepwell's calls; kernels on one core only.
+        reason: the reason if there are no times; else empty.
+        median_seconds: median time of a call.
+        quartiles_seconds: the first and the third quartile.
+        least_seconds: time of the fastest call.
+        calls: number of timed calls.
+        cold_seconds: time from importing the system to the first outputs, without cache, on all cores.
+        cold_cpu_seconds: processor time of the same.
+        start_seconds: the same in a later process, with the system's own cache.
+        memory_bytes: peak growth of that process's memory up to its last call.
+        artefact_bytes: size of the deployed file.
+        difference: largest absolute difference from Stepwell's outputs, relative to their largest value.
+        arena_bytes: memory planned for all intermediate values.
+        arena_lower_bound: memory in use at the worst step.
+        flops: operations of a call, by Stepwell's kernels or the kernel's definition.
+        bytes: minimum number of bytes read and written by a call.
+        bound_seconds: lower bound of a call's time, at the measured peaks.
+        copy_seconds: time of copying the same number of bytes; kernels only.
+        peak_then: rate of multiply-adds alone in operations per second, right after Stepwell's calls; kernels on one
+            core.
         one_session: calls per second of one session.
-        two_sessions: calls per second of two sessions at once, together.
+        two_sessions: calls per second of two concurrent sessions together.
     """
 
     case: str
@@ -83,12 +84,12 @@ class Row:
 
     @property
     def key(self) -> tuple[str, str, int, str]:
-        """What a later measurement of the same is told by."""
+        """The key by which a later measurement replaces this one."""
         shapes = sorted((name, tuple(shape)) for name, shape in self.shapes.items())
         return self.case, repr(shapes), self.threads, self.system
 
     def timed(self, times: Sequence[float]) -> Row:
-        """The row with the times of its calls."""
+        """Returns the row with the times of its calls."""
         first, _, third = statistics.quantiles(times, n=4) if len(times) > 1 else [times[0]] * 3
         return replace(
             self,
@@ -105,7 +106,7 @@ class Case:
 
     Attributes:
         here: Stepwell's row.
-        peers: the other systems', by name.
+        peers: the other systems' rows, by name.
     """
 
     here: Row
@@ -113,26 +114,26 @@ class Case:
 
     @property
     def fastest(self) -> Row | None:
-        """The fastest other system; None where none has a time."""
+        """The fastest other system; None if none has a time."""
         timed = [row for row in self.peers.values() if row.median_seconds is not None]
         return min(timed, key=lambda row: row.median_seconds or 0) if timed else None
 
     def speedup(self, peer: Row | None) -> float | None:
-        """How many times faster Stepwell is than a peer."""
+        """Returns how many times faster Stepwell is than a peer."""
         if peer is None or peer.median_seconds is None or self.here.median_seconds is None:
             return None
         return peer.median_seconds / self.here.median_seconds
 
     @property
     def share_of_peak(self) -> float | None:
-        """What part of the time the work takes at the measured peaks."""
+        """The work's time at the measured peaks, as a share of the measured time."""
         if self.here.bound_seconds is None or self.here.median_seconds is None:
             return None
         return self.here.bound_seconds / self.here.median_seconds
 
     @property
     def share_of_peak_then(self) -> float | None:
-        """The operations per second by what the core could have done at the clock that it had; None for little work."""
+        """The rate of operations, relative to that of multiply-adds at the same clock; None for little work."""
         row = self.here
         if row.peak_then is None or row.flops is None or row.median_seconds is None:
             return None
@@ -141,15 +142,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Results:
-    """One file.
+    """One file of results.
 
     Attributes:
         what: "models", "kernels", "growth" or "sessions".
-        machine: where it was measured.
+        machine: the machine of the measurement.
         peaks: its limits, by number of threads.
         rows: the figures.
-        missing: the peers that were asked for and are not installed, each with what to do.
-        date: of the last measurement, UTC.
+        missing: the requested peers that are not installed, each with what to do.
+        date: date of the last measurement, UTC.
     """
 
     what: str
@@ -160,7 +161,7 @@ class Results:
     date: str = ""
 
     def cases(self) -> list[Case]:
-        """The rows by case, in their order."""
+        """Returns the rows by case, in their order."""
         groups: dict[tuple, dict[str, Row]] = {}
         for row in self.rows:
             groups.setdefault(row.key[:-1], {})[row.system] = row
@@ -171,7 +172,7 @@ class Results:
         ]
 
     def speedups(self) -> dict[str, dict[str, float]]:
-        """How many times faster Stepwell is, as geometric means: by threads, over each peer and the fastest."""
+        """Returns how many times faster Stepwell is, as geometric means: by threads, over each peer and the fastest."""
         found: dict[str, dict[str, list[float]]] = {}
         for case in self.cases():
             group = found.setdefault(str(case.here.threads), {})
@@ -185,7 +186,7 @@ class Results:
         }
 
     def require_same(self, what: str, machine: Machine) -> None:
-        """Sees that figures of the same kind and machine can stand beside these.
+        """Checks that figures of the given kind and machine can be added to these.
 
         Raises:
             ResultsError: they cannot.
@@ -194,7 +195,7 @@ class Results:
             raise ResultsError("the older figures are of another machine, or of other versions: write to another file")
 
     def merged_into(self, older: Results) -> Results:
-        """These rows in place of older ones of the same, and the older rest.
+        """Returns the older results with rows replaced by these, and with these added.
 
         Raises:
             ResultsError: the older ones are of another machine, or of other versions.
@@ -209,7 +210,7 @@ class Results:
         return replace(self, rows=rows, peaks={**older.peaks, **peaks}, missing={**older.missing, **self.missing})
 
     def text(self) -> str:
-        """The figures as JSON, with the ratios that follow from them."""
+        """Returns the figures as JSON, with the derived ratios."""
         cases = {case.here.key[:-1]: case for case in self.cases()}
         rows = []
         for row in self.rows:
@@ -227,7 +228,7 @@ class Results:
 
         Raises:
             OSError: it cannot be read.
-            ResultsError: it is no such file.
+            ResultsError: it is not a file of results.
         """
         text = path.read_text(encoding="utf-8")
         try:

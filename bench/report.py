@@ -1,4 +1,4 @@
-"""What was measured, as tables for the terminal."""
+"""Tables of measured figures for the terminal."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Table:
     """A table.
 
     Attributes:
-        title: a line above it.
-        headers: of the columns.
-        rows: as long as the headers.
-        words: the headers of columns that hold no numbers.
+        title: the line above it.
+        headers: the column headers.
+        rows: the rows, each as long as the headers.
+        words: the headers of columns without numbers.
     """
 
     title: str
@@ -33,7 +33,7 @@ class Table:
 
 
 def tables(results: Results) -> list[Table]:
-    """All that a file of results says."""
+    """Returns all tables of a file of results."""
     cases = results.cases()
     made = {
         "models": lambda: [_peaks(results.peaks), _times(results, cases), _starts(cases), _means(results)],
@@ -45,7 +45,7 @@ def tables(results: Results) -> list[Table]:
 
 
 def change_table(comparison: Comparison, tolerance: float) -> Table:
-    """What changed between two files."""
+    """Returns the table of changes between two files."""
     rows = [
         (
             change.case,
@@ -58,11 +58,11 @@ def change_table(comparison: Comparison, tolerance: float) -> Table:
         for change in comparison.changes
     ]
     headers = ("case", "threads", "old", "new", "new / old", "")
-    return Table(f"In {comparison.unit}, the worst first", headers, rows, ("case", ""))
+    return Table(f"In {comparison.unit}, worst first", headers, rows, ("case", ""))
 
 
 def ranges_table(made: Ranges) -> Table:
-    """A program for ranges of sizes beside those for each size."""
+    """Returns the table of a program for ranges of sizes beside those for each size."""
     rows = [
         (
             ", ".join(f"{name}={size}" for name, size in place.sizes.items()),
@@ -90,7 +90,7 @@ def _growth(rows: Sequence[Row]) -> Table:
         times = (row.cold_seconds, row.cold_cpu_seconds, row.cold_seconds / layers)
         step = _NONE if further is None else f"{1e3 * further:.1f} ms"
         made.append((row.case, str(layers), row.system, *map(_seconds, times), step))
-    title = "Cold starts by layers: growth is linear where a further layer costs the same"
+    title = "Cold starts by layers: growth is linear if every further layer costs the same"
     return Table(title, headers, made, ("model", "system"))
 
 
@@ -108,7 +108,9 @@ def _sessions(rows: Sequence[Row]) -> Table:
         for row in rows
         if row.one_session and row.two_sessions
     ]
-    return Table("Calls per second of one session, and of two at once together", headers, made, ("model", "system"))
+    return Table(
+        "Calls per second of one session, and of two concurrent ones together", headers, made, ("model", "system")
+    )
 
 
 def _peaks(peaks: dict[int, Peaks]) -> Table:
@@ -119,7 +121,7 @@ def _peaks(peaks: dict[int, Peaks]) -> Table:
         for threads, limit in peaks.items()
         for name, curve in (("copy", limit.copy), ("read", limit.read))
     ]
-    return Table("What the machine can do, measured; memory by how many bytes are gone over", headers, rows, ("",))
+    return Table("Measured limits of the machine; memory bandwidth by size of the data", headers, rows, ("",))
 
 
 def _times(results: Results, cases: Sequence[Case]) -> Table:
@@ -169,7 +171,7 @@ def _starts(cases: Sequence[Case]) -> Table:
         for row in (case.here, *case.peers.values())
         if not row.reason
     ]
-    return Table("Starts, memory, and what comes out", headers, rows, ("model", "system"))
+    return Table("Starts, memory, and differences of outputs", headers, rows, ("model", "system"))
 
 
 def _means(results: Results) -> Table:
@@ -188,7 +190,7 @@ def _failures(results: Results) -> Table:
             reasons.setdefault((row.system, row.reason), []).append(row.case)
     rows = [(system, why, _some(list(dict.fromkeys(cases)))) for (system, why), cases in reasons.items()]
     headers = ("system", "why", "what")
-    return Table("What could not be measured", headers, rows, headers)
+    return Table("Not measured", headers, rows, headers)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -197,7 +199,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _beside(case: Case) -> tuple[str, str]:
-    """What a kernel's time is compared with beside the machine's limits."""
+    """Returns the further figures of a kernel beside the machine's limits."""
     return _percent(case.share_of_peak_then), _share(case.here.copy_seconds, case.here.median_seconds)
 
 
@@ -216,7 +218,7 @@ def _per_second(amount: float | None, row: Row) -> str:
 
 
 def _difference(found: Iterable[float | None]) -> str:
-    """The largest of some."""
+    """Formats the largest of some differences."""
     known = [number for number in found if number is not None]
     return f"{max(known):.1e}" if known else _NONE
 

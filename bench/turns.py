@@ -1,7 +1,7 @@
-"""Systems in processes of their own, which take turns on the same cores.
+"""Runs systems in child processes, which take turns on the same cores.
 
-A process that does not have its turn is stopped (SIGSTOP), so that no pool of threads that spins for work takes time
-from the one that has. Each process is pinned, with all its threads, to as many cores as a call may use threads.
+A process is stopped (SIGSTOP) except during its turn, so that no spinning thread pool takes time from the running one.
+Each process is pinned, with all its threads, to as many cores as a call may use threads.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .machine import cores, cpus
 
 SECONDS_TO_START = 300.0
 CALLS_AT_MOST = 2000
-# Not by -m: what the worker sends must be of the module's classes, not of those of __main__.
+# Without -m: objects that the worker sends must be of the module's classes, not of those of __main__.
 _MAIN = "import sys; from stepwell.bench.worker import main; main(sys.argv[1:])"
 
 
 class Failure(StepwellError):
-    """A system did not do what it was asked for; the message is the reason in one line."""
+    """Raised if a system fails; the message is the reason in one line."""
 
 
 class Worker(AbstractContextManager["Worker"]):
-    """A process for one system; between requests it is stopped.
+    """A process for one system; it is stopped between requests.
 
     Attributes:
-        is_idle: whether it has answered all that it was asked for.
+        is_idle: whether it has answered all requests.
     """
 
     is_idle = True
@@ -44,7 +44,7 @@ class Worker(AbstractContextManager["Worker"]):
 
         Args:
             allowed: the CPUs that it may run on.
-            threads: how many threads libraries may use that take the number from the environment.
+            threads: number of threads for libraries that read it from the environment.
         """
         here, there = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  as long as the process
@@ -57,10 +57,10 @@ class Worker(AbstractContextManager["Worker"]):
         self._connection = Connection(here.detach())
 
     def ask(self, request: str, *arguments: Any, timeout: float = SECONDS_TO_START) -> Any:
-        """Wakes the process, has it answer, and stops it again.
+        """Wakes the process, sends a request, waits for the answer, and stops the process again.
 
         Raises:
-            Failure: the system cannot, the process ended, or there is no answer in time.
+            Failure: the system failed, the process ended, or there is no answer in time.
         """
         self.is_idle = False
         self._process.send_signal(signal.SIGCONT)
@@ -96,25 +96,25 @@ class Worker(AbstractContextManager["Worker"]):
 
 
 def pinned(threads: int) -> Worker:
-    """A worker on as many cores as a call may use threads."""
+    """Creates a worker that is pinned to as many cores as a call may use threads."""
     return Worker(cores()[:threads], threads)
 
 
 def free(threads: int) -> Worker:
-    """A worker on every core that this process may use."""
+    """Creates a worker on all cores available to this process."""
     return Worker(cpus(), threads)
 
 
 def take_turns(workers: Mapping[str, Worker], seconds: float, times: dict[str, list[float]]) -> dict[str, str]:
-    """One round: every worker calls its session for about so many seconds, one after the other.
+    """Runs one round: every worker calls its session for about `seconds`, one after the other.
 
     Args:
-        workers: by system.
-        seconds: of one turn.
-        times: of the calls, which are added, by system.
+        workers: the workers by system.
+        seconds: duration of a turn.
+        times: times of the calls by system, to which the new ones are added.
 
     Returns:
-        Why a system did not finish its turn.
+        The reasons why systems did not finish their turn.
     """
     reasons = {}
     for name, worker in workers.items():
@@ -126,7 +126,7 @@ def take_turns(workers: Mapping[str, Worker], seconds: float, times: dict[str, l
 
 
 def folder_for(root: Path, *names: str) -> Path:
-    """A folder below `root`, made where there is none."""
+    """Returns a folder below `root`, which is created if needed."""
     path = root.joinpath(*(name.replace("/", "_") for name in names))
     path.mkdir(parents=True, exist_ok=True)
     return path

@@ -1,6 +1,6 @@
-"""The process that one system runs in: it takes requests from a connection, and answers them one by one.
+"""The process of one system: it receives requests from a connection, and answers them one by one.
 
-It pins itself to its CPUs before it imports anything that has threads.
+It pins itself to its CPUs before it imports any library with threads.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _REASON_CHARACTERS = 240
-# Long enough to be timed, too short for the clock to change.
+# Long enough to be timed, too short for the clock frequency to change.
 _MOMENT = 1e-4
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
 class Start:
-    """How a system got ready.
+    """A system's start.
 
     Attributes:
-        seconds: from before its import to the first outputs.
-        cpu_seconds: the processor time of all threads, and of processes that they waited for.
-        outputs: what came out.
+        seconds: time from before its import to the first outputs.
+        cpu_seconds: processor time of all threads, and of finished child processes.
+        outputs: the outputs.
     """
 
     seconds: float
@@ -41,7 +41,7 @@ class Start:
 
 
 class Server:
-    """Answers requests; the methods that have no underscore are what can be asked for."""
+    """Answers requests; each method without an underscore is a request."""
 
     def __init__(self) -> None:
         self._sessions: list[Any] = []
@@ -50,7 +50,7 @@ class Server:
         self._resident = 0
 
     def open(self, system: str, job: Any) -> Start:
-        """Makes the system ready for a job, instead of the one before."""
+        """Starts the system on a job, which replaces the previous one."""
         from .peers import SYSTEMS
 
         self._sessions.clear()
@@ -65,7 +65,7 @@ class Server:
         return timed_calls(self._sessions[0].call, seconds, calls_at_most)
 
     def peak_then(self, seconds: float) -> float:
-        """Operations per second of multiply-adds alone, right after calls: the median over so many seconds."""
+        """Returns the rate of multiply-adds alone right after calls, as the median over some seconds."""
         from ..runtime import peaks
 
         call, rate = self._sessions[0].call, peaks.multiply_adds()
@@ -77,11 +77,11 @@ class Server:
         return statistics.median(rates)
 
     def throughput(self, sessions: int, seconds: float) -> float:
-        """Calls per second of so many sessions at once, each called from a thread of its own."""
+        """Returns the calls per second of concurrent sessions, each called from a separate thread."""
         while len(self._sessions) < sessions:
             self._sessions.append(self._system.open(self._job))
         counts, errors, clock = [0] * sessions, [], [0.0]
-        # The clock starts when the first, slow call of every session is done.
+        # The clock starts after the first, slow call of every session.
         barrier = threading.Barrier(sessions, action=lambda: clock.__setitem__(0, time.perf_counter()))
 
         def run(index: int, call: Callable[[], object]) -> None:
@@ -91,7 +91,7 @@ class Server:
                 while not counts[index] or time.perf_counter() < clock[0] + seconds:
                     call()
                     counts[index] += 1
-            except Exception as error:  # it is raised below, in the thread that answers
+            except Exception as error:  # raised below, in the thread that answers
                 errors.append(error)
                 barrier.abort()
 
@@ -108,20 +108,20 @@ class Server:
         return sum(counts) / (time.perf_counter() - clock[0])
 
     def facts(self) -> Mapping[str, Any]:
-        """What the session tells of itself."""
+        """Returns the session's facts."""
         return self._sessions[0].facts()
 
     def memory(self) -> int:
-        """By how many bytes the process grew at most since it was asked to open the job."""
+        """Returns the peak growth of the process's memory in bytes since the job was opened."""
         return max(0, _memory("VmHWM") - self._resident)
 
     def run(self, module: str, function: str, *arguments: Any) -> Any:
-        """What a function of the harness returns in this process."""
+        """Calls a function of the harness in this process."""
         return getattr(importlib.import_module(module), function)(*arguments)
 
 
 def timed_calls(call: Callable[[], object], seconds: float, calls_at_most: int) -> list[float]:
-    """The times of calls, for about so many seconds; the first, which finds caches cold, does not count."""
+    """Returns the times of calls over some seconds; the first call, with cold caches, does not count."""
     call()
     times: list[float] = []
     end = time.perf_counter() + seconds
@@ -142,7 +142,7 @@ def serve(connection: Connection) -> None:
             return
         try:
             answer = "done", getattr(server, name)(*arguments)
-        except Exception as error:  # whatever a system throws is its reason, which the harness reports
+        except Exception as error:  # any exception of a system is reported as its reason
             answer = "failed", _one_line(error)
         connection.send(answer)
 
@@ -155,7 +155,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _memory(field: str) -> int:
-    """A field of /proc/self/status in bytes; 0 where there is no such file."""
+    """Returns a field of /proc/self/status in bytes; 0 if there is no such file."""
     try:
         with open("/proc/self/status") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith(f"{field}:"))
@@ -172,15 +172,15 @@ def main(arguments: list[str]) -> None:
     """Pins the process, then serves.
 
     Args:
-        arguments: the descriptor of the connection, the CPUs (`0,1`), and how many threads libraries may use.
+        arguments: the descriptor of the connection, the CPUs (`0,1`), and the number of threads for libraries.
     """
     descriptor, cpus, threads = arguments
     if sys.platform == "linux":
-        # Nobody would wake a stopped worker when the harness is gone.
+        # A stopped worker would remain if the harness ended.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.sched_setaffinity(0, [int(cpu) for cpu in cpus.split(",")])
     for name in _THREAD_VARIABLES:
         os.environ[name] = threads
-    import numpy as np  # noqa: F401  its memory is not what a system needs
+    import numpy as np  # noqa: F401  its memory does not count for a system
 
     serve(Connection(int(descriptor)))

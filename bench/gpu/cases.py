@@ -1,4 +1,4 @@
-"""What is checked and timed on a GPU: kernels of one op or two, and models."""
+"""The cases that are checked and timed on a GPU: kernels of one op or two, and models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KINDS = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "bfloat1
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 _OPSET = 23
 TOLERANCES = {"float32": 1e-4, "float16": 5e-3, "bfloat16": 4e-2}
-"""The greatest difference that passes, relative to the greatest result, by element type."""
+"""Largest allowed difference, relative to the largest result, by element type."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Case:
     """A kernel to check or time.
 
     Attributes:
-        name: as in tables.
-        make: gives the ONNX model.
+        name: the name in tables.
+        make: creates the ONNX model.
         dtype: the element type.
-        peer: which function of `peers.py` does the same.
-        flops: what it computes.
-        nbytes: what it must move at least.
-        timed: whether it is only timed, its result compared with the peer's; else it is checked against the CPU.
+        peer: name of the equivalent function in `peers.py`.
+        flops: floating-point operations of a call.
+        nbytes: bytes that a call must move at least.
+        timed: whether it is only timed, with the peer's result as reference; else it is checked against the CPU.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Case:
 
 
 def checked() -> list[Case]:
-    """Small cases, whose results are compared with the CPU's."""
+    """Returns small cases, whose results are compared with the CPU's."""
     cases = []
     for dtype in _KINDS:
         cases += [product(64, 96, 80, dtype), product(1, 512, 256, dtype), product(256, 256, 256, dtype)]
@@ -56,7 +56,7 @@ def checked() -> list[Case]:
 
 
 def timed() -> list[Case]:
-    """Large cases, which are measured."""
+    """Returns large cases, which are timed."""
     squares = [(dtype, size) for dtype in ("bfloat16", "float16") for size in (4096, 8192)]
     cases = [product(size, size, size, dtype, timed=True) for dtype, size in squares]
     cases += [product(4096, 4096, 4096, "float32", timed=True), product(16, 4096, 4096, "bfloat16", timed=True)]
@@ -102,7 +102,7 @@ def transpose(shape: tuple[int, int], *, timed: bool = False) -> Case:
 def attention(
     batch: int, heads: int, length: int, depth: int, dtype: str, *, causal: bool = False, timed: bool = False
 ) -> Case:
-    """Attention of as many queries as keys, all of them or those up to a query's own."""
+    """Attention with as many queries as keys; a causal query attends to the keys up to its own position."""
     shape = batch, heads, length, depth
     node = helper.make_node("Attention", ["q", "k", "v"], ["y"], is_causal=int(causal))
     make = functools.partial(_model, [node], dict.fromkeys("qkv", shape), {"y": shape}, dtype)

@@ -1,4 +1,4 @@
-"""The contents of inputs: the same everywhere, made from a seed."""
+"""Contents of inputs, reproducible from a seed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def contents(shape: Sequence[int], dtype: np.dtype, seed: int) -> np.ndarray:
-    """Normal numbers, or 0 and 1 where there are integers."""
+    """Returns random contents: normally distributed floats, or 0 and 1 for integers."""
     random = np.random.default_rng(seed)
     if dtype.kind in "iub":
         return random.integers(0, 2, tuple(shape)).astype(dtype)
@@ -16,11 +16,11 @@ def contents(shape: Sequence[int], dtype: np.dtype, seed: int) -> np.ndarray:
 
 
 def worst(results: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
-    """The greatest difference, relative to the greatest value expected of the same result."""
+    """Returns the largest difference, relative to the largest expected value of the same result."""
     worst_ = 0.0
     for result, wanted in zip(results, expected, strict=True):
         if result.shape != wanted.shape or not wanted.size:
-            raise ValueError(f"a result is of shape {result.shape} instead of {wanted.shape}")
+            raise ValueError(f"a result has the shape {result.shape}, expected {wanted.shape}")
         gap = np.abs(result.astype(np.float64) - wanted.astype(np.float64)).max()
         worst_ = max(worst_, float(gap / max(np.abs(wanted.astype(np.float64)).max(), 1e-30)))
         if not np.isfinite(gap):

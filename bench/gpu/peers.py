@@ -1,4 +1,4 @@
-"""What torch and ONNX Runtime take for the same on the same device."""
+"""The times of torch and ONNX Runtime for the same work on the same device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WARMUP, _RUNS = 5, 30
 
 
 def seconds(torch: Any, run: Callable[[], Any]) -> float:
-    """The median time of a call on the device."""
+    """Returns the median time of a call on the device."""
     for _ in range(_WARMUP):
         run()
     pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(_RUNS)]
@@ -28,7 +28,7 @@ def seconds(torch: Any, run: Callable[[], Any]) -> float:
 
 
 def function(torch: Any, peer: str, inputs: Sequence[Any]) -> Callable[[], Any]:
-    """What does the same as a case, on tensors on the device."""
+    """Returns the function of torch that is equivalent to a case, applied to tensors on the device."""
     functional = torch.nn.functional
     if peer == "layer_norm":
         width = inputs[0].shape[-1]
@@ -47,20 +47,20 @@ def function(torch: Any, peer: str, inputs: Sequence[Any]) -> Callable[[], Any]:
 
 
 def copy_bandwidth(torch: Any, nbytes: int = 1 << 30) -> float:
-    """Bytes read and written per second by a large copy."""
+    """Returns the bytes read and written per second by a large copy."""
     source = torch.zeros(nbytes, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
     return 2 * nbytes / seconds(torch, lambda: target.copy_(source))
 
 
 def compiled_model(torch: Any, name: str, inputs: Sequence[Any], precision: str) -> float:
-    """Seconds that a model of `torch_models` takes through torch.compile, which may record graphs of launches.
+    """Returns the seconds that a model of `torch_models` takes with torch.compile, which may record CUDA graphs.
 
     Args:
         torch: the module.
         name: the model's module.
         inputs: tensors on the device.
-        precision: what products are computed in, as of `Options`; in f16 and bf16 all of the model is.
+        precision: precision of products, as in `Options`; f16 and bf16 apply to the whole model.
     """
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
@@ -73,10 +73,10 @@ def compiled_model(torch: Any, name: str, inputs: Sequence[Any], precision: str)
 
 
 def onnxruntime_model(path: Path, inputs: Mapping[str, np.ndarray], runs: int = 30) -> float:
-    """Seconds that a model takes through ONNX Runtime's CUDA provider, its inputs and outputs on the device.
+    """Returns the seconds that a model takes with ONNX Runtime's CUDA provider, with inputs and outputs on the device.
 
     Raises:
-        LookupError: it is not there, or has no such provider.
+        LookupError: ONNX Runtime is not installed, or has no such provider.
     """
     try:
         runtime = importlib.import_module("onnxruntime")

@@ -1,4 +1,4 @@
-"""Makes the folder that a machine with a GPU runs: `python -m stepwell.bench.gpu.prepare FOLDER`."""
+"""Creates the folder that is run on a machine with a GPU: `python -m stepwell.bench.gpu.prepare FOLDER`."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _CARRIED = (
 _ROOT = Path(__file__).parents[2]
 _MODELS = ("ppocr-det", "ppocr-rec", "ppocr-cls", "minilm", "light-resnet50", "light-densenet121")
 _TYPES = {"f32": "float32", "tf32": "float16", "bf16": "bfloat16", "f16": "float16"}
-"""The type with as many significant bits."""
-_RUN = '''"""Checks what is in this folder on a GPU: python run.py [--bench] [--json FILE]"""
+"""The type with the same number of significant bits, whose tolerance applies."""
+_RUN = '''"""Checks the cases in this folder on a GPU: python run.py [--bench] [--json FILE]"""
 
 import sys
 from pathlib import Path
@@ -52,16 +52,16 @@ sys.exit(main([str(Path(__file__).parent), *sys.argv[1:]]))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compiles what was asked for; 0 if all of it could be."""
+    """Compiles the requested cases; returns 0 if all were compiled."""
     parser = argparse.ArgumentParser(prog="python -m stepwell.bench.gpu.prepare", description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--target", default="cuda:sm_90a", help="what to compile for (default: %(default)s)")
+    parser.add_argument("--target", default="cuda:sm_90a", help="target of the compile (default: %(default)s)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose names contain this")
     parser.add_argument("--models", nargs="*", default=_MODELS, metavar="MODEL", help="as stepwell-bench names them")
     known = tuple(_TYPES)
-    text = "what models compute products in (default: float32 alone)"
+    text = "precision of the models' products (default: only float32)"
     parser.add_argument("--precision", nargs="*", default=["f32"], choices=known, metavar="PRECISION", help=text)
-    parser.add_argument("--small", action="store_true", help="without the large cases, which are only timed")
+    parser.add_argument("--small", action="store_true", help="leave out the large cases, which are only timed")
     given = parser.parse_args(arguments)
     given.folder.mkdir(parents=True, exist_ok=True)
     kernels = [*cases.checked(), *([] if given.small else cases.timed())]
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _kernel(case: cases.Case, target: str, folder: Path) -> dict[str, Any]:
-    """Compiles a case; the record of it."""
+    """Compiles a case; returns its record."""
     model = case.make()
     facts = {name: value for name, value in asdict(case).items() if name in ("dtype", "peer", "flops", "nbytes")}
     record = {**facts, "tolerance": cases.TOLERANCES[case.dtype]}
@@ -111,7 +111,7 @@ def _kernel(case: cases.Case, target: str, folder: Path) -> dict[str, Any]:
 
 
 def _model(model: models.Model, name: str, target: str, precision: str, folder: Path) -> dict[str, Any]:
-    """Compiles a model of the benchmark's list; what it must compute, a CPU does in the same precision."""
+    """Compiles a model of the benchmark's list; a CPU computes the expected results in the same precision."""
     with tempfile.TemporaryDirectory() as scratch:
         path = model.file(Path(scratch))
         given = model.inputs(path)
@@ -122,7 +122,7 @@ def _model(model: models.Model, name: str, target: str, precision: str, folder: 
 
 
 def _whole(model: whole.Whole, name: str, target: str, precision: str, folder: Path) -> dict[str, Any]:
-    """Compiles a model that is only timed, and keeps what others run beside it."""
+    """Compiles a model that is only timed, and stores the peers' version of it."""
     made = model.make()
     on_gpu = api.compile(made, target, options=api.Options(fallback="error", precision=precision))
     on_gpu.try_prepare({name: shape for name, shape in model.shapes.items() if not _is_static(on_gpu, name)})
@@ -147,7 +147,7 @@ def _compiled(
     reference: tuple[dict[str, np.ndarray], Executable] | None,
     precision: str = "f32",
 ) -> dict[str, Any]:
-    """Writes the artefact, and what it must compute where that is known."""
+    """Writes the artefact, and the expected results if there is a reference."""
     on_gpu = api.compile(model, target, options=api.Options(fallback="error", precision=precision))
     data = None
     if reference is not None:
@@ -164,12 +164,12 @@ def _compiled(
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
-    """An array of a type that `.npz` keeps: bfloat16 becomes float32, exactly."""
+    """Returns an array of a type that `.npz` supports: bfloat16 becomes float32, exactly."""
     return array if array.dtype.kind in "biuf" else array.astype(np.float32)
 
 
 def _carry(folder: Path) -> None:
-    """Copies what runs programs into the folder, and the script that uses it."""
+    """Copies the runtime into the folder, and the script that uses it."""
     home = folder / "stepwell"
     shutil.rmtree(home, ignore_errors=True)
     for name in _CARRIED:

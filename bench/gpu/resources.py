@@ -1,6 +1,6 @@
-"""What the kernels of models take of a GPU, as its assembler tells: `python -m stepwell.bench.gpu.resources MODEL`.
+"""Resources of kernels on a GPU, as its assembler reports them: `python -m stepwell.bench.gpu.resources MODEL`.
 
-It needs no GPU. Exit code 1: a kernel spills registers, or the assembler refuses it.
+It needs no GPU. Exit code 1: a kernel spills registers, or the assembler rejects a module.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ _NUMBERS = ("threads", "registers", "shared", "spilled")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Compiles models and assembles their kernels; 0 if none spills and none is refused."""
+    """Compiles models and assembles their kernels; returns 0 if none spills and no module is rejected."""
     parser = arguments.parser(NAME, __doc__ or "")
     parser.add_argument("models", nargs="+", metavar="MODEL", help="as stepwell-bench names them, or an ONNX file")
-    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a dynamic input")
+    parser.add_argument(
+        "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="shape of a dynamic input"
+    )
     parser.add_argument("--target", default="cuda:sm_80,cuda:sm_90a", help="GPUs (default: %(default)s)")
     model_options.add_fields(parser, "precision")
-    parser.add_argument("--json", action="store_true", help="print one JSON object rather than tables")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     options = parser.parse_args(argv)
     return arguments.run_tool(NAME, lambda: _run(options))
 
@@ -62,11 +64,11 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _record(model: models.Model, target: str, precision: str, scratch: Path, tool: Path) -> dict[str, Any]:
-    """What the kernels of a model take on a GPU."""
+    """Returns the resources of a model's kernels on a GPU."""
     path = model.file(scratch)
     shapes = {name: array.shape for name, array in model.inputs(path).items()}
     start = time.perf_counter()
-    # What the host would compute is no kernel, and nobody should take it for one that fits.
+    # fallback="error": nodes on the host have no kernels, and must not be counted as fitting.
     options = api.Options(fallback="error", shapes=shapes, precision=precision)
     executable = api.compile(str(path), target, options=options)
     compiled = time.perf_counter()
@@ -87,10 +89,10 @@ def _record(model: models.Model, target: str, precision: str, scratch: Path, too
 
 
 def _assemble(program: Program, tool: Path, kernels: list[dict[str, Any]], refused: list[dict[str, str]]) -> None:
-    """Adds what the kernels of a program take, or why the assembler refuses their module."""
+    """Adds the resources of a program's kernels, or the reason why the assembler rejects a module."""
     plan = program.launches
     if plan is None:
-        raise RuntimeFailure("a program has no launches: its target is no GPU")
+        raise RuntimeFailure("a program has no launches: its target is not a GPU")
     launches = {launch.entry: launch for launch in plan.launches}
     infos = {info.name: info for info in program.kernels}
     details = facts.read(program.facts)["details"]
@@ -119,7 +121,7 @@ def _assemble(program: Program, tool: Path, kernels: list[dict[str, Any]], refus
 
 
 def _print(record: Mapping[str, Any]) -> None:
-    """Prints a table of a model's kernels, those first that spill and that have the most registers."""
+    """Prints a table of a model's kernels, beginning with those that spill and those with the most registers."""
     kernels = sorted(record["kernels"], key=lambda item: (-item["spill_bytes"], -item["registers"]))
     print_table(_HEADERS, [_row(kernel) for kernel in kernels], _NUMBERS)
     for item in record["refused"]:
@@ -127,7 +129,7 @@ def _print(record: Mapping[str, Any]) -> None:
     print(
         f"{record['model']} for {record['target']}: {quantity(len(kernels), 'kernel')}, "
         f"{record['spilling']} of them spill, "
-        f"{len(record['refused'])} modules are refused; compiled in {record['compile_seconds']:.1f} s, "
+        f"{len(record['refused'])} modules are rejected; compiled in {record['compile_seconds']:.1f} s, "
         f"assembled in {record['assemble_seconds']:.1f} s\n"
     )
 

@@ -1,10 +1,10 @@
-"""Checks and times what `prepare` has made: `python -m stepwell.bench.gpu.run FOLDER [--bench] [--json FILE]`.
+"""Checks and times the cases of `prepare`: `python -m stepwell.bench.gpu.run FOLDER [--bench] [--json FILE]`.
 
-It needs numpy and cuda-bindings; for the peers, and to compare the large cases, torch. Where there is no device it says
-so and ends well; with STEPWELL_CUDA=simulate the simulator checks the small cases.
+It needs numpy and cuda-bindings; torch for the peers, and to check the large cases. Without a device it reports that
+and succeeds; with STEPWELL_CUDA=simulate the simulator checks the small cases.
 
-Cases run in processes of their own (worker.py); after a failure the next ones get a new one. `--sanitize` runs the
-small cases under NVIDIA's compute-sanitizer instead.
+Cases run in a child process (worker.py); after a failure the next cases get a new one. `--sanitize` runs the small
+cases under NVIDIA's compute-sanitizer instead.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _COLUMNS = ("name", "state", "difference", "microseconds", "torch", "ratio", "OR
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs all cases of a folder; 0 if all are right, or there is no device."""
+    """Runs all cases of a folder; returns 0 if all are correct, or there is no device."""
     parser = argparse.ArgumentParser(prog="run.py", description="Checks and times programs on a GPU.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--bench", action="store_true", help="time all cases, beside torch where it is installed")
+    parser.add_argument("--bench", action="store_true", help="time all cases, and torch if it is installed")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose names contain this")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there too")
-    text = "write them to a file below, in a folder with the device's name"
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to this file")
+    text = "also write the results below this folder, in a folder with the device's name"
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help=text)
     parser.add_argument("--sanitize", action="store_true", help="run the small kernels under compute-sanitizer")
-    text = "begin no case after so many seconds (default: %(default)s)"
+    text = "start no case after this many seconds (default: %(default)s)"
     parser.add_argument("--seconds", type=float, default=540, help=text)
-    text = "seconds that a case may take (default: %(default)s)"
+    text = "time limit of a case in seconds (default: %(default)s)"
     parser.add_argument("--patience", type=float, default=120, metavar="SECONDS", help=text)
     parser.add_argument("--worker", nargs="*", metavar="NAME", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -75,7 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         file = given.keep / re.sub(r"\W+", "-", facts["device"].lower()).strip("-") / "gpu.json"
         file.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + given.seconds
-    if devices.is_simulated():  # which takes as long as it takes, and which no kernel leaves in disorder
+    if (
+        devices.is_simulated()
+    ):  # without a time limit or child process: the simulator is slow, and a kernel cannot corrupt it
         made = (_result(case, given.folder, device, None, bench=given.bench) for case in wanted.values())
     else:
         made = worker.results(_command(given), list(wanted), given.patience, deadline)
@@ -84,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             result["share_of_copy"] = result["bytes_per_second"] / facts["copy_bytes_per_second"]
         results.append(result)
         print(_row(result), flush=True)
-        if file is not None:  # whatever comes next, what is known by now is kept
+        if file is not None:  # keeps the results so far whatever happens next
             file.write_text(json.dumps({**facts, "results": results}, indent=1))
     return _summary(results)
 
@@ -94,7 +96,7 @@ def _is_wanted(case: Mapping[str, Any], given: argparse.Namespace) -> bool:
 
 
 def _command(given: argparse.Namespace) -> Callable[[Sequence[str]], Sequence[str]]:
-    """Starts a process that serves cases; it finds this package where this one did."""
+    """Returns a function that gives the command of a worker process for some cases."""
     flags = ["--bench"] if given.bench else []
     return lambda names: [*worker.python(), str(given.folder), *flags, "--worker", *names]
 
@@ -111,7 +113,7 @@ def _summary(results: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _torch() -> Any:
-    """Torch, where it is there and sees the device."""
+    """Returns torch if it is installed and has access to the device, else None."""
     try:
         import torch  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -120,7 +122,7 @@ def _torch() -> Any:
 
 
 def _result(case: Mapping[str, Any], folder: Path, device: Device, torch: Any, *, bench: bool) -> dict[str, Any]:
-    """What came of a case; a failure does not keep others from running."""
+    """Runs a case and returns its result; a failure does not affect other cases."""
     result: dict[str, Any] = {"name": case["name"], "state": "failed", "reason": ""}
     try:
         (program,) = artefact.read(folder / case["artefact"]).programs
@@ -128,10 +130,10 @@ def _result(case: Mapping[str, Any], folder: Path, device: Device, torch: Any, *
         if case["data"]:
             result["difference"] = _checked(program, loaded, folder / case["data"])
         elif torch is None and "onnx" not in case:
-            return {**result, "reason": "large cases are compared with torch, which is not here"}
+            return {**result, "reason": "large cases are compared with torch, which is not installed"}
         if bench:
             result |= _timed(case, program, loaded, torch, folder)
-    except Exception as error:  # whatever it is that fails, the other cases are run
+    except Exception as error:  # any failure leaves the other cases to run
         return {**result, "reason": f"{type(error).__name__}: {error}"}
     if "difference" not in result:
         return {**result, "state": "timed"}
@@ -140,12 +142,12 @@ def _result(case: Mapping[str, Any], folder: Path, device: Device, torch: Any, *
 
 
 def _checked(program: Program, loaded: DeviceProgram, path: Path) -> float:
-    """Runs a program on the data that were kept, twice, and tells how far off the worse result is."""
+    """Runs a program twice on the stored data; returns the larger error."""
     with np.load(path) as kept:
         given = [kept[f"in.{info.name}"].astype(info.dtype) for info in program.inputs]
         expected = [kept[f"out.{info.name}"] for info in program.outputs]
     differences = []
-    for _ in range(2):  # the second run may be another way: a graph of the first
+    for _ in range(2):  # the second run may differ: it may replay a graph of the first
         outputs = [np.empty([int(dim) for dim in info.shape], info.dtype) for info in program.outputs]
         guards = [np.empty((), bool) for _ in program.guards]
         loaded.run(given, [*outputs, *guards])
@@ -188,13 +190,13 @@ def _beside(
     folder: Path,
     seconds: float,
 ) -> dict[str, Any]:
-    """What others take for a whole model; why one of them takes nothing is no failure of ours."""
+    """Times the peers on a whole model; failures of a peer are reported as the reason, and are not errors."""
     found: dict[str, Any] = {"reason": ""}
     named = {info.name: array for info, array in zip(program.inputs, given, strict=True)}
 
     def of_torch() -> float:
         if torch is None:
-            raise LookupError("torch is not here")
+            raise LookupError("torch is not installed, or has no device")
         tensors = [torch.from_numpy(array).to("cuda") for array in given]
         return peers.compiled_model(torch, case["torch"], tensors, case["precision"])
 
@@ -204,7 +206,7 @@ def _beside(
     for key, run in peers_.items():
         try:
             found[key] = run()
-        except Exception as error:  # a peer that fails is told of
+        except Exception as error:  # reported as the reason
             found["reason"] += f"{key.removesuffix('_seconds')}: {type(error).__name__}: {str(error)[:200]}; "
     if "peer_seconds" in found:
         found["ratio"] = found["peer_seconds"] / seconds

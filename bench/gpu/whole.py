@@ -1,6 +1,6 @@
-"""Whole models that are timed beside torch.compile and ONNX Runtime: one number for all of a weight's elements.
+"""Whole models that are timed beside torch.compile and ONNX Runtime, with constant weights.
 
-How long a model takes does not hang on its weights, and these take no room in what is carried to another machine.
+The time of a model does not depend on its weights, and constant weights take no space in the prepared folder.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Whole:
     """A model to time.
 
     Attributes:
-        name: as in tables.
-        make: gives the ONNX model, its weights splats.
-        shapes: of its inputs.
-        torch: the module of `torch_models` that is the same model.
+        name: the name in tables.
+        make: creates the ONNX model, with splats as weights.
+        shapes: shapes of its inputs.
+        torch: the module of `torch_models` with the same model.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Whole:
 
 
 def timed() -> list[Whole]:
-    """The models, at batches of 1 and 64."""
+    """Returns the models, at batches of 1 and 64."""
     names = ("input_ids", "attention_mask", "token_type_ids")
     found = [
         Whole(f"time-minilm-{batch}x128", lambda: light(bert.make_bert()), dict.fromkeys(names, (batch, 128)), "bert")
@@ -51,7 +51,7 @@ def timed() -> list[Whole]:
 
 
 def light(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A model whose large weights are computed: one number everywhere."""
+    """Returns a model whose large weights are computed as splats."""
     graph, made, kept = model.graph, [], []
     for weight in graph.initializer:
         if weight.data_type != TensorProto.FLOAT or np.prod(weight.dims) < _LARGE:
@@ -65,7 +65,7 @@ def light(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def splats(parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Parameters that take no room: of large ones the first element, everywhere."""
+    """Returns parameters that take no space: large ones repeat their first element."""
     return {
         name: np.broadcast_to(array.flat[0], array.shape) if array.size >= _LARGE else array
         for name, array in parameters.items()
@@ -73,10 +73,10 @@ def splats(parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def resnet50(batch: int) -> onnx.ModelProto:
-    """The package `onnx`'s light ResNet-50 for so many images.
+    """Returns the package `onnx`'s light ResNet-50 for a batch of images.
 
     Raises:
-        Missing: the package has it not.
+        Missing: the package does not contain it.
     """
     (found,) = models.chosen(["light-resnet50"])
     model = onnx.load(found.file(Path()))
@@ -88,7 +88,7 @@ def resnet50(batch: int) -> onnx.ModelProto:
     graph.output[0].type.tensor_type.shape.dim[0].dim_value = batch
     for node in graph.node:
         node.input[:] = ["data" if name == old else name for name in node.input]
-        if node.op_type == "Reshape":  # to [1, 2048], as the one image has it
+        if node.op_type == "Reshape":  # the file's target shape is [1, 2048], for one image
             node.op_type = "Flatten"
             del node.input[1:]
     return model

@@ -1,6 +1,6 @@
-"""Cases one after the other in a process of its own, which may crash or hang without taking others along.
+"""Runs cases one after the other in a child process, which may crash or hang without affecting other cases.
 
-A kernel that leaves its buffers ends all work of its process on the device: the cases behind it get another process.
+A kernel that writes outside its buffers ends all work of its process on the device: later cases get another process.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 
 Result = dict[str, Any]
 _CLOSING = 5.0
-"""Seconds for what a process has said to be read, when it is gone."""
+"""Seconds to wait for the remaining output of a process that has ended."""
 
 
 def python() -> list[str]:
-    """How another process begins that runs `run.main`, which finds this package where this one did."""
+    """Returns the command line of a process for `run.main`, which finds this package as this one did."""
     home = str(Path(__file__).parents[3])
     start = (
         f"import sys; sys.path[:] = {[home, *sys.path]!r}; from stepwell.bench.gpu.run import main; sys.exit(main())"
@@ -30,7 +30,7 @@ def python() -> list[str]:
 
 
 def serve(names: Sequence[str], run: Callable[[str], Result]) -> None:
-    """What the process does: says which case it begins and what came of it, a line of JSON each."""
+    """The main loop of the process: prints the begin and the result of each case as a line of JSON."""
     for name in names:
         print(json.dumps({"begin": name}), flush=True)
         print(json.dumps(run(name)), flush=True)
@@ -39,16 +39,16 @@ def serve(names: Sequence[str], run: Callable[[str], Result]) -> None:
 def results(
     command: Callable[[Sequence[str]], Sequence[str]], names: Sequence[str], patience: float, deadline: float
 ) -> Iterator[Result]:
-    """The results of cases, in order, whatever becomes of processes.
+    """Yields the results of cases in order, also if processes fail.
 
     Args:
-        command: starts a process that serves some cases.
-        names: of the cases.
-        patience: how many seconds a case may take.
-        deadline: until when to begin cases, by `time.monotonic`.
+        command: returns the command of a process that runs some cases.
+        names: the names of the cases.
+        patience: time limit of a case in seconds.
+        deadline: time after which no case is started, by `time.monotonic`.
 
     Yields:
-        What a process said of a case, or why it said nothing; of cases that there was no time for, that.
+        The result that a process reported for a case, or the reason why there is none.
     """
     left = list(names)
     while left:
@@ -102,7 +102,7 @@ def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> Non
 
 
 def _parsed(line: str) -> Mapping[str, Any]:
-    """What a line says; whatever else libraries print is passed on."""
+    """Parses a line of the process; other output of libraries is passed on."""
     try:
         said = json.loads(line)
     except ValueError:

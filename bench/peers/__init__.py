@@ -1,4 +1,4 @@
-"""The systems that are measured side by side: each turns a model into something to call."""
+"""The systems that are compared: each makes a model callable."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ HERE = "stepwell"
 
 
 class Unsupported(StepwellError):
-    """A system cannot run a model; the message is the reason."""
+    """Raised if a system cannot run a model; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a system is asked to make callable.
+    """A model that a system makes callable.
 
     Attributes:
-        name: of the model or kernel.
+        name: name of the model or kernel.
         path: the ONNX file.
-        inputs: the contents of its inputs, by name, in the model's order.
-        threads: how many threads a call may use.
-        folder: where the system may keep what a later process can start from.
-        torch: which of the torch implementations is the same model; empty where there is none.
+        inputs: contents of its inputs, by name, in the model's order.
+        threads: number of threads of a call.
+        folder: folder for data that speeds up a later start.
+        torch: the torch implementation of the same model; empty if there is none.
     """
 
     name: str
@@ -47,8 +47,8 @@ class Session:
 
     Attributes:
         call: runs it once, in the system's fastest way.
-        outputs: runs it once and gives the outputs, in the model's order.
-        facts: what else is known, by the names of a `Row`'s fields; Stepwell tells what its kernels have to do, too.
+        outputs: runs it once and returns the outputs, in the model's order.
+        facts: further facts, by the names of a `Row`'s fields; Stepwell also reports the work of its kernels.
     """
 
     call: Callable[[], object]
@@ -61,9 +61,9 @@ class System:
     """One of the systems.
 
     Attributes:
-        name: as in `--peers`.
-        module: of this package, its function `function` takes a Job and gives a Session.
-        packages: what it needs, by the names of distributions; the first tells its version.
+        name: the name in `--peers`.
+        module: the module of this package whose function `function` returns a Session for a Job.
+        packages: the distributions that it needs; the first one's version is the system's.
         function: see `module`.
     """
 
@@ -73,16 +73,16 @@ class System:
     function: str = "open_session"
 
     def open(self, job: Job) -> Session:
-        """Imports the system and makes a session.
+        """Imports the system and creates a session.
 
         Raises:
-            Unsupported: the system has no way to run this model.
+            Unsupported: the system cannot run this model.
         """
         return getattr(importlib.import_module(f".{self.module}", __name__), self.function)(job)
 
     @property
     def version(self) -> str | None:
-        """The installed version; None where something of it is missing."""
+        """The installed version; None if a package is missing."""
         return None if self.missing else version(self.packages[0])
 
     @property

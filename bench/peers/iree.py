@@ -17,12 +17,12 @@ _OPSET = "17"
 
 
 def open_session(job: Job) -> Session:
-    """The module from the job's folder, or compiled for the inputs' shapes."""
+    """Loads the module from the job's folder, or compiles it for the inputs' shapes."""
     compiled = job.folder / f"{_key(job)}.vmfb"
     if not compiled.exists():
         compiled.write_bytes(_compile(job))
     runtime = importlib.import_module("iree.runtime")
-    # One thread runs in the caller; more are a pool of their own.
+    # One thread runs in the caller; more are a separate pool.
     if job.threads > 1:
         runtime.flags.parse_flags(f"--task_topology_group_count={job.threads}")
     config = runtime.Config("local-task" if job.threads > 1 else "local-sync")
@@ -64,7 +64,7 @@ def _compile(job: Job) -> bytes:
 
 
 def _write_static(job: Job, path: Path) -> None:
-    """The model with the shapes of the inputs in place of its symbols."""
+    """Writes the model with the inputs' shapes in place of its symbolic dimensions."""
     model = onnx.load(job.path)
     for value in model.graph.input:
         if value.name in job.inputs:

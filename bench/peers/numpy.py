@@ -1,4 +1,4 @@
-"""numpy with its OpenBLAS, for the kernels that it has."""
+"""numpy with its OpenBLAS, for the kernels that it supports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from . import Job, Session, Unsupported
 
 
 def open_session(job: Job) -> Session:
-    """The kernel's numpy function on the job's inputs and the kernel's weights."""
+    """Applies the kernel's numpy function to the job's inputs and the kernel's weights."""
     case = kernels.find(job.name)
     if case is None or case.numpy is None:
         raise Unsupported("numpy has no such function")

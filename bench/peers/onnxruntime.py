@@ -1,4 +1,4 @@
-"""ONNX Runtime's CPU provider, with all of its graph optimisations, as by default."""
+"""ONNX Runtime's CPU provider, with all graph optimisations, which is the default."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from . import Job, Session
 
 
 def open_session(job: Job) -> Session:
-    """One session with a pool of `threads` threads, which spins between calls as by default."""
+    """Creates a session with a pool of `threads` threads, which spins between calls, as is the default."""
     ort = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
     options.intra_op_num_threads = job.threads

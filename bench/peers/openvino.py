@@ -1,4 +1,4 @@
-"""OpenVINO's CPU plugin, for latency, in float32 as the others: on some machines its default is bfloat16."""
+"""OpenVINO's CPU plugin, for latency, in float32 like the others: on some machines its default is bfloat16."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from . import Job, Session
 
 
 def open_session(job: Job) -> Session:
-    """One stream of `threads` threads; inputs and outputs are shared, not copied, which is its fastest way."""
+    """Creates one stream of `threads` threads; inputs and outputs are shared, not copied, which is its fastest way."""
     ov = importlib.import_module("openvino")
     core = ov.Core()
     model = core.read_model(str(job.path))

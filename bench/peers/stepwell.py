@@ -1,4 +1,4 @@
-"""Stepwell itself, with a cache of its own, so that the first start is a cold one."""
+"""Stepwell itself, with a separate cache, so that the first start is a cold one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def open_session(job: Job) -> Session:
         with tempfile.TemporaryDirectory() as folder:
             artefact = Path(folder, "model.stw")
             executable.save(artefact)
-            # A model with steps on the host is made of several programs, whose work nobody adds up.
+            # The work of a model with nodes on the host, which has several programs, is not summed.
             facts = {} if program is None else work(program)
             return {**facts, "artefact_bytes": artefact.stat().st_size}
 
@@ -40,8 +40,8 @@ def open_session(job: Job) -> Session:
 
 
 def work(program: Program) -> dict[str, Any]:
-    """What one call of a program has to do, kernel by kernel (calls, operations and bytes of each), and its memory."""
-    # Not at the top: what a start imports counts.
+    """Returns the work of one call of a program, as calls, operations and bytes of each kernel, and its memory."""
+    # Imported here, because imports are part of a start's time.
     from ...passes.memref.arena import Lifetime, lower_bound
 
     return {

@@ -1,4 +1,4 @@
-"""torch on the CPU: eager, and through torch.compile. It needs a model written in torch, so it runs only some."""
+"""torch on the CPU, eager and with torch.compile; it needs a model written in torch, so it runs only some models."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from . import Job, Session, Unsupported
 
 
 def open_session(job: Job) -> Session:
-    """The model as torch runs it op by op."""
+    """Runs the model eagerly, op by op."""
     load = _find_model(job)
     torch = _import(job)
     return _session(torch, load(torch), job)
 
 
 def open_compiled_session(job: Job) -> Session:
-    """The model through torch.compile with frozen weights, which lets it pack them."""
+    """Runs the model with torch.compile and frozen weights, which can be packed."""
     load = _find_model(job)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(job.folder)
     torch = _import(job)
@@ -37,7 +37,7 @@ def _import(job: Job) -> Any:
 
 
 def _find_model(job: Job) -> Callable[[Any], Callable[..., Any]]:
-    """What makes the model, given torch, which takes seconds to import."""
+    """Returns the constructor of the model, which takes the torch module, as its import takes seconds."""
     case = kernels.find(job.name)
     if case is not None:
         return lambda torch: _kernel(torch, case)

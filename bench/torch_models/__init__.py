@@ -1,1 +1,1 @@
-"""Models in torch, with the weights of the ONNX file that the other systems run: `load(path)` of each module."""
+"""Models in torch, with the weights of the ONNX file of the other systems: `load(path)` of each module."""

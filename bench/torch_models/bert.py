@@ -1,4 +1,4 @@
-"""A BERT encoder as transformers writes it, without its framework around: its layers, and torch's own attention."""
+"""A BERT encoder as in transformers, without its framework: its layers, and torch's own attention."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..bert import BertConfig
 
 
 class Layer(nn.Module):
-    """One layer: attention and the dense part, each with a residual and a norm behind it."""
+    """One layer: attention and the dense part, each followed by a residual and a norm."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Layer(nn.Module):
         self.output_norm = nn.LayerNorm(hidden, eps=config.epsilon)
 
     def forward(self, value: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """[batch, length, hidden] to the same."""
+        """Maps [batch, length, hidden] to the same shape."""
         batch, length, hidden = value.shape
         query, key, values = (
             part(value).view(batch, length, self.heads, hidden // self.heads).transpose(1, 2)
@@ -42,7 +42,7 @@ class Layer(nn.Module):
 
 
 class Bert(nn.Module):
-    """input_ids, attention_mask, token_type_ids [batch, length] to last_hidden_state."""
+    """Maps input_ids, attention_mask, token_type_ids [batch, length] to last_hidden_state."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Bert(nn.Module):
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
-        """The last hidden state, [batch, length, hidden]."""
+        """Returns the last hidden state, [batch, length, hidden]."""
         positions = torch.arange(ids.shape[1], device=ids.device)
         value = self.norm(self.word(ids) + self.token_type(types) + self.position(positions))
         added = (1 - mask[:, None, None, :].to(value.dtype)) * torch.finfo(value.dtype).min
@@ -76,7 +76,7 @@ _PARTS = {
 
 
 def load(path: Path) -> nn.Module:
-    """The encoder with the weights of an ONNX file that `bench.bert` made, for inference."""
+    """Loads the encoder with the weights of an ONNX file that `bench.bert` created, for inference."""
     stored = {item.name: numpy_helper.to_array(item) for item in onnx.load(path).graph.initializer}
     layers = 1 + max(int(name.split(".")[2]) for name in stored if name.startswith("encoder.layer."))
     model = Bert(BertConfig(layers=layers))
@@ -93,5 +93,5 @@ def load(path: Path) -> nn.Module:
 
 
 def make() -> nn.Module:
-    """The encoder in the shape of all-MiniLM-L6-v2 with any weights, for inference."""
+    """Creates the encoder with the sizes of all-MiniLM-L6-v2 and arbitrary weights, for inference."""
     return Bert(BertConfig()).eval()

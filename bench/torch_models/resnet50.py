@@ -1,4 +1,4 @@
-"""ResNet-50 in torch with any weights: what it is compared with takes as long whatever they are."""
+"""ResNet-50 in torch with arbitrary weights, which do not affect the time."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Bottleneck(nn.Module):
         self.shortcut = nn.Identity() if is_same else nn.Sequential(*_convolution(inputs, outputs, 1, stride))
 
     def forward(self, value: torch.Tensor) -> torch.Tensor:
-        """[n, c, h, w] to the same, or half as large with more channels."""
+        """Maps [n, c, h, w] to the same shape, or to half the size with more channels."""
         return torch.relu(self.body(value) + self.shortcut(value))
 
 
 def make() -> nn.Module:
-    """The model, for inference: [n, 3, 224, 224] to [n, 1000]."""
+    """Creates the model, for inference: [n, 3, 224, 224] to [n, 1000]."""
     parts = [*_convolution(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     inputs = 64
     for width, count, stride in _STAGES:

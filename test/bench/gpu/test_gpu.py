@@ -82,7 +82,7 @@ def test_whole_models_carry_no_weights_and_tell_why_others_are_not_there(
     assert run.main([str(tmp_path), "--bench", "--keep", str(tmp_path)]) == 0
     assert "time-small  timed" in capsys.readouterr().out
     (result,) = json.loads((tmp_path / "simulator" / "gpu.json").read_text())["results"]
-    assert result["seconds"] > 0 and "torch is not here" in result["reason"] and "onnxruntime" in result["reason"]
+    assert result["seconds"] > 0 and "torch is not installed" in result["reason"] and "onnxruntime" in result["reason"]
 
 
 def test_the_timed_models_are_those_of_the_list() -> None:
