@@ -92,7 +92,7 @@ class StepwellBackend(Backend):
         from ..driver.api import compile
 
         if not cls.supports_device(device):
-            raise OptionError(f"models run on the CPU, and not on '{device}'")
+            raise OptionError(f"models run on the CPU only, not on '{device}'")
         return StepwellBackendRep(compile(model, threads=threads, options=options))
 
     @classmethod

@@ -57,7 +57,7 @@ class Reading:
 def main() -> int:
     """Runs the demonstration. Exit code 1: the two systems read different texts; 2: a package is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=1, help="of each system (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each system (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=Path("build/ocr_demo.png"), help="default: %(default)s")
     parser.add_argument("--read", choices=("stepwell", "onnxruntime"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -71,7 +71,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="stepwell-demo-") as cache, Console(stderr=True).status("") as status:
         status.update("compiling the models and reading the picture")
         (cold,) = read_apart(["stepwell"], options.threads, cache, passes=0)
-        status.update("reading the picture again, on Stepwell and ONNX Runtime by turns")
+        status.update("reading the picture again, on Stepwell and ONNX Runtime alternately")
         cached, peer = read_apart(["stepwell", "onnxruntime"], options.threads, cache, PASSES)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     draw_boxes(draw(), cached, options.output)

@@ -30,9 +30,9 @@ def explained(program: Program) -> str:
     kernels = f"{quantity(len(program.kernels), 'kernel')}, {program.arena_bytes / 1e6:.1f} MB of scratch memory"
     if program.bounds is None:
         shapes = ", ".join(f"{info.name}={'x'.join(map(str, info.shape)) or 'scalar'}" for info in program.inputs)
-        return f"{shapes}: {kernels}; specialised for these shapes, which no range was compiled for"
+        return f"{shapes}: {kernels}; specialised for these shapes, which no compiled range contains"
     ranges = ", ".join(f"{name} {values}" for name, values in program.bounds.ranges.items())
-    first = f"{ranges}: {kernels}; one program for all of these sizes, laid out for the greatest"
+    first = f"{ranges}: {kernels}; one program for all of these sizes, laid out for the largest"
     return "\n".join([first, *unbounded(program)])
 
 

@@ -87,7 +87,7 @@ def loop(
         The final carried values, then the stacks.
     """
     flag = np.array(True) if condition is None else condition
-    most = None if limit is None else int(single(limit, "the number of rounds of a Loop"))
+    most = None if limit is None else int(single(limit, "the iteration count of a Loop"))
     values, count = list(carried), 0
     given: list[list[Any]] = [[] for _ in stacks]
     while bool(single(flag, "the condition of a Loop")) and (most is None or count < most):

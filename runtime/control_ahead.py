@@ -109,7 +109,7 @@ class _Bodies:
             changes = changes or before_round != after_round
             given = list(carried)
         names = " and ".join(f"'{name}'" for name in self._bodies[0].step.outputs[: len(given)])
-        self._ahead.missing.append((self._bodies[0], f"the shapes of {names} change from round to round"))
+        self._ahead.missing.append((self._bodies[0], f"the shapes of {names} change from iteration to iteration"))
         return [UNKNOWN] * len(results)
 
 

@@ -113,7 +113,7 @@ class Executable:
 
         If no program could serve the requested ranges of sizes, the first line says why.
         """
-        why = [f"each size is compiled by itself, when a call first has it: {self.unranged}"] if self.unranged else []
+        why = [f"each size is compiled separately, at its first call: {self.unranged}"] if self.unranged else []
         return "\n".join([*why, *map(explained, self.programs)])
 
     def report(self) -> Report:
@@ -264,7 +264,7 @@ class Executable:
         steps = self._code.steps
         if isinstance(steps, LoadedPlan):
             return steps.uncompiled
-        return [] if self._code.own_programs else ["it has been compiled for no input shapes yet"]
+        return [] if self._code.own_programs else ["it has not been compiled for any input shapes yet"]
 
     def stored(self, *, keep_model: bool = False) -> artefact.Artefact:
         """Returns the artefact that `save` writes."""
@@ -388,7 +388,7 @@ def _accept(value: Any, info: TensorInfo) -> np.ndarray:
     """Returns the argument as an array that native code can read in place, copied only if its layout requires it."""
     array = value if type(value) is np.ndarray else _as_array(value, info)
     if array.dtype is not info.dtype and array.dtype != info.dtype:
-        order = "" if array.dtype.isnative else " in the byte order of other machines"
+        order = "" if array.dtype.isnative else " in non-native byte order"
         raise InputError(f"input '{info.name}' must be {info.dtype.name}, but is {array.dtype.name}{order} ({info})")
     if array.flags.c_contiguous:
         return array

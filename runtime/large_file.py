@@ -49,7 +49,7 @@ class LargeFile:
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "Not a regular file")
         if status.st_size > MOST_BYTES:
-            raise OSError(errno.EFBIG, f"Of {status.st_size / 2**30:.1f} GiB; no model in one file has more than 2 GiB")
+            raise OSError(errno.EFBIG, f"{status.st_size / 2**30:.1f} GiB: no model in one file has more than 2 GiB")
         marks = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         return LargeFile(path, status.st_size, status.st_mtime_ns, f"{path.absolute()} {marks}")
 

@@ -52,7 +52,7 @@ class NativeCode:
                 return _WORK_TYPE((WORK, self.owner))
             return _WORK_TYPE(self.owner.address(WORK))
         except (AttributeError, NativeCodeError) as error:
-            raise ArtefactError(f"the code uses threads, but has no function for them: {error}") from error
+            raise ArtefactError(f"the code uses threads, but has no worker function: {error}") from error
 
 
 def load(program: Program) -> NativeCode:

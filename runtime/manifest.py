@@ -188,7 +188,7 @@ def decode(text: bytes) -> Manifest:
         schema = record["schema"]
         if schema != SCHEMA:
             raise ArtefactError(
-                f"its schema is {schema}, and this version of Stepwell reads schema {SCHEMA}: compile it anew"
+                f"its schema is {schema}, and this version of Stepwell reads schema {SCHEMA}: compile it again"
             )
         return Manifest(
             name=str(record["name"]),
@@ -203,7 +203,7 @@ def decode(text: bytes) -> Manifest:
             made_by=str(record.get("made_by", "")),  # missing in older artefacts
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ArtefactError(f"its manifest is not one of schema {SCHEMA}: {error!r}") from error
+        raise ArtefactError(f"its manifest does not match schema {SCHEMA}: {error!r}") from error
 
 
 def _tensors(tensors: Iterable[TensorInfo]) -> list[dict[str, Any]]:

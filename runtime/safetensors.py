@@ -101,7 +101,7 @@ def view(data: np.ndarray) -> dict[str, np.ndarray]:
             for name, entry in entries
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ArtefactError(f"the parameters' header is not one of safetensors: {error!r}") from error
+        raise ArtefactError(f"the parameters' header is not a valid safetensors header: {error!r}") from error
 
 
 def _tensor(name: str, body: np.ndarray, dtype: np.dtype, shape: tuple[int, ...], start: int, end: int) -> np.ndarray:

@@ -70,7 +70,7 @@ class SizeWatch:
         self.advice = None
         sizes = "; ".join(f"'{name}' was {_listed(sizes)}" for name, sizes in found.items())
         warnings.warn(
-            f"{self._model}: each new size of an input is compiled inside the call that first has it: dimension "
+            f"{self._model}: each new size of an input is compiled during the call in which it first occurs: dimension "
             f"{sizes}. {advice(suggested(self._seen))}",
             SlowWarning,
             stacklevel=users_stacklevel(),

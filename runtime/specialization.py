@@ -334,7 +334,7 @@ class Specializations:
                 return ByContents((next(place for place, _ in key if place not in contents),), "")
         there = "; ".join(self._described(*key) for key in self._programs) or "none"
         asked = self._described(shapes, _key_of(contents))
-        raise ShapeError(f"there is no code for {asked}, and no compiler to make it; there is code for: {there}")
+        raise ShapeError(f"there is no code for {asked}, and no compiler is available; there is code for: {there}")
 
     def _described(self, shapes: tuple[Shape, ...], contents: tuple[tuple[int, bytes], ...]) -> str:
         text = ", ".join(

@@ -16,13 +16,13 @@ from ...runtime.dims_option import read_dims
 from ...runtime.errors import InputError
 from . import install, ranges
 
-_USAGE = """Runs a Python program on Stepwell in the place of ONNX Runtime.
+_USAGE = """Runs a Python program on Stepwell in place of ONNX Runtime.
 
     python -m stepwell.compat.onnxruntime [--dims n=1:64,m=1:128] program.py arguments...
     python -m stepwell.compat.onnxruntime [--dims n=1:64,m=1:128] -m module arguments...
 
---dims names the sizes that dimensions may have, so that models are compiled once for all of them: those of all models
-(n=1:64), or of one by its file (model.onnx:n=1:64). A name that no model has is an error when the program ends."""
+--dims declares ranges of sizes, so that models are compiled once for all sizes in them. A name applies to all models
+(n=1:64), or to one model by its file (model.onnx:n=1:64). A name that no model has is an error at the program's end."""
 
 _NAME = "python -m stepwell.compat.onnxruntime"
 

@@ -53,7 +53,7 @@ class Asked:
             return ""
         known = [f"{model} has {_listed(dims)}" for model, dims in list(self.models.items())[:_SHOWN]]
         quoted = " and ".join(f"'{name}'" for name in odd)
-        return f"sizes are given for {quoted}, which no model that was opened has: {'; '.join(known)}"
+        return f"sizes are given for {quoted}, but no opened model has such dimensions: {'; '.join(known)}"
 
 
 asked = Asked()
@@ -94,8 +94,8 @@ class Ranged:
         values = self.ranges[name]
         low, high = widened(values, size)
         warnings.warn(
-            f"{self.name}: dimension '{name}' is {size}, out of its range, {values}. For sizes out of range, code "
-            f"is compiled inside the run that first has them. {_advice(self._prefix, {name: (low, high)})}",
+            f"{self.name}: dimension '{name}' is {size}, out of its range, {values}. Sizes out of range are "
+            f"compiled during the run in which they first occur. {_advice(self._prefix, {name: (low, high)})}",
             SlowWarning,
             stacklevel=users_stacklevel(),
         )
@@ -126,8 +126,8 @@ def for_ranges(
         return plain
     missing = sorted(set(varying) - dims.keys() - resolve_dims(dims, plain.inputs).derived.keys())
     if missing:
-        reason = f"dimension '{missing[0]}' varies too, and no range is named for it, as in {prefix}{missing[0]}=1:64"
-        message = f"{plain.name}: each size is compiled by itself, when a run first has it: {reason}"
+        reason = f"dimension '{missing[0]}' varies too, but has no range; declare one, as in {prefix}{missing[0]}=1:64"
+        message = f"{plain.name}: each size is compiled separately, at its first run: {reason}"
         warnings.warn(message, SlowWarning, stacklevel=users_stacklevel())
         return plain
     from ... import Options, compile  # programs that only import the drop-in need not load a compiler

@@ -68,7 +68,7 @@ class InferenceSession(Session):
             self._compile_free_dimensions()
         self._places = {info.name: place for place, info in enumerate(self._executable.outputs)}
         if self._sess_options.optimized_model_filepath:
-            warnings.warn("optimized_model_filepath: what is written is the model as it was given", stacklevel=2)
+            warnings.warn("optimized_model_filepath: the model as it was given is written, not optimized", stacklevel=2)
             self._given.write(self._sess_options.optimized_model_filepath)
         # Attributes of the original that are private but that programs read.
         self._model_path, self._model_bytes = self._given.path, self._given.contents

@@ -42,7 +42,7 @@ def _slow_code(kernels: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns a line for each kernel with code other than plain vector code."""
     lines = []
     for kernel in kernels:
-        found = [f"{kernel['scalar_share']:.0%} of it on single elements"] if kernel["scalar_share"] > 0.1 else []
+        found = [f"{kernel['scalar_share']:.0%} of its work on single elements"] if kernel["scalar_share"] > 0.1 else []
         found += [quantity(kernel["gathers"], "gather")] if kernel["gathers"] else []
         found += [f"{quantity(count, 'call')} of {name}" for name, count in kernel["library_calls"].items()]
         if found:
@@ -63,7 +63,7 @@ def _device(peaks: Mapping[str, Any]) -> str:
     matrices = ", ".join(f"{rate / 1e12:.4g} of {kind}" for kind, rate in peaks["matrix_flops"].items())
     return (
         f"by the published peaks of {peaks['device']}, not measured: {peaks['flops'] / 1e12:.4g} TFLOP/s of "
-        f"float32, by tensor cores {matrices}; {peaks['bandwidth'] / 1e9:.4g} GB/s. Launching takes time besides"
+        f"float32, with tensor cores {matrices}; {peaks['bandwidth'] / 1e9:.4g} GB/s. Launch times are not included"
     )
 
 

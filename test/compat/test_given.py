@@ -226,11 +226,11 @@ def test_the_third_size_of_a_session_names_its_file(tmp_path):
     [
         ("n=1:8", 0, ""),
         ("rec.onnx:n=1:8", 0, ""),
-        ("q=1:8", 2, "sizes are given for 'q', which no model that was opened has: rec.onnx has 'n'"),
+        ("q=1:8", 2, "sizes are given for 'q', but no opened model has such dimensions: rec.onnx has 'n'"),
         (
             "rek.onnx:n=1:8",
             0,
-            "SlowWarning: sizes are given for 'other.onnx:x' and 'rek.onnx:n', which no model that was opened has",
+            "SlowWarning: sizes are given for 'other.onnx:x' and 'rek.onnx:n', but no opened model has such dimensions",
         ),
         ("n", 2, "error: --dims n: write it as name=1:64"),
     ],

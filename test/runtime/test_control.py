@@ -9,7 +9,7 @@ from stepwell.runtime.errors import RuntimeFailure
 
 
 def test_a_limit_is_one_number():
-    with pytest.raises(RuntimeFailure, match=r"number of rounds of a Loop must be one number, but is of shape \(2,\)"):
+    with pytest.raises(RuntimeFailure, match=r"iteration count of a Loop must be one number, but is of shape \(2,\)"):
         loop(np.array([1, 2]), None, [], [], lambda values: [np.array(False)])
 
 

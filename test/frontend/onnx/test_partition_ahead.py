@@ -215,11 +215,11 @@ def test_save_stores_the_model_and_warns(tmp_path):
 
 def test_save_of_a_model_that_no_shapes_were_compiled_for_stores_it(tmp_path):
     run = stepwell.compile(model_of(node("Exp", ["x"], ["y"]), shape=("n", 4)), threads=1)
-    with pytest.warns(UserWarning, match="compiled for no input shapes yet"):
+    with pytest.warns(UserWarning, match="not been compiled for any input shapes yet"):
         run.save(tmp_path / "model.stw")
     np.testing.assert_allclose(stepwell.load(tmp_path / "model.stw", threads=1)(X), np.exp(X), rtol=1e-6)
     run.source = None
-    with pytest.raises(stepwell.ArtefactError, match="compiled for no input shapes yet"):
+    with pytest.raises(stepwell.ArtefactError, match="not been compiled for any input shapes yet"):
         run.save(tmp_path / "other.stw")
 
 

@@ -18,7 +18,7 @@ from stepwell.tools import compile as command
 NODE = helper.make_node
 
 # What results are compared with is compiled for each size.
-pytestmark = pytest.mark.filterwarnings("ignore:.*is compiled inside the call:stepwell.runtime.slow.SlowWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.runtime.slow.SlowWarning")
 
 
 @pytest.fixture(autouse=True)
@@ -125,5 +125,5 @@ def test_an_artefact_carries_listed_sizes_where_no_range_can_be_compiled(tmp_pat
     for size in (2, 7):
         x = np.arange(size, dtype=np.float32)
         np.testing.assert_array_equal(loaded(x), x[:3])
-    with pytest.raises(ShapeError, match="no code for x=5, and no compiler to make it; there is code for: x=2; x=7"):
+    with pytest.raises(ShapeError, match="no code for x=5, and no compiler is available; there is code for: x=2; x=7"):
         loaded(np.zeros(5, np.float32))
