@@ -14,17 +14,17 @@ from .sizes import Range, union_of
 _RATIO = 4
 """Minimum ratio between the upper bounds of consecutive buckets; larger if it would give too many programs."""
 
-_WIDTHS = 1.75
+_WIDTH_RATIO = 1.75
 """The same ratio for the width of images whose height varies too. The greatest width fixes the row stride, and a stride
 that does not suit a size costs more than blocks that do not."""
 
-_MOST = 6
+_MAX_PROGRAMS = 6
 """Maximum number of programs, unless the user lists more buckets."""
 
-_MOST_AT_ALL = 256
+_MAX_LISTED = 256
 """Maximum number of programs even then: compiling more would take hours."""
 
-_LEAST = 16
+_MIN_UPPER_BOUND = 16
 """Smallest upper bound for which a bucket is worth a program."""
 
 Buckets = list[dict[str, Range]]
@@ -54,8 +54,8 @@ def parse_dims(
     if not any(values.low < values.high for values in ranges.values()):
         return ranges, []
     count = math.prod(map(len, parts.values()))
-    if count > _MOST_AT_ALL:
-        raise InputError(f"`dims` asks for {count} programs, one per bucket of sizes; the maximum is {_MOST_AT_ALL}")
+    if count > _MAX_LISTED:
+        raise InputError(f"`dims` asks for {count} programs, one per bucket of sizes; the maximum is {_MAX_LISTED}")
     return ranges, [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*parts.values())]
 
 
@@ -80,7 +80,7 @@ def _cut(parts: dict[str, list[Range]], whole: Sequence[str], inputs: Sequence[T
     heights = {dim for dims in inner for dim in dims[:-1]} - {dims[-1] for dims in inner if dims}
     leading = vary - {dim for dims in inner for dim in dims}
     given = math.prod(len(several) for several in parts.values())
-    for most in range(_MOST, 0, -1):
+    for most in range(_MAX_PROGRAMS, 0, -1):
         cut = dict(parts)
         for name in whole:
             (values,) = parts[name]
@@ -89,15 +89,15 @@ def _cut(parts: dict[str, list[Range]], whole: Sequence[str], inputs: Sequence[T
             elif name in leading:
                 cut[name] = _one_and_more(values)
             elif name not in heights:
-                cut[name] = _ladder(values, most, _WIDTHS if name in widths else _RATIO)
-        if math.prod(len(several) for several in cut.values()) <= max(given, _MOST):
+                cut[name] = _ladder(values, most, _WIDTH_RATIO if name in widths else _RATIO)
+        if math.prod(len(several) for several in cut.values()) <= max(given, _MAX_PROGRAMS):
             return cut
     return parts
 
 
 def _one_and_more(values: Range) -> list[Range]:
     """Splits a range into size 1 and all larger sizes."""
-    if values.low > 1 or values.high < _LEAST:
+    if values.low > 1 or values.high < _MIN_UPPER_BOUND:
         return [values]
     return [Range(1, 1), Range(1 + values.step, values.high, values.step)]
 
@@ -109,7 +109,7 @@ def _ladder(values: Range, most: int, least: float) -> list[Range]:
     """
     ratio = max(least, (values.high / max(values.low, 1)) ** (1 / most))
     highs = [values.high]
-    while len(highs) < most and (high := int(highs[-1] / ratio)) >= max(_LEAST, values.low):
+    while len(highs) < most and (high := int(highs[-1] / ratio)) >= max(_MIN_UPPER_BOUND, values.low):
         highs.append(high - (high - values.low) % values.step)
     lows = [values.low, *(high + values.step for high in highs[:0:-1])]
     return [Range(low, high, values.step) for low, high in zip(lows, highs[::-1], strict=True)]

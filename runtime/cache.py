@@ -37,7 +37,7 @@ _MAGIC = b"STEPWELL"
 _HEADER_BYTES = 64
 _DEFAULT_MEGABYTES = 4096
 _LARGE_BYTES = 4 << 20
-_CHECKED, _KNOWN_SECONDS = "checked", 24 * 3600
+_CHECKED, _VERIFIED_SECONDS = "checked", 24 * 3600
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _UNFINISHED = ".unfinished-"
 _TALLY, _TALLIED_BYTES = ".written", 4096
@@ -85,13 +85,13 @@ class Cache:
         image, status = self._map(path)
         if status is None:
             return None
-        if self._is_known(path, status):
+        if self._is_verified(path, status):
             return image[_HEADER_BYTES:]
         if not _is_intact(path, image):
             self._drop(path)
             return None
         self._touch(path)
-        self._note(path, status)
+        self._record_verified(path, status)
         return image[_HEADER_BYTES:]
 
     def has(self, kind: str, key: str) -> bool:
@@ -191,14 +191,14 @@ class Cache:
             self._give_up(error)
             return memoryview(b""), None
 
-    def _is_known(self, path: Path, status: os.stat_result) -> bool:
+    def _is_verified(self, path: Path, status: os.stat_result) -> bool:
         """Returns whether a large file was recently found intact, since the system started, and has not changed."""
-        if status.st_size < _LARGE_BYTES or time.time() - status.st_mtime > _KNOWN_SECONDS:
+        if status.st_size < _LARGE_BYTES or time.time() - status.st_mtime > _VERIFIED_SECONDS:
             return False
         state = _state(path, status)
         return state is not None and self.get(_CHECKED, state) is not None
 
-    def _note(self, path: Path, checked: os.stat_result) -> None:
+    def _record_verified(self, path: Path, checked: os.stat_result) -> None:
         """Records that a large file is intact: reading it to verify that is the slowest part of a start."""
         if checked.st_size < _LARGE_BYTES:
             return
@@ -213,7 +213,7 @@ class Cache:
     def _keep(self, path: Path, pieces: Sequence[bytes | memoryview], digest: bytes) -> None:
         size = sum(memoryview(piece).nbytes for piece in pieces)
         try:
-            self._note(path, self._write(path, [_header(path, size, digest), *pieces]))
+            self._record_verified(path, self._write(path, [_header(path, size, digest), *pieces]))
             self._bound(size)
         except OSError as error:
             self._give_up(error)

@@ -12,7 +12,7 @@ from .store import key_of
 
 _KIND = "keys"
 # Weight of each equal part in the similarity of two keys: other shapes of the same model are nearer than another model.
-_KINSHIP = {"model": 32, "target": 16, "machine": 8, "element_types": 4, "options": 4, "plugins": 4, "compiler": 2}
+_WEIGHTS = {"model": 32, "target": 16, "machine": 8, "element_types": 4, "options": 4, "plugins": 4, "compiler": 2}
 
 
 class CacheMissError(RuntimeFailure):
@@ -81,8 +81,8 @@ def remembered(cache: Cache) -> Iterator[CacheKey]:
 
 def nearest(cache: Cache, key: CacheKey) -> CacheKey | None:
     """Returns the entry that has most in common with `key`; None if no entry has its model or name."""
-    akin = [other for other in remembered(cache) if other.model == key.model or other.name == key.name]
-    return max(akin, key=lambda other: _kinship(key.differences(other)), default=None)
+    candidates = [other for other in remembered(cache) if other.model == key.model or other.name == key.name]
+    return max(candidates, key=lambda other: _similarity(key.differences(other)), default=None)
 
 
 def miss(cache: Cache, key: CacheKey) -> CacheMissError:
@@ -102,8 +102,8 @@ def miss(cache: Cache, key: CacheKey) -> CacheMissError:
     return CacheMissError(f"{key.name}{f' at {where}' if where else ''} is not in the cache, but must be: {reason}")
 
 
-def _kinship(differences: Mapping[str, object]) -> int:
-    return sum(weight for part, weight in _KINSHIP.items() if part not in differences) - len(differences)
+def _similarity(differences: Mapping[str, object]) -> int:
+    return sum(weight for part, weight in _WEIGHTS.items() if part not in differences) - len(differences)
 
 
 def _text(part: str) -> str:

@@ -11,7 +11,7 @@ from .foresight import UNKNOWN, Ahead, Contents, Known, Runner
 from .plan import ControlStep
 from .program import TensorInfo
 
-_ROUNDS = 4
+_MAX_ITERATIONS = 4
 """Maximum number of iterations in which the types of carried values are followed until they stay the same."""
 
 _COUNT = Known(TensorInfo("", np.dtype(np.int64), ()))
@@ -98,7 +98,7 @@ class _Bodies:
         """
         given, changes = list(states), False
         results: list[Known] = []
-        for _ in range(_ROUNDS):
+        for _ in range(_MAX_ITERATIONS):
             results = self.run(0, [*before, *given, *behind])
             carried = results[: len(given)]
             if any(known.info is None for known in carried):

@@ -13,7 +13,7 @@ from .program import TensorInfo
 from .short_repr import short_repr
 
 _ENDS = ((0, "low"), (-1, "high"))
-_MOST_DIGITS = 19
+_MAX_DIGITS = 19
 
 Dims = dict[str, int | tuple[int, ...] | list[int] | str]
 """The sizes a user gives, by dimension name; a text is another dimension or an expression over dimensions."""
@@ -48,7 +48,7 @@ def read_sizes(parts: Sequence[str], where: str) -> tuple[int, ...]:
     Raises:
         InputError: a text is not a size.
     """
-    odd = [part for part in parts if not part.isdecimal() or len(part) > _MOST_DIGITS]
+    odd = [part for part in parts if not part.isdecimal() or len(part) > _MAX_DIGITS]
     if odd:
         raise InputError(f"{where}: '{odd[0]}' is not the size of a dimension")
     return tuple(int(part) for part in parts)

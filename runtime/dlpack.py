@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-_HOST = (1, 3, 11, 13)
+_HOST_DEVICES = (1, 3, 11, 13)
 """DLPack device types whose memory the host can read: CPU, CUDA pinned, ROCm pinned, CUDA managed."""
 
 _NUMPY_TYPES = {
@@ -137,7 +137,7 @@ def element_code(dtype: np.dtype) -> int:
 
 def _read(value: Any) -> np.ndarray:
     device = value.__dlpack_device__()[0]
-    if device not in _HOST:
+    if device not in _HOST_DEVICES:
         raise BufferError(
             f"the tensor is in the memory of a device (DLPack's device type {int(device)}): copy it to the CPU first"
         )

@@ -156,10 +156,10 @@ class _Layout:
     def __init__(self, objects: Sequence[_Object]) -> None:
         self._objects = objects
         self._starts: list[dict[int, int]] = [{} for _ in objects]
-        end = self._place(0, is_writable=False)
+        end = self._assign_offsets(0, is_writable=False)
         self._stubs = {name: end + _STUB.size * number for number, name in enumerate(_symbols_with_stubs(objects))}
         self.executable = _rounded(end + _STUB.size * len(self._stubs), mmap.PAGESIZE)
-        self.size = max(_rounded(self._place(self.executable, is_writable=True), mmap.PAGESIZE), mmap.PAGESIZE)
+        self.size = max(_rounded(self._assign_offsets(self.executable, is_writable=True), mmap.PAGESIZE), mmap.PAGESIZE)
         self.symbols: dict[str, int] = {}
         for item, starts in zip(objects, self._starts, strict=True):
             for name, is_global, section, value in item.symbols:
@@ -206,7 +206,7 @@ class _Layout:
         else:
             struct.pack_into("<i", image, place, target + addend - place)
 
-    def _place(self, end: int, is_writable: bool) -> int:
+    def _assign_offsets(self, end: int, is_writable: bool) -> int:
         for item, starts in zip(self._objects, self._starts, strict=True):
             for number, section in item.sections.items():
                 if section.is_writable == is_writable:

@@ -19,7 +19,7 @@ SIMULATE = "simulate"
 """The value of `STEPWELL_CUDA` that runs GPU programs on the simulator."""
 
 _DEFAULT_MEGABYTES = 4096
-_MOST_DIGITS = 15
+_MAX_DIGITS = 15
 _SHOWN = 40
 
 
@@ -45,7 +45,7 @@ def cache_megabytes() -> int:
         VariableError: it is not a number of megabytes.
     """
     text = os.environ.get("STEPWELL_CACHE_MEGABYTES", str(_DEFAULT_MEGABYTES))
-    if not text.isdecimal() or len(text) > _MOST_DIGITS:
+    if not text.isdecimal() or len(text) > _MAX_DIGITS:
         _refuse("STEPWELL_CACHE_MEGABYTES", "a whole number")
     return int(text)
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from .profile import Profile
     from .recorder import Recorder
 
-_MOST_THREADS = 4096
-_LONGEST_LISTING = 300
+_MAX_THREADS = 4096
+_MAX_LISTING_LENGTH = 300
 
 Outputs = np.ndarray | tuple[np.ndarray, ...]
 
@@ -293,7 +293,7 @@ class Executable:
         return self._code.specialize, self.source, threads, self.unranged, self.ranges
 
     def __repr__(self) -> str:
-        takes, gives = (cut(_listing(items), _LONGEST_LISTING) for items in (self.inputs, self.outputs))
+        takes, gives = (cut(_listing(items), _MAX_LISTING_LENGTH) for items in (self.inputs, self.outputs))
         count = quantity(len(self.programs), "program")
         return f"<Executable {cut(self.name, 100)}: ({takes}) -> ({gives}), {count}>"
 
@@ -301,7 +301,7 @@ class Executable:
         ports = [("input", info) for info in self.inputs] + [("output", info) for info in self.outputs]
         rows = [(role, info.name, str(info).removeprefix(f"{info.name}: ")) for role, info in ports]
         code = [
-            (cut(explained(program).splitlines()[0], _LONGEST_LISTING), program.target.name)
+            (cut(explained(program).splitlines()[0], _MAX_LISTING_LENGTH), program.target.name)
             for program in self.programs
         ]
         programs = html.heading(quantity(len(code), "program")) + html.table(("serves", "target"), code)
@@ -400,8 +400,8 @@ def _count(threads: Any) -> int:
         count = index(threads)
     except TypeError:
         raise InputError(f"threads is {threads!r}, and must be a number") from None
-    if not 1 <= count <= _MOST_THREADS:
-        raise InputError(f"threads is {count}, and must be 1 to {_MOST_THREADS}")
+    if not 1 <= count <= _MAX_THREADS:
+        raise InputError(f"threads is {count}, and must be 1 to {_MAX_THREADS}")
     return count
 
 

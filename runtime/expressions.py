@@ -20,7 +20,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "max": max,
 }
 
-_LONGEST = 1000
+_MAX_LENGTH = 1000
 """Maximum length of an expression's text."""
 
 _TOKEN = re.compile(r"\s*(?:(\d+)|([^\W\d][\w.:]*)|(//|[-+*()]))")
@@ -48,8 +48,8 @@ def parse_expression(text: str) -> Expression:
     Raises:
         ValueError: it is not a sum, product or quotient of names and numbers.
     """
-    if len(text) > _LONGEST:
-        raise ValueError(f"an expression has at most {_LONGEST} characters, but this one has {len(text)}")
+    if len(text) > _MAX_LENGTH:
+        raise ValueError(f"an expression has at most {_MAX_LENGTH} characters, but this one has {len(text)}")
     parser = _Parser(text)
     found = parser.sum()
     parser.expect("")

@@ -40,7 +40,7 @@ _KERNEL_NAMES = {
 
 # Features that tensor code uses and that both LLVM and the system name. Other features that LLVM lists (`64bit`,
 # `avx10.1`) do not make a machine unsupported.
-_COMPUTING = frozenset(
+_TENSOR_FEATURES = frozenset(
     (
         *_X86_64_V4,
         *(f"avx512{name}" for name in ("bf16", "bitalg", "fp16", "ifma", "vbmi", "vbmi2", "vnni", "vpopcntdq")),
@@ -107,7 +107,7 @@ def rank(target: CpuTarget) -> tuple[bool, int]:
 def needs(target: CpuTarget) -> list[str]:
     """Returns the instruction sets beyond the architecture's baseline that code for `target` may use."""
     named = {*LEVELS.get(target.cpu, ()), *(name.lstrip("+") for name in target.features if not name.startswith("-"))}
-    return sorted(name for name in named if name in _COMPUTING)
+    return sorted(name for name in named if name in _TENSOR_FEATURES)
 
 
 def _plain(name: str) -> str:

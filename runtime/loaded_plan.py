@@ -90,8 +90,8 @@ class LoadedPlan(Steps):
         self._name, self._foresight = name, foresight
         self._missing: dict[tuple, list[tuple[_Native, str]]] = {}
         self._runners = [_runner(step, compile_piece, name, recorder) for step in plan.steps]
-        self._dying = _last_uses(plan)
-        self._fresh = _made_by_code(plan)
+        self._released = _last_uses(plan)
+        self._exclusive = _unshared_outputs(plan)
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
         """Runs the steps one after the other."""
@@ -99,16 +99,16 @@ class LoadedPlan(Steps):
         given = set(_identities(values))
         missing = self._missing.get(_shapes_of(values), []) if self._missing else []
         runs = [runner.runs for runner, _ in missing]
-        for runner, dying in zip(self._runners, self._dying, strict=True):
+        for runner, released in zip(self._runners, self._released, strict=True):
             step = runner.step
             results = runner.run([known[name] for name in step.inputs], threads)
             known.update(zip(step.outputs, results, strict=True))
-            for name in dying:
+            for name in released:
                 del known[name]
         outputs = []
         for name in self.plan.outputs:
             value = known[name]
-            outputs.append(value if name in self._fresh and id(value) not in given else _own(value, given))
+            outputs.append(value if name in self._exclusive and id(value) not in given else _unshared(value, given))
             given.update(_identities(outputs[-1:]))
         if missing:  # the run has compiled the subgraphs it reached
             left = [item for item, count in zip(missing, runs, strict=True) if item[0].runs == count]
@@ -327,12 +327,12 @@ class _Native:
     def can_run_ahead(self) -> bool:
         """True if all of it is code for this machine."""
         programs = [program for code in self.codes() for program in code.own_programs]
-        return all(code.steps is None for code in self.codes()) and not any(map(_lacks, programs))
+        return all(code.steps is None for code in self.codes()) and not any(map(_is_unsupported, programs))
 
     def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: Contents) -> list[Known]:
         unknown = [name for name, known in zip(self.step.inputs, inputs, strict=True) if known.info is None]
         if unknown:
-            return self._left_out(ahead, f"the shape of {_quoted(unknown)} is known only at run time")
+            return self._skip(ahead, f"the shape of {_quoted(unknown)} is known only at run time")
         infos = [known.info for known in inputs if known.info is not None]
         kinds = tuple(info.dtype.name if info.kind == "tensor" else "" for info in infos)
         code = self._by_kinds.get(kinds) or self._by_kinds.setdefault(kinds, self._new_code(kinds))
@@ -344,7 +344,7 @@ class _Native:
                 array = contents(position)
                 if array is None:
                     name = self.step.inputs[position]
-                    return self._left_out(
+                    return self._skip(
                         ahead, f"the contents of '{name}', which determine sizes, are known only at run time"
                     )
                 held[position] = array
@@ -353,7 +353,7 @@ class _Native:
             return [Known(info) for info in made.outputs]
         return made.prepare(inputs, held)
 
-    def _left_out(self, ahead: Ahead, reason: str) -> list[Known]:
+    def _skip(self, ahead: Ahead, reason: str) -> list[Known]:
         ahead.missing.append((self, reason))
         return [UNKNOWN] * len(self.step.outputs)
 
@@ -379,7 +379,7 @@ class _Native:
         return code
 
 
-def _lacks(program: Program) -> bool:
+def _is_unsupported(program: Program) -> bool:
     """Returns whether this machine cannot run a program."""
     return bool(host.missing(program.target))
 
@@ -405,15 +405,15 @@ def _dtype(kind: str) -> np.dtype:
 
 def _last_uses(plan: Plan) -> list[list[str]]:
     """Returns, for each step, the values that are not needed after it."""
-    needed, dying = set(plan.outputs), []
+    needed, released = set(plan.outputs), []
     for step in reversed(plan.steps):
         names = {*step.inputs, *step.outputs} - needed
-        dying.append(sorted(names))
+        released.append(sorted(names))
         needed |= names
-    return dying[::-1]
+    return released[::-1]
 
 
-def _made_by_code(plan: Plan) -> set[str]:
+def _unshared_outputs(plan: Plan) -> set[str]:
     """Returns the outputs whose memory is not shared: compiled code produced them, and no host node received them."""
     made = {name for step in plan.steps if isinstance(step, NativeStep) for name in step.outputs}
     return made - {name for step in plan.steps if not isinstance(step, NativeStep) for name in step.inputs}
@@ -426,10 +426,10 @@ def _identities(values: Sequence[Any]) -> Iterator[int]:
             yield from _identities(value)
 
 
-def _own(value: Any, given: set[int]) -> Any:
+def _unshared(value: Any, given: set[int]) -> Any:
     """Returns a value that shares no memory with the caller's inputs or earlier outputs."""
     if isinstance(value, list):
-        return [_own(item, given) for item in value]
+        return [_unshared(item, given) for item in value]
     if isinstance(value, dict):
         return dict(value)
     if isinstance(value, np.ndarray) and (id(value) in given or value.base is not None or not value.flags.writeable):

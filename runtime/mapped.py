@@ -6,7 +6,7 @@ import mmap
 
 import numpy as np
 
-_LEAST_BYTES = 1 << 20
+_MIN_BYTES = 1 << 20
 _DROP = getattr(mmap, "MADV_DONTNEED", None)
 
 
@@ -19,7 +19,7 @@ def forget_pages(array: object) -> None:
         # numpy stores the map in an attribute of np.memmap only.
         found = getattr(array, "_mmap", None) if isinstance(array, np.memmap) else None
         if isinstance(found, mmap.mmap):
-            if _DROP is not None and len(found) >= _LEAST_BYTES:
+            if _DROP is not None and len(found) >= _MIN_BYTES:
                 found.madvise(_DROP)
             return
         array = array.base

@@ -24,13 +24,13 @@ from .store import key_of
 
 _ACCUMULATORS = 12
 _BLOCK = 512
-_BYTES_PER_GO = 4e8
-_LIKELY_STEPS = 5e8
+_BYTES_PER_RUN = 4e8
+_EXPECTED_STEPS = 5e8
 """Expected multiply-add steps of `add` per second: two multiply-adds per cycle at 3 GHz."""
 _ADD_REPEATS, _COPY_REPEATS = 24, 8
 _VERSION = "1"
 """Version of the measuring method."""
-_MOST_USED = 0.2
+_MAX_USED = 0.2
 """CPU seconds per second that other processes may use during a measurement; an idle system uses less than 0.05."""
 _SIZES = tuple(1 << shift for shift in (15, 17, 19, 20, 21, 22, 24, 26, 28))
 
@@ -105,7 +105,7 @@ def known(threads: int, cache: Cache | None) -> Peaks:
     if found is not None:
         return found
     chosen = _cpus()[:threads]
-    made = measure(chosen, _BYTES_PER_GO / 8)
+    made = measure(chosen, _BYTES_PER_RUN / 8)
     if cache is not None and not made.is_disturbed:
         cache.put("peaks", _key(chosen), json.dumps(asdict(made)).encode())
     return made
@@ -125,7 +125,7 @@ def _cpus() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
-def measure(cpus: Sequence[int], bytes_per_go: float = _BYTES_PER_GO) -> Peaks:
+def measure(cpus: Sequence[int], bytes_per_go: float = _BYTES_PER_RUN) -> Peaks:
     """Measures the peaks of these CPUs together; the calling process must be allowed to use them.
 
     Args:
@@ -143,7 +143,7 @@ def measure(cpus: Sequence[int], bytes_per_go: float = _BYTES_PER_GO) -> Peaks:
     copy = [(size, _copy_rate(code, size, cpus, bytes_per_go)) for size in _SIZES]
     read = [(size, _read_rate(code, size, cpus, bytes_per_go)) for size in _SIZES]
     used = _used_by_others() - used_before
-    is_disturbed = used > _MOST_USED * (time.perf_counter() - start)
+    is_disturbed = used > _MAX_USED * (time.perf_counter() - start)
     return Peaks(len(cpus), flops / seconds, copy, read, is_disturbed)
 
 
@@ -171,7 +171,7 @@ def multiply_adds() -> Callable[[float], float]:
     def rate(seconds: float) -> float:
         # `code` stays loaded because this function refers to it.
         add = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(code.address("add"))
-        steps = max(1, int(seconds * _LIKELY_STEPS))
+        steps = max(1, int(seconds * _EXPECTED_STEPS))
         start = time.perf_counter()
         add(steps)
         return steps * 2 * _ACCUMULATORS * width / (time.perf_counter() - start)

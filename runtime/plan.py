@@ -130,7 +130,7 @@ class Plan:
         """Returns a value that is used but not computed before; None if all are."""
         known = set(self.inputs)
         for step in self.steps:
-            absent = next((name for name in step.inputs if name not in known), None) or _absent_inside(step)
+            absent = next((name for name in step.inputs if name not in known), None) or _missing_inside(step)
             if absent is not None:
                 return absent
             known.update(step.outputs)
@@ -142,7 +142,7 @@ class Plan:
         return replace(self, steps=tuple(_merged_step(step, theirs) for step, theirs in pairs))
 
 
-def _absent_inside(step: Step) -> str | None:
+def _missing_inside(step: Step) -> str | None:
     """Returns a value that a control-flow node uses or should give but that is not available; None if there is none."""
     if not isinstance(step, ControlStep):
         return None

@@ -28,14 +28,14 @@ def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmu
         raise OptionError(f"calls is {calls} and warmup is {warmup}: they must be at least 1 and 0")
     executable(**inputs)  # compiles all code that these inputs need
     recorder = Recorder()
-    twin = _twin(executable, recorder)
+    profiled = _instrumented(executable, recorder)
     for _ in range(warmup + 1):
-        twin(**inputs)
+        profiled(**inputs)
     made = []
     while len(made) < calls:
         recorder.clear()
         start = time.monotonic_ns()
-        twin(**inputs)
+        profiled(**inputs)
         end = time.monotonic_ns()
         recordings = recorder.recordings
         if not all(item.is_whole for item in recordings):
@@ -47,7 +47,7 @@ def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmu
     return Profile(executable.name, executable.threads, sorted(fastest, key=lambda call: call.start), calls)
 
 
-def _twin(executable: Executable, recorder: Recorder) -> Executable:
+def _instrumented(executable: Executable, recorder: Recorder) -> Executable:
     """Returns an instrumented executable with the same code."""
     stored = executable.stored()
     steps = None if stored.plan is None else LoadedPlan(stored.plan, None, stored.name, recorder)

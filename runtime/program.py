@@ -25,7 +25,7 @@ Shape = tuple[int, ...]
 ENTRY = "stepwell_main"
 WORK = "stepwell_work"
 ANY_RANK = "..."
-_LONGEST_LISTING = 300
+_MAX_LISTING_LENGTH = 300
 ALIGNMENT = 64
 """Alignment of parameters and the arena in bytes; inputs and outputs are aligned to their elements only."""
 
@@ -222,7 +222,7 @@ class Program:
         serves = ", ".join(f"{name} {values}" for name, values in sizes.items()) or ", ".join(map(str, self.inputs))
         weights = sum(array.itemsize if is_splat(array) else array.nbytes for array in self.parameters.values())
         parts = [
-            cut(serves, _LONGEST_LISTING),
+            cut(serves, _MAX_LISTING_LENGTH),
             str(self.target),
             quantity(len(self.kernels), "kernel"),
             f"{size_of(weights)} of parameters",

@@ -62,17 +62,17 @@ class Recorder:
     """
 
     def __init__(self) -> None:
-        self._taken: list[tuple[Program, int, int, int, bool, np.ndarray]] = []
+        self._calls: list[tuple[Program, int, int, int, bool, np.ndarray]] = []
         self.nodes: list[tuple[Fallback, int, int]] = []
 
     @property
     def recordings(self) -> list[Recording]:
         """The calls recorded so far."""
-        return [Recording(*taken) for taken in self._taken]
+        return [Recording(*taken) for taken in self._calls]
 
     def clear(self) -> None:
         """Discards all recordings."""
-        self._taken.clear()
+        self._calls.clear()
         self.nodes.clear()
 
     def note_steps(self, program: Program, start: int, seconds: Sequence[float]) -> None:
@@ -100,7 +100,7 @@ class Recorder:
             rows.append((number, ends[begun], ends[place + 1], 0, 0, program.kernels[number].blocks, 0, 0))
             first = None
         table = np.array(rows).round().astype(np.int64).reshape(len(rows), _ROW)
-        self._taken.append((program, start, round(ends[-1]), 0, True, table))
+        self._calls.append((program, start, round(ends[-1]), 0, True, table))
 
     def load(self, program: Program) -> loader.NativeCode:
         """Loads a program's code with its kernels instrumented.
@@ -132,7 +132,7 @@ class Recorder:
             end = clock()
             if not me:
                 me.append(thread())
-            self._taken.append((program, start, end, me[0], *rows.taken()))
+            self._calls.append((program, start, end, me[0], *rows.taken()))
 
         owner = _Owned(code, (kernels, rows))
         return loader.NativeCode(run, owner)  # pyright: ignore[reportArgumentType]

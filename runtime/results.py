@@ -61,14 +61,14 @@ class Shelf:
 
 def _loan_type(shelf: Shelf) -> Any:
     """Returns the type of the base of a shelf's arrays and all their views; it is finalized with the last of them."""
-    home = weakref.ref(shelf)
+    shelf_ref = weakref.ref(shelf)
 
-    def come_back(loan: Any) -> None:
-        shelf = home()
+    def return_block(loan: Any) -> None:
+        shelf = shelf_ref()
         if shelf is not None:
             shelf.take_back(loan.block)
 
-    members = {"_type_": ctypes.c_char, "_length_": shelf.nbytes, "__del__": come_back}
+    members = {"_type_": ctypes.c_char, "_length_": shelf.nbytes, "__del__": return_block}
     return type("Loan", (ctypes.Array,), members)
 
 

@@ -14,9 +14,9 @@ from .wording import quantity
 LONGEST = 900
 """Maximum number of characters of a short `repr`."""
 
-_LONGEST_FIELD = 80
-_LONGEST_TEXT = 60
-_MOST_ITEMS = 4
+_MAX_FIELD_LENGTH = 80
+_MAX_TEXT_LENGTH = 60
+_MAX_ITEMS = 4
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -47,10 +47,10 @@ def brief(value: Any) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return f"<{size_of(len(value))}>"
     if isinstance(value, str):
-        return repr(cut(value, _LONGEST_TEXT))
+        return repr(cut(value, _MAX_TEXT_LENGTH))
     if isinstance(value, Mapping | Sequence | AbstractSet):
         return _collection(value)
-    return cut(" ".join(repr(value).split()), _LONGEST_FIELD)
+    return cut(" ".join(repr(value).split()), _MAX_FIELD_LENGTH)
 
 
 def size_of(count: int) -> str:
@@ -67,14 +67,14 @@ def cut(text: str, longest: int) -> str:
 
 
 def _collection(value: Mapping[Any, Any] | Sequence[Any] | AbstractSet[Any]) -> str:
-    if len(value) <= _MOST_ITEMS:
+    if len(value) <= _MAX_ITEMS:
         if isinstance(value, Mapping):
             text = f"{{{', '.join(f'{brief(key)}: {brief(item)}' for key, item in value.items())}}}"
         else:
             comma = "," if isinstance(value, tuple) and len(value) == 1 else ""
             opening, closing = "()" if isinstance(value, tuple) else "[]" if isinstance(value, list) else "{}"
             text = f"{opening}{', '.join(map(brief, value))}{comma}{closing}"
-        if len(text) <= _LONGEST_FIELD:
+        if len(text) <= _MAX_FIELD_LENGTH:
             return text
     return f"<{quantity(len(value), 'item')}>"
 

@@ -146,11 +146,11 @@ class Specializations:
         self._name = name
         self.specialize, self._on_host, self._recorder = specialize, on_host, recorder
         self._programs = {self._key(program): program for program in programs}
-        self._asked: dict[tuple, ByContents] = {}
+        self._needed_contents: dict[tuple, ByContents] = {}
         self._lock = threading.RLock()
         self._memory: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._idle: list[Workspace] = []
-        self._wide: dict[int, LoadedProgram] = {}
+        self._bounded_programs: dict[int, LoadedProgram] = {}
         self.ranges = dict(ranges or {}) or union(
             program.bounds for program in self.programs if program.bounds is not None
         )
@@ -170,7 +170,7 @@ class Specializations:
     def by_contents(self) -> dict[str, str]:
         """The inputs whose contents the programs depend on, with the reason, as far as known."""
         found: dict[str, str] = {}
-        for asked in self._asked.copy().values():
+        for asked in self._needed_contents.copy().values():
             found.update({self._names[position]: asked.reason for position in asked.positions})
         for program in self.own_programs:
             found.update({name: "" for name in program.contents if name not in found})
@@ -265,9 +265,9 @@ class Specializations:
         if program is None:
             return None
         sizes = sizes_of(self.inputs, shapes)
-        if id(program) not in self._wide:
-            self._wide[id(program)] = self._load(program)
-        wide = self._wide[id(program)]
+        if id(program) not in self._bounded_programs:
+            self._bounded_programs[id(program)] = self._load(program)
+        wide = self._bounded_programs[id(program)]
         if program.launches is not None:
             from .cuda.loaded import BoundedLaunches, LoadedLaunches
 
@@ -297,18 +297,18 @@ class Specializations:
         key = shapes, _key_of(contents)
         if key in self._programs:
             return self._programs[key]
-        if key in self._asked:
-            return self._asked[key]
+        if key in self._needed_contents:
+            return self._needed_contents[key]
         if self.steps is not None:
             return self.steps
         if self.specialize is None:
-            return self._among_stored(shapes, contents)
+            return self._distinguishing_contents(shapes, contents)
         if self._on_host is not None and len(self._programs) >= MANY_SHAPES and self._is_light():
             self.steps = self._on_host(f"it was compiled for {MANY_SHAPES} sizes, and further sizes still occur")
             return self.steps
         made = self.specialize(shapes, {position: array.copy() for position, array in contents.items()})
         if isinstance(made, ByContents):
-            self._asked[key] = made
+            self._needed_contents[key] = made
             return made
         if isinstance(made, Steps):
             self.steps = made
@@ -322,7 +322,7 @@ class Specializations:
         flops = (sum(kernel.flops * kernel.calls for kernel in program.kernels) for program in self.own_programs)
         return max(flops, default=0) <= LIGHT_FLOPS
 
-    def _among_stored(self, shapes: tuple[Shape, ...], contents: Contents) -> ByContents:
+    def _distinguishing_contents(self, shapes: tuple[Shape, ...], contents: Contents) -> ByContents:
         """Returns the next input by whose contents the existing programs for some shapes differ.
 
         Raises:

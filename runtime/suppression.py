@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 # Boxes are suppressed in blocks of this many, best first.
-_TOGETHER = 64
+_BLOCK_SIZE = 64
 # Maximum number of comparisons at a time, so that they stay in a cache.
-_MOST_PAIRS = 1 << 18
+_MAX_PAIRS = 1 << 18
 
 
 def suppress(
@@ -45,9 +45,9 @@ def suppress(
 def _best(lines: np.ndarray, scores: np.ndarray, most: int, overlap: np.floating, least: float) -> np.ndarray:
     """Returns the indices of the remaining boxes of one class; of boxes with equal scores the first is better."""
     numbers = np.flatnonzero(scores > least)
-    numbers = numbers[_from_the_greatest(scores[numbers])]
+    numbers = numbers[_descending_order(scores[numbers])]
     kept, better = [np.empty(0, np.int64)], lines[:, :0]
-    first, size = 0, 4 * _TOGETHER
+    first, size = 0, 4 * _BLOCK_SIZE
     # The first boxes often suffice: further ones are examined only if necessary.
     while first < numbers.size and better.shape[1] < most:
         some = numbers[first : first + size]
@@ -55,14 +55,14 @@ def _best(lines: np.ndarray, scores: np.ndarray, most: int, overlap: np.floating
         if better.shape[1]:
             left = ~_overlap(better, own, overlap).any(axis=0)
             some, own = some[left], own[:, left]
-        chosen = _among(own, most - better.shape[1], overlap)
+        chosen = _remaining(own, most - better.shape[1], overlap)
         kept.append(some[chosen])
         better = np.concatenate([better, own[:, chosen]], axis=1)
-        first, size = first + size, max(_TOGETHER, min(2 * size, _MOST_PAIRS // max(1, better.shape[1])))
+        first, size = first + size, max(_BLOCK_SIZE, min(2 * size, _MAX_PAIRS // max(1, better.shape[1])))
     return np.concatenate(kept)
 
 
-def _from_the_greatest(scores: np.ndarray) -> np.ndarray:
+def _descending_order(scores: np.ndarray) -> np.ndarray:
     """Returns the indices that sort the scores in descending order, with equal ones in their original order.
 
     Integers that combine a score and its index are sorted: numpy sorts integers with vectors, but not floats stably.
@@ -76,15 +76,15 @@ def _from_the_greatest(scores: np.ndarray) -> np.ndarray:
     return keys & np.iinfo(np.uint32).max
 
 
-def _among(rest: np.ndarray, most: int, overlap: np.floating) -> np.ndarray:
+def _remaining(rest: np.ndarray, most: int, overlap: np.floating) -> np.ndarray:
     """Returns the indices of the boxes that remain among those given by their rows, at most `most`."""
     places, kept, count = np.arange(rest.shape[1]), [np.empty(0, np.int64)], 0
     while places.size and count < most:
-        own = rest[:, :_TOGETHER]
+        own = rest[:, :_BLOCK_SIZE]
         chosen = _greedy(_overlap(own, own, overlap))
         kept.append(places[chosen])
         count += len(chosen)
-        places, rest = places[_TOGETHER:], rest[:, _TOGETHER:]
+        places, rest = places[_BLOCK_SIZE:], rest[:, _BLOCK_SIZE:]
         if places.size and count < most:
             left = ~_overlap(own[:, chosen], rest, overlap).any(axis=0)
             places, rest = places[left], rest[:, left]

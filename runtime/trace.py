@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .peaks import Peaks
     from .profile import Call, Instance
 
-_MOST_EVENTS = 50_000
+_MAX_EVENTS = 50_000
 
 
 def trace_events(name: str, calls: Sequence[Call], pid: int, peaks: Peaks | None) -> list[dict[str, Any]]:
@@ -30,7 +30,7 @@ def trace_events(name: str, calls: Sequence[Call], pid: int, peaks: Peaks | None
     origin = calls[0].start if calls else 0
     for number, call in enumerate(calls):
         made = list(_of_call(number, call, threads, pid, origin, peaks))
-        if number and len(events) + len(made) > _MOST_EVENTS:
+        if number and len(events) + len(made) > _MAX_EVENTS:
             break
         events += made
     return events

@@ -17,7 +17,7 @@ from .options import SessionOptions
 
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
-_LARGEST = 2**31 - 1
+_MAX_MESSAGE_BYTES = 2**31 - 1
 """Maximum size in bytes of a message that Protocol Buffers can write."""
 
 
@@ -83,7 +83,7 @@ class GivenModel:
         for tensor in proto.graph.initializer:
             if tensor.name in given:
                 tensor.CopyFrom(onnx.numpy_helper.from_array(np.ascontiguousarray(given[tensor.name]), tensor.name))
-        self._take_in(tensor for tensor in _tensors(proto.graph) if uses_external_data(tensor))
+        self._load_external(tensor for tensor in _tensors(proto.graph) if uses_external_data(tensor))
         kept = [tensor for tensor in proto.graph.initializer if tensor.name not in without]
         if without:
             del proto.graph.initializer[:]
@@ -97,7 +97,7 @@ class GivenModel:
         beside = (
             options.get_session_config_entry(_WEIGHTS_FILE) if options.has_session_config_entry(_WEIGHTS_FILE) else ""
         )
-        if beside or proto.ByteSize() > _LARGEST:
+        if beside or proto.ByteSize() > _MAX_MESSAGE_BYTES:
             location = beside or f"{Path(path).name}.data"
             onnx.save_model(proto, path, save_as_external_data=True, location=location)
         else:
@@ -122,7 +122,7 @@ class GivenModel:
             text = f"{self._prefix}Protobuf parsing failed." if self.path else ""
             raise failure(InvalidProtobuf, text or "Failed to load model because protobuf parsing failed.") from error
 
-    def _take_in(self, tensors: Iterable[onnx.TensorProto]) -> None:
+    def _load_external(self, tensors: Iterable[onnx.TensorProto]) -> None:
         """Reads weights from other files into the model."""
         options = self._options
         folder = os.path.dirname(self.path) if self.path else ""

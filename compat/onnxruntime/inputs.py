@@ -27,7 +27,7 @@ def arranged(feed: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> list[Any]
     except KeyError:
         values = []
     if len(values) != len(feed) or len(values) != len(inputs):
-        values = _with_absent(feed, inputs)
+        values = _values_with_missing(feed, inputs)
     return [
         value if type(value) is np.ndarray else _plain(value, info) for value, info in zip(values, inputs, strict=True)
     ]
@@ -71,12 +71,12 @@ def _data_failure(error: DataError) -> Exception:
         "Mod": "Integer modulo by zero",
         "GatherElements": "GatherElements op: Out of range value in index tensor",
     }
-    kind, text = (Fail, messages[error.op_type]) if error.op_type in messages else (InvalidArgument, _of_index(error))
+    kind, text = (Fail, messages[error.op_type]) if error.op_type in messages else (InvalidArgument, _index_text(error))
     where = f"Non-zero status code returned while running {error.op_type} node. Name:'{error.node}'"
     return failure(kind, f"{where} Status Message: {text}")
 
 
-def _of_index(error: DataError) -> str:
+def _index_text(error: DataError) -> str:
     index = "" if error.index is None else str(error.index)
     if error.op_type == "GatherND":
         return f"invalid index found, index = {index}" if index else "invalid index found"
@@ -88,7 +88,7 @@ def _of_index(error: DataError) -> str:
     return f"indices element out of data bounds, idx={index} must be within the inclusive range {bounds}"
 
 
-def _with_absent(feed: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> list[Any]:
+def _values_with_missing(feed: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> list[Any]:
     """Returns the values of a feed that does not have exactly one for each input."""
     missing = [info.name for info in inputs if info.name not in feed and not info.kind.startswith("optional")]
     if missing:

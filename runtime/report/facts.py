@@ -8,8 +8,8 @@ from typing import Any
 
 from ..errors import ArtefactError
 
-_MOST_BYTES = 256 << 20
-_NOTHING: dict[str, Any] = {
+_MAX_BYTES = 256 << 20
+_NO_FACTS: dict[str, Any] = {
     "nodes": [],
     "calls": [],
     "operands": {},
@@ -27,11 +27,11 @@ def read(data: bytes) -> dict[str, Any]:
         ArtefactError: they are damaged.
     """
     if not data:
-        return dict(_NOTHING)
+        return dict(_NO_FACTS)
     try:
-        text = zlib.decompressobj().decompress(data, _MOST_BYTES)
+        text = zlib.decompressobj().decompress(data, _MAX_BYTES)
         record = json.loads(text)
         # A program compiled from MLIR past the first phases has no nodes to report.
-        return {key: type(empty)(record.get(key, empty)) for key, empty in _NOTHING.items()}
+        return {key: type(empty)(record.get(key, empty)) for key, empty in _NO_FACTS.items()}
     except (zlib.error, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ArtefactError(f"the facts for its report cannot be read: {error!r}") from error

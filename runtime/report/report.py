@@ -22,7 +22,7 @@ from .text import table_of
 
 SCHEMA = 1
 # Kernels count as slow above this share of scalar operations, this share of a run, and this many seconds.
-_MOSTLY, _GOOD_PART, _NOTICED = 0.5, 0.1, 5e-5
+_MIN_SCALAR_SHARE, _MIN_TIME_SHARE, _MIN_SECONDS = 0.5, 0.1, 5e-5
 
 
 @short_repr
@@ -263,10 +263,10 @@ def _scalar(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Returns a warning for each program whose mostly scalar kernels take a good part of the time."""
     found = []
     for record in records:
-        scalar = [kernel for kernel in record["kernels"] if kernel["scalar_share"] > _MOSTLY]
+        scalar = [kernel for kernel in record["kernels"] if kernel["scalar_share"] > _MIN_SCALAR_SHARE]
         seconds = sum(item["predicted_seconds"] * item["calls"] for item in scalar)
         share = seconds / (record["predicted_seconds"] or 1.0)
-        if share <= _GOOD_PART or seconds < _NOTICED:
+        if share <= _MIN_TIME_SHARE or seconds < _MIN_SECONDS:
             continue
         nodes = list(dict.fromkeys(name for kernel in scalar for names in kernel["ops"] for name in names))
         named = ", ".join(nodes[:3]) + (", ..." if len(nodes) > 3 else "")

@@ -11,7 +11,7 @@ from ..program import SHORT_NAME
 from ..wording import quantity
 from .device import SOURCE as PUBLISHED
 
-_WIDEST = 48
+_MAX_WIDTH = 48
 
 
 def table_of(record: Mapping[str, Any], by_order: bool, rows: int | None) -> str:
@@ -156,7 +156,7 @@ def _apart(ops: Sequence[Mapping[str, Any]], rows: int | None) -> list[str]:
 
 def _short(names: Sequence[str]) -> str:
     text = " + ".join(map(_end, names))
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
+    return text if len(text) <= _MAX_WIDTH else f"{text[: _MAX_WIDTH - 3]}..."
 
 
 def _end(name: str) -> str:
