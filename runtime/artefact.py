@@ -162,7 +162,7 @@ def _read_contents(
 
 
 def _image(file: BufferedReader, size: int) -> np.ndarray:
-    """The file's bytes. Small files are copied: truncating a mapped file kills the processes that read it."""
+    """Returns the file's bytes. Small files are copied: truncating a mapped file kills the processes that read it."""
     if size >= _LARGE_BYTES:
         return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
     return _copied(file, size)
@@ -219,7 +219,7 @@ def _piece(step: StoredNativeStep, members: Mapping[str, np.ndarray], tensors: M
 
 
 def _members(file: BufferedReader | io.BytesIO, image: np.ndarray) -> dict[str, np.ndarray]:
-    """The stored members as views of the file's bytes."""
+    """Returns the stored members as views of the file's bytes."""
     try:
         with zipfile.ZipFile(file) as archive:
             infos = archive.infolist()

@@ -184,7 +184,7 @@ class _Content:
 
 
 def _suffix(name: str) -> str:
-    """The file extension of an object."""
+    """Returns the file extension of an object."""
     return next((kind for kind in ("ptx", "cubin") if name.endswith(f".{kind}")), "o")
 
 

@@ -157,7 +157,7 @@ def _size(name: str, given: Any) -> int:
 
 
 def names_of(inputs: Sequence[TensorInfo]) -> list[str]:
-    """The dynamic dimensions, in order."""
+    """Returns the dynamic dimensions, in order."""
     return list(dict.fromkeys(dim for info in inputs for dim in info.shape if isinstance(dim, str)))
 
 

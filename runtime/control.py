@@ -30,7 +30,7 @@ class Stacked:
     backwards: bool = False
 
     def of(self, values: Sequence[np.ndarray]) -> np.ndarray:
-        """The stack."""
+        """Returns the stack of the values of all iterations."""
         if not values:
             return np.zeros((*self.shape[: self.axis], 0, *self.shape[self.axis :]), self.kind)
         return np.stack(values[::-1] if self.backwards else values, axis=self.axis)

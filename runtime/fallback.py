@@ -88,7 +88,7 @@ def _shown(found: Fallback) -> str:
 
 
 def read_fallback(record: dict[str, Any]) -> Fallback:
-    """The inverse of `Fallback.record`, after JSON has made lists of its tuples."""
+    """Reads the fields from `Fallback.record`, in which JSON has turned tuples into lists."""
     shapes = tuple(None if shape is None else tuple(shape) for shape in record["shapes"])
     return Fallback(**{**record, "dtypes": tuple(record["dtypes"]), "shapes": shapes})
 

@@ -79,7 +79,7 @@ class HostNode:
 
 @functools.cache
 def _optional() -> type:
-    """Optional as other operators expect it: the value, or None; the reference implementation makes a list of it."""
+    """Returns Optional as other operators expect it: the value or None; the reference implementation returns a list."""
     from onnx.reference.op_run import OpRun
 
     class Optional(OpRun):
@@ -94,7 +94,7 @@ def _optional() -> type:
 
 @functools.cache
 def _non_max_suppression() -> type:
-    """NonMaxSuppression on whole arrays; the reference implementation compares boxes one by one in Python."""
+    """Returns NonMaxSuppression on whole arrays; the reference implementation compares boxes one by one in Python."""
     from onnx.reference.op_run import OpRun
 
     class NonMaxSuppression(OpRun):

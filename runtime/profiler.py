@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmup: int) -> Profile:
-    """See `Executable.profile`.
+    """Profiles a model; see `Executable.profile`.
 
     Raises:
         OptionError: `calls` is less than 1, or `warmup` is negative.

@@ -1,4 +1,4 @@
-"""Warnings about known causes of slow models. A report lists the same causes; the warnings come unrequested.
+"""Warnings about known causes of slow models. Reports list the same causes.
 
 Nodes on the host have a warning of their own (fallback.py).
 """
