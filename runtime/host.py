@@ -98,7 +98,7 @@ def missing(target: CpuTarget) -> list[str]:
 
 
 def rank(target: CpuTarget) -> tuple[bool, int]:
-    """Returns a sort key of supported targets, the best one last: a GPU above a CPU, then more instruction sets."""
+    """Returns a sort key for targets; the greatest is best: GPUs by capability, above CPUs by instruction sets."""
     if target.is_gpu:
         return True, int(re.sub(r"\D", "", target.cpu))
     return False, len(needs(target))

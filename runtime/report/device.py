@@ -70,7 +70,7 @@ _SHEETS = {
 
 
 def peaks_of(target: CpuTarget) -> DevicePeaks:
-    """Returns the peaks of the lowest GPU that the code supports.
+    """Returns the peaks of the GPU listed for the target's compute capability.
 
     Raises:
         KeyError: its data sheet is not known.
