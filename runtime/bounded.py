@@ -1,4 +1,4 @@
-"""Calls of programs for a range of sizes: inputs are padded to the upper bounds, and outputs are cut out."""
+"""Calls of programs for a range of sizes: inputs are padded to the upper bounds, outputs are cropped."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ _WIDTH_RATIO = 1.75
 that does not suit a size costs more than blocks that do not."""
 
 _MAX_PROGRAMS = 6
-"""Maximum number of programs, unless the user lists more buckets."""
+"""Maximum number of programs that ranges are cut into, unless the user lists more buckets."""
 
 _MAX_LISTED = 256
-"""Maximum number of programs even then: compiling more would take hours."""
+"""Maximum number of programs for listed buckets: compiling more would take hours."""
 
 _MIN_UPPER_BOUND = 16
 """Smallest upper bound for which a bucket is worth a program."""

@@ -340,7 +340,7 @@ def _is_intact(path: Path, image: memoryview) -> bool:
 
 
 def _state(path: Path, status: os.stat_result) -> str | None:
-    """Returns a hash that identifies this state of a file; None if the system does not report its boot.
+    """Returns a hash that identifies this state of a file; None if the system has no boot id.
 
     After a crash a file may have the right times but the wrong contents. So checks made before the last boot do not
     count.

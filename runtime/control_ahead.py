@@ -84,7 +84,7 @@ class _Bodies:
     def follow(
         self, states: Sequence[Known], before: Sequence[Known], behind: Sequence[Known], ignored: int = 0
     ) -> list[Known]:
-        """Prepares the only body, iteration by iteration, until the carried types equal those of the last iteration.
+        """Prepares the only body, iteration by iteration, until the carried types stay the same.
 
         Args:
             states: types of the values carried into the first iteration.
@@ -138,7 +138,7 @@ def _length(known: Known, axis: int) -> int | None:
 
 
 def _stack(known: Known, axis: int, length: int | None) -> Known:
-    """Returns the type of a stack of `length` values of one type; unknown for an empty stack of the declared shape."""
+    """Returns the type of a stack of `length` values of one type; unknown if empty: then the declared shape applies."""
     if known.info is None or not length:
         return UNKNOWN
     shape = list(known.info.shape)

@@ -5,7 +5,7 @@ needs. Memory layout:
 
     executable: rodata, text, PLT stubs for symbols not in the objects | writable: data, bss
 
-Code elsewhere in the process may be too far away for a relative call. A PLT stub holds its address and a jump to it.
+A symbol of the process may be out of the range of relative calls. Its PLT stub holds its address and a jump to it.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Executable:
 
     @property
     def by_contents(self) -> dict[str, str]:
-        """Small inputs for whose contents, as for shapes, the code is specialised: by name, with the reason.
+        """Small inputs whose contents, like shapes, the code is specialised for: by name, with the reason.
 
         They are found during compilation: if shapes vary, in the first call.
         """

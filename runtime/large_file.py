@@ -1,4 +1,4 @@
-"""Files too large to keep in memory in case they are needed."""
+"""Files too large to be kept in memory for a possible later use."""
 
 from __future__ import annotations
 

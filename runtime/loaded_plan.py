@@ -135,7 +135,7 @@ class LoadedPlan(Steps):
 
     @property
     def uncompiled(self) -> list[str]:
-        """The reasons why subgraphs have no code, or none for prepared inputs: one for each."""
+        """A reason for each subgraph without code, or without code for inputs that were prepared."""
         reasons = [reason for missing in self._missing.copy().values() for _, reason in missing]
         reported = {id(runner) for missing in self._missing.copy().values() for runner, _ in missing}
         for runner in self._natives():

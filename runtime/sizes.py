@@ -40,10 +40,11 @@ class Range:
 class Bounds:
     """The sizes that one program serves.
 
-    ranges: the values of each size.
-    table: expressions for the contents of the program's last input.
-    outputs: valid extents of each output, whose shape is given by the upper bounds.
-    derived: dimensions of inputs that follow from others, as expressions over those.
+    Attributes:
+        ranges: the values of each size.
+        table: expressions for the contents of the program's last input.
+        outputs: valid extents of each output, whose shape is given by the upper bounds.
+        derived: dimensions of inputs that follow from others, as expressions over those.
     """
 
     ranges: Mapping[str, Range]

@@ -85,8 +85,8 @@ class InferenceSession(Session):
 
         Args:
             output_names: names of the outputs to return; None or empty for all of them.
-            input_feed: arrays, nested lists or `OrtValue`s by the name of an input, or of an initializer that a run may
-                replace: the model is compiled again for each set of these.
+            input_feed: arrays, nested lists or `OrtValue`s by the name of an input or of a replaceable initializer. The
+                model is compiled again for each set of replaced initializers.
             run_options: if they request termination, the run fails.
 
         Raises:
