@@ -65,7 +65,7 @@ def _best(lines: np.ndarray, scores: np.ndarray, most: int, overlap: np.floating
 def _descending_order(scores: np.ndarray) -> np.ndarray:
     """Returns the indices that sort the scores in descending order, with equal ones in their original order.
 
-    Integers that combine a score and its index are sorted: numpy sorts integers with vectors, but not floats stably.
+    Sorts integers that combine a score and its index: numpy vectorises that, but not a stable sort of floats.
     """
     if scores.dtype != np.float32:
         return np.argsort(-scores, kind="stable")

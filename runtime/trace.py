@@ -101,4 +101,4 @@ def _named(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 
 
 def _title(number: int) -> str:
-    return f"helper {number}" if number else "calling thread"
+    return f"worker {number}" if number else "calling thread"
