@@ -254,9 +254,9 @@ def _check_name(name: str) -> None:
 
 
 def _verify(members: Mapping[str, np.ndarray], expected: Mapping[str, Member]) -> None:
-    odd = set(members) ^ set(expected)
-    if odd or PARAMETERS not in members:
-        raise ArtefactError(f"the members differ from those in the manifest: {', '.join(sorted(odd)) or PARAMETERS}")
+    wrong = set(members) ^ set(expected)
+    if wrong or PARAMETERS not in members:
+        raise ArtefactError(f"the members differ from those in the manifest: {', '.join(sorted(wrong)) or PARAMETERS}")
     for name, member in expected.items():
         if len(members[name]) != member.size or hashlib.sha256(members[name].data).hexdigest() != member.sha256:
             raise ArtefactError(f"member {name} is damaged: its size or checksum differs from the manifest's")

@@ -48,9 +48,9 @@ def read_sizes(parts: Sequence[str], where: str) -> tuple[int, ...]:
     Raises:
         InputError: a text is not a size.
     """
-    odd = [part for part in parts if not part.isdecimal() or len(part) > _MAX_DIGITS]
-    if odd:
-        raise InputError(f"{where}: '{odd[0]}' is not the size of a dimension")
+    invalid = [part for part in parts if not part.isdecimal() or len(part) > _MAX_DIGITS]
+    if invalid:
+        raise InputError(f"{where}: '{invalid[0]}' is not the size of a dimension")
     return tuple(int(part) for part in parts)
 
 

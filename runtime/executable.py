@@ -288,7 +288,7 @@ class Executable:
 
     def _settings(self) -> tuple[Any, ...]:
         """Returns the state that `stored` lacks."""
-        # If `threads` is the default, it is determined anew on the machine that unpickles.
+        # None stands for the default number of threads on the machine that unpickles.
         threads = None if self.threads == self._default_threads else self.threads
         return self._code.specialize, self.source, threads, self.unranged, self.ranges
 

@@ -186,8 +186,8 @@ class Program:
         parameters: contents by name, in table order; a broadcast array (all strides 0) is stored as one element.
         arena_bytes: scratch memory of a call, in bytes.
         target: the machine it was built for.
-        objects: relocatable object files by name; if `library` is present, only those that a profile generates anew
-            around the library's kernels: the entry function and the worker function.
+        objects: relocatable object files by name; if `library` is present, only those that a profile links
+            again around the library's kernels: the entry function and the worker function.
         library: all objects, linked to a shared library.
         kernels: the kernels it calls.
         uses_threads: whether its code distributes work to a thread pool.

@@ -213,6 +213,6 @@ def mute() -> None:
 
 def written_to(write: Callable[[bytes], object]) -> None:
     """Writes the events of the current compile as lines, for `Told.retell` in another process."""
-    told = _current.get()
-    if told is not None:
-        told.listener = lambda event: write(json.dumps(asdict(event)).encode() + b"\n")
+    compile_ = _current.get()
+    if compile_ is not None:
+        compile_.listener = lambda event: write(json.dumps(asdict(event)).encode() + b"\n")

@@ -170,8 +170,8 @@ class Specializations:
     def by_contents(self) -> dict[str, str]:
         """The inputs whose contents the programs depend on, with the reason, as far as known."""
         found: dict[str, str] = {}
-        for asked in self._needed_contents.copy().values():
-            found.update({self._names[position]: asked.reason for position in asked.positions})
+        for needed in self._needed_contents.copy().values():
+            found.update({self._names[position]: needed.reason for position in needed.positions})
         for program in self.own_programs:
             found.update({name: "" for name in program.contents if name not in found})
         return found
@@ -333,8 +333,8 @@ class Specializations:
             if program_shapes == shapes and given < set(key):
                 return ByContents((next(place for place, _ in key if place not in contents),), "")
         there = "; ".join(self._described(*key) for key in self._programs) or "none"
-        asked = self._described(shapes, _key_of(contents))
-        raise ShapeError(f"there is no code for {asked}, and no compiler is available; there is code for: {there}")
+        requested = self._described(shapes, _key_of(contents))
+        raise ShapeError(f"there is no code for {requested}, and no compiler is available; there is code for: {there}")
 
     def _described(self, shapes: tuple[Shape, ...], contents: tuple[tuple[int, bytes], ...]) -> str:
         text = ", ".join(

@@ -48,11 +48,11 @@ class Asked:
         Args:
             with_files: whether to include names with a model's file, which another process may have opened.
         """
-        odd = [name for name, is_known in self.names.items() if not is_known and (with_files or ":" not in name)]
-        if not odd or not self.models:
+        unmatched = [name for name, is_known in self.names.items() if not is_known and (with_files or ":" not in name)]
+        if not unmatched or not self.models:
             return ""
         known = [f"{model} has {_listed(dims)}" for model, dims in list(self.models.items())[:_SHOWN]]
-        quoted = " and ".join(f"'{name}'" for name in odd)
+        quoted = " and ".join(f"'{name}'" for name in unmatched)
         return f"sizes are given for {quoted}, but no opened model has such dimensions: {'; '.join(known)}"
 
 

@@ -113,9 +113,9 @@ class InferenceSession(Session):
         results = list(outputs) if isinstance(outputs, tuple) else [outputs]
         if not output_names:
             return results
-        odd = [name for name in output_names if name not in self._places]
-        if odd:
-            raise failure(InvalidArgument, f"Invalid output name:{odd[0]}")
+        unknown = [name for name in output_names if name not in self._places]
+        if unknown:
+            raise failure(InvalidArgument, f"Invalid output name:{unknown[0]}")
         return [results[self._places[name]] for name in output_names]
 
     def run_with_ort_values(

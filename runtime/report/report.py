@@ -218,9 +218,9 @@ def _ops(known: Mapping[str, Any]) -> list[dict[str, Any]]:
     for position, (_, names) in enumerate(known["calls"]):
         for name in names:
             calls.setdefault(name, []).append(position)
-    apart: dict[str, list[dict[str, str]]] = {}
+    unfused: dict[str, list[dict[str, str]]] = {}
     for maker, reader, reason in known["apart"]:
-        apart.setdefault(reader, []).append({"reads": maker, "reason": reason})
+        unfused.setdefault(reader, []).append({"reads": maker, "reason": reason})
     refused: dict[str, list[dict[str, str]]] = {}
     for name, pattern, reason in known["refused"]:
         refused.setdefault(name, []).append({"pattern": pattern, "reason": reason})
@@ -237,7 +237,7 @@ def _ops(known: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "kernels": list(dict.fromkeys(known["calls"][place][0] for place in places)),
                 "calls": places,
                 "with": [name for name in others if name != node["name"]],
-                "apart": apart.get(node["name"], []),
+                "apart": unfused.get(node["name"], []),
                 "refused": refused.get(node["name"], []),
             }
         )
