@@ -258,7 +258,7 @@ def test_estimates_for_a_gpu_are_by_what_is_published_of_it(small):
     assert product["schedule"] == "contraction" and product["blocks"][0] >= 1 and product["threads"] % 32 == 0
     assert product["serial"] == ""
     text = str(report)
-    assert "published of NVIDIA H100 SXM, not measured" in text and "bits  blocks" not in text
+    assert "published peaks of NVIDIA H100 SXM, not measured" in text and "bits  blocks" not in text
 
 
 def test_tensor_cores_have_rates_of_their_own():
