@@ -84,7 +84,7 @@ class Cut:
                     found.append(result)
                     times = 1.0
                 if WHOLE not in op.attributes:
-                    self._pass_on(op, result, times)
+                    self._count_reads(op, result, times)
         self.materialized = found[::-1]
 
     def _cost(self, op: ir.Operation) -> float:
@@ -101,7 +101,7 @@ class Cut:
             raise PassError(f"'{op.name}' op has elements that cannot be computed one by one", op.location)
         return reads
 
-    def _pass_on(self, op: ir.Operation, result: ir.Value, times: float) -> None:
+    def _count_reads(self, op: ir.Operation, result: ir.Value, times: float) -> None:
         """Adds up how often each element read is computed if an element of `result` is computed `times` times."""
         rounds, most = 1, len(op.operands)
         if op.name == "linalg.generic":

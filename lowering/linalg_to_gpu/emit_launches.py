@@ -118,7 +118,7 @@ class _KernelWriter:
         self._bases[op.results[0]] = operands[-1]
         with function.location, ir.InsertionPoint(code):
             geometry, maps = _emit(function, [item.type for item in operands], self._target)
-        described = [_described(operands[item.argument], item) for item in maps]
+        described = [_map_pointer(operands[item.argument], item) for item in maps]
         index = [arith.ConstantOp(ir.IndexType.get(), size).result for size in (*geometry.grid, *geometry.block)]
         clusters = geometry.cluster if geometry.cluster != (1, 1, 1) else ()
         cluster = [arith.ConstantOp(ir.IndexType.get(), size).result for size in clusters]
@@ -188,7 +188,7 @@ def _pointer_attributes(memory: Memory, is_destination: bool) -> ir.DictAttr:
     return ir.DictAttr.get(entries if is_destination else {**entries, "llvm.readonly": ir.UnitAttr.get()})
 
 
-def _described(base: ir.Value, item: TensorMap) -> ir.Value:
+def _map_pointer(base: ir.Value, item: TensorMap) -> ir.Value:
     """Returns the address of a tensor map, with the map's description as an attribute."""
     entries: dict[str, ir.Attribute] = {
         name: ir.DenseI64ArrayAttr.get(getattr(item, name)) for name in ("sizes", "strides", "box", "steps")

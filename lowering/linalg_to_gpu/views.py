@@ -75,11 +75,11 @@ def memory_of(tensor: ir.Value, known: Mapping[ir.Value, Memory]) -> Memory | No
         return _part(source, op, shape)
     runs = reassociation(op)
     if op.name == "tensor.expand_shape":
-        return _seen(source, shape, expanded(source.strides, shape, runs))
+        return _reshaped(source, shape, expanded(source.strides, shape, runs))
     for run in runs:  # a collapsed dimension must have a single stride
         if breaks([source.shape[axis] for axis in run], [source.strides[axis] for axis in run]):
             return None
-    return _seen(source, shape, collapsed(source.strides, source.shape, runs))
+    return _reshaped(source, shape, collapsed(source.strides, source.shape, runs))
 
 
 def _part(source: Memory, op: ir.Operation, shape: tuple[int, ...]) -> Memory | None:
@@ -91,5 +91,5 @@ def _part(source: Memory, op: ir.Operation, shape: tuple[int, ...]) -> Memory | 
     return Memory(source.base, shape, strides, source.alignment, source.offset + first)
 
 
-def _seen(source: Memory, shape: tuple[int, ...], strides: list[int]) -> Memory:
+def _reshaped(source: Memory, shape: tuple[int, ...], strides: list[int]) -> Memory:
     return Memory(source.base, shape, tuple(strides), source.alignment, source.offset)

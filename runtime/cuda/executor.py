@@ -98,9 +98,9 @@ class DeviceProgram:
         Raises:
             DeviceError: a step failed.
         """
-        with self._borrowed() as lane:
+        with self._lane() as lane:
             self._discard(lane)
-            self._replay(lane, self._placed(inputs, lane), lane.outputs)
+            self._replay(lane, self._input_addresses(inputs, lane), lane.outputs)
             self._read(lane, outputs)
 
     def run_timed(self, inputs: Sequence[np.ndarray | DeviceArray], outputs: Sequence[np.ndarray]) -> list[float]:
@@ -112,9 +112,9 @@ class DeviceProgram:
         Raises:
             DeviceError: a step failed.
         """
-        with self._borrowed() as lane:
+        with self._lane() as lane:
             self._discard(lane)
-            sources = self._placed(inputs, lane)
+            sources = self._input_addresses(inputs, lane)
             self._device.discard(lane.arena, self._plan.arena_bytes, garbage=self._is_bounded)
             steps = [self._step(place, lane, sources, lane.outputs) for place in range(len(self._plan.steps))]
             seconds = self._device.times(steps, lane.stream)
@@ -135,9 +135,9 @@ class DeviceProgram:
         """
         wide = [_shape(info) for info in self._results]
         shapes = list(shapes or wide)
-        with self._borrowed() as lane:
+        with self._lane() as lane:
             targets = lane.spare.pop() if lane.spare else self._allocated(self._outputs, "outputs")
-            sources = self._placed(inputs, lane)
+            sources = self._input_addresses(inputs, lane)
             if shapes == wide:
                 self._replay(lane, sources, targets)
             else:
@@ -145,11 +145,11 @@ class DeviceProgram:
                 for place, target in enumerate(targets):
                     self._copy_box(place, target, lane.outputs[place], shapes[place], lane.stream)
             # The next user of the lane enqueues its work on the same stream, after this.
-            return self._handed_out(targets, lane, inputs, shapes)
+            return self._output_arrays(targets, lane, inputs, shapes)
 
     def fetched(self, array: DeviceArray) -> np.ndarray:
         """Copies a result to the host."""
-        with self._borrowed() as lane:
+        with self._lane() as lane:
             array.ready(lane.stream)
             host = np.empty(array.shape, array.dtype)
             self._device.read(array.address, host, lane.stream)
@@ -158,8 +158,8 @@ class DeviceProgram:
 
     def timed(self, inputs: Sequence[np.ndarray], runs: int = 30, warmup: int = 5) -> float:
         """Returns the median of the seconds that the whole plan takes on the device, with inputs already there."""
-        with self._borrowed() as lane:
-            sources = self._placed(inputs, lane)
+        with self._lane() as lane:
+            sources = self._input_addresses(inputs, lane)
 
             def run(_: object) -> None:
                 self._replay(lane, sources, lane.outputs)
@@ -187,7 +187,7 @@ class DeviceProgram:
         for box in boxes(_shape(info), shape, info.dtype.itemsize):
             self._device.copy_box(target, source, box, stream)
 
-    def _handed_out(
+    def _output_arrays(
         self, targets: Addresses, lane: Lane, inputs: Sequence[Any], shapes: Sequence[Shape]
     ) -> list[DeviceArray]:
         """Returns the results as tensors; their memory is reused when all of them are released."""
@@ -205,7 +205,7 @@ class DeviceProgram:
             for address, info, shape in zip(targets, self._results, shapes, strict=True)
         ]
 
-    def _placed(self, inputs: Sequence[np.ndarray | DeviceArray], lane: Lane) -> Addresses:
+    def _input_addresses(self, inputs: Sequence[np.ndarray | DeviceArray], lane: Lane) -> Addresses:
         """Returns the addresses of the inputs: their own if kernels can read them there, else those of copies."""
         if any(isinstance(value, DeviceArray) for value in inputs):
             self._device.hand_over(DEFAULT_STREAM, lane.stream)
@@ -216,7 +216,7 @@ class DeviceProgram:
         if isinstance(value, DeviceArray) and value.number != self._device.number:
             raise DeviceError(f"expected an input on device {self._device.number}, got {value!r}")
         if self._is_bounded and value.shape != _shape(self._takes[place]):
-            self._spread(place, value, lane)
+            self._write_padded(place, value, lane)
             return target
         if not isinstance(value, DeviceArray):
             lane.held.pop(place, None)
@@ -228,7 +228,7 @@ class DeviceProgram:
         self._device.copy(target, value.address, value.nbytes, lane.stream)
         return target
 
-    def _spread(self, place: int, value: np.ndarray | DeviceArray, lane: Lane) -> None:
+    def _write_padded(self, place: int, value: np.ndarray | DeviceArray, lane: Lane) -> None:
         """Copies an input into the buffer of maximum size, zero-padded: the program relies on the padding."""
         device, target, info = self._device, lane.inputs[place], self._takes[place]
         if lane.held.get(place) != value.shape:
@@ -295,7 +295,7 @@ class DeviceProgram:
         return self._device.tensor_map(argument, at(argument.buffer))
 
     @contextlib.contextmanager
-    def _borrowed(self) -> Iterator[Lane]:
+    def _lane(self) -> Iterator[Lane]:
         """Provides a lane for one call."""
         try:
             lane = self._idle.pop()
@@ -323,14 +323,14 @@ class DeviceProgram:
             address = self._device.allocate(max(sum(spaced), 1))
         except CapacityError as error:
             raise DeviceMemoryError(
-                f"{error}; they are for the {what} of a program that needs {self._needs()}"
+                f"{error}; they are for the {what} of a program that needs {self._requirements()}"
             ) from None
         with self._lock:
             self._owned.append(address)
         offsets = np.cumsum([0, *spaced])[:-1]
         return tuple(address + int(offset) for offset in offsets)
 
-    def _needs(self) -> str:
+    def _requirements(self) -> str:
         parts = {"inputs": sum(self._inputs), "outputs": sum(self._outputs), "scratch": self._plan.arena_bytes}
         return ", ".join(f"{size / 2**20:.1f} MiB of {what}" for what, size in parts.items())
 

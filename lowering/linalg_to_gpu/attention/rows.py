@@ -136,7 +136,7 @@ class AttentionRows(ABC):
         for row, items in enumerate(products):
             places = self._row_places(row)
             scores = items if plain else self._masked(items, places, start, ragged)
-            limits = self._seen(places["q"], start, steps, masked)
+            limits = self._conditions(places["q"], start, steps, masked)
             scores = [
                 score if seen is None else arith.select(seen, score, number(-math.inf))
                 for score, seen in zip(scores, limits, strict=True)
@@ -210,7 +210,7 @@ class AttentionRows(ABC):
             value = combine(value, from_lane(value, bit))
         return value
 
-    def _seen(self, query: Int, start: Int, steps: Sequence[int], masked: bool) -> list[ir.Value | None]:
+    def _conditions(self, query: Int, start: Int, steps: Sequence[int], masked: bool) -> list[ir.Value | None]:
         """Returns, per step from `start`, the condition that the query attends to the key; None if it always does."""
         band, length = self.attention.band, self.sizes["k"]
         if not masked or (band is None and length % self.keys == 0):

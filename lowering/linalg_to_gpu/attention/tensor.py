@@ -99,8 +99,7 @@ class _MmaBlock(AttentionBlock):
         query, keys, _ = self.tiles
         warp, lane = divmod(self.thread, WARP)
         matrix, line = divmod(lane, 8)
-        # The second matrix of a left-hand side is below the first; that of a pair of right-hand sides is ahead in
-        # depth.
+        # The second matrix of a left-hand side is below the first; that of a right-hand side is ahead in depth.
         left = self._start(query, warp * (ROWS * self._down) + matrix % 2 * 8 + line, matrix // 2, 0)
         right = self._start(keys, matrix // 2 * 8 + line, matrix % 2, self.bases()[1])
         sums = [number(0.0)] * (4 * self._down * self._across)

@@ -82,7 +82,7 @@ def emit(
         The launch geometry.
     """
     thread = thread_number()
-    batch, row, column = _place(problem, tiling, block_number())
+    batch, row, column = _tile_of_block(problem, tiling, block_number())
     row, column = row * tiling.rows, column * tiling.columns
     shared = shared_memory()
     address = shared_address(shared)
@@ -112,7 +112,7 @@ def emit(
     return geometry(problem, tiling, bytes)
 
 
-def _place(problem: Problem, tiling: Tiling, block: Int) -> tuple[Int, Int, Int]:
+def _tile_of_block(problem: Problem, tiling: Tiling, block: Int) -> tuple[Int, Int, Int]:
     down, across = math.ceil(problem.rows / tiling.rows), math.ceil(problem.columns / tiling.columns)
     batch, tile = divmod(block, down * across) if problem.batch > 1 else (Int(0), block)
     return batch, *grouped(tile, down, across)

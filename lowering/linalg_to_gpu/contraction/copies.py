@@ -172,27 +172,27 @@ class StagedCopies:
         self._pieces = _Pieces(access, tile, part, width, access.by_depth)
         self._tile, self._read, self._element, self._shared = tile, read, element, shared
         self._transposed = access.by_depth != tile.by_depth
-        self._waiting: list[ir.Value] = []
+        self._pending: list[ir.Value] = []
         self._base = Int(0)
 
     def start(self, depth: Int, shared: Int, wanted: ir.Value | None) -> None:
         """Reads the tile at `depth`, to be written at the offset `shared`, if `wanted` holds."""
-        self._base, self._waiting = shared, []
+        self._base, self._pending = shared, []
         for offset, valid in self._pieces.sources(depth):
             valid = both(valid, wanted, self._pieces.is_mine)
             value = self._read(offset.where(valid, 0), self._pieces.width)
             if valid is not None:
                 zero = arith.constant(value.type, ir.DenseElementsAttr.get_splat(value.type, _zero(self._element)))
                 value = arith.select(valid, value, zero)
-            self._waiting.append(value)
+            self._pending.append(value)
 
     def finish(self) -> None:
         """Writes the elements that `start` has read."""
         with when(self._pieces.is_mine):
-            for (row, depth), value in zip(self._pieces.places, self._waiting, strict=True):
-                self._put(row, depth, value)
+            for (row, depth), value in zip(self._pieces.places, self._pending, strict=True):
+                self._write_piece(row, depth, value)
 
-    def _put(self, row: Int, depth: Int, value: ir.Value) -> None:
+    def _write_piece(self, row: Int, depth: Int, value: ir.Value) -> None:
         if not self._transposed:
             self._write(row, depth, value)
             return

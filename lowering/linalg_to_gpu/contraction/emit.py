@@ -91,8 +91,7 @@ def emit(launch: Launch, values: Values) -> Geometry:
     problem = problem_of(contraction)
     made = block.emit(problem, tiling, compute, lhs, rhs, finish, finisher.width)
     shared = shared_bytes(tiling, Wish(problem, compute).element_bytes)
-    # Fix the register budget to the occupancy that the tiles were chosen for; otherwise ptxas may spill for a higher
-    # one.
+    # Fixes the register budget to the occupancy that the tiles were chosen for: ptxas may spill to raise occupancy.
     pieces = [block.piece_of(side.access, None if side.read else side.element, compute) for side in (lhs, rhs)]
     blocks = max(1, occupancy(tiling, shared, launch.capability, pieces).blocks)
     return Geometry((made.blocks, 1, 1), (made.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=blocks)

@@ -111,9 +111,9 @@ class Finisher:
         try:
             return self._values.lanes(self._root, indices, len(self._sums))
         except _OutOfLineError:
-            return [self._alone(indices, lane, value) for lane, value in enumerate(list(self._sums))]
+            return [self._single_result(indices, lane, value) for lane, value in enumerate(list(self._sums))]
 
-    def _alone(self, indices: Sequence[Index], lane: int, value: ir.Value) -> ir.Value:
+    def _single_result(self, indices: Sequence[Index], lane: int, value: ir.Value) -> ir.Value:
         self._sums = [value]
         return self._values.element(self._root, [*indices[:-1], add(indices[-1], lane)])
 

@@ -88,9 +88,8 @@ def accumulate(
         finish()
         return [after(Int(reading)).ir, after(Int(writing)).ir, *new]
 
-    # A loop of one iteration would be unrolled. LLVM would then move its products to the stores of the results, which
-    # keeps
-    # all their operands in registers until then.
+    # A loop of one iteration would be unrolled. The compiler would then move its products to the stores of the results,
+    # and keep all their operands in registers until then.
     count = tiles if tiles.known is None or tiles.known > 1 else hidden(tiles)
     _, _, *results = repeat(count, [Int(0).ir, Int((stages - 1) * stage_bytes).ir, *sums], step)
     return results

@@ -83,8 +83,7 @@ class Scratch:
         if self._width == _QUAD:
             value = load(quad, self._at(self._tile.offset(row, self._run)), CHUNK)
             return [vector.extract(value, [], [lane]) for lane in range(_QUAD)]
-        # If all eight lanes read their first chunk, the stride of two chunks would conflict: half read the second
-        # first.
+        # A stride of two chunks would cause bank conflicts, so half of the lanes read their second chunk first.
         late = (self._run >> 2) & 1
         chunks = [self._tile.offset(row, self._run * 2 + (late ^ half)) for half in range(2)]
         halves = [load(quad, self._at(chunk), CHUNK) for chunk in chunks]

@@ -85,7 +85,7 @@ class RowSpace:
 
     def dims_of(self, op: ir.Operation, position: int) -> Dims | None:
         """Returns the dimensions that index an operand of an op; None if an index is not a single dimension."""
-        return _along(maps(op)[position], self.loops[op.results[0]])
+        return _dims_of_map(maps(op)[position], self.loops[op.results[0]])
 
     def access(self, op: ir.Operation, position: int) -> Access | None:
         """Returns the access to an operand in memory along the kernel's dimensions, else None."""
@@ -148,7 +148,7 @@ def _check(op: ir.Operation, known: Mapping[ir.Value, Memory]) -> None:
     for position, (operand, map_) in enumerate(zip(op.operands, maps(op), strict=True)):
         if not is_read(op, position) or not isinstance(operand.type, ir.RankedTensorType):
             continue
-        if _along(map_, range(map_.n_dims)) is None:
+        if _dims_of_map(map_, range(map_.n_dims)) is None:
             raise NoRows("it has an index that is not a single loop or zero")
         if memory_of(operand, known) is None and not _is_computed(operand):
             raise NoRows("it reads a tensor that is neither in memory nor computed element by element")
@@ -169,7 +169,7 @@ def _combiner(reduction: ir.Operation) -> Combiner:
     return made
 
 
-def _along(map_: ir.AffineMap, loops: Sequence[int]) -> Dims | None:
+def _dims_of_map(map_: ir.AffineMap, loops: Sequence[int]) -> Dims | None:
     dims: list[int | None] = []
     for expr in map_.results:
         match expr.maybe_downcast():
@@ -204,7 +204,7 @@ def _result(
         raise NoRows("the result is not made by an op on rows")
     op = made.owner.operation
     position = len(op.operands) - len(op.results) + list(op.results).index(made)
-    dims = _along(maps(op)[position], loops[op.results[0]])
+    dims = _dims_of_map(maps(op)[position], loops[op.results[0]])
     if dims is None:
         raise NoRows("the result is not written element by element")
     return Written(made, _access(memory, dims, len(sizes)))

@@ -213,7 +213,7 @@ def _merged(op: ir.Operation, sizes: Sequence[int], operands: Sequence[Operand |
     """Merges the loops, sorts them by the result's strides, and finds the transposed operands."""
     order = sorted((loop for loop, size in enumerate(sizes) if size > 1), key=lambda loop: -result.strides[loop])
     everything = [operand for operand in (*operands, result) if operand is not None]
-    if _indexes(op):
+    if _reads_indices(op):
         raise NoTranspose("its body reads indices")
     runs: list[list[int]] = []
     for loop in order:
@@ -239,5 +239,5 @@ def _merged(op: ir.Operation, sizes: Sequence[int], operands: Sequence[Operand |
     return Transpose(op, lengths, sources.pop(), target, merged, along(result))
 
 
-def _indexes(op: ir.Operation) -> bool:
+def _reads_indices(op: ir.Operation) -> bool:
     return any(inner.operation.name == "linalg.index" for inner in op.regions[0].blocks[0].operations)

@@ -147,9 +147,9 @@ class Batch:
         self.stores = BulkStores(self.count)
         members = math.prod(geometry.cluster)
         self.cluster_barriers = ClusterBarriers(count // members, self.count, members * geometry.threads)
-        self._assemblies: dict[int, tuple[Array, Array]] = {}
+        self._group_waits: dict[int, tuple[Array, Array]] = {}
         self.mbarriers = Mbarriers(self.shared, self.shared_stride)
-        self._meetings: dict[int, tuple[Array, Array]] = {}
+        self._warp_waits: dict[int, tuple[Array, Array]] = {}
 
     def existing(self) -> Selection:
         """Returns the existing threads: the last warp of a block may have fewer than 32."""
@@ -170,7 +170,7 @@ class Batch:
             threads: the threads.
             needed: for each thread, a mask of the lanes that it waits for.
         """
-        earlier = self._meetings.pop(key, (threads[:0], needed[:0]))
+        earlier = self._warp_waits.pop(key, (threads[:0], needed[:0]))
         threads, needed = np.concatenate([earlier[0], threads]), np.concatenate([earlier[1], needed])
         slots, rows = np.unique(threads // WARP, return_inverse=True)
         present = np.zeros(len(slots), np.uint32)
@@ -178,17 +178,17 @@ class Batch:
         complete = needed & ~present[rows] == 0
         self.scheduler.wake(threads[complete])
         if not complete.all():
-            self._meetings[key] = threads[~complete], needed[~complete]
+            self._warp_waits[key] = threads[~complete], needed[~complete]
 
     def gather(self, key: int, threads: Array, groups: Array, size: int) -> None:
         """Makes threads wait at an instruction for all `size` threads of their group."""
-        earlier = self._assemblies.pop(key, (threads[:0], groups[:0]))
+        earlier = self._group_waits.pop(key, (threads[:0], groups[:0]))
         threads, groups = np.concatenate([earlier[0], threads]), np.concatenate([earlier[1], groups])
         _, rows, counts = np.unique(groups, return_inverse=True, return_counts=True)
         complete = counts[rows] == size
         self.scheduler.wake(threads[complete])
         if not complete.all():
-            self._assemblies[key] = threads[~complete], groups[~complete]
+            self._group_waits[key] = threads[~complete], groups[~complete]
 
     def cluster_of(self, threads: Array) -> Array:
         """Returns the cluster of each thread, numbered within the batch."""

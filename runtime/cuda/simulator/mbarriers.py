@@ -60,8 +60,8 @@ class Mbarriers:
             SimulationError: the count is invalid, or there is already a barrier.
         """
         wrong = (arrivals < 1) | (arrivals > MOST_ARRIVALS)
-        self._refuse(wrong, places, access, "the count of arrivals is invalid")
-        self._refuse(self._live[places], places, access, "there is already a barrier")
+        self._reject(wrong, places, access, "the count of arrivals is invalid")
+        self._reject(self._live[places], places, access, "there is already a barrier")
         self._live[places], self._expected[places], self._pending[places] = True, arrivals, arrivals
         self._bytes[places] = self._phase[places] = 0
         self._maker[places] = access.threads
@@ -78,7 +78,7 @@ class Mbarriers:
         """
         self.demand(places, access)
         hidden = self._maker[places] >= 0
-        self._refuse(hidden, places, access, "the copy engine may not see it: no fence.mbarrier_init follows")
+        self._reject(hidden, places, access, "the copy engine may not see it: no fence.mbarrier_init follows")
 
     def remove(self, places: Array, access: Access) -> None:
         """Invalidates barriers."""
@@ -91,7 +91,7 @@ class Mbarriers:
         Raises:
             SimulationError: a barrier does not exist.
         """
-        self._refuse(~self._live[places], places, access, "there is no barrier: it was not initialized")
+        self._reject(~self._live[places], places, access, "there is no barrier: it was not initialized")
 
     def phases(self, places: Array) -> Array:
         """Returns the number of completed phases of each barrier."""
@@ -163,7 +163,7 @@ class Mbarriers:
             for threads in self._waiting.pop(int(place), ()):
                 scheduler.wake(threads)
 
-    def _refuse(self, wrong: Array, places: Array, access: Access, reason: str) -> None:
+    def _reject(self, wrong: Array, places: Array, access: Access, reason: str) -> None:
         if wrong.any():
             position = int(np.argmax(wrong))
             raise access.fault(position, int(places[position]) * BYTES % self._stride, reason)

@@ -86,7 +86,7 @@ class Space:
         """
         places = self._places(offsets, width, access)
         states = self._states[width].take(places)
-        self._demand_defined(states, offsets, width, access)
+        self._check_defined(states, offsets, width, access)
         values = self._words[width].take(places)
         return values.view(np.uint64) if width == 16 else values
 
@@ -97,7 +97,7 @@ class Space:
             SimulationError: an address is misaligned or out of bounds, or is the destination of a pending copy.
         """
         places = self._places(offsets, width, access)
-        self._demand_writable(places, offsets, width, access)
+        self._check_writable(places, offsets, width, access)
         words = self._words[width]
         words[places] = values.view(words.dtype)
         self._states[width][places] = _filled(DEFINED, width)
@@ -109,7 +109,7 @@ class Space:
             SimulationError: an address is misaligned or out of bounds, or is the destination of another pending copy.
         """
         places = self._places(offsets, width, access)
-        self._demand_writable(places, offsets, width, access)
+        self._check_writable(places, offsets, width, access)
         self._states[width][places] = _filled(IN_FLIGHT, width)
 
     def land(self, offsets: Array, width: int, values: Array) -> None:
@@ -137,7 +137,7 @@ class Space:
             raise self._fault(access, position, offsets, f"out of bounds of {self.name} memory")
         return offsets >> (width.bit_length() - 1)
 
-    def _demand_defined(self, states: Array, offsets: Array, width: int, access: Access) -> None:
+    def _check_defined(self, states: Array, offsets: Array, width: int, access: Access) -> None:
         wrong = _differ(states, DEFINED, width)
         if not wrong.any():
             return
@@ -146,7 +146,7 @@ class Space:
         if bad.any():
             self._raise_first(bad, kinds, offsets, access)
 
-    def _demand_writable(self, places: Array, offsets: Array, width: int, access: Access) -> None:
+    def _check_writable(self, places: Array, offsets: Array, width: int, access: Access) -> None:
         states = self._states[width].take(places)
         if not _differ(states, DEFINED, width).any():
             return

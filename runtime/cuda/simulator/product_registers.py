@@ -59,7 +59,7 @@ def check_product_registers(blocks: Sequence[Block]) -> None:
         number = pending.pop()
         state = before[number].copy()
         for instruction in blocks[number].instructions:
-            _pass(instruction, state)
+            _update(instruction, state)
         for successor in blocks[number].successors:
             known = before.get(successor)
             joined = state if known is None else known.joined(state)
@@ -68,10 +68,10 @@ def check_product_registers(blocks: Sequence[Block]) -> None:
                 pending.append(successor)
 
 
-def _pass(instruction: Instruction, state: _State) -> None:
+def _update(instruction: Instruction, state: _State) -> None:
     """Updates the state by an instruction."""
     if instruction.opcode == "wgmma":
-        _pass_product(instruction, state)
+        _update_by_product(instruction, state)
         return
     operands = instruction.operands
     if instruction.opcode == "mov" and instruction.predicate is None and _are_registers(operands):
@@ -83,12 +83,12 @@ def _pass(instruction: Instruction, state: _State) -> None:
         (state.written.add if source in state.written else state.written.discard)(target)
         return
     found = effects(instruction)
-    _refuse(found.reads | found.writes, state.results, "a product's result, which may be incomplete", instruction)
-    _refuse(found.writes, state.factors, "a product's left factor, which may still be read", instruction)
+    _reject(found.reads | found.writes, state.results, "a product's result, which may be incomplete", instruction)
+    _reject(found.writes, state.factors, "a product's left factor, which may still be read", instruction)
     state.written |= found.writes
 
 
-def _pass_product(instruction: Instruction, state: _State) -> None:
+def _update_by_product(instruction: Instruction, state: _State) -> None:
     if instruction.has("fence"):
         state.written, state.is_fenced = set(), True
     elif instruction.has("commit_group"):
@@ -100,14 +100,14 @@ def _pass_product(instruction: Instruction, state: _State) -> None:
         state.results = {name: age for name, age in state.results.items() if age <= count}
         state.factors = {name: age for name, age in state.factors.items() if age <= count}
     else:
-        _begin(instruction, state)
+        _start_product(instruction, state)
 
 
-def _begin(instruction: Instruction, state: _State) -> None:
+def _start_product(instruction: Instruction, state: _State) -> None:
     """Updates the state by the start of a product."""
     results, left = (set(registers_of(item)) for item in instruction.operands[:2])
     factors = left if isinstance(instruction.operands[1], Vector) else set()
-    _refuse(factors, state.results, "another product's result, which may be incomplete", instruction)
+    _reject(factors, state.results, "another product's result, which may be incomplete", instruction)
     early = sorted((results | factors) & state.written)
     if early or not state.is_fenced:
         what = f"the write of {early[0]}" if early else "earlier writes"
@@ -120,7 +120,7 @@ def _are_registers(operands: Sequence[object]) -> bool:
     return len(operands) == 2 and all(isinstance(item, Register) for item in operands)
 
 
-def _refuse(touched: Iterable[str], held: dict[str, int], what: str, instruction: Instruction) -> None:
+def _reject(touched: Iterable[str], held: dict[str, int], what: str, instruction: Instruction) -> None:
     early = sorted(name for name in touched if name in held)
     if early:
         raise PtxError(

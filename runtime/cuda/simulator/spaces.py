@@ -44,7 +44,7 @@ def located(space: str, frame: Frame, addresses: Array, access: Access) -> tuple
     if space == "param":
         return batch.parameters, addresses - PARAM_ORIGIN
     if space == "local":
-        _demand_inside(addresses, batch.local_stride, "local", access)
+        _check_inside(addresses, batch.local_stride, "local", access)
         return batch.local, addresses + frame["#local"]
     return batch.shared, shared_offsets(frame, addresses, access)
 
@@ -57,10 +57,10 @@ def shared_offsets(frame: Frame, addresses: Array, access: Access) -> Array:
     """
     batch = frame.batch
     if int(addresses.max(initial=0)) >> CLUSTER_SHIFT == 0:
-        _demand_inside(addresses, batch.shared_stride, "shared", access)
+        _check_inside(addresses, batch.shared_stride, "shared", access)
         return addresses + frame["#shared"]
     ranks, inside = (addresses >> CLUSTER_SHIFT) - 1, addresses & ((1 << CLUSTER_SHIFT) - 1)
-    _demand_inside(inside, batch.shared_stride, "shared", access)
+    _check_inside(inside, batch.shared_stride, "shared", access)
     size = int(frame["%cluster_nctarank"][0])
     if int(ranks.max()) >= size:
         position = int(np.argmax(ranks))
@@ -70,7 +70,7 @@ def shared_offsets(frame: Frame, addresses: Array, access: Access) -> Array:
     return blocks * batch.shared_stride + inside
 
 
-def _demand_inside(addresses: Array, size: int, space: str, access: Access) -> None:
+def _check_inside(addresses: Array, size: int, space: str, access: Access) -> None:
     if len(addresses) and (int(addresses.min()) < 0 or int(addresses.max()) >= size):
         position = int(np.argmax((addresses < 0) | (addresses >= size)))
         raise access.fault(position, int(addresses[position]), f"out of bounds ({space} memory)")

@@ -22,15 +22,15 @@ _MODIFIERS = (
 @builds("mbarrier")
 def _barrier(builder: Builder) -> Built:
     kinds = {
-        "init": _create, "inval": _remove, "arrive": _arrive, "arrive_drop": _unknown, "expect_tx": _announce,
-        "complete_tx": _unknown, "test_wait": _test, "try_wait": _await, "pending_count": _unknown,
+        "init": _create, "inval": _remove, "arrive": _arrive, "arrive_drop": _unsupported, "expect_tx": _announce,
+        "complete_tx": _unsupported, "test_wait": _test, "try_wait": _wait, "pending_count": _unsupported,
     }  # fmt: skip
     first = builder.instruction.modifiers[0]
     builder.known(first, *_MODIFIERS, *(("expect_tx", "noComplete") if first == "arrive" else ()))
     return kinds[first](builder)
 
 
-def _unknown(builder: Builder) -> Built:
+def _unsupported(builder: Builder) -> Built:
     raise builder.error("is not supported")
 
 
@@ -127,7 +127,7 @@ def _test(builder: Builder) -> Built:
     return step
 
 
-def _await(builder: Builder) -> Built:
+def _wait(builder: Builder) -> Built:
     is_over = _over(builder)
     write = builder.write(builder.operands[0], "pred")
 
