@@ -2,7 +2,7 @@
 
     thread = Int(thread_id)               # an i32 of the kernel
     row, column = divmod(thread, 8)       # a shift and a mask
-    address = (row * 128 + column) * 4    # one multiplication for `0 * 128`, none for Int(3) * 128
+    address = (row * 128 + column) * 4    # constants are folded: Int(3) * 128 is Int(384)
 
 Operands of divisions, shifts and comparisons must be non-negative, so that LLVM may treat them as unsigned.
 """

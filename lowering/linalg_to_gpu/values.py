@@ -71,7 +71,7 @@ class Values:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Prevents that code written inside is reused outside: for bodies of loops and branches."""
+        """Prevents code written inside from being reused outside; for bodies of loops and branches."""
         self._scopes.append({})
         try:
             yield

@@ -32,8 +32,7 @@ def runs_on(architecture: str, capability: int) -> bool:
     """Returns whether code for an architecture runs on a device of a compute capability (80 for 8.0).
 
     PTX is compiled for the present device, if its capability is at least that of the code. Architectures with the
-    suffix
-    `a` use features of that architecture only.
+    suffix `a` use features of that architecture only.
     """
     wanted = int(re.sub(r"\D", "", architecture))
     return capability == wanted if architecture.endswith("a") else capability >= wanted

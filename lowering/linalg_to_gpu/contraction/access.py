@@ -1,15 +1,13 @@
 """Addressing of a contraction's operand by (batch, row, depth).
 
 A row is an index that the operand shares with the result (m of the left-hand side, n of the right-hand side); a depth
-is
-an index that is summed over. Each of the three linearises several dimensions of the contraction. An element's offset is
+is an index that is summed over. Each of the three linearises several dimensions of the contraction. The offset is
 
     offset(batch, row, depth) = start + outer(batch) + along_rows(row) + along_depth(depth)
 
-because index expressions are affine: of a convolution's `out * stride + tap * dilation`, one term belongs to the row
-and
-one to the depth. For a padded operand, the same sums give an index that must be in bounds (`Guard`); elements out of
-bounds read as zero.
+The offset is separable because index expressions are affine: of a convolution's `out * stride + tap * dilation`, one
+term belongs to the row and one to the depth. For a padded operand, the same sums give an index that must be in bounds
+(`Guard`); elements out of bounds read as zero.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Products on the tensor cores by `mma.sync`: each warp holds its tile of sums in registers, as 16 x 8 fragments.
 
 One step multiplies 32 bytes of depth: 16 elements of 2 bytes, 8 of tf32, 32 of one byte. `ldmatrix` loads fragments
-from
-shared memory, transposed for lines along rows. It can transpose elements of two bytes only. For lines along rows of
-float32, each lane reads one element at a time instead (`SharedTile.crossed`). Lines along rows of bytes do not occur:
-their copies transpose them.
+from shared memory, transposed for lines along rows. It can transpose elements of two bytes only. For lines along rows
+of float32, each lane reads one element at a time instead (`SharedTile.crossed`). Lines along rows of bytes do not
+occur: their copies transpose them.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@
                                                                then:   write the sums, while later tiles are copied
 
 Blocks are persistent: one per multiprocessor, each with a loop over its tiles; the ring of stages continues from tile
-to
-tile. Every multiplying warp group has 64 rows. Together these groups hold most of the block's registers.
+to tile. Every multiplying warp group has 64 rows. Together these groups hold most of the block's registers.
 """
 
 from __future__ import annotations

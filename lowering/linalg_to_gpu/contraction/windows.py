@@ -1,8 +1,7 @@
 """Tiles of a convolution's input as the copy engine copies them: the rows of a tile are a box of the image.
 
 For one tap of the kernel, neighbouring rows of the product read neighbouring positions of the image, shifted by the
-tap.
-Positions outside the image are zeros, like the convolution's padding:
+tap. Positions outside the image are zeros, like the convolution's padding:
 
     rows of a tile  =  a box of images x lines x columns        one copy: the box at (corner * stride + tap * dilation
     depth           =  taps x channels                                    - padding), 128 bytes of channels

@@ -95,7 +95,7 @@ class Elements:
         memory.store(value, pointer, min(_ACCESS_BYTES, element_bytes(kind) * count))
 
     def depends(self, value: ir.Value) -> frozenset[str]:
-        """Returns on which of row and column a tensor of the kernel, or a scalar of a body, depends."""
+        """Returns which of row and column a tensor of the kernel, or a scalar of a body, depends on."""
         if value not in self._depends:
             self._depends[value] = self._dependence(value)
         return self._depends[value]

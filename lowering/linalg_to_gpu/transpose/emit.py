@@ -3,8 +3,7 @@
 Accesses to global memory have 16 bytes if sizes permit. In shared memory, a word is 4 bytes; smaller elements that are
 neighbours along the target loop are packed. The tile is [target][source], and a line is 4 bytes longer than the tile's
 width. A warp writes n words of n lines with each group of 32 / n threads, and reads one column's words of 32 lines.
-Both
-accesses touch all 32 banks.
+Both accesses touch all 32 banks.
 """
 
 from __future__ import annotations

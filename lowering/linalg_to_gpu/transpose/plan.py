@@ -84,8 +84,8 @@ class Staging:
     """Layout of a transposed operand in shared memory, in words of 4 bytes or of one element.
 
     A word holds `packed` elements, neighbours along the target loop. The tile is [target / packed][source]. Its lines
-    are 4
-    bytes longer than the tile's width, so that a warp accesses every bank once both when it writes and when it reads.
+    are 4 bytes longer than the tile's width, so that a warp accesses every bank once both when it writes and when it
+    reads.
 
     Attributes:
         packed: elements per word.

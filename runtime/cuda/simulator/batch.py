@@ -73,10 +73,10 @@ class Checks:
     """Checks of a simulation beyond bounds and alignment.
 
     Attributes:
-        shared_races: detects unordered accesses of a byte of shared memory by two threads, at least one of them a
-            write.
-        double_writes: detects writes of one byte of global memory by two threads of a launch, except atomics.
-        undefined_reads: detects reads of memory that was never written.
+        shared_races: whether to detect unordered accesses of a byte of shared memory by two threads, at least one of
+            them a write.
+        double_writes: whether to detect writes of one byte of global memory by two threads of a launch, except atomics.
+        undefined_reads: whether to detect reads of memory that was never written.
         step_limit: maximum number of executed basic blocks of a batch; a launch that exceeds it counts as endless.
     """
 

@@ -1,8 +1,7 @@
 """Matrix descriptors of `wgmma`, which give the layout of an operand in shared memory.
 
 The layouts are the canonical ones of the PTX ISA ("Asynchronous warpgroup level canonical layouts"). A chunk is 16
-bytes
-of elements that are neighbours along the major dimension:
+bytes of elements that are neighbours along the major dimension:
 
 - k-major: rows of 32, 64 or 128 bytes, the width of the swizzle, are stored in groups of eight, `stride` apart. Without
   swizzle, a row is one chunk wide, and chunks along k are `leading` apart.

@@ -1,9 +1,8 @@
 """Registers of all threads that execute an instruction together.
 
 A register is one array with a value per thread. The root frame holds all threads of a batch of blocks. After
-divergence,
-a frame holds a subset of another frame's threads and copies only the registers that it reads. Arrays are immutable
-values: an instruction creates a new array and never changes one that it has read.
+divergence, a frame holds a subset of another frame's threads and copies only the registers that it reads. Arrays are
+immutable values: an instruction creates a new array and never changes one that it has read.
 """
 
 from __future__ import annotations

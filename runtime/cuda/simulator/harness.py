@@ -30,10 +30,8 @@ def simulate(
         entry: name of the kernel.
         geometry: launch geometry.
         arguments: arguments of the kernel, in order. An array is copied to the device, passed by address, and copied
-            back
-            at the end. A numpy scalar is passed by value. The buffer index of a tensor map refers to an array among
-            these
-            arguments.
+            back at the end. A numpy scalar is passed by value. The buffer index of a tensor map refers to an array
+            among these arguments.
         outputs: positions of arrays that the kernel must write completely, and must not read before.
         checks: the checks to apply.
         observer: receives every memory access.

@@ -1,8 +1,7 @@
 """The types of PTX in numpy: conversion between register bits and values.
 
 Registers hold unsigned integers. f16 is computed as float16. bf16, which numpy lacks, is computed as float32 and
-rounded
-when written. Packed pairs are computed as twice as many elements.
+rounded when written. Packed pairs are computed as twice as many elements.
 """
 
 from __future__ import annotations

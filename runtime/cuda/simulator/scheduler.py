@@ -2,8 +2,7 @@
 
 Threads at the same program counter run as one frame. Among several program counters, the one of lowest rank runs first
 (graph.py), so that diverged threads reconverge as early as possible. Waiting threads are parked until they are
-released.
-If no thread can run while some wait, that is a deadlock; the error lists the waiting threads.
+released. If no thread can run while some wait, that is a deadlock; the error lists the waiting threads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Tensor maps: addresses of a box's elements in the tensor and in shared memory.
 
 The format of the driver's descriptors is undocumented. The simulator's descriptors hold the same information in a
-format
-of their own, with the same size.
+format of their own, with the same size.
 """
 
 from __future__ import annotations
@@ -101,8 +100,7 @@ def swizzled(addresses: Array, span: int) -> Array:
     """Permutes 16-byte chunks of shared addresses within a span of 32, 64 or 128 bytes; 0 for no permutation.
 
     The number of the 128-byte line is combined by exclusive or with the number of the chunk: three bits of it for spans
-    of
-    128 bytes, two for 64, one for 32.
+    of 128 bytes, two for 64, one for 32.
     """
     if not span:
         return addresses

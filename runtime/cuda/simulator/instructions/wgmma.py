@@ -1,9 +1,8 @@
 """Matrix instructions of a warp group: `wgmma`.
 
 The simulator reads factors and writes results immediately. A device may defer both until `wgmma.wait_group`. Until
-then,
-factors in shared memory are protected against writes (products.py). A static analysis ensures that registers are not
-accessed earlier (product_registers.py).
+then, factors in shared memory are protected against writes (products.py). A static analysis ensures that registers are
+not accessed earlier (product_registers.py).
 """
 
 from __future__ import annotations
