@@ -1,4 +1,4 @@
-// Text with colours, of which only the lines in view exist, and the comparison of two texts.
+// Coloured text, with elements only for the visible lines, and the comparison of two texts.
 "use strict";
 
 const ROW = 18;
@@ -26,7 +26,7 @@ hljs.registerLanguage("machine", () => ({
   ],
 }));
 
-// Rows are {n, text, kind, places, language}; only those in view are made.
+// Rows are {n, text, kind, places, language}; elements exist only for the visible ones.
 class CodeView {
   constructor(parent, onPlaces) {
     this.box = element("div", { class: "code", tabindex: "0" });
@@ -65,7 +65,7 @@ class CodeView {
     if (kind === "fold") made.append(text);
     if (kind === "fold" || text === undefined) return made;
     const shown = element("span");
-    // The library escapes what it colours.
+    // The library escapes the text.
     shown.innerHTML = hljs.highlight(text.slice(0, 4000), { language: language ?? "mlir" }).value;
     made.append(element("span", { class: "n" }, String(n)), shown);
     return made;
@@ -77,11 +77,11 @@ class CodeView {
   }
 }
 
-// Numbers of values shift with every op that comes or goes: lines that differ in nothing else are the same.
+// Numbers of values shift with every added or removed op: lines that differ only in these are equal.
 const masked = (line, renamed) => line.replace(/%\w+(#\d+)?/g, "%").replace(/\^bb\d+/g, "^")
   .replace(/@(\w+)/g, (all, name) => `@${renamed[name] ?? name}`);
 
-// The rows of one function before and after, side by side; null where it does not exist.
+// The rows of one function before and after, side by side; a side is null if the function does not exist.
 function compared(piece, before, after, hits) {
   const old = before === null ? { lines: [], locations: [] } : piece.lines(before);
   const now = after === null ? { lines: [], locations: [] } : piece.lines(after);

@@ -1,4 +1,4 @@
-// The record, and what is asked of it: the functions after each pass, their lines, and the places that lines stand for.
+// The record and queries on it: the functions after each pass, their lines, and the model's nodes of each line.
 "use strict";
 
 async function readRecord() {
@@ -41,19 +41,19 @@ class Piece {
     return this.symbol(chunk) ? "@" + this.symbol(chunk) : this.chunks[chunk].text.split("\n", 1)[0].slice(0, 40);
   }
 
-  // Kernels get their last names only after they were formed.
+  // Kernels get their final names after they are formed.
   sameSymbol(chunk) {
     const symbol = this.symbol(chunk);
     return this.renamed[symbol] ?? symbol;
   }
 
-  // Which locations stand for some of the given places.
+  // For each location, whether it contains some of the given places.
   hits(places) {
     const wanted = new Set(places);
     return this.locations.map((location) => location.some((place) => wanted.has(place)));
   }
 
-  // The call of a kernel that each node of the graph went into: the one that takes longest where there are several.
+  // The kernel calls that compute each node of the graph, the slowest one first.
   assign() {
     const ofPlace = new Map();
     const order = this.kernels.map((_, index) => index).sort((a, b) => this.time(b) - this.time(a));
@@ -66,7 +66,7 @@ class Piece {
     return this.inherited(nodes);
   }
 
-  // What was merged into its readers is part of their kernel, though nothing there says its name any more.
+  // A node that was merged into its readers is part of their kernel, although its name does not occur there.
   inherited(nodes) {
     const fates = new Map((this.report?.ops ?? []).map((op) => [op.name, op]));
     const gone = ["view", "constant", "shared", "removed"];
@@ -104,7 +104,7 @@ class Piece {
   }
 }
 
-// Three digits, never with an exponent: of 999.7 and more the whole number.
+// Three digits without an exponent; numbers from 999.5 on are rounded to integers.
 function digits(number) {
   if (number === 0) return "0";
   return Math.abs(number) >= 999.5 ? grouped(Math.round(number)) : String(+number.toPrecision(3));
@@ -125,13 +125,13 @@ function amount(number, unit) {
 
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
-// Sizes exactly, with groups of three digits; fractions with three digits, small ones with an exponent.
+// Integers are exact, in groups of three digits; fractions have three digits, small ones an exponent.
 function plainNumber(number) {
   if (Number.isInteger(number)) return number < 0 ? `-${grouped(-number)}` : grouped(number);
   return Math.abs(number) < 1e-3 ? number.toExponential(2) : digits(number);
 }
 
-// An element, its attributes, and what is in it: text is text, whatever a model calls its nodes.
+// Creates an element with attributes and children; strings become text, never markup.
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);

@@ -1,4 +1,4 @@
-// The graph as a picture: a card for each kernel with the ops that went into it, laid out apart from the page.
+// Draws the graph: a card for each kernel with the ops that it computes, laid out in a worker.
 "use strict";
 
 const CARD = { width: 208, head: 22, row: 17, most: 12 };
@@ -24,7 +24,7 @@ function drawn(name, attributes, text) {
   return made;
 }
 
-// The kernels as cards; an op without one is a card of its own.
+// Groups the ops into cards, one per kernel; an op without a kernel is a separate card.
 function cardsOf(piece) {
   const cards = new Map(), cardOf = [];
   piece.graph.nodes.forEach((node, index) => {
@@ -37,7 +37,7 @@ function cardsOf(piece) {
   });
   const taken = new Set([...cards.values()].filter((card) => card.key[0] === "k").map((card) => +card.key.slice(1)));
   for (const card of cards.values()) {
-    // Besides its own kernel, a card has those that no card is for: copies into place before and after.
+    // Besides its own kernel, a card has those without a card: copies before and after it.
     card.calls = [...card.calls].filter((call) => card.key === `k${call}` || !taken.has(call));
     card.calls.forEach((call) => taken.add(call));
     card.kind = card.key[0] === "k" ? piece.kernels[+card.key.slice(1)].class : "";
@@ -53,8 +53,8 @@ function cardsOf(piece) {
   return { cards: [...cards.values()], edges: [...edges.values()], cardOf };
 }
 
-// Layout takes seconds for many cards, so it is not the page that does it. Its time grows faster than the graph, and its
-// recursion with the depth: long graphs are laid out in parts, in the order of the program, one below the other.
+// Layout takes seconds for many cards, so a worker does it. Its time grows faster than the graph, and its recursion with
+// the depth: long graphs are laid out in parts, in the order of the program, one below the other.
 function laidOut(cards, edges) {
   const work = `const MOST = 250;
   function part(cards, edges) {
@@ -108,7 +108,7 @@ function pathOf(points) {
   return path;
 }
 
-// All of the graph, small, with what of it is in view; a click or a drag there moves the view.
+// The whole graph in small, with the visible part marked; a click or a drag moves the view.
 class Minimap {
   constructor(svg, onPlace) {
     this.svg = svg;
@@ -123,7 +123,7 @@ class Minimap {
 
   show(cards, box) {
     this.box = box;
-    // At most so large on the page; a long chain is a narrow strip.
+    // The maximum size on the page; a long chain becomes a narrow strip.
     const width = box.right - box.left, height = box.bottom - box.top, scale = Math.min(150 / width, 190 / height);
     const size = [Math.max(width * scale, 34), Math.max(height * scale, 24)];
     this.svg.setAttribute("viewBox", `${box.left} ${box.top} ${width} ${height}`);
@@ -137,7 +137,7 @@ class Minimap {
     this.svg.replaceChildren(...this.cards, this.view);
   }
 
-  // What is in view, in the graph's own measure; a map of what is all in view says nothing.
+  // Marks the visible part, in graph coordinates; the map is hidden if the whole graph is visible.
   look(left, top, width, height) {
     if (!this.box) return;
     const { box } = this;
@@ -280,7 +280,7 @@ class GraphView {
     const top = Math.min(...ys) - 120, bottom = Math.max(...ys) + 120;
     const { clientWidth: width, clientHeight: height } = this.svg;
     const all = Math.min(width / (right - left), height / (bottom - top), 1.2);
-    // A long chain that was shown whole would be a thread: its beginning says more.
+    // A long chain would be illegibly thin as a whole: show its beginning.
     const scale = milliseconds ? all : Math.max(all, Math.min(0.75, width / (right - left)));
     const down = scale > all ? 20 - (top + 100) * scale : height / 2 - ((top + bottom) / 2) * scale;
     const there = d3.zoomIdentity.translate(width / 2 - ((left + right) / 2) * scale, down).scale(scale);

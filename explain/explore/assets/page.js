@@ -1,4 +1,4 @@
-// The page: what is chosen, and what is shown of it.
+// The page: the selection, and its views.
 "use strict";
 
 const get = (id) => document.getElementById(id);
@@ -117,7 +117,7 @@ function showFunctions() {
   showCode(pairs);
 }
 
-// Whether a function is another than before, in more than the numbers of its values or the names of kernels.
+// Returns whether a function has changed, apart from the numbers of values and the names of kernels.
 function differs({ before, after }) {
   if (before === after || before === null || after === null) return before !== after;
   const [old, now] = [before, after].map((chunk) => piece.lines(chunk).lines);
@@ -195,7 +195,7 @@ function choose(nodes, opens) {
   if (opens && nodes.length) showTab("op");
 }
 
-// Where the chosen ops are named no more, those count that they were merged into.
+// If the chosen ops are no longer named, the ops that they were merged into are marked.
 function setHits(chunks) {
   hits = ownHits;
   if (!chunks.some(hasHit)) hits = allHits;
@@ -204,7 +204,7 @@ function setHits(chunks) {
 function showOp() {
   const box = get("op");
   if (!chosen.length) {
-    box.replaceChildren(element("p", { class: "quiet" }, "Click an op in the graph, or a line of IR, to see what became of it at every level."));
+    box.replaceChildren(element("p", { class: "quiet" }, "Click an op in the graph, or a line of IR, to see its lines at every level."));
     return;
   }
   const nodes = chosen.map((index) => piece.graph.nodes[index]);
@@ -249,12 +249,12 @@ function levelOf(box, title, pass, chunks, language = "mlir") {
   view.show(rows);
 }
 
-// What the report says of a kernel, beside what is shown already.
+// The entries of the report on a kernel that are not shown elsewhere.
 function reportOf(symbol) {
   const row = piece.report?.kernels.find((kernel) => kernel.name === symbol) ?? {};
   const shown = ["name", "class", "calls", "ops", "flops", "bytes", "schedule"];
-  const isSaid = (value) => value !== null && value !== "" && !(typeof value === "object" && !Object.keys(value).length);
-  return Object.entries(row).filter(([name, value]) => !shown.includes(name) && isSaid(value)).map(([name, value]) => [titleOf(name), valueOf(name, value)]);
+  const isPresent = (value) => value !== null && value !== "" && !(typeof value === "object" && !Object.keys(value).length);
+  return Object.entries(row).filter(([name, value]) => !shown.includes(name) && isPresent(value)).map(([name, value]) => [titleOf(name), valueOf(name, value)]);
 }
 
 const UNITS = { seconds: duration, bytes: (value) => amount(value, "B"), flops: (value) => amount(value, "FLOP"), share: percent, bits: (value) => `${value} bits` };
@@ -267,7 +267,7 @@ function titleOf(name) {
   return TITLES[name] ?? (unit && name !== unit ? name.slice(0, -unit.length - 1) : name).replaceAll("_", " ");
 }
 
-// A value of the report for people: in its unit, shapes as 4x8, operands by type and shape.
+// Formats a value of the report: in its unit, shapes as 4x8, operands by type and shape.
 function valueOf(name, value) {
   const unit = unitOf(name);
   if (typeof value === "number") return unit ? UNITS[unit](value) : plainNumber(value);
@@ -279,14 +279,14 @@ function valueOf(name, value) {
   return [type, ...others.map(([key, each]) => (each === true ? titleOf(key) : `${titleOf(key)} ${valueOf(key, each)}`))].filter(Boolean).join(", ");
 }
 
-// What the model's file says of a node.
+// Shows a node as written in the model's file.
 function onnxOf(node, fact) {
-  const told = record.nodes?.[node.name];
-  if (!told) return;
-  fact("ONNX operator", told.operator);
-  for (const [name, value] of Object.entries(told.attributes)) fact(`attribute ${name}`, value, "mono");
-  fact("reads", told.inputs.map((name) => name || "(left out)").join(", "), "mono");
-  fact("writes", told.outputs.map((name) => name || "(left out)").join(", "), "mono");
+  const written = record.nodes?.[node.name];
+  if (!written) return;
+  fact("ONNX operator", written.operator);
+  for (const [name, value] of Object.entries(written.attributes)) fact(`attribute ${name}`, value, "mono");
+  fact("reads", written.inputs.map((name) => name || "(left out)").join(", "), "mono");
+  fact("writes", written.outputs.map((name) => name || "(left out)").join(", "), "mono");
 }
 
 function scheduleOf(symbol) {
@@ -335,7 +335,7 @@ function search() {
     const node = piece.graph.nodes[index];
     return element("li", { role: "option", "data-node": index, "aria-selected": at === 0 }, node.name, element("small", {}, node.op));
   }));
-  if (!found.length) list.append(element("li", {}, element("small", {}, "nothing of that name")));
+  if (!found.length) list.append(element("li", {}, element("small", {}, "no match")));
   list.hidden = false;
 }
 
