@@ -89,7 +89,7 @@ def compile(
 
 
 def interface_of(source: ModelSource) -> tuple[str, tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
-    """A model's name, inputs and outputs; from the cache if it has been compiled before.
+    """Returns a model's name, inputs and outputs; from the cache if they were read before.
 
     Raises:
         ModelError: the model cannot be read.

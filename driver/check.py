@@ -52,7 +52,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         rows = [(item.node, item.operator, item.reason, item.suggestion) for item in self.findings]
-        columns = ("node", "operator", "reason", "what helps")
+        columns = ("node", "operator", "reason", "work-around")
         return html.paragraph(self.summary) + (html.table(columns, rows) if rows else "")
 
     @property

@@ -176,10 +176,10 @@ class Compilation:
         """
 
         def work(note: Note) -> bytes:
-            note(f"what follows the phase '{start}'")
+            note(f"the passes after phase '{start}'")
 
             def reached(phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
-                note(f"what follows the phase '{phase}'")
+                note(f"the passes after phase '{phase}'")
 
             setup = replace(self.setup, cache=None).changed(
                 codegen_threads=1, reached=reached, instrumentation=(), guarded=False

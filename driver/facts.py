@@ -29,7 +29,7 @@ _VIEWS = {"stepwell.reshape", "tensor.extract_slice", "tensor.insert_slice", "te
 
 
 def kernel_details(kernel: ir.Operation, vector_bytes: int) -> dict[str, Any]:
-    """Returns the facts about a kernel's code, once its buffers and its blocks of work are planned."""
+    """Returns facts about a kernel's code for a vector width, once its buffers and its blocks of work are planned."""
     details: dict[str, Any] = {"code": code_shape(kernel, 8 * vector_bytes)}
     if _SCHEDULE in kernel.attributes:
         recorded = ir.DictAttr(kernel.attributes[_SCHEDULE])

@@ -201,7 +201,7 @@ def imported_at(source: ModelSource | PieceSource, context: ir.Context, shapes: 
     try:
         return source.import_into(context, shapes, {})
     except NeedsContents as error:
-        raise BoundedError(f"what an input holds decides on sizes: {error}") from error
+        raise BoundedError(f"the contents of an input decide on sizes: {error}") from error
 
 
 def to_sample(module: ir.Module, model: Samples, shapes: Mapping[str, Shape]) -> list[tuple[Shape, Shape]]:

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", help="action to perform")
     made = {action: actions.add_parser(action) for action in _ACTIONS}
     for each in made.values():
         model_options.add_output_options(each)

@@ -33,7 +33,7 @@ _PHASE = "stepwell.phase"
 _PARAMETERS = "parameters.safetensors"
 _DESCRIPTION = """Compiles an ONNX file (or MLIR printed at some phase) to an artefact for stepwell-run.
 
-A model whose shapes vary needs at least one --shape for each of its inputs; more of them make code for more shapes:
+A model with symbolic dimensions needs --shape for each of these inputs; repeated sets add code for further shapes:
     stepwell-compile rec.onnx -o rec.stw --shape x=1x3x48x320 --shape x=1x3x48x640
 Or one program for a range of sizes: low:high, low:high:step, a number, or upper bounds of several ranges as 16/64/256:
     stepwell-compile bert.onnx -o bert.stw --dims batch=1:8,length=1:512

@@ -74,7 +74,7 @@ FLAGS = (
     Flag("mlir-print-stacktrace-on-diagnostic", "print the native stack with each diagnostic", is_llvm=True),
     Flag("mlir-print-unique-ssa-ids", "number values without starting again in each function", is_llvm=True),
     Flag("mlir-print-value-users", "print the users of values as comments", is_llvm=True),
-    Flag("mlir-timing", "print where the time went"),
+    Flag("mlir-timing", "print the times of passes"),
     Flag("mlir-timing-display", "how to print it (default: tree)", "list|tree", choices=("list", "tree")),
     Flag("mlir-use-nameloc-as-prefix", "name values after their locations", is_llvm=True),
     Flag("no-implicit-module", "the input is one operation, with no module around it"),

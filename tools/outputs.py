@@ -99,7 +99,7 @@ class Output:
             temporary.unlink(missing_ok=True)
 
     def write_text(self, text: str) -> None:
-        """Writes text as UTF-8; names of files that are no text are escaped."""
+        """Writes text as UTF-8; invalid characters of file names become `?`."""
         self.write_bytes(text.encode("utf-8", errors="replace"))
 
     def write_bytes(self, data: bytes) -> None:

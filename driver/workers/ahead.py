@@ -56,7 +56,7 @@ def _first_part(outlook: Outlook, claims: Claims, share: float) -> ir.Module:
 
 
 def cut_after(main: ir.Operation, share: float) -> None:
-    """Cuts a function after a share of the ops that depend on its arguments, and returns what the rest would have read.
+    """Cuts a function after a share of the ops that depend on its arguments; it then returns what the rest would read.
 
     Raises:
         ValueError: not all of these values are tensors.

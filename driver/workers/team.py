@@ -17,7 +17,7 @@ from .process import Worker
 from .shared_queue import SharedQueue
 
 LARGE = 64
-"""Models with more ops than this take longer to compile than another process takes to start."""
+"""Models with at least this many ops take longer to compile than another process takes to start."""
 
 
 @dataclass

@@ -15,9 +15,7 @@ _WEIGHTS = ("parameter", "constant")
 
 
 def graph_of(module: ir.Operation, texts: Texts) -> dict[str, Any]:
-    """Returns the ops of the largest function, with one node for all ops of the same location, and the edges between
-    them.
-    """
+    """Returns the ops of @main or the largest function, one node per location, and the edges between nodes."""
     nodes: list[dict[str, Any]] = []
     by_place: dict[tuple[int, ...], int] = {}
     maker: dict[ir.Value, int] = {}

@@ -42,9 +42,7 @@ def facts_from(found: tuple[dict[str, bytes], dict[str, np.ndarray]] | None) -> 
 
 
 def made_up_inputs(case: Case, seed: int) -> dict[str, np.ndarray] | None:
-    """Generates contents for the inputs, equal for equal names and shapes; None if one is not a tensor, or is too
-    large.
-    """
+    """Generates reproducible contents for the inputs; returns None if one is not a tensor, or is too large."""
     model = onnx.ModelProto.FromString(case.data)
     stored = {tensor.name for tensor in model.graph.initializer}
     made = {}

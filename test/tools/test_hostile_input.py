@@ -65,7 +65,7 @@ def test_modules_that_abort_what_compiles_them(monkeypatch):
         os.abort()
 
     monkeypatch.setattr("stepwell.driver.compilation.generate", aborts)
-    with pytest.raises(PassError, match=r"crashed \(SIGABRT\) in what follows the phase 'llvm'"):
+    with pytest.raises(PassError, match=r"crashed \(SIGABRT\) in the passes after phase 'llvm'"):
         stepwell.compile(text.encode(), threads=1, options=stepwell.Options(cache=False))
 
 
