@@ -1,6 +1,6 @@
 """Runs cases one after the other in a child process, which may crash or hang without affecting other cases.
 
-A kernel that accesses memory outside its buffers ends all work of its process on the device: later cases get another process.
+A kernel that accesses memory out of bounds ends all work of its process on the device: later cases get a new process.
 """
 
 from __future__ import annotations
