@@ -39,7 +39,7 @@ _FEWEST, _FETCHING = (1, 4, 8), 0.4
 # for them, and for one of several.
 _ALONE_BYTES, _FAR_BYTES = 32, 16
 
-_NOT_MEANT = 1 << 40
+_MISMATCH = 1 << 40
 """Penalty per tile by which the number of tiles misses the one that a plan is meant for."""
 
 _SCALE = 64
@@ -70,7 +70,7 @@ class Plan:
         """Returns the cost of covering the given numbers of rows, [sizes, 2]."""
         counts = (-(-places // (np.array(self.rows) * self.unit))).prod(axis=1)
         wrong = counts - 1 if self.is_alone else self.fewest - np.minimum(counts, self.fewest)
-        return np.maximum(counts * self.each, self.least) + wrong * _NOT_MEANT
+        return np.maximum(counts * self.each, self.least) + wrong * _MISMATCH
 
     def expression(self, rows: Sequence[Expression]) -> Expression:
         """Returns `cost` as an expression over sizes."""
@@ -80,11 +80,11 @@ class Plan:
         if self.least:
             found = ["max", found, self.least]
         if self.is_alone:
-            return ["+", found, ["*", ["+", count, -1], _NOT_MEANT]]
+            return ["+", found, ["*", ["+", count, -1], _MISMATCH]]
         if self.fewest == 1:
             return found
         missing = ["+", self.fewest, ["*", ["min", count, self.fewest], -1]]
-        return ["+", found, ["*", missing, _NOT_MEANT]]
+        return ["+", found, ["*", missing, _MISMATCH]]
 
 
 def plans_of(kernel: ir.Operation, target: Target, places: np.ndarray) -> list[Plan]:

@@ -43,7 +43,7 @@ class Chunk:
         """Extends a vector read from memory to all lanes."""
         if self.moved == self.lanes:
             return value
-        return vector.shuffle(value, value, [*range(self.moved), *[_ANYTHING] * (self.lanes - self.moved)])
+        return vector.shuffle(value, value, [*range(self.moved), *[_UNDEFINED] * (self.lanes - self.moved)])
 
     def narrowed(self, value: ir.Value) -> ir.Value:
         """Returns the lanes of a vector that are written to memory."""
@@ -51,7 +51,7 @@ class Chunk:
 
 
 # Shuffle index of lanes whose content does not matter.
-_ANYTHING = -1
+_UNDEFINED = -1
 
 
 def chunks_of(width: int, lanes: int) -> list[Chunk]:

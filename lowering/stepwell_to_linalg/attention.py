@@ -133,9 +133,11 @@ class _Attention:
         """Emits all ops; returns the result, in the form of the base of `target`."""
         factor = number(self._op.scale, self._element)
         query, rows, scores = self._named(self._query, "bhqd"), f"{self._outer}q", f"{self._outer}{self._keys}q"
-        turned = self._map("query", [query], f"{self._outer}dq", lambda item: arith.mulf(scalars.widen(item), factor))
+        transposed = self._map(
+            "query", [query], f"{self._outer}dq", lambda item: arith.mulf(scalars.widen(item), factor)
+        )
         key, value = self._gathered("key", self._key, "bhkd"), self._gathered("value", self._value, "bhkv")
-        made = self._contract("scores", (key, turned), self._new(scores), "d")
+        made = self._contract("scores", (key, transposed), self._new(scores), "d")
         made = self._banded(self._masked(made))
         # If nothing is attended to, the maximum starts from a finite number: -inf - (-inf) would be NaN.
         least = float(np.finfo(np.float32).min) if self._op.zero_empty else -math.inf

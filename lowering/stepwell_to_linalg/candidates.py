@@ -22,7 +22,7 @@ from .sequences import part, repeat
 from .tensors import dims, element_of, empty, filled, shape_of, structured, with_shape
 
 # Bytes of keys that are compared at once.
-_TOGETHER = 128
+_VECTOR_BYTES = 128
 # With fewer groups than this, the passes over them would take as long.
 _LEAST_GROUPS = 64
 
@@ -58,7 +58,7 @@ def candidates(keys: ir.Value, k: int) -> Candidates:
     i32 = ir.IntegerType.get_signless(32)
     assert isinstance(kind, ir.IntegerType)
     bound = _bound(keys, k)
-    lanes = _TOGETHER * 8 // kind.width
+    lanes = _VECTOR_BYTES * 8 // kind.width
     whole = extent // lanes
 
     def keep(at: ir.Value, found: list[ir.Value]) -> list[ir.Value]:

@@ -26,7 +26,7 @@ Read = Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
 Window = Callable[[ir.Value, Sequence[ir.Value], Read, ir.Type], ir.Value]
 
 # Bytes of channels per vector.
-_TOGETHER = 256
+_VECTOR_BYTES = 256
 
 
 def scalar_of(kind: ir.Type) -> ir.Type:
@@ -61,7 +61,7 @@ def by_channels(images: ir.Value, outs: Sequence[ir.Value], elements: int, windo
     n, h, w, c = dims(4)
     last = copy(images, empty([shape[0], *shape[2:], channels], narrow_kind), [n, c, h, w])
     assert isinstance(wide, ir.FloatType)
-    widest = _TOGETHER * 8 // wide.width
+    widest = _VECTOR_BYTES * 8 // wide.width
     columns, places = sizes[1], math.prod(sizes)
 
     def of_region(at: Sequence[ir.Value], block: ir.Value) -> ir.Value:

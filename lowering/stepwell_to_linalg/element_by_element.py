@@ -24,7 +24,7 @@ from .sequences import from_front
 from .tensors import copy, dims, element_of, empty, filled, loop_index, shape_of, structured, with_shape
 
 # Maximum number of reads; they take some milliseconds.
-_MOST_LOOKS = 1 << 34
+_MOST_READS = 1 << 34
 
 
 @lowers(ops.ScatterOp, on_gpu=True)
@@ -38,7 +38,7 @@ def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
     batches, extent, size = scattering.around(op.axis, shape)
     count = shape_of(indices)[-1]
     keeps_last = op.reduction == "none"
-    if batches * extent * count * (1 if keeps_last else size) > _MOST_LOOKS:
+    if batches * extent * count * (1 if keeps_last else size) > _MOST_READS:
         return scattering.scatter(op, inputs, outs)
     where, changes = with_shape(indices, [batches, count]), with_shape(updates, [batches, count, size])
     whole, out = with_shape(input, [batches, extent, size]), with_shape(outs[0], [batches, extent, size])
@@ -102,7 +102,7 @@ def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.V
     rows, extent = math.prod(shape[:-1]), shape[-1]
     if rows * op.k == 0:
         return [outs[0]]
-    if rows * extent * extent > _MOST_LOOKS:
+    if rows * extent * extent > _MOST_READS:
         return sorting.top_k(op, inputs, outs)
     dtype = spec_of_type(op.operation.operands[0].type).dtype
     keys = sorting.keys_of(with_shape(inputs[0], [rows, extent]), dtype, op.largest)
@@ -147,7 +147,7 @@ def running_totals(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value
         return [outs[0]]
     batches, count, size = scattering.around(op.axis, shape)
     groups = max(divisor for divisor in range(1, math.isqrt(count) + 1) if count % divisor == 0)
-    if batches * count * size * (groups + count // groups) > _MOST_LOOKS:
+    if batches * count * size * (groups + count // groups) > _MOST_READS:
         return cumulative.cumulative(op, inputs, outs)
     totals = cumulative.Totals(op, element_of(inputs[0]))
     neutral = number(totals.neutral, totals.wide)

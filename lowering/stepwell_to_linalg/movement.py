@@ -183,8 +183,8 @@ def _inside(mode: str, index: ir.Value, offset: int, size: int, extent: int) -> 
     kind = ir.IndexType.get()
     if mode == "wrap":
         # The least multiple of the extent that makes all indices non-negative.
-        turned = arith.addi(index, number(offset + -(offset // extent) * extent, kind))
-        return arith.remui(turned, number(extent, kind))
+        shifted = arith.addi(index, number(offset + -(offset // extent) * extent, kind))
+        return arith.remui(shifted, number(extent, kind))
     place = index if offset == 0 else arith.addi(index, number(offset, kind))
     last = number(extent - 1, kind)
     if offset < 0:

@@ -40,7 +40,7 @@ def _spatial(op: Any, rank: int) -> range:
 
 def _windowed(op: Any, value: ir.Value, neutral: ir.Value, body: Any) -> ir.Value:
     """Reduces every window position of `value`, in the type of `neutral`."""
-    kernel = _met(op, value)
+    kernel = _clipped_kernel(op, value)
     around, exprs = _around(op, value, neutral, kernel)
     result = list(ir.RankedTensorType(op.operation.results[0].type).shape)
     window, out, loops = empty(kernel, neutral.type), filled(neutral, result), dims(_loops(op))
@@ -48,7 +48,7 @@ def _windowed(op: Any, value: ir.Value, neutral: ir.Value, body: Any) -> ir.Valu
     return structured([around, window], [out], maps, _iterators(op), body)[0]
 
 
-def _met(op: Any, value: ir.Value) -> tuple[int, ...]:
+def _clipped_kernel(op: Any, value: ir.Value) -> tuple[int, ...]:
     """Returns the kernel of a pooling without taps that never meet data, so that its size is bounded by the data."""
     shape = shape_of(value)
     extents = [shape[axis] for axis in _spatial(op, len(shape))]
@@ -102,7 +102,7 @@ def max_pool_indices(op: ops.MaxPoolIndicesOp, inputs: list[ir.Value], outs: lis
     result, i64 = shape_of(outs[0]), ir.IntegerType.get_signless(64)
     spatial = _spatial(op, len(shape))
     neutral = number(extreme(dtype, -1), element_of(inputs[0]))
-    kernel = _met(op, inputs[0])
+    kernel = _clipped_kernel(op, inputs[0])
     around, exprs = _around(op, inputs[0], neutral, kernel)
     # An index beyond the last one: the first element always wins against it.
     behind = math.prod(shape[axis] for axis in spatial)

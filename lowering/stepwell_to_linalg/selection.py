@@ -22,7 +22,7 @@ MOST = 32
 """Maximum `k`; this many keys take two or four registers."""
 
 # Bytes of keys that are compared at once.
-_TOGETHER = 128
+_VECTOR_BYTES = 128
 
 
 def least(keys: ir.Value, k: int) -> ir.Value:
@@ -43,7 +43,7 @@ def least(keys: ir.Value, k: int) -> ir.Value:
         return chosen.with_(tensor.extract(keys, [at]), at, carried)
 
     found = repeat(0, k, chosen.none(), begin)
-    lanes = _TOGETHER * 8 // kind.width
+    lanes = _VECTOR_BYTES * 8 // kind.width
     whole = (extent - k) // lanes
 
     def pass_by(turn: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:

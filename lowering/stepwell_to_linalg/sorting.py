@@ -30,7 +30,7 @@ from .tensors import constant_tensor, dims, element_of, empty, filled, shape_of,
 _MOST_COUNTED = 256
 _DIGIT = 8
 # Bytes of keys that are processed at once if only some of them may be data.
-_TOGETHER = 128
+_VECTOR_BYTES = 128
 # Dropping elements first reads all of them twice more, which pays off if less than this fraction is left.
 _FEW = 4
 
@@ -182,7 +182,7 @@ def _together(keys: ir.Value) -> tuple[Point, ir.Value]:
     """Returns a row of keys that are processed at once, and the index of each in it, a vector of i32."""
     (extent,), kind = shape_of(keys), element_of(keys)
     assert isinstance(kind, ir.IntegerType)
-    lanes = min(_TOGETHER * 8 // kind.width, extent)
+    lanes = min(_VECTOR_BYTES * 8 // kind.width, extent)
     row = Point((), None, lanes, lanes)
     return row, read_row(constant_tensor(range(lanes), ir.IntegerType.get_signless(32)), [value_of(0)], row)
 

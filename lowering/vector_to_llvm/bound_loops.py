@@ -98,7 +98,7 @@ class _Bounder:
                 self._bound_for(loop)
             elif loop.name == "scf.forall":
                 self._bound_forall(loop)
-        self._note_unbounded()
+        self._record_unbounded()
         if KEPT in self._kernel.attributes:
             self._fill_beyond()
         if KEYS in self._kernel.attributes:
@@ -107,7 +107,7 @@ class _Bounder:
         if SKIPPED in self._kernel.attributes:
             self._skip_masked(list(ir.DenseI64ArrayAttr(self._kernel.attributes[SKIPPED])))
 
-    def _note_unbounded(self) -> None:
+    def _record_unbounded(self) -> None:
         """Records the varying dimensions along which the kernel computes everything, and why."""
         reason = "; ".join(dict.fromkeys(self._reasons)) or "no loop runs along it alone"
         texts = list(strings(self._kernel.attributes.get(UNBOUNDED) or ir.ArrayAttr.get([])))

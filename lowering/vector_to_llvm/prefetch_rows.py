@@ -83,13 +83,13 @@ class PrefetchRowsPass(Pass):
 def _prefetch_next(loop: ir.Operation, large: list[ir.Value]) -> None:
     """Makes the second sweep over a row of each large argument prefetch the next row."""
     seen: list[ir.Value] = []
-    asked: list[ir.Value] = []
+    prefetched: list[ir.Value] = []
     for sweep in [op.operation for op in loop.regions[0].blocks[0].operations if op.operation.name == "scf.for"]:
         loads = [op for op in walk(sweep) if op.name == "vector.load" and _root(op) in large]
         for load in loads:
-            if _root(load) in seen and _root(load) not in asked:
+            if _root(load) in seen and _root(load) not in prefetched:
                 _prefetch_row(load, loop, sweep)
-        asked += [_root(load) for load in loads if _root(load) in seen]
+        prefetched += [_root(load) for load in loads if _root(load) in seen]
         seen += [_root(load) for load in loads]
 
 
@@ -109,7 +109,7 @@ def _prefetch_row(load: ir.Operation, loop: ir.Operation, sweep: ir.Operation) -
             moved = _Moved(body, arith.select(is_inside, after, index))
             ahead = [moved.value(place) for place in places]
         if ahead != places:
-            _ask(load, ahead[0], ahead[1:], locality)
+            _prefetch(load, ahead[0], ahead[1:], locality)
 
 
 class _Moved:
@@ -153,10 +153,10 @@ def _prefetch_ahead(loop: ir.Operation, large: list[ir.Value]) -> None:
             after = arith.addi(index, arith.constant(ir.IndexType.get(), steps))
             is_inside = arith.cmpi(arith.CmpIPredicate.slt, after, loop.operands[1])
             ahead = arith.select(is_inside, after, index)
-        _ask(load, load.operands[0], [*outer, ahead], _IN_FIRST_LEVEL)
+        _prefetch(load, load.operands[0], [*outer, ahead], _IN_FIRST_LEVEL)
 
 
-def _ask(load: ir.Operation, view: ir.Value, indices: list[ir.Value], locality: int) -> None:
+def _prefetch(load: ir.Operation, view: ir.Value, indices: list[ir.Value], locality: int) -> None:
     """Prefetches, before a load, as many lines as the load reads, from other indices."""
     kind = ir.VectorType(load.results[0].type)
     size = numpy_dtype(kind.element_type).itemsize

@@ -109,7 +109,7 @@ def _divide(kernel: func.FuncOp) -> list[int]:
         with phase[0].op.location, ir.InsertionPoint(phase[0].op):
             whole = len(phases) == 1
             here = (first, last) if whole else (_clamp(first, start, count), _clamp(last, start, count))
-        _share_out(phase, here, count)
+        _distribute(phase, here, count)
         start += count
         ends.append(start)
     if start > MOST_BLOCKS:
@@ -131,7 +131,7 @@ def _clamp(position: ir.Value, start: int, count: int) -> ir.Value:
     return arith.SubIOp(inside, _index(start)).result
 
 
-def _share_out(phase: Sequence[Segment], here: tuple[ir.Value, ir.Value], count: int) -> None:
+def _distribute(phase: Sequence[Segment], here: tuple[ir.Value, ir.Value], count: int) -> None:
     """Restricts each segment to its part of the blocks from `here[0]` to `here[1]` of `count`.
 
     A loop with fewer iterations than blocks does a proportional part of them, so that every part of the blocks is

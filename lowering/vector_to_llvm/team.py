@@ -38,7 +38,7 @@ BEGIN, SHARE, END, WORK = "stepwell_begin", "stepwell_share", "stepwell_end", "s
 # core between them (0.3 us if no other thread wants it), as the thread that it waits for may need that very core. A
 # worker that has found nothing for a while goes to sleep. Waking it costs the caller about 15 us, so workers sleep
 # later during a call than between calls, and a short call wakes them only if it is one of many.
-_PAUSES, _LOOKS_IN_CALL, _LOOKS_BETWEEN_CALLS = 4000, 10000, 4200
+_PAUSES, _POLLS_IN_CALL, _POLLS_BETWEEN_CALLS = 4000, 10000, 4200
 
 # Maximum time since the last call for a call to count as made in a loop, so that another one will follow.
 _RECENT_NS = 150_000
@@ -50,8 +50,8 @@ def module_text(target: Target) -> str:
     """Returns a module with `stepwell_begin`, `stepwell_share`, `stepwell_end` (internal) and `stepwell_work`."""
     code = (team_code.CODE + team_calls.CODE).format(
         pauses=_PAUSES,
-        in_call=_LOOKS_IN_CALL,
-        between_calls=_LOOKS_BETWEEN_CALLS,
+        in_call=_POLLS_IN_CALL,
+        between_calls=_POLLS_BETWEEN_CALLS,
         pause=_PAUSE[target.architecture],
         long=LONG,
         recent=_RECENT_NS,

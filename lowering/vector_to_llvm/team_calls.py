@@ -18,11 +18,11 @@ llvm.func internal @stepwell_begin(%team: !llvm.ptr, %length: i64) {{
   llvm.store %length, %active_at atomic monotonic {{alignment = 8 : i64}} : i64, !llvm.ptr
   %sleepers = llvm.load %sleepers_at atomic monotonic {{alignment = 4 : i64}} : !llvm.ptr -> i32
   %is_any = llvm.icmp "ne" %sleepers, %none : i32
-  llvm.cond_br %is_any, ^think, ^return
-^think:
+  llvm.cond_br %is_any, ^check_length, ^return
+^check_length:
   %is_long = llvm.icmp "eq" %length, %long : i64
-  llvm.cond_br %is_long, ^wake, ^look_back
-^look_back:
+  llvm.cond_br %is_long, ^wake, ^check_recent
+^check_recent:
   %now = llvm.call @stepwell.now() : () -> i64
   %ended = llvm.load %ended_at : !llvm.ptr -> i64
   %since = llvm.sub %now, %ended : i64

@@ -32,8 +32,8 @@ llvm.func internal @stepwell.do_blocks(%team: !llvm.ptr, %self: i64, %epoch: i64
   %end = llvm.add %first, %high : i64
   %distance = llvm.shl %owner, %c7 : i64
   %claim = llvm.getelementptr %claims[%distance] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-  llvm.br ^look(%so_far : i64)
-^look(%sum: i64):
+  llvm.br ^poll(%so_far : i64)
+^poll(%sum: i64):
   %old = llvm.load %claim atomic acquire {{alignment = 8 : i64}} : !llvm.ptr -> i64
   %old_epoch = llvm.lshr %old, %c20 : i64
   %is_over = llvm.icmp "ugt" %old_epoch, %epoch : i64
@@ -54,11 +54,11 @@ llvm.func internal @stepwell.do_blocks(%team: !llvm.ptr, %self: i64, %epoch: i64
   %new = llvm.or %high_bits, %to : i64
   %exchange = llvm.cmpxchg %claim, %old, %new acq_rel monotonic {{alignment = 8 : i64}} : !llvm.ptr, i64
   %is_mine = llvm.extractvalue %exchange[1] : !llvm.struct<(i64, i1)>
-  llvm.cond_br %is_mine, ^do, ^look(%sum : i64)
+  llvm.cond_br %is_mine, ^do, ^poll(%sum : i64)
 ^do:
   llvm.call %part(%args, %from, %to) : !llvm.ptr, (!llvm.ptr, i64, i64) -> ()
   %new_sum = llvm.add %sum, %half : i64
-  llvm.br ^look(%new_sum : i64)
+  llvm.br ^poll(%new_sum : i64)
 ^next:
   %next_offset = llvm.add %offset, %c1 : i64
   %is_more = llvm.icmp "ult" %next_offset, %parts : i64
@@ -110,11 +110,11 @@ llvm.func internal @stepwell.wake_sleepers(%team: !llvm.ptr) {{
 }}
 
 // Waits a little; returns the number of waits so far.
-llvm.func internal @stepwell.wait(%looks: i64) -> i64 {{
+llvm.func internal @stepwell.wait(%polls: i64) -> i64 {{
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %pauses = llvm.mlir.constant({pauses} : i64) : i64
-  %more = llvm.add %looks, %c1 : i64
-  %is_short = llvm.icmp "ult" %looks, %pauses : i64
+  %more = llvm.add %polls, %c1 : i64
+  %is_short = llvm.icmp "ult" %polls, %pauses : i64
   llvm.cond_br %is_short, ^pause, ^yield
 ^pause:
   llvm.inline_asm has_side_effects "{pause}", "~{{memory}}" : () -> ()
@@ -129,11 +129,11 @@ llvm.func internal @stepwell_share(%team: !llvm.ptr, %part: !llvm.ptr, %args: !l
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
   %is_alone = llvm.icmp "eq" %team, %null : !llvm.ptr
-  llvm.cond_br %is_alone, ^alone, ^look_around
+  llvm.cond_br %is_alone, ^alone, ^check_workers
 ^alone:
   llvm.call %part(%args, %first, %last) : !llvm.ptr, (!llvm.ptr, i64, i64) -> ()
   llvm.return
-^look_around:
+^check_workers:
   // A short call does not wake sleeping workers.
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %long = llvm.mlir.constant({long} : i64) : i64
@@ -143,10 +143,10 @@ llvm.func internal @stepwell_share(%team: !llvm.ptr, %part: !llvm.ptr, %args: !l
   %length = llvm.load %active_at atomic monotonic {{alignment = 8 : i64}} : !llvm.ptr -> i64
   %is_long = llvm.icmp "eq" %length, %long : i64
   %threads = llvm.load %threads_at : !llvm.ptr -> i64
-  %helpers = llvm.sub %threads, %c1 : i64
+  %workers = llvm.sub %threads, %c1 : i64
   %sleepers = llvm.load %sleepers_at atomic monotonic {{alignment = 4 : i64}} : !llvm.ptr -> i32
   %asleep = llvm.zext %sleepers : i32 to i64
-  %is_any_awake = llvm.icmp "ult" %asleep, %helpers : i64
+  %is_any_awake = llvm.icmp "ult" %asleep, %workers : i64
   %is_shared = llvm.or %is_long, %is_any_awake : i1
   llvm.cond_br %is_shared, ^announce, ^alone
 ^announce:
@@ -162,14 +162,14 @@ llvm.func internal @stepwell_share(%team: !llvm.ptr, %part: !llvm.ptr, %args: !l
     : (!llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr, i64, i64) -> i64
   %blocks = llvm.sub %last, %first : i64
   %theirs = llvm.sub %blocks, %mine : i64
-  llvm.br ^look(%c0 : i64)
-^look(%looks: i64):
+  llvm.br ^poll(%c0 : i64)
+^poll(%polls: i64):
   %done = llvm.load %done_at atomic acquire {{alignment = 8 : i64}} : !llvm.ptr -> i64
   %is_done = llvm.icmp "eq" %done, %theirs : i64
   llvm.cond_br %is_done, ^return, ^wait
 ^wait:
-  %more_looks = llvm.call @stepwell.wait(%looks) : (i64) -> i64
-  llvm.br ^look(%more_looks : i64)
+  %more_polls = llvm.call @stepwell.wait(%polls) : (i64) -> i64
+  llvm.br ^poll(%more_polls : i64)
 ^return:
   llvm.return
 }}
@@ -189,8 +189,8 @@ llvm.func @stepwell_work(%team: !llvm.ptr, %self: i64) {{
   %active_at = {active}
   %done_at = {done}
   %sleepers_at = {sleepers}
-  llvm.br ^look(%c0, %c0 : i64, i64)
-^look(%seen: i64, %looks: i64):
+  llvm.br ^poll(%c0, %c0 : i64, i64)
+^poll(%seen: i64, %polls: i64):
   %epoch = llvm.load %epoch_at atomic acquire {{alignment = 8 : i64}} : !llvm.ptr -> i64
   %is_new = llvm.icmp "ne" %epoch, %seen : i64
   llvm.cond_br %is_new, ^new, ^wait
@@ -199,16 +199,16 @@ llvm.func @stepwell_work(%team: !llvm.ptr, %self: i64) {{
   %is_whole = llvm.icmp "eq" %low_bit, %c0 : i64
   llvm.cond_br %is_whole, ^read, ^wait
 ^wait:
-  %more_looks = llvm.call @stepwell.wait(%looks) : (i64) -> i64
+  %more_polls = llvm.call @stepwell.wait(%polls) : (i64) -> i64
   %active = llvm.load %active_at atomic monotonic {{alignment = 8 : i64}} : !llvm.ptr -> i64
   %is_active = llvm.icmp "ne" %active, %c0 : i64
   %patience = llvm.select %is_active, %in_call, %between_calls : i1, i64
-  %is_long = llvm.icmp "ugt" %more_looks, %patience : i64
-  llvm.cond_br %is_long, ^sleep, ^look(%seen, %more_looks : i64, i64)
+  %is_long = llvm.icmp "ugt" %more_polls, %patience : i64
+  llvm.cond_br %is_long, ^sleep, ^poll(%seen, %more_polls : i64, i64)
 ^sleep:
   %0 = llvm.atomicrmw add %sleepers_at, %one seq_cst {{alignment = 4 : i64}} : !llvm.ptr, i32
   llvm.call @stepwell.sleep(%epoch_at, %epoch) : (!llvm.ptr, i64) -> ()
-  llvm.br ^look(%seen, %c0 : i64, i64)
+  llvm.br ^poll(%seen, %c0 : i64, i64)
 ^read:
   %part = llvm.load %part_at atomic monotonic {{alignment = 8 : i64}} : !llvm.ptr -> !llvm.ptr
   %args = llvm.load %args_at atomic monotonic {{alignment = 8 : i64}} : !llvm.ptr -> !llvm.ptr
@@ -217,14 +217,14 @@ llvm.func @stepwell_work(%team: !llvm.ptr, %self: i64) {{
   llvm.fence acquire
   %again = llvm.load %epoch_at atomic monotonic {{alignment = 8 : i64}} : !llvm.ptr -> i64
   %is_same = llvm.icmp "eq" %again, %epoch : i64
-  llvm.cond_br %is_same, ^do, ^look(%seen, %c0 : i64, i64)
+  llvm.cond_br %is_same, ^do, ^poll(%seen, %c0 : i64, i64)
 ^do:
   %mine = llvm.call @stepwell.do_blocks(%team, %self, %epoch, %part, %args, %first, %last)
     : (!llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr, i64, i64) -> i64
   %is_any = llvm.icmp "ne" %mine, %c0 : i64
-  llvm.cond_br %is_any, ^report, ^look(%epoch, %c0 : i64, i64)
+  llvm.cond_br %is_any, ^report, ^poll(%epoch, %c0 : i64, i64)
 ^report:
   %1 = llvm.atomicrmw add %done_at, %mine release {{alignment = 8 : i64}} : !llvm.ptr, i64
-  llvm.br ^look(%epoch, %c0 : i64, i64)
+  llvm.br ^poll(%epoch, %c0 : i64, i64)
 }}
 """

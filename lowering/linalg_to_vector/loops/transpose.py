@@ -102,7 +102,9 @@ class TransposeNest:
                 rows,
                 self._tile,
                 values,
-                lambda index, inner: self._turn(here.at(self._along, add(start, index)), tile, columns * part, inner),
+                lambda index, inner: self._transposed_tile(
+                    here.at(self._along, add(start, index)), tile, columns * part, inner
+                ),
             )
 
         return self._tiles(
@@ -150,9 +152,9 @@ class TransposeNest:
             lambda index, values: body(at_most(index, size - step), step, values),
         )
 
-    def _turn(self, point: Point, rows: int, columns: int, carried: Values) -> Values:
+    def _transposed_tile(self, point: Point, rows: int, columns: int, carried: Values) -> Values:
         """Emits one tile: `rows` along the contiguous dimension of the inputs, `columns` along that of the result."""
-        turned = {position: self._columns(position, point, rows, columns) for position in self._inputs}
+        transposed = {position: self._columns(position, point, rows, columns) for position in self._inputs}
         (target,) = carried
         generic = self._generic
         for row in range(rows):
@@ -163,8 +165,8 @@ class TransposeNest:
                 if not any(True for _ in argument.uses):
                     continue
                 operand = target if position >= generic.num_inputs else generic.operands[position]
-                if position in turned:
-                    arguments[argument] = turned[position][row]
+                if position in transposed:
+                    arguments[argument] = transposed[position][row]
                 elif isinstance(operand.type, ir.ShapedType):
                     arguments[argument] = read(operand, generic.maps[position], here)
                 else:
@@ -230,8 +232,8 @@ def _joined(generic: Generic, along: int, tile: int) -> int | None:
     if part is None or count is None or part == 1 or tile % part or part * count < tile or part >= tile:
         return None
     # Operands that are not transposed have lanes along the last dimension only.
-    turned = transposed_inputs(generic)
-    others = [exprs for position, exprs in enumerate(generic.maps[: generic.num_inputs]) if position not in turned]
+    transposed = transposed_inputs(generic)
+    others = [exprs for position, exprs in enumerate(generic.maps[: generic.num_inputs]) if position not in transposed]
     is_same = all(coefficient(expr, dim) == 0 for exprs in others for expr in exprs for dim in (before, last))
     is_read = any(True for _ in generic.block.arguments[generic.num_inputs].uses)
     return before if is_same and not is_read else None

@@ -33,7 +33,7 @@ def _tile(step: Step, target: Target) -> list[int]:
     if step.op.parent is not None and step.op.parent.name == "scf.forall":
         return []
     dims = range(len(step.sizes))
-    turned = {} if step.generic is None else transposed_inputs(step.generic)
-    sides = sorted({*turned.values(), dims[-1]} if turned else (), key=lambda dim: -step.sizes[dim])
+    transposed = {} if step.generic is None else transposed_inputs(step.generic)
+    sides = sorted({*transposed.values(), dims[-1]} if transposed else (), key=lambda dim: -step.sizes[dim])
     order = [*(dim for dim in dims if dim not in sides), *sides]
     return parallel_tile(step.sizes, order, step.nanoseconds(), target.vector_bytes, sides)

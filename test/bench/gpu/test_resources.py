@@ -53,7 +53,7 @@ def test_tables_name_what_spills_and_what_is_refused(
     monkeypatch.setattr(assembler, "resources", lambda tool, ptx, architecture: read(tool, ptx, "sm_75"))
     assert resources.main([model, "--target=cuda:sm_80"]) == 1
     shown = capsys.readouterr()
-    assert "0 kernels, 0 of them spill, 1 modules are refused" in shown.out and "ptxas refuses" in shown.err
+    assert "0 kernels, 0 of them spill, 1 modules are refused" in shown.out and "ptxas rejects" in shown.err
 
 
 def test_only_gpus_have_them(model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
@@ -69,5 +69,5 @@ def test_only_gpus_have_them(model: str, monkeypatch: pytest.MonkeyPatch, capsys
 def test_what_is_no_ptx_is_refused() -> None:
     tool = assembler.find_assembler()
     assert tool is not None
-    with pytest.raises(ArtefactError, match="ptxas refuses"):
+    with pytest.raises(ArtefactError, match="ptxas rejects"):
         assembler.resources(tool, b".version 8.0\n.target sm_80\nnonsense", "sm_80")
