@@ -41,7 +41,7 @@ def check_kernels(module: ir.Module) -> None:
         if op.name.startswith("linalg."):
             raise PassError(f"'{op.name}' op is outside of every kernel", op.location)
         if op.name == INSERT and not _is_made_in_place(op):
-            raise PassError(f"'{op.name}' op of what was not made in its place", op.location)
+            raise PassError(f"'{op.name}' op inserts a tensor that was not computed in place", op.location)
     for kernel in kernels(module):
         for op in walk(kernel):
             if op.name in OPS:
@@ -85,7 +85,7 @@ def check_gpu(module: ir.Module) -> None:
         if op.operation.name != "gpu.module":
             continue
         if left := find_op(op.operation, lambda inner: inner.name.startswith("linalg.") or _makes_tensor(inner)):
-            raise PassError(f"'{left.name}' op has no place in code for a GPU", left.location)
+            raise PassError(f"'{left.name}' op cannot be part of code for a GPU", left.location)
 
 
 def check_nvvm(module: ir.Module) -> None:
@@ -97,7 +97,7 @@ def check_nvvm(module: ir.Module) -> None:
             if not inner.name.startswith(("llvm.", "nvvm.")):
                 raise PassError(f"'{inner.name}' op was not lowered to the LLVM dialect", inner.location)
             if inner.name == "llvm.func" and not len(inner.regions[0].blocks):
-                raise PassError(f"@{symbol(inner)} is called, and no GPU has it", inner.location)
+                raise PassError(f"@{symbol(inner)} is called, but is not defined for GPUs", inner.location)
 
 
 CHECKS: Mapping[str, Callable[[ir.Module], None]] = {

