@@ -77,7 +77,7 @@ def _emit_all(
 
         def generate(name: str) -> T:
             if name == AddEntryPass.symbol:
-                # One call after the other: the longest function of all, and the least part of a run's time.
+                # A sequence of calls: the longest function of all, but the least part of a run's time.
                 with _machine(target, llvm.QUICKLY) as machine:
                     return _generate(name, texts[name], machine, emit)
             machine = machines.get()

@@ -35,7 +35,7 @@ from .tiles import (
 from .typical import count_tiles, tiles_in
 
 # Weights from the second-level cache or beyond: minimum number of rows per block, and approximate number of blocks.
-# With fewer panels than _MANY_PANELS to distribute, half the minimum is enough.
+# Half the minimum is enough for an odd number of panels up to _MANY_PANELS, which cannot be distributed evenly.
 _LEAST_ROWS, _BLOCKS_OF_WEIGHTS, _MANY_PANELS = 40, 16, 8
 
 # Maximum size of a weight that stays in the second-level cache beside other data, and minimum size of a result that
