@@ -73,10 +73,13 @@ def weight_stream(
 ) -> WeightStream | None:
     """Returns the prefetching of the next weights by the tile at the insertion point; None if it brings nothing.
 
-    Args:     weight: the tile's operand, a part of a packed weight.     block: body of the innermost loop over
-    tiles.     rows: number of rows of the tile.     iterations: total number of iterations of the tile's reduction
-    loop.     fewest: minimum number of iterations of each loop over tiles if the number of rows varies, or 0 if
-    there is only         one tile; empty if it does not vary.
+    Args:
+        weight: the tile's operand, a part of a packed weight.
+        block: body of the innermost loop over tiles.
+        rows: number of rows of the tile.
+        iterations: total number of iterations of the tile's reduction loop.
+        fewest: minimum number of iterations of each loop over tiles if the number of rows varies, or 0 if there is
+            only one tile; empty if it does not vary.
     """
     source, offsets = whole(weight)
     shape, part = shape_of(source), shape_of(weight)

@@ -3,9 +3,9 @@
 Every element belongs to one of several groups. The k-th least of the groups' minima is a bound: k groups have an
 element that does not exceed it, and if the elements are in random order, not many more do. All passes use vectors.
 
-%minima = linalg.generic {arith.minsi} ins(%keys : tensor<rows x groups>) %bound = scf.for %bit { count the %minima
-that are less than the bound with this bit } scf.for %at { %bits = vector.bitcast (%keys <= %bound); scf.for
-math.ctpop(%bits) { append the element of the lowest bit } }
+%minima = linalg.generic {arith.minsi} ins(%keys : tensor<rows x groups>)
+%bound = scf.for %bit { count the %minima that are less than the bound with this bit }
+scf.for %at { %bits = vector.bitcast (%keys <= %bound); scf.for math.ctpop(%bits) { append the lowest bit's element } }
 """
 
 from __future__ import annotations

@@ -47,9 +47,12 @@ def filled_like(value: float, kind: ir.Type) -> ir.Value:
 def by_channels(images: ir.Value, outs: Sequence[ir.Value], elements: int, window: Window) -> list[ir.Value] | None:
     """Emits windows of [region, channel, row, column]; `window` computes all channels of one window.
 
-    Args:     images: images, [image, channel, row, column].     outs: the destination.     elements: approximate
-    number of positions in a window.     window: gets the region, the row and column of the window, the function
-    that reads and the type of its result.
+    Args:
+        images: images, [image, channel, row, column].
+        outs: the destination.
+        elements: approximate number of positions in a window.
+        window: gets the region, the row and column of the window, the function that reads and the type of its
+            result.
 
     Returns:
         The result; None if the images are too large beside the windows for transposing them to pay off.

@@ -87,10 +87,12 @@ class ResultSpace:
     ) -> None:
         """Merges the outer dimensions as far as possible.
 
-        Args:     shape: the result's shape.     operands: sizes of other tensors along the result's outer
-        dimensions, 1 if they are broadcast; dimensions         merge only if the same tensors are broadcast along
-        them.     count: number of feature groups that the columns are divided into.     separate: dimensions that
-        are kept as they are, even those of size 1.
+        Args:
+            shape: the result's shape.
+            operands: sizes of other tensors along the result's outer dimensions, 1 if they are broadcast;
+                dimensions merge only if the same tensors are broadcast along them.
+            count: number of feature groups that the columns are divided into.
+            separate: dimensions that are kept as they are, even those of size 1.
         """
         self.shape, self.count = shape, count
         outer = len(shape) - 1
