@@ -23,8 +23,8 @@ from .version_plans import Plan, plans_of
 # Number of least sizes, and of all sizes, that are considered along each dimension.
 _LEAST_SIZES, _SIZES = 12, 28
 
-# Minimum fraction of all operations for a kernel to have versions. Operations of depthwise
-# convolutions count this many times, as each of them loads and stores.
+# Minimum fraction of all operations for a kernel to have versions. Operations of depthwise convolutions
+# count this many times, as each of them loads and stores.
 _SHARE, _DEPTHWISE = 0.008, 8
 
 _CLASSES = ("contraction", "convolution", "winograd", "depthwise")

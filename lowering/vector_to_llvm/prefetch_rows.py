@@ -19,8 +19,8 @@ from .segments import region_of
 _LINE = 64
 # Smaller memory is mostly in a near cache already.
 _LEAST_BYTES = 256 << 10
-# Maximum sizes of rows that fit the first-level cache beside the current ones, and the second-level one. Rows of memory
-# smaller than _IN_CACHES may be cached already, and are not worth prefetching.
+# Maximum sizes of rows, in bytes, to prefetch to the first-level cache and to the second-level cache. The latter are
+# prefetched only from memory of at least _IN_CACHES bytes: smaller memory may be cached already.
 _NEAR, _FAR = 16 << 10, 256 << 10
 _IN_CACHES = 8 << 20
 _IN_FIRST_LEVEL, _IN_SECOND_LEVEL = 3, 2
