@@ -98,7 +98,7 @@ def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) 
         for given in shapes:
             arguments.check_names(given, takes, "--shape")
             arguments.check_shapes(given, takes, "--shape")
-            found.append(Model(_name(path, given), _given(path), given))
+            found.append(Model(_name(path, given), _maker_of(path), given))
     return found
 
 
@@ -109,7 +109,7 @@ def named(text: str) -> Model:
         UsageError: there is no such name or file.
     """
     by_name = {model.name: model for model in known()}
-    return by_name.get(text) or Model(text, _given(_existing(text, by_name)))
+    return by_name.get(text) or Model(text, _maker_of(_existing(text, by_name)))
 
 
 def _existing(text: str, names: Iterable[str]) -> Path:
@@ -123,7 +123,7 @@ def _name(path: Path, shapes: Mapping[str, Shape]) -> str:
     return " ".join([path.stem, *(f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes.items())])
 
 
-def _given(path: Path) -> Maker:
+def _maker_of(path: Path) -> Maker:
     return lambda folder: path
 
 

@@ -43,7 +43,7 @@ from .workers.team import LARGE
 
 
 @dataclass
-class _Noted:
+class _ReportFacts:
     """Facts about one module that are collected during its compile, for the report."""
 
     nodes: Sequence[Any] = ()
@@ -107,23 +107,23 @@ class Compilation:
             imported = source.import_into(context, shapes, contents or {})
             module, parameters = imported.module, imported.parameters
             start = phase_of(module)
-            noted = _Noted(imported.nodes, kept)
-            self._tell("import", module, parameters)
+            collected = _ReportFacts(imported.nodes, kept)
+            self._phase_reached("import", module, parameters)
             if start not in ("import", "graph"):
                 if not self.setup.is_whole:
                     try:
                         check_all_there(module, parameters)
                     except ModelError as error:
                         raise error.at(model=imported.name) from None
-                self._rehearse(module, parameters, start)
+                self._compile_in_child(module, parameters, start)
             if start == "import":
                 if not self.setup.is_whole and not Target.parse(self.target).is_gpu:
                     pool.look_ahead(module, _input_shapes(module, shapes), self.setup.without)
-                parameters = self.graph(module, parameters, shapes, noted)
+                parameters = self.graph(module, parameters, shapes, collected)
                 if self.setup.substitutes:
-                    self._rehearse(module, parameters, "graph")
+                    self._compile_in_child(module, parameters, "graph")
             first = max(start, "graph", key=route.names(self.target).index)
-            program = self._finish(module, parameters, first, pool, noted)
+            program = self._finish(module, parameters, first, pool, collected)
             return replace(program, contents=dict(contents or {}))
 
     def graph(
@@ -131,13 +131,13 @@ class Compilation:
         module: ir.Module,
         parameters: Mapping[str, np.ndarray],
         shapes: Mapping[str, Shape],
-        noted: _Noted | None = None,
+        collected: _ReportFacts | None = None,
     ) -> Mapping[str, np.ndarray]:
         """Takes a module to the phase `graph` for given input shapes, and runs its @init; returns all parameters."""
         specialize = Pipeline((SpecializeShapesPass.of(_input_shapes(module, shapes)),))
         with in_phase("graph"):
             specialize.run(module, self.setup.options.instrumentation, verify=False)
-        return self._graph(module, parameters, noted or _Noted())
+        return self._graph(module, parameters, collected or _ReportFacts())
 
     def from_static(
         self, module: ir.Module, parameters: Mapping[str, np.ndarray], nodes: Sequence[Any] = ()
@@ -155,20 +155,20 @@ class Compilation:
         """
         processes = self.setup.options.codegen_threads if _is_large(module) else 1
         with kernel_pool(self.target, processes) as pool, journal() as kept:
-            noted = _Noted(nodes, kept)
-            return self._finish(module, self._graph(module, parameters, noted), "graph", pool, noted)
+            collected = _ReportFacts(nodes, kept)
+            return self._finish(module, self._graph(module, parameters, collected), "graph", pool, collected)
 
     def _graph(
-        self, module: ir.Module, parameters: Mapping[str, np.ndarray], noted: _Noted
+        self, module: ir.Module, parameters: Mapping[str, np.ndarray], collected: _ReportFacts
     ) -> Mapping[str, np.ndarray]:
         watchers, without = self.setup.options.instrumentation, self.setup.without
         state = CompileState(dict(parameters))
         route.run(module, self.target, "import", "graph", watchers, without=without, state=state)
-        noted.initial = state.evaluated
-        self._tell("graph", module, state.parameters)
+        collected.initial = state.evaluated
+        self._phase_reached("graph", module, state.parameters)
         return state.parameters
 
-    def _rehearse(self, module: ir.Module, parameters: Mapping[str, np.ndarray], start: str) -> None:
+    def _compile_in_child(self, module: ir.Module, parameters: Mapping[str, np.ndarray], start: str) -> None:
         """Compiles a module that our own passes did not produce in a child process first, to detect a crash.
 
         Raises:
@@ -199,26 +199,29 @@ class Compilation:
         parameters: Mapping[str, np.ndarray],
         start: str,
         pool: KernelPool | None = None,
-        noted: _Noted | None = None,
+        collected: _ReportFacts | None = None,
     ) -> Program:
-        pool, noted = pool or KernelPool(self.target, self.setup.options.codegen_threads), noted or _Noted()
+        pool, collected = (
+            pool or KernelPool(self.target, self.setup.options.codegen_threads),
+            collected or _ReportFacts(),
+        )
         order, placed = route.names(self.target), route.placed(self.target)
         for substitute in self.setup.substitutes:
             if order.index(substitute.phase(module.context)) <= order.index(start):
                 raise PassError(f"{substitute.path}: the model is already past the phase of this kernel")
 
         def tell(phase: str, module: ir.Module) -> None:
-            self._tell(phase, module, parameters)
+            self._phase_reached(phase, module, parameters)
 
         target = Target.parse(self.target)
         kernels, objects = {}, {}
         if start == "graph" and not self.setup.is_whole:
             with in_phase("kernels"):
                 route.form_kernels_pipeline(self.target).run(module, verify=False)
-            _tell_phase("kernels")
+            _report_phase("kernels")
             kernels = kernel_infos(module)
-            noted.facts = _facts(module, noted)
-            objects = self._take_kernels(module, pool, noted)
+            collected.facts = _facts(module, collected)
+            objects = self._compile_kernels(module, pool, collected)
             with in_phase("kernels"):
                 route.lower_kernels_pipeline(self.target).run(module, verify=False)
             start = "kernels"
@@ -227,11 +230,11 @@ class Compilation:
             # Kernels that were read in this phase, or substituted, may have any name.
             Pipeline((NameKernelsPass(self.target),)).run(module, verify=False)
             kernels, start = kernel_infos(module), "kernels"
-            noted.facts = _facts(module, noted)
+            collected.facts = _facts(module, collected)
         if order.index(start) < order.index(placed):
             route.run(module, self.target, start, placed, self.setup.options.instrumentation, tell)
             found = [*invariants.kernels(module)]
-            noted.details |= {
+            collected.details |= {
                 invariants.symbol(kernel): facts.kernel_details(kernel, target.vector_bytes)
                 for kernel in found
                 if not invariants.is_declaration(kernel)
@@ -241,10 +244,10 @@ class Compilation:
         kernels = with_signatures(module, kernels)
         fresh = generate(module, self.target, self.setup.options.codegen_threads)
         everything = {**objects, **fresh}
-        packed = facts.packed({**noted.facts, "vector_bytes": target.vector_bytes, "details": noted.details})
+        packed = facts.packed({**collected.facts, "vector_bytes": target.vector_bytes, "details": collected.details})
         return replace(program_of(module, parameters, target, everything, list(kernels.values())), facts=packed)
 
-    def _take_kernels(self, module: ir.Module, pool: KernelPool, noted: _Noted) -> dict[str, bytes]:
+    def _compile_kernels(self, module: ir.Module, pool: KernelPool, collected: _ReportFacts) -> dict[str, bytes]:
         """Returns the objects of all kernels, and replaces the kernels by declarations.
 
         Kernels are taken from the cache if possible. The others are compiled, except those that another process or
@@ -271,7 +274,7 @@ class Compilation:
                 break
         for name, kernel in kernels.items():
             make_declaration(kernel, ir.DictAttr(ir.Attribute.parse(codes[name].facts)))
-        noted.details = {name: json.loads(codes[name].details) for name in kernels}
+        collected.details = {name: json.loads(codes[name].details) for name in kernels}
         # In the order of the model, independent of their source, so that the same model gives the same bytes.
         return {name: codes[name].data for name in kernels}
 
@@ -286,8 +289,8 @@ class Compilation:
         known, details, code = bytes(data).split(b"\n", 2)
         return KernelCode(known.decode(), code, details.decode())
 
-    def _tell(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
-        _tell_phase(phase)
+    def _phase_reached(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
+        _report_phase(phase)
         for substitute in self.setup.substitutes:
             if substitute.phase(module.context) == phase:
                 substitute.apply(module, phase)
@@ -295,20 +298,20 @@ class Compilation:
             self.setup.options.reached(phase, module, parameters)
 
 
-def _tell_phase(phase: str) -> None:
+def _report_phase(phase: str) -> None:
     reporter = progress.current()
     if reporter is not None:
         reporter.tell("phase", step=phase)
 
 
-def _facts(module: ir.Module, noted: _Noted) -> dict[str, Any]:
+def _facts(module: ir.Module, collected: _ReportFacts) -> dict[str, Any]:
     # A module that was read in a later phase has linalg in its kernels, without layouts.
     operands = {
         invariants.symbol(kernel): facts.operands_of(kernel)
         for kernel in invariants.kernels(module)
         if not invariants.is_declaration(kernel)
     }
-    return facts.facts_of(module, noted.nodes, noted.kept, noted.initial, operands)
+    return facts.facts_of(module, collected.nodes, collected.kept, collected.initial, operands)
 
 
 def _input_shapes(module: ir.Module, shapes: Mapping[str, Shape]) -> list[Shape]:

@@ -122,7 +122,7 @@ def facts_of(
         elif op.name in _VIEWS:
             views.update(names_in(op.location))
     called = {name for _, names in calls for name in names}
-    ends = _ends(kept)
+    ends = _remarks_by_name(kept)
     known = _Fates(homes, views, set(initial), ends)
     described = [
         {
@@ -137,8 +137,8 @@ def facts_of(
         "nodes": described,
         "calls": calls,
         "operands": dict(operands),
-        "apart": _apart(kept, called),
-        "refused": _refused(kept),
+        "apart": _not_fused(kept, called),
+        "refused": _refusals(kept),
     }
 
 
@@ -160,7 +160,7 @@ def packed(facts: Mapping[str, Any]) -> bytes:
     return zlib.compress(json.dumps(facts, separators=(",", ":")).encode(), 6)
 
 
-def _ends(kept: Journal) -> dict[str, list[tuple[str, str, list[str]]]]:
+def _remarks_by_name(kept: Journal) -> dict[str, list[tuple[str, str, list[str]]]]:
     """Returns all remarks about each name, in order."""
     found: dict[str, list[tuple[str, str, list[str]]]] = {}
     for end in kept.ends:
@@ -179,7 +179,7 @@ class _Fates:
         initial: set[str],
         ends: dict[str, list[tuple[str, str, list[str]]]],
     ) -> None:
-        self._homes, self._views, self._initial, self._ends = homes, views, initial, ends
+        self._homes, self._views, self._initial, self._remarks_by_name = homes, views, initial, ends
 
     def of(self, name: str, is_constant: bool) -> dict[str, Any]:
         """Returns a node's `fate`, the pass or pattern that decided it, and the nodes that it was merged into."""
@@ -187,7 +187,7 @@ class _Fates:
         if name in homes:
             return {"fate": "kernel", "by": "", "into": []}
         if homes:
-            found = [by for _, by, into in self._ends.get(name, []) if not set(homes).isdisjoint(into)]
+            found = [by for _, by, into in self._remarks_by_name.get(name, []) if not set(homes).isdisjoint(into)]
             by = found[0] if found else ""
             return {"fate": "merged", "by": by, "into": list(dict.fromkeys(homes))}
         if name in self._views:
@@ -196,7 +196,7 @@ class _Fates:
             return {"fate": "constant", "by": "import", "into": []}
         if name in self._initial:
             return {"fate": "computed at compile time", "by": "stepwell-hoist-parameters", "into": []}
-        events = self._ends.get(name, [])
+        events = self._remarks_by_name.get(name, [])
         how, by, into = events[-1] if events else ("", "", [])
         if how == "folded":
             return {"fate": "constant", "by": by, "into": []}
@@ -222,11 +222,11 @@ class _Fates:
             if name in self._homes:
                 found.append(name)
             else:
-                pending.extend(other for _, _, others in self._ends.get(name, ()) for other in others)
+                pending.extend(other for _, _, others in self._remarks_by_name.get(name, ()) for other in others)
         return found
 
 
-def _apart(kept: Journal, called: set[str]) -> list[list[str]]:
+def _not_fused(kept: Journal, called: set[str]) -> list[list[str]]:
     found = dict.fromkeys(
         (maker, reader, item.reason)
         for item in kept.apart
@@ -235,7 +235,7 @@ def _apart(kept: Journal, called: set[str]) -> list[list[str]]:
     return [list(item) for item in found]
 
 
-def _refused(kept: Journal) -> list[list[str]]:
+def _refusals(kept: Journal) -> list[list[str]]:
     found = dict.fromkeys(
         (name, item.pattern, item.reason) for item in kept.refused for name in names_in(item.location)
     )

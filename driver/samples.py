@@ -110,7 +110,7 @@ class Samples:
 
     def _advice(self, sizes: Mapping[str, int], ranges: Mapping[str, Range]) -> str:
         """Returns advice for a model without a result at some sizes: it may have one if dimensions are equal."""
-        for same in _alike(self.inputs, ranges):
+        for same in _equal_dimensions(self.inputs, ranges):
             try:
                 self.at({name: sizes[same.get(name, name)] for name in sizes})
             except BoundedError:
@@ -135,7 +135,7 @@ class Samples:
                 raise BoundedError(f"outputs have other shapes at {where}; let the range start higher")
 
 
-def _alike(inputs: Sequence[TensorInfo], ranges: Mapping[str, Range]) -> Iterator[dict[str, str]]:
+def _equal_dimensions(inputs: Sequence[TensorInfo], ranges: Mapping[str, Range]) -> Iterator[dict[str, str]]:
     """Guesses which dimensions always equal another one: those with the same range, first those on the same axis."""
     axes = {dim: axis for info in reversed(inputs) for axis, dim in enumerate(info.shape)}
     for kind in (lambda name: (ranges[name], axes[name]), lambda name: ranges[name]):
@@ -168,21 +168,21 @@ def sample_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
     for name in varying:
         if name == varying[0] and len({sample[name] for sample in known}) > 1:
             continue
-        aside = [item for item in _moved(known, name, ranges[name]) if item not in known]
+        aside = [item for item in _variants(known, name, ranges[name]) if item not in known]
         if aside:
-            samples.append(max(aside, key=lambda item: _freedom([*known, item])))
+            samples.append(max(aside, key=lambda item: _affine_rank([*known, item])))
             known.append(samples[-1])
     return samples
 
 
-def _moved(known: Sequence[Mapping[str, int]], name: str, values: Range) -> Iterator[dict[str, int]]:
+def _variants(known: Sequence[Mapping[str, int]], name: str, values: Range) -> Iterator[dict[str, int]]:
     """Yields the known sizes with one size changed."""
     typical = [_typical(values, share, set()) for share in (0.4, 0.8, 0.0)]
     for size in (*typical, values.high, values.low):
         yield from ({**sample, name: size} for sample in known)
 
 
-def _freedom(samples: Sequence[Mapping[str, int]]) -> int:
+def _affine_rank(samples: Sequence[Mapping[str, int]]) -> int:
     """Returns the dimension of the affine space that the sizes span."""
     return int(
         np.linalg.matrix_rank(

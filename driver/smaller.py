@@ -28,11 +28,11 @@ def smaller(root: ir.Operation, pipeline: Pipeline, failure: PassFailure) -> ir.
     Large constants become splats if the failure does not depend on their contents.
     """
     for candidate in _kernels(root):
-        if _fails_so(candidate, pipeline, failure):
+        if _fails_in_same_way(candidate, pipeline, failure):
             root = candidate
             break
     splats = root.clone()
-    return splats if _make_splats(splats) and _fails_so(splats, pipeline, failure) else root
+    return splats if _make_splats(splats) and _fails_in_same_way(splats, pipeline, failure) else root
 
 
 def _kernels(root: ir.Operation) -> Iterator[ir.Operation]:
@@ -41,7 +41,7 @@ def _kernels(root: ir.Operation) -> Iterator[ir.Operation]:
         yield library_of([kernel]).operation.clone()
 
 
-def _fails_so(root: ir.Operation, pipeline: Pipeline, failure: PassFailure) -> bool:
+def _fails_in_same_way(root: ir.Operation, pipeline: Pipeline, failure: PassFailure) -> bool:
     try:
         with recording(Recorder()):
             pipeline.run(_copy(root))

@@ -69,7 +69,7 @@ class Specializer:
         """
         key, cache = self.key(shapes, contents), self.setup.cache
         with self._reported(key.shapes, self._reason(contents)) as reporter:
-            made = self._found_or_made(key, cache, shapes, contents, reporter)
+            made = self._load_or_compile(key, cache, shapes, contents, reporter)
         if not isinstance(made, Plan):
             return made
         self._report(made)
@@ -90,7 +90,7 @@ class Specializer:
         prefixes += ["loaded artefact"] if self.setup.is_loaded else []
         return ", ".join([*prefixes, reason])
 
-    def _found_or_made(
+    def _load_or_compile(
         self, key: CacheKey, cache: Cache | None, shapes: tuple[Shape, ...], contents: Contents, reporter: Told
     ) -> Program | ByContents | Plan:
         known = store.get_program(cache, key.digest) if cache else None
@@ -106,9 +106,9 @@ class Specializer:
             reporter.miss()
             # Much of a first compile is imports; workers start during these.
             with paused_collection(), waiting_team(self._processes()):
-                made = self._made(shapes, contents)
+                made = self._compile_or_plan(shapes, contents)
             if cache:
-                _keep(cache, key, made)
+                _store_result(cache, key, made)
         if isinstance(made, Program):
             slow.warn(self.source.name, slow_kernels(made))
         return made
@@ -159,17 +159,17 @@ class Specializer:
             try:
                 programs = compile_bounded(self._compilation(), self.source, inputs, buckets, derived)
             except (BoundedError, UnsupportedError) as error:
-                return [], self._warned_of_sizes(str(error))
+                return [], self._warn_no_ranges(str(error))
             except (PassError, PassFailure, CodegenError) as error:
                 # A loop that a CPU runs may have no launch plan on a GPU: there it is a limitation, here a bug.
                 if self.setup.target.startswith("cuda:"):
-                    return [], self._warned_of_sizes(str(error))
+                    return [], self._warn_no_ranges(str(error))
                 if self.setup.options.fallback == "error":
                     raise
-                return [], self._warned_of_sizes(_as_bug(error))
+                return [], self._warn_no_ranges(_as_bug(error))
             for key, program in zip(keys, programs, strict=True):
                 if cache:
-                    _keep(cache, key, program)
+                    _store_result(cache, key, program)
         slow.warn(self.source.name, dict.fromkeys(reason for program in programs for reason in slow_kernels(program)))
         return programs, ""
 
@@ -179,7 +179,7 @@ class Specializer:
         known = [store.get_program(cache, key.digest) if cache else None for key in keys]
         return [program for program in known if isinstance(program, Program)]
 
-    def _warned_of_sizes(self, reason: str) -> str:
+    def _warn_no_ranges(self, reason: str) -> str:
         """Warns that no program serves the ranges, and returns the reason."""
         message = f"{self.source.name}: compiled for each size separately, at the first call that has it: {reason}"
         warnings.warn(message, slow.SlowWarning, stacklevel=4)
@@ -213,7 +213,7 @@ class Specializer:
             contents=store.key_of(*held) if held else "",
         )
 
-    def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Plan:
+    def _compile_or_plan(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Plan:
         from ..frontend.errors import NeedsContents, NodeError, UnsupportedError
         from ..lowering.llvm_to_object.codegen import CodegenError
         from ..passes.base import PassError
@@ -227,17 +227,17 @@ class Specializer:
         except NeedsContents as error:
             if error.inputs and self._may_depend_on(error.inputs):
                 return ByContents(tuple(map(self.names.index, error.inputs)), str(error))
-            return self._planned(error)
+            return self._plan_with_host_nodes(error)
         except UnsupportedError as error:
-            return self._planned(error)
+            return self._plan_with_host_nodes(error)
         except NodeError as error:
             if not self._is_valid(error):
                 raise
-            return self._planned(error)
+            return self._plan_with_host_nodes(error)
         except (PassError, PassFailure, CodegenError) as error:
             if not self._may_run_in_steps or self.setup.options.fallback == "error":
                 raise
-            return self._planned_around(error)
+            return self._plan_around_failure(error)
 
     def _processes(self) -> int:
         """Returns the number of processes that are worth starting, including this one."""
@@ -278,7 +278,7 @@ class Specializer:
         """Returns whether to compile one program per content of these inputs: model inputs, or decided by shapes."""
         return not isinstance(self.source, PieceSource) or set(inputs) <= self.source.decided()
 
-    def _planned(self, error: UnsupportedError | NodeError) -> Plan:
+    def _plan_with_host_nodes(self, error: UnsupportedError | NodeError) -> Plan:
         """Returns a hybrid plan with the node of an error, and others that cannot be compiled, on the host.
 
         Raises:
@@ -297,7 +297,7 @@ class Specializer:
         _check_host(plan, error, self.source.name)
         return plan
 
-    def _planned_around(self, error: PassError | PassFailure | CodegenError) -> Plan:
+    def _plan_around_failure(self, error: PassError | PassFailure | CodegenError) -> Plan:
         """Returns a hybrid plan with the node at which the compiler failed on the host.
 
         If the error names no node, the model is cut into two subgraphs, one of which will fail again.
@@ -408,7 +408,7 @@ class _Foresight:
         return self.names()
 
 
-def _keep(cache: Cache, key: CacheKey, made: Program | ByContents | Plan) -> None:
+def _store_result(cache: Cache, key: CacheKey, made: Program | ByContents | Plan) -> None:
     cache_key.remember(cache, key)
     if isinstance(made, Program):
         store.put_program(cache, key.digest, made)

@@ -55,14 +55,14 @@ def results(
         if time.monotonic() >= deadline:
             yield from ({"name": name, "state": "not run", "reason": "time was up"} for name in left)
             return
-        for result in _of_one_process(command(left), left[0], patience, deadline):
+        for result in _results_of_process(command(left), left[0], patience, deadline):
             left.remove(result["name"])
             yield result
             if result["state"] == "failed":
                 break
 
 
-def _of_one_process(command: Sequence[str], first: str, patience: float, deadline: float) -> Iterator[Result]:
+def _results_of_process(command: Sequence[str], first: str, patience: float, deadline: float) -> Iterator[Result]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     lines: queue.Queue[str | None] = queue.Queue()
     reader = threading.Thread(target=_read, args=(process, lines), daemon=True)

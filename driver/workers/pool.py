@@ -93,7 +93,7 @@ class KernelPool:
             self.queue.fill(libraries)
         except OSError:
             return self._compile_all_here([bytecode(kernels)])
-        listeners = self._share_queue()
+        listeners = self._start_workers()
         done: dict[int, dict[str, KernelCode]] = {}
         while (library := self.queue.take()) is not None:
             done[library.number] = self._compile_here(library.data)
@@ -120,7 +120,7 @@ class KernelPool:
             known |= self._compile_apart(bytecode(missing))
         return {name: known[name] for name in map(invariants.symbol, kernels)}
 
-    def _share_queue(self) -> list[_Listener]:
+    def _start_workers(self) -> list[_Listener]:
         """Starts all workers on the queue; returns the listeners for their answers.
 
         A worker that has not begun with the last queue takes from this one instead, and its listener receives the

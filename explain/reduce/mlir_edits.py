@@ -219,7 +219,7 @@ def follow(module: ir.Module, index: int, choice: int) -> bool:
     op.erase()
     for number, region in enumerate(parent.regions):
         if any(_last(block).name == "cf.br" for block in region.blocks if len(block.operations)):
-            _keep_reached(parent, number)
+            _keep_reachable(parent, number)
             return True
     return False
 
@@ -228,12 +228,12 @@ def _last(block: ir.Block) -> ir.Operation:
     return block.operations[len(block.operations) - 1].operation
 
 
-def _keep_reached(parent: ir.Operation, number: int) -> None:
+def _keep_reachable(parent: ir.Operation, number: int) -> None:
     """Replaces an op by a copy with only the reachable blocks of a region; chains of blocks are joined."""
     entry = parent.regions[number].blocks[0]
     while True:
-        reached = _reached(entry)
-        line = next((block for block in reached if _goes_on_alone(block, reached)), None)
+        reached = _reachable(entry)
+        line = next((block for block in reached if _is_chained(block, reached)), None)
         if line is None:
             break
         end = _last(line)
@@ -255,7 +255,7 @@ def _keep_reached(parent: ir.Operation, number: int) -> None:
     parent.erase()
 
 
-def _reached(entry: ir.Block) -> list[ir.Block]:
+def _reachable(entry: ir.Block) -> list[ir.Block]:
     """Returns the blocks that are reachable from `entry`, which comes first."""
     found = [entry]
     for block in found:
@@ -263,7 +263,7 @@ def _reached(entry: ir.Block) -> list[ir.Block]:
     return found
 
 
-def _goes_on_alone(block: ir.Block, reached: list[ir.Block]) -> bool:
+def _is_chained(block: ir.Block, reached: list[ir.Block]) -> bool:
     """Returns whether the block always branches to a block without other predecessors."""
     end = _last(block)
     if end.name != "cf.br":

@@ -43,7 +43,7 @@ class _Noting(Instrumentation):
         self._note(step.name)
 
 
-class _Reached(StepwellError):
+class _PhaseReached(StepwellError):
     """Raised at the phase at which a compile may end."""
 
 
@@ -70,7 +70,7 @@ class CompileTest:
         names = names_of(case)
         try:
             executable = self.compiled(case, note)
-        except _Reached:
+        except _PhaseReached:
             return []
         except Exception as error:
             return [failure_of(error, names)]
@@ -109,7 +109,7 @@ class CompileTest:
 
     def _stop(self, phase: str, module: ir.Module, parameters: Mapping[str, Any]) -> None:
         if phase == self.until:
-            raise _Reached
+            raise _PhaseReached
 
     def _dims(self, case: Case) -> dict[str, Any]:
         """Returns the ranges whose dimensions the case still has."""
