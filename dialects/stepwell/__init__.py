@@ -1,52 +1,22 @@
-"""The stepwell dialect: tensor ops that still look like the model. One module per family of ops."""
+"""The stepwell dialect: tensor ops that still look like the model. Each module defines a family of ops."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 
 from ..core import Dialect, Op
-from . import (
-    constant,
-    contraction,
-    cumulative,
-    elementwise,
-    movement,
-    normalization,
-    packed,
-    planar,
-    pooling,
-    recurrent,
-    reduction,
-    regions,
-    shape,
-    sorting,
-    winograd,
-)
 
-_FAMILIES = (
-    elementwise,
-    contraction,
-    packed,
-    winograd,
-    pooling,
-    planar,
-    regions,
-    reduction,
-    normalization,
-    movement,
-    sorting,
-    cumulative,
-    shape,
-    constant,
-    recurrent,
-)
+_MODULES = [importlib.import_module(item.name) for item in pkgutil.walk_packages(__path__, f"{__name__}.")]
 
 STEPWELL = Dialect(
     "stepwell",
     [
         op
-        for family in _FAMILIES
-        for op in vars(family).values()
-        if inspect.isclass(op) and issubclass(op, Op) and "OPERATION_NAME" in vars(op)
+        for module in _MODULES
+        for op in vars(module).values()
+        if inspect.isclass(op) and issubclass(op, Op) and op.__module__ == module.__name__
+        if "OPERATION_NAME" in vars(op)
     ],
 )

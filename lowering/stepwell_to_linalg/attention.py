@@ -41,6 +41,7 @@ from ...passes.base import PassError
 from ...passes.kernel.demand import KEYS
 from . import scalars
 from .generics import multiply_add
+from .rules import LINALG_KERNEL
 from .scalars import number
 from .tensors import Body, element_of, empty, shape_of, structured, with_shape
 from .views import View
@@ -53,6 +54,7 @@ _CACHE_BYTES = 32 * 1024
 _FEW_QUERIES = 128
 
 
+@LINALG_KERNEL.attach(AttentionOp)
 def lower_kernel(kernel: func.FuncOp) -> None:
     """Converts a kernel around one attention op into linalg ops that write into a destination argument.
 

@@ -36,6 +36,7 @@ from . import convolution, products
 from .epilogues import Epilogue, lower_around
 from .generics import constant, generic, zero_of
 from .products import Product
+from .rules import LINALG_KERNEL
 from .scalars import compute_type, narrow
 from .spaces import Shape, shape_of
 from .strides import breaks_of
@@ -49,6 +50,7 @@ _PRODUCTS: dict[type[Op], Callable[..., Product]] = {
 }
 
 
+@LINALG_KERNEL.attach(*_PRODUCTS)
 def lower_kernel(kernel: func.FuncOp) -> None:
     """Converts a kernel of stepwell ops to linalg ops that write into a destination argument.
 

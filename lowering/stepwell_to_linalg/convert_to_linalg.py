@@ -2,66 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from mlir import ir
 from mlir.dialects import arith, func, tensor
 
-from ...dialects.registry import view_of
+from ...dialects.registry import OPS, view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.types import dense
 from ...passes.base import Pass, PassError, register
-from ...passes.functions import class_of
 from ...passes.kernel.views import box_of, insertion_of
 from ...passes.rewriting import walk
 from ...passes.upstream import PreparedPipelines, prepared
 from ..target import Target
-from . import (
-    attention,
-    contraction,
-    cumulative,
-    element_by_element,
-    elementwise,
-    movement,
-    normalization,
-    pooling,
-    reduction,
-    regions,
-    resampling,
-    sampling,
-    scattering,
-    sorting,
-    winograd,
-)
 from .collapse import collapse
 from .destinations import bind_destination, copy_inserted
 from .masks import drop_masks
-from .rules import lower
+from .rules import LINALG_KERNEL, lower
 from .scalars import signless
 from .strides import add_destination_strides
 
-RULES = (
-    cumulative,
-    elementwise,
-    movement,
-    normalization,
-    pooling,
-    reduction,
-    regions,
-    resampling,
-    sampling,
-    scattering,
-    sorting,
-)
-GPU_RULES = (element_by_element,)
-_LOWERED_WHOLE = {
-    "contraction": contraction,
-    "convolution": contraction,
-    "depthwise": contraction,
-    "winograd": winograd,
-    "attention": attention,
-}
 # Fused before unit dimensions are folded, as reshapes between ops prevent fusion.
 _FUSE = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,canonicalize,cse)"
 
@@ -109,9 +72,9 @@ class ConvertToLinalgPass(Pass):
 def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, on_gpu: bool) -> None:
     drop_masks(kernel)
     add_destination_strides(kernel)
-    kind = class_of(kernel)
-    if kind in _LOWERED_WHOLE:
-        _LOWERED_WHOLE[kind].lower_kernel(kernel.opview)
+    whole = next(filter(None, map(_lowering_of_kernel, kernel.regions[0].blocks[0].operations)), None)
+    if whole is not None:
+        whole(kernel.opview)
         return
     _to_linalg(kernel, on_gpu)
     pipelines.run(_FUSE, kernel)
@@ -119,6 +82,12 @@ def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, on_gpu: bo
     pipelines.run("func.func(canonicalize,cse)", kernel)
     bind_destination(kernel)
     copy_inserted(kernel)
+
+
+def _lowering_of_kernel(op: ir.OpView) -> Callable[[Any], None] | None:
+    """Returns what lowers a whole kernel around an op of this kind; None for an op that is lowered by itself."""
+    kind = OPS.get(op.operation.name)
+    return None if kind is None else LINALG_KERNEL.of(kind)
 
 
 def _lower_declaration(kernel: ir.Operation) -> None:

@@ -16,7 +16,7 @@ from mlir.dialects import arith, vector
 from ...dialects.stepwell.cumulative import CumulativeOp
 from ..linalg_to_vector.loops.access import Point, broadcast, read_row, vector_type, write_row
 from ..linalg_to_vector.loops.indices import Index, value_of
-from .rules import lowers
+from .rules import LINALG
 from .scalars import compute_type, number
 from .scattering import around
 from .sequences import in_parallel, part, repeat
@@ -28,7 +28,7 @@ _NEIGHBOURS, _COLUMNS = 64, 256
 _BLOCK = 1 << 13
 
 
-@lowers(CumulativeOp)
+@LINALG.attach(CumulativeOp)
 def cumulative(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits totals of [batch, place, element]."""
     shape = shape_of(inputs[0])

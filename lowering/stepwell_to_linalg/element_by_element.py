@@ -18,7 +18,7 @@ from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.types import spec_of_type
 from ..linalg_to_vector.loops.indices import value_of
 from . import cumulative, scattering, sorting
-from .rules import lowers
+from .rules import LINALG_GPU
 from .scalars import narrow, number, widen
 from .sequences import from_front
 from .tensors import copy, dims, element_of, empty, filled, loop_index, shape_of, structured, with_shape
@@ -27,7 +27,7 @@ from .tensors import copy, dims, element_of, empty, filled, loop_index, shape_of
 _MOST_READS = 1 << 34
 
 
-@lowers(ops.ScatterOp, on_gpu=True)
+@LINALG_GPU.attach(ops.ScatterOp)
 def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits [batch, slice, element]: the last update of a slice, or all updates in order."""
     input, indices, updates, applied = inputs
@@ -95,7 +95,7 @@ def _is_applied(index: ir.Value, extent: int, update: ir.Value, stop: Sequence[i
     return found
 
 
-@lowers(TopKOp, on_gpu=True)
+@LINALG_GPU.attach(TopKOp)
 def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits indices of [row, k]: place i gets the element that exactly i other elements precede."""
     shape = shape_of(inputs[0])
@@ -139,7 +139,7 @@ def _last_from(keys: ir.Value, count: ir.Value) -> ir.Value:
     return structured([keys, count], [empty(shape_of(keys), kind)], [dims(2), [], dims(2)], "pp", mask)[0]
 
 
-@lowers(CumulativeOp, on_gpu=True)
+@LINALG_GPU.attach(CumulativeOp)
 def running_totals(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits [batch, group, place, element]: the total of all groups before and of the group's own places before."""
     shape = shape_of(inputs[0])

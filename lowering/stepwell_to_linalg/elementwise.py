@@ -11,16 +11,22 @@ from mlir import ir
 from mlir.dialects import arith, math
 
 from ...dialects.core import Op
+from ...dialects.interfaces import Interface
 from ...dialects.registry import OPS
+from ...dialects.stepwell.elementwise import BitcastOp, CastOp, ElementwiseOp, SelectOp
 from ...dialects.types import is_float, spec_of_type
 from ...passes.base import PassError
 from . import activations, integers, scalars
-from .rules import lowers
+from .rules import LINALG
 from .scalars import number
 from .tensors import elementwise_generic
 
-# One entry per op: (op, dtype of the first operand, unpacked scalars in compute type) -> scalar.
 Scalar = Callable[..., ir.Value]
+"""A function of an op, the dtype of its first operand and one unpacked scalar per operand, in the compute type."""
+
+SCALAR = Interface[Scalar](
+    "scalar", "emits one element of an elementwise op's result", rooms=("lowering.stepwell_to_linalg.elementwise",)
+)
 
 
 def _floats_or_ints(on_floats: Callable, on_ints: Callable, on_unsigned: Callable | None = None) -> Scalar:
@@ -168,12 +174,13 @@ _SCALARS: dict[str, Scalar] = {
     "not": _not,
     "shift_left": integers.shift_left,
     "shift_right": integers.shift_right,
-    "select": _plain(arith.select),
     "keep": _keep,
     "relu": _relu,
     "clip": _clip,
     **activations.SCALARS,
 }
+for _name, _scalar in _SCALARS.items():
+    SCALAR.attach(OPS[f"stepwell.{_name}"])(_scalar)
 
 
 def scalar_body(op: Op) -> Callable[..., ir.Value]:
@@ -184,31 +191,27 @@ def scalar_body(op: Op) -> Callable[..., ir.Value]:
     Raises:
         PassError: the op is not elementwise.
     """
-    name = op.OPERATION_NAME.removeprefix("stepwell.")
     dtype = spec_of_type(op.operation.operands[0].type).dtype
-    if name == "cast":
-        return lambda value: scalars.convert(value, dtype, op.attribute_values()["dtype"])
-    if name == "bitcast":
-        return lambda value: scalars.reinterpret(value, dtype, op.attribute_values()["dtype"])
-    compute = _SCALARS.get(name)
+    if isinstance(op, CastOp):
+        return lambda value: scalars.convert(value, dtype, op.dtype)
+    if isinstance(op, BitcastOp):
+        return lambda value: scalars.reinterpret(value, dtype, op.dtype)
+    if isinstance(op, SelectOp):
+        return arith.select
+    compute = SCALAR.of(type(op))
     if compute is None:
         raise PassError(f"'{op.OPERATION_NAME}' op is not elementwise", op.operation.location)
     kinds = [spec_of_type(value.type).dtype for value in op.operation.operands]
     result = spec_of_type(op.operation.results[0].type).dtype
 
     def body(*values: ir.Value) -> ir.Value:
-        if name == "select":
-            return arith.select(*values)
         wide = map(scalars.computable, values, kinds)
         return scalars.computed(compute(op, scalars.compute_dtype(dtype), *wide), result)
 
     return body
 
 
-_NAMES = {*_SCALARS, "cast", "bitcast"}
-
-
-@lowers(*(kind for name, kind in OPS.items() if name.removeprefix("stepwell.") in _NAMES))
+@LINALG.attach(ElementwiseOp)
 def elementwise(op: Any, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits one linalg.generic; broadcasting is in its indexing maps."""
     dtypes = [spec_of_type(value.type).dtype for value in op.operation.operands]

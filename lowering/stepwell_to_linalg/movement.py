@@ -11,7 +11,7 @@ from mlir.dialects import arith, linalg, tensor
 from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.shape import BorderOp
 from ..linalg_to_vector.loops.indices import value_of
-from .rules import lowers
+from .rules import LINALG
 from .scalars import number
 from .sequences import from_front
 from .tensors import (
@@ -27,20 +27,20 @@ from .tensors import (
 )
 
 
-@lowers(ops.TransposeOp)
+@LINALG.attach(ops.TransposeOp)
 def transpose(op: ops.TransposeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits a copy whose source is indexed in another order."""
     loops = dims(len(op.permutation))
     return [copy(inputs[0], outs[0], [loops[op.permutation.index(axis)] for axis in range(len(loops))])]
 
 
-@lowers(ops.ReshapeOp)
+@LINALG.attach(ops.ReshapeOp)
 def reshape(op: ops.ReshapeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits another view."""
     return [with_shape(inputs[0], shape_of(outs[0]))]
 
 
-@lowers(ops.ConcatOp)
+@LINALG.attach(ops.ConcatOp)
 def concat(op: ops.ConcatOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits adjacent copies: one per operand, or one per part of operands concatenated along the same axis."""
     rank = len(shape_of(outs[0]))
@@ -67,7 +67,7 @@ def _parts(operand: ir.Value, value: ir.Value, axis: int) -> list[ir.Value]:
     return parts[::-1]
 
 
-@lowers(ops.SliceOp)
+@LINALG.attach(ops.SliceOp)
 def slice_(op: ops.SliceOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits a copy of a part, as a view except for steps along rows: a view with gaps is read element by element."""
     shape, starts, steps = shape_of(outs[0]), list(op.starts), list(op.steps)
@@ -81,7 +81,7 @@ def slice_(op: ops.SliceOp, inputs: list[ir.Value], outs: list[ir.Value]) -> lis
     return [copy(part, outs[0], exprs)]
 
 
-@lowers(ops.ReverseOp)
+@LINALG.attach(ops.ReverseOp)
 def reverse(op: ops.ReverseOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits a lookup of every element from the end: MLIR cannot tile an index map that reads backwards."""
     source, rank = inputs[0], len(shape_of(inputs[0]))
@@ -96,13 +96,13 @@ def reverse(op: ops.ReverseOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
     return structured([], [outs[0]], [dims(rank)], "p" * rank, body)
 
 
-@lowers(ops.BroadcastToOp)
+@LINALG.attach(ops.BroadcastToOp)
 def broadcast_to(op: ops.BroadcastToOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits a copy that reads elements repeatedly."""
     return [copy(inputs[0], outs[0], broadcast_map(shape_of(inputs[0]), shape_of(outs[0])))]
 
 
-@lowers(ops.TileOp)
+@LINALG.attach(ops.TileOp)
 def tile(op: ops.TileOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits a copy into a view of the destination that has a dimension for the repetitions."""
     shape = shape_of(inputs[0])
@@ -111,7 +111,7 @@ def tile(op: ops.TileOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[i
     return [with_shape(copy(inputs[0], with_shape(outs[0], wide), exprs), shape_of(outs[0]))]
 
 
-@lowers(ops.PadOp)
+@LINALG.attach(ops.PadOp)
 def pad(op: ops.PadOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits a copy of the inside; the parts before and after it are filled, or copied from the inside, by dimension."""
     value, result = inputs[0], outs[0]
@@ -129,7 +129,7 @@ def pad(op: ops.PadOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.
     return [result]
 
 
-@lowers(BorderOp)
+@LINALG.attach(BorderOp)
 def border(op: BorderOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Fills the parts before and after the inside along each dimension."""
     (result,) = outs
@@ -198,7 +198,7 @@ def _inside(mode: str, index: ir.Value, offset: int, size: int, extent: int) -> 
     return place
 
 
-@lowers(ops.TakeRowsOp)
+@LINALG.attach(ops.TakeRowsOp)
 def take_rows(op: ops.TakeRowsOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits a lookup of the place of every row of the result."""
     source, places = inputs
@@ -216,7 +216,7 @@ def take_rows(op: ops.TakeRowsOp, inputs: list[ir.Value], outs: list[ir.Value]) 
     return structured([places], [outs[0]], [loops[:spread], loops], "p" * rank, body)
 
 
-@lowers(ops.GatherOp)
+@LINALG.attach(ops.GatherOp)
 def gather(op: ops.GatherOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits a lookup of the index of every element of the result; contiguous rows are copied as vectors."""
     source, indices = inputs

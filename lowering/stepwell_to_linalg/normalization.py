@@ -11,7 +11,7 @@ from mlir.dialects import arith, math
 from ...dialects.stepwell import normalization as ops
 from . import scalars
 from .reduction import summed
-from .rules import lowers
+from .rules import LINALG
 from .scalars import AFN, CONTRACT, flags, narrow, number, widen
 from .tensors import (
     along,
@@ -47,7 +47,7 @@ def _shifted(element: ir.Value, greatest: ir.Value) -> ir.Value:
     return arith.subf(widen(element), greatest)
 
 
-@lowers(ops.SoftmaxOp)
+@LINALG.attach(ops.SoftmaxOp)
 def softmax(op: ops.SoftmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the maximum, the exponentials and their sum, and scales by the inverse of the sum."""
     (value,) = inputs
@@ -68,7 +68,7 @@ def softmax(op: ops.SoftmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
     return [along(powers, [inverse], (axis,), lambda item, factor: narrow(arith.mulf(item, factor), element), outs[0])]
 
 
-@lowers(ops.LogSoftmaxOp)
+@LINALG.attach(ops.LogSoftmaxOp)
 def log_softmax(op: ops.LogSoftmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the maximum and the sum of exponentials, and subtracts both."""
     (value,) = inputs
@@ -128,7 +128,7 @@ def _affine(normal: ir.Value, scale: ir.Value | None, bias: ir.Value | None) -> 
     return normal if bias is None else arith.addf(normal, bias, fastmath=contract)
 
 
-@lowers(ops.LayerNormOp)
+@LINALG.attach(ops.LayerNormOp)
 def layer_norm(op: ops.LayerNormOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the mean, the mean square of the differences, and the scaling. A row stays cached for its three passes."""
     value, scale, bias = inputs
@@ -152,7 +152,7 @@ def layer_norm(op: ops.LayerNormOp, inputs: list[ir.Value], outs: list[ir.Value]
     return [_scaled(value, [mean, inverse], [scale, bias], axes, body, outs[0])]
 
 
-@lowers(ops.RmsNormOp)
+@LINALG.attach(ops.RmsNormOp)
 def rms_norm(op: ops.RmsNormOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the mean square, and scales."""
     value, scale = inputs
@@ -171,7 +171,7 @@ def rms_norm(op: ops.RmsNormOp, inputs: list[ir.Value], outs: list[ir.Value]) ->
     return [_scaled(value, [inverse], [scale], axes, body, outs[0])]
 
 
-@lowers(ops.BatchNormOp)
+@LINALG.attach(ops.BatchNormOp)
 def batch_norm(op: ops.BatchNormOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits a factor and an offset per channel, applied to every element."""
     value, scale, bias, mean, variance = inputs
@@ -193,7 +193,7 @@ def batch_norm(op: ops.BatchNormOp, inputs: list[ir.Value], outs: list[ir.Value]
     return structured([value, mean, factors, bias], [outs[0]], maps, "p" * rank, body)
 
 
-@lowers(ops.LocalResponseNormOp)
+@LINALG.attach(ops.LocalResponseNormOp)
 def local_response_norm(op: ops.LocalResponseNormOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the sum of squares over a window of channels, as a reduction over zero padding, and its power."""
     (value,) = inputs

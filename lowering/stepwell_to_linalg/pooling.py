@@ -17,7 +17,7 @@ from ...dialects.types import spec_of_type
 from . import scalars
 from .generics import multiply_add
 from .reduction import extreme, wins
-from .rules import lowers
+from .rules import LINALG
 from .scalars import narrow, number, widen
 from .sequences import part
 from .tensors import (
@@ -87,7 +87,7 @@ def _around(op: Any, value: ir.Value, neutral: ir.Value, kernel: Sequence[int]) 
     return around, exprs
 
 
-@lowers(ops.MaxPoolOp)
+@LINALG.attach(ops.MaxPoolOp)
 def max_pool(op: ops.MaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the greatest element of each window; NaN if one is."""
     dtype = spec_of_type(op.operation.operands[0].type).dtype
@@ -95,7 +95,7 @@ def max_pool(op: ops.MaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) ->
     return [_windowed(op, inputs[0], neutral, lambda item, _, best: scalars.maximum(item, best, dtype))]
 
 
-@lowers(ops.MaxPoolIndicesOp)
+@LINALG.attach(ops.MaxPoolIndicesOp)
 def max_pool_indices(op: ops.MaxPoolIndicesOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the greatest element of each window and its index together; of equal elements and of NaNs, the first."""
     dtype, shape = spec_of_type(op.operation.operands[0].type).dtype, shape_of(inputs[0])
@@ -141,7 +141,7 @@ def _total(op: Any, value: ir.Value) -> ir.Value:
     return _windowed(op, value, number(0, wide), lambda item, _, so_far: arith.addf(so_far, widen(item)))
 
 
-@lowers(ops.SumPoolOp)
+@LINALG.attach(ops.SumPoolOp)
 def sum_pool(op: ops.SumPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the sum of each window."""
     total, element = _total(op, inputs[0]), element_of(inputs[0])
@@ -150,7 +150,7 @@ def sum_pool(op: ops.SumPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) ->
     return [elementwise_generic([total], outs[0], lambda item: narrow(item, element))]
 
 
-@lowers(PlanarConvOp)
+@LINALG.attach(PlanarConvOp)
 def planar_conv(op: PlanarConvOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the sum of each window, with its elements weighted by the channel's filter."""
     value, weight = inputs
@@ -169,7 +169,7 @@ def planar_conv(op: PlanarConvOp, inputs: list[ir.Value], outs: list[ir.Value]) 
     return [elementwise_generic([total], outs[0], lambda item: narrow(item, element))]
 
 
-@lowers(ops.AveragePoolOp)
+@LINALG.attach(ops.AveragePoolOp)
 def average_pool(op: ops.AveragePoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the sum of each window divided by its number of counted elements: a product of one number per dimension."""
     (value,) = inputs

@@ -12,7 +12,7 @@ from mlir.dialects import arith
 from ...dialects.stepwell import reduction as ops
 from ...dialects.types import is_float, spec_of_type
 from . import scalars
-from .rules import lowers
+from .rules import LINALG
 from .scalars import number
 from .tensors import dims, element_of, elementwise_over, filled, loop_index, reduce, shape_of, structured, with_shape
 
@@ -51,13 +51,13 @@ def _narrowed(value: ir.Value, element: ir.Type) -> ir.Value:
     return elementwise_over([value], lambda item: scalars.narrow(item, element), value, element)
 
 
-@lowers(ops.ReduceSumOp)
+@LINALG.attach(ops.ReduceSumOp)
 def reduce_sum(op: ops.ReduceSumOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the sum."""
     return _finished(op, _narrowed(summed(inputs[0], _axes(op)), element_of(inputs[0])))
 
 
-@lowers(ops.ReduceMeanOp)
+@LINALG.attach(ops.ReduceMeanOp)
 def reduce_mean(op: ops.ReduceMeanOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the sum, and its division where it is complete."""
     axes, element = _axes(op), element_of(inputs[0])
@@ -90,7 +90,7 @@ def _mean_of_integers(op: ops.ReduceMeanOp, value: ir.Value, axes: tuple[int, ..
     return elementwise_over([total], body, total, element)
 
 
-@lowers(ops.ReduceProdOp)
+@LINALG.attach(ops.ReduceProdOp)
 def reduce_prod(op: ops.ReduceProdOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the product."""
     element = element_of(inputs[0])
@@ -100,7 +100,7 @@ def reduce_prod(op: ops.ReduceProdOp, inputs: list[ir.Value], outs: list[ir.Valu
     return _finished(op, _narrowed(product, element))
 
 
-@lowers(ops.ReduceMaxOp, ops.ReduceMinOp)
+@LINALG.attach(ops.ReduceMaxOp, ops.ReduceMinOp)
 def reduce_extreme(op: Any, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the greatest or least element; NaN if one is."""
     dtype = spec_of_type(op.operation.operands[0].type).dtype
@@ -110,7 +110,7 @@ def reduce_extreme(op: Any, inputs: list[ir.Value], outs: list[ir.Value]) -> lis
     return _finished(op, reduce(inputs[0], _axes(op), start, lambda item, best: combine(item, best, dtype)))
 
 
-@lowers(ops.ArgmaxOp)
+@LINALG.attach(ops.ArgmaxOp)
 def argmax(op: ops.ArgmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits one reduction of value and index together; of equal elements, and of NaNs, the first index wins."""
     (value,) = inputs

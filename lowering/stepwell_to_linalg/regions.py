@@ -11,7 +11,7 @@ from ...dialects.stepwell.regions import RoiAlignOp, RoiMaxPoolOp
 from ..linalg_to_vector.loops.indices import Index, value_of
 from . import scalars
 from .channels import Read, by_channels, filled_like, like, scalar_of
-from .rules import lowers
+from .rules import LINALG, LINALG_GPU
 from .scalars import narrow, number, widen
 from .sequences import from_front, repeat
 from .tensors import dims, element_of, loop_index, shape_of, structured
@@ -46,7 +46,7 @@ def _for_each(
 _MOST_SAMPLES = 1 << 20
 
 
-@lowers(RoiAlignOp, on_gpu=True)
+@LINALG_GPU.attach(RoiAlignOp)
 def roi_align_by_element(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits one loop over [region, channel, row, column]."""
     images = inputs[0]
@@ -63,7 +63,7 @@ def roi_align_by_element(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.V
     return structured([], [outs[0]], [dims(4)], "pppp", body)
 
 
-@lowers(RoiAlignOp)
+@LINALG.attach(RoiAlignOp)
 def roi_align(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Computes all channels of a bin together."""
     samples = (op.samples or 2) ** 2
@@ -163,7 +163,7 @@ def _combined(mode: str, total: ir.Value, terms: Sequence[ir.Value]) -> ir.Value
     return total
 
 
-@lowers(RoiMaxPoolOp, on_gpu=True)
+@LINALG_GPU.attach(RoiMaxPoolOp)
 def roi_max_pool_by_element(op: RoiMaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits one loop over [region, channel, row, column]."""
     images = inputs[0]
@@ -179,7 +179,7 @@ def roi_max_pool_by_element(op: RoiMaxPoolOp, inputs: list[ir.Value], outs: list
     return structured([], [outs[0]], [dims(4)], "pppp", body)
 
 
-@lowers(RoiMaxPoolOp)
+@LINALG.attach(RoiMaxPoolOp)
 def roi_max_pool(op: RoiMaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Computes all channels of a bin together."""
     return by_channels(

@@ -12,12 +12,12 @@ from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.resampling import Sampling
 from ..linalg_to_vector.loops.indices import value_of
 from . import scalars
-from .rules import lowers
+from .rules import LINALG
 from .scalars import narrow, widen
 from .tensors import constant_tensor, dims, element_of, elementwise_generic, filled, loop_index, shape_of, structured
 
 
-@lowers(ops.ResizeOp)
+@LINALG.attach(ops.ResizeOp)
 def resize(op: ops.ResizeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits a weighted sum of elements whose positions along each dimension are in tables."""
     (value,) = inputs
@@ -75,7 +75,7 @@ def _weighed(
     return total
 
 
-@lowers(ops.ResampleOp)
+@LINALG.attach(ops.ResampleOp)
 def resample(op: ops.ResampleOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits a reduction over the terms, which looks up its elements."""
     value, indices, weights = inputs

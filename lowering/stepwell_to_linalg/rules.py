@@ -1,6 +1,6 @@
-"""Registry of the rules that lower stepwell ops to linalg on tensors, one per op class.
+"""Interfaces that lower stepwell ops to linalg on tensors.
 
-    @lowers(SoftmaxOp)
+    @LINALG.attach(SoftmaxOp)
     def softmax(op: SoftmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]: ...
 
 `inputs` are the lowered operands (signless element types, a bool as i8; an absent operand is None). `outs` are
@@ -17,29 +17,18 @@ from typing import Any
 from mlir import ir
 
 from ...dialects.core import Op
+from ...dialects.interfaces import Interface
 from ...passes.base import PassError
 
 Rule = Callable[[Any, list[Any], list[ir.Value]], list[ir.Value]]
 
-_RULES: dict[type[Op], Rule] = {}
-_GPU_RULES: dict[type[Op], Rule] = {}
-
-
-def lowers(*kinds: type[Op], on_gpu: bool = False) -> Callable[[Rule], Rule]:
-    """Declares a rule for some op classes, optionally for GPUs only.
-
-    Raises:
-        ValueError: an op class has a rule already.
-    """
-    rules = _GPU_RULES if on_gpu else _RULES
-
-    def declare(rule: Rule) -> Rule:
-        for kind in kinds:
-            if rules.setdefault(kind, rule) is not rule:
-                raise ValueError(f"two rules lower {kind.OPERATION_NAME}")
-        return rule
-
-    return declare
+LINALG = Interface[Rule]("linalg", "lowering of the op to linalg on tensors", rooms=("lowering.stepwell_to_linalg",))
+LINALG_GPU = Interface[Rule](
+    "linalg-gpu", "lowering for threads of a GPU, if it differs", rooms=("lowering.stepwell_to_linalg",)
+)
+LINALG_KERNEL = Interface[Callable[[Any], None]](
+    "linalg-kernel", "lowering of a whole kernel with this op at its core", rooms=("lowering.stepwell_to_linalg",)
+)
 
 
 def lower(op: Op, inputs: Sequence[ir.Value | None], outs: Sequence[ir.Value], on_gpu: bool = False) -> list[ir.Value]:
@@ -48,7 +37,7 @@ def lower(op: Op, inputs: Sequence[ir.Value | None], outs: Sequence[ir.Value], o
     Raises:
         PassError: no rule lowers the op.
     """
-    rule = (_GPU_RULES if on_gpu and type(op) in _GPU_RULES else _RULES).get(type(op))
+    rule = (LINALG_GPU.of(type(op)) if on_gpu else None) or LINALG.of(type(op))
     if rule is None:
         raise PassError(f"no rule lowers '{op.OPERATION_NAME}' to linalg", op.operation.location)
     return rule(op, list(inputs), list(outs))

@@ -12,7 +12,7 @@ from mlir.dialects import arith, math, tensor
 from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.movement.sampling import CUBIC_COEFFICIENT
 from . import scalars
-from .rules import lowers
+from .rules import LINALG
 from .scalars import narrow, number, widen
 from .sequences import part
 from .tensors import dims, element_of, loop_index, shape_of, structured, with_shape
@@ -20,7 +20,7 @@ from .tensors import dims, element_of, loop_index, shape_of, structured, with_sh
 Tap = tuple[ir.Value, ir.Value | None]
 
 
-@lowers(ops.SampleOp)
+@LINALG.attach(ops.SampleOp)
 def sample(op: ops.SampleOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits one loop over [batch, channel, position]."""
     images, positions = inputs

@@ -18,7 +18,7 @@ from ...dialects.stepwell import movement as ops
 from ...dialects.types import is_float, spec_of_type
 from ..linalg_to_vector.loops.indices import value_of
 from . import scalars
-from .rules import lowers
+from .rules import LINALG
 from .scalars import narrow, pack, unpack, widen
 from .sequences import clamped, from_front, in_parallel, part, put, repeat, where
 from .tensors import copy, dims, shape_of, structured, with_shape
@@ -33,7 +33,7 @@ def around(axis: int, shape: Sequence[int]) -> tuple[int, int, int]:
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
-@lowers(ops.ScatterOp)
+@LINALG.attach(ops.ScatterOp)
 def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits updates of [batch, slice, element]."""
     input, indices, updates, applied = inputs

@@ -20,7 +20,7 @@ from ..linalg_to_vector.loops.access import Point, broadcast, read_row, vector_t
 from ..linalg_to_vector.loops.indices import value_of
 from . import selection
 from .candidates import candidates
-from .rules import lowers
+from .rules import LINALG
 from .scalars import number, widen
 from .sequences import clamped, in_parallel, part, repeat
 from .tensors import constant_tensor, dims, element_of, empty, filled, shape_of, structured, with_shape
@@ -35,7 +35,7 @@ _VECTOR_BYTES = 128
 _FEW = 4
 
 
-@lowers(TopKOp)
+@LINALG.attach(TopKOp)
 def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits indices of [row, k]."""
     shape = shape_of(inputs[0])

@@ -25,12 +25,14 @@ from ...dialects.types import dense
 from .epilogues import Epilogue, lower_around
 from .generics import constant, generic, zero_of
 from .products import emit_contraction, panels_of
+from .rules import LINALG_KERNEL
 from .spaces import collapse, expand, insert_axis, shape_of, slice_axis
 
 TAG = "stepwell.winograd"
 """Attribute that holds the step of a linalg op."""
 
 
+@LINALG_KERNEL.attach(WinogradConvOp)
 def lower_kernel(kernel: func.FuncOp) -> None:
     """Converts a kernel of stepwell ops to linalg ops that write into a destination argument.
 

@@ -9,15 +9,17 @@ from mlir import ir
 
 from ...dialects.registry import view_of
 from ...dialects.stepwell.cumulative import CumulativeOp
-from ...dialects.stepwell.movement import ReverseOp, ScatterOp
-from ...dialects.stepwell.normalization import LocalResponseNormOp, LogSoftmaxOp, SoftmaxOp
+from ...dialects.stepwell.movement import ReverseOp, RowOp, SampleOp, ScatterOp, WithRowOp
+from ...dialects.stepwell.normalization import LayerNormOp, LocalResponseNormOp, LogSoftmaxOp, RmsNormOp, SoftmaxOp
+from ...dialects.stepwell.reduction import ArgmaxOp, ReductionOp
 from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.stepwell.windows import CHANNELS_FIRST
-from .prefixes import Prefix, all_of
+from .prefixes import DEMAND, Prefix, all_of
 
 _ALONG_ONE = (SoftmaxOp.OPERATION_NAME, LogSoftmaxOp.OPERATION_NAME)
 
 
+@DEMAND.attach(LayerNormOp, RmsNormOp, SoftmaxOp, LogSoftmaxOp)
 def norm(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """In full along the axis; for layer and RMS norms also along the dimensions after it."""
     if place:
@@ -28,6 +30,7 @@ def norm(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
     return [None if dim in whole else prefix for dim, prefix in enumerate(needed)]
 
 
+@DEMAND.attach(ReductionOp, ArgmaxOp)
 def reduction(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """In full along the reduced axes, the result's prefixes along the others."""
     found, attributes = all_of(op.operands[0]), _attributes(op)
@@ -39,6 +42,7 @@ def reduction(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seq
     return found
 
 
+@DEMAND.attach(TopKOp)
 def top_k(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """Whole rows, or only the elements that are not masked out (`extent`)."""
     if place:
@@ -47,6 +51,7 @@ def top_k(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequenc
     return [*needed[:-1], table[view.extent] if view.extent >= 0 else None]
 
 
+@DEMAND.attach(CumulativeOp)
 def cumulative(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The prefixes of the result; in full along the axis for a reverse scan."""
     view = CumulativeOp(op)
@@ -54,22 +59,26 @@ def cumulative(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Se
     return [None if view.reverse and dim == axis else prefix for dim, prefix in enumerate(needed)]
 
 
+@DEMAND.attach(ReverseOp)
 def reverse(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """In full along the reversed axes."""
     axes = {axis % len(needed) for axis in ReverseOp(op).axes}
     return [None if dim in axes else prefix for dim, prefix in enumerate(needed)]
 
 
+@DEMAND.attach(RowOp)
 def row(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """Every row, and of each the prefixes of the result; the whole index."""
     return all_of(op.operands[place]) if place else [None, *needed]
 
 
+@DEMAND.attach(WithRowOp)
 def with_row(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The prefixes of the result for the tensor and for the new row; the whole index."""
     return [list(needed), list(needed[1:]), all_of(op.operands[2])][place]
 
 
+@DEMAND.attach(ScatterOp)
 def scatter(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The prefixes of the result; for updates and their indices, only the applied ones along the axis."""
     view = ScatterOp(op)
@@ -83,12 +92,14 @@ def scatter(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
     return [*needed[:axis], applied, *needed[axis + 1 :]] if place == 2 else []
 
 
+@DEMAND.attach(SampleOp)
 def sample(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The batch and channel prefixes of the result, in full along the others; all of the operand `positions`."""
     found = all_of(op.operands[place])
     return found if place else [*needed[:2], *found[2:]]
 
 
+@DEMAND.attach(LocalResponseNormOp)
 def response_norm(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """All channels, the result's prefixes along the other dimensions."""
     axis = 1 if LocalResponseNormOp(op).layout == CHANNELS_FIRST else len(needed) - 1

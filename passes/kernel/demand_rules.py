@@ -8,11 +8,9 @@ from typing import Any
 
 from mlir import ir
 
-from ...dialects.core import Op
-from ...dialects.registry import view_of
+from ...dialects.registry import OPS
 from ...dialects.stepwell.contraction import MatmulOp
-from ...dialects.stepwell.cumulative import CumulativeOp
-from ...dialects.stepwell.elementwise import KeepOp
+from ...dialects.stepwell.elementwise import ElementwiseOp, KeepOp
 from ...dialects.stepwell.movement import (
     BroadcastToOp,
     ConcatOp,
@@ -20,35 +18,16 @@ from ...dialects.stepwell.movement import (
     PadOp,
     ResampleOp,
     ReshapeOp,
-    ResizeOp,
-    ReverseOp,
-    RowOp,
-    SampleOp,
-    ScatterOp,
     SliceOp,
     TakeRowsOp,
     TransposeOp,
-    WithRowOp,
 )
 from ...dialects.stepwell.normalization import (
     AttentionOp,
-    LayerNormOp,
-    LocalResponseNormOp,
-    LogSoftmaxOp,
-    RmsNormOp,
-    SoftmaxOp,
 )
-from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
-from ...dialects.stepwell.planar import PlanarConvOp
-from ...dialects.stepwell.pooling import PoolOp
-from ...dialects.stepwell.reduction import ArgmaxOp, ReduceMeanOp
-from ...dialects.stepwell.sorting import TopKOp
-from ...dialects.stepwell.winograd import WinogradConvOp
+from ...dialects.stepwell.packed import PackedMatmulOp
 from ..rewriting import defining_op
-from . import axis_demand, window_demand
-from .classify import kernel_class
-from .masks import REDUCTIONS
-from .prefixes import Prefix, Rule, all_of, broadcast, divided, scaled, sizes_of
+from .prefixes import DEMAND, Prefix, Rule, all_of, broadcast, divided, scaled, sizes_of
 from .views import ENDS, EXTRACT, INSERT, ROWS, box_of, kept_dims
 
 _COMPUTED = ir.ShapedType.get_dynamic_size()
@@ -58,15 +37,11 @@ def rule_of(op: ir.Operation) -> Rule | None:
     """The rule for an op; None if it needs its operands in full."""
     if op.name in _BY_NAME:
         return _BY_NAME[op.name]
-    view = view_of(op)
-    if view is None:
-        return None
-    for kind, rule in _BY_KIND:
-        if isinstance(view, kind):
-            return rule
-    return broadcast if kernel_class(op) == "elementwise" else None
+    kind = OPS.get(op.name)
+    return None if kind is None else DEMAND.of(kind)
 
 
+@DEMAND.attach(KeepOp)
 def _keep(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """At most the unmasked part of the input."""
     found = list(broadcast(op, place, needed, table))
@@ -77,6 +52,7 @@ def _keep(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequenc
     return found
 
 
+@DEMAND.attach(PackedMatmulOp)
 def _rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The rows of a product's input, each in full; all weights, or those of the live matrices of a batch."""
     if place == 0:
@@ -87,6 +63,7 @@ def _rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequenc
     return [scaled(needed[0], sizes_of(op.operands[1])[0] // matrices, 0)]
 
 
+@DEMAND.attach(MatmulOp)
 def _product(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The live rows of one operand and the live columns of the other; the contracted dimension in full."""
     view, shape, wide = MatmulOp(op), sizes_of(op.operands[place]), sizes_of(op.results[0])
@@ -97,6 +74,7 @@ def _product(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequ
     return [*batch, *([None, kept] if is_last else [kept, None])]
 
 
+@DEMAND.attach(AttentionOp)
 def _attention(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     batch, heads, length, _ = needed
     if place == 0:
@@ -143,11 +121,13 @@ def keys_of(op: ir.Operation, table: Sequence[Any]) -> Prefix:
     return ["min", length, ["*", ["ceildiv", table[mask.extent], KEYS_AT_ONCE], KEYS_AT_ONCE]]
 
 
+@DEMAND.attach(TransposeOp)
 def _transpose(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     permutation = TransposeOp(op).permutation
     return [needed[permutation.index(axis)] for axis in range(len(needed))]
 
 
+@DEMAND.attach(ReshapeOp)
 def _reshape(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """In a group of merged or split dimensions only the outermost prefix counts: the element order is kept."""
     old, new = sizes_of(op.operands[0]), sizes_of(op.results[0])
@@ -169,6 +149,7 @@ def _count(shape: Sequence[int], axes: Sequence[int]) -> int:
     return math.prod(shape[axis] for axis in axes)
 
 
+@DEMAND.attach(SliceOp)
 def _slice(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     view = SliceOp(op)
     return [scaled(*item) for item in zip(needed, view.steps, view.starts, strict=True)]
@@ -200,6 +181,7 @@ def _insert(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
     return found
 
 
+@DEMAND.attach(PadOp)
 def _pad(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The live prefixes without the padding; in full where the mode repeats or mirrors edges."""
     view = PadOp(op)
@@ -209,6 +191,7 @@ def _pad(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
     return [None if low or high else prefix for prefix, low, high in zip(found, view.low, view.high, strict=True)]
 
 
+@DEMAND.attach(ConcatOp)
 def _concat(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The result's prefixes; along the axis the operand's own part, or its known end."""
     view = ConcatOp(op)
@@ -220,6 +203,7 @@ def _concat(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
     return found
 
 
+@DEMAND.attach(GatherOp)
 def _gather(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The result's prefixes; along the axis of the data, the range of the indices. Padding indices are clamped."""
     data, indices = map(sizes_of, op.operands)
@@ -231,6 +215,7 @@ def _gather(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
     return [*needed[:axis], along, *needed[axis + len(indices) :]]
 
 
+@DEMAND.attach(TakeRowsOp)
 def _take_rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """All rows with data of the input, each with the result's prefixes; only the live positions."""
     view = TakeRowsOp(op)
@@ -241,6 +226,7 @@ def _take_rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Se
     return [*rows, *needed[spread:]]
 
 
+@DEMAND.attach(ResampleOp)
 def _resample(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The result's prefixes, but along the axis the range of the indices; all indices and weights."""
     if place:
@@ -252,32 +238,4 @@ def _resample(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seq
 
 
 _BY_NAME: dict[str, Rule] = {EXTRACT: _extract, INSERT: _insert}
-_BY_KIND: tuple[tuple[type[Op] | tuple[type[Op], ...], Rule], ...] = (
-    (KeepOp, _keep),
-    (PackedMatmulOp, _rows),
-    (MatmulOp, _product),
-    ((LayerNormOp, RmsNormOp, SoftmaxOp, LogSoftmaxOp), axis_demand.norm),
-    ((*REDUCTIONS, ReduceMeanOp, ArgmaxOp), axis_demand.reduction),
-    (TopKOp, axis_demand.top_k),
-    (CumulativeOp, axis_demand.cumulative),
-    (ReverseOp, axis_demand.reverse),
-    (RowOp, axis_demand.row),
-    (WithRowOp, axis_demand.with_row),
-    (ScatterOp, axis_demand.scatter),
-    (SampleOp, axis_demand.sample),
-    (LocalResponseNormOp, axis_demand.response_norm),
-    (AttentionOp, _attention),
-    (TransposeOp, _transpose),
-    (ReshapeOp, _reshape),
-    (SliceOp, _slice),
-    (PadOp, _pad),
-    (ConcatOp, _concat),
-    (GatherOp, _gather),
-    (BroadcastToOp, broadcast),
-    ((PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp), window_demand.conv),
-    (WinogradConvOp, window_demand.winograd),
-    ((PoolOp, PlanarConvOp), window_demand.pool),
-    (ResampleOp, _resample),
-    (TakeRowsOp, _take_rows),
-    (ResizeOp, window_demand.resize),
-)
+DEMAND.attach(ElementwiseOp, BroadcastToOp)(broadcast)

@@ -9,11 +9,15 @@ from mlir import ir
 
 from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import ResizeOp
+from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp
+from ...dialects.stepwell.planar import PlanarConvOp
+from ...dialects.stepwell.pooling import PoolOp
 from ...dialects.stepwell.windows import CHANNELS_FIRST
 from ...dialects.stepwell.winograd import WinogradConvOp
-from .prefixes import Prefix, all_of, broadcast, divided, scaled, sizes_of
+from .prefixes import DEMAND, Prefix, all_of, broadcast, divided, scaled, sizes_of
 
 
+@DEMAND.attach(PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp)
 def conv(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The part covered by the windows of the live positions; images have channels last and no padding."""
     if place:
@@ -25,6 +29,7 @@ def conv(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
     return _windows(needed, kernel, attributes["strides"], attributes["dilations"], [0] * len(kernel))
 
 
+@DEMAND.attach(PoolOp, PlanarConvOp)
 def pool(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """As for a convolution, but with independent channels, which may come first; filters in full."""
     if place:
@@ -37,6 +42,7 @@ def pool(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
     return [batch, channels, *_windows([batch, *places, None], *window)[1:-1]]
 
 
+@DEMAND.attach(WinogradConvOp)
 def winograd(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The part covered by whole tiles of the result."""
     view = WinogradConvOp(op)
@@ -59,6 +65,7 @@ def _windows(
     return [*found, None]
 
 
+@DEMAND.attach(ResizeOp)
 def resize(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """Unresized dimensions keep the prefix; nearest by an integer factor adds one element for rounding."""
     view = ResizeOp(op)

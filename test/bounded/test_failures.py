@@ -11,7 +11,7 @@ from mlir import ir
 from stepwell.driver import route
 from stepwell.passes.base import Pass, PassError, register
 from stepwell.passes.functions import kernels_in
-from stepwell.passes.graph.bounded import rules
+from stepwell.passes.graph.bounded.rewriter import PADDING
 from stepwell.passes.kernel.demand import EXTENTS
 from stepwell.passes.pipeline import Pipeline
 from stepwell.passes.rewriting import walk
@@ -93,7 +93,7 @@ def test_a_rule_that_fails_names_its_op(monkeypatch, tmp_path):
         raise IndexError("planted")
 
     monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
-    monkeypatch.setattr(rules, "elementwise", fails)
+    monkeypatch.setattr(PADDING, "of", lambda kind: fails)
     with pytest.warns(UserWarning, match=r"node 'first'.*'stepwell.exp' op: IndexError: planted"):
         executable = _compile("warn")
     _check(executable)

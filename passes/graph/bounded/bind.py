@@ -12,7 +12,6 @@ from mlir import ir
 from ....dialects.core import Op
 from ....dialects.dims import Dim, Sym
 from ....dialects.registry import view_of
-from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, LogicalOp, SelectOp, UnaryOp
 from ....runtime.errors import StepwellError
 from ....runtime.wording import quantity
 from ...base import PassError
@@ -20,28 +19,16 @@ from ...functions import body_of, dictionaries, main_function
 from ...kernel import demand
 from ...rewriting import erase_dead_ops, walk
 from ..values import constant, shape_of
-from . import borders, movement, norms, places, reductions, resampling, rules, windows
 from .checks import require_same
 from .control import Control
 from .extents import Expression, Extent, count_of, expression, is_dynamic, prefix
 from .fitting import Fitter, Ranges, at, corner_sizes, sizes_below, wraps
 from .layout import compacted
-from .rewriter import Rewriter, Rule
+from .rewriter import PADDING, Rewriter
 from .snapshot import BoundedError, OpState, Snapshot, listed
 
 TABLE = "stepwell.extents"
 """The name of the input that holds the table of extents."""
-
-RULES: dict[type[Op], Rule] = {
-    **rules.RULES,
-    **reductions.RULES,
-    **norms.RULES,
-    **resampling.RULES,
-    **borders.RULES,
-    **windows.RULES,
-    **movement.RULES,
-    **places.RULES,
-}
 
 
 @dataclass(frozen=True)
@@ -179,9 +166,7 @@ def _bind(graph: Rewriter, control: Control, op: ir.Operation, states: Sequence[
     if view is None:
         control.bind(op, states)
         return
-    rule = RULES.get(type(view))
-    if rule is None and isinstance(view, UnaryOp | BinaryOp | ComparisonOp | LogicalOp | SelectOp | CastOp):
-        rule = rules.elementwise
+    rule = PADDING.of(type(view))
     if rule is None and not any(graph.dynamic(value) for value in op.operands):
         require_same(states)
         rule = _static

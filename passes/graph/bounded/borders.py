@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 
-from ....dialects.core import Op
 from ....dialects.dims import Dim
 from ....dialects.stepwell.elementwise import (
     AbsOp,
@@ -26,7 +25,7 @@ from ..values import constant, dtype_of, shape_of
 from .checks import require_same
 from .extents import count_of, is_dynamic, prefix, whole
 from .layout import compacted
-from .rewriter import Rewriter, Rule, replace
+from .rewriter import PADDING, Rewriter, replace
 from .rules import Result, States
 from .snapshot import numbered
 
@@ -91,6 +90,7 @@ def _number(graph: Rewriter, dim: Dim) -> ir.Value:
     return constant(np.array(dim)) if isinstance(dim, int) else graph.number(dim, _INDEX)
 
 
+@PADDING.attach(PadOp)
 def pad(graph: Rewriter, op: PadOp, states: States) -> Result | None:
     """Pads after masking the padding behind the data; non-constant borders and varying offsets use a gather instead."""
     require_same(states, but=("low", "high"))
@@ -122,6 +122,3 @@ def pad(graph: Rewriter, op: PadOp, states: States) -> Result | None:
 
 def _differs(states: States, axis: int) -> bool:
     return any(state.attributes[name][axis] for state in states for name in ("low", "high"))
-
-
-RULES: dict[type[Op], Rule] = {PadOp: pad}

@@ -7,7 +7,6 @@ import math
 import numpy as np
 from mlir import ir
 
-from ....dialects.core import Op
 from ....dialects.dims import Dim, ceil_div
 from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.elementwise import AddOp, CastOp, LessOp, MaximumOp, MinimumOp, SelectOp, SubOp
@@ -29,13 +28,14 @@ from ..values import constant, dtype_of, shape_of
 from .checks import require_same
 from .extents import Extent, count_of, is_dynamic, prefix, regroup, size_of, whole
 from .layout import agree, compact_all, compacted, is_apart, located, rearranged, set_operands
-from .rewriter import Rewriter, Rule, replace
+from .rewriter import PADDING, Rewriter, replace
 from .rules import Result, States
 from .snapshot import BoundedError, listed, numbered
 
 _INDEX = np.dtype(np.int64)
 
 
+@PADDING.attach(TransposeOp)
 def transpose(graph: Rewriter, op: TransposeOp, states: States) -> Result:
     """The dimensions in permuted order."""
     require_same(states)
@@ -43,6 +43,7 @@ def transpose(graph: Rewriter, op: TransposeOp, states: States) -> Result:
     return [[extents[axis] for axis in op.permutation]]
 
 
+@PADDING.attach(ReshapeOp)
 def reshape(graph: Rewriter, op: ReshapeOp, states: States) -> Result | None:
     """Varying dimensions may be merged and split again in place; for any other grouping the data is moved."""
     shape = shape_of(op.result) or ()
@@ -53,6 +54,7 @@ def reshape(graph: Rewriter, op: ReshapeOp, states: States) -> Result | None:
     return None
 
 
+@PADDING.attach(BroadcastToOp)
 def broadcast_to(graph: Rewriter, op: BroadcastToOp, states: States) -> Result:
     """The input's dimensions; new ones as fitted from the samples."""
     shape = shape_of(op.result) or ()
@@ -68,6 +70,7 @@ def _fitted(graph: Rewriter, states: States, axis: int, size: int) -> Extent:
     return prefix(graph.fit([state.shapes[0][axis] for state in states], "an extent"), size)
 
 
+@PADDING.attach(TileOp)
 def tile(graph: Rewriter, op: TileOp, states: States) -> Result:
     """Repeats along static dimensions only."""
     require_same(states)
@@ -80,6 +83,7 @@ def tile(graph: Rewriter, op: TileOp, states: States) -> Result:
     ]
 
 
+@PADDING.attach(ConcatOp)
 def concat(graph: Rewriter, op: ConcatOp, states: States) -> Result | None:
     """Concatenates at the bounds; if the first part varies, a gather closes the gap before the second one."""
     require_same(states)
@@ -116,6 +120,7 @@ def _gathered(graph: Rewriter, value: ir.Value, indices: ir.Value, axis: int, ex
     return graph.noted(GatherOp(value, inside, axis=axis, extent=graph.end_of(graph.of(value)[axis])), extents)
 
 
+@PADDING.attach(SliceOp)
 def slice_(graph: Rewriter, op: SliceOp, states: States) -> Result | None:
     """A slice with constant starts stays a slice; others become gathers."""
     require_same(states, but=("starts", "stops"))
@@ -179,6 +184,7 @@ def _gathered_slice(graph: Rewriter, op: SliceOp, states: States, value: ir.Valu
     return value
 
 
+@PADDING.attach(ReverseOp)
 def reverse(graph: Rewriter, op: ReverseOp, states: States) -> Result | None:
     """Along a varying dimension, gathers from the last data element backwards."""
     require_same(states)
@@ -199,6 +205,7 @@ def reverse(graph: Rewriter, op: ReverseOp, states: States) -> Result | None:
     return None
 
 
+@PADDING.attach(GatherOp)
 def gather(graph: Rewriter, op: GatherOp, states: States) -> None:
     """Sets indices beyond the data to 0, as they may be invalid; negative ones count from the end of the data.
 
@@ -227,6 +234,7 @@ def gather(graph: Rewriter, op: GatherOp, states: States) -> None:
     return None
 
 
+@PADDING.attach(RowOp)
 def row(graph: Rewriter, op: RowOp, states: States) -> Result:
     """The other dimensions; rows without data are never read."""
     require_same(states)
@@ -237,21 +245,8 @@ def row(graph: Rewriter, op: RowOp, states: States) -> Result:
     return [extents[1:]]
 
 
+@PADDING.attach(WithRowOp)
 def with_row(graph: Rewriter, op: WithRowOp, states: States) -> Result:
     """The dimensions of the tensor."""
     require_same(states)
     return [graph.of(op.input)]
-
-
-RULES: dict[type[Op], Rule] = {
-    TransposeOp: transpose,
-    ReshapeOp: reshape,
-    BroadcastToOp: broadcast_to,
-    TileOp: tile,
-    ConcatOp: concat,
-    SliceOp: slice_,
-    ReverseOp: reverse,
-    GatherOp: gather,
-    RowOp: row,
-    WithRowOp: with_row,
-}

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from mlir import ir
 
-from ....dialects.core import Op
 from ....dialects.dims import product
 from ....dialects.stepwell.elementwise import AddOp, CastOp, DivOp, MulOp, RsqrtOp, SubOp
 from ....dialects.stepwell.normalization import LayerNormOp, RmsNormOp
@@ -16,10 +15,11 @@ from ..values import constant, dtype_of
 from .checks import require_same
 from .extents import count_of, is_dynamic, whole
 from .layout import unmerged
-from .rewriter import Rewriter, Rule, replace
+from .rewriter import PADDING, Rewriter, replace
 from .rules import Result, States
 
 
+@PADDING.attach(LayerNormOp, RmsNormOp)
 def normalisation(graph: Rewriter, op: LayerNormOp | RmsNormOp, states: States) -> Result | None:
     """Unchanged if no normalised dimension varies, otherwise decomposed into sums.
 
@@ -67,6 +67,3 @@ def mean(graph: Rewriter, value: ir.Value, axes: Sequence[int], keepdims: bool =
     total = graph.noted(ReduceSumOp(kept, axes=tuple(axes), keepdims=keepdims), reduced)
     count = product(count_of(extents[axis]) for axis in axes)
     return graph.noted(DivOp(total, graph.number(count, dtype_of(value))), reduced)
-
-
-RULES: dict[type[Op], Rule] = {LayerNormOp: normalisation, RmsNormOp: normalisation}

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 from mlir import ir
 
-from ....dialects.core import Op
 from ....dialects.stepwell.cumulative import CumulativeOp
 from ....dialects.stepwell.elementwise import AddOp, CastOp, DivOp, LessOp, ModOp, MulOp, NotOp, SelectOp
 from ....dialects.stepwell.movement import SampleOp, ScatterOp
@@ -19,7 +18,7 @@ from ..values import constant, dtype_of, shape_of
 from .checks import require_same, require_static
 from .extents import Extent, count_of, is_dynamic, prefix
 from .layout import agree, compacted, is_apart, located
-from .rewriter import Rewriter, Rule, replace
+from .rewriter import PADDING, Rewriter, replace
 from .rules import Result, States
 from .snapshot import BoundedError
 from .windows import windows
@@ -27,6 +26,7 @@ from .windows import windows
 _INDEX = np.dtype(np.int64)
 
 
+@PADDING.attach(TopKOp)
 def top_k(graph: Rewriter, op: TopKOp, states: States) -> Result | None:
     """Sorts padding behind the data."""
     require_same(states, but=("k",))
@@ -44,6 +44,7 @@ def top_k(graph: Rewriter, op: TopKOp, states: States) -> Result | None:
     return None
 
 
+@PADDING.attach(CumulativeOp)
 def cumulative(graph: Rewriter, op: CumulativeOp, states: States) -> Result:
     """Moves data to the front, so that padding affects no total; for a reverse scan, makes it neutral."""
     require_same(states)
@@ -55,6 +56,7 @@ def cumulative(graph: Rewriter, op: CumulativeOp, states: States) -> Result:
     return [graph.of(value)]
 
 
+@PADDING.attach(ScatterOp)
 def scatter(graph: Rewriter, op: ScatterOp, states: States) -> None:
     """Updates beyond the data are not applied or get an index out of range; negative indices count from the data's end.
 
@@ -107,6 +109,7 @@ def _located(graph: Rewriter, indices: ir.Value, data: Extent, end: ir.Value, ou
     return place
 
 
+@PADDING.attach(MaxPoolIndicesOp)
 def max_pool_indices(graph: Rewriter, op: MaxPoolIndicesOp, states: States) -> Result | None:
     """Renumbers the indices so that they count only data, not padding."""
     found = windows(graph, op, states)
@@ -137,6 +140,7 @@ def _renumbered(graph: Rewriter, index: ir.Value, sizes: Sequence[int], counts: 
     return total
 
 
+@PADDING.attach(SampleOp)
 def sample(graph: Rewriter, op: SampleOp, states: States) -> Result:
     """Any number of positions in images of one size; positions beyond the data are arbitrary."""
     require_same(states)
@@ -145,12 +149,3 @@ def sample(graph: Rewriter, op: SampleOp, states: States) -> Result:
     if any(is_dynamic(extent) for extent in (images[0], positions[0])) and images[0] != positions[0]:
         raise BoundedError("the batch size of the positions differs from that of the images")
     return [[images[0], images[1], *positions[2:]]]
-
-
-RULES: dict[type[Op], Rule] = {
-    SampleOp: sample,
-    TopKOp: top_k,
-    CumulativeOp: cumulative,
-    ScatterOp: scatter,
-    MaxPoolIndicesOp: max_pool_indices,
-}

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ....dialects.core import Op
 from ....dialects.stepwell.elementwise import AddOp, AndOp, NotOp
 from ....dialects.stepwell.normalization import (
     AttentionOp,
@@ -25,6 +24,7 @@ from ....dialects.stepwell.reduction import (
     ReduceMinOp,
     ReduceProdOp,
     ReduceSumOp,
+    ReductionOp,
 )
 from ....dialects.types import is_float
 from ..values import constant, dtype_of
@@ -32,7 +32,7 @@ from .checks import require_same, require_static
 from .extents import Extent, is_dynamic, size_of, whole
 from .layout import compacted
 from .norms import mean
-from .rewriter import Rewriter, Rule, least_of, replace
+from .rewriter import PADDING, Rewriter, least_of, replace
 from .rules import Result, States
 from .snapshot import BoundedError
 
@@ -44,6 +44,7 @@ _NEUTRAL = {
 }
 
 
+@PADDING.attach(ReductionOp)
 def reduction(graph: Rewriter, op: Any, states: States) -> Result | None:
     """Fills padding with the neutral element; a mean is divided by the number of data elements."""
     require_same(states)
@@ -82,6 +83,7 @@ def _reduced(extents: Sequence[Extent], axes: Sequence[int], keepdims: bool) -> 
     return [extent for axis, extent in enumerate(extents) if axis not in axes]
 
 
+@PADDING.attach(ArgmaxOp)
 def argmax(graph: Rewriter, op: ArgmaxOp, states: States) -> Result:
     """Fills padding with the least number; ties take the first element, so padding never wins over data."""
     require_same(states)
@@ -93,6 +95,7 @@ def argmax(graph: Rewriter, op: ArgmaxOp, states: States) -> Result:
     return [_reduced(extents, [axis], op.keepdims)]
 
 
+@PADDING.attach(SoftmaxOp, LogSoftmaxOp)
 def softmax(graph: Rewriter, op: SoftmaxOp | LogSoftmaxOp, states: States) -> Result:
     """Fills padding with minus infinity, whose exponential is 0."""
     require_same(states)
@@ -101,6 +104,7 @@ def softmax(graph: Rewriter, op: SoftmaxOp | LogSoftmaxOp, states: States) -> Re
     return [graph.of(op.operation.operands[0])]
 
 
+@PADDING.attach(BatchNormOp, LocalResponseNormOp)
 def normalisation(graph: Rewriter, op: Any, states: States) -> Result:
     """Unchanged if the number of channels is static."""
     require_same(states)
@@ -108,6 +112,7 @@ def normalisation(graph: Rewriter, op: Any, states: States) -> Result:
     return [graph.of(op.input)]
 
 
+@PADDING.attach(AttentionOp)
 def attention(graph: Rewriter, op: AttentionOp, states: States) -> Result | None:
     """Masks keys in the padding, which must be finite: their weights are 0, and so are their contributions."""
     require_same(states)
@@ -145,13 +150,3 @@ def _mask(graph: Rewriter, op: AttentionOp, keys: Extent) -> ir.Value:
         return hidden
     extents = [whole(1)] * (4 - len(graph.of(op.mask))) + graph.of(op.mask)[:-1]
     return graph.noted((AndOp if is_bool else AddOp)(op.mask, hidden), [*extents, keys])
-
-
-RULES: dict[type[Op], Rule] = {
-    **dict.fromkeys((ReduceSumOp, ReduceMeanOp, ReduceProdOp, ReduceMaxOp, ReduceMinOp), reduction),
-    ArgmaxOp: argmax,
-    SoftmaxOp: softmax,
-    LogSoftmaxOp: softmax,
-    **dict.fromkeys((BatchNormOp, LocalResponseNormOp), normalisation),
-    AttentionOp: attention,
-}

@@ -33,13 +33,14 @@ from .checks import require_same
 from .extents import Extent, count_of, is_dynamic, prefix, whole
 from .layout import compacted
 from .projections import repeats_elements
-from .rewriter import Rewriter, Rule, replace
+from .rewriter import PADDING, Rewriter, replace
 from .rules import Result, States
 from .snapshot import BoundedError, numbered
 
 _INDEX, _FLOAT = np.dtype(np.int64), np.dtype(np.float32)
 
 
+@PADDING.attach(ResizeOp)
 def resize(graph: Rewriter, op: ResizeOp, states: States) -> Result | None:
     """Unchanged for nearest by integer factors; otherwise one varying dimension at a time."""
     require_same(states, but=("sizes", "scales"))
@@ -223,6 +224,3 @@ class _Line:
         )
         kept = self._made(SelectOp(inside, weights, self._float(0)))
         return self._made(DivOp(kept, self._made(ReduceSumOp(kept, axes=(0,), keepdims=True))))
-
-
-RULES: dict[type[Op], Rule] = {ResizeOp: resize}

@@ -13,6 +13,7 @@ from mlir.dialects import arith, tensor
 
 from ....dialects.core import Op
 from ....dialects.dims import Dim
+from ....dialects.interfaces import Interface
 from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.elementwise import CastOp, KeepOp, LessOp, MulOp
 from ....dialects.stepwell.movement import ConcatOp, GatherOp, ReshapeOp, ResizeOp
@@ -246,6 +247,11 @@ class Rewriter:
 
 Rule = Callable[[Rewriter, Any, Sequence[OpState]], Sequence[Sequence[Extent]] | None]
 """Makes an op correct for every size and returns the dimensions of its results; None if it replaced the op."""
+
+PADDING = Interface[Rule](
+    "padding", "keeps an op correct if padding follows the data of a dimension", rooms=("passes.graph.bounded",)
+)
+"""An op without an implementation may only have operands whose dimensions do not vary."""
 
 
 def _location(value: ir.Value) -> ir.Location:

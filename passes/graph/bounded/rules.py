@@ -14,20 +14,21 @@ from mlir import ir
 from ....dialects.core import Op
 from ....dialects.stepwell.constant import ConstantOp, ParameterOp
 from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import AddOp, CastOp, MulOp
+from ....dialects.stepwell.elementwise import AddOp, BinaryOp, CastOp, ComparisonOp, LogicalOp, MulOp, SelectOp, UnaryOp
 from ....dialects.stepwell.recurrent import LstmOp
 from ....dialects.types import TensorSpec
 from ..values import constant, dtype_of, shape_of
 from .checks import require_same
 from .extents import Extent, count_of, is_dynamic, prefix, size_of, symbolic, whole
 from .layout import agree, is_apart, set_operands
-from .rewriter import Rewriter, Rule, replace
+from .rewriter import PADDING, Rewriter, replace
 from .snapshot import BoundedError, OpState, VaryingConstant
 
 Result = Sequence[Sequence[Extent]]
 States = Sequence[OpState]
 
 
+@PADDING.attach(UnaryOp, BinaryOp, LogicalOp, ComparisonOp, SelectOp, CastOp)
 def elementwise(graph: Rewriter, op: Op, states: States) -> Result | None:
     """Takes each dimension from the operands that have it; splits merged dimensions again."""
     require_same(states)
@@ -66,12 +67,14 @@ def _separated(graph: Rewriter, value: ir.Value, wanted: Sequence[Extent]) -> ir
     return graph.reshaped_to(value, parts)
 
 
+@PADDING.attach(ParameterOp)
 def parameter(graph: Rewriter, op: ParameterOp, states: States) -> Result:
     """Weights have the same size in all samples."""
     require_same(states)
     return [graph.of(op.result)]
 
 
+@PADDING.attach(ConstantOp)
 def literal(graph: Rewriter, op: ConstantOp, states: States) -> Result | None:
     """A constant that the model computes from sizes: run-time values, or a prefix of the constant at the bounds."""
     arrays = [np.asarray(state.attributes["value"]) for state in states]
@@ -139,6 +142,7 @@ def _looked_up(graph: Rewriter, arrays: Sequence[np.ndarray]) -> ir.Value:
     return value if first.dtype == np.int64 else graph.noted(CastOp(value, dtype=first.dtype))
 
 
+@PADDING.attach(MatmulOp)
 def matmul(graph: Rewriter, op: MatmulOp, states: States) -> Result | None:
     """Sets both operands to 0 beyond the data along the contracted dimension, because 0 times padding may be NaN.
 
@@ -192,6 +196,7 @@ def inferred(graph: Rewriter, op: Op, states: States) -> Result:
     ]
 
 
+@PADDING.attach(LstmOp)
 def lstm(graph: Rewriter, op: LstmOp, states: States) -> Result:
     """Unchanged if only the batch varies."""
     require_same(states)
@@ -205,11 +210,3 @@ def lstm(graph: Rewriter, op: LstmOp, states: States) -> Result:
 def _is_batch(graph: Rewriter, op: LstmOp, value: ir.Value, axis: int) -> bool:
     first = op.operation.operands[0]
     return axis == 1 and graph.of(value)[axis] == graph.of(first)[1]
-
-
-RULES: dict[type[Op], Rule] = {
-    ParameterOp: parameter,
-    ConstantOp: literal,
-    MatmulOp: matmul,
-    LstmOp: lstm,
-}

@@ -7,7 +7,6 @@ from typing import Any
 
 from mlir import ir
 
-from ....dialects.core import Op
 from ....dialects.dims import Dim
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp
 from ....dialects.stepwell.elementwise import (
@@ -20,11 +19,12 @@ from .borders import Border, bordered
 from .checks import require_same, require_static
 from .extents import count_of, is_dynamic, prefix, whole
 from .layout import compacted
-from .rewriter import Rewriter, Rule, least_of, replace
+from .rewriter import PADDING, Rewriter, least_of, replace
 from .rules import Result, States, inferred
 from .snapshot import BoundedError
 
 
+@PADDING.attach(ConvOp, ConvTransposeOp, MaxPoolOp, AveragePoolOp, SumPoolOp)
 def windows(graph: Rewriter, op: Any, states: States) -> Result | None:
     """Fills padding where windows reach beyond the data; offsets that depend on sizes become explicit borders."""
     require_same(states, but=("pads",))
@@ -152,12 +152,3 @@ def _windowed(graph: Rewriter, op: SumPoolOp, states: States, is_padded: bool) -
         raise BoundedError("the windows of a mean move with the sizes")
     graph.extents[result] = list(found[0])
     return result
-
-
-RULES: dict[type[Op], Rule] = {
-    ConvOp: windows,
-    ConvTransposeOp: windows,
-    MaxPoolOp: windows,
-    AveragePoolOp: windows,
-    SumPoolOp: windows,
-}

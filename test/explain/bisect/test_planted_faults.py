@@ -168,12 +168,13 @@ def test_pass_without_patterns(monkeypatch: Planter) -> None:
 
 
 def test_rule_that_lowers_an_op(monkeypatch: Planter) -> None:
-    right = rules._RULES[SoftmaxOp]
+    right = rules.LINALG.of(SoftmaxOp)
+    assert right is not None
 
     def softmax(op: SoftmaxOp, inputs: list[Any], outs: list[Any]) -> list[Any]:
         return right(op, right(op, inputs, outs), outs)
 
-    monkeypatch.setitem(rules._RULES, SoftmaxOp, softmax)
+    monkeypatch.setitem(rules.LINALG._found, SoftmaxOp, softmax)
     fault = find()
     assert (fault.level, fault.pass_name, fault.op_type) == (
         "kernel",
