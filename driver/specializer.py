@@ -86,7 +86,7 @@ class Specializer:
         if contents:
             names = ", ".join(self.names[position] for position in contents)
             reason += f" and contents of {names}"
-        prefixes = ["a piece of a model in steps"] if isinstance(self.source, PieceSource) else []
+        prefixes = ["subgraph of a model"] if isinstance(self.source, PieceSource) else []
         prefixes += ["loaded artefact"] if self.setup.is_loaded else []
         return ", ".join([*prefixes, reason])
 

@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--dump-phases", metavar="DIR", help="write the IR of every phase, each of which can be fed back"
     )
-    parser.add_argument("--kernel", metavar="NAME", help="with --compile-to: write this kernel alone")
+    parser.add_argument("--kernel", metavar="NAME", help="with --compile-to: write only this kernel")
     parser.add_argument(
         "--substitute",
         action="append",
