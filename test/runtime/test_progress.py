@@ -93,8 +93,8 @@ def test_why_tells_pieces_of_a_model_in_steps():
     stepwell.compile(model, threads=1, options=options)(X)
     reasons = {event.why for event in events}
     assert "ahead, for given shapes" in reasons
-    assert "a piece of a model in steps, ahead, for given shapes" in reasons
-    assert "a piece of a model in steps, a call with new shapes" in reasons
+    assert "subgraph of a model, ahead, for given shapes" in reasons
+    assert "subgraph of a model, a call with new shapes" in reasons
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="takes child processes")

@@ -26,7 +26,7 @@ def test_main_without_a_body(text):
 
 @pytest.mark.parametrize(
     ("phase", "error", "message"),
-    [("bogus", PassError, "there is no phase 'bogus'"), ("llvm", ModelError, "has no 'stepwell.interface'")],
+    [("bogus", PassError, "there is no phase 'bogus'"), ("llvm", ModelError, "has no attribute 'stepwell.interface'")],
 )
 def test_module_in_another_phase_than_it_says(phase, error, message):
     text = f'module attributes {{stepwell.phase = "{phase}"}} {{ {IDENTITY} }}'

@@ -99,7 +99,7 @@ def test_differences_are_relative_to_the_greatest_value() -> None:
     off[0, 0] += 0.5
     assert worst([off], [expected]) == pytest.approx(0.5 / np.abs(expected).max(), rel=1e-5)
     assert worst([np.full((4, 5), np.nan)], [expected]) == float("inf")
-    with pytest.raises(ValueError, match="of shape"):
+    with pytest.raises(ValueError, match="has the shape"):
         worst([expected[0]], [expected])
 
 

@@ -48,12 +48,12 @@ def test_tables_name_what_spills_and_what_is_refused(
 
     monkeypatch.setattr(assembler, "resources", few_registers)
     assert resources.main([model, "--target=cuda:sm_80"]) == 1
-    assert "1 kernel, 1 of them spill, 0 modules are refused" in capsys.readouterr().out
+    assert "1 kernel, 1 of them spill, 0 modules are rejected" in capsys.readouterr().out
 
     monkeypatch.setattr(assembler, "resources", lambda tool, ptx, architecture: read(tool, ptx, "sm_75"))
     assert resources.main([model, "--target=cuda:sm_80"]) == 1
     shown = capsys.readouterr()
-    assert "0 kernels, 0 of them spill, 1 modules are refused" in shown.out and "ptxas rejects" in shown.err
+    assert "0 kernels, 0 of them spill, 1 modules are rejected" in shown.out and "ptxas rejects" in shown.err
 
 
 def test_only_gpus_have_them(model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:

@@ -21,4 +21,4 @@ def test_nothing_is_refused_or_spills(
         pytest.skip(str(missing))
     assert resources.main([name]) == 0
     shown = capsys.readouterr().out
-    assert shown.count("0 of them spill, 0 modules are refused") == 2, shown
+    assert shown.count("0 of them spill, 0 modules are rejected") == 2, shown
