@@ -74,7 +74,7 @@ def test_shapes_that_nothing_can_have(shape: str, op: str) -> None:
     text = (
         f'func.func @main(%x: {kind}) -> {kind} {{ %0 = "stepwell.{op}"(%x) : ({kind}) -> {kind} return %0 : {kind} }}'
     )
-    with pytest.raises(stepwell.ModelError, match=f"invalid shape {shape}"):
+    with pytest.raises(stepwell.ModelError, match=f"impossible shape {shape}"):
         stepwell.compile(text.encode(), options=stepwell.Options(cache=False))
 
 

@@ -1,4 +1,4 @@
-"""Activation functions: those that the dialect has, and those made of several of its ops."""
+"""Activation functions: those in the dialect, and those composed of several of its ops."""
 
 from __future__ import annotations
 
@@ -90,16 +90,16 @@ def swish(node: Node, input: ir.Value) -> ir.Value:
 
 @imports("ThresholdedRelu")
 def thresholded_relu(node: Node, input: ir.Value) -> ir.Value:
-    """ThresholdedRelu: x where it is more than alpha, else 0."""
+    """ThresholdedRelu: x if it is greater than alpha, else 0."""
     condition = emit(ew.GreaterOp, input, scalar(node.attribute("alpha"), input))
     return emit(ew.SelectOp, condition, input, scalar(0, input))
 
 
 @imports("PRelu")
 def parametric_relu(node: Node, input: ir.Value, slope: ir.Value) -> ir.Value:
-    """PRelu: x where it is not negative, else slope * x.
+    """PRelu: x if it is not negative, else slope * x.
 
-    A list of slopes that does not broadcast, as older exporters write it, has one for each channel.
+    If a list of slopes does not broadcast, as older exporters write it, it holds one slope per channel.
     """
     dims, slopes = shape(input), shape(slope)
     if len(slopes) == 1 and len(dims) > 2 and slopes[0] not in (1, dims[-1]) and slopes[0] == dims[1]:
@@ -109,7 +109,7 @@ def parametric_relu(node: Node, input: ir.Value, slope: ir.Value) -> ir.Value:
 
 @imports("Hardmax")
 def flattened_hardmax(node: Node, input: ir.Value) -> ir.Value:
-    """Hardmax of opset 1: over all dimensions from `axis` on, as if they were one."""
+    """Hardmax of opset 1: over all dimensions from `axis` on, merged into one."""
     start = node.attribute("axis")
     start = start if start == rank(input) else normal_axis(start, rank(input))
     return reshaped(_is_first_greatest(node, flattened(input, start), 1), shape_of(input))
@@ -159,7 +159,7 @@ def clip(node: Node, input: ir.Value, low: ir.Value | None = None, high: ir.Valu
 
 
 def _is_wide_integer(value: ir.Value) -> bool:
-    """Whether a float64 attribute could round its bounds."""
+    """Returns whether a float64 attribute could round the bounds of the value's type."""
     return not is_float(dtype(value)) and dtype(value).itemsize > 4
 
 
@@ -171,7 +171,7 @@ def bias_gelu(node: Node, input: ir.Value, bias: ir.Value) -> ir.Value:
 
 @imports("Gelu", domain="com.microsoft")
 def microsoft_gelu(node: Node, input: ir.Value) -> ir.Value:
-    """Gelu of ONNX Runtime, from before ONNX had one."""
+    """Gelu of ONNX Runtime, older than ONNX's own."""
     return emit(ew.GeluOp, input)
 
 

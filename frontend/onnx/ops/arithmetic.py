@@ -72,7 +72,7 @@ def divide(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
 
 @imports("Mean")
 def mean(node: Node, *inputs: ir.Value) -> ir.Value:
-    """Mean of any number of tensors: their sum, divided."""
+    """Mean of any number of tensors: their sum divided by their number."""
     return emit(ew.DivOp, chained(ew.AddOp, inputs), scalar(len(inputs), inputs[0]))
 
 
@@ -90,7 +90,7 @@ def power(node: Node, base: ir.Value, exponent: ir.Value) -> ir.Value:
 
 
 def _whole_part(power: ir.Value, kind: np.dtype) -> ir.Value:
-    """A power as integers: what is a whole number but for the error of the computation is that number."""
+    """Converts a power to integers: rounded if it is whole up to the error of the computation, else truncated."""
     nearest = emit(ew.RoundOp, power)
     error = emit(ew.AbsOp, emit(ew.SubOp, power, nearest))
     is_whole = emit(ew.LessEqualOp, error, emit(ew.MulOp, emit(ew.AbsOp, power), scalar(2.0**-49, power)))
@@ -99,9 +99,9 @@ def _whole_part(power: ir.Value, kind: np.dtype) -> ir.Value:
 
 @imports("Mod")
 def modulo(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-    """Mod; the result has the sign of the dividend with `fmod`, that of the divisor without.
+    """Mod: with `fmod` the result has the sign of the dividend, otherwise that of the divisor.
 
-    `stepwell.mod` is the former of floats and the latter of integers; the others follow from it.
+    `stepwell.mod` does the former on floats and the latter on integers; the other two cases are derived from it.
     """
     check_divisor(node, rhs)
     remainder, truncates = emit(ew.ModOp, lhs, rhs), bool(node.attribute("fmod"))
@@ -120,7 +120,7 @@ def modulo(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
 
 @imports("BitShift")
 def bit_shift(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-    """BitShift in one of two directions."""
+    """BitShift to the left or to the right."""
     direction = node.attribute("direction")
     if direction not in ("LEFT", "RIGHT"):
         raise AttributeFault(f"attribute 'direction' is '{direction}', which is neither LEFT nor RIGHT")

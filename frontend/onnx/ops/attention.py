@@ -1,4 +1,4 @@
-"""Attention as one operator, as ONNX has it since opset 23."""
+"""ONNX's Attention operator (opset 23)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def attention(
 ) -> tuple[ir.Value, ...]:
     """Attention on [batch, heads, length, depth], or on [batch, length, heads * depth] with the numbers of heads given.
 
-    What is kept from earlier calls comes before key and value, and both together are the second and third output.
+    Past keys and values precede the new ones; the concatenations are the second and third output.
     """
     if node.attribute("softcap"):
         raise UnsupportedError("limits its scores (softcap)")
@@ -39,7 +39,7 @@ def attention(
     key = key if past_key is None else joined([past_key, key], 2)
     value = value if past_value is None else joined([past_value, value], 2)
     allowed = _allowed(node, query, key, past_key, lengths)
-    # What masks let through is known when the model runs: nothing, perhaps.
+    # Masks are applied when the model runs, and may exclude every key.
     may_be_empty = mask is not None or lengths is not None
     mask = _masked(allowed, None if mask is None else _padded(mask, key), query)
     scale = node.attribute("scale") or known_dim(query, 3, "the depth of a head") ** -0.5
@@ -50,27 +50,29 @@ def attention(
 
 
 def _with_heads(value: ir.Value, heads: int | None) -> ir.Value:
-    """[batch, length, heads * depth] --> [batch, heads, length, depth]; what has four dimensions stays as it is."""
+    """[batch, length, heads * depth] --> [batch, heads, length, depth]; a tensor of rank 4 is returned unchanged."""
     if rank(value) == 4:
         return value
     if heads is None:
-        raise UnsupportedError("does not say how many heads it has (q_num_heads, kv_num_heads)")
+        raise UnsupportedError("does not declare its numbers of heads (q_num_heads, kv_num_heads)")
     return transposed(emit(DynamicReshapeOp, value, integers([0, 0, heads, -1])), _HEADS_FIRST)
 
 
 def _allowed(
     node: Node, query: ir.Value, key: ir.Value, past: ir.Value | None, lengths: ir.Value | None
 ) -> ir.Value | None:
-    """Which keys each query sees by their places alone, [q, k] or [batch, 1, q, k]; None where that is all of them.
+    """Mask of the keys that each query sees by position only, [q, k] or [batch, 1, q, k]; None if it sees all keys.
 
-    The places of the queries follow what is kept, or are the last of a length of their batch's own.
+    The queries come after the past keys, or at the end of the length given for their batch.
     """
     is_causal = bool(node.attribute("is_causal"))
     left, right = node.attribute("left_window_size", -1), node.attribute("right_window_size", -1)
     if not is_causal and lengths is None and left < 0 and right < 0:
         return None
-    rows, columns = (known_dim(item, 2, "the lengths of query and key, for a mask by places,") for item in (query, key))
-    before = 0 if past is None else known_dim(past, 2, "the length of what is kept")
+    rows, columns = (
+        known_dim(item, 2, "the lengths of query and key, for a positional mask,") for item in (query, key)
+    )
+    before = 0 if past is None else known_dim(past, 2, "the length of the past keys")
     distances = before + np.arange(rows)[:, None] - np.arange(columns)
     if lengths is None:
         holds = (distances >= 0) | (not is_causal)
@@ -90,7 +92,7 @@ def _allowed(
 
 
 def _padded(mask: ir.Value, key: ir.Value) -> ir.Value:
-    """A mask that lets nothing through beyond its end."""
+    """Pads a mask to the length of the key; the padding excludes keys."""
     have, wanted = shape(mask)[-1], shape(key)[2]
     if have == wanted:
         return mask
@@ -101,7 +103,7 @@ def _padded(mask: ir.Value, key: ir.Value) -> ir.Value:
 
 
 def _masked(allowed: ir.Value | None, mask: ir.Value | None, query: ir.Value) -> ir.Value | None:
-    """Both masks in one."""
+    """Combines both masks into one."""
     if allowed is None or mask is None:
         return mask if allowed is None else allowed
     if dtype(mask) == np.bool_:

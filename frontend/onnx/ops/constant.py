@@ -1,4 +1,4 @@
-"""Constants, and what passes its input on unchanged."""
+"""Constants, and operators that return their input unchanged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def constant(node: Node) -> ir.Value:
 
 @imports("Identity")
 def identity(node: Node, input: ir.Value) -> ir.Value:
-    """Identity: no op at all."""
+    """Identity: needs no op."""
     return input
 
 
@@ -43,7 +43,7 @@ def identity(node: Node, input: ir.Value) -> ir.Value:
 def dropout(
     node: Node, input: ir.Value, ratio: ir.Value | None = None, training: ir.Value | None = None
 ) -> tuple[ir.Value, ...]:
-    """Dropout, which does nothing outside training, nor where it drops nothing; its mask (opset 12) is all true."""
+    """Dropout: the identity outside training, or if nothing is dropped; its mask (opset 12) is all true."""
     node.ignore("ratio", "seed", "is_test")
     is_training = training is not None and node.constant(training, "training_mode").any()
     if is_training and (ratio is None or node.constant(ratio, "ratio").any()):

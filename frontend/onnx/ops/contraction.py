@@ -24,13 +24,13 @@ Dims = tuple[int, ...]
 
 @imports("MatMul")
 def matmul(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-    """MatMul; of bytes, if both sides were quantised."""
+    """MatMul, computed on bytes if both operands were dequantised."""
     quantized = _of_bytes(node, lhs, rhs)
     return product(lhs, rhs) if quantized is None else quantized
 
 
 def product(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-    """A matrix product by numpy's rules: a vector is a matrix of one row (on the left) or column (on the right)."""
+    """A matrix product by numpy's rules: a vector on the left is a row, a vector on the right a column."""
     left = emit(ExpandDimsOp, lhs, axes=(0,)) if rank(lhs) == 1 else lhs
     right = emit(ExpandDimsOp, rhs, axes=(1,)) if rank(rhs) == 1 else rhs
     result = emit(MatmulOp, left, right)
@@ -40,7 +40,7 @@ def product(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
 
 @imports("FusedMatMul", "TransposeMatMul", domain="com.microsoft")
 def fused_matmul(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-    """FusedMatMul of ONNX Runtime: alpha * A * B, either one transposed, or its rows before its batches."""
+    """FusedMatMul of ONNX Runtime: alpha * A * B; operands may be transposed, or have their rows before the batches."""
     if node.attribute("transBatchA", 0):
         lhs = _batches_first(lhs)
     if node.attribute("transBatchB", 0):
@@ -75,7 +75,9 @@ def gemm(node: Node, a: ir.Value, b: ir.Value, c: ir.Value | None = None) -> ir.
 
 
 def _of_bytes(node: Node, lhs: ir.Value, rhs: ir.Value, transpose_rhs: bool = False) -> ir.Value | None:
-    """The product of two matrices that were quantised, the one on the right by columns or as a whole; else None.
+    """The product of two dequantised matrices, computed on bytes; None if it cannot be.
+
+    The right one must be quantised per column or as a whole.
 
     matmul((a - p) * s, (b - q) * t) --> matmul of bytes * (s * t)
     """
@@ -95,18 +97,18 @@ def _of_bytes(node: Node, lhs: ir.Value, rhs: ir.Value, transpose_rhs: bool = Fa
 
 
 def _is_per(count: Dim, values: ir.Value) -> bool:
-    """Whether values are one, or one for each of so many channels."""
+    """Returns whether there is a single value, or one per channel."""
     return is_one(values) or [dim for dim in shape(values) if dim != 1] == [count]
 
 
 def _listed(values: ir.Value) -> ir.Value:
-    """Values of channels without the dimensions beside those."""
+    """Removes the dimensions other than that of the channels."""
     count = max((dim for dim in shape(values) if isinstance(dim, int)), default=1)
     return values if rank(values) < 2 else emit(ReshapeOp, values, shape=(count,))
 
 
 def _whole(value: Any) -> Any:
-    """One value for a whole tensor as a scalar."""
+    """Reshapes a single value for a whole tensor to a scalar."""
     return value if value is None or rank(value) == 0 else emit(ReshapeOp, value, shape=())
 
 
@@ -116,7 +118,7 @@ def _scaled(value: ir.Value, factor: float) -> ir.Value:
 
 @imports("Conv")
 def conv(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value | None = None) -> ir.Value:
-    """Conv; of bytes, if input and weight were quantised."""
+    """Conv, computed on bytes if input and weight were dequantised."""
     window = window_of(node, input, kernel_of(node, weight))
     pads = pads_of(node, input, window)
     quantized = _conv_of_bytes(node, input, weight, window, pads)
@@ -130,7 +132,10 @@ def conv(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value | None = 
 def _conv_of_bytes(
     node: Node, input: ir.Value, weight: ir.Value, window: Window, pads: tuple[int, ...]
 ) -> ir.Value | None:
-    """The convolution of what was quantised, the weight by output channels or as a whole; else None."""
+    """The convolution of dequantised operands, computed on bytes; None if it cannot be.
+
+    The weight must be quantised per output channel or as a whole.
+    """
     left, right = dequantized(input), dequantized(weight)
     if left is None or right is None or not is_one(left.scale) or not may_convolve(node, left, right):
         return None
@@ -144,7 +149,7 @@ def _conv_of_bytes(
 
 @imports("ConvTranspose")
 def conv_transpose(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value | None = None) -> ir.Value:
-    """ConvTranspose; where the shape of the output is given, the pads follow from it."""
+    """ConvTranspose; if the shape of the output is given, it determines the pads."""
     kernel = kernel_of(node, weight)
     padding = node.attribute("output_padding", (0,) * len(kernel))
     window = window_of(node, input, kernel)
@@ -166,7 +171,7 @@ def kernel_of(node: Node, weight: ir.Value) -> tuple[int, ...]:
     """The extents of a convolution's kernel, which must be known.
 
     Raises:
-        NodeError: the attribute says something else than the weight.
+        NodeError: the attribute `kernel_shape` contradicts the weight.
     """
     actual = node.static(shape(weight)[2:], "the extents of the kernel")
     if node.attribute("kernel_shape", actual) != actual:
@@ -177,10 +182,10 @@ def kernel_of(node: Node, weight: ir.Value) -> tuple[int, ...]:
 
 
 def _transposed_pads(node: Node, input: ir.Value, window: Window, padding: Sequence[int]) -> tuple[Dims, Dims]:
-    """The pads, and the padding of the output.
+    """The pads of the input and the padding of the output.
 
-    Where `output_shape` or `auto_pad` give the output's extents, the pads follow from these; an output larger than
-    all that the input makes ends in zeros.
+    If `output_shape` or `auto_pad` give the output's extents, these determine the pads. An output larger than the
+    transposed convolution's ends in zeros.
     """
     mode, wanted = node.attribute("auto_pad"), node.attribute("output_shape")
     if wanted is None and not mode.startswith("SAME"):

@@ -1,8 +1,8 @@
 """Control flow: conditionals.
 
-A condition that is known while importing selects its branch there and then; of the others both branches stay, in an
-`scf.if`. A branch that cannot work on the shapes of the inputs (of a model for two sampling rates, given a frame of one
-of them) would fail in every run that took it: the other branch takes its place, guarded by the condition.
+If a condition is known during the import, its branch is inlined; otherwise both branches stay, in an `scf.if`. A branch
+that cannot work on the inputs' shapes would fail in every run that takes it (in a model for two sampling rates, say,
+given a frame of one of them). The other branch replaces it, guarded by the condition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAMES = ("then", "else")
 
 @dataclass
 class _Branch:
-    """One side of a conditional, in a block of its own."""
+    """One branch of a conditional, in a block of its own."""
 
     block: ir.Block
     values: list[ir.Value]
@@ -85,12 +85,13 @@ def _branch(node: Node, region: ir.Region, graph: onnx.GraphProto) -> _Branch:
 
 
 def _finished(node: Node, draft: ir.Operation, branches: Sequence[_Branch]) -> tuple[ir.Value, ...]:
-    """The conditional with its results, whose types are known only now, and with its branches' guards as one more.
+    """Builds the conditional with its result types, which are known only now; the branches' guards become another
+    result.
 
     scf.if %c { a } else { b } --> %0 = scf.if %c { a; yield %x } else { b; yield %y }
     """
     if any(has_lists(branch.values) for branch in branches):
-        raise UnsupportedError("returns a sequence, and the condition is computed")
+        raise UnsupportedError("returns a sequence under a computed condition")
     count = len(branches[0].values)
     if len(branches[1].values) != count:
         raise NodeError(f"has branches that return {count} and {quantity(len(branches[1].values), 'value')}")
@@ -114,14 +115,14 @@ def _finished(node: Node, draft: ir.Operation, branches: Sequence[_Branch]) -> t
 
 
 def _common_type(node: Node, index: int, then: ir.Value, other: ir.Value) -> ir.Type:
-    """The type of both values, `?` where their extents differ."""
+    """The common type of both values, with `?` for extents that differ."""
     left, right = ir.RankedTensorType(then.type), ir.RankedTensorType(other.type)
     if left == right:
         return left
     if left.element_type != right.element_type:
-        raise NodeError(f"returns {left} or {right} for '{node.outputs[index]}', which have not one element type")
+        raise NodeError(f"returns {left} or {right} for '{node.outputs[index]}', which differ in element type")
     if left.rank != right.rank:
-        raise NeedsShapes(f"returns {left} or {right} for '{node.outputs[index]}', which have not one rank")
+        raise NeedsShapes(f"returns {left} or {right} for '{node.outputs[index]}', which differ in rank")
     dynamic = ir.ShapedType.get_dynamic_size()
     dims = [one if one == two else dynamic for one, two in zip(left.shape, right.shape, strict=True)]
     return ir.RankedTensorType.get(dims, left.element_type)

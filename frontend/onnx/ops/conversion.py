@@ -35,7 +35,7 @@ def cast_like(node: Node, input: ir.Value, target: ir.Value) -> ir.Value:
 
 
 def converted(node: Node, input: ir.Value, kind: np.dtype) -> ir.Value:
-    """`input` as elements of `kind`, as the node's `saturate` and `round_mode` have it."""
+    """Converts `input` to elements of `kind` by the node's `saturate` and `round_mode`."""
     saturates, rounding = bool(node.attribute("saturate", 1)), node.attribute("round_mode", "up")
     if kind == dtype(input):
         return input
@@ -45,14 +45,14 @@ def converted(node: Node, input: ir.Value, kind: np.dtype) -> ir.Value:
 
 
 def saturated(input: ir.Value, kind: np.dtype) -> ir.Value:
-    """`input` as floats of eight bits, what is too big for those as their greatest number; NaN stays NaN."""
+    """Converts `input` to floats of eight bits; numbers out of range become the greatest one, NaN stays NaN."""
     wide = input if is_float(dtype(input)) and not is_tiny_float(dtype(input)) else cast(input, np.float32)
     greatest = float(ml_dtypes.finfo(kind).max)
     return cast(emit(ew.ClipOp, wide, minimum=-greatest, maximum=greatest), kind)
 
 
 def _as_power(input: ir.Value, saturates: bool, rounding: str) -> ir.Value:
-    """The powers of two beside the magnitudes of numbers: what is added to the bits carries into the exponent."""
+    """Rounds magnitudes to powers of two: an addend to their bits carries into the exponent."""
     bits = emit(ew.BitcastOp, cast(input, np.float32), dtype=np.dtype(np.uint32))
     size = emit(ew.AndOp, bits, scalar(0x7FFFFFFF, bits))
 
@@ -65,7 +65,7 @@ def _as_power(input: ir.Value, saturates: bool, rounding: str) -> ir.Value:
     elif rounding == "down":
         code = below
     elif rounding == "nearest":
-        # What is halfway goes up, but for the one between 0 and the least power.
+        # Halves round up, except the one between 0 and the least power.
         is_denormal = emit(ew.EqualOp, below, scalar(0, below))
         code = emit(ew.SelectOp, is_denormal, exponent(0x3FFFFF), exponent(0x400000))
     else:
@@ -79,7 +79,7 @@ def _as_power(input: ir.Value, saturates: bool, rounding: str) -> ir.Value:
 
 @imports("BitCast")
 def bit_cast(node: Node, input: ir.Value) -> ir.Value:
-    """BitCast: the same bits as elements of another type of their size."""
+    """BitCast: the same bits as elements of another type of the same size."""
     kind = node.dtype("to")
     assert kind is not None
     return emit(ew.BitcastOp, input, dtype=kind)

@@ -28,7 +28,7 @@ class _Term:
     labels: str
 
     def without(self, kept: str) -> _Term:
-        """The term summed over the labels that are not kept."""
+        """Sums the term over the labels that are not in `kept`."""
         axes = tuple(axis for axis, label in enumerate(self.labels) if label not in kept)
         if not axes:
             return self
@@ -36,7 +36,7 @@ class _Term:
         return _Term(summed, "".join(label for label in self.labels if label in kept))
 
     def ordered(self, labels: str) -> ir.Value:
-        """The tensor with its dimensions in the order of `labels`."""
+        """Transposes the tensor to the order of `labels`."""
         return transposed(self.value, [self.labels.index(label) for label in labels])
 
     def extents(self, labels: str) -> list[ir.Value]:
@@ -46,7 +46,7 @@ class _Term:
 
 @imports("Einsum")
 def einsum(node: Node, *inputs: ir.Value) -> ir.Value:
-    """Einsum of any number of tensors, from the left."""
+    """Einsum of any number of tensors, contracted from the left."""
     terms, output = _parsed(node, node.attribute("equation").replace(" ", ""), inputs)
     while len(terms) > 1:
         left, right, *others = terms
@@ -56,7 +56,7 @@ def einsum(node: Node, *inputs: ir.Value) -> ir.Value:
 
 
 def _parsed(node: Node, equation: str, inputs: Sequence[ir.Value]) -> tuple[list[_Term], str]:
-    """The terms, no label twice in any, and the labels of the output; ellipses have labels of their own by now."""
+    """The terms, with no label repeated in a term, and the labels of the output; ellipses get labels of their own."""
     left, arrow, output = equation.partition("->")
     texts = left.split(",")
     if len(texts) != len(inputs):
@@ -69,7 +69,7 @@ def _parsed(node: Node, equation: str, inputs: Sequence[ir.Value]) -> tuple[list
     if hidden > len(free) or any(
         count < 0 or (count and "..." not in text) for text, count in zip(texts, counts, strict=True)
     ):
-        raise NodeError(f"the equation '{equation}' does not fit the ranks {[rank(value) for value in inputs]}")
+        raise NodeError(f"the equation '{equation}' does not match the ranks {[rank(value) for value in inputs]}")
     batch = "".join(free[:hidden])
     labels = [text.replace("...", batch[hidden - count :]) for text, count in zip(texts, counts, strict=True)]
     if not arrow:
@@ -83,7 +83,7 @@ def _parsed(node: Node, equation: str, inputs: Sequence[ir.Value]) -> tuple[list
 
 
 def _without_diagonals(node: Node, term: _Term) -> _Term:
-    """[..., i, ..., i] --> [..., i, ...], the elements with equal indices"""
+    """[..., i, ..., i] --> [..., i, ...], the diagonal of repeated labels"""
     for label in sorted(set(term.labels)):
         while term.labels.count(label) > 1:
             first = term.labels.index(label)
@@ -91,7 +91,7 @@ def _without_diagonals(node: Node, term: _Term) -> _Term:
             size = known_dim(term.value, first, f"the extent of the repeated label '{label}'")
             shape_ = [size if axis in (first, second) else 1 for axis in range(rank(term.value))]
             eye = node.table("diagonal", np.eye(size, dtype=np.bool_).reshape(shape_))
-            # Not a product with zeros and ones: what lies beside the diagonal may be infinite.
+            # Not a product with zeros and ones, as elements beside the diagonal may be infinite.
             only = emit(SelectOp, eye, term.value, scalar(0, term.value))
             value = emit(ReduceSumOp, only, axes=(second,), keepdims=False)
             term = _Term(value, term.labels[:second] + term.labels[second + 1 :])
@@ -99,7 +99,7 @@ def _without_diagonals(node: Node, term: _Term) -> _Term:
 
 
 def _without_units(terms: Sequence[_Term]) -> list[_Term]:
-    """Terms that lack those labels of extent 1 that have a greater extent in another term: they broadcast."""
+    """Drops labels of extent 1 from a term if another term has them with a greater extent: they broadcast."""
     large = {label for term in terms for label, dim in zip(term.labels, shape(term.value), strict=True) if dim != 1}
     kept: list[_Term] = []
     for term in terms:
@@ -114,7 +114,7 @@ def _without_units(terms: Sequence[_Term]) -> list[_Term]:
 
 
 def _product(left: _Term, right: _Term, needed: str) -> _Term:
-    """Both terms in one: labels of both that are needed are batches, the others of both are contracted.
+    """Multiplies two terms: shared labels are batches if they are needed later, otherwise they are contracted.
 
     [batch..., rows...] x [batch..., columns...] --> [batch..., rows..., columns...]
     """
@@ -133,7 +133,7 @@ def _product(left: _Term, right: _Term, needed: str) -> _Term:
 
 
 def _spread(left: _Term, right: _Term, batch: str, rows: str, columns: str) -> _Term:
-    """A product that sums up nothing, element by element."""
+    """Multiplies two terms element by element, if nothing is contracted."""
     labels = batch + rows + columns
     factors = []
     for term in (left, right):
@@ -144,7 +144,7 @@ def _spread(left: _Term, right: _Term, batch: str, rows: str, columns: str) -> _
 
 
 def _matrices(term: _Term, batch: str, first: str, second: str) -> ir.Value:
-    """The term as a batch of matrices, each group of labels one dimension."""
+    """Reshapes the term to a batch of matrices, with one dimension per group of labels."""
     value = term.ordered(batch + first + second)
     if len(first) == 1 and len(second) == 1:
         return value
@@ -153,5 +153,5 @@ def _matrices(term: _Term, batch: str, first: str, second: str) -> ir.Value:
 
 
 def _count(extents: Sequence[ir.Value]) -> ir.Value:
-    """The product of extents, 1 of none."""
+    """The product of extents; 1 if there are none."""
     return chained(MulOp, extents) if extents else integers([1])

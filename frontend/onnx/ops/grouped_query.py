@@ -1,6 +1,6 @@
-"""GroupQueryAttention of ONNX Runtime: attention that keeps its keys and values, as text generators use it.
+"""GroupQueryAttention of ONNX Runtime: attention with a key-value cache, as text generators use it.
 
-How long each sequence is so far has to be known: where keys go, and the shape of what is kept, depend on it.
+The current length of each sequence must be known: it determines the positions of new keys and the shape of the cache.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def group_query_attention(
     positions: ir.Value | None = None,
     bias: ir.Value | None = None,
 ) -> tuple[ir.Value, ...]:
-    """Attention on [batch, length, heads * depth]; keys and values of all calls so far are the other outputs."""
+    """Attention on [batch, length, heads * depth]; the cached keys and values of all calls are the other outputs."""
     for name in ("softcap", "smooth_softmax"):
         if node.attribute(name, 0) not in (0, -1):
             raise UnsupportedError(f"attribute '{name}' is not supported")
@@ -49,11 +49,11 @@ def group_query_attention(
     ends = np.array(node.integers(lengths, "seqlens_k")) + 1
     kept = [0 if length == whole else int(end) - length for end in ends]
     if min(kept) < 0:
-        raise NodeError(f"has {length} new keys for sequences that are {', '.join(map(str, ends))} long with them")
+        raise NodeError(f"has {length} new keys, but sequences of length {', '.join(map(str, ends))} including these")
     places = np.array(kept)[:, None] + np.arange(length)
     if node.attribute("do_rotary", 0):
         if cosines is None or sines is None:
-            raise NodeError("turns queries and keys (do_rotary), but has no tables of cosines and sines")
+            raise NodeError("rotates queries and keys (do_rotary), but has no tables of cosines and sines")
         at = node.table("positions", places) if positions is None else positions
         angles = [_unsqueezed(gathered(table, at, 0)) for table in (cosines, sines)]
         is_interleaved = bool(node.attribute("rotary_interleaved", 0))
@@ -72,7 +72,7 @@ def group_query_attention(
 def _split(
     query: ir.Value, key: ir.Value | None, value: ir.Value | None, heads: int, shared: int
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Query, key and value as [batch, heads, length, depth], which may be one tensor."""
+    """Query, key and value as [batch, heads, length, depth]; they may be packed in one tensor."""
     if key is None or value is None:
         depth = known_dim(query, 2, "the width of query, key and value") // (heads + 2 * shared)
         ends = (0, heads * depth, (heads + shared) * depth, (heads + 2 * shared) * depth)
@@ -92,10 +92,10 @@ def _unsqueezed(angles: ir.Value) -> ir.Value:
 
 
 def _extended(past: ir.Value | None, new: ir.Value, kept: Sequence[int], whole: int) -> ir.Value:
-    """What is kept, up to a length for each sequence, and what is new behind it, and zeros up to the end."""
+    """Concatenates the past up to each sequence's length and the new part, padded with zeros."""
     if past is None:
         return _filled(new, whole)
-    extent = max(whole, known_dim(past, 2, "the length of what is kept"))
+    extent = max(whole, known_dim(past, 2, "the length of the past keys"))
     if len(set(kept)) == 1:
         return _filled(joined([part_along(past, 2, 0, kept[0]), new], 2) if kept[0] else new, extent)
     rows = []
@@ -115,7 +115,7 @@ def _filled(value: ir.Value, extent: int) -> ir.Value:
 
 
 def _mask(node: Node, places: np.ndarray, keys: int) -> ir.Value:
-    """Which keys each query sees: those up to its own, or a window of them."""
+    """Mask of the keys that each query sees: all keys up to its own position, or a window of them."""
     distances = places[:, :, None] - np.arange(keys)
     window = node.attribute("local_window_size", -1)
     holds = (distances >= 0) & ((distances < window) | (window < 0))

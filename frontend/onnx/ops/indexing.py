@@ -1,4 +1,4 @@
-"""Taking parts of tensors: gathers, slices and splits."""
+"""Parts of tensors: gathers, slices and splits."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def split_by_attribute(node: Node, input: ir.Value) -> tuple[ir.Value, ...]:
 
 @imports("Split", since=13)
 def split_by_input(node: Node, input: ir.Value, sizes: ir.Value | None = None) -> tuple[ir.Value, ...]:
-    """Split with the sizes as an input (opset 13), or into equal parts, the last one (opset 18) perhaps smaller."""
+    """Split with the sizes as an input (opset 13), or into equal parts, the last of which (opset 18) may be smaller."""
     if sizes is not None:
         return _split(node, input, node.integers(sizes, "split"))
     return _split(node, input, _equal_sizes(node, input, node.attribute("num_outputs", len(node.outputs))))
@@ -85,14 +85,17 @@ def _split(node: Node, input: ir.Value, sizes: Sequence[int]) -> tuple[ir.Value,
 
 @imports("GatherND")
 def gather_nd(node: Node, input: ir.Value, indices: ir.Value) -> ir.Value:
-    """GatherND: each index names an element, or a slice, of dimensions after the batches; those are one here.
+    """GatherND: each index addresses an element, or a slice, in dimensions after the batches; these dimensions are
+    merged.
 
     [a, b, c...] at [..., 2] --> [a * b, c...] at [...]
     """
     batches = node.attribute("batch_dims", 0)
-    depth = known_dim(indices, rank(indices) - 1, "the number of dimensions that an index names")
+    depth = known_dim(indices, rank(indices) - 1, "the number of coordinates per index")
     if not 0 <= batches < min(rank(input), rank(indices)) or not 1 <= depth <= rank(input) - batches:
-        raise NodeError(f"names {depth} dimensions after {batches} batches, of {rank(input)}")
+        raise NodeError(
+            f"has indices of {depth} coordinates after {batches} batch dimensions for an input of rank {rank(input)}"
+        )
     count = batches + depth
     check_indices(node, indices, input, range(batches, batches + depth))
     named = places.named_coordinates(node, indices, batches, depth)
@@ -102,7 +105,7 @@ def gather_nd(node: Node, input: ir.Value, indices: ir.Value) -> ir.Value:
 
 @imports("GatherElements")
 def gather_elements(node: Node, input: ir.Value, indices: ir.Value) -> ir.Value:
-    """GatherElements: one index per element of the result, along an axis; here into the flat tensor."""
+    """GatherElements: one index per element of the result, along an axis; computed as a gather from the flat tensor."""
     if rank(indices) != rank(input):
         raise NodeError(f"has indices of rank {rank(indices)} for an input of rank {rank(input)}")
     axis = normal_axis(node.attribute("axis"), rank(input))
@@ -111,7 +114,7 @@ def gather_elements(node: Node, input: ir.Value, indices: ir.Value) -> ir.Value:
 
 
 def elements(node: Node, input: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
-    """The elements of `input` that have the place of their index, but along `axis` the one that it says.
+    """The elements of `input` at the position of their index, except along `axis`, where the index's value counts.
 
     [a, b] at i [a, k] along 1 --> [a * b] at row * b + i
     """
@@ -124,9 +127,9 @@ def elements(node: Node, input: ir.Value, indices: ir.Value, axis: int) -> ir.Va
 
 @imports("ReverseSequence")
 def reverse_sequence(node: Node, input: ir.Value, lengths: ir.Value) -> ir.Value:
-    """ReverseSequence: the first elements of each batch backwards, as many as `lengths` says; the others as they are.
+    """ReverseSequence: reverses the first `lengths` elements of each batch; the others stay.
 
-    [t, b, c...] --> [t * b, c...] at rows that are counted from the length down
+    [t, b, c...] --> [t * b, c...] at rows counted down from the length
     """
     time, batch = node.attribute("time_axis"), node.attribute("batch_axis")
     if sorted((time, batch)) != [0, 1] or rank(input) < 2:
@@ -134,7 +137,7 @@ def reverse_sequence(node: Node, input: ir.Value, lengths: ir.Value) -> ir.Value
     step, row = (places.numbers(input, axis, 2) for axis in (time, batch))
     count = emit(ExpandDimsOp, cast(lengths, np.int64), axes=(time,))
     last = emit(SubOp, count, scalar(1, count))
-    turned = emit(SelectOp, emit(LessOp, step, count), emit(SubOp, last, step), step)
-    inside = places.inside(turned, places.extent(input, time))
+    reordered = emit(SelectOp, emit(LessOp, step, count), emit(SubOp, last, step), step)
+    inside = places.inside(reordered, places.extent(input, time))
     place = places.flat(input, [inside, row] if time == 0 else [row, inside])
     return gathered(places.merged(input, 2), place, 0)

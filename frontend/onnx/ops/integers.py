@@ -1,4 +1,4 @@
-"""Products of quantised numbers: matrix products and convolutions of integers, summed up in 32 bits."""
+"""Products of quantised numbers: matrix products and convolutions of integers, summed in i32."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Value = ir.Value
 
 @imports("MatMulInteger")
 def matmul_integer(node: Node, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None) -> Value:
-    """MatMulInteger: the product of what is beyond the zero points."""
+    """MatMulInteger: the product of both operands minus their zero points."""
     return _product(node, a, _per_row(a_zero, a), b, b_zero)
 
 
@@ -47,7 +47,7 @@ def qlinear_matmul(
 def conv_integer(
     node: Node, input: Value, weight: Value, zero: Value | None = None, weight_zero: Value | None = None
 ) -> Value:
-    """ConvInteger: the convolution of what is beyond the zero points; the padding is at the zero point."""
+    """ConvInteger: the convolution of both operands minus their zero points; the padding has the input's zero point."""
     return _convolution(node, input, zero, weight, weight_zero, None)
 
 
@@ -70,7 +70,7 @@ def qlinear_conv(
 
 
 def _product(node: Node, a: Value, a_zero: Value | None, b: Value, b_zero: Value | None) -> Value:
-    """The matrix product of what is beyond the zero points."""
+    """The matrix product of both operands minus their zero points."""
     left, right = Bytes(a, a_zero), Bytes(b, b_zero)
     if may_multiply(node, left, right):
         return multiplied(node, left, right)
@@ -80,7 +80,7 @@ def _product(node: Node, a: Value, a_zero: Value | None, b: Value, b_zero: Value
 def _convolution(
     node: Node, input: Value, zero: Value | None, weight: Value, weight_zero: Value | None, bias: Value | None
 ) -> Value:
-    """The convolution of what is beyond the zero points."""
+    """The convolution of both operands minus their zero points."""
     window = window_of(node, input, kernel_of(node, weight))
     pads = pads_of(node, input, window)
     spread = None if weight_zero is None else per_channel(weight_zero, rank(weight) - 1)
@@ -92,7 +92,7 @@ def _convolution(
 
 
 def _beyond(value: Value, zero: Value | None) -> Value:
-    """`value - zero` in 32 bits."""
+    """`value - zero` in i32."""
     wide = cast(value, _I32)
     return wide if zero is None else emit(ew.SubOp, wide, cast(zero, _I32))
 
@@ -105,7 +105,7 @@ def _per_row(values: Value | None, matrix: Value) -> Value | None:
 
 
 def _rescaled(total: Value, left: Value | None, right: Value, scale: Value, zero: Value) -> Value:
-    """A sum of products of two scales as integers of a third."""
+    """Converts a sum of products from the operands' scales to integers of the result's scale."""
     assert left is not None
     factor = emit(ew.DivOp, emit(ew.MulOp, cast(left, _F32), cast(right, _F32)), cast(scale, _F32))
     return requantized(emit(ew.MulOp, cast(total, _F32), factor), zero, dtype(zero))

@@ -1,4 +1,4 @@
-"""Moving elements: shapes, permutations, concatenation."""
+"""Rearranging elements: shapes, permutations, concatenation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..registry import imports
 
 @imports("Reshape")
 def reshape(node: Node, input: ir.Value, dims: ir.Value) -> ir.Value:
-    """Reshape; 0 keeps a dimension unless `allowzero`, and one -1 stands for what is left."""
+    """Reshape: 0 keeps a dimension unless `allowzero`, and a -1 is inferred from the others."""
     return emit(DynamicReshapeOp, input, as_shape(dims), allow_zero=bool(node.attribute("allowzero")))
 
 
 @imports("Flatten")
 def flatten(node: Node, input: ir.Value) -> ir.Value:
-    """Flatten: a matrix; the axis may be the rank, which makes one column."""
+    """Flatten to a matrix; if the axis is the rank, to a single column."""
     axis = node.attribute("axis")
     return flattened(input, axis if axis == rank(input) else normal_axis(axis, rank(input)))
 
@@ -78,7 +78,7 @@ def _unsqueeze(input: ir.Value, axes: Sequence[int]) -> ir.Value:
 
 @imports("Concat")
 def concat(node: Node, *inputs: ir.Value) -> ir.Value:
-    """Concat: a chain of binary ones."""
+    """Concat, as a chain of binary concats."""
     axis = normal_axis(node.attribute("axis"), rank(inputs[0]))
     return joined(inputs, axis)
 
@@ -111,7 +111,7 @@ def space_to_depth(node: Node, input: ir.Value) -> ir.Value:
 
     [n, c, h * b, w * b] --> [n, c, h, b, w, b] --> [n, b, b, c, h, w] --> [n, b * b * c, h, w]
 
-    With the mode CRD (opset 28) the channels come before the places in a block: [n, c, b, b, h, w].
+    With mode CRD (opset 28) the channels come before the positions in a block: [n, c, b, b, h, w].
     """
     order = (0, 3, 5, 1, 2, 4) if node.attribute("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
     block = node.attribute("blocksize")
@@ -137,5 +137,5 @@ def _divided(extent: int, block: int) -> int:
 
 
 def _with_batch(value: ir.Value, dims: Sequence[int]) -> ir.Value:
-    """`value` reshaped to `dims`, of which the first is the value's own."""
+    """Reshapes `value` to `dims`, except that it keeps its own first dimension."""
     return reshaped(value, joined([dims_of(value, 0, 1), integers(dims[1:])]))

@@ -42,19 +42,19 @@ def negation(node: Node, input: ir.Value) -> ir.Value:
 
 @imports("Where")
 def where(node: Node, condition: ir.Value, on_true: ir.Value, on_false: ir.Value) -> ir.Value:
-    """Where."""
+    """Where: selects elements by a condition."""
     return emit(ew.SelectOp, condition, on_true, on_false)
 
 
 @imports("IsNaN")
 def is_nan(node: Node, input: ir.Value) -> ir.Value:
-    """IsNaN: the only values that differ from themselves."""
+    """IsNaN: true for the only values that differ from themselves."""
     return emit(ew.NotOp, emit(ew.EqualOp, input, input))
 
 
 @imports("IsInf")
 def is_infinite(node: Node, input: ir.Value) -> ir.Value:
-    """IsInf, of either sign or one of them."""
+    """IsInf, for both signs or one of them."""
     positive, negative = node.attribute("detect_positive"), node.attribute("detect_negative")
     if positive and negative:
         return emit(ew.EqualOp, emit(ew.AbsOp, input), scalar(np.inf, input))

@@ -1,7 +1,7 @@
-"""Loop and Scan: loops whose rounds are graphs.
+"""Loop and Scan: loops whose iterations are graphs.
 
-What a loop of `scf` carries keeps its type, and how often one runs that adds rows to its outputs is known by their
-shape. What has neither is written out, round by round, as long as it is known whether there is another one.
+In an `scf` loop, carried values keep their types, and the shape of added rows tells the number of iterations. Other
+loops are unrolled, as long as it is known whether there is another iteration.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from ..scope import Scope
 from ..survey import node_count
 
 MAX_ROUNDS = 1024
-"""A loop of more rounds is not written out."""
+"""Maximum number of iterations of a loop that is unrolled."""
 
 MAX_NODES = 8192
-"""Nor is one whose rounds have more nodes than this together: it takes milliseconds to compile each."""
+"""Maximum total number of nodes of an unrolled loop: compiling each takes milliseconds."""
 
 _CANNOT_LOOP = (LoopError, NeedsShapes, NeedsContents)
 
 
 class _ConditionError(UnsupportedError):
-    """Whether there is another round is not known."""
+    """The import cannot tell whether there is another iteration."""
 
 
 @imports("Loop")
 def loop(
     node: Node, limit: ir.Value | None = None, condition: ir.Value | None = None, *initial: ir.Value
 ) -> tuple[ir.Value, ...]:
-    """Loop: while a condition holds, and at most so many times."""
+    """Loop: iterates while a condition holds, and at most `limit` times."""
     limit = None if limit is None else _as_scalar(limit)
     begins = node.known(condition)
     is_free = condition is None or begins is not None
@@ -50,9 +50,9 @@ def loop(
         limit = _number(0)
     rounds = _Rounds(node, initial, limit)
     if has_lists(initial):
-        # Code has no lists: each round is written out, and knows how long they are.
+        # Code cannot hold lists: the loop is unrolled, so that the length of each list is known.
         if not is_free or (limit is not None and node.known(limit) is None):
-            raise UnsupportedError("carries a sequence, and how many rounds it has is computed")
+            raise UnsupportedError("carries a sequence through a computed number of iterations")
         return rounds.written_out()
     if limit is not None and is_free:
         try:
@@ -67,12 +67,12 @@ def loop(
             if not is_free:
                 raise
     if not is_free:
-        raise NeedsShapes("whether a loop that adds to its outputs begins must be known", condition)
+        raise NeedsShapes("the initial condition of a loop that adds rows to its outputs must be known", condition)
     return rounds.written_out()
 
 
 class _Rounds:
-    """The rounds of a Loop."""
+    """The iterations of a Loop."""
 
     def __init__(self, node: Node, initial: Sequence[ir.Value], limit: ir.Value | None) -> None:
         self._node, self._graph, self._initial, self._limit = node, node.attribute("body"), list(initial), limit
@@ -84,35 +84,35 @@ class _Rounds:
         self.most_rounds = _most_rounds(self._graph)
 
     def round(self, number: ir.Value, carried: Values) -> tuple[ir.Value | None, Values]:
-        """Whether there may be another round (None: for sure), and all that this one makes."""
-        # Of a round that runs the condition is true.
+        """Builds an iteration; returns the condition for another one (None if it is true), and all other outputs."""
+        # An iteration runs only if the condition is true.
         goes_on, *values = _inlined(self._node, self._graph, [number, constant(np.array(True)), *carried])
         known = self._node.known(goes_on)
         return None if known is not None and known.all() else _as_scalar(goes_on), values
 
     def body(self, number: ir.Value, carried: Values) -> tuple[Values, list[Stack]]:
-        """A round that another one may follow for sure."""
+        """Builds an iteration that is certain to be followed by another one, up to the limit."""
         goes_on, values = self.round(number, carried)
         if goes_on is not None and not _is_none(self._limit):
-            raise _ConditionError("has rounds that may be the last")
+            raise _ConditionError("may end before its limit")
         return values[: len(carried)], [Stack([(number, item)]) for item in values[len(carried) :]]
 
     def written_out(self) -> tuple[ir.Value, ...]:
-        """All rounds, one after the other."""
+        """Unrolls all iterations."""
         carried, rows = self._initial, []
         last = None if self._limit is None else int(self._node.constant(self._limit, "M").item())
         while len(rows) != last:
             if len(rows) == self.most_rounds:
                 raise UnsupportedError(
-                    f"has more than {quantity(len(rows), 'round')}, too many to write out, and is no simple loop"
+                    f"has more than {quantity(len(rows), 'iteration')}, too many to unroll, and cannot be a loop"
                 )
             goes_on, values = self.round(_number(len(rows)), carried)
             carried = values[: len(carried)]
             rows.append([emit(ExpandDimsOp, item, axes=(0,)) for item in values[len(carried) :]])
             if goes_on is not None and self._node.known(goes_on) is None and has_lists(self._initial):
-                raise UnsupportedError("carries a sequence, and how many rounds it has is computed")
+                raise UnsupportedError("carries a sequence through a computed number of iterations")
             if goes_on is not None and self._node.known(goes_on) is None:
-                raise NeedsShapes("whether a loop goes on must be known", goes_on)
+                raise NeedsShapes("the condition of the loop must be known", goes_on)
             if goes_on is not None:
                 break
         return *carried, *map(joined, zip(*rows, strict=True))
@@ -120,7 +120,7 @@ class _Rounds:
 
 @imports("Scan", since=9)
 def scan(node: Node, *inputs: ir.Value) -> tuple[ir.Value, ...]:
-    """Scan: a round for every index of some inputs."""
+    """Scan: an iteration for every index of some inputs."""
     count = node.attribute("num_scan_inputs")
     states, sequences = _split(inputs, count)
     axes = node.attribute("scan_input_axes", (0,) * count)
@@ -137,7 +137,7 @@ def scan(node: Node, *inputs: ir.Value) -> tuple[ir.Value, ...]:
 
 @imports("Scan")
 def batched_scan(node: Node, lengths: ir.Value | None, *inputs: ir.Value) -> tuple[ir.Value, ...]:
-    """Scan of opset 8: for every index of the first dimension one scan along the second, of a length of its own."""
+    """Scan of opset 8: for each index of the first dimension a scan along the second, with a length of its own."""
     count = node.attribute("num_scan_inputs")
     added = len(node.attribute("body").output) - len(inputs) + count
     backwards = (node.attribute("directions", (0,) * count), (0,) * added)
@@ -164,7 +164,7 @@ def _scanned(
     backwards: tuple[Sequence[int], Sequence[int]],
     length: ir.Value | None = None,
 ) -> tuple[Values, Values]:
-    """A scan of the first dimension of `sequences`, or of its first `length` indices; others of the outputs are 0."""
+    """Scans the first dimension of `sequences`, or its first `length` indices; other rows of the outputs are 0."""
     graph, whole = node.attribute("body"), _extent(sequences[0])
     steps = whole if length is None else length
 
@@ -180,7 +180,7 @@ def _scanned(
 
 
 def _counted(count: ir.Value, initial: Sequence[ir.Value], body: Body, most: int) -> tuple[Values, Values]:
-    """A loop, or where that cannot be, what is known of it written out, if its rounds are no more than `most`."""
+    """Builds a loop; if that is impossible, unrolls it if its count is known and at most `most`."""
     try:
         return counted(count, initial, body)
     except _CANNOT_LOOP:
@@ -191,11 +191,11 @@ def _counted(count: ir.Value, initial: Sequence[ir.Value], body: Body, most: int
 
 
 def _inlined(node: Node, graph: onnx.GraphProto, values: Sequence[ir.Value]) -> Values:
-    """What a graph makes of its inputs, in the place of its node."""
+    """Inlines the graph of a node, applied to given inputs."""
     if len(graph.input) != len(values):
-        raise NodeError(f"gives its body {quantity(len(values), 'value')}, but that takes {len(graph.input)}")
+        raise NodeError(f"passes {quantity(len(values), 'value')} to its body, which takes {len(graph.input)}")
     scope = Scope(node.scope)
-    scope.is_checked = False  # a guard is of the whole graph, and code has none in loops
+    scope.is_checked = False  # guards belong to the whole graph; loops have none
     for info, value in zip(graph.input, values, strict=True):
         scope.define(info.name, value)
     results = node.importer.graph(graph, scope)
@@ -205,7 +205,7 @@ def _inlined(node: Node, graph: onnx.GraphProto, values: Sequence[ir.Value]) -> 
 
 
 def _most_rounds(graph: onnx.GraphProto) -> int:
-    """So many rounds of a graph may be written out."""
+    """The number of iterations of a graph that may be unrolled."""
     return min(MAX_ROUNDS, max(1, MAX_NODES // max(1, node_count(graph))))
 
 
@@ -228,7 +228,7 @@ def _extent(value: ir.Value) -> ir.Value:
 
 
 def _moved(value: ir.Value, source: int, target: int) -> ir.Value:
-    """A value with one dimension in another place among the others."""
+    """Moves a dimension to another position."""
     order = [axis for axis in range(rank(value)) if axis != source]
     order.insert(target, source)
     return transposed(value, order)

@@ -1,4 +1,4 @@
-"""Weights of few bits in blocks with a scale each (com.microsoft): unpacked, scaled, and then as any other."""
+"""Weights of a few bits in blocks with one scale each (com.microsoft): they are unpacked and scaled."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def matmul_bits(
     columns, depth = node.attribute("N"), node.attribute("K")
     node.ignore("accuracy_level")
     if node.attribute("weight_prepacked", 0):
-        raise UnsupportedError("has a weight in the layout of one processor (weight_prepacked)")
+        raise UnsupportedError("has a weight packed for a specific processor (weight_prepacked)")
     blocks = -(-depth // block)
     numbers = reshaped(_unpacked(b, bits), integers([columns, blocks, block]))
     start = _zeros(zeros, bits, columns, blocks, scales)
@@ -60,7 +60,7 @@ def matmul_bits(
 
 
 def _by_group(node: Node, numbers: Value, start: Value, factor: Value, groups: Value) -> Value:
-    """The matrix where each of its rows says which block's scale it has."""
+    """The matrix if `groups` gives, for each of its rows, the block whose scale it has."""
     columns, depth, block = (node.attribute(name) for name in ("N", "K", "block_size"))
     blocks = -(-depth // block)
     flat = part_along(reshaped(numbers, integers([columns, blocks * block])), 1, 0, depth)
@@ -73,12 +73,14 @@ def _by_group(node: Node, numbers: Value, start: Value, factor: Value, groups: V
 
 @imports("GatherBlockQuantized", domain=_MS)
 def gather_blocks(node: Node, data: Value, indices: Value, scales: Value, zeros: Value | None = None) -> Value:
-    """GatherBlockQuantized: rows of a table that is stored in blocks, of which only those are unpacked."""
+    """GatherBlockQuantized: rows of a table that is stored in blocks; only the gathered rows are unpacked."""
     bits, block = node.attribute("bits", 4), node.attribute("block_size", 128)
     axis, along = node.attribute("gather_axis", 0), node.attribute("quantize_axis", 1)
     last = rank(data) - 1
     if axis != 0 or along not in (-1, last):
-        raise UnsupportedError("gathers along another dimension than the first, or has blocks along no last one")
+        raise UnsupportedError(
+            "gathers along a dimension other than the first, or has blocks along another than the last"
+        )
     is_packed = dtype(data) == _U8
     rows, factor = gathered(data, indices, 0), gathered(scales, indices, 0)
     numbers = _unpacked(rows, bits) if is_packed else rows
@@ -101,7 +103,7 @@ def gather_blocks(node: Node, data: Value, indices: Value, scales: Value, zeros:
 
 
 def _zeros(zeros: Value | None, bits: int, columns: int, blocks: int, scales: Value) -> Value:
-    """The zero points, [columns, blocks, 1] or a scalar, of the scales' type: bytes are packed as the numbers are."""
+    """The zero points, [columns, blocks, 1] or a scalar, in the scales' type; bytes are packed like the numbers."""
     if zeros is None:
         return scalar(1 << (bits - 1), scales)
     if dtype(zeros) != _U8:
@@ -111,7 +113,7 @@ def _zeros(zeros: Value | None, bits: int, columns: int, blocks: int, scales: Va
 
 
 def _unpacked(value: Value, bits: int) -> Value:
-    """Bytes as the numbers that are packed into them along the last dimension, those of the lowest bits first.
+    """Unpacks the numbers in bytes along the last dimension, the lowest bits first.
 
     [..., bytes] --> [..., bytes * 8 / bits]
     """
@@ -128,5 +130,5 @@ def _unpacked(value: Value, bits: int) -> Value:
         parts.append(emit(ExpandDimsOp, rest if last else emit(ew.ModOp, rest, base), axes=(rank(value),)))
         rest = rest if last else emit(ew.DivOp, rest, base)
     stacked = joined(parts, rank(value))
-    width = known_dim(value, rank(value) - 1, "the width of what is packed")
+    width = known_dim(value, rank(value) - 1, "the width of the packed tensor")
     return reshaped(stacked, joined([dims_of(value, 0, rank(value) - 1), integers([width * count])]))

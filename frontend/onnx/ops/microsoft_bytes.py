@@ -1,4 +1,4 @@
-"""More quantised operators of ONNX Runtime: attention, embeddings, pools, with the channels first or last."""
+"""More quantised operators of ONNX Runtime: attention, embeddings, pooling; the channels may be first or last."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def quantized_attention(
     weight_zero: Value | None = None,
     past: Value | None = None,
 ) -> tuple:
-    """QAttention: attention of projections that are a product of bytes."""
+    """QAttention: attention whose projections are a product of bytes."""
     product = scaled_product(node, Bytes(input, input_zero), input_scale, Bytes(weight, weight_zero), weight_scale)
     return attention_of_projection(node, added(product, bias), mask, past, None)
 
@@ -51,7 +51,7 @@ def quantized_embedding(
     mask: Value | None,
     *ranges: Value | None,
 ) -> tuple:
-    """QEmbedLayerNormalization: an embedding and its norm, all of whose tables are bytes."""
+    """QEmbedLayerNormalization: an embedding and its norm, with all tables in bytes."""
     tables = (word_table, position_table, segment_table, scale, shift)
     scales, zeros = ranges[:5], ranges[5:]
     made = [
@@ -86,7 +86,7 @@ def max_pool(node: Node, input: Value) -> Value:
 
 @imports("QLinearConv", domain=_MS)
 def quantized_convolution(node: Node, input: Value, *others: Value | None) -> Value:
-    """QLinearConv, with the channels first or last; the weight has them first."""
+    """QLinearConv, with the channels first or last; the weight has them first in both cases."""
     is_last = bool(node.attribute("channels_last", 0))
     handler = handler_for("", "QLinearConv", 10)
     assert handler is not None
@@ -99,7 +99,7 @@ def quantized_convolution(node: Node, input: Value, *others: Value | None) -> Va
 def quantized_softmax(
     node: Node, input: Value, scale: Value, zero: Value | None, out_scale: Value, out_zero: Value | None = None
 ) -> Value:
-    """QLinearSoftmax: along one dimension, or (before opset 13) all from that on."""
+    """QLinearSoftmax: along one dimension, or (before opset 13) over all dimensions from it on."""
     axis = normal_axis(node.attribute("axis", -1), rank(input))
     value = numbers_of(input, scale, zero)
     if node.attribute("opset", 13) >= 13:
@@ -133,7 +133,7 @@ def quantized_where(
 def _channels_first(value: Value) -> Value:
     last = rank(value) - 1
     if last < 2:
-        raise UnsupportedError("has no dimensions beside batch and channels")
+        raise UnsupportedError("has no spatial dimensions")
     return transposed(value, (0, last, *range(1, last)))
 
 

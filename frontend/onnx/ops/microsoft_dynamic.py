@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime that quantise their inputs by the range which these turn out to have."""
+"""Operators of ONNX Runtime that quantise their inputs by the range of their values at run time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def matmul_integer_to_float(
     b_zero: Value | None = None,
     bias: Value | None = None,
 ) -> Value:
-    """MatMulIntegerToFloat: the product of what is beyond the zero points, times both scales."""
+    """MatMulIntegerToFloat: the product of both operands minus their zero points, times both scales."""
     return added(scaled_product(node, Bytes(a, a_zero), a_scale, Bytes(b, b_zero), b_scale), bias)
 
 
@@ -80,7 +80,9 @@ def dynamic_quantize_lstm(
 
 
 def _of_direction(node: Node, values: Value, direction: int) -> Value:
-    """One direction's part of a tensor; that of a stored one is stored, as only such are multiplied as bytes."""
+    """One direction's part of a tensor; if the tensor is stored, so is the part, as only stored ones are multiplied as
+    bytes.
+    """
     known = node.known(values)
     if known is None:
         return row(values, constant(np.array(direction)))
@@ -93,11 +95,11 @@ def _by_range(node: Node, value: Value, by: Bytes, scale: Value) -> Value:
 
 
 def scaled_product(node: Node, left: Bytes, left_scale: Value, right: Bytes, right_scale: Value) -> Value:
-    """The product of what is beyond the zero points, times both scales."""
+    """The product of both operands minus their zero points, times both scales."""
     if may_multiply(node, left, right):
         total = multiplied(node, left, right)
     else:
-        # Rows have zero points of their own, as columns of the other have.
+        # The left operand has zero points per row, the right one per column.
         zero = left.zero if left.zero is None or rank(left.zero) == 0 else emit(ExpandDimsOp, left.zero, axes=(1,))
         total = emit(MatmulOp, beyond(left.numbers, zero), beyond(right.numbers, right.zero))
     return emit(ew.MulOp, cast(total, _F32), emit(ew.MulOp, left_scale, right_scale))

@@ -1,6 +1,6 @@
-"""Operators that ONNX Runtime's optimiser makes of several of ONNX's: products and convolutions with what follows them.
+"""Operators that ONNX Runtime's optimiser fuses: products and convolutions with the functions that follow them.
 
-Others are ONNX's own, from before ONNX had them.
+Others here are ONNX's own, from before ONNX defined them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Value = ir.Value
 def fused_conv(
     node: Node, input: Value, weight: Value, bias: Value | None = None, summand: Value | None = None
 ) -> Value:
-    """FusedConv: a convolution, a sum, and a function of that."""
+    """FusedConv: a convolution, a sum, and an activation."""
     name, parameters = node.attribute("activation", ""), node.attribute("activation_params", ())
     result = _as_onnx(node, "Conv", 11, [input, weight, bias], "activation", "activation_params")
     return _activated(name, parameters, added(result, summand))
@@ -36,7 +36,7 @@ def fused_conv(
 
 @imports("FusedGemm", domain=_MS)
 def fused_gemm(node: Node, a: Value, b: Value, c: Value | None = None) -> Value:
-    """FusedGemm: a function of alpha * A * B + beta * C."""
+    """FusedGemm: an activation of alpha * A * B + beta * C."""
     own = [f"activation{part}" for part in ("", "_alpha", "_beta", "_gamma")]
     name, *given = (node.attribute(item) for item in own)
     parameters = [item for item in given if item is not None]
@@ -51,7 +51,7 @@ def triangle(node: Node, input: Value, k: Value | None = None) -> Value:
 
 @imports("Range", domain=_MS)
 def arange(node: Node, start: Value, limit: Value, delta: Value | None = None) -> Value:
-    """Range, by steps of 1 where it does not say otherwise."""
+    """Range; the step is 1 by default."""
     return _as_onnx(node, "Range", 11, [start, limit, scalar(1, start) if delta is None else delta])
 
 
@@ -75,17 +75,17 @@ def pad(node: Node, input: Value, pads: Value, value: Value | None = None) -> Va
 
 @imports("ExpandDims", domain=_MS)
 def expand_dims(node: Node, input: Value, axis: Value) -> Value:
-    """ExpandDims: a new dimension of 1 at a place."""
+    """ExpandDims: inserts a dimension of extent 1."""
     (place,) = node.integers(axis, "axis")
     return emit(ExpandDimsOp, input, axes=(place if place >= 0 else place + rank(input) + 1,))
 
 
 @imports("CDist", domain=_MS)
 def distances(node: Node, a: Value, b: Value) -> Value:
-    """CDist: the distance of each row of A to each row of B, which are made of squares and products."""
+    """CDist: the distance of each row of A to each row of B, from their squares and products."""
     metric = node.attribute("metric", "sqeuclidean")
     if metric not in ("sqeuclidean", "euclidean"):
-        raise AttributeFault(f"attribute 'metric' is '{metric}', which does not exist")
+        raise AttributeFault(f"attribute 'metric' is '{metric}', which is not one of sqeuclidean, euclidean")
     lengths = [emit(ReduceSumOp, emit(ew.MulOp, item, item), axes=(1,), keepdims=True) for item in (a, b)]
     total = emit(ew.AddOp, lengths[0], transposed(lengths[1], (1, 0)))
     product = emit(MatmulOp, a, b, transpose_rhs=True)
@@ -94,7 +94,7 @@ def distances(node: Node, a: Value, b: Value) -> Value:
 
 
 def _as_onnx(node: Node, op_type: str, opset: int, inputs: Sequence[Value | None], *own: str) -> Value:
-    """What ONNX's operator makes of the inputs, with the node's attributes but for those that are its own."""
+    """Applies ONNX's operator to the inputs, with the node's attributes except those in `own`."""
     handler = handler_for("", op_type, opset)
     assert handler is not None
     like = node.as_onnx(op_type, opset, own)
@@ -108,13 +108,13 @@ def _as_onnx(node: Node, op_type: str, opset: int, inputs: Sequence[Value | None
 
 
 def _activated(name: str, parameters: Sequence[float], value: Value) -> Value:
-    """A function by its name and parameters: alpha, beta."""
+    """Applies an activation, given by its name and parameters (alpha, beta)."""
     match name:
         case "":
             return value
         case "Clip":
             if len(parameters) != 2:
-                raise NodeError(f"clips by {quantity(len(parameters), 'bound')}")
+                raise NodeError(f"clips with {quantity(len(parameters), 'bound')}, but needs 2")
             return emit(ew.ClipOp, value, minimum=parameters[0], maximum=parameters[1])
         case "HardSwish":
             return emit(ew.HardSwishOp, value)

@@ -1,4 +1,4 @@
-"""Quantised operators of ONNX Runtime: what they compute on numbers, between a dequantisation and a quantisation."""
+"""Quantised operators of ONNX Runtime: computed on floats, between a dequantisation and a quantisation."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ imports("QuantizeLinear", domain="com.microsoft")(quantize)
 
 
 def numbers_of(value: Value, scale: Value, zero: Value | None) -> Value:
-    """What quantised values stand for."""
+    """Dequantises values."""
     return emit(ew.MulOp, cast(beyond(value, zero), _F32), scale)
 
 
 def beyond(value: Value, zero: Value | None) -> Value:
-    """What is beyond a zero point, in 32 bits."""
+    """`value - zero` in i32."""
     wide = cast(value, _I32)
     return wide if zero is None else emit(ew.SubOp, wide, cast(zero, _I32))
 
 
 def quantized(value: Value, scale: Value, zero: Value | None, kind: np.dtype) -> Value:
-    """Numbers as integers of a scale and a zero point."""
+    """Quantises numbers to integers with a scale and a zero point."""
     return requantized(emit(ew.DivOp, value, scale), zero, kind)
 
 
@@ -98,7 +98,7 @@ def qlinear_global_average_pool(
 
 @imports("QLinearConcat", domain="com.microsoft")
 def qlinear_concat(node: Node, scale: Value, zero: Value, *parts: Value) -> Value:
-    """QLinearConcat: each part has a scale and a zero point of its own."""
+    """QLinearConcat: each part has its own scale and zero point."""
     if not parts or len(parts) % 3:
         raise NodeError(
             f"takes a tensor, a scale and a zero point for each part, but has {quantity(len(parts), 'input')} for parts"
@@ -121,7 +121,7 @@ def qgemm(
     scale: Value | None = None,
     zero: Value | None = None,
 ) -> Value:
-    """QGemm: alpha * A * B + C, the result quantised if it has a scale."""
+    """QGemm: alpha * A * B + C; the result is quantised if it has a scale."""
     transposes = {
         "transpose_lhs": bool(node.attribute("transA", 0)),
         "transpose_rhs": bool(node.attribute("transB", 0)),

@@ -1,6 +1,6 @@
 """Ensembles of decision trees (ai.onnx.ml).
 
-All rows go down all trees at once, a step at a time: the nodes that they are at are a matrix of indices.
+All rows descend all trees at once, one step at a time: the current nodes are a matrix of indices.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NUMBERED_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH
 
 
 def _listed(node: Node, name: str) -> np.ndarray:
-    """A tensor in an attribute, of one dimension as it has to be."""
+    """A tensor attribute, which must have one dimension."""
     array = np.asarray(node.attribute(name))
     if array.ndim != 1:
         raise NodeError(f"'{name}' must have one dimension, but has {array.ndim}")
@@ -36,7 +36,7 @@ def _listed(node: Node, name: str) -> np.ndarray:
 
 @imports("TreeEnsemble", domain=ML, since=5)
 def tree_ensemble(node: Node, input: ir.Value) -> ir.Value:
-    """TreeEnsemble: leaves and inner nodes are numbered apart."""
+    """TreeEnsemble: leaves and inner nodes have separate numberings."""
     yes, no, leads_yes, leads_no, roots, features = (
         _ints(node, name)
         for name in (
@@ -90,10 +90,10 @@ def tree_ensemble_regressor(node: Node, input: ir.Value) -> ir.Value:
 
 @imports("TreeEnsembleClassifier", domain=ML)
 def tree_ensemble_classifier(node: Node, input: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """TreeEnsembleClassifier of classes that are numbers.
+    """TreeEnsembleClassifier with numeric classes.
 
-    Two classes of which only one has weights are told apart by one score: against a half where all weights are
-    positive, as those of probabilities are, else by its sign.
+    If only one of two classes has weights, one score separates them: it is compared with 0.5 if all weights are
+    non-negative, as for probabilities, and with 0 otherwise.
     """
     labels = node.attribute("classlabels_int64s", ())
     if not labels:
@@ -122,7 +122,7 @@ def tree_ensemble_classifier(node: Node, input: ir.Value) -> tuple[ir.Value, ir.
 
 
 def _listed_forest(node: Node, kind: str, count: int, input: ir.Value) -> Forest:
-    """The trees of the older operators: nodes are named by tree and number, leaves are among them."""
+    """The trees of the older operators: nodes are identified by tree and number, and leaves are among them."""
     node.ignore("nodes_hitrates", "nodes_hitrates_as_tensor")
     trees, ids = _ints(node, "nodes_treeids"), _ints(node, "nodes_nodeids")
     place = _Places(trees, ids)
@@ -146,7 +146,7 @@ def _listed_forest(node: Node, kind: str, count: int, input: ir.Value) -> Forest
     at = place.of(named, numbered)
     for index in np.flatnonzero((at < 0) | (targets < 0) | (targets >= count)).tolist():
         tree, number, target = named[index], numbered[index], targets[index]
-        raise NodeError(f"has a weight for node {number} of tree {tree} and target {target}: there is none")
+        raise NodeError(f"has a weight for node {number} of tree {tree} and target {target}, which does not exist")
     values[at, targets] = 0
     np.add.at(values, (at, targets), weights.astype(real))
     split = _floats_of(node, "nodes_values")
@@ -163,7 +163,7 @@ def _listed_forest(node: Node, kind: str, count: int, input: ir.Value) -> Forest
 
 
 class _Places:
-    """Where in the lists each node of each tree is."""
+    """Maps each node of each tree to its index in the lists."""
 
     def __init__(self, trees: np.ndarray, ids: np.ndarray) -> None:
         if len(trees) != len(ids):
@@ -174,7 +174,7 @@ class _Places:
         self._sorted = names[self._order]
 
     def of(self, trees: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """The places of nodes; -1 for one that is nowhere."""
+        """The indices of nodes; -1 for a node that does not exist."""
         if len(trees) != len(ids):
             raise NodeError("has lists of nodes of different lengths")
         names = trees * self._span + ids
@@ -190,26 +190,26 @@ def _leaf_values(nodes: int, targets: int, kind: np.dtype) -> np.ndarray:
 
 
 def _aggregated(node: Node, how: str, forest: Forest, input: ir.Value) -> ir.Value:
-    """By row and target, the sum (or mean, or extreme) of what the trees' leaves say."""
+    """By row and target, the sum (or mean, or extreme) of the values of the trees' leaves."""
     leaves, values = _leaves(node, forest, input), forest.values
     absent = np.isnan(values)
     weight = node.importer.weight
     if how in ("MIN", "MAX"):
         limits = np.finfo(values.dtype)
         filled = np.where(absent, limits.max if how == "MIN" else limits.min, values).astype(values.dtype)
-        said = gathered(weight(f"{node.name}.leaves", filled), leaves, 0)
-        return emit(ReduceMinOp if how == "MIN" else ReduceMaxOp, said, axes=(1,), keepdims=False)
+        contributions = gathered(weight(f"{node.name}.leaves", filled), leaves, 0)
+        return emit(ReduceMinOp if how == "MIN" else ReduceMaxOp, contributions, axes=(1,), keepdims=False)
     if how not in ("SUM", "AVERAGE"):
-        raise NodeError(f"aggregates by '{how}', which does not exist")
+        raise NodeError(f"has the unknown aggregate function '{how}'")
     filled = np.where(absent, 0, values).astype(values.dtype)
     is_one = filled.shape[1] == 1
-    said = gathered(weight(f"{node.name}.leaves", filled[:, 0] if is_one else filled), leaves, 0)
-    total = emit(ReduceSumOp, said, axes=(1,), keepdims=is_one)
+    contributions = gathered(weight(f"{node.name}.leaves", filled[:, 0] if is_one else filled), leaves, 0)
+    total = emit(ReduceSumOp, contributions, axes=(1,), keepdims=is_one)
     return total if how == "SUM" else emit(ew.DivOp, total, scalar(len(forest.roots), total))
 
 
 def _leaves(node: Node, forest: Forest, input: ir.Value) -> ir.Value:
-    """By row of the input and tree, the leaf that the row comes to: [rows, columns] --> [rows, trees]."""
+    """The leaf that each row reaches in each tree: [rows, columns] --> [rows, trees]."""
     if rank(input) != 2:
         raise UnsupportedError(f"takes a matrix, but its input has rank {rank(input)}")
     columns = shape(input)[1]
@@ -258,7 +258,7 @@ def _flags(node: Node, name: str, count: int) -> np.ndarray:
 
 
 def _floats_of(node: Node, name: str) -> np.ndarray | None:
-    """A list of numbers, given as such (in float32) or as a tensor; None where it is not given."""
+    """A list of numbers, given as such (in float32) or as a tensor; None if it is absent."""
     tensor = node.attribute(f"{name}_as_tensor")
     if tensor is not None:
         return np.asarray(tensor)
@@ -267,7 +267,7 @@ def _floats_of(node: Node, name: str) -> np.ndarray | None:
 
 
 def _floats(input: ir.Value) -> ir.Value:
-    """Integers are compared as float32."""
+    """Converts integers to float32, in which they are compared."""
     return input if dtype(input).kind not in "iub" else cast(input, np.float32)
 
 
@@ -277,5 +277,5 @@ def _labels(node: Node, labels: Any) -> ir.Value:
 
 def _chosen(names: tuple[str, ...], number: int, what: str) -> str:
     if not 0 <= number < len(names):
-        raise AttributeFault(f"attribute '{what}' has the value {number}, which means nothing")
+        raise AttributeFault(f"attribute '{what}' has the value {number}, which is not defined")
     return names[number]

@@ -1,4 +1,4 @@
-"""LabelEncoder (ai.onnx.ml) of numbers, found in a sorted list by halving it."""
+"""LabelEncoder (ai.onnx.ml) of numbers, by binary search in a sorted list."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS: dict[str, tuple[type, Any]] = {"int64s": (np.int64, -1), "floats": (np.f
 
 @imports("LabelEncoder", domain="ai.onnx.ml", since=2)
 def label_encoder(node: Node, input: Value) -> Value:
-    """LabelEncoder: the value of each element's key, or the default where there is no such key."""
+    """LabelEncoder: the value of each element's key, or the default if there is no such key."""
     keys, _ = _given(node, "keys")
     values, default = _given(node, "values")
     if len(keys) != len(values):
@@ -29,7 +29,7 @@ def label_encoder(node: Node, input: Value) -> Value:
     sought = cast(input, keys.dtype) if dtype(input) != keys.dtype else input
     result, missing = None, np.isnan(keys)
     if missing.any():
-        # Before version 4, NaN is no key.
+        # Before version 4, NaN is not a key.
         result = values[missing][0] if node.opset >= 4 else default
         keys, values = keys[~missing], values[~missing]
     found = _found(node, sought, keys, values, default)
@@ -39,7 +39,7 @@ def label_encoder(node: Node, input: Value) -> Value:
 
 
 def _found(node: Node, sought: Value, keys: np.ndarray, values: np.ndarray, default: Any) -> Value:
-    """The values of what is among the keys; of the same keys, ONNX Runtime keeps the first."""
+    """The values of elements that are keys; for duplicate keys the first one counts, as in ONNX Runtime."""
     keys, first = np.unique(keys, return_index=True)
     values = values[first]
     size = 1 << max(len(keys) - 1, 0).bit_length()
@@ -52,7 +52,7 @@ def _found(node: Node, sought: Value, keys: np.ndarray, values: np.ndarray, defa
     while size > 1:
         size //= 2
         further = emit(ew.AddOp, at, scalar(size, at))
-        # Of the keys that fill up the list, any will do: all have the last key's value.
+        # The keys that pad the list need no distinction: they all equal the last key and have its value.
         at = emit(ew.SelectOp, emit(ew.LessEqualOp, gathered(table, further, 0), sought), further, at)
     value = gathered(made, at, 0)
     if not len(keys):
@@ -62,7 +62,7 @@ def _found(node: Node, sought: Value, keys: np.ndarray, values: np.ndarray, defa
 
 
 def _given(node: Node, side: str) -> tuple[np.ndarray, Any]:
-    """The keys or the values as an array, and the default of values."""
+    """The keys or the values as an array, and the default of the values."""
     if node.attribute(f"{side}_strings"):
         raise UnsupportedError(f"has {side} that are strings")
     tensor = node.attribute(f"{side}_tensor")

@@ -1,4 +1,4 @@
-"""Operators of classical machine learning (ai.onnx.ml) on numbers: linear models, and what prepares columns."""
+"""Classical machine learning on numbers (ai.onnx.ml): linear models, and preprocessing of columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _F32 = np.dtype(np.float32)
 
 @imports("Scaler", domain=ML)
 def scaler(node: Node, input: ir.Value) -> ir.Value:
-    """Scaler: (x - offset) * scale, per column or for all."""
+    """Scaler: (x - offset) * scale, per column or for all columns."""
     offset, scale = (_columns(node, name) for name in ("offset", "scale"))
     moved = emit(ew.SubOp, cast(input, _F32), offset)
     return emit(ew.MulOp, moved, scale)
@@ -37,7 +37,7 @@ def binarizer(node: Node, input: ir.Value) -> ir.Value:
 
 @imports("Normalizer", domain=ML)
 def normalizer(node: Node, input: ir.Value) -> ir.Value:
-    """Normalizer: rows divided by their norm, or as they are where that is 0."""
+    """Normalizer: divides rows by their norm, unless it is 0."""
     value, norm = cast(input, _F32), node.attribute("norm", "MAX")
     sizes = emit(ew.AbsOp, value)
     axes = (rank(input) - 1,)
@@ -56,7 +56,7 @@ def normalizer(node: Node, input: ir.Value) -> ir.Value:
 
 @imports("Imputer", domain=ML)
 def imputer(node: Node, input: ir.Value) -> ir.Value:
-    """Imputer: what is missing, NaN or a certain number, is replaced, per column or everywhere."""
+    """Imputer: replaces missing elements, NaN or a given number, by one value per column or one for all."""
     kind = "floats" if dtype(input).kind not in "iu" else "int64s"
     node.ignore("imputed_value_floats", "imputed_value_int64s", "replaced_value_float", "replaced_value_int64")
     values = np.array(node.attribute(f"imputed_value_{kind}", ()))
@@ -72,7 +72,7 @@ def imputer(node: Node, input: ir.Value) -> ir.Value:
 
 @imports("ArrayFeatureExtractor", domain=ML)
 def array_feature_extractor(node: Node, input: ir.Value, places: ir.Value) -> ir.Value:
-    """ArrayFeatureExtractor: some columns."""
+    """ArrayFeatureExtractor: selects columns."""
     flat = places if rank(places) == 1 else merged(places, rank(places))
     if rank(input) == 1:
         return emit(ExpandDimsOp, gathered(input, flat, 0), axes=(0,))
@@ -81,12 +81,12 @@ def array_feature_extractor(node: Node, input: ir.Value, places: ir.Value) -> ir
 
 @imports("OneHotEncoder", domain=ML)
 def one_hot_encoder(node: Node, input: ir.Value) -> ir.Value:
-    """OneHotEncoder of categories that are numbers; of others a row is 0."""
+    """OneHotEncoder for numeric categories; unknown categories give a row of zeros."""
     categories = node.attribute("cats_int64s", ())
     if not categories:
         raise UnsupportedError("has categories that are strings")
     if not node.attribute("zeros", 1):
-        raise UnsupportedError("takes unknown categories for an error")
+        raise UnsupportedError("rejects unknown categories (zeros = 0), which is not supported")
     known = node.importer.weight(f"{node.name}.categories", np.array(categories, np.int64))
     each = emit(ExpandDimsOp, cast(input, np.int64), axes=(rank(input),))
     return cast(emit(ew.EqualOp, each, known), _F32)
@@ -101,7 +101,7 @@ def linear_regressor(node: Node, input: ir.Value) -> ir.Value:
 
 @imports("LinearClassifier", domain=ML)
 def linear_classifier(node: Node, input: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """LinearClassifier of classes that are numbers; a single score tells two classes apart."""
+    """LinearClassifier with numeric classes; a single score may separate two classes."""
     node.ignore("multi_class")
     labels = node.attribute("classlabels_ints", ())
     if not labels:
@@ -136,7 +136,7 @@ def _scores(node: Node, input: ir.Value, count: int) -> ir.Value:
 
 
 def transformed(how: str, scores: ir.Value) -> ir.Value:
-    """Scores after the function that the attribute `post_transform` names."""
+    """Applies the function that the attribute `post_transform` names to scores."""
     match how:
         case "NONE":
             return scores

@@ -1,4 +1,4 @@
-"""Support vector machines (ai.onnx.ml): rows are compared with all support vectors in one product of matrices."""
+"""Support vector machines (ai.onnx.ml): rows are compared with all support vectors in one matrix product."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Value = ir.Value
 
 @imports("SVMRegressor", domain=ML)
 def svm_regressor(node: Node, input: Value) -> Value:
-    """SVMRegressor, and the side of the border of a single class."""
+    """SVMRegressor, including the one-class machine, which returns 1 or -1."""
     count = node.attribute("n_supports", 0)
     coefficients, rho = _floats(node, "coefficients"), _floats(node, "rho")
-    node.ignore("post_transform")  # ONNX Runtime does
+    node.ignore("post_transform")  # as ONNX Runtime does
     x = _rows(input)
     if count:
         kernels = _kernels(node, x, _floats(node, "support_vectors").reshape(count, -1))
@@ -46,9 +46,9 @@ def svm_regressor(node: Node, input: Value) -> Value:
 
 @imports("SVMClassifier", domain=ML)
 def svm_classifier(node: Node, input: Value) -> tuple[Value, Value]:
-    """SVMClassifier of classes that are numbers: each pair of classes has a score, which is a vote for one of the two.
+    """SVMClassifier with numeric classes: each pair of classes has a score, which is a vote for one of the two.
 
-    Where scores can be made probabilities, these follow from the pairs' by libsvm's iteration.
+    If scores can be converted to probabilities, those of the pairs are combined by libsvm's iteration.
     """
     labels = node.attribute("classlabels_ints", ())
     if not labels:
@@ -59,7 +59,7 @@ def svm_classifier(node: Node, input: Value) -> tuple[Value, Value]:
     x = _rows(input)
     if not sum(counts):
         if len(labels) < 2 or (len(rho) == 1 and len(labels) == 2):
-            raise UnsupportedError("tells two classes apart without support vectors")
+            raise UnsupportedError("separates two classes without support vectors, which is not supported")
         node.ignore("kernel_type", "kernel_params")
         planes = _weight(node, "coefficients", coefficients.reshape(len(labels), -1).T)
         scores = emit(MatmulOp, x, planes)
@@ -84,7 +84,7 @@ def svm_classifier(node: Node, input: Value) -> tuple[Value, Value]:
 
 
 def _of_two(transform: str, score: Value) -> Value:
-    """One score for two classes: its opposite is that of the first."""
+    """Expands one score for two classes: the first class gets its negative."""
     if transform not in ("NONE", "LOGISTIC"):
         raise UnsupportedError(f"transforms one score for two classes by {transform}")
     both = joined([emit(ew.NegOp, score), score], 1)
@@ -99,7 +99,7 @@ def _kernels(node: Node, x: Value, vectors: np.ndarray) -> Value:
     if kind == "LINEAR":
         return product
     if kind == "RBF":
-        # |x - v|^2 = |x|^2 - 2xv + |v|^2, which rounding may take below 0
+        # rounding may make it negative
         norms = emit(ReduceSumOp, emit(ew.MulOp, x, x), axes=(1,), keepdims=True)
         others = _weight(node, "norms", (vectors.astype(np.float64) ** 2).sum(axis=1).astype(np.float32))
         twice = emit(ew.MulOp, product, scalar(2, product))
@@ -119,7 +119,7 @@ def _pairs(classes: int) -> list[tuple[int, int]]:
 
 
 def _by_pair(coefficients: np.ndarray, counts: Sequence[int]) -> np.ndarray:
-    """Coefficients by vector and pair of classes: [vectors, pairs], zeros for vectors of other classes."""
+    """Coefficients by vector and pair of classes: [vectors, pairs], with zeros for vectors of other classes."""
     starts = np.cumsum((0, *counts))
     given = coefficients.reshape(-1, starts[-1])
     pairs = _pairs(len(counts))
@@ -131,7 +131,7 @@ def _by_pair(coefficients: np.ndarray, counts: Sequence[int]) -> np.ndarray:
 
 
 def _votes(node: Node, scores: Value, classes: int) -> tuple[Value, Value]:
-    """A vote of each pair for its first class or its second one, and which class that is."""
+    """The votes of each pair for its first and its second class, and the matrix that assigns them to classes."""
     wins = cast(emit(ew.GreaterOp, scores, scalar(0, scores)), _F32)
     losses = emit(ew.SubOp, scalar(1, wins), wins)
     firsts, seconds = (np.array(side) for side in zip(*_pairs(classes), strict=True))
@@ -140,9 +140,9 @@ def _votes(node: Node, scores: Value, classes: int) -> tuple[Value, Value]:
 
 
 def _coupled(node: Node, shares: Value, classes: int) -> Value:
-    """Probabilities of classes, [rows, classes], from those of pairs: libsvm's `multiclass_probability`.
+    """Class probabilities, [rows, classes], from those of pairs: libsvm's `multiclass_probability`.
 
-    Each row goes on until its error is small, as the result depends on where it stops.
+    Each row stops individually once its error is small, as the result depends on the number of iterations.
     """
     pairs = {pair: index for index, pair in enumerate(_pairs(classes))}
     one = scalar(1, shares)

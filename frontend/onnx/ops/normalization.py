@@ -40,7 +40,7 @@ _SOFTMAX: dict[str, type[Op]] = {"Softmax": SoftmaxOp, "LogSoftmax": LogSoftmaxO
 
 @imports("Softmax", "LogSoftmax")
 def flattened_softmax(node: Node, input: ir.Value) -> ir.Value:
-    """Softmax of opset 1: over all dimensions from `axis` on, as if they were one."""
+    """Softmax of opset 1: over all dimensions from `axis` on, merged into one."""
     axis, op = node.attribute("axis"), _SOFTMAX[node.op_type]
     start = axis if axis == rank(input) else normal_axis(axis, rank(input))
     if all(dim == 1 for dim in shape(input)[start + 1 :]) and start < rank(input):
@@ -56,7 +56,7 @@ def softmax(node: Node, input: ir.Value) -> ir.Value:
 
 @imports("BatchNormalization")
 def batch_norm(node: Node, *inputs: ir.Value) -> tuple[ir.Value, ...]:
-    """BatchNormalization; before opset 14 the outputs of training are not there.
+    """BatchNormalization; before opset 14 the outputs of training are not supported.
 
     From opset 15 on the statistics may have another element type than the input.
     """
@@ -64,7 +64,7 @@ def batch_norm(node: Node, *inputs: ir.Value) -> tuple[ir.Value, ...]:
         return batch_norm_by_batch(node, *inputs)
     node.ignore("momentum")
     if not node.attribute("spatial", 1):
-        raise UnsupportedError("normalises each position by itself (spatial = 0), which is not supported")
+        raise UnsupportedError("normalises each position separately (spatial = 0), which is not supported")
     return (
         emit(
             BatchNormOp,
@@ -78,7 +78,7 @@ def batch_norm(node: Node, *inputs: ir.Value) -> tuple[ir.Value, ...]:
 @imports("LayerNormalization")
 @imports("LayerNormalization", domain="com.microsoft")
 def layer_norm(node: Node, input: ir.Value, scale: ir.Value, bias: ir.Value | None = None) -> tuple[ir.Value]:
-    """LayerNormalization, without its mean and deviation as outputs."""
+    """LayerNormalization, without mean and deviation as outputs."""
     axis, epsilon = node.attribute("axis", -1), node.attribute("epsilon", 1e-5)
     return (emit(LayerNormOp, input, scale, bias, axis=axis, epsilon=epsilon),)
 
@@ -93,7 +93,7 @@ def rms_norm(node: Node, input: ir.Value, scale: ir.Value) -> tuple[ir.Value]:
 
 @imports("InstanceNormalization")
 def instance_norm(node: Node, input: ir.Value, scale: ir.Value, bias: ir.Value) -> ir.Value:
-    """InstanceNormalization: each channel of each image is normalised by itself, then scaled and shifted."""
+    """InstanceNormalization: each channel of each image is normalised separately, then scaled and shifted."""
     normal = emit(LayerNormOp, input, axis=2, epsilon=node.attribute("epsilon"))
     return _scaled_channels(normal, scale, bias)
 
@@ -114,7 +114,7 @@ def group_norm_by_group(node: Node, input: ir.Value, scale: ir.Value, bias: ir.V
 
 
 def _repeated(value: ir.Value, times: int) -> ir.Value:
-    """Each element so many times."""
+    """Repeats each element `times` times."""
     return emit(
         DynamicReshapeOp, emit(TileOp, emit(ExpandDimsOp, value, axes=(1,)), repeats=(1, times)), integers([-1])
     )
@@ -140,7 +140,7 @@ def local_response_norm(node: Node, input: ir.Value) -> ir.Value:
 
 @imports("LpNormalization")
 def lp_norm(node: Node, input: ir.Value) -> ir.Value:
-    """LpNormalization: divided by the sum of magnitudes, or by the root of the sum of squares, along an axis."""
+    """LpNormalization: divides by the sum of magnitudes, or by the root of the sum of squares, along an axis."""
     axes = (normal_axis(node.attribute("axis"), rank(input)),)
     if node.attribute("p") == 1:
         norm = emit(ReduceSumOp, emit(ew.AbsOp, input), axes=axes, keepdims=True)

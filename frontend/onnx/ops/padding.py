@@ -27,7 +27,7 @@ def pad_by_attributes(node: Node, input: ir.Value) -> ir.Value:
 def pad(
     node: Node, input: ir.Value, pads: ir.Value, value: ir.Value | None = None, axes: ir.Value | None = None
 ) -> ir.Value:
-    """Pad with inputs (opset 11), of some axes only (opset 18); negative amounts cut elements off."""
+    """Pad with inputs (opset 11), of some axes only (opset 18); negative amounts remove elements."""
     mode = node.attribute("mode")
     if mode not in PAD_MODES:
         raise AttributeFault(f"attribute 'mode' is '{mode}', but must be one of {', '.join(PAD_MODES)}")
@@ -43,7 +43,7 @@ def pad(
 
 
 def _is_inside(node: Node, input: ir.Value, pads: ir.Value, axes: ir.Value | None) -> ir.Value:
-    """What of the padded tensor is no padding."""
+    """Mask of the elements of the padded tensor that are not padding."""
     extents = node.static(shape(input), "the extents that are padded")
     along = range(len(extents)) if axes is None else [axis % len(extents) for axis in node.integers(axes, "axes")]
     amounts = node.integers(pads, "pads")
@@ -56,7 +56,7 @@ def _is_inside(node: Node, input: ir.Value, pads: ir.Value, axes: ir.Value | Non
 
 
 def _cropped(input: ir.Value, amounts: Sequence[int], axes: Sequence[int]) -> ir.Value:
-    """`input` without the elements that negative amounts cut off."""
+    """`input` without the elements that negative amounts remove."""
     starts = [max(-amount, 0) for amount in amounts[: len(axes)]]
     stops = [min(amount, 0) or np.iinfo(np.int64).max for amount in amounts[len(axes) :]]
     return emit(DynamicSliceOp, input, integers(starts), integers(stops), integers(axes))

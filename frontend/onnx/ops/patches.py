@@ -1,4 +1,4 @@
-"""Images from patches, and grids for images."""
+"""Images assembled from patches, and sampling grids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..registry import imports
 
 @imports("Col2Im", since=18)
 def col2im(node: Node, columns: ir.Value, image: ir.Value, block: ir.Value) -> ir.Value:
-    """Col2Im: each element is the sum of those that patches have for it, whose places are known.
+    """Col2Im: each element is the sum of the patch elements at its position; the positions are constant.
 
     [n, c * k, l] --> [n, c, k * l, and a zero] at [term, element] --> [n, c, element]
     """
@@ -36,7 +36,7 @@ def col2im(node: Node, columns: ir.Value, image: ir.Value, block: ir.Value) -> i
     ]
     taps = math.prod(kernel)
     if depth % taps or places != math.prod(starts):
-        raise NodeError(f"has {places} patches of {depth} elements, where there must be {math.prod(starts)} of {taps}")
+        raise NodeError(f"has {places} patches of {depth} elements, but must have {math.prod(starts)} of {taps}")
     flat = reshaped(columns, integers([batch, depth // taps, taps * places]))
     with_zero = emit(PadOp, flat, low=(0, 0, 0), high=(0, 0, 1))
     lines = [
@@ -49,11 +49,11 @@ def col2im(node: Node, columns: ir.Value, image: ir.Value, block: ir.Value) -> i
 
 
 def _terms(lines: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
-    """The numbers [term, element] of the patches' elements that add up to each element of the image.
+    """The indices [term, element] of the patch elements that sum to each element of the image.
 
     Args:
-        lines: for each dimension, where a tap [tap, place] lies.
-        sizes: the extents of the image. Where it has fewer terms than others, an element gets those behind the last.
+        lines: for each dimension, the position of each tap [tap, patch].
+        sizes: the extents of the image. An element with fewer terms than others is padded with the index of the zero.
     """
     count = len(lines)
     taps, places = [len(line) for line in lines], [line.shape[1] for line in lines]
@@ -77,7 +77,7 @@ def _terms(lines: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
 
 @imports("AffineGrid", since=20)
 def affine_grid(node: Node, theta: ir.Value, size: ir.Value) -> ir.Value:
-    """AffineGrid: the points of a grid from -1 to 1, the last dimension first, times a matrix for each image."""
+    """AffineGrid: the points of a grid from -1 to 1, the last dimension first, times one matrix per image."""
     batch, _, *extents = node.integers(size, "size")
     rows = node.static(shape(theta)[1:], "the extents of the matrices")
     if rows != (len(extents), len(extents) + 1):

@@ -34,17 +34,17 @@ def max_pool(node: Node, input: ir.Value) -> tuple[ir.Value, ...]:
 
 
 def _in_flat_input(node: Node, input: ir.Value, indices: ir.Value, is_column_major: bool) -> ir.Value:
-    """Indices that count the elements of a channel as those that count the elements of all."""
+    """Converts indices within a channel to indices in the whole tensor."""
     if is_column_major:
         extents = node.static(shape(input)[2:], "the extents of the input")
-        rest, turned, step = indices, None, math.prod(extents)
+        rest, column_major, step = indices, None, math.prod(extents)
         for extent in reversed(extents):
             step //= max(extent, 1)
             count = scalar(extent, rest)
             coordinate = emit(ModOp, rest, count)
             rest, term = emit(DivOp, rest, count), emit(MulOp, coordinate, scalar(step, rest))
-            turned = term if turned is None else emit(AddOp, turned, term)
-        indices = rest if turned is None else turned
+            column_major = term if column_major is None else emit(AddOp, column_major, term)
+        indices = rest if column_major is None else column_major
     size = chained(MulOp, [places.extent(input, axis) for axis in range(2, rank(input))])
     channel = places.flat(input, [places.numbers(indices, axis) for axis in (0, 1)])
     return emit(AddOp, emit(MulOp, channel, size), indices)
@@ -76,7 +76,7 @@ def _norm(node: Node, input: ir.Value, total: Callable[[ir.Value], ir.Value]) ->
 
 @imports("MaxUnpool", since=9)
 def max_unpool(node: Node, input: ir.Value, indices: ir.Value, sizes: ir.Value | None = None) -> ir.Value:
-    """MaxUnpool: elements at their indices, and zeros; at the start of a larger result, if one is asked for."""
+    """MaxUnpool: places elements at their indices among zeros, at the start of a larger result if `sizes` is given."""
     kernel = node.attribute("kernel_shape")
     window = window_of(node, input, kernel)
     pads = node.attribute("pads", (0,) * (2 * len(kernel)))
@@ -96,7 +96,7 @@ def max_unpool(node: Node, input: ir.Value, indices: ir.Value, sizes: ir.Value |
         return result
     more = [goal - size for goal, size in zip(node.integers(sizes, "output_shape"), wanted, strict=True)]
     if min(more) < 0:
-        raise NodeError(f"makes {wanted}, which is more than 'output_shape' has room for")
+        raise NodeError(f"makes the shape {wanted}, which is larger than 'output_shape'")
     return emit(PadOp, result, low=(0,) * len(wanted), high=tuple(more)) if any(more) else result
 
 

@@ -33,7 +33,7 @@ def dequantize(node: Node, input: ir.Value, scale: ir.Value, zero_point: ir.Valu
 
 @imports("QuantizeLinear")
 def quantize(node: Node, input: ir.Value, scale: ir.Value, zero_point: ir.Value | None = None) -> ir.Value:
-    """QuantizeLinear: round(x / scale) + zero_point, limited to what the integers hold; floats are only rounded."""
+    """QuantizeLinear: round(x / scale) + zero_point, saturated to the integer type; float types are only rounded."""
     kind = _quantized_dtype(node, zero_point)
     precision = node.dtype("precision") if node.attribute("precision", 0) else dtype(scale)
     assert precision is not None
@@ -48,7 +48,7 @@ def quantize(node: Node, input: ir.Value, scale: ir.Value, zero_point: ir.Value 
 
 
 def requantized(ratio: ir.Value, offset: ir.Value | None, kind: np.dtype) -> ir.Value:
-    """round(ratio) + offset as integers of `kind`, which saturate; in f32, where these are exact."""
+    """round(ratio) + offset as saturated integers of `kind`; computed in f32, which is exact for them."""
     rounded = emit(ew.RoundOp, ratio)
     if dtype(rounded).itemsize < _F32.itemsize:
         rounded = cast(rounded, _F32)
@@ -70,7 +70,7 @@ def _quantized_dtype(node: Node, zero_point: ir.Value | None) -> np.dtype:
 
 @imports("DynamicQuantizeLinear")
 def dynamic_quantize(node: Node, input: ir.Value) -> tuple[ir.Value, ...]:
-    """DynamicQuantizeLinear: to uint8, by the range of the numbers and 0."""
+    """DynamicQuantizeLinear: to uint8, by the range of the numbers including 0."""
     axes, zero = tuple(range(rank(input))), scalar(0, input)
     high = emit(ew.MaximumOp, emit(ReduceMaxOp, input, axes=axes, keepdims=False), zero)
     low = emit(ew.MinimumOp, emit(ReduceMinOp, input, axes=axes, keepdims=False), zero)
@@ -82,7 +82,7 @@ def dynamic_quantize(node: Node, input: ir.Value) -> tuple[ir.Value, ...]:
 
 
 def _spread(node: Node, input: ir.Value, values: ir.Value) -> ir.Value:
-    """Scales or zero points, shaped so that they broadcast: per tensor, per channel of an axis, or per block of one."""
+    """Reshapes scales or zero points to broadcast: per tensor, per channel of an axis, or per block along it."""
     block, along = node.attribute("block_size", 0), node.attribute("axis", 1)
     if rank(values) == 0 or rank(input) == 0:
         return values
@@ -96,5 +96,5 @@ def _spread(node: Node, input: ir.Value, values: ir.Value) -> ir.Value:
 
 
 def per_channel(values: ir.Value, trailing: int) -> ir.Value:
-    """One value per channel, with `trailing` dimensions after that of the channels."""
+    """One value per channel, with `trailing` dimensions after the channels."""
     return emit(ExpandDimsOp, values, axes=tuple(range(1, trailing + 1))) if trailing and rank(values) else values

@@ -1,4 +1,4 @@
-"""Recurrent layers: what happens to their states in each step."""
+"""Recurrent layers: the update of their states in each step."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def lstm(
     initial_c: ir.Value | None = None,
     peepholes: ir.Value | None = None,
 ) -> tuple[ir.Value | None, ...]:
-    """LSTM, its gates in the order input, output, forget, cell; peepholes are those of the first three."""
+    """LSTM, with gates in the order input, output, forget, cell; peepholes belong to the first three."""
     weights = (input, weight, recurrence, bias, peepholes)
     return recurrent(node, lstm_cell(node), weights, lengths, [initial_h, initial_c])
 
 
 def lstm_cell(node: Node) -> Cell:
-    """What an LSTM does in each step."""
+    """The step of an LSTM."""
     is_coupled = bool(node.attribute("input_forget", 0))
 
     def step(layer: Layer, given: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:

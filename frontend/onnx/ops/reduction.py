@@ -41,7 +41,7 @@ def _log_sum(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value
 
 
 def _log_sum_exp(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value:
-    """Of the maximum m: m + log(sum(exp(x - m))), which cannot overflow; an infinite maximum counts as 0."""
+    """m + log(sum(exp(x - m))) for the maximum m, which cannot overflow; an infinite maximum is replaced by 0."""
     largest = emit(ReduceMaxOp, input, axes=axes, keepdims=True)
     is_infinite = emit(ew.EqualOp, emit(ew.AbsOp, largest), scalar(np.inf, largest))
     largest = emit(ew.SelectOp, is_infinite, scalar(0, largest), largest)
@@ -51,7 +51,7 @@ def _log_sum_exp(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.V
 
 
 def _in_floats(reduction: Reduction) -> Reduction:
-    """A reduction whose result is no integer, of integers: as of f64, rounded towards zero."""
+    """A reduction computed in f64 if the input is integer, as its result is not; it is rounded towards zero."""
 
     def reduced(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value:
         kind = dtype(input)
@@ -74,7 +74,7 @@ _REDUCTIONS: dict[str, tuple[Reduction, int]] = {
     "ReduceSum": (_plain(ReduceSumOp), 13),
     "ReduceSumSquare": (_square_sum, 18),
 }
-"""The reduction, and the opset since which its axes are an input rather than an attribute."""
+"""The reduction, and the opset from which on its axes are an input instead of an attribute."""
 
 
 def _by_attribute(reduction: Reduction) -> Handler:
@@ -94,7 +94,9 @@ for _name, (_reduction, _since) in _REDUCTIONS.items():
 
 
 def _reduced(node: Node, reduction: Reduction, input: ir.Value, axes: Sequence[int] | None) -> ir.Value:
-    """Without axes all are reduced, or none where the node says so (magnitudes and squares are still taken)."""
+    """Applies a reduction; without axes it reduces all of them, or none if the node requests it (elements are still
+    mapped).
+    """
     without_axes = () if node.attribute("noop_with_empty_axes", 0) else tuple(range(rank(input)))
     chosen = tuple(normal_axis(axis, rank(input)) for axis in axes) if axes else without_axes
     keepdims, span = bool(node.attribute("keepdims")), span_of(input)
@@ -105,9 +107,9 @@ def _reduced(node: Node, reduction: Reduction, input: ir.Value, axes: Sequence[i
 
 @imports("ArgMax", "ArgMin")
 def index_of_extreme(node: Node, input: ir.Value) -> ir.Value:
-    """ArgMax and ArgMin: the first index of the extreme element, or the last one where the node says so.
+    """ArgMax and ArgMin: the first index of the extreme element, or the last one if the node requests it.
 
-    The last index is what remains of the extent when the first index of the reversed tensor is taken away.
+    The last index is `extent - 1` minus the first index in the reversed tensor.
     """
     keepdims, axis = bool(node.attribute("keepdims")), normal_axis(node.attribute("axis"), rank(input))
     ranked = input if node.op_type == "ArgMax" else _descending(input)
@@ -119,7 +121,7 @@ def index_of_extreme(node: Node, input: ir.Value) -> ir.Value:
 
 
 def _descending(input: ir.Value) -> ir.Value:
-    """The elements in opposite order of size; for integers ~x, which unlike -x cannot overflow."""
+    """The elements in reverse order of size; for integers ~x, which unlike -x cannot overflow."""
     return emit(ew.NegOp if dtype(input).kind not in "iu" else ew.NotOp, input)
 
 

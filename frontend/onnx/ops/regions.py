@@ -15,7 +15,7 @@ from ..registry import imports
 
 @imports("RoiAlign", since=10)
 def roi_align_by_edges(node: Node, input: ir.Value, regions: ir.Value, images: ir.Value) -> ir.Value:
-    """RoiAlign of opset 10: positions are counted from the outer side of the first element."""
+    """RoiAlign of opset 10: positions count from the outer edge of the first element."""
     return _roi_align(node, input, regions, images, shift=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Resize, and Upsample from before it."""
+"""Resize, and its predecessor Upsample."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..node import Node
 from ..registry import imports
 
 _LEGACY: dict[str, Any] = {"coordinates": "asymmetric", "nearest": "floor"}
-"""What opsets before 11 mean; they have no attributes for it."""
+"""The behaviour of opsets before 11, which have no attributes for it."""
 
 _CROP = "tf_crop_and_resize"
 
@@ -47,7 +47,7 @@ def resize(
 ) -> ir.Value:
     """Resize with a choice of coordinates (opset 11), axes and aspect ratio (opset 18); by scales or to sizes.
 
-    What a table of weights for each dimension says better, smoothing and parts of images, is resampled by such tables.
+    Antialiasing and cropping use a table of weights for each dimension.
     """
     mode, kind = node.attribute("mode"), dtype(input)
     if mode != "nearest" and not is_float(kind):
@@ -57,7 +57,7 @@ def resize(
 
 
 def _to_integers(value: ir.Value, kind: np.dtype) -> ir.Value:
-    """The nearest numbers of an integer type."""
+    """Rounds to the nearest numbers of an integer type."""
     info = np.iinfo(kind)
     inside = emit(MaximumOp, emit(MinimumOp, value, scalar(info.max, value)), scalar(info.min, value))
     return cast(emit(RoundOp, inside), kind)
@@ -107,13 +107,13 @@ def _known_sizes(
     along = len(axes or extents)
     for array in (wanted, factors):
         if array is not None and array.shape != (along,):
-            raise NodeError(f"scales or sizes must be {along} in a row, one for each dimension, not {array.shape}")
+            raise NodeError(f"scales or sizes must be a list of {along} numbers, but have the shape {array.shape}")
     full_sizes, full_scales = resolve_sizes(extents, factors, wanted, axes)
     return {"sizes": full_sizes, "scales": full_scales}
 
 
 def _region(node: Node, input: ir.Value, region: ir.Value, axes: tuple[int, ...]) -> list[tuple[float, float]]:
-    """Where the part of the input begins and ends along each dimension, as fractions of it."""
+    """Start and end of the cropped part along each dimension, as fractions of the input."""
     along, bounds = axes or tuple(range(rank(input))), node.constant(region, "roi").reshape(-1)
     if len(bounds) != 2 * len(along):
         raise NodeError(f"input 'roi' must have {2 * len(along)} elements, but has {len(bounds)}")
@@ -124,9 +124,9 @@ def _region(node: Node, input: ir.Value, region: ir.Value, axes: tuple[int, ...]
 
 
 def _smoothed(node: Node, input: ir.Value, sampling: Sampling, sizes: tuple[int, ...], scales: np.ndarray) -> ir.Value:
-    """Resized dimension by dimension with kernels as wide as the steps, those that get shorter first."""
+    """Resizes dimension by dimension with kernels as wide as the steps; dimensions that shrink most come first."""
     if sampling.mode == "nearest":
-        raise AttributeFault("attribute 'antialias' has no meaning for mode nearest")
+        raise AttributeFault("attribute 'antialias' is not supported for mode nearest")
     extents = node.static(shape(input), "the extents of the input")
     for axis in sorted(range(len(sizes)), key=lambda axis: sizes[axis] / max(extents[axis], 1)):
         if sizes[axis] != extents[axis] or scales[axis] != 1:
@@ -144,7 +144,7 @@ def _cropped(
     sizes: tuple[int, ...],
     scales: np.ndarray,
 ) -> ir.Value:
-    """A part of the input, resized dimension by dimension; what it has outside of the input is `outside`."""
+    """Crops and resizes the input dimension by dimension; elements outside the input become `outside`."""
     extents = node.static(shape(input), "the extents of the input")
     is_inside = constant(np.array(True))
     for axis, (extent, size) in enumerate(zip(extents, sizes, strict=True)):
@@ -173,13 +173,13 @@ def _resampled(node: Node, input: ir.Value, axis: int, indices: np.ndarray, weig
 
 
 def _unless_empty(node: Node, value: ir.Value | None) -> ir.Value | None:
-    """Exporters of opset 11 leave an input out by giving an empty tensor."""
+    """Returns None for an empty tensor, by which exporters of opset 11 omit an input."""
     contents = node.known(value)
     return None if contents is not None and contents.size == 0 else value
 
 
 def _same_aspect(node: Node, input: ir.Value, sizes: ir.Value, axes: tuple[int, ...]) -> dict[str, Any]:
-    """The sizes that one factor for all of `axes` gives, the greatest within `sizes` or the least to cover them."""
+    """The sizes for one common factor of `axes`: the greatest that fit `sizes`, or the least that cover them."""
     extents = node.static(shape(input), "the extents that keep their aspect ratio")
     along, wanted = axes or tuple(range(len(extents))), node.integers(sizes, "sizes")
     if len(wanted) != len(along):

@@ -1,4 +1,4 @@
-"""Reading images between their elements, at positions that are computed."""
+"""Sampling of images between their elements, at computed positions."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 @imports("GridSample", since=16)
 def grid_sample(node: Node, input: ir.Value, grid: ir.Value) -> ir.Value:
-    """GridSample: positions in a grid that reaches from -1 to 1, the last dimension of the image first."""
+    """GridSample: positions in a grid from -1 to 1, the last dimension of the image first."""
     mode = node.attribute("mode")
     mode, is_aligned = _MODES.get(mode, mode), bool(node.attribute("align_corners"))
     spatial = node.static(shape(input)[2:], "the extents of the images")
     if rank(grid) != rank(input) or node.static(shape(grid)[-1:], "the number of coordinates") != (len(spatial),):
-        raise NodeError(f"has no grid of {quantity(len(spatial), 'coordinate')} for each position")
+        raise NodeError(f"must have a grid with {quantity(len(spatial), 'coordinate')} for each position")
     wide = cast(grid, np.float64 if dtype(grid) == np.float64 else np.float32)
     planes = transposed(emit(ReverseOp, wide, axes=(-1,)), (0, rank(grid) - 1, *range(1, rank(grid) - 1)))
     extents = np.array(spatial, dtype(wide)).reshape(-1, *[1] * len(spatial))
@@ -42,7 +42,7 @@ def grid_sample(node: Node, input: ir.Value, grid: ir.Value) -> ir.Value:
 
 
 def _from_grid(node: Node, grid: ir.Value, extents: np.ndarray, is_aligned: bool) -> ir.Value:
-    """Positions counted in elements; rounded where ONNX rounds, as the nearest element can hang on it."""
+    """Positions in elements, rounded exactly where ONNX rounds, as this may decide which element is nearest."""
     moved, one, two = emit(AddOp, grid, scalar(1, grid)), scalar(1, grid), scalar(2, grid)
     if is_aligned:
         return emit(MulOp, emit(DivOp, moved, two), node.importer.weight(f"{node.name}.lasts", extents - 1))
@@ -59,7 +59,7 @@ def deform_conv(
     bias: ir.Value | None = None,
     mask: ir.Value | None = None,
 ) -> ir.Value:
-    """DeformConv: what the kernel meets is sampled at positions that are moved, and then a product of matrices.
+    """DeformConv: samples the kernel's elements at shifted positions, then multiplies matrices.
 
     [n, c, h, w] at [n, 2, k, p] --> [n, c, k, p] --> [n, group, c / group * k, p] --> [n, o, p]
     """
@@ -94,7 +94,7 @@ def deform_conv(
 
 
 def _kernel_positions(window: Window, pads: Sequence[int], places: Sequence[int]) -> np.ndarray:
-    """Where the taps of a kernel lie that nobody moves: [1, dimension, tap, position...]."""
+    """The positions of the kernel's taps before they are shifted: [1, dimension, tap, position...]."""
     dimensions = len(window.kernel)
     taps, starts = np.indices(window.kernel).reshape(dimensions, -1), np.indices(places)
     lines = [

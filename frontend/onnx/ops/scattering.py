@@ -1,4 +1,4 @@
-"""Putting elements into places that are computed."""
+"""Writing elements to computed positions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..registry import imports
 def scatter_elements(node: Node, input: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
     """ScatterElements: one index per update, along an axis.
 
-    Where the axis is the last one, rows are independent; else the updates go into the flat tensor.
+    If the axis is the last one, rows are independent; otherwise the updates go into the flat tensor.
     """
     if rank(indices) != rank(input) or rank(updates) != rank(input):
         raise NodeError(f"has indices of rank {rank(indices)} for an input of rank {rank(input)}")
@@ -37,10 +37,10 @@ def scatter_elements(node: Node, input: ir.Value, indices: ir.Value, updates: ir
 
 @imports("ScatterND")
 def scatter_nd(node: Node, input: ir.Value, indices: ir.Value, updates: ir.Value) -> ir.Value:
-    """ScatterND: each index names an element, or a slice, of the leading dimensions; those are one here."""
-    depth = known_dim(indices, rank(indices) - 1, "the number of dimensions that an index names")
+    """ScatterND: each index addresses an element, or a slice, in the leading dimensions, which are merged."""
+    depth = known_dim(indices, rank(indices) - 1, "the number of coordinates per index")
     if not 1 <= depth <= rank(input):
-        raise NodeError(f"has indices that name {depth} dimensions of {rank(input)}")
+        raise NodeError(f"has indices of {depth} coordinates for an input of rank {rank(input)}")
     counts = [places.extent(input, axis) for axis in range(depth)]
     check_indices(node, indices, input, range(depth))
     named = places.named_coordinates(node, indices, 0, depth)
@@ -51,10 +51,10 @@ def scatter_nd(node: Node, input: ir.Value, indices: ir.Value, updates: ir.Value
 
 @imports("TensorScatter", since=24)
 def tensor_scatter(node: Node, past: ir.Value, update: ir.Value, starts: ir.Value | None = None) -> ir.Value:
-    """TensorScatter: rows of `update` go to rows of `past` from a start on, which each batch has of its own."""
+    """TensorScatter: writes the rows of `update` to rows of `past`, from a start index that each batch has."""
     axis, mode = normal_axis(node.attribute("axis"), rank(past)), node.attribute("mode")
     if axis == 0:
-        raise AttributeFault("attribute 'axis' must not be the dimension of the batches")
+        raise AttributeFault("attribute 'axis' must not be the batch dimension")
     if mode not in ("linear", "circular"):
         raise AttributeFault(f"attribute 'mode' is '{mode}', which is neither linear nor circular")
     count = places.extent(past, axis)
@@ -71,13 +71,13 @@ def tensor_scatter(node: Node, past: ir.Value, update: ir.Value, starts: ir.Valu
 
 
 def _unless_outside(input: ir.Value, place: ir.Value, indices: list[ir.Value], counts: list[ir.Value]) -> ir.Value:
-    """`place`, or one behind all elements, which a scatter drops, where an index names none."""
+    """`place` if its indices are in range, else an index after all elements, which a scatter drops."""
     nowhere = scalar(np.iinfo(np.int64).max, place)
     return emit(SelectOp, places.all_inside(indices, counts), place, nowhere)
 
 
 def _scattered(input: ir.Value, place: ir.Value, updates: ir.Value, count: int, reduction: str) -> ir.Value:
-    """`input` after the updates of slices that numbers over its first `count` dimensions name."""
+    """Applies updates to the slices that flat indices over the first `count` dimensions of `input` address."""
     inner = dims_of(input, count, rank(input))
     rows = places.merged(place, rank(place))
     changes = reshaped(updates, joined([shape_of(rows), inner]))

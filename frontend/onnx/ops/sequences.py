@@ -1,4 +1,4 @@
-"""Sequences of tensors. Their lengths and all positions are known while importing, so that no code has lists at all."""
+"""Sequences of tensors. Lengths and positions are known during the import, so that no code handles lists."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sequence_construct(node: Node, *values: ir.Value) -> ValueList:
 
 @imports("SequenceInsert", since=11)
 def sequence_insert(node: Node, sequence: ValueList, value: ir.Value, position: ir.Value | None = None) -> ValueList:
-    """SequenceInsert: before the element at a position, or at the end."""
+    """SequenceInsert: inserts before the element at a position, or at the end."""
     _check_list(sequence)
     if spec_of(value).dtype != sequence.dtype:
         raise NodeError(f"inserts a tensor of {spec_of(value).dtype} into a sequence of {sequence.dtype}")
@@ -41,7 +41,7 @@ def sequence_insert(node: Node, sequence: ValueList, value: ir.Value, position: 
 
 @imports("SequenceErase", since=11)
 def sequence_erase(node: Node, sequence: ValueList, position: ir.Value | None = None) -> ValueList:
-    """SequenceErase: without the element at a position, or the last one."""
+    """SequenceErase: removes the element at a position, or the last one."""
     _check_list(sequence)
     count = len(sequence.values)
     at = _position(node, position, count, count)
@@ -65,7 +65,7 @@ def sequence_length(node: Node, sequence: ValueList) -> ir.Value:
 
 @imports("ConcatFromSequence", since=11)
 def concat_from_sequence(node: Node, sequence: ValueList) -> ir.Value:
-    """ConcatFromSequence: the elements one after the other along an axis, which may be a new one."""
+    """ConcatFromSequence: concatenates the elements along an axis, which may be a new one."""
     _check_list(sequence)
     if not sequence.values:
         raise NodeError("concatenates a sequence without elements")
@@ -78,7 +78,7 @@ def concat_from_sequence(node: Node, sequence: ValueList) -> ir.Value:
 
 @imports("SplitToSequence", since=11)
 def split_to_sequence(node: Node, input: ir.Value, split: ir.Value | None = None) -> ValueList:
-    """SplitToSequence: parts of given sizes, of one size (the last one perhaps smaller), or single indices."""
+    """SplitToSequence: parts of given sizes, of one size (the last may be smaller), or single indices."""
     axis = normal_axis(node.attribute("axis", 0), rank(input))
     extent = known_dim(input, axis, "the extent of the split dimension")
     keeps = bool(node.attribute("keepdims", 1)) or split is not None
@@ -103,11 +103,11 @@ def split_to_sequence(node: Node, input: ir.Value, split: ir.Value | None = None
 
 @imports("SequenceMap", since=17)
 def sequence_map(node: Node, first: ValueList, *others: ValueList | ir.Value) -> tuple[ValueList, ...]:
-    """SequenceMap: a graph for each element; other sequences give their elements, tensors are the same for all."""
+    """SequenceMap: inlines a graph for each element; it takes the elements of other sequences, and the same tensors."""
     _check_list(first)
     graph: onnx.GraphProto = node.attribute("body")
     if len(graph.input) != 1 + len(others):
-        raise NodeError(f"gives its body {1 + len(others)} values, but that takes {len(graph.input)}")
+        raise NodeError(f"passes {1 + len(others)} values to its body, which takes {len(graph.input)}")
     rounds: list[list[ir.Value]] = []
     for place in range(len(first.values)):
         scope = Scope(node.scope)
@@ -129,10 +129,10 @@ def _check_list(value: ValueList | ir.Value) -> None:
 
 
 def _position(node: Node, position: ir.Value | None, count: int, length: int) -> int:
-    """One of `count` positions in a sequence; those below 0 count from the end."""
+    """One of `count` positions in a sequence; negative ones count from the end."""
     known = np.array(-1) if position is None else node.known(position)
     if known is None:
-        raise UnsupportedError("takes a position in a sequence that is computed")
+        raise UnsupportedError("reads a sequence at a computed position")
     at = int(known.item())
     wrapped = at + length if at < 0 else at
     if not 0 <= wrapped < count:

@@ -1,4 +1,4 @@
-"""Shapes as data: reading them, and making tensors from them."""
+"""Shapes as data: reading shapes, and making tensors from them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ..registry import imports
 
 @imports("Shape")
 def shape_of(node: Node, input: ir.Value) -> ir.Value:
-    """Shape, or (opset 15) a part of it; bounds outside the rank are moved to its ends."""
+    """Shape, or (opset 15) a part of it; bounds out of range are clipped."""
     start, stop, _ = slice(node.attribute("start", 0), node.attribute("end")).indices(rank(input))
     return dims_of(input, start, max(start, stop))
 
@@ -59,13 +59,13 @@ def arange(node: Node, start: ir.Value, limit: ir.Value, delta: ir.Value) -> ir.
 
 
 def _as_scalar(value: ir.Value) -> ir.Value:
-    """Exporters also write a list of one element where a scalar belongs."""
+    """Converts to a scalar, as exporters may write a list of one element instead."""
     return value if rank(value) == 0 else reshaped(value, integers([]))
 
 
 @imports("Expand")
 def expand(node: Node, input: ir.Value, dims: ir.Value) -> ir.Value:
-    """Expand: broadcasting with a shape."""
+    """Expand: broadcasts with a shape."""
     return emit(DynamicBroadcastToOp, input, as_shape(dims))
 
 
@@ -86,7 +86,7 @@ def one_hot(node: Node, indices: ir.Value, depth: ir.Value, values: ir.Value) ->
 
 @imports("Trilu")
 def triangle(node: Node, input: ir.Value, k: ir.Value | None = None) -> ir.Value:
-    """Trilu: keeps the elements on and above (or below) a diagonal, a comparison of row and column numbers."""
+    """Trilu: keeps the elements on and above (or below) a diagonal, by comparing row and column indices."""
     upper = node.attribute("upper")
     offset = scalar(0, constant(np.array(0, np.int64))) if k is None else _as_scalar(k)
     rows, columns = (_numbers(input, axis) for axis in (-2, -1))

@@ -1,4 +1,4 @@
-"""Signals: Fourier transforms as products with constant matrices, and tables of weights."""
+"""Signal processing: Fourier transforms as products with constant matrices, and tables of weights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from ..build import (
 from ..node import Node
 from ..registry import imports
 
-# Longer transforms are made of shorter ones, if their length has factors; a matrix of more rows would be too large.
+# Transforms longer than _DENSE are composed of shorter ones if their length has factors. A matrix with more than
+# _LONGEST rows would be too large.
 _DENSE, _LONGEST = 128, 8192
 
 
@@ -46,11 +47,11 @@ def dft_by_input(node: Node, input: ir.Value, length: ir.Value | None = None, ax
 
 
 def _dft(node: Node, input: ir.Value, length: ir.Value | None, axis: int) -> ir.Value:
-    """The axis comes last but for the parts of numbers, and goes back afterwards."""
+    """Transforms along an axis, which is moved behind the others (before the complex parts) and back afterwards."""
     inverse, onesided = bool(node.attribute("inverse")), bool(node.attribute("onesided"))
     axis = normal_axis(axis, rank(input))
     if axis == rank(input) - 1:
-        raise NodeError("transforms the dimension of the parts of complex numbers")
+        raise NodeError("transforms along the dimension of the complex parts")
     order = [*(other for other in range(rank(input)) if other not in (axis, rank(input) - 1)), axis, rank(input) - 1]
     (extent,) = node.static(shape(input)[axis : axis + 1], "the length of the signal")
     if length is not None:
@@ -73,7 +74,7 @@ def _wide(value: ir.Value) -> np.dtype:
 
 
 def _fitted(value: ir.Value, axis: int, size: int) -> ir.Value:
-    """`value` cut off, or filled up with zeros, to `size` elements along an axis."""
+    """`value` truncated, or padded with zeros, to `size` elements along an axis."""
     extent, count = shape(value)[axis], rank(value)
     assert isinstance(extent, int)
     if extent == size:
@@ -84,7 +85,7 @@ def _fitted(value: ir.Value, axis: int, size: int) -> ir.Value:
     return gathered(value, integers(range(size)), axis)
 
 
-def _turns(rows: int, columns: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+def _twiddle_factors(rows: int, columns: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Cosine and sine of `2 pi row column / size`, without the rounding of large angles."""
     angle = 2 * np.pi * (np.outer(np.arange(rows), np.arange(columns)) % size) / size
     cosine, sine = np.cos(angle), np.sin(angle)
@@ -107,7 +108,7 @@ def _row_product(row: ir.Value, weight: ir.Value) -> ir.Value:
 def _transform(node: Node, value: ir.Value, inverse: bool) -> ir.Value:
     """[..., n, part] --> [..., n, 2], all frequencies.
 
-    Where n is a * b: [..., a, b, part], transforms along a, turned by constants, and transforms along b.
+    If n is a * b: [..., a, b, part], transforms along a, multiplies by twiddle factors, and transforms along b.
     """
     size, parts = shape(value)[-2:]
     assert isinstance(size, int)
@@ -122,8 +123,8 @@ def _transform(node: Node, value: ir.Value, inverse: bool) -> ir.Value:
     lead = tuple(range(count))
     swap = (*lead, count + 1, count, count + 2)
     first = _transform(node, transposed(split, swap), inverse)
-    turned = _turned(node, first, rest, factor, size, sign)
-    second = _transform(node, transposed(turned, swap), inverse)
+    twiddled = _twiddled(node, first, rest, factor, size, sign)
+    second = _transform(node, transposed(twiddled, swap), inverse)
     return reshaped(transposed(second, swap), joined([outer, integers([size, 2])]))
 
 
@@ -135,7 +136,7 @@ def _factor(size: int) -> int:
 def _dense(node: Node, value: ir.Value, size: int, parts: int, sign: int, scale: float) -> ir.Value:
     if size > _LONGEST:
         raise UnsupportedError(f"transforms {quantity(size, 'element')}, a number whose factors are too large")
-    cosine, sine = _turns(size, size, size)
+    cosine, sine = _twiddle_factors(size, size, size)
     blocks = [np.stack([cosine, sign * sine], -1)]
     if parts == 2:
         blocks.append(np.stack([-sign * sine, cosine], -1))
@@ -143,9 +144,9 @@ def _dense(node: Node, value: ir.Value, size: int, parts: int, sign: int, scale:
     return _product(node, value, matrix, 2)
 
 
-def _turned(node: Node, value: ir.Value, rows: int, columns: int, size: int, sign: int) -> ir.Value:
-    """Complex numbers [..., row, column, 2] times `exp(sign 2 pi i row column / size)`."""
-    cosine, sine = _turns(rows, columns, size)
+def _twiddled(node: Node, value: ir.Value, rows: int, columns: int, size: int, sign: int) -> ir.Value:
+    """Multiplies complex numbers [..., row, column, 2] by `exp(sign 2 pi i row column / size)`."""
+    cosine, sine = _twiddle_factors(rows, columns, size)
     kind = _wide(value)
     same = node.importer.weight(f"{node.name}.cosines", np.stack([cosine, cosine], -1).astype(kind))
     crossed = node.importer.weight(f"{node.name}.sines", np.stack([-sign * sine, sign * sine], -1).astype(kind))
@@ -154,11 +155,11 @@ def _turned(node: Node, value: ir.Value, rows: int, columns: int, size: int, sig
 
 
 def _real_inverse(node: Node, value: ir.Value, size: int) -> ir.Value:
-    """[..., n / 2 + 1, 2] --> [..., n, 1]: the other frequencies are the conjugates of these."""
+    """[..., n / 2 + 1, 2] --> [..., n, 1]; the other frequencies are the conjugates of these."""
     count, parts = size // 2 + 1, shape(value)[-1]
     if count * 2 > _LONGEST:
         raise UnsupportedError(f"transforms {size} frequencies back to real numbers")
-    cosine, sine = _turns(count, size, size)
+    cosine, sine = _twiddle_factors(count, size, size)
     weight = np.full((count, 1), 2 / size)
     weight[0] = 1 / size
     if size % 2 == 0:
@@ -171,11 +172,11 @@ def _real_inverse(node: Node, value: ir.Value, size: int) -> ir.Value:
 def stft(
     node: Node, signal: ir.Value, step: ir.Value, window: ir.Value | None = None, length: ir.Value | None = None
 ) -> ir.Value:
-    """STFT: transforms of frames of the signal, each times the window.
+    """STFT: transforms frames of the signal, each multiplied by the window.
 
     [b, n, part] --> [b, frame, length, part] --> [b, frame, frequency, 2]
 
-    Exporters also write real signals without the last dimension.
+    Exporters may omit the last dimension of real signals.
     """
     if rank(signal) == 2:
         signal = emit(ExpandDimsOp, signal, axes=(2,))
@@ -204,7 +205,7 @@ def mel_weight_matrix(node: Node, *inputs: ir.Value) -> ir.Value:
     names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
     bins, size, rate, *edges = (node.constant(value, name).item() for name, value in zip(names, inputs, strict=True))
     if bins < 1 or size < 1 or rate < 1 or not 0 <= edges[0] <= edges[1] <= rate / 2:
-        raise NodeError(f"makes {bins} bins from {edges[0]} to {edges[1]} Hz of {size} elements, {rate} a second")
+        raise NodeError(f"makes {bins} bins from {edges[0]} to {edges[1]} Hz of {size} elements at {rate} Hz")
     low, high = (2595 * np.log1p(edge / 700) / np.log(10) for edge in edges)
     mels = np.arange(bins + 2) * ((high - low) / (bins + 2)) + low
     points = ((size + 1) * (700 * np.expm1(mels / 2595 * np.log(10))) // rate).astype(np.int64)

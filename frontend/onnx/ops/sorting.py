@@ -20,7 +20,7 @@ def top_k_by_attribute(node: Node, input: ir.Value) -> tuple[ir.Value, ir.Value]
 
 @imports("TopK", since=10)
 def top_k_by_input(node: Node, input: ir.Value, k: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """TopK with the number as an input (opset 10), and either the greatest or the least elements (opset 11)."""
+    """TopK with the number as an input (opset 10), for the greatest or the least elements (opset 11)."""
     counts = node.integers(k, "K")
     if len(counts) != 1:
         raise NodeError(f"input 'K' must have one element, but has {len(counts)}")
@@ -28,7 +28,7 @@ def top_k_by_input(node: Node, input: ir.Value, k: ir.Value) -> tuple[ir.Value, 
 
 
 def _top_k(node: Node, input: ir.Value, k: int) -> tuple[ir.Value, ir.Value]:
-    """Values and indices; always sorted, which is an order like another where none is asked for."""
+    """Values and indices; always sorted, which is valid even if no order is requested."""
     node.ignore("sorted")
     axis = normal_axis(node.attribute("axis", -1), rank(input))
     order = [*(other for other in range(rank(input)) if other != axis), axis]

@@ -1,4 +1,4 @@
-"""Steps of optimisers (ai.onnx.preview.training), and batch normalisation by the batch's own statistics."""
+"""Optimiser steps (ai.onnx.preview.training), and batch normalisation by the batch's own statistics."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..registry import imports
 TRAINING = "ai.onnx.preview.training"
 
 Step = Callable[..., tuple[ir.Value, ...]]
-"""What one step makes of one tensor: the tensor's new value, then those of what is accumulated for it."""
+"""One step for one tensor: returns the tensor's new value, then the new values of its accumulators."""
 
 
 def _each(tensors: Sequence[ir.Value], kinds: int, step: Step) -> tuple[ir.Value, ...]:
-    """One step for each of some tensors, which come kind by kind: all tensors, all gradients, all that accumulates."""
+    """Applies one step to each tensor; the inputs are grouped by kind: all tensors, all gradients, each accumulator."""
     if not tensors or len(tensors) % kinds:
         raise NodeError(f"takes {kinds} inputs for each tensor, but {len(tensors)} are given")
     count = len(tensors) // kinds
@@ -57,7 +57,7 @@ def adagrad(node: Node, rate: ir.Value, count: ir.Value, *tensors: ir.Value) -> 
 def adam(node: Node, rate: ir.Value, count: ir.Value, *tensors: ir.Value) -> tuple[ir.Value, ...]:
     """Adam: X - R' * V / (sqrt(H) + epsilon), with V and H running means of G and G * G.
 
-    From the second step on R' makes up for the zeros that the means began with: R * sqrt(1 - beta^T) / (1 - alpha^T).
+    From the second step on R' corrects for the means' initial zeros: R * sqrt(1 - beta^T) / (1 - alpha^T).
     """
     alpha, beta, epsilon = (
         node.attribute(name, value) for name, value in (("alpha", 0.9), ("beta", 0.999), ("epsilon", 0.0))
@@ -65,7 +65,7 @@ def adam(node: Node, rate: ir.Value, count: ir.Value, *tensors: ir.Value) -> tup
     before, after = (node.attribute(name, 0.0) for name in ("norm_coefficient", "norm_coefficient_post"))
     wide = cast(rate, np.float64)
     steps = cast(count, np.float64)
-    # Powers of numbers near one, taken from one: in float32 little would be left of them.
+    # Powers of numbers near 1 subtracted from 1: in float32 few digits would be left.
     rest = [emit(ew.SubOp, scalar(1, wide), emit(ew.PowOp, scalar(base, wide), steps)) for base in (beta, alpha)]
     corrected = emit(ew.DivOp, emit(ew.MulOp, wide, emit(ew.SqrtOp, rest[0])), rest[1])
     rate = emit(ew.SelectOp, emit(ew.GreaterOp, steps, scalar(0, steps)), corrected, wide)
@@ -107,9 +107,9 @@ def momentum(node: Node, rate: ir.Value, count: ir.Value, *tensors: ir.Value) ->
 def batch_norm_by_batch(
     node: Node, input: ir.Value, scale: ir.Value, bias: ir.Value, mean: ir.Value, variance: ir.Value
 ) -> tuple[ir.Value, ...]:
-    """BatchNormalization in training: by the statistics of the input, which also move the running ones."""
+    """BatchNormalization in training: by the statistics of the input, which also update the running ones."""
     kept = node.attribute("momentum")
-    # Sums of squares leave the range of float16 soon; ONNX asks for float32.
+    # Sums of squares soon exceed the range of float16; ONNX requires float32.
     wide = cast(input, np.float32) if dtype(input).itemsize < 4 else input
     axes = tuple(axis for axis in range(rank(input)) if axis != 1)
     center = emit(ReduceMeanOp, wide, axes=axes, keepdims=True)

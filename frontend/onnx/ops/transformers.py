@@ -1,6 +1,6 @@
-"""What ONNX Runtime's optimiser makes of transformers: attention with its projections and masks, embeddings, norms.
+"""Transformer operators of ONNX Runtime's optimiser: attention with its projections and masks, embeddings, norms.
 
-The operators are those of the domain com.microsoft, and ONNX Runtime is what they mean.
+The operators are those of the domain com.microsoft; ONNX Runtime's behaviour is the reference.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def embed_layer_norm(
     mask: ir.Value | None = None,
     positions: ir.Value | None = None,
 ) -> tuple:
-    """The norm of the sum of embeddings, how many words of each row the mask keeps, and the sum."""
+    """The norm of the sum of embeddings, the number of words of each row that the mask keeps, and the sum."""
     if positions is None:
         first = part_along(position_table, 0, 0, known_dim(words, 1, "the number of words"))
         total = emit(ew.AddOp, gathered(word_table, words, 0), first)
@@ -82,11 +82,11 @@ def embed_layer_norm(
 
 @imports("RotaryEmbedding", domain=_MS)
 def rotary_embedding(node: Node, input: ir.Value, positions: ir.Value, cosines: ir.Value, sines: ir.Value) -> ir.Value:
-    """Pairs of elements turned by angles that grow with the position."""
+    """Rotates pairs of elements by angles that grow with the position."""
     if node.attribute("is_packed_batching", 0):
         raise UnsupportedError("packs sequences of different lengths into one (is_packed_batching)")
     if node.attribute("scale", 1.0) != 1:
-        raise UnsupportedError("scales what it turns")
+        raise UnsupportedError("has a scale other than 1, which is not supported")
     width, heads = node.attribute("rotary_embedding_dim", 0), node.attribute("num_heads", 0)
     is_flat = rank(input) == 3
     if is_flat:
@@ -116,18 +116,18 @@ def projected_attention(
     scores: ir.Value | None = None,
     past_length: ir.Value | None = None,
 ) -> tuple:
-    """Attention of what three projections, stored as one, make of the input; keys and values are kept as one tensor."""
+    """Attention on three projections of the input with one stored weight; keys and values are cached as one tensor."""
     if past_length is not None:
-        raise UnsupportedError("shares its buffer of past keys")
+        raise UnsupportedError("shares a buffer of past keys (past_sequence_length), which is not supported")
     return attention_of_projection(node, added(emit(MatmulOp, input, weight), bias), mask, past, scores)
 
 
 def attention_of_projection(
     node: Node, projection: ir.Value, mask: ir.Value | None, past: ir.Value | None, scores: ir.Value | None
 ) -> tuple:
-    """Attention of query, key and value that are parts of one tensor."""
+    """Attention on query, key and value that are parts of one tensor."""
     if node.attribute("do_rotary", 0):
-        raise UnsupportedError("turns queries and keys (do_rotary)")
+        raise UnsupportedError("rotates queries and keys (do_rotary), which is not supported")
     heads = node.attribute("num_heads")
     whole = known_dim(projection, 2, "the width of the projections")
     widths = node.attribute("qkv_hidden_sizes") or (whole // 3,) * 3
@@ -156,7 +156,7 @@ def multi_head_attention(
     past_key: ir.Value | None = None,
     past_value: ir.Value | None = None,
 ) -> tuple:
-    """Attention of projections that are given; with past keys and values before the new ones, all are outputs."""
+    """Attention on given projections; past keys and values precede the new ones, and the concatenations are outputs."""
     if key is None or value is None or rank(query) != 3 or rank(key) not in (3, 4):
         raise UnsupportedError("has query, key and value in one tensor")
     items = [query, key, value]
@@ -176,14 +176,14 @@ def multi_head_attention(
 
 
 def _with_heads(value: ir.Value, heads: int) -> ir.Value:
-    """[batch, length, heads * depth] --> [batch, heads, length, depth]; what has four dimensions stays as it is."""
+    """[batch, length, heads * depth] --> [batch, heads, length, depth]; a tensor of rank 4 is returned unchanged."""
     if rank(value) == 4:
         return value
     return transposed(emit(DynamicReshapeOp, value, integers([0, 0, heads, -1])), _HEADS_FIRST)
 
 
 def _attention(node: Node, items: Sequence[ir.Value], mask: ir.Value | None, scores: ir.Value | None) -> ir.Value:
-    """[batch, length, heads * depth] of query, key and value; what masks hide gets a great negative number added."""
+    """Attention result as [batch, length, heads * depth]; masked scores get a large negative number added."""
     query, key, value = items
     filter_ = node.attribute("mask_filter_value", _FILTER)
     added_ = None

@@ -254,7 +254,7 @@ def test_sizes_of_a_resize_that_are_no_row(place):
     resize = node("Resize", ["x", "", "s"] if place == 2 else ["x", "", "", "s"], ["y"], mode="linear", antialias=1)
     image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 4, 4])
     model = model_of(resize, inputs=(image,), constants=[numpy_helper.from_array(array, "s")], opset=19)
-    refuses(model, r"must be 4 in a row, one for each dimension, not \(1, 4\)", NodeError)
+    refuses(model, r"must be a list of 4 numbers, but have the shape \(1, 4\)", NodeError)
 
 
 def test_a_name_that_is_no_text_in_a_graph_of_another_type():

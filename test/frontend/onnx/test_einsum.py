@@ -86,7 +86,7 @@ def test_any_equation(case, seed):
     ("equation", "message"),
     [
         ("ij,jk->ik", "has 2 terms, but takes 1 tensor"),
-        ("ijk->i", r"does not fit the ranks \[2\]"),
+        ("ijk->i", r"does not match the ranks \[2\]"),
         ("ij->ik", "returns a label twice, or one that no input has"),
         ("ij->ii", "returns a label twice, or one that no input has"),
     ],

@@ -148,8 +148,8 @@ def test_negative_loops(build, feeds):
     until = body([*nodes, node("Identity", "n", "s")], "i c h", "d n s")
     few = body(STEP, "i c h g", "d n n")
     for graph, inputs, wanted, message in (
-        (until, "m - h0", NeedsContents, "whether a loop goes on must be known"),
-        (COUNTED, "m - h0 w", ModelError, "gives its body 4 values, but that takes 3"),
+        (until, "m - h0", NeedsContents, "the condition of the loop must be known"),
+        (COUNTED, "m - h0 w", ModelError, "passes 4 values to its body, which takes 3"),
         (few, "m - h0 w h0", ModelError, "carries 3 values, but its body returns 3 with a bool"),
     ):
         model = build([looped(graph, inputs, "h s")], feeds, ["h"], {"m": np.array(3), "fifty": np.array(50, F32)}, 19)

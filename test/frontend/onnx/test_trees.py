@@ -178,7 +178,7 @@ def test_negative_trees() -> None:
         ({"nodes_modes": ["ODD", "LEAF", "LEAF"]}, ModelError, "'ODD', which does not exist"),
         ({"nodes_featureids": [COLUMNS, 0, 0]}, ModelError, f"compares column {COLUMNS}"),
         ({"target_nodeids": [1, 9]}, ModelError, "node 9 of tree 0"),
-        ({"aggregate_function": "MEDIAN"}, ModelError, "'MEDIAN', which does not exist"),
+        ({"aggregate_function": "MEDIAN"}, ModelError, "has the unknown aggregate function 'MEDIAN'"),
         ({"post_transform": "PROBIT"}, UnsupportedError, "PROBIT"),
     ):
         model = model_of("TreeEnsembleRegressor", [("y", 1)], 1, **{**base, "n_targets": 1, **change})
