@@ -45,9 +45,9 @@ class CompilerCrash(PassError):
         self.signal_name, self.folder = signal_name, folder
 
 
-def last_line(told: bytes) -> str:
+def last_line(output: bytes) -> str:
     """The last line that native code printed: the failed assertion, or the stack overflow."""
-    lines = told.decode(errors="replace").strip().splitlines()
+    lines = output.decode(errors="replace").strip().splitlines()
     asserted = [line for line in lines if "Assertion `" in line]
     return (asserted or lines or [""])[-1][-_MAX_MESSAGE_CHARACTERS:]
 
@@ -110,13 +110,13 @@ def guarded(work: Callable[[Note], bytes], is_loud: bool = False, lines: Lines |
     if not hasattr(os, "fork"):  # the platform cannot copy this process
         return work(lambda text: None)
     note = SharedNote()
-    with tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as output:
         reading, writing = os.pipe()
         if lines is not None:
             lines.open()
         child = os.fork()
         if child == 0:
-            _work_and_leave(lambda: _in_child(work, note, lines), writing, told.fileno())
+            _work_and_leave(lambda: _in_child(work, note, lines), writing, output.fileno())
         os.close(writing)
         if lines is not None:
             _hear(lines, child, reading)
@@ -124,11 +124,11 @@ def guarded(work: Callable[[Note], bytes], is_loud: bool = False, lines: Lines |
             data = stream.read()
         status = os.waitpid(child, 0)[1]
         if crash := note.crash_of(status):
-            told.seek(0)
-            raise Crash(_with_message(f"native code {crash}", last_line(told.read())), signal_of(status))
+            output.seek(0)
+            raise Crash(_with_message(f"native code {crash}", last_line(output.read())), signal_of(status))
         if is_loud:
-            told.seek(0)
-            sys.stderr.write(told.read().decode(errors="replace"))
+            output.seek(0)
+            sys.stderr.write(output.read().decode(errors="replace"))
     return data if status == 0 else None
 
 
@@ -149,11 +149,11 @@ def _hear(lines: Lines, child: int, reading: int) -> None:
         raise
 
 
-def _work_and_leave(work: Callable[[], bytes], writing: int, told: int) -> None:
+def _work_and_leave(work: Callable[[], bytes], writing: int, output: int) -> None:
     """Does the child's work and exits without the interpreter's cleanup, which belongs to the parent."""
     code = 1
     try:
-        os.dup2(told, 2)
+        os.dup2(output, 2)
         faulthandler.disable()  # the parent reports crashes
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         data = work()

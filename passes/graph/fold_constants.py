@@ -84,7 +84,7 @@ class FoldConstantsPass(Pass):
         ):
             return None
         if all(size_of(result) == 0 for result in view.operation.results):
-            return [constant(_nothing(result)) for result in view.operation.results]
+            return [constant(_empty(result)) for result in view.operation.results]
         operands = {value: _contents(value) for value in view.operation.operands}
         if any(array is None for array in operands.values()):
             return None
@@ -102,10 +102,10 @@ class FoldConstantsPass(Pass):
 def _contents(value: ir.Value) -> np.ndarray | None:
     """The contents of a value if it is a constant or empty; None otherwise."""
     kind = ir.RankedTensorType(value.type)
-    return _nothing(value) if kind.has_static_shape and size_of(value) == 0 else constant_of(value)
+    return _empty(value) if kind.has_static_shape and size_of(value) == 0 else constant_of(value)
 
 
-def _nothing(value: ir.Value) -> np.ndarray:
+def _empty(value: ir.Value) -> np.ndarray:
     return np.empty(ir.RankedTensorType(value.type).shape, dtype_of(value))
 
 

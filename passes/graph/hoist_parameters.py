@@ -72,11 +72,11 @@ class HoistParametersPass(Pass):
         if function_named(op, "init") is not None:
             return
         fixed = self._fixed_ops(main)
-        handed: list[ir.Value] = [
-            result for item in fixed.values() for result in item.results if self._is_handed_over(result, fixed)
+        init_results: list[ir.Value] = [
+            result for item in fixed.values() for result in item.results if self._leaves_init(result, fixed)
         ]
-        if handed:
-            _split(main, fixed, handed)
+        if init_results:
+            _split(main, fixed, init_results)
 
     def _fixed_ops(self, main: ir.Operation) -> dict[int, ir.Operation]:
         """The ops in @main, including nested regions, that depend on no input, by identity."""
@@ -86,7 +86,7 @@ class HoistParametersPass(Pass):
                 fixed[identity(inner)] = inner
         return fixed
 
-    def _is_handed_over(self, value: ir.Value, fixed: dict[int, ir.Operation]) -> bool:
+    def _leaves_init(self, value: ir.Value, fixed: dict[int, ir.Operation]) -> bool:
         owner = value.owner
         if owner.name == ParameterOp.OPERATION_NAME:
             return False
@@ -112,13 +112,13 @@ def _is_fixed(op: ir.Operation, fixed: dict[int, ir.Operation]) -> bool:
     return made <= MAX_GROWN or made <= MAX_GROWTH * sum(map(size_of, operands))
 
 
-def _split(main: ir.Operation, fixed: dict[int, ir.Operation], handed: list[ir.Value]) -> None:
-    needed = _needed(handed)
+def _split(main: ir.Operation, fixed: dict[int, ir.Operation], init_results: list[ir.Value]) -> None:
+    needed = _needed(init_results)
     sources: dict[str, ParameterOp] = {}
     for item in fixed.values():
         if identity(item) in needed and item.name == ParameterOp.OPERATION_NAME:
             sources.setdefault(ParameterOp(item).name, ParameterOp(item))
-    init = _declare_init(main, list(sources.values()), handed, _names(handed))
+    init = _declare_init(main, list(sources.values()), init_results, _names(init_results))
     block = body_of(init)
     copies: dict[ir.Value, ir.Value] = {}
     arguments = dict(zip(sources, block.arguments, strict=True))
@@ -131,13 +131,13 @@ def _split(main: ir.Operation, fixed: dict[int, ir.Operation], handed: list[ir.V
                 continue
             clone = _clone(item, copies)
             copies.update(zip(item.results, clone.results, strict=True))
-        func.ReturnOp([copies[value] for value in handed], loc=main.location)
-    _read_back(main, handed, _names(handed))
+        func.ReturnOp([copies[value] for value in init_results], loc=main.location)
+    _read_back(main, init_results, _names(init_results))
 
 
-def _needed(handed: list[ir.Value]) -> set[int]:
+def _needed(init_results: list[ir.Value]) -> set[int]:
     """The ops, by identity, that the results of @init are computed by."""
-    pending, needed = [value.owner.operation for value in handed], set()
+    pending, needed = [value.owner.operation for value in init_results], set()
     while pending:
         op = pending.pop()
         if identity(op) not in needed:
@@ -157,9 +157,9 @@ def _clone(op: ir.Operation, copies: dict[ir.Value, ir.Value]) -> ir.Operation:
 
 
 def _declare_init(
-    main: ir.Operation, sources: list[ParameterOp], handed: list[ir.Value], names: list[str]
+    main: ir.Operation, sources: list[ParameterOp], init_results: list[ir.Value], names: list[str]
 ) -> ir.Operation:
-    kind = ir.FunctionType.get([op.result.type for op in sources], [value.type for value in handed])
+    kind = ir.FunctionType.get([op.result.type for op in sources], [value.type for value in init_results])
     with ir.InsertionPoint(main), main.location:
         init = func.FuncOp("init", kind)
         init.add_entry_block()
@@ -172,10 +172,10 @@ def _name_attributes(names: list[str]) -> ir.ArrayAttr:
     return ir.ArrayAttr.get([ir.DictAttr.get({"stepwell.name": ir.StringAttr.get(name)}) for name in names])
 
 
-def _read_back(main: ir.Operation, handed: list[ir.Value], names: list[str]) -> None:
+def _read_back(main: ir.Operation, init_results: list[ir.Value], names: list[str]) -> None:
     """Makes @main read the results of @init as parameters, and erases the ops that have become dead."""
     with ir.InsertionPoint.at_block_begin(body_of(main)):
-        for value, name in zip(handed, names, strict=True):
+        for value, name in zip(init_results, names, strict=True):
             shape = shape_of(value)
             read = ParameterOp(name=name, shape=shape, dtype=dtype_of(value), loc=value.owner.location)
             value.replace_all_uses_with(read.result)
@@ -184,11 +184,11 @@ def _read_back(main: ir.Operation, handed: list[ir.Value], names: list[str]) -> 
             inner.erase()
 
 
-def _names(handed: list[ir.Value]) -> list[str]:
+def _names(init_results: list[ir.Value]) -> list[str]:
     """A name for each value, from the largest parameter that it is computed from and the op that computes it."""
     taken: dict[str, int] = {}
     names = []
-    for value in handed:
+    for value in init_results:
         stem = f"{_root_name(value)}.{value.owner.name.removeprefix('stepwell.')}"
         count = taken[stem] = taken.get(stem, -1) + 1
         names.append(stem if count == 0 else f"{stem}.{count}")

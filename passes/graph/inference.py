@@ -242,7 +242,7 @@ def _is_small(spec: TensorSpec) -> bool:
 
 
 def _prefer(spec: TensorSpec, value: ir.Value) -> TensorSpec:
-    """`spec`, with static sizes from the existing type where inference knows none."""
+    """`spec`, with sizes from the existing type for dimensions that inference does not know."""
     kind = ir.RankedTensorType(value.type)
     if spec.is_static or kind.rank != spec.rank:
         return spec

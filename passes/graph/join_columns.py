@@ -53,7 +53,7 @@ class JoinColumnsPass(Pass):
             apply_patterns(op, (JoinElementwise(), SplitReduction(), DropIdentity(), ReshapeOfReshape()))
 
 
-def _joined(value: ir.Value) -> ir.Value | None:
+def _before_split(value: ir.Value) -> ir.Value | None:
     """The value that is reshaped to `value` by splitting its columns into narrow groups; None if there is none."""
     reshape = defining_op(value, ReshapeOp)
     before = None if reshape is None else shape_of(reshape.input)
@@ -72,7 +72,7 @@ class JoinElementwise(Pattern):
     def rewrite(self, op: UnaryOp | BinaryOp | KeepOp) -> Replacement:
         result = op.operation.results[0]
         operands = list(op.operation.operands)
-        found = [_joined(value) for value in operands]
+        found = [_before_split(value) for value in operands]
         wide = next((value for value in found if value is not None), None)
         shape = shape_of(result)
         if wide is None or shape is None:
@@ -110,7 +110,7 @@ class SplitReduction(Pattern):
     root = (ReduceSumOp, ReduceProdOp, ReduceMaxOp, ReduceMinOp)
 
     def rewrite(self, op: ReduceSumOp | ReduceProdOp | ReduceMaxOp | ReduceMinOp) -> Replacement:
-        source, shape = _joined(op.input), shape_of(op.input)
+        source, shape = _before_split(op.input), shape_of(op.input)
         if source is None or shape is None or not op.keepdims:
             return None
         last = len(shape) - 1

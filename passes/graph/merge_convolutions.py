@@ -82,7 +82,7 @@ def _merged(first: ConvOp, second: ConvOp | None) -> ir.Value | None:
     if (first.strides, first.group, first.layout) != (second.strides, second.group, second.layout):
         return None
     small, large = sorted((first, second), key=lambda conv: sum(shape_of(conv.weight) or ()))
-    around = _around(small, large)
+    around = _kernel_padding(small, large)
     if around is None:
         return None
     low, high = around
@@ -94,7 +94,7 @@ def _merged(first: ConvOp, second: ConvOp | None) -> ir.Value | None:
     return ConvOp(small.input, AddOp(weight, large.weight).result, *bias, **large.attribute_values()).result
 
 
-def _around(small: ConvOp, large: ConvOp) -> tuple[list[int], list[int]] | None:
+def _kernel_padding(small: ConvOp, large: ConvOp) -> tuple[list[int], list[int]] | None:
     """The zeros to add before and after the smaller kernel, per dimension; None if the kernels do not line up."""
     shapes = shape_of(small.weight), shape_of(large.weight)
     if shapes[0] is None or shapes[1] is None or shapes[0][:2] != shapes[1][:2]:

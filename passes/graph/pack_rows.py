@@ -134,9 +134,9 @@ class _Region:
             return
         first = body_of(main).operations[0]
         with first.location, ir.InsertionPoint(first):
-            places = _Places.of(self.lead, self.demand, table)
+            indices = _RowIndices.of(self.lead, self.demand, table)
         for part in parts:
-            _Packer(part, self.lead, places).run()
+            _Packer(part, self.lead, indices).run()
 
     def _parts(self) -> list[list[ir.Operation]]:
         """The connected components of the ops."""
@@ -177,33 +177,33 @@ def _is_by(use: ir.OpOperand, made: Collection[ir.Value]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Places:
+class _RowIndices:
     """Indices that convert between padded and packed rows.
 
     Attributes:
-        dense: for each packed row, its index in the padded tensor [rows].
-        apart: for each position in the padded tensor, its packed row, or that of the preceding row in padding
+        to_padded: for each packed row, its index in the padded tensor [rows].
+        to_packed: for each position in the padded tensor, its packed row, or that of the preceding row in padding
             [first, second].
         entries: entries of the table for both dimensions and for the number of packed rows.
     """
 
-    dense: ir.Value
-    apart: ir.Value
+    to_padded: ir.Value
+    to_packed: ir.Value
     entries: tuple[int, int, int]
 
     @staticmethod
-    def of(lead: _Lead, demand: Demand, table: ir.Value) -> _Places:
+    def of(lead: _Lead, demand: Demand, table: ir.Value) -> _RowIndices:
         first, second = lead.sizes
         entries = tuple(demand.entry(prefix) for prefix in (*lead.prefixes, ["*", *lead.prefixes]))
         count = SliceOp(table, starts=(entries[1],), stops=(entries[1] + 1,), steps=(1,)).result
         rows = constant(np.arange(first * second))
         row, col = DivOp(rows, count).result, ModOp(rows, count).result
-        dense = AddOp(MulOp(row, constant(np.array(second))).result, col).result
+        to_padded = AddOp(MulOp(row, constant(np.array(second))).result, col).result
         last = SubOp(MaximumOp(count, constant(np.array(1))).result, constant(np.array(1))).result
         cols = MinimumOp(constant(np.arange(second)), last).result
         starts = MulOp(constant(np.arange(first).reshape(-1, 1)), count).result
-        apart = AddOp(starts, cols).result
-        return _Places(dense, apart, (entries[0], entries[1], entries[2]))
+        to_packed = AddOp(starts, cols).result
+        return _RowIndices(to_padded, to_packed, (entries[0], entries[1], entries[2]))
 
 
 @dataclass
@@ -212,7 +212,7 @@ class _Packer:
 
     part: Sequence[ir.Operation]
     lead: _Lead
-    places: _Places
+    indices: _RowIndices
     _packed: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -220,7 +220,7 @@ class _Packer:
         inside = {op.results[0] for op in self.part}
         for op in self.part:
             with op.location, ir.InsertionPoint(op):
-                self._packed[op.results[0]] = self._made(op)
+                self._packed[op.results[0]] = self._packed_op(op)
         for op in reversed(self.part):
             outside = [use for use in op.results[0].uses if not _is_by(use, inside)]
             if outside:
@@ -231,7 +231,7 @@ class _Packer:
         for op in reversed(self.part):
             op.erase()
 
-    def _made(self, op: ir.Operation) -> ir.Value:
+    def _packed_op(self, op: ir.Operation) -> ir.Value:
         rows = _rows_of(op)
         if isinstance(view_of(op), KeepOp):
             return self._rows(rows[0])
@@ -250,7 +250,7 @@ class _Packer:
     def _rows(self, value: ir.Value) -> ir.Value:
         """The packed rows of a value."""
         if value not in self._packed:
-            taken = TakeRowsOp(value, self.places.dense, leading=2, extents=self.places.entries[:2]).result
+            taken = TakeRowsOp(value, self.indices.to_padded, leading=2, extents=self.indices.entries[:2]).result
             self._packed[value] = taken
         return self._packed[value]
 
@@ -264,7 +264,7 @@ class _Packer:
     def _unpacked(self, op: ir.Operation) -> ir.Value:
         """The rows in their padded layout; padding repeats the row before it."""
         packed = self._packed[op.results[0]]
-        value = TakeRowsOp(packed, self.places.apart, leading=1, extents=self.places.entries[2:]).result
+        value = TakeRowsOp(packed, self.indices.to_packed, leading=1, extents=self.indices.entries[2:]).result
         view = view_of(op)
         if isinstance(view, KeepOp):
             return KeepOp(value, view.mask, otherwise=view.otherwise, extent=view.extent).result

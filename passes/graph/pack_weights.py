@@ -113,7 +113,7 @@ class PackMatmul(Pattern[MatmulOp]):
 
 @dataclass(frozen=True)
 class PackRhs(Pattern[MatmulOp]):
-    """matmul(x, y) --> packed_matmul(x, packed y), where packing y in every run pays
+    """matmul(x, y) --> packed_matmul(x, packed y), if packing y in every run pays
 
     Vectors run along the columns, so a transposed y is rearranged in any case. Any other y is packed if its rows take
     many pages or evict each other from the cache, and if there is enough work to pay for the copy.

@@ -30,7 +30,7 @@ from .values import is_fixed, is_float, shape_of, size_of
 IMAGE_OPS = (ConvOp, ConvTransposeOp, PoolOp, ResizeOp, LocalResponseNormOp, BatchNormOp)
 """The ops that have a layout."""
 
-_INDIFFERENT = (UnaryOp, BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, ConcatOp)
+_WITHOUT_LAYOUT = (UnaryOp, BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, ConcatOp)
 
 # Approximate throughput of one core per nanosecond: multiply-adds of a product, elements transposed, window vectors.
 _MULTIPLY_ADDS, _TRANSPOSED, _WINDOW_VECTORS = 90.0, 4.0, 2.5
@@ -56,7 +56,9 @@ def planar_images(body: ir.Block, lanes: int) -> list[ir.Value]:
         better = component.ops
         if component.planes_cost(lanes) >= component.pixels_cost(lanes):
             # An image of one channel has the same layout either way, so such an op is decided independently.
-            better = [op for op in better if _is_alone(op) and _planes_cost(op, lanes) < _pixels_cost(op, lanes)]
+            better = [
+                op for op in better if _has_single_channels(op) and _planes_cost(op, lanes) < _pixels_cost(op, lanes)
+            ]
         found += [op.operation.results[0] for op in better]
     return found
 
@@ -107,7 +109,7 @@ def _components(body: ir.Block) -> Iterator[_Component]:
                 maker = position.get(value)
                 if maker is not None and fixed[maker]:
                     continue
-                if maker is None or not isinstance(views[maker], (*IMAGE_OPS, *_INDIFFERENT)):
+                if maker is None or not isinstance(views[maker], (*IMAGE_OPS, *_WITHOUT_LAYOUT)):
                     inputs[value] = None
                     is_closed &= maker is None
                 elif maker not in inside:
@@ -116,7 +118,7 @@ def _components(body: ir.Block) -> Iterator[_Component]:
             for result in ops[at].results:
                 for use in result.uses:
                     reader = next((position.get(made) for made in use.owner.results), None)
-                    if reader is None or not isinstance(views[reader], (*IMAGE_OPS, *_INDIFFERENT)):
+                    if reader is None or not isinstance(views[reader], (*IMAGE_OPS, *_WITHOUT_LAYOUT)):
                         results[result] = None
                         is_closed &= use.owner.operation.name == "func.return"
                     elif reader not in inside:
@@ -148,7 +150,7 @@ def _has_one_channel(value: ir.Value) -> bool:
     return shape is not None and (len(shape) < 3 or shape[1] == 1)
 
 
-def _is_alone(op: Op) -> bool:
+def _has_single_channels(op: Op) -> bool:
     values = op.operation.operands[0], op.operation.results[0]
     return isinstance(op, ConvOp | PoolOp) and all(shape_of(value) and _has_one_channel(value) for value in values)
 

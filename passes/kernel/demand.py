@@ -36,8 +36,7 @@ SKIPPED = "stepwell.skipped"
 """Attribute of kernels that reduce masked operands: argument, dimension and table entry of each mask."""
 
 KEPT = "stepwell.kept"
-"""Attribute of kernels whose result is 0 beyond the data: per dimension the table entry with the end of the data, or
--1."""
+"""Attribute of kernels whose result is 0 beyond the data: per dimension the table entry of its end, or -1."""
 
 TYPICAL = "stepwell.typical"
 """On a module: representative sizes of a call, as JSON. On a kernel: the live extent of its result at each of these
@@ -74,7 +73,7 @@ def varying_rows(kernel: ir.Operation, shape: Sequence[int]) -> set[int]:
     }
 
 
-_ROUNDS = 2
+_MAX_ITERATIONS = 2
 """Number of iterations of a loop's analysis after which a prefix that still grows is widened to the whole dimension."""
 
 _Needed = dict[ir.Value, list[Prefix]]
@@ -90,7 +89,7 @@ class Demand:
         self._typical = [json.loads(text) for text in strings(module.attributes.get(TYPICAL) or ir.ArrayAttr.get([]))]
         self._needed: _Needed = {}
         self._data: _Needed = {}
-        self._wholes: dict[ir.Value, str] = {}
+        self._full_readers: dict[ir.Value, str] = {}
         # Collected now, because the masks are still ops; later they are results of kernels.
         self._keys: dict[ir.Value, tuple[int, int]] = {}
         if self._table:
@@ -123,7 +122,7 @@ class Demand:
 
     def why_whole(self, value: ir.Value) -> str | None:
         """The op that needs the whole value although only a part of its result is live; None if there is none."""
-        return self._wholes.get(value)
+        return self._full_readers.get(value)
 
     def kept(self, group: Sequence[ir.Operation]) -> list[int]:
         """Per dimension the table entry from which on the result of a group is 0, -1 if unknown."""
@@ -174,7 +173,7 @@ class Demand:
         *operations, returned = [op.operation for op in body_of(main).operations]
         for value, attributes in zip(returned.operands, dictionaries(main, "res_attrs"), strict=True):
             entries = list(ir.DenseI64ArrayAttr(attributes[EXTENTS])) if EXTENTS in attributes else []
-            _need(found, value, [None if entry < 0 else self._table[entry] for entry in entries] or all_of(value))
+            _require(found, value, [None if entry < 0 else self._table[entry] for entry in entries] or all_of(value))
         self._visit_all(operations, found, is_exact)
 
     def _visit_all(
@@ -198,9 +197,9 @@ class Demand:
             keys = keys_with_data(op, place, self._table) if is_exact else None
             if keys is not None:
                 prefixes[2] = keys
-            _need(found, value, prefixes)
+            _require(found, value, prefixes)
             if is_partial and not rule and place == 0:
-                self._wholes.setdefault(value, f"all of it is needed by '{op.name}'")
+                self._full_readers.setdefault(value, f"all of it is needed by '{op.name}'")
 
     def _visit_inside(self, op: ir.Operation, found: _Needed, is_exact: bool, known_only: bool) -> None:
         """Visits a loop, or branches, until the prefixes that one iteration needs of the previous one are stable.
@@ -215,14 +214,14 @@ class Demand:
                 for value, values in passed:
                     known = [found[item] for item in values if item in found]
                     for prefixes in known or ([] if only else [all_of(value)]):
-                        _need(found, value, prefixes)
+                        _require(found, value, prefixes)
                 for region in reversed(list(op.regions)):
                     for block in region:
                         self._visit_all([item.operation for item in block.operations][:-1], found, is_exact, only)
                 if before == [found.get(value) for value in receivers]:
                     break
-                if count >= _ROUNDS:
-                    _take_all(found, receivers, before)
+                if count >= _MAX_ITERATIONS:
+                    _widen(found, receivers, before)
 
 
 def _is_read(op: ir.Operation) -> bool:
@@ -235,7 +234,7 @@ def _is_unknown(op: ir.Operation, found: _Needed) -> bool:
     return bool(tensors) and not any(value in found for value in tensors)
 
 
-def _need(found: _Needed, value: ir.Value, prefixes: Sequence[Prefix]) -> None:
+def _require(found: _Needed, value: ir.Value, prefixes: Sequence[Prefix]) -> None:
     known = found.get(value)
     clipped = [
         None if prefix is None or (isinstance(prefix, int) and prefix >= size) else prefix
@@ -244,7 +243,7 @@ def _need(found: _Needed, value: ir.Value, prefixes: Sequence[Prefix]) -> None:
     found[value] = clipped if known is None else [larger(*pair) for pair in zip(known, clipped, strict=True)]
 
 
-def _take_all(found: _Needed, values: Sequence[ir.Value], before: Sequence[list[Prefix] | None]) -> None:
+def _widen(found: _Needed, values: Sequence[ir.Value], before: Sequence[list[Prefix] | None]) -> None:
     """Widens to the whole dimension wherever the prefix still grows with each iteration."""
     for value, old in zip(values, before, strict=True):
         new = found.get(value)

@@ -95,10 +95,10 @@ class _Indices:
 
     def _scalar(self, index: ir.Value) -> ir.Value:
         if index not in self._known:
-            self._known[index] = self._made(index)
+            self._known[index] = self._converted(index)
         return self._known[index]
 
-    def _made(self, index: ir.Value) -> ir.Value:
+    def _converted(self, index: ir.Value) -> ir.Value:
         i64 = ir.IntegerType.get_signless(64)
         name = "" if isinstance(index.owner, ir.Block) else index.owner.name
         if name == "tensor.from_elements" and index.owner.operands[0].type == i64:
@@ -148,13 +148,13 @@ def _place_row(op: WithRowOp, indices: _Indices) -> None:
     """with_row(x, r, i) --> insert_slice r into x[i, 0, ...]"""
     whole, row, shape = op.input, op.row, _shape(op.input)
     if _is_overwritten(whole):
-        _forget_start(whole)
+        _start_uninitialised(whole)
     row = _before_reshape(row)
     at = indices.within(op.index, shape[0])
     with op.operation.location, ir.InsertionPoint(op.operation):
-        if not _is_ours(whole):
+        if not _is_exclusive(whole):
             whole = _copied(whole)
-        if not _may_be_made_there(row, [whole, at], op):
+        if not _may_be_computed_in_place(row, [whole, at], op):
             row = _copied(row)
     # Right after the kernel, because later ops may compute other rows of the tensor.
     with op.operation.location, ir.InsertionPoint.after(row.owner):
@@ -180,7 +180,7 @@ def _bounds(shape: list[int]) -> tuple[list[int], list[int], list[int]]:
     return offsets, [1, *shape[1:]], [1] * len(shape)
 
 
-def _is_ours(whole: ir.Value) -> bool:
+def _is_exclusive(whole: ir.Value) -> bool:
     """Returns whether a tensor is carried by a loop or just got a row inserted, and has no other reader."""
     owner = whole.owner
     if not has_one_use(whole):
@@ -190,7 +190,7 @@ def _is_ours(whole: ir.Value) -> bool:
     return owner.name == "tensor.insert_slice"
 
 
-def _may_be_made_there(row: ir.Value, needed: list[ir.Value], op: WithRowOp) -> bool:
+def _may_be_computed_in_place(row: ir.Value, needed: list[ir.Value], op: WithRowOp) -> bool:
     """Returns whether a kernel in the same block computes the row for this position only, after the index is known."""
     owner, block = row.owner, op.operation.block
     if isinstance(owner, ir.Block) or kernel_class(owner) is None or not has_one_use(row):
@@ -242,7 +242,7 @@ def _values(index: ir.Value, number: ir.Value, rounds: np.ndarray) -> np.ndarray
     return None if left is None or right is None else _ARITHMETIC[owner.name].compute(left, right)
 
 
-def _forget_start(whole: ir.Value) -> None:
+def _start_uninitialised(whole: ir.Value) -> None:
     """Makes a loop start with an uninitialised tensor for one that it carries."""
     argument, kind = ir.BlockArgument(whole), ir.RankedTensorType(whole.type)
     loop = argument.owner.owner.operation

@@ -58,7 +58,7 @@ class FormViewsPass(Pass):
 
 
 # Roles of a part, in the order in which several parts at one op are handled.
-_MADE, _COPIED, _VIEWED = range(3)
+_COMPUTED, _COPIED, _VIEWED = range(3)
 
 
 @dataclass
@@ -96,8 +96,8 @@ class _Placer:
             if op.results[0] in self._taken:
                 continue
             before = set(self._taken)
-            parts = self._parts(op, _inside(op))
-            if any(part.role == _MADE for part in parts):
+            parts = self._parts(op, _first_offsets(op))
+            if any(part.role == _COMPUTED for part in parts):
                 self._rewrite(op, parts)
             else:
                 self._taken = before
@@ -115,7 +115,7 @@ class _Placer:
             if value is None:
                 open_.pop()
                 continue
-            where, is_made, end = list(place), self._may_be_made_in_place(value), _end_of(whole, value)
+            where, is_made, end = list(place), self._may_be_computed_in_place(value), _end_of(whole, value)
             if whole.name == ConcatOp.OPERATION_NAME:
                 axis = ConcatOp(whole).axis % len(place)
                 place[axis] += _shape(value)[axis]
@@ -124,12 +124,12 @@ class _Placer:
                 continue
             self._taken.add(value)
             is_whole = value.owner.name == ConcatOp.OPERATION_NAME
-            parts.append(_Part(value, where, _VIEWED if is_whole else _MADE, self._position[value], end))
+            parts.append(_Part(value, where, _VIEWED if is_whole else _COMPUTED, self._position[value], end))
             if is_whole:
                 open_.append((value.owner.operation, iter(list(value.owner.operands)), list(where)))
         return parts
 
-    def _may_be_made_in_place(self, value: ir.Value) -> bool:
+    def _may_be_computed_in_place(self, value: ir.Value) -> bool:
         if value in self._taken or value not in self._position or not works_on_views(value.owner):
             return False
         return all(works_on_views(use.owner) for use in value.uses)
@@ -142,14 +142,14 @@ class _Placer:
         moved: dict[ir.Value, ir.Value] = {}
         for part in parts:
             owner = self._ops[part.at]
-            point = ir.InsertionPoint.after(owner) if part.role == _MADE else ir.InsertionPoint(owner)
+            point = ir.InsertionPoint.after(owner) if part.role == _COMPUTED else ir.InsertionPoint(owner)
             with op.location, point:
                 if part.role == _VIEWED:
                     # Readers of an inner concatenation read that part of the whole tensor.
                     moved[part.value] = _extract(current, part.offsets, part.value)
                     part.value.replace_all_uses_with(moved[part.value])
                     continue
-                value = part.value if part.role == _MADE else _copy(moved.get(part.value, part.value))
+                value = part.value if part.role == _COMPUTED else _copy(moved.get(part.value, part.value))
                 current = _insert(value, current, part.offsets)
                 if part.end:
                     current.owner.attributes[ENDS] = ir.DenseI64ArrayAttr.get(part.end)
@@ -200,14 +200,14 @@ def _view_slices(block: ir.Block) -> None:
             continue
         with op.location, ir.InsertionPoint(op):
             part = _extract(view.input, view.starts, view.result, view.steps)
-        if not _has_rows(part):
+        if not _has_contiguous_rows(part):
             part.owner.erase()
             continue
         view.result.replace_all_uses_with(part)
         op.erase()
 
 
-def _has_rows(value: ir.Value) -> bool:
+def _has_contiguous_rows(value: ir.Value) -> bool:
     """Returns whether the elements along the last dimension of size > 1 are contiguous."""
     strides = strides_of(value)
     if strides is None:
@@ -228,7 +228,7 @@ def _shape(value: ir.Value) -> list[int]:
     return list(numbers(ir.RankedTensorType(value.type).shape))
 
 
-def _inside(op: ir.Operation) -> Sequence[int]:
+def _first_offsets(op: ir.Operation) -> Sequence[int]:
     """The offsets of the first operand of a concatenation or padding in its result."""
     return PadOp(op).low if op.name == PadOp.OPERATION_NAME else [0] * len(_shape(op.results[0]))
 

@@ -51,7 +51,7 @@ def _elements_read(op: ir.Operation, place: int) -> int:
         return whole
     if isinstance(view, GatherOp | SliceOp) or (isinstance(view, ResizeOp) and view.mode == "nearest"):
         return min(whole, elements(op.results[0]))
-    return whole // _product(_spatial(value, view)) * _places_in_windows(view) if _has_windows(view) else whole
+    return whole // _product(_spatial(value, view)) * _covered_positions(view) if _has_windows(view) else whole
 
 
 def _has_windows(op: Op) -> bool:
@@ -75,7 +75,7 @@ def _spatial(value: ir.Value, op: Op) -> Sequence[int]:
     return shape[2:] if is_first else shape[1:-1]
 
 
-def _places_in_windows(op: Op) -> int:
+def _covered_positions(op: Op) -> int:
     """The number of positions of an image that some window covers: strides may skip some."""
     attributes, kernel = op.attribute_values(), _kernel(op)
     assert kernel is not None

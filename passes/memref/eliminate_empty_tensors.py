@@ -37,7 +37,9 @@ class EliminateEmptyTensorsPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites the functions of a module."""
-        concerned = [function for function in functions_with_bodies(op) if any(map(_may_go, _empty_tensors(function)))]
+        concerned = [
+            function for function in functions_with_bodies(op) if any(map(_may_be_eliminated, _empty_tensors(function)))
+        ]
         for function in concerned:
             prepared().run("func.func(eliminate-empty-tensors)", function)
 
@@ -46,7 +48,7 @@ def _empty_tensors(function: ir.Operation) -> list[ir.Operation]:
     return ops_named(function, "tensor.empty")
 
 
-def _may_go(empty: ir.Operation) -> bool:
+def _may_be_eliminated(empty: ir.Operation) -> bool:
     """Returns whether a tensor computed into an empty one may be inserted as a whole somewhere; parts do not count."""
     pending, seen = list(empty.results), set()
     while pending:

@@ -95,7 +95,7 @@ def _versions(module: ir.Operation) -> list[str]:
 
 
 class _MainRewriter:
-    """Writes the new `@main` beside the old one, then drops the old one."""
+    """Writes the new `@main` next to the old one, then drops the old one."""
 
     def __init__(
         self,

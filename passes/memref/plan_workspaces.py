@@ -132,7 +132,7 @@ def _allocations(kernel: func.FuncOp) -> Iterator[ir.Operation]:
 
 
 def _is_shared(allocation: ir.Operation, kernel: func.FuncOp) -> bool:
-    """Returns whether an allocation passes data between parts of a kernel of which one is a parallel loop."""
+    """Returns whether an allocation passes data between parts of a kernel, one of which is a parallel loop."""
     if allocation.parent is None or allocation.parent.operation != kernel.operation:
         return False
     users: list[ir.Operation] = []
@@ -170,7 +170,7 @@ def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, i
     if reuse:
         placed = _placed(planned, wanted, is_movable=bool(_movable(main.operation)))
     else:
-        placed = _placed_apart(planned, wanted)
+        placed = _placed_after(planned, wanted)
     for view in _movable(main.operation):
         number = ir.IntegerAttr(view.attributes[BUFFER]).value
         _move(view, placed[number].offset - planned[number].offset)
@@ -204,7 +204,7 @@ def _placed(planned: list[arena.Placement], wanted: list[arena.Lifetime], *, is_
     return min(placed, arena.place(lifetimes), key=arena.arena_size)
 
 
-def _placed_apart(planned: list[arena.Placement], wanted: list[arena.Lifetime]) -> list[arena.Placement]:
+def _placed_after(planned: list[arena.Placement], wanted: list[arena.Lifetime]) -> list[arena.Placement]:
     """Places workspaces after everything that is already planned."""
     start = arena.arena_size(planned)
     apart = arena.place_apart(wanted)

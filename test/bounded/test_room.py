@@ -40,7 +40,10 @@ def _why_not(op: str, high: int, attributes: str = "") -> str:
 
 @pytest.mark.parametrize(
     ("op", "attributes", "what"),
-    [("relu", "", "takes [0-9.]+ GiB at the greatest sizes"), ("softmax", "{axis = 1 : i64}", "it has [0-9]+ places")],
+    [
+        ("relu", "", "takes [0-9.]+ GiB at the greatest sizes"),
+        ("softmax", "{axis = 1 : i64}", "it masks [0-9]+ elements"),
+    ],
 )
 def test_sizes_that_no_memory_holds(op: str, attributes: str, what: str) -> None:
     assert re.search(rf"{what}.*; let the range end lower$", _why_not(op, 1 << 40, attributes))
@@ -48,7 +51,7 @@ def test_sizes_that_no_memory_holds(op: str, attributes: str, what: str) -> None
 
 def test_places_that_cannot_be_listed() -> None:
     """A softmax has to know of each place whether it holds data: the table of these took eight bytes for each."""
-    assert "'stepwell.softmax' op: it has 268435456 places" in _why_not("softmax", 1 << 28, "{axis = 1 : i64}")
+    assert "'stepwell.softmax' op: it masks 268435456 elements" in _why_not("softmax", 1 << 28, "{axis = 1 : i64}")
 
 
 def test_the_limit_of_places() -> None:

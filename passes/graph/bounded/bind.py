@@ -123,7 +123,7 @@ def _check_extents(graph: Rewriter) -> None:
         for sizes in (*corners, *(sizes_below(graph.ranges) if wraps(factor.extent) else ())):
             count = at(factor.extent, sizes) or 0
             if count < 0:
-                less = f"a dimension of {quantity(factor.extent, 'element')} has none at {listed(sizes)}"
+                less = f"a dimension of {quantity(factor.extent, 'element')} has {count} at {listed(sizes)}"
                 raise BoundedError(f"{less}; let the range start higher")
             if count > factor.size:
                 more = f"a dimension of {quantity(factor.extent, 'element')} has {count} at {listed(sizes)}"
@@ -171,7 +171,7 @@ def _bind(graph: Rewriter, control: Control, op: ir.Operation, states: Sequence[
         require_same(states)
         rule = _static
     if rule is None:
-        raise BoundedError("there is no rule for it with a dimension that varies")
+        raise BoundedError("it has no rule for varying dimensions")
     old = list(op.results)
     with op.location, ir.InsertionPoint(op):
         results = rule(graph, view, states)
@@ -194,7 +194,8 @@ def _check(graph: Rewriter, extents: Sequence[Extent], shapes: Sequence[Sequence
         values = graph.fitter.values(count_of(extent))
         actual = tuple(shape[axis] for shape in shapes)
         if values != actual:
-            raise BoundedError(f"dimension {axis} is not {count_of(extent)}: {actual} rather than {values}")
+            inferred = f"dimension {axis} was inferred as {count_of(extent)}"
+            raise BoundedError(f"{inferred}, which is {values} at the sample sizes instead of {actual}")
 
 
 def _add_table(main: ir.Operation) -> ir.Value:

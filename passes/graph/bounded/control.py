@@ -41,15 +41,15 @@ class Control:
         if op.name == _LOOP:
             self._loop(op)
         elif op.name == _WHILE:
-            self._pass(op.operands, op.regions[0].blocks[0].arguments)
+            self._propagate(op.operands, op.regions[0].blocks[0].arguments)
         elif op.name == "scf.condition":
             parent = _parent(op)
-            self._pass(list(op.operands)[1:], parent.regions[1].blocks[0].arguments)
-            self._pass(list(op.operands)[1:], parent.results)
+            self._propagate(list(op.operands)[1:], parent.regions[1].blocks[0].arguments)
+            self._propagate(list(op.operands)[1:], parent.results)
         elif op.name == "scf.yield":
             self._yield(op)
         elif op.name != _IF:
-            self._plain(op)
+            self._bind_other(op)
 
     def _constant(self, op: ir.Operation, states: Sequence[OpState]) -> None:
         values = [state.attributes["value"] for state in states]
@@ -66,30 +66,30 @@ class Control:
         if bounds[_BOUND] in self._indices:
             with op.location, ir.InsertionPoint(op):
                 self._graph.use_number(op, _BOUND, self._indices[bounds[_BOUND]])
-        self._pass(initial, list(op.regions[0].blocks[0].arguments)[1:])
-        self._pass(initial, op.results)
+        self._propagate(initial, list(op.regions[0].blocks[0].arguments)[1:])
+        self._propagate(initial, op.results)
 
     def _yield(self, op: ir.Operation) -> None:
         parent = _parent(op)
         if parent.name == _IF:
             first = [value for value in parent.results if value not in self._graph.extents]
             if len(first) == len(parent.results):
-                self._pass(op.operands, parent.results)
+                self._propagate(op.operands, parent.results)
             self._require_alike(op.operands, parent.results)
         elif parent.name == _WHILE:
             self._require_alike(op.operands, parent.regions[0].blocks[0].arguments)
         else:
             self._require_alike(op.operands, parent.results)
 
-    def _plain(self, op: ir.Operation) -> None:
+    def _bind_other(self, op: ir.Operation) -> None:
         if any(value in self._indices for value in op.operands):
             raise BoundedError("it computes with a number that depends on the sizes")
         if op.name == "tensor.cast":
-            self._pass(op.operands, op.results)
+            self._propagate(op.operands, op.results)
         elif any(_is_tensor(value) and self._graph.dynamic(value) for value in op.operands):
-            raise BoundedError("there is no rule for it with a dimension that varies")
+            raise BoundedError("it has no rule for varying dimensions")
 
-    def _pass(self, values: Sequence[ir.Value], receivers: Sequence[ir.Value]) -> None:
+    def _propagate(self, values: Sequence[ir.Value], receivers: Sequence[ir.Value]) -> None:
         for value, receiver in zip(values, receivers, strict=True):
             if value in self._indices:
                 raise BoundedError("it passes on a number that depends on the sizes")

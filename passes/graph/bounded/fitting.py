@@ -78,10 +78,10 @@ class Fitter:
         given = [(sample, value) for sample, value in zip(self._samples, values, strict=True) if value is not None]
         if len(given) < len(values):
             return self._fit_some(given)
-        found = self._found(tuple(value for _, value in given))
+        found = self._search(tuple(value for _, value in given))
         if isinstance(found, Sym) and found not in self._certain:
             self._certain.add(found)
-            self._ask(found)
+            self._request_step(found)
         return found
 
     def _fit_some(self, given: Sequence[tuple[Mapping[str, int], int]]) -> Dim | None:
@@ -94,20 +94,20 @@ class Fitter:
         self.missing += [sizes for sizes in part.missing if sizes not in (*self._samples, *self.missing)]
         return found
 
-    def _found(self, wanted: tuple[int, ...]) -> Dim | None:
+    def _search(self, wanted: tuple[int, ...]) -> Dim | None:
         if len(set(wanted)) == 1:
             return wanted[0]
         if wanted in self._known:
             return self._known[wanted]
         for known, dim in self._known.items():
             candidates = [_linear(known, wanted, dim), _remainder(known, wanted, dim)]
-            candidates += [_quotient(known, wanted, dim, count) for count in _COUNTS]
+            candidates += [_quotient(known, wanted, dim, count) for count in _FACTORS]
             for found in candidates:
                 if found is not None and self.values(found) == wanted:
                     return found
         shared = math.gcd(*wanted)
         if shared > 1:
-            part = self._found(tuple(value // shared for value in wanted))
+            part = self._search(tuple(value // shared for value in wanted))
             return None if part is None else part * shared
         return self._product(wanted)
 
@@ -121,7 +121,7 @@ class Fitter:
                     return found
         return None
 
-    def _ask(self, dim: Sym) -> None:
+    def _request_step(self, dim: Sym) -> None:
         """Records as missing the sizes on either side of a step of `dim`, for each size that it rounds."""
         if not _rounds(dim.expr):
             return
@@ -133,7 +133,7 @@ class Fitter:
                 sides = next(
                     (
                         (size, size - step)
-                        for size in down[:_FAR]
+                        for size in down[:_MAX_SEARCH]
                         if at(dim, {**sizes, name: size}) != at(dim, {**sizes, name: size - step})
                     ),
                     None,
@@ -150,7 +150,9 @@ class Fitter:
             return
         here = self._samples[0]
         for name, (low, high, step) in self._ranges.items():
-            sizes = [{**here, name: size} for size in range(low + step, min(high, low + _CUT * step) + 1, step)]
+            sizes = [
+                {**here, name: size} for size in range(low + step, min(high, low + _CROP_SAMPLES * step) + 1, step)
+            ]
             if sizes and at(dim, sizes[0]) != at(dim, here):
                 seen = {sample[name] for sample in (*self._samples, *self.missing)}
                 self.missing += [item for item in sizes if item[name] not in seen]
@@ -162,13 +164,13 @@ class Fitter:
         return at(dim, first) != at(dim, second)
 
 
-_CUT = 3
+_CROP_SAMPLES = 3
 """Number of sizes above the minimum to sample, which shows whether a slice is cropped."""
 
 _PERIOD = 128
 """Number of steps within which a remainder is assumed to take all its values."""
 
-_FAR = 4096
+_MAX_SEARCH = 4096
 """Maximum number of sizes to search for a step of an expression."""
 
 
@@ -229,5 +231,5 @@ def _remainder(known: Sequence[int], wanted: Sequence[int], dim: Dim) -> Dim | N
 
 _DIVISORS = 64
 
-_COUNTS = (1, 2, 3, 5, 7)
+_FACTORS = (1, 2, 3, 5, 7)
 """Factors to multiply a size by before division."""

@@ -76,7 +76,7 @@ def tile(graph: Rewriter, op: TileOp, states: States) -> Result:
     require_same(states)
     extents = graph.of(op.input)
     if any(count > 1 and is_dynamic(extent) for count, extent in zip(op.repeats, extents, strict=True)):
-        raise BoundedError("a dimension that varies is repeated")
+        raise BoundedError("it repeats a varying dimension")
     sizes = shape_of(op.result) or ()
     return [
         [extent if count == 1 else whole(size) for extent, count, size in zip(extents, op.repeats, sizes, strict=True)]

@@ -114,7 +114,7 @@ def max_pool_indices(graph: Rewriter, op: MaxPoolIndicesOp, states: States) -> R
     """Renumbers the indices so that they count only data, not padding."""
     found = windows(graph, op, states)
     if found is None:
-        raise BoundedError("windows move with the sizes")
+        raise BoundedError("the padding before the windows depends on the sizes")
     extents, shape = graph.of(op.input), shape_of(op.input) or ()
     spatial = range(2, len(shape)) if op.layout == CHANNELS_FIRST else range(1, len(shape) - 1)
     if not any(is_dynamic(extents[axis]) for axis in list(spatial)[1:]):

@@ -73,7 +73,7 @@ def _least_integer(graph: Rewriter, op: Any, varying: Sequence[int], reduced: Se
 
 def _replace_mean(graph: Rewriter, op: Any, axes: Sequence[int]) -> None:
     if not is_float(dtype_of(op.input)):
-        raise BoundedError("the mean of integers over a dimension that varies is rounded")
+        raise BoundedError("it rounds the mean of integers over a varying dimension, which is not supported")
     replace(op, mean(graph, op.input, axes, op.keepdims))
 
 

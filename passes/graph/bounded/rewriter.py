@@ -45,7 +45,7 @@ class Rewriter:
     expressions: list[Expression] = field(default_factory=list)
     extents: dict[ir.Value, list[Extent]] = field(default_factory=dict)
     _entries: dict[Dim, int] = field(default_factory=dict)
-    _clean: dict[ir.Value, set[tuple[int, float]]] = field(default_factory=dict)
+    _known_padding: dict[ir.Value, set[tuple[int, float]]] = field(default_factory=dict)
     _repeated: dict[ir.Value, set[int]] = field(default_factory=dict)
     _masks: dict[tuple, ir.Value] = field(default_factory=dict)
 
@@ -131,24 +131,24 @@ class Rewriter:
         """`value` masked: the number `otherwise` replaces padding along the given dimensions."""
         for axis in axes:
             extent = self.of(value)[axis]
-            if not is_dynamic(extent) or (axis, otherwise) in self._clean.get(value, ()):
+            if not is_dynamic(extent) or (axis, otherwise) in self._known_padding.get(value, ()):
                 continue
-            if self._keep_parts(value, axis, otherwise):
-                self._clean.setdefault(value, set()).add((axis, otherwise))
+            if self._keep_operands(value, axis, otherwise):
+                self._known_padding.setdefault(value, set()).add((axis, otherwise))
                 continue
             mask = self.mask(extent, axis, len(self.of(value)), dtype_of(value))
             with self._after(value), _location(value):
                 entry = self.entry(extent[0].extent) if len(extent) == 1 else -1
                 kept = self.noted(KeepOp(value, mask, otherwise=otherwise, extent=entry), self.of(value))
-            known = self._clean.get(value, set())
+            known = self._known_padding.get(value, set())
             if all(item[1] == otherwise for item in known):
                 # Padding is undefined, so all readers may use the masked value; its producer then writes only that.
                 value.replace_all_uses_except(kept, kept.owner.operation)
-            self._clean[kept] = {item for item in known if item[1] == otherwise} | {(axis, otherwise)}
+            self._known_padding[kept] = {item for item in known if item[1] == otherwise} | {(axis, otherwise)}
             value = kept
         return value
 
-    def _keep_parts(self, value: ir.Value, axis: int, otherwise: float) -> bool:
+    def _keep_operands(self, value: ir.Value, axis: int, otherwise: float) -> bool:
         """Masks the operands instead of the result if the op propagates padding: their producers mask for free."""
         if isinstance(value.owner, ir.Block):
             return False
@@ -167,7 +167,7 @@ class Rewriter:
 
     def is_zero_beyond(self, value: ir.Value) -> None:
         """Records that the caller fills the padding of an input with zeros."""
-        self._clean[value] = {(axis, 0.0) for axis in self.dynamic(value)}
+        self._known_padding[value] = {(axis, 0.0) for axis in self.dynamic(value)}
 
     def is_bordered(self, value: ir.Value, axis: int, of: ir.Value, otherwise: float | None) -> None:
         """Records the contents behind the data along a dimension of `value`, which is `of` with a border.
@@ -175,10 +175,10 @@ class Rewriter:
         `otherwise` is the number there, or None for repeated elements of the data.
         """
         self._repeated[value] = self._repeated.get(of, set()) | ({axis} if otherwise is None else set())
-        known = {item for item in self._clean.get(of, ()) if item[0] != axis}
-        self._clean[value] = {item for item in known if otherwise in (None, item[1])}
+        known = {item for item in self._known_padding.get(of, ()) if item[0] != axis}
+        self._known_padding[value] = {item for item in known if otherwise in (None, item[1])}
         if otherwise is not None:
-            self._clean[value].add((axis, otherwise))
+            self._known_padding[value].add((axis, otherwise))
 
     def repeats_data(self, value: ir.Value, axis: int) -> bool:
         """Returns whether a dimension repeats elements of the data behind it."""

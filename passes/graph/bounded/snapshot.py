@@ -34,7 +34,7 @@ def numbered(count: int) -> np.ndarray:
         BoundedError: the dimension is too large for a constant in the program.
     """
     if count > MOST_PLACES:
-        raise BoundedError(f"it has {count} places, too many to say which hold data; let the range end lower")
+        raise BoundedError(f"it masks {count} elements, too many for a constant; let the range end lower")
     return np.arange(count)
 
 

@@ -149,6 +149,6 @@ def _windowed(graph: Rewriter, op: SumPoolOp, states: States, is_padded: bool) -
         else:
             found = windows(graph, op, states)
     if found is None:
-        raise BoundedError("the windows of a mean move with the sizes")
+        raise BoundedError("the padding before the windows of a mean depends on the sizes")
     graph.extents[result] = list(found[0])
     return result

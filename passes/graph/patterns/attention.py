@@ -122,7 +122,7 @@ class FuseAttention(Pattern[MatmulOp]):
 
     def rewrite(self, op: MatmulOp) -> Replacement:
         weights = _without_reshape(op.lhs)
-        guarded = _guarded(weights)
+        guarded = _before_nan_guard(weights)
         softmax = defining_op(weights if guarded is None else guarded, SoftmaxOp)
         if softmax is None or op.transpose_lhs:
             return None
@@ -273,7 +273,7 @@ def _heads(query: ir.Value) -> tuple[int, ...] | None:
     return before[:2]
 
 
-def _guarded(value: ir.Value) -> ir.Value | None:
+def _before_nan_guard(value: ir.Value) -> ir.Value | None:
     """The source of `value` if that only replaces NaN by 0, in the form of torch's exporter, and is its only reader."""
     choice = defining_op(value, SelectOp)
     if choice is None or splat_of(choice.on_true) != 0 or choice.on_false.type != value.type:

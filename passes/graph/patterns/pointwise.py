@@ -38,7 +38,7 @@ class ElementwiseBeforeMovement(Pattern):
         source = moved.owner.operands[0]
         if not _has_fusing_producer(source):
             return Refusal("no kernel can fuse the op")
-        others = [value if value == moved else _before(value, moved) for value in operands]
+        others = [value if value == moved else _adapted_operand(value, moved) for value in operands]
         if any(value is None for value in others):
             return Refusal("the other operand differs from row to row")
         replaced = [source if value == moved else value for value in others]
@@ -167,7 +167,7 @@ def _keeps_rows(moved: ir.Value) -> bool:
     return transpose is None or transpose.permutation[-1] == len(shape) - 1
 
 
-def _cuts_rows(moved: ir.Value) -> bool:
+def _splits_rows(moved: ir.Value) -> bool:
     """Returns whether `moved` is a reshape that splits every row into pieces, one of which is the last dimension."""
     shape, source = shape_of(moved), shape_of(moved.owner.operands[0])
     if not shape or not source or 0 in shape or defining_op(moved, ReshapeOp) is None:
@@ -176,7 +176,7 @@ def _cuts_rows(moved: ir.Value) -> bool:
     return source[-1] in ends
 
 
-def _before(value: ir.Value, moved: ir.Value) -> ir.Value | None:
+def _adapted_operand(value: ir.Value, moved: ir.Value) -> ir.Value | None:
     """The operand `value`, which is combined with the moved tensor, adapted to the tensor before it was moved."""
     shape, row, source = shape_of(value), shape_of(moved), shape_of(moved.owner.operands[0])
     if shape is None or not row or not source or len(shape) > len(row):
@@ -188,7 +188,7 @@ def _before(value: ir.Value, moved: ir.Value) -> ir.Value | None:
     flat = value if len(shape) == 1 else ReshapeOp(value, shape=(row[-1],)).result
     if _keeps_rows(moved):
         return flat
-    if not _cuts_rows(moved) or not is_fixed(value):
+    if not _splits_rows(moved) or not is_fixed(value):
         return None
     return TileOp(flat, repeats=(source[-1] // row[-1],)).result
 

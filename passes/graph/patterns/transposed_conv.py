@@ -45,10 +45,10 @@ class WeavePhases(Pattern[ConvTransposeOp]):
             if max(0, begin - fewest + 1) + max(0, pixels - end) >= pixels:
                 return Refusal("a phase reads no pixel of the input")
         phases = _every_phase(op, weight, ranges)
-        woven = _woven(phases, count, op.group)
+        interleaved = _interleaved(phases, count, op.group)
         begins = [pad - begin * stride for pad, begin, stride in zip(starts, first, strides, strict=True)]
         stops = [begin + extent for begin, extent in zip(begins, out[1:-1], strict=True)]
-        return _with_bias(_sliced(woven, (0, *begins, 0), (out[0], *stops, out[-1])), op.bias)
+        return _with_bias(_sliced(interleaved, (0, *begins, 0), (out[0], *stops, out[-1])), op.bias)
 
 
 class StuffZeros(Pattern[ConvTransposeOp]):
@@ -176,7 +176,7 @@ def _by_phase(
     return ReshapeOp(ordered, shape=(channels, inputs // group, *taps)).result
 
 
-def _woven(value: ir.Value, count: int, group: int) -> ir.Value:
+def _interleaved(value: ir.Value, count: int, group: int) -> ir.Value:
     """[n, *size, group?, *phases, c] --> [n, *(size * phases), group * c], for `count` spatial dimensions"""
     shape = shape_of(value)
     assert shape is not None
@@ -185,9 +185,9 @@ def _woven(value: ir.Value, count: int, group: int) -> ir.Value:
     rank = len(shape)
     pairs = (axis for at in range(1, 1 + count) for axis in (at, rank - 2 - count + at))
     rest = (axis for axis in range(1 + count, rank) if not rank - 1 - count <= axis < rank - 1)
-    woven = TransposeOp(value, permutation=(0, *pairs, *rest)).result
+    interleaved = TransposeOp(value, permutation=(0, *pairs, *rest)).result
     wide = (extent * stride for extent, stride in zip(size, strides, strict=True))
-    return ReshapeOp(woven, shape=(batch, *wide, channels)).result
+    return ReshapeOp(interleaved, shape=(batch, *wide, channels)).result
 
 
 def _sliced(value: ir.Value, starts: tuple[int, ...], stops: tuple[int, ...]) -> ir.Value:

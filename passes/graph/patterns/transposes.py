@@ -155,15 +155,15 @@ def _is_undone(value: ir.Value, undo: Permutation) -> bool:
     )
 
 
-def _is_undone_behind(value: ir.Value, undo: Permutation) -> bool:
+def _is_undone_later(value: ir.Value, undo: Permutation) -> bool:
     """As `_is_undone`, but looks through further gathers and selects, as for the other dimension of an image."""
     if has_one_use(value):
         (use,) = value.uses
         reader = use.owner.operation
         if reader.name == SelectOp.OPERATION_NAME and rank_of(reader.results[0]) == len(undo):
-            return _is_undone_behind(reader.results[0], undo)
+            return _is_undone_later(reader.results[0], undo)
         if reader.name == GatherOp.OPERATION_NAME and use.operand_number == 0 and rank_of(reader.operands[1]) == 1:
-            return _is_undone_behind(reader.results[0], undo)
+            return _is_undone_later(reader.results[0], undo)
     return _is_undone(value, undo)
 
 
@@ -206,7 +206,7 @@ class SinkThroughLookup(Pattern):
         if isinstance(op, GatherOp):
             if rank_of(op.indices) != 1:
                 return None
-            if not _is_undone_behind(op.result, inverse(inner.permutation)):
+            if not _is_undone_later(op.result, inverse(inner.permutation)):
                 return Refusal("the readers of the result do not undo the transpose")
         attributes = op.attribute_values()
         attributes["axis"] = inner.permutation[op.axis % len(inner.permutation)]
