@@ -15,6 +15,7 @@ of other packages when their plug-in is loaded.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Callable
@@ -48,7 +49,7 @@ class Interface(Generic[T]):
         self.name, self.summary = name, summary
         self._rooms: tuple[str, ...] = rooms
         self._attached: dict[type[Op], T] = {}
-        self._found: dict[type[Op], T | None] = {}
+        self._find = functools.cache(self._find_uncached)
         INTERFACES[name] = self
 
     def attach(self, *kinds: type[Op]) -> Callable[[T], T]:
@@ -60,20 +61,22 @@ class Interface(Generic[T]):
 
         def attached(implementation: T) -> T:
             for kind in kinds:
-                if self._attached.setdefault(kind, implementation) is not implementation:
-                    raise ValueError(f"{kind.__name__} has two implementations of the interface '{self.name}'")
-            self._found.clear()
+                other = self._attached.setdefault(kind, implementation)
+                if other is not implementation:
+                    places = " and ".join(getattr(item, "__module__", repr(item)) for item in (other, implementation))
+                    raise ValueError(f"{kind.__name__} has two implementations of '{self.name}': {places}")
+            self._find.cache_clear()
             return implementation
 
         return attached
 
     def of(self, kind: type[Op]) -> T | None:
         """Returns the implementation of a class or of its nearest base class that has one."""
-        if kind not in self._found:
-            self._import_rooms()
-            found = (self._attached[base] for base in kind.__mro__ if base in self._attached)
-            self._found[kind] = next(found, None)
-        return self._found[kind]
+        return self._find(kind)
+
+    def _find_uncached(self, kind: type[Op]) -> T | None:
+        self._import_rooms()
+        return next((self._attached[base] for base in kind.__mro__ if base in self._attached), None)
 
     def _import_rooms(self) -> None:
         rooms, self._rooms = self._rooms, ()
