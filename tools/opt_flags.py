@@ -79,6 +79,7 @@ FLAGS = (
     Flag("mlir-use-nameloc-as-prefix", "name values after their locations", is_llvm=True),
     Flag("no-implicit-module", "the input is one operation, with no module around it"),
     Flag("o", "where to write the output", "file"),
+    Flag("op-coverage", "print which interfaces each declared op implements"),
     Flag("output-split-marker", "what to print between the parts of a split input", "marker"),
     Flag("p", "the same as --pass-pipeline", "text", alias_of="pass-pipeline"),
     Flag("pass-pipeline", "the passes to run, as builtin.module(pass,func.func(pass{option=value}))", "text"),
@@ -211,6 +212,10 @@ def answer(line: CommandLine) -> str | None:
         from ..passes.help import list_passes
 
         return list_passes().rstrip()
+    if line.has("op-coverage"):
+        from ..explain.op_coverage import op_coverage
+
+        return op_coverage()
     if line.has("show-dialects"):
         return "Available Dialects: " + ",".join(_dialects())
     return None
