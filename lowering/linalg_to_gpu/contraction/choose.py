@@ -68,13 +68,13 @@ def shared_bytes(tiling: Tiling, element_bytes: int) -> int:
     return max(stages, tiling.warps * scratch_bytes(tiling.warp_columns)) if tiling.method == "mma" else stages
 
 
-def _candidates(wish: Wish, capability: Capability) -> Iterator[Tiling]:
-    if wish.compute == "f32":
+def _candidates(request: Wish, capability: Capability) -> Iterator[Tiling]:
+    if request.compute == "f32":
         yield from _fma()
         return
-    yield from _mma(wish)
-    if capability.has_wgmma and wish.by_boxes and (wish.element_bytes == 2 or not wish.turned):
-        yield from _wgmma(wish)
+    yield from _mma(request)
+    if capability.has_wgmma and request.by_boxes and (request.element_bytes == 2 or not request.turned):
+        yield from _wgmma(request)
 
 
 def _fma() -> Iterator[Tiling]:
@@ -86,19 +86,19 @@ def _fma() -> Iterator[Tiling]:
         yield Tiling("fma", rows, columns, depth, warp_rows, warp_columns, 3)
 
 
-def _mma(wish: Wish) -> Iterator[Tiling]:
+def _mma(request: Wish) -> Iterator[Tiling]:
     warps = [(64, 64), (64, 32), (32, 64), (32, 32), (16, 64), (16, 32)]
     grids = [(2, 4), (4, 2), (2, 2), (1, 4), (1, 2), (2, 1)]
     for (warp_rows, warp_columns), (down, across), stages in itertools.product(warps, grids, (3, 4)):
-        line = _LINE // wish.element_bytes
+        line = _LINE // request.element_bytes
         for depth in (line // 2, line):
             rows, columns = warp_rows * down, warp_columns * across
             if max(rows, columns) <= 256 and (rows, columns) != (256, 256):
                 yield Tiling("mma", rows, columns, depth, warp_rows, warp_columns, stages)
 
 
-def _wgmma(wish: Wish) -> Iterator[Tiling]:
-    depth = _LINE // wish.element_bytes
+def _wgmma(request: Wish) -> Iterator[Tiling]:
+    depth = _LINE // request.element_bytes
     for rows, columns in ((128, 256), (128, 128), (128, 64), (64, 256), (64, 128), (64, 64)):
         for stages in (8, 6, 5, 4, 3):
             yield Tiling("wgmma", rows, columns, depth, 64, columns, stages)

@@ -46,11 +46,11 @@ def choose_numbers(function: ir.Operation, target: Target) -> Mapping[str, Any] 
         return None
     if has_other_sums(function, contraction):
         return None
-    wish = wish_of(contraction, memories(function), target)
-    if wish is None:
+    request = wish_of(contraction, memories(function), target)
+    if request is None:
         return None
-    tiling = choose(wish, target.capability)
-    return {"compute": wish.compute, **{name: getattr(tiling, name) for name in Tiling.__dataclass_fields__}}
+    tiling = choose(request, target.capability)
+    return {"compute": request.compute, **{name: getattr(tiling, name) for name in Tiling.__dataclass_fields__}}
 
 
 def wish_of(contraction: Contraction, known: Mapping[ir.Value, Memory], target: Target) -> Wish | None:

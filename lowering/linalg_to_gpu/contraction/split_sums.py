@@ -58,10 +58,10 @@ class SplitSumsPass(Pass):
 
 def _split_kernel(function: ir.Operation, target: Target) -> None:
     contraction = contraction_of(function)
-    wish = None if contraction is None else wish_of(contraction, memories(function), target)
-    if contraction is None or wish is None or str(_total(contraction)) != "f32":
+    request = None if contraction is None else wish_of(contraction, memories(function), target)
+    if contraction is None or request is None or str(_total(contraction)) != "f32":
         return
-    found = best_split(wish, contraction.sizes(contraction.depth), target)
+    found = best_split(request, contraction.sizes(contraction.depth), target)
     if found is not None:
         place, parts = found
         _rewrite(contraction, contraction.depth[place], parts)
