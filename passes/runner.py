@@ -1,7 +1,7 @@
 """Runs pipelines: upstream passes through MLIR's pass manager, with Python passes between them.
 
 Consecutive upstream passes run in one pass manager. If the pipeline is instrumented or contains a nested Python pass,
-the passes run one by one on one op after the other, so that each can be observed.
+the passes run one by one on one op after the other. Each can then be observed.
 """
 
 from __future__ import annotations

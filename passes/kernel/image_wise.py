@@ -23,7 +23,7 @@ Attributes = dict[str, Any]
 
 Rule = Callable[[Any, Collection[ir.Value], int], Attributes | None]
 IMAGE_WISE = Interface[Rule](
-    "image-wise", "attributes for one image, if images are computed apart", rooms=("passes.kernel.image_wise",)
+    "image-wise", "attributes for one image, if images are computed separately", rooms=("passes.kernel.image_wise",)
 )
 
 

@@ -36,8 +36,8 @@ class SplitBatchesPass(Pass):
     """Run the first ops of `@main` image by image, if the activations of the whole batch leave the cache.
 
     The ops before one position in `@main` move into a loop over the images of the batch. Each op must compute an image
-    of its result from the same image of its operands, and only one tensor may be read after the position. The position
-    with the largest saving is chosen: activations stay in the cache, but every image reads the weights again.
+    of its result from the same image of its operands. Only one tensor may be read after the position. The position with
+    the largest saving is chosen: activations stay in the cache, but every image reads the weights again.
 
     ```mlir
     %1 = "stepwell.packed_conv"(%x, %w) {...} : (tensor<4x226x226x3xf32>, ...) -> tensor<4x224x224x32xf32>

@@ -1,9 +1,9 @@
 """Buffer assignment and lifetimes of every tensor of `@main`: the analysis under `stepwell-plan-memory`.
 
 A call of a kernel writes one new buffer per result, or the part of a larger buffer into which its result is inserted.
-Slices, reshapes and casts are further views of their operand's buffer. The operands of a branch's yield and of the
-return are computed directly in the buffer of the `scf.if` result or in the output, unless their buffer already has
-another owner; then they are copied. A loop carries each of its tensors in one buffer. An iteration writes to it after
+Slices, reshapes and casts are further views of their operand's buffer. Values that a branch yields or @main returns
+are computed directly in the buffer of the `scf.if` result or in the output. If their buffer already has another owner,
+they are copied. A loop carries each of its tensors in one buffer. An iteration writes to it after
 it has read the previous iteration's value; a value needed longer is copied at the end of the iteration.
 """
 
