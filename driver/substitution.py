@@ -95,8 +95,8 @@ def find_kernel(module: ir.Module, name: str) -> ir.Operation:
     """Returns the kernel of a name, or the one that computes a node of the model.
 
     The first characters of a kernel's name suffice, as tools print them, also without `kernel_`. If several kernels
-    compute a node, the one that does most of its work is returned: the only kernel that is named for the node and has
-    flops.
+    compute a node, the result is the kernel with most of the node's work: the only one that is named for the node and
+    has flops.
 
     Raises:
         PassError: there is none, or there are several.

@@ -1,7 +1,7 @@
 """Speculative compiles: while passes work on a model's graph, a worker compiles the kernels of its first part.
 
-Kernels are named after what they compute, so those that the part and the whole model have in common, nearly all of the
-part's, are found by name. The others are redundant work, of a process that would otherwise be idle.
+Kernels are named after what they compute, so those that the part and the whole model share are found by name: nearly
+all of the part's kernels. The others are redundant work, of a process that would otherwise be idle.
 """
 
 from __future__ import annotations

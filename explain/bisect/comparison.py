@@ -126,8 +126,8 @@ def compare(
 ) -> Difference:
     """Compares an array with the expected one.
 
-    Errors are relative to the value plus the tensor's median, so that values near zero, which remain of sums of larger
-    terms, need not have digits that they cannot have.
+    Errors are relative to the value plus the tensor's median. A sum near zero of large terms has few correct digits,
+    and would otherwise count as wrong.
 
     Args:
         got: the computed values.
