@@ -352,9 +352,7 @@ class Dialect:
 
     @functools.cached_property
     def _bytecode(self) -> bytes:
-        """The definition as bytecode, valid in any context: reading it takes a fifth of the time that building it
-        takes.
-        """
+        """The definition as bytecode for any context: reading it takes a fifth of the time of building it."""
         buffer = io.BytesIO()
         self.irdl_module().operation.write_bytecode(buffer)
         return buffer.getvalue()

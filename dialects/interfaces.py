@@ -1,4 +1,4 @@
-"""Op interfaces: what other rooms know about an op, attached to its class and looked up by class.
+"""Op interfaces: what other packages know about an op, attached to its class and looked up by class.
 
 As with MLIR's OpInterfaces, a pass asks the op and has no table of ops of its own:
 

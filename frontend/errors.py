@@ -27,9 +27,7 @@ class ModelError(CompileError):
         self.position: int | None = None
 
     def at(self, *, node: str = "", op_type: str = "", model: str = "", position: int | None = None) -> ModelError:
-        """Fills in the parts of this error's location that are not known yet; the position is that of the outermost
-        node.
-        """
+        """Fills in unknown parts of this error's location; the position is that of the outermost node."""
         self.node, self.op_type, self.model = self.node or node, self.op_type or op_type, self.model or model
         self.position = self.position if position is None else position
         return self

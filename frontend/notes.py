@@ -90,9 +90,7 @@ def check_all_there(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> 
 def _beside(
     module: ir.Module, parameters: Mapping[str, np.ndarray]
 ) -> Iterator[tuple[str, TensorSpec, str, TensorSpec | None]]:
-    """The parameters that a module reads: name, declared type, text of the location, and type of the contents
-    if any.
-    """
+    """Yields the parameters that a module reads: name, declared type, location as text, and type of the contents."""
     known = {name: TensorSpec(array.shape, array.dtype) for name, array in parameters.items()}
     init, read = _init(module), _read(module)
     if init is not None:
@@ -135,7 +133,7 @@ def _arguments(init: ir.Operation, key: str) -> Iterator[_Read]:
     for index, (item, attrs) in enumerate(zip(types, dictionaries(init, key), strict=True)):
         name = attrs["stepwell.name"] if "stepwell.name" in attrs else ir.StringAttr.get(f"parameter{index}")
         if not isinstance(name, ir.StringAttr) or not _is_tensor_type(item):
-            raise ModelError(f"@init takes and makes tensors of known shape with names, but {name} is {item}")
+            raise ModelError(f"@init must take and return named tensors of static shape, but {name} is {item}")
         yield name.value, spec_of_type(item), init.location
 
 

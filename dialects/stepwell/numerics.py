@@ -12,9 +12,7 @@ from ..types import is_float
 
 
 def widened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a reference to compute narrow floats in float32 and round each result once, to the first operand's
-    type.
-    """
+    """Decorates a reference to compute narrow floats in float32 and round results once, to the first operand's type."""
 
     @functools.wraps(function)
     def reference(*operands: np.ndarray | None, **attributes: Any) -> Any:

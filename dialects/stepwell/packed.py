@@ -131,7 +131,7 @@ def _sum_dtype(input: TensorSpec, weight: TensorSpec, depth: Dim = 0) -> np.dtyp
         return input.dtype
     require_dtype(np.uint8, input=input)
     if isinstance(depth, int) and depth % grain_of(weight.dtype):
-        raise OpError(f"bytes are multiplied {grain_of(weight.dtype)} at a time, but {depth} are summed up")
+        raise OpError(f"the length of sums of bytes must be a multiple of {grain_of(weight.dtype)}, but is {depth}")
     return np.dtype(np.int32)
 
 

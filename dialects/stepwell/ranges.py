@@ -26,9 +26,7 @@ def keep_ranges() -> Iterator[None]:
 
 
 def may_fold(op: Op) -> bool:
-    """Returns whether an op on constants may be folded. If not, its results are marked, so that their users are kept
-    too.
-    """
+    """Returns whether an op on constants may be folded; if not, marks its results so that their users stay too."""
     kept = _kept.get()
     if kept is None or kept.isdisjoint(op.operation.operands):
         return True

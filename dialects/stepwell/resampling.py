@@ -65,9 +65,7 @@ class Sampling:
         return np.clip(indices, 0, extent - 1), weights.astype(np.float32)
 
     def smoothed_taps(self, extent: int, size: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
-        """Computes `taps` with a kernel as wide as the step in the input, so that every input element counts
-        (antialiasing).
-        """
+        """Computes `taps` with a kernel as wide as the step in the input, so it skips no element (antialiasing)."""
         position = self._positions(extent, size, np.float32(scale)).astype(np.float64)
         wide = min(scale, 1.0)
         half = int(-np.floor(-(1 if self.mode == "linear" else 2) / wide))

@@ -63,9 +63,7 @@ class TopKOp(Op):
 
 
 def sort_keys(array: np.ndarray) -> np.ndarray:
-    """Maps elements to signed integers of the same order; all NaN map to one integer above all numbers, both zeros to
-    one.
-    """
+    """Maps elements to signed integers of the same order: NaN to one integer above all numbers, both zeros to one."""
     if array.dtype == np.bool_:
         return array.astype(np.int8)
     if array.dtype.kind == "u":

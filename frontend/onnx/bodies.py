@@ -22,7 +22,7 @@ _SCAN_WITHOUT_BATCHES = 9
 
 
 def control_steps(model: Model, cut: Cut, fallback: Fallback) -> list[NativeStep | ControlStep]:
-    """Makes a step of a control-flow node, whose bodies can be compiled, after a step that provides its constants.
+    """Makes the steps of a control-flow node with bodies to compile: its constants, if any, then the node.
 
     Args:
         model: the model.

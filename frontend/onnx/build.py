@@ -26,9 +26,7 @@ from ..errors import NeedsShapes
 _LONGEST_CHAIN = 32
 
 MAX_FOLDED = 64
-"""Maximum number of elements of a folded result. Larger results are data rather than shapes and are left to the
-compiler.
-"""
+"""Maximum number of elements of a folded result. Larger results are data, not shapes, and left to the compiler."""
 
 
 def emit(op: type[Op], *operands: ir.Value | None, **attributes: Any) -> Any:
@@ -120,9 +118,7 @@ def dims_of(value: ir.Value, start: int, stop: int) -> ir.Value:
 
 
 def joined(values: Sequence[ir.Value], axis: int = 0) -> ir.Value:
-    """Concatenates values: a chain of two-operand concats, or a tree if there are many, as a chain would get
-    too long.
-    """
+    """Concatenates values: a chain of two-operand concats, or a tree if a chain would get too long."""
     if len(values) > _LONGEST_CHAIN:
         half = len(values) // 2
         return emit(ConcatOp, joined(values[:half], axis), joined(values[half:], axis), axis=axis)

@@ -75,9 +75,7 @@ def is_one(value: Value | None) -> bool:
 
 
 def may_multiply(node: Node, left: Bytes, right: Bytes) -> bool:
-    """Returns whether a matrix product can be computed on bytes: `right` is stored, and the length of the sums is
-    known.
-    """
+    """Returns whether a matrix product can be computed on bytes: `right` is stored, the length of the sums known."""
     if node.known(right.numbers) is None or rank(right.numbers) != 2 or rank(left.numbers) < 2:
         return False
     return isinstance(shape(left.numbers)[-1], int)

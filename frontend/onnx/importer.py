@@ -43,9 +43,7 @@ from .survey import check_supported, names_read, needed_nodes
 from .weights import tensor_array
 
 MAX_LITERAL = {"f": 16, "i": 64, "u": 64, "b": 64}
-"""Maximum number of elements of a literal, by kind of element; larger tensors are parameters. Integers are often
-shapes.
-"""
+"""Maximum number of elements of a literal by kind of element; larger ones are parameters. Integers are often shapes."""
 
 _CONSTANTS = (ConstantOp.OPERATION_NAME, ParameterOp.OPERATION_NAME)
 

@@ -17,21 +17,16 @@ MAX_NODES = 1_000_000
 """Maximum number of nodes; real models have fewer."""
 
 MAX_COPIES = 50_000
-"""Maximum number of nodes that inlined functions expand to. A few bytes may expand to many nodes; real models need
-fewer."""
+"""Maximum number of nodes that inlined functions expand to: a few bytes may expand to many, real models do not."""
 
 MAX_PORTS = 4096
 """Maximum number of inputs and outputs; real models have fewer. The cost of a call grows with their number."""
 
 MAX_GRAPHS = 2048
-"""Maximum number of graphs within nodes. Real models have fewer; a branch costs a hundred times as much as a small
-node.
-"""
+"""Maximum number of graphs within nodes; real models have fewer. A branch costs as much as a hundred small nodes."""
 
 MAX_DEPTH = 64
-"""Maximum nesting of graphs and functions. Real models nest less; each level takes some of Python's and ONNX's
-stack.
-"""
+"""Maximum nesting of graphs and functions; real models nest less. Each level takes Python's and ONNX's stack."""
 
 _Key = tuple[str, str, str]
 

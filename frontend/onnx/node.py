@@ -154,8 +154,7 @@ class Node:
         return spec_of(value).value
 
     def table(self, name: str, array: np.ndarray) -> ir.Value:
-        """A literal of numbers that follow from sizes; unlike a stored tensor it is a literal, to compare it between
-        sizes.
+        """A table computed from sizes, as a literal (unlike a stored tensor): tables of several sizes are compared.
 
         Tables of more than a few elements become parameters later, with other large constants
         (`stepwell-hoist-parameters`).

@@ -76,9 +76,7 @@ class Origins:
 
 
 def _maker(value: ir.Value) -> ir.Operation | None:
-    """The op that defines a value (for an argument of an inner block, the enclosing op); None for @main's own
-    arguments.
-    """
+    """The op that defines a value (the enclosing op for a block argument); None for @main's own arguments."""
     owner = value.owner
     if not isinstance(owner, ir.Block):
         return owner.operation

@@ -77,17 +77,13 @@ def merged(input: ir.Value, count: int) -> ir.Value:
 
 
 def coordinates_of(node: Node, input: ir.Value, indices: ir.Value, axis: int) -> list[ir.Value]:
-    """Coordinates of elements of `input`: those of each index itself, except along `axis`, where the index's value
-    counts.
-    """
+    """Coordinates of elements of `input`: the position of each index, with the index itself along `axis`."""
     assert rank(input) == rank(indices)
     return [indices if other == axis else numbers(indices, other) for other in range(rank(input))]
 
 
 def named_coordinates(node: Node, indices: ir.Value, batches: int, depth: int) -> list[ir.Value]:
-    """The coordinates that the last dimension of `indices` holds, unchanged, after those of its first `batches`
-    dimensions.
-    """
+    """The coordinates in the last dimension of `indices`, unchanged, after those of its first `batches` dimensions."""
     whole = cast(indices, np.int64)
     own = [numbers(indices, axis, rank(indices) - 1) for axis in range(batches)]
     return [*own, *(gathered(whole, constant(np.array(number)), -1) for number in range(depth))]

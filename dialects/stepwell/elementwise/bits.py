@@ -87,7 +87,10 @@ class BitcastOp(ElementwiseOp):
     def infer(input: TensorSpec, *, dtype: np.dtype) -> TensorSpec:
         """The input's shape with the element type `dtype`."""
         if _bits(input.dtype) != _bits(dtype):
-            raise OpError(f"the elements of {input} have {_bits(input.dtype)} bits, {type_name(dtype)} {_bits(dtype)}")
+            raise OpError(
+                f"cannot bitcast {input} to {type_name(dtype)}: "
+                f"its elements have {_bits(input.dtype)} bits, not {_bits(dtype)}"
+            )
         return input.with_dtype(dtype)
 
     @staticmethod

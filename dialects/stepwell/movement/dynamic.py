@@ -52,7 +52,7 @@ class DynamicReshapeOp(Op):
 def _reshaped(old: Shape, new: Shape, allow_zero: bool) -> Shape:
     text = ", ".join(map(str, new))
     if any(isinstance(dim, int) and dim < -1 for dim in new) or new.count(-1) > 1:
-        raise OpError(f"shape {text} must have no negative extent but one -1")
+        raise OpError(f"shape {text} must have no negative extent except one -1")
     if not allow_zero and any(dim == 0 and axis >= len(old) for axis, dim in enumerate(new)):
         raise OpError(f"shape {text} copies an extent that the input, of rank {len(old)}, does not have")
     extents = [old[axis] if dim == 0 and not allow_zero else dim for axis, dim in enumerate(new)]

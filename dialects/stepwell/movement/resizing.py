@@ -129,7 +129,7 @@ class ResampleOp(Op):
         require_rank(2, indices=indices)
         require_shape(indices.shape, weights=weights)
         if indices.shape[0] == 0:
-            raise OpError("takes the sum of at least one term")
+            raise OpError("operands 'indices' and 'weights' must have at least one term")
         along = normalize_axis(axis, input.rank)
         if input.shape[along] == 0:
             raise OpError(f"resamples axis {along} of {input}, which has no elements")
@@ -188,7 +188,7 @@ class DynamicResizeOp(Op):
         """The extents that follow from the operand if it is constant, else unknown ones."""
         _require_interpolable(input, mode)
         if (scales is None) == (sizes is None):
-            raise OpError("takes one of the operands 'scales' and 'sizes'")
+            raise OpError("takes exactly one of the operands 'scales' and 'sizes'")
         along = normalize_axes(axes, input.rank) if axes else tuple(range(input.rank))
         if sizes is not None:
             return input.with_shape(_replaced(input.shape, along, shape_from(sizes, "sizes")))

@@ -159,7 +159,7 @@ class SliceOp(Op):
         for axis, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
             extent = input.shape[axis]
             if not 0 <= start <= stop or (isinstance(extent, int) and stop > extent):
-                raise OpError(f"slices {start} to {stop} of the {quantity(extent, 'element')} of axis {axis}")
+                raise OpError(f"cannot slice {start} to {stop} of the {quantity(extent, 'element')} of axis {axis}")
             if step < 1:
                 raise OpError(f"steps must be positive, but axis {axis} has {step}")
         bounds = zip(starts, stops, steps, strict=True)

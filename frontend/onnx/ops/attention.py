@@ -32,7 +32,7 @@ def attention(
     Past keys and values precede the new ones; the concatenations are the second and third output.
     """
     if node.attribute("softcap"):
-        raise UnsupportedError("limits its scores (softcap)")
+        raise UnsupportedError("limits its scores (softcap), which is not supported")
     is_flat = rank(query) == 3
     query = _with_heads(query, node.attribute("q_num_heads"))
     key, value = (_with_heads(item, node.attribute("kv_num_heads")) for item in (key, value))

@@ -85,8 +85,7 @@ def _branch(node: Node, region: ir.Region, graph: onnx.GraphProto) -> _Branch:
 
 
 def _finished(node: Node, draft: ir.Operation, branches: Sequence[_Branch]) -> tuple[ir.Value, ...]:
-    """Builds the conditional with its result types, which are known only now; the branches' guards become another
-    result.
+    """Builds the conditional now that its result types are known; the branches' guards become another result.
 
     scf.if %c { a } else { b } --> %0 = scf.if %c { a; yield %x } else { b; yield %y }
     """

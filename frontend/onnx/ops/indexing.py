@@ -85,8 +85,7 @@ def _split(node: Node, input: ir.Value, sizes: Sequence[int]) -> tuple[ir.Value,
 
 @imports("GatherND")
 def gather_nd(node: Node, input: ir.Value, indices: ir.Value) -> ir.Value:
-    """GatherND: each index addresses an element, or a slice, in dimensions after the batches; these dimensions are
-    merged.
+    """GatherND: each index addresses an element or slice in the dimensions after the batches, which are merged.
 
     [a, b, c...] at [..., 2] --> [a * b, c...] at [...]
     """

@@ -80,9 +80,7 @@ def dynamic_quantize_lstm(
 
 
 def _of_direction(node: Node, values: Value, direction: int) -> Value:
-    """One direction's part of a tensor; if the tensor is stored, so is the part, as only stored ones are multiplied as
-    bytes.
-    """
+    """One direction's part of a tensor; stored if the tensor is, as only stored weights are multiplied as bytes."""
     known = node.known(values)
     if known is None:
         return row(values, constant(np.array(direction)))

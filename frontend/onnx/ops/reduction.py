@@ -94,9 +94,7 @@ for _name, (_reduction, _since) in _REDUCTIONS.items():
 
 
 def _reduced(node: Node, reduction: Reduction, input: ir.Value, axes: Sequence[int] | None) -> ir.Value:
-    """Applies a reduction; without axes it reduces all of them, or none if the node requests it (elements are still
-    mapped).
-    """
+    """Applies a reduction; without axes over all dimensions, or over none if the node requests it (still mapping)."""
     without_axes = () if node.attribute("noop_with_empty_axes", 0) else tuple(range(rank(input)))
     chosen = tuple(normal_axis(axis, rank(input)) for axis in axes) if axes else without_axes
     keepdims, span = bool(node.attribute("keepdims")), span_of(input)

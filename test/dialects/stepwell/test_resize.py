@@ -98,5 +98,5 @@ def test_wrong_attributes_are_refused():
         ResizeOp.infer(x, sizes=(1, 2, 0, 8), scales=scales, mode="nearest")
     with pytest.raises(OpError, match="mode linear takes floating point"):
         ResizeOp.infer(x.with_dtype(np.uint8), sizes=(1, 2, 8, 8), scales=scales, mode="linear")
-    with pytest.raises(OpError, match="takes one of the operands 'scales' and 'sizes'"):
+    with pytest.raises(OpError, match="takes exactly one of the operands 'scales' and 'sizes'"):
         DynamicResizeOp.infer(x, None, None, axes=(), mode="nearest")

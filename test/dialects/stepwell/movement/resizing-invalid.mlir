@@ -11,10 +11,10 @@ func.func @resizing(%img: tensor<1x3x8x8xf32>, %x: tensor<4x8xf32>, %v: tensor<8
   // expected-error @+1 {{'stepwell.resize' op attribute 'scales' must be 4 floats, but is 2xf32}}
   %2 = "stepwell.resize"(%img) {sizes = array<i64: 1, 3, 4, 4>, scales = dense<1.0> : tensor<2xf32>}
     : (tensor<1x3x8x8xf32>) -> tensor<1x3x4x4xf32>
-  // expected-error @+1 {{'stepwell.dynamic_resize' op takes one of the operands 'scales' and 'sizes'}}
+  // expected-error @+1 {{'stepwell.dynamic_resize' op takes exactly one of the operands 'scales' and 'sizes'}}
   %3 = "stepwell.dynamic_resize"(%x) {operandSegmentSizes = array<i32: 1, 0, 0>}
     : (tensor<4x8xf32>) -> tensor<?x?xf32>
-  // expected-error @+1 {{'stepwell.dynamic_resize' op takes one of the operands 'scales' and 'sizes'}}
+  // expected-error @+1 {{'stepwell.dynamic_resize' op takes exactly one of the operands 'scales' and 'sizes'}}
   %4 = "stepwell.dynamic_resize"(%x, %v, %n) {operandSegmentSizes = array<i32: 1, 1, 1>}
     : (tensor<4x8xf32>, tensor<8xf32>, tensor<2xi64>) -> tensor<?x?xf32>
   // expected-error @+1 {{'stepwell.resample' op operand 'indices' must have element type i64, but is 8xf32}}
@@ -23,7 +23,7 @@ func.func @resizing(%img: tensor<1x3x8x8xf32>, %x: tensor<4x8xf32>, %v: tensor<8
   %6 = "stepwell.resample"(%x, %n, %v) {axis = 0 : i64} : (tensor<4x8xf32>, tensor<2xi64>, tensor<8xf32>) -> tensor<8x8xf32>
   %i = "stepwell.constant"() {value = dense<0> : tensor<0x8xi64>} : () -> tensor<0x8xi64>
   %f = "stepwell.constant"() {value = dense<0.0> : tensor<0x8xf32>} : () -> tensor<0x8xf32>
-  // expected-error @+1 {{'stepwell.resample' op takes the sum of at least one term}}
+  // expected-error @+1 {{'stepwell.resample' op operands 'indices' and 'weights' must have at least one term}}
   %7 = "stepwell.resample"(%x, %i, %f) {axis = 0 : i64} : (tensor<4x8xf32>, tensor<0x8xi64>, tensor<0x8xf32>) -> tensor<8x8xf32>
   return
 }

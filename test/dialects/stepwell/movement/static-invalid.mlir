@@ -9,7 +9,7 @@ func.func @static(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
   %2 = "stepwell.concat"(%x, %x) {axis = 2 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   // expected-error @+1 {{'stepwell.concat' op operands must have equal shapes except for axis 0, but are 4x8xf32 and 8xf32}}
   %3 = "stepwell.concat"(%x, %v) {axis = 0 : i64} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
-  // expected-error @+1 {{'stepwell.slice' op slices 0 to 9 of the 8 elements of axis 1}}
+  // expected-error @+1 {{'stepwell.slice' op cannot slice 0 to 9 of the 8 elements of axis 1}}
   %4 = "stepwell.slice"(%x) {starts = array<i64: 0, 0>, stops = array<i64: 4, 9>, steps = array<i64: 1, 1>}
     : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // expected-error @+1 {{'stepwell.reverse' op axes 0, 0 name one axis twice}}
