@@ -61,7 +61,7 @@ def choose_panel(columns: int, lanes: int, rows: int, *, even: bool = False, may
         lanes: number of elements in a vector register.
         rows: number of rows multiplied with the weight. If there are few, a panel of several registers provides the
             independent multiply-adds that the rows do not.
-        even: whether to reject the widest panels if they leave a narrower panel.
+        even: whether to reject panels of three registers if they leave a narrower panel.
         may_be_fewer: whether some calls have fewer rows, down to one; these need panels of several registers.
     """
     if rows < 4:

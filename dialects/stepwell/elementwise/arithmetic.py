@@ -292,7 +292,7 @@ class DivOp(BinaryOp):
 
 
 class PowOp(BinaryOp):
-    """`lhs` to the power of `rhs` (ONNX Pow; the importer casts the exponent to the base's type).
+    """`lhs` to the power of `rhs` (ONNX Pow; the importer casts both to one type).
 
     ```mlir
     %2 = "stepwell.pow"(%0, %1) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>

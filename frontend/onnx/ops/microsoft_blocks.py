@@ -60,7 +60,7 @@ def matmul_bits(
 
 
 def _by_group(node: Node, numbers: Value, start: Value, factor: Value, groups: Value) -> Value:
-    """The matrix if `groups` gives, for each of its rows, the block whose scale it has."""
+    """Dequantises the matrix if `groups` gives, for each of its rows, the block whose scale applies."""
     columns, depth, block = (node.attribute(name) for name in ("N", "K", "block_size"))
     blocks = -(-depth // block)
     flat = part_along(reshaped(numbers, integers([columns, blocks * block])), 1, 0, depth)
