@@ -1,7 +1,7 @@
 """Loop and Scan: loops whose iterations are graphs.
 
-In an `scf` loop, carried values keep their types, and the shape of added rows tells the number of iterations. Other
-loops are unrolled, as long as it is known whether there is another iteration.
+An `scf` loop carries values of fixed types. If it adds rows to its outputs, its count determines their shape, so it
+cannot end early. Other loops are unrolled, as long as it is known whether there is another iteration.
 """
 
 from __future__ import annotations
