@@ -15,7 +15,7 @@
 // LIST: Passes:
 // LIST: --canonicalize {{.*}}- Canonicalize operations
 // LIST: --max-iterations=<long>
-// LIST: --stepwell-dce {{.*}}- Drop the ops whose results nobody reads
+// LIST: --stepwell-dce {{.*}}- Drop ops whose results are unused
 // LIST: Pass Pipelines:
 // DIALECTS: Available Dialects: acc,{{.*}},stepwell,tensor
 // VERSION: Stepwell {{.*}} MLIR 22.1.8
