@@ -15,7 +15,7 @@ from .runtime.version import VERSION as __version__
 if TYPE_CHECKING:
     from .driver.api import compile, load
     from .driver.check import Report, check
-    from .driver.options import Options
+    from .driver.options import At, Options
     from .driver.source import SourceError
     from .frontend.errors import ModelError
     from .lowering.llvm_to_object.codegen import CodegenError
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArtefactError",
+    "At",
     "CacheMissError",
     "CapacityError",
     "CodegenError",
@@ -82,6 +83,7 @@ __all__ = [
 
 # Imported at first use: running compiled models needs neither the compiler nor MLIR.
 _HOME = {
+    "At": "driver.options",
     "Options": "driver.options",
     "Report": "driver.check",
     "check": "driver.check",

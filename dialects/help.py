@@ -7,7 +7,7 @@ import re
 import sys
 
 from .core import AttributeField, Op, OperandField, ResultField
-from .registry import OPS
+from .registry import STEPWELL
 
 _ATTRIBUTES = re.compile(r"^Attributes:\n((?:    .*\n?|\n)+)", re.MULTILINE)
 
@@ -21,7 +21,7 @@ def reference_page() -> str:
         "definition: `stepwell.dialects.interpreter` runs whole programs by it.\n"
     )
     families: dict[str, list[type[Op]]] = {}
-    for op in OPS.values():
+    for op in STEPWELL.ops.values():
         families.setdefault(op.__module__, []).append(op)
     return head + "".join(_family(module, ops) for module, ops in families.items())
 

@@ -68,6 +68,8 @@ _WIDER_INTEGERS: dict[np.dtype, np.dtype] = {
     np.dtype(ml_dtypes.uint4): np.dtype(np.uint8),
     np.dtype(ml_dtypes.uint2): np.dtype(np.uint8),
 }
+NATIVE_DTYPES = frozenset(_MLIR_TYPES)
+"""The numpy element types of tensors that code can be compiled for."""
 _DTYPES = {name: dtype for dtype, name in _MLIR_NAMES.items()}
 # For these the class, or the width of a signless integer, is enough, and is cheaper to read than the name.
 _CLASSES: dict[type, np.dtype] = {ir.F64Type: np.dtype(np.float64), ir.F32Type: np.dtype(np.float32)}

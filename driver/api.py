@@ -64,6 +64,10 @@ def compile(
         raise OptionError(f"target is {target!r}, and must be a name")
     setup = Setup.of(target, options)
     check_target(setup.target)
+    if options.passes:
+        from .route import check_added
+
+        check_added(options.passes, setup.target)
     source = replace(ModelSource.read(model), cache=cache, checked=options.checked)
     name, inputs, outputs = interface_of(source)
     resolved = resolve_dims(options.dims, inputs)

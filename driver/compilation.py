@@ -117,7 +117,8 @@ class Compilation:
                         raise error.at(model=imported.name) from None
                 self._compile_in_child(module, parameters, start)
             if start == "import":
-                if not self.setup.is_whole and not Target.parse(self.target).is_gpu:
+                is_plain = not self.setup.is_whole and not self.setup.options.passes
+                if is_plain and not Target.parse(self.target).is_gpu:
                     pool.look_ahead(module, _input_shapes(module, shapes), self.setup.without)
                 parameters = self.graph(module, parameters, shapes, collected)
                 if self.setup.substitutes:
@@ -163,7 +164,8 @@ class Compilation:
     ) -> Mapping[str, np.ndarray]:
         watchers, without = self.setup.options.instrumentation, self.setup.without
         state = CompileState(dict(parameters))
-        route.run(module, self.target, "import", "graph", watchers, without=without, state=state)
+        added = self.setup.options.passes
+        route.run(module, self.target, "import", "graph", watchers, without=without, state=state, added=added)
         collected.initial = state.evaluated
         self._phase_reached("graph", module, state.parameters)
         return state.parameters
@@ -213,6 +215,10 @@ class Compilation:
         def tell(phase: str, module: ir.Module) -> None:
             self._phase_reached(phase, module, parameters)
 
+        def run(start: str, stop: str | None) -> None:
+            options = self.setup.options
+            route.run(module, self.target, start, stop, options.instrumentation, tell, added=options.passes)
+
         target = Target.parse(self.target)
         kernels, objects = {}, {}
         if start == "graph" and not self.setup.is_whole:
@@ -226,13 +232,13 @@ class Compilation:
                 route.lower_kernels_pipeline(self.target).run(module, verify=False)
             start = "kernels"
         elif order.index(start) <= order.index("kernels"):
-            route.run(module, self.target, start, "kernels", self.setup.options.instrumentation, tell)
+            run(start, "kernels")
             # Kernels that were read in this phase, or substituted, may have any name.
             Pipeline((NameKernelsPass(self.target),)).run(module, verify=False)
             kernels, start = kernel_infos(module), "kernels"
             collected.facts = _facts(module, collected)
         if order.index(start) < order.index(placed):
-            route.run(module, self.target, start, placed, self.setup.options.instrumentation, tell)
+            run(start, placed)
             found = [*invariants.kernels(module)]
             collected.details |= {
                 invariants.symbol(kernel): facts.kernel_details(kernel, target.vector_bytes)
@@ -240,7 +246,7 @@ class Compilation:
                 if not invariants.is_declaration(kernel)
             }
             start = placed
-        route.run(module, self.target, start, None, self.setup.options.instrumentation, tell)
+        run(start, None)
         kernels = with_signatures(module, kernels)
         fresh = generate(module, self.target, self.setup.options.codegen_threads)
         everything = {**objects, **fresh}

@@ -17,7 +17,7 @@ from pathlib import Path
 from mlir import ir
 
 from ..frontend.errors import ModelError
-from ..frontend.onnx.importer import ImportedModel
+from ..frontend.imported import ImportedModel
 from ..lowering.target import Target
 from ..passes import debug
 from ..passes.base import registry

@@ -20,6 +20,7 @@ from ..runtime.short_repr import short_repr
 if TYPE_CHECKING:
     from mlir import ir
 
+    from ..passes.base import Pass
     from ..passes.instrumentation import Instrumentation
 
 FALLBACK = ("warn", "error", "quiet")
@@ -45,6 +46,22 @@ class Flag:
 def _option(default: Any, flag: Flag | None = None, in_key: bool = False) -> Any:
     """Declares a field of `Options`; fields with `in_key` are part of the cache key."""
     return field(default=default, metadata={"flag": flag, "in_key": in_key})
+
+
+@dataclass(frozen=True)
+class At:
+    """A pass of a caller, run after the compiler's own passes of a phase.
+
+    Attributes:
+        phase: name of the phase, such as "graph".
+        step: a registered pass, or the text of a pipeline on modules, such as "func.func(cse)".
+    """
+
+    phase: str
+    step: Pass | str
+
+    def __str__(self) -> str:
+        return f"{self.phase}:{self.step}"
 
 
 @short_repr
@@ -79,6 +96,7 @@ class Options:
             `dims`, a failure of the compiler in a range is raised for "error"; otherwise it is a warning, and each size
             is
             compiled separately.
+        passes: passes of the caller, each `At` a phase; see docs/writing-a-pass.md.
         reached: called at each phase with its name, the module, and the parameters that the module names.
         instrumentation: called before and after every pass; see `passes/instrumentation.py`.
         substitutes: MLIR files with kernels that replace others, by the names of the replaced ones (docs/kernels.md).
@@ -119,6 +137,7 @@ class Options:
             FALLBACK,
         ),
     )
+    passes: Sequence[At] = _option((), in_key=True)
     reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None = None
     instrumentation: Sequence[Instrumentation] = ()
     substitutes: Mapping[str, str | os.PathLike[str]] = field(default_factory=dict)
@@ -132,12 +151,16 @@ class Options:
     def key(self) -> str:
         """The part of a cache key that consists of the fields with `in_key`."""
         names = [item.name for item in fields(self) if item.metadata.get("in_key")]
-        return ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return ", ".join(f"{name}={_text_of(getattr(self, name))}" for name in names)
 
     @property
     def is_watched(self) -> bool:
         """True if a caller follows phases or passes, which needs the whole model as one module in this process."""
         return self.reached is not None or len(self.instrumentation) > 0
+
+
+def _text_of(value: Any) -> str:
+    return "; ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 Made = TypeVar("Made")
@@ -194,6 +217,8 @@ def check_options(options: Any) -> None:
         raise OptionError(f"reached is {_short(options.reached)}, and must be callable")
     if not (options.progress is None or isinstance(options.progress, bool) or callable(options.progress)):
         raise OptionError(f"progress is {_short(options.progress)}, and must be callable, True, False or None")
+    if not isinstance(options.passes, list | tuple) or not all(isinstance(item, At) for item in options.passes):
+        raise OptionError(f"passes is {_short(options.passes)}, and must be a list of stepwell.At(phase, pass)")
     if not isinstance(options.instrumentation, Sequence) or isinstance(options.instrumentation, str):
         raise OptionError(f"instrumentation is {_short(options.instrumentation)}, and must be a sequence")
     if options.guarded and (options.reached or options.instrumentation):

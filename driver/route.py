@@ -27,6 +27,7 @@ from ..runtime.errors import OptionError
 
 if TYPE_CHECKING:
     from ..passes.instrumentation import Instrumentation
+    from .options import At
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,7 @@ def run(
     reached: Callable[[str, ir.Module], None] = lambda name, module: None,
     without: Collection[str] = (),
     state: CompileState | None = None,
+    added: Sequence[At] = (),
 ) -> None:
     """Takes a module from one phase to another, in place.
 
@@ -208,6 +210,7 @@ def run(
         reached: called with the name and the module of every phase that is reached.
         without: the names of passes to leave out.
         state: the module's parameters and other state; None for a module alone.
+        added: passes of the caller, each run after the passes of its phase.
 
     Raises:
         PassFailure: a pass failed.
@@ -215,9 +218,26 @@ def run(
     """
     for phase in between(start, stop or last(target), target):
         with in_phase(phase.name):
-            phase.pipeline(target).without(without).run(module, instrumentation, verify=False, state=state)
+            pipeline = phase.pipeline(target).without(without) + _added(phase, added)
+            pipeline.run(module, instrumentation, verify=False, state=state)
             check(phase, module)
         reached(phase.name, module)
+
+
+def check_added(added: Sequence[At], target: str) -> None:
+    """Checks that passes of the caller are at phases that a compile for a target goes through.
+
+    Raises:
+        OptionError: there is no such phase, or the phase has no passes.
+    """
+    allowed = names(target)[1:]
+    for item in added:
+        if item.phase not in allowed:
+            raise OptionError(f"passes: there is no phase '{item.phase}' with passes; they are {', '.join(allowed)}")
+
+
+def _added(phase: Phase, added: Sequence[At]) -> Pipeline:
+    return Pipeline(tuple(item.step for item in added if item.phase == phase.name))
 
 
 def check(phase: Phase, module: ir.Module) -> None:

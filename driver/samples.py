@@ -12,7 +12,7 @@ from mlir import ir
 
 from ..dialects.stepwell.movement import PadOp, ResizeOp, ReverseOp, SliceOp
 from ..frontend.errors import NeedsContents, NodeError
-from ..frontend.onnx.importer import ImportedModel
+from ..frontend.imported import ImportedModel
 from ..passes.graph.bounded.snapshot import BoundedError, Snapshot, check_slices, listed, slices_of
 from ..passes.graph.canonicalize import patterns
 from ..passes.graph.cse import CsePass

@@ -52,7 +52,8 @@ class Setup:
     @property
     def is_whole(self) -> bool:
         """True if all of the model stays in one module, to be followed or changed at a phase."""
-        return self.options.is_watched or len(self.options.substitutes) > 0
+        late = any(item.phase != "graph" for item in self.options.passes)
+        return self.options.is_watched or len(self.options.substitutes) > 0 or late
 
     @property
     def without(self) -> tuple[str, ...]:

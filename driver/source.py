@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ..passes.entry_points import load_entry_points
 from ..runtime import store
 from ..runtime.cache import Cache, default_cache
 from ..runtime.errors import StepwellError
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     from mlir import ir
 
-    from ..frontend.onnx.importer import ImportedModel
-    from ..frontend.onnx.model import Model, ValueInfo
+    from ..frontend.imported import ImportedModel, ValueInfo
+    from ..frontend.onnx.model import Model
 
 
 # Smaller files are read into memory.
@@ -60,7 +61,7 @@ class ModelSource:
     """A model before it is imported.
 
     Attributes:
-        kind: "onnx" or "mlir".
+        kind: "onnx", "mlir", or the name of another package's frontend.
         contents: the file's bytes, or the text of a module; for a large file its location.
         path: the file; None if the model was given in memory.
         cache: stores the fingerprints of large files, so that they need not be read again.
@@ -80,6 +81,7 @@ class ModelSource:
         Raises:
             SourceError: it is none of them, or the file cannot be read.
         """
+        load_entry_points()
         if isinstance(model, str | os.PathLike):
             path = Path(model)
             try:
@@ -90,7 +92,7 @@ class ModelSource:
                 raise SourceError(f"{path}: {error.strerror or error}") from error
             except ValueError as error:  # a zero byte in the name
                 raise SourceError(f"{path!r}: {error}") from error
-            return ModelSource("mlir" if path.suffix in (".mlir", ".mlirbc") else "onnx", contents, path)
+            return ModelSource(_format_of(path), contents, path)
         if isinstance(model, bytes | bytearray | memoryview):
             data = bytes(model)
             return ModelSource("mlir" if _looks_like_mlir(data) else "onnx", data)
@@ -132,7 +134,7 @@ class ModelSource:
         Raises:
             ModelError: the model cannot be read.
         """
-        if self.kind == "mlir":
+        if self.kind != "onnx":
             return (self.contents.size if isinstance(self.contents, LargeFile) else len(self.contents)) // _OP_BYTES
         return _size_of(self._parsed)
 
@@ -146,10 +148,14 @@ class ModelSource:
             from ..frontend import mlir_text
 
             info = mlir_text.describe_model(self.path or self.data)
-        else:
+        elif self.kind == "onnx":
             from ..frontend.onnx.model import describe_model
 
             info = describe_model(self._parsed)
+        else:
+            from mlir import ir
+
+            info = self._imported(ir.Context()).info
         return tuple(map(_tensor_info, info.inputs)), tuple(map(_tensor_info, info.outputs))
 
     def import_into(
@@ -170,11 +176,19 @@ class ModelSource:
             from ..frontend import mlir_text
 
             return mlir_text.import_model(self.path or self.data, context, shapes)
+        if self.kind != "onnx":
+            return self._imported(context)
         from ..frontend.onnx import importer
 
         imported = importer.import_model(self._parsed, context, shapes, contents, sized=True, checked=self.checked)
         vars(self).pop("_parsed", None)  # as large as the file, and rarely needed again
         return imported
+
+    def _imported(self, context: ir.Context) -> ImportedModel:
+        """Imports a model of another package's format."""
+        from ..frontend.registry import import_by
+
+        return import_by(self.kind, self.data, self.name, context)
 
     @functools.cached_property
     def model(self) -> Model:
@@ -208,6 +222,8 @@ class ModelSource:
             return []
         if self.kind == "mlir":
             return [side for side in [self.path.with_name("parameters.safetensors")] if side.is_file()]
+        if self.kind != "onnx":
+            return []
         # External data of an ONNX model: a change of any such file that the model names changes the model.
         beside = sorted(item for item in self.path.parent.glob("*.data") if item.is_file())
         return beside if beside and b"location" in self.data else []
@@ -277,6 +293,14 @@ def _unpickled(kind: str, contents: bytes | LargeFile, path: Path | None, is_cac
 
 def _size_of(model: Model) -> int:
     return len(model.proto.graph.node) + len(model.initializers)
+
+
+def _format_of(path: Path) -> str:
+    if path.suffix == ".onnx":  # without importing MLIR, for programs that are in the cache
+        return "onnx"
+    from ..frontend.registry import format_of
+
+    return format_of(path)
 
 
 def _looks_like_mlir(data: bytes) -> bool:

@@ -22,9 +22,8 @@ from ..runtime import safetensors
 from ..runtime.errors import ArtefactError
 from ..runtime.wording import quantity
 from .errors import ModelError
+from .imported import ImportedModel, ModelInfo, ValueInfo
 from .notes import INTERFACE, check_all_there, check_notes, check_parameters, is_late
-from .onnx.importer import ImportedModel
-from .onnx.model import ModelInfo, ValueInfo
 
 PARAMETERS = "parameters.safetensors"
 
@@ -37,7 +36,7 @@ def describe_model(model: bytes | Path) -> ModelInfo:
     """
     context = ir.Context()
     with context:
-        return _info(_parse(model, context), _name(model))
+        return info_of(_parse(model, context), _name(model))
 
 
 def import_model(
@@ -56,7 +55,7 @@ def import_model(
             check_all_there(module, parameters)
     except ModelError as error:
         raise error.at(model=_name(model)) from None
-    return ImportedModel(module, parameters, _name(model), _info(module, _name(model)))
+    return ImportedModel(module, parameters, _name(model), info_of(module, _name(model)))
 
 
 def _name(model: bytes | Path) -> str:
@@ -105,7 +104,12 @@ def _located(location: ir.Location, message: str) -> str:
     return f"{message} ({location})" if place is None else f"line {place.line}, column {place.column}: {message}"
 
 
-def _info(module: ir.Module, name: str) -> ModelInfo:
+def info_of(module: ir.Module, name: str) -> ModelInfo:
+    """Returns the inputs and outputs of @main.
+
+    Raises:
+        ModelError: there is no function @main with a body.
+    """
     symbols = ir.SymbolTable(module.operation)
     if "main" not in symbols:
         raise ModelError("there is no function @main", model=name)

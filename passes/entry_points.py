@@ -1,4 +1,4 @@
-"""Plug-ins: modules of other packages that register passes, listed under the entry points `stepwell.passes`.
+"""Plug-ins: modules of other packages that register what they add, listed under the entry points `stepwell.*`.
 
 This module does not import MLIR.
 """
@@ -10,10 +10,16 @@ import os
 import sys
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..runtime.errors import StepwellWarning
 
-ENTRY_POINT_GROUP = "stepwell.passes"
+ENTRY_POINT_GROUPS = ("stepwell.dialects", "stepwell.interfaces", "stepwell.passes", "stepwell.frontends")
+"""The groups of entry points, in the order in which they are loaded. Each names modules that register on import."""
+
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 class PluginWarning(StepwellWarning):
@@ -22,7 +28,7 @@ class PluginWarning(StepwellWarning):
 
 @functools.cache
 def load_entry_points() -> None:
-    """Imports the installed plug-ins: the modules that packages list under the entry points `stepwell.passes`.
+    """Imports the installed plug-ins: the modules that packages list under the entry points of `ENTRY_POINT_GROUPS`.
 
     Warns:
         PluginWarning: a plug-in cannot be imported; compiles continue without it.
@@ -31,13 +37,18 @@ def load_entry_points() -> None:
         return
     from importlib.metadata import entry_points  # this import takes longer than the rest of most starts
 
-    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: (entry.name, entry.value)):
-        try:
-            entry.load()
-        except (Exception, SystemExit) as error:  # the code of another package may raise anything
-            package = entry.dist.name if entry.dist is not None else entry.module
-            text = f"the plug-in '{entry.name}' of the package {package} is left out: {type(error).__name__}: {error}"
-            warnings.warn(text, PluginWarning, stacklevel=2)
+    for group in ENTRY_POINT_GROUPS:
+        for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
+            _load(entry)
+
+
+def _load(entry: EntryPoint) -> None:
+    try:
+        entry.load()
+    except (Exception, SystemExit) as error:  # the code of another package may raise anything
+        package = entry.dist.name if entry.dist is not None else entry.module
+        text = f"the plug-in '{entry.name}' of the package {package} is left out: {type(error).__name__}: {error}"
+        warnings.warn(text, PluginWarning, stacklevel=3)
 
 
 def _may_have_entry_points() -> bool:
@@ -52,7 +63,7 @@ def _may_have_entry_points() -> bool:
             continue
         for info in infos:
             try:
-                if ENTRY_POINT_GROUP.encode() in Path(info.path, "entry_points.txt").read_bytes():
+                if b"[stepwell." in Path(info.path, "entry_points.txt").read_bytes():
                     return True
             except OSError:
                 continue

@@ -272,7 +272,9 @@ def _reference_text(op: ir.Operation) -> str:
 
 def _load_stepwell(context: ir.Context) -> None:
     from ..dialects.registry import load_dialects
+    from ..passes.entry_points import load_entry_points
 
+    load_entry_points()
     context.load_all_available_dialects()
     load_dialects(context)
 

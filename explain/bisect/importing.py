@@ -11,7 +11,7 @@ from mlir import ir
 from ...dialects import interpreter
 from ...dialects.registry import view_of
 from ...dialects.types import is_float
-from ...frontend.onnx.importer import ImportedModel
+from ...frontend.imported import ImportedModel
 from ...frontend.onnx.model import Model
 from ...frontend.onnx.names import node_name
 from ...frontend.onnx.weights import tensor_array

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeGuard
 
@@ -22,8 +21,8 @@ from ...dialects.registry import load_dialects
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.types import is_float
 from ...passes.named_ops import ops_named
-from ...runtime.short_repr import short_repr
 from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, UnsupportedError
+from ..imported import ImportedModel, ImportedNode, ModelInfo
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .build import constant
 from .data_checks import Checked
@@ -31,7 +30,7 @@ from .definitions import definition_of
 from .functions import FunctionTable
 from .limits import MAX_NODES
 from .lists import TAKE_SEQUENCES, ValueList, has_lists, tensors_of
-from .model import Model, ModelInfo, describe_model, opsets, read_model
+from .model import Model, describe_model, opsets, read_model
 from .names import node_name, normal_domain
 from .node import Node
 from .origins import Origins, is_dynamic
@@ -52,47 +51,6 @@ MAX_BOUND = 64
 
 MAX_BOUND_FLOATS = 8
 """The same limit for floating-point inputs, which are rarely sizes."""
-
-
-@short_repr
-@dataclass(frozen=True)
-class ImportedModel:
-    """A model after the import.
-
-    Attributes:
-        module: `func.func @main` of stepwell ops; see `import_model`.
-        parameters: the weights that its `stepwell.parameter` ops name, read-only.
-        name: the model's name in messages.
-        info: the inputs and outputs that the file declares.
-        nodes: every node that was imported, in order.
-        values: the values of the model's graph by name, except those that nothing reads.
-    """
-
-    module: ir.Module
-    parameters: dict[str, np.ndarray]
-    name: str
-    info: ModelInfo
-    nodes: Sequence[ImportedNode] = ()
-    values: Mapping[str, ir.Value] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ImportedNode:
-    """An imported node.
-
-    Attributes:
-        name: its name.
-        op_type: its operator.
-        inputs: the types of its inputs, except omitted ones.
-        outputs: the types of its outputs, as far as they are known after the import.
-        is_constant: whether all of its outputs are constants.
-    """
-
-    name: str
-    op_type: str
-    inputs: tuple[ir.Type, ...]
-    outputs: tuple[ir.Type, ...]
-    is_constant: bool
 
 
 def import_model(

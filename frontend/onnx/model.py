@@ -16,6 +16,7 @@ from onnx import helper, inliner, version_converter
 from ...dialects.dims import MAX_RANK
 from ...runtime.short_repr import short_repr
 from ..errors import ModelError, UnsupportedError
+from ..imported import ModelInfo, ValueInfo
 from .classes import with_numbered_classes
 from .left_in_file import without_weights
 from .limits import check_expansion
@@ -56,7 +57,6 @@ _DTYPES: dict[int, np.dtype] = {
 }
 
 
-_NATIVE = frozenset(_DTYPES.values())
 _OBJECT = np.dtype(object)
 
 _CONVERSION_ERRORS = (
@@ -66,44 +66,6 @@ _CONVERSION_ERRORS = (
     onnx.shape_inference.InferenceError,
     version_converter.ConvertError,
 )
-
-
-@short_repr
-@dataclass(frozen=True)
-class ValueInfo:
-    """An input or output of a model, as the file declares it.
-
-    Attributes:
-        name: its name.
-        dtype: the numpy element type; `object` for strings and for values that are not tensors.
-        dims: a number, or the name of a symbol, for each dimension; None if not even the rank is declared.
-        kind: "tensor", another type ("seq(float32)", "optional(int64)", ...), or "" if no type is declared.
-    """
-
-    name: str
-    dtype: np.dtype
-    dims: tuple[int | str, ...] | None
-    kind: str = "tensor"
-
-    @property
-    def is_native(self) -> bool:
-        """Returns whether it is a tensor that code can be compiled for."""
-        return self.kind == "tensor" and self.dtype in _NATIVE
-
-
-@short_repr
-@dataclass(frozen=True)
-class ModelInfo:
-    """The inputs and outputs of a model, in order."""
-
-    name: str
-    inputs: tuple[ValueInfo, ...]
-    outputs: tuple[ValueInfo, ...]
-
-    @property
-    def is_static(self) -> bool:
-        """Returns whether the shape of every input is declared in numbers."""
-        return all(info.dims is not None and all(isinstance(dim, int) for dim in info.dims) for info in self.inputs)
 
 
 @short_repr

@@ -10,7 +10,7 @@ from ...dialects.core import OpError, check_extents, spec_of
 from ...dialects.types import element_type
 from ...runtime.wording import quantity
 from ..errors import ModelError, NeedsShapes
-from .model import ModelInfo, ValueInfo
+from ..imported import ModelInfo, ValueInfo
 
 Dims = tuple[int | str, ...]
 

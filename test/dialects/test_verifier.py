@@ -8,18 +8,18 @@ import time
 
 import pytest
 from mlir import ir
-from stepwell.dialects.registry import OPS
+from stepwell.dialects.registry import STEPWELL
 from stepwell.dialects.verifier import VerificationError, verify
 
 EXAMPLES = [
     (name, example)
-    for name, op in OPS.items()
+    for name, op in STEPWELL.ops.items()
     for example in re.findall(r"```mlir\n(.*?)```", inspect.getdoc(op) or "", re.DOTALL)
 ]
 
 
 def test_every_op_has_an_example():
-    assert {name for name, _ in EXAMPLES} == set(OPS)
+    assert {name for name, _ in EXAMPLES} == set(STEPWELL.ops)
 
 
 @pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
