@@ -72,30 +72,24 @@ class Options:
     Attributes:
         shapes: input shapes by name, for which code is compiled at once instead of at the first call.
         cache: whether to store compiled code and use it again. "require" raises `CacheMissError` for code that is not
-            in
-            the cache, and so does `STEPWELL_CACHE=require`. `STEPWELL_CACHE_DIR` names the folder.
+            in the cache, and so does `STEPWELL_CACHE=require`. `STEPWELL_CACHE_DIR` names the folder.
         codegen_threads: number of kernels compiled concurrently; for large models the number of processes, this one
             included, as far as there are processors for them.
         dims: sizes of symbolic dimensions, by name: a number, (low, high), (low, high, step), a list of upper bounds of
             buckets, or text that derives the size: another dimension, or a sum of dimensions. One compile then serves
-            all
-            these sizes (docs/dynamic_shapes.md).
+            all these sizes (docs/dynamic_shapes.md).
         winograd: whether 3x3 convolutions may use Winograd's method if it is faster. It rounds more often than the
-            direct
-            method; errors are about twice as large (docs/numerics.md).
+            direct method; errors are about twice as large (docs/numerics.md).
         checked: whether calls of an ONNX model check indices and integer divisors, and raise a `DataError` that names
-            the
-            node: all of them (True), only those that come directly from "inputs", or none (False), so that invalid ones
-            give meaningless numbers (docs/numerics.md).
+            the node: all of them (True), only those that come directly from "inputs", or none (False), so that invalid
+            ones give meaningless numbers (docs/numerics.md).
         precision: type of the operands in products of float32, whose sums stay float32: "f32", or, faster on GPUs,
-            "tf32",
-            "bf16" or "f16". Code for CPUs gives the same numbers as a GPU, but is slower for it (docs/numerics.md).
+            "tf32", "bf16" or "f16". Code for CPUs gives the same numbers as a GPU, but is slower for it
+            (docs/numerics.md).
         fallback: handling of nodes that cannot be compiled, which run on the host, between compiled subgraphs of the
-            model
-            (docs/fallback.md): "warn" about them, reject the model with an "error" that names them, or be "quiet". With
-            `dims`, a failure of the compiler in a range is raised for "error"; otherwise it is a warning, and each size
-            is
-            compiled separately.
+            model (docs/fallback.md): "warn" about them, reject the model with an "error" that names them, or be
+            "quiet". With `dims`, a failure of the compiler in a range is raised for "error"; otherwise it is a warning,
+            and each size is compiled separately.
         passes: passes of the caller, each `At` a phase; see docs/writing-a-pass.md.
         reached: called at each phase with its name, the module, and the parameters that the module names.
         instrumentation: called before and after every pass; see `passes/instrumentation.py`.

@@ -83,8 +83,7 @@ class Window:
 
         Raises:
             OpError: the window has no position: the kernel does not fit into the padded input, and an overhang is not
-                allowed
-                or would start outside.
+                allowed or would start outside.
         """
         rank = len(self.kernel)
         return tuple(
