@@ -14,6 +14,8 @@ from ...dialects.registry import OPS, view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.types import dense
 from ...passes.base import Pass, PassError, register
+from ...passes.functions import class_of
+from ...passes.kernel.classify import kernel_class
 from ...passes.kernel.views import box_of, insertion_of
 from ...passes.rewriting import walk
 from ...passes.upstream import PreparedPipelines, prepared
@@ -72,7 +74,11 @@ class ConvertToLinalgPass(Pass):
 def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, on_gpu: bool) -> None:
     drop_masks(kernel)
     add_destination_strides(kernel)
-    whole = next(filter(None, map(_lowering_of_kernel, kernel.regions[0].blocks[0].operations)), None)
+    operations = kernel.regions[0].blocks[0].operations
+    kind = class_of(kernel)
+    if kind and all(kernel_class(op) != kind for op in operations):
+        raise PassError(f"a kernel of class '{kind}' must have an op of that class", kernel.location)
+    whole = next(filter(None, map(_lowering_of_kernel, operations)), None)
     if whole is not None:
         whole(kernel.opview)
         return

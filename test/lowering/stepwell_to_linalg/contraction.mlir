@@ -57,7 +57,7 @@ func.func private @conv_with_stride(%x: tensor<1x9x9x4xf32>, %w: tensor<1152xf32
 
 // -----
 
-// expected-error @+1 {{a contraction kernel must have one contraction, but has 0}}
+// expected-error @+1 {{a kernel of class 'contraction' must have an op of that class}}
 func.func private @negative_no_contraction(%x: tensor<8x4xf32>) -> tensor<8x4xf32>
     attributes {stepwell.kernel = {class = "contraction"}} {
   %0 = "stepwell.relu"(%x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
