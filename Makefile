@@ -11,7 +11,7 @@ MUTANTS ?= 5000
 FIRST ?= 0
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: venv test lint check-style check-types check-imports lit pytest fuzz demo bench prepare-gpu test-gpu bench-gpu format clean
+.PHONY: venv test lint check-style check-types check-imports check-prose lit pytest fuzz demo bench prepare-gpu test-gpu bench-gpu format clean
 
 # What is installed is remembered by a stamp: a change of the project's metadata installs anew.
 venv: $(VENV)/stamp
@@ -26,7 +26,7 @@ $(VENV)/stamp: pyproject.toml test/requirements-models.txt
 
 test: lint lit pytest
 
-lint: check-style check-types check-imports
+lint: check-style check-types check-imports check-prose
 
 check-style: venv
 	$(BIN)/ruff check .
@@ -37,6 +37,9 @@ check-types: venv
 
 check-imports: venv
 	$(BIN)/lint-imports --no-cache
+
+check-prose: venv
+	$(BIN)/python test/style/prose.py
 
 lit: venv
 	$(LIT) test
