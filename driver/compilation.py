@@ -19,7 +19,6 @@ from ..passes.apart import apart
 from ..passes.base import PassError
 from ..passes.failure import ModelOp, in_phase
 from ..passes.functions import value_names
-from ..passes.graph.specialize_shapes import SpecializeShapesPass
 from ..passes.guarded import CompilerCrash, Crash, Note, guarded
 from ..passes.journal import Journal, journal
 from ..passes.pipeline import Pipeline
@@ -135,10 +134,7 @@ class Compilation:
         collected: _ReportFacts | None = None,
     ) -> Mapping[str, np.ndarray]:
         """Takes a module to the phase `graph` for given input shapes, and runs its @init; returns all parameters."""
-        specialize = Pipeline((SpecializeShapesPass.of(_input_shapes(module, shapes)),))
-        with in_phase("graph"):
-            specialize.run(module, self.setup.options.instrumentation, verify=False)
-        return self._graph(module, parameters, collected or _ReportFacts())
+        return self._graph(module, parameters, collected or _ReportFacts(), _input_shapes(module, shapes))
 
     def from_static(
         self, module: ir.Module, parameters: Mapping[str, np.ndarray], nodes: Sequence[Any] = ()
@@ -160,12 +156,23 @@ class Compilation:
             return self._finish(module, self._graph(module, parameters, collected), "graph", pool, collected)
 
     def _graph(
-        self, module: ir.Module, parameters: Mapping[str, np.ndarray], collected: _ReportFacts
+        self,
+        module: ir.Module,
+        parameters: Mapping[str, np.ndarray],
+        collected: _ReportFacts,
+        shapes: Sequence[Shape] | None = None,
     ) -> Mapping[str, np.ndarray]:
-        watchers, without = self.setup.options.instrumentation, self.setup.without
-        state = CompileState(dict(parameters))
-        added = self.setup.options.passes
-        route.run(module, self.target, "import", "graph", watchers, without=without, state=state, added=added)
+        options, state = self.setup.options, CompileState(dict(parameters))
+        route.run(
+            module,
+            self.target,
+            stop="graph",
+            instrumentation=options.instrumentation,
+            without=self.setup.without,
+            state=state,
+            added=options.passes,
+            shapes=shapes,
+        )
         collected.initial = state.evaluated
         self._phase_reached("graph", module, state.parameters)
         return state.parameters

@@ -20,10 +20,12 @@ from ..lowering.target import Target
 from ..lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
 from ..passes.failure import in_phase
 from ..passes.graph.pipelines import gpu_graph_pipeline, graph_pipeline
+from ..passes.graph.specialize_shapes import SpecializeShapesPass
 from ..passes.pipeline import Pipeline
 from ..passes.recorder import is_recording
 from ..passes.state import CompileState
 from ..runtime.errors import OptionError
+from ..runtime.program import Shape
 
 if TYPE_CHECKING:
     from ..passes.instrumentation import Instrumentation
@@ -198,6 +200,7 @@ def run(
     without: Collection[str] = (),
     state: CompileState | None = None,
     added: Sequence[At] = (),
+    shapes: Sequence[Shape] | None = None,
 ) -> None:
     """Takes a module from one phase to another, in place.
 
@@ -211,6 +214,7 @@ def run(
         without: the names of passes to leave out.
         state: the module's parameters and other state; None for a module alone.
         added: passes of the caller, each run after the passes of its phase.
+        shapes: the shapes of the inputs of @main, to which the phase `graph` binds them; None for those of the module.
 
     Raises:
         PassFailure: a pass failed.
@@ -218,7 +222,7 @@ def run(
     """
     for phase in between(start, stop or last(target), target):
         with in_phase(phase.name):
-            pipeline = phase.pipeline(target).without(without) + _added(phase, added)
+            pipeline = steps(phase, target, without, added, shapes)
             pipeline.run(module, instrumentation, verify=False, state=state)
             check(phase, module)
         reached(phase.name, module)
@@ -236,8 +240,17 @@ def check_added(added: Sequence[At], target: str) -> None:
             raise OptionError(f"passes: there is no phase '{item.phase}' with passes; they are {', '.join(allowed)}")
 
 
-def _added(phase: Phase, added: Sequence[At]) -> Pipeline:
-    return Pipeline(tuple(item.step for item in added if item.phase == phase.name))
+def steps(
+    phase: Phase,
+    target: str,
+    without: Collection[str] = (),
+    added: Sequence[At] = (),
+    shapes: Sequence[Shape] | None = None,
+) -> Pipeline:
+    """Returns the pipeline from the previous phase to a phase; see `run` for the arguments."""
+    bind = Pipeline((SpecializeShapesPass.of(shapes),) if shapes is not None and phase.name == "graph" else ())
+    of_caller = Pipeline(tuple(item.step for item in added if item.phase == phase.name))
+    return bind + phase.pipeline(target).without(without) + of_caller
 
 
 def check(phase: Phase, module: ir.Module) -> None:
@@ -252,6 +265,6 @@ def check(phase: Phase, module: ir.Module) -> None:
         phase.check(module)
 
 
-def phase(name: str) -> Phase:
-    """Returns a phase by its name."""
-    return next(phase for phase in (*PHASES, *GPU_PHASES) if phase.name == name)
+def phase(name: str, target: str = "cpu") -> Phase:
+    """Returns a phase of a compile for a target by its name."""
+    return next(phase for phase in phases_of(target) if phase.name == name)

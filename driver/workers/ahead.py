@@ -13,9 +13,7 @@ from mlir.dialects import func
 
 from ...lowering import invariants
 from ...passes.functions import body_of, main_function
-from ...passes.graph.specialize_shapes import SpecializeShapesPass
 from ...passes.instrumentation import Instrumentation, Step
-from ...passes.pipeline import Pipeline
 from ...runtime.errors import StepwellError
 from .. import route
 from .claims import Claims, Outlook
@@ -49,8 +47,7 @@ def _first_part(outlook: Outlook, claims: Claims, share: float) -> ir.Module:
     watchers = (_UntilSettled(claims),)
     module = ir.Module.parse(claims.model())
     cut_after(main_function(module.operation), share)
-    Pipeline((SpecializeShapesPass.of(outlook.shapes),)).run(module, watchers, verify=False)
-    route.run(module, outlook.target, "import", "graph", watchers, without=outlook.without)
+    route.run(module, outlook.target, "import", "graph", watchers, without=outlook.without, shapes=outlook.shapes)
     route.form_kernels_pipeline(outlook.target).run(module, watchers, verify=False)
     return module
 

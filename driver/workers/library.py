@@ -64,7 +64,7 @@ def compile_library(library: ir.Module, target: str, threads: int = 1) -> dict[s
     """
     with in_phase("kernels"):
         route.lower_kernels_pipeline(target).run(library, verify=False)
-        route.check(route.phase("kernels"), library)
+        route.check(route.phase("kernels", target), library)
     placed = route.placed(target)
     route.run(library, target, "kernels", placed)
     facts = {invariants.symbol(kernel): _facts_of(kernel) for kernel in invariants.kernels(library)}

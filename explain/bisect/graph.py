@@ -14,7 +14,6 @@ from ...driver import route
 from ...driver.compilation import phase_of
 from ...passes.base import Pass
 from ...passes.graph.evaluate_init import evaluate_init
-from ...passes.graph.specialize_shapes import SpecializeShapesPass
 from ...passes.locations import names_in
 from ...passes.pipeline import Pipeline
 from ...passes.rewriting import limit_rewrites
@@ -80,9 +79,7 @@ def stages_of(
                 stages.append(Stage(step.name, step, copy, dict(state.parameters)))
 
     if phase_of(module) == "import":
-        run([SpecializeShapesPass.of(list(shapes))])
-        graph = next(phase for phase in route.phases_of(target) if phase.name == "graph")
-        run(graph.pipeline(target).without(without).elements)
+        run(route.steps(route.phase("graph", target), target, without, shapes=shapes).elements)
     run(route.form_kernels_pipeline(target).elements)
     return stages
 

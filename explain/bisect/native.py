@@ -50,7 +50,7 @@ def way_down(target: str) -> list[Element]:
     """Returns the passes from kernels of stepwell ops to the input of code generation, each as one element."""
     whole = list(route.lower_kernels_pipeline(target).elements)
     for phase in route.between("kernels", route.last(target), target):
-        whole += phase.pipeline(target).elements
+        whole += route.steps(phase, target).elements
     return [element for item in whole for element in _single(item)]
 
 
@@ -96,7 +96,7 @@ def compile_by(
     if "stepwell.interface" not in copy.operation.attributes:
         Pipeline(("stepwell-record-interface",)).run(copy, verify=False)
     pipeline.run(copy, verify=False)
-    route.check(route.phase(route.last(target)), copy)  # otherwise translation would end the process
+    route.check(route.phase(route.last(target), target), copy)  # otherwise translation would end the process
     return program_of(copy, parameters, Target.parse(target), generate(copy, target, 2))
 
 

@@ -1,0 +1,97 @@
+"""One list of passes: every way to compile a model executes the same ones, in the same order."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+
+import pytest
+import stepwell
+from stepwell.explain.bisect.native import SUBSTITUTES
+from stepwell.passes.note import SharedNote
+from stepwell.passes.pipeline import Pipeline, print_element
+from stepwell.passes.runner import Runner
+from stepwell.tools import bisect, opt_tool
+
+MODEL = """func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}, %w: tensor<8x6xf32>) -> tensor<?x6xf32> {
+  %0 = "stepwell.matmul"(%x, %w) : (tensor<?x8xf32>, tensor<8x6xf32>) -> tensor<?x6xf32> loc("product")
+  %1 = "stepwell.softmax"(%0) {axis = 1 : i64} : (tensor<?x6xf32>) -> tensor<?x6xf32> loc("shares")
+  return %1 : tensor<?x6xf32>
+}
+"""
+STATIC = MODEL.replace("?", "4").replace(' {stepwell.dims = ["n", 8]}', "")
+BIND = "stepwell-specialize-shapes{shapes={4x8,8x6}}"
+Executed = Callable[[Callable[[], object]], list[str]]
+
+
+@pytest.fixture
+def executed(monkeypatch) -> Executed:
+    """Returns the passes that a function runs, each once, in the order of their first runs."""
+    found: list[str] = []
+    run_python, run_upstream = Runner._run_python, Runner._run_upstream
+
+    def python(self, instance, op):
+        found.append(print_element(instance))
+        return run_python(self, instance, op)
+
+    def upstream(self, elements, op):
+        found.extend(f"{op.name}({element})" for element in elements)
+        return run_upstream(self, elements, op)
+
+    monkeypatch.setattr(Runner, "_run_python", python)
+    monkeypatch.setattr(Runner, "_run_upstream", upstream)
+
+    def record(work: Callable[[], object]) -> list[str]:
+        found.clear()
+        with contextlib.redirect_stdout(io.StringIO()):
+            work()
+        return list(dict.fromkeys(found))
+
+    return record
+
+
+def _compile(path, **options) -> Callable[[], object]:
+    options = {"cache": False, "shapes": {"input0": (4, 8), "input1": (8, 6)}, **options}
+    return lambda: stepwell.compile(str(path), options=stepwell.Options(**options))
+
+
+def test_every_way_to_compile_runs_the_same_passes(executed, tmp_path):
+    path, static = tmp_path / "model.mlir", tmp_path / "static.mlir"
+    path.write_text(MODEL)
+    static.write_text(STATIC)
+    plain = executed(_compile(path))
+    assert plain[0] == BIND
+    landmarks = ("stepwell-fuse-composites", "stepwell-evaluate-init", "stepwell-form-kernels", "stepwell-vectorize")
+    places = [next(place for place, name in enumerate(plain) if name.startswith(each)) for each in landmarks]
+    assert places == sorted(places)
+
+    instrumented = executed(_compile(path, reached=lambda *_: None))
+    assert instrumented == plain
+
+    opt = executed(lambda: opt_tool.run("opt", [str(static), "--compile-to=llvm", "-o", "/dev/null"], SharedNote()))
+    assert [BIND, *opt] == plain
+
+    simple = {
+        name
+        for texts in SUBSTITUTES.values()
+        for element in Pipeline(texts).elements
+        for name in (f"builtin.module({element})", f"builtin.module(func.func({element}))", print_element(element))
+    }
+    bisected = executed(lambda: bisect.main([str(path), "--shape", "input0=4x8"]))
+    assert [name for name in bisected if name in plain] == plain
+    assert {name for name in bisected if name not in plain} <= simple
+
+
+def test_a_compile_for_a_gpu_runs_the_passes_of_its_route(executed, tmp_path):
+    path = tmp_path / "static.mlir"
+    path.write_text(STATIC)
+
+    def compile_for_gpu(**options) -> Callable[[], object]:
+        settings = stepwell.Options(cache=False, shapes={"input0": (4, 8), "input1": (8, 6)}, **options)
+        return lambda: stepwell.compile(str(path), target="cuda:sm_80", options=settings)
+
+    plain = executed(compile_for_gpu())
+    arguments = [str(path), "--compile-to=nvvm", "--target=cuda:sm_80", "-o", "/dev/null"]
+    assert [BIND, *executed(lambda: opt_tool.run("opt", arguments, SharedNote()))] == plain
+    assert executed(compile_for_gpu(reached=lambda *_: None)) == plain
