@@ -51,7 +51,7 @@ def tensors_inside(op: ir.Operation) -> Iterator[ir.Value]:
                 yield from tensors_inside(inner.operation)
 
 
-class Cut:
+class KernelCut:
     """Selection of the tensors of a kernel that separate launches compute.
 
     Attributes:

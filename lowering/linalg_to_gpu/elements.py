@@ -11,19 +11,19 @@ from mlir.dialects import scf
 from ...passes.functions import body_of
 from ..stepwell_to_linalg.strides import strides_of_made
 from .indices import Index, add, delinearize, multiply, value_of
-from .launch import Geometry, Launch, Memory, below, block_id, thread_id
+from .launch import LaunchContext, LaunchGeometry, Memory, below, block_id, thread_id
 from .values import Values, pack
 
 _THREADS, _FEWEST = 256, 64
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
-def emit(launch: Launch, values: Values) -> Geometry:
+def emit(launch: LaunchContext, values: Values) -> LaunchGeometry:
     """Writes the kernel: each thread computes and stores `vector` neighbours along the innermost dimension."""
     root, target = root_of(launch)
     width, threads = int(str(launch.schedule["vector"])), int(str(launch.schedule["threads"]))
     if 0 in target.shape:
-        return Geometry((1, 1, 1), (threads, 1, 1))  # nothing to write
+        return LaunchGeometry((1, 1, 1), (threads, 1, 1))  # nothing to write
     count = math.prod(target.shape)
     groups = -(-count // width) if len(target.shape) == 1 else count // width
     thread = add(multiply(block_id(), threads), thread_id())
@@ -31,7 +31,7 @@ def emit(launch: Launch, values: Values) -> Geometry:
     with values.scope(), ir.InsertionPoint(inside.then_block):
         _store(values, root, target, _place(thread, target.shape, width), width)
         scf.YieldOp([])
-    return Geometry((-(-groups // threads), 1, 1), (threads, 1, 1))
+    return LaunchGeometry((-(-groups // threads), 1, 1), (threads, 1, 1))
 
 
 def _place(thread: Index, shape: tuple[int, ...], width: int) -> list[Index]:
@@ -62,7 +62,7 @@ def _store(values: Values, root: ir.Value, target: Memory, place: list[Index], w
         scf.YieldOp([])
 
 
-def root_of(launch: Launch) -> tuple[ir.Value, Memory]:
+def root_of(launch: LaunchContext) -> tuple[ir.Value, Memory]:
     """Returns the computed tensor, before any reshape that the destination's layout permits, and its memory."""
     return root_before(launch.function, launch.result, launch.destination)
 
@@ -80,7 +80,7 @@ def root_before(function: ir.Operation, value: ir.Value, destination: Memory) ->
 
 
 @dataclass(frozen=True)
-class Elements:
+class ElementSchedule:
     """Parameters of the schedule.
 
     Attributes:
@@ -92,7 +92,7 @@ class Elements:
     threads: int
 
 
-def choose(function: ir.Operation, destination: Memory) -> Elements:
+def choose(function: ir.Operation, destination: Memory) -> ElementSchedule:
     """Chooses up to 16 bytes of neighbours per thread, fewer if the threads would otherwise not fill one block."""
     block = body_of(function)
     _, target = root_before(function, block.operations[len(block.operations) - 1].operands[0], destination)
@@ -100,4 +100,4 @@ def choose(function: ir.Operation, destination: Memory) -> Elements:
     while width > 1 and count // width < _THREADS:
         width //= 2
     groups = -(-count // width)
-    return Elements(width, _THREADS if groups >= _THREADS * 8 else _FEWEST)
+    return ElementSchedule(width, _THREADS if groups >= _THREADS * 8 else _FEWEST)

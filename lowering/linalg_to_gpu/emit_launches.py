@@ -16,7 +16,7 @@ from ...passes.memref.layout import memref_type
 from ..target import Target
 from .emitters import EMITTERS, recorded_schedule
 from .form_launches import LAUNCH
-from .launch import Geometry, Launch, Memory, TensorMap
+from .launch import LaunchContext, LaunchGeometry, Memory, TensorMapArgument
 from .pass_tensor_maps import MAPS
 from .values import Values
 from .views import memories
@@ -148,7 +148,9 @@ def _span(buffer: ir.Type) -> int:
     return 0 if 0 in kind.shape else 1 + last
 
 
-def _emit(function: ir.Operation, kinds: list[ir.Type], target: Target) -> tuple[Geometry, list[TensorMap]]:
+def _emit(
+    function: ir.Operation, kinds: list[ir.Type], target: Target
+) -> tuple[LaunchGeometry, list[TensorMapArgument]]:
     """Writes the kernel of a launch at the insertion point."""
     name, numbers = recorded_schedule(function)
     kernel = ir.Operation.create(
@@ -166,7 +168,7 @@ def _emit(function: ir.Operation, kinds: list[ir.Type], target: Target) -> tuple
         tensor: replace(memory, base=base)
         for (tensor, memory), base in zip(memories(function).items(), block.arguments, strict=True)
     }
-    launch = Launch(function, numbers, target, arguments, kernel)
+    launch = LaunchContext(function, numbers, target, arguments, kernel)
     with ir.InsertionPoint(block):
         geometry = EMITTERS[name](launch, Values(arguments, lambda tensor: _constant(tensor, kernel)))
         gpu.ReturnOp([])
@@ -188,7 +190,7 @@ def _pointer_attributes(memory: Memory, is_destination: bool) -> ir.DictAttr:
     return ir.DictAttr.get(entries if is_destination else {**entries, "llvm.readonly": ir.UnitAttr.get()})
 
 
-def _map_pointer(base: ir.Value, item: TensorMap) -> ir.Value:
+def _map_pointer(base: ir.Value, item: TensorMapArgument) -> ir.Value:
     """Returns the address of a tensor map, with the map's description as an attribute."""
     entries: dict[str, ir.Attribute] = {
         name: ir.DenseI64ArrayAttr.get(getattr(item, name)) for name in ("sizes", "strides", "box", "steps")

@@ -17,7 +17,7 @@ from ..target import Target
 from . import elements
 from .attention import emitter as attention
 from .contraction import emit as contraction
-from .launch import Geometry, Launch
+from .launch import LaunchContext, LaunchGeometry
 from .rows import emitter as rows
 from .transpose import emitter as transpose
 from .values import Values
@@ -27,7 +27,7 @@ ATTRIBUTE = "stepwell.schedule"
 Chooser = Callable[[ir.Operation, Target], Mapping[str, Any] | None]
 """Takes a function made by `stepwell-form-launches` and the target; returns the parameters, or None if not applicable.
 """
-Emitter = Callable[[Launch, Values], Geometry]
+Emitter = Callable[[LaunchContext, Values], LaunchGeometry]
 """Writes the kernel at the insertion point and returns its launch geometry."""
 
 CHOOSERS: Sequence[tuple[str, Chooser]] = (

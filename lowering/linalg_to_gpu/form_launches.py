@@ -16,7 +16,7 @@ from ...passes.rewriting import walk
 from ..target import Target
 from . import elements, emitters
 from .attention.emitter import split as split_attention
-from .cut import Cut, operands_read
+from .cut import KernelCut, operands_read
 from .emitters import ATTRIBUTE
 from .rows.split import split_long_reduction
 from .views import attributes_of, memories, memory_of, row_major_memory
@@ -112,7 +112,7 @@ class _Former:
         returned = self._old[-1]
         pieces, result = self._pieces(returned.operands[0])
         roots = [source for source, _ in pieces] or [result]
-        materialized = Cut(self._kernel, roots).materialized
+        materialized = KernelCut(self._kernel, roots).materialized
         destination = self._block.arguments[len(self._block.arguments) - 1]
         with self._kernel.location, ir.InsertionPoint(returned):
             for value in materialized:

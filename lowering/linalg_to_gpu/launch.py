@@ -17,7 +17,7 @@ Dims = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class TensorMap:
+class TensorMapArgument:
     """Tensor that the copy engine reads or writes by boxes: an extra kernel argument of 128 bytes.
 
     Attributes:
@@ -46,7 +46,7 @@ class TensorMap:
 
 
 @dataclass(frozen=True)
-class Geometry:
+class LaunchGeometry:
     """Number of threads and blocks of a launch, and their resources.
 
     Attributes:
@@ -131,7 +131,7 @@ class Memory:
 
 
 @dataclass
-class Launch:
+class LaunchContext:
     """Input of an emitter, which writes the body of a GPU kernel from it.
 
     Attributes:
@@ -148,7 +148,7 @@ class Launch:
     target: Target
     arguments: Mapping[ir.Value, Memory]
     kernel: ir.Operation
-    maps: list[TensorMap] = field(default_factory=list)
+    maps: list[TensorMapArgument] = field(default_factory=list)
 
     @property
     def capability(self) -> Capability:
@@ -172,7 +172,7 @@ class Launch:
         operations = body_of(self.function).operations
         return operations[len(operations) - 1].operands[0]
 
-    def add_map(self, tensor_map: TensorMap) -> ir.Value:
+    def add_map(self, tensor_map: TensorMapArgument) -> ir.Value:
         """Adds a tensor map as an argument of the kernel, and returns the map's address."""
         self.maps.append(tensor_map)
         return body_of(self.kernel).add_argument(ir.Type.parse("!llvm.ptr"), self.kernel.location)

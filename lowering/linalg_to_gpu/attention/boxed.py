@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from ..contraction.access import Access
+from ..contraction.access import OperandAccess
 from ..warp_groups import LINE
 from .problem import Attention
 from .tiles import access_of
@@ -24,7 +24,7 @@ def whole(size: int, multiple: int) -> int:
     return -(-size // multiple) * multiple
 
 
-def operands(attention: Attention, rows: int, keys: int) -> list[tuple[ir.Value, Access, int, int]]:
+def operands(attention: Attention, rows: int, keys: int) -> list[tuple[ir.Value, OperandAccess, int, int]]:
     """Returns base, access, and rows and depth of a tile, for query, keys and values as operands of products."""
     query, key, value = attention.query, attention.key, attention.value
     depth, width = (whole(attention.sizes[name], PANEL) for name in "dv")

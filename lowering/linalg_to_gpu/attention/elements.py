@@ -12,7 +12,7 @@ from ..bodies import evaluate
 from ..integers import Int
 from ..rows.axes import element_bytes
 from ..rows.generics import is_read, maps
-from .problem import Attention, NoAttention, Operand, loops, operand_of
+from .problem import Attention, AttentionOperand, NoAttention, loops, operand_of
 
 Places = Mapping[str, Int]
 """Index of each loop, by letter."""
@@ -56,7 +56,7 @@ class Scores:
             arguments.append(self._loaded(memory_, places, len(products)))
         return [evaluate(op, list(lane)) for lane in zip(*arguments, strict=True)]
 
-    def _loaded(self, operand: Operand, places: Places, count: int) -> list[ir.Value]:
+    def _loaded(self, operand: AttentionOperand, places: Places, count: int) -> list[ir.Value]:
         """Loads the elements of neighbouring keys, with one access if the operand's layout permits."""
         offset, width = Int(0), element_bytes(operand.element)
         for letter, stride in operand.strides.items():
@@ -83,7 +83,7 @@ def _neighbours(element: ir.Type, address: ir.Value, count: int) -> list[ir.Valu
     return [arith.trunci(element, item) for item in shifted]
 
 
-def is_read_at_once(operand: Operand, sizes: Mapping[str, int], count: int) -> bool:
+def is_read_at_once(operand: AttentionOperand, sizes: Mapping[str, int], count: int) -> bool:
     """Returns whether every group of `count` neighbouring keys is contiguous and aligned to its size."""
     steps = [stride for letter, stride in operand.strides.items() if letter != "k" and sizes[letter] > 1]
     whole = not any(number % count for number in (operand.offset, sizes["k"], *steps))
@@ -96,7 +96,7 @@ def check(attention: Attention) -> None:
     Raises:
         NoAttention: the scores are unsupported; the message gives the reason.
     """
-    read: list[Operand] = []
+    read: list[AttentionOperand] = []
     pending = [attention.scores]
     while pending:
         value = pending.pop()

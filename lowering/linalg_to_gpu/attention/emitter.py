@@ -9,7 +9,7 @@ from typing import Any
 from mlir import ir
 
 from ...target import Capability, Target
-from ..launch import Geometry, Launch
+from ..launch import LaunchContext, LaunchGeometry
 from ..values import Values
 from ..views import memories
 from .boxed import GROUP_ROWS
@@ -64,14 +64,14 @@ def split(kernel: ir.Operation, target: Target) -> None:
         split_long_attention(kernel, target, tiles.rows)
 
 
-def emit(launch: Launch, _values: Values) -> Geometry:
+def emit(launch: LaunchContext, _values: Values) -> LaunchGeometry:
     """Writes the kernel."""
     attention = attention_of(launch.function, launch.arguments)
     numbers = {name: int(str(number)) for name, number in launch.schedule.items() if name != "method"}
     tiles = _METHODS[str(launch.schedule["method"])](**numbers)
     blocks = tiles.block(attention, launch).emit()
     shared, alone = tiles.shared_bytes(attention), int(isinstance(tiles, WgmmaTiles))
-    return Geometry((blocks, 1, 1), (tiles.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=alone)
+    return LaunchGeometry((blocks, 1, 1), (tiles.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=alone)
 
 
 def _methods(attention: Attention, capability: Capability) -> Sequence[str]:

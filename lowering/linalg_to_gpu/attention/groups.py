@@ -23,7 +23,7 @@ from ..contraction.boxes import BoxedTile, boxed_tile
 from ..contraction.wgmma import FORMS
 from ..instructions import not_before
 from ..integers import Int
-from ..launch import Launch
+from ..launch import LaunchContext
 from ..loops import repeat, when
 from ..ring import Ring
 from ..warp_groups import (
@@ -50,7 +50,7 @@ class WarpGroups(AttentionRows):
     items = ITEMS
     lines = "q"
 
-    def __init__(self, attention: Attention, sizes: tuple[int, int, int, int], launch: Launch) -> None:
+    def __init__(self, attention: Attention, sizes: tuple[int, int, int, int], launch: LaunchContext) -> None:
         """Prepares for `sizes`: multiplying warp groups, keys per tile, stages, and blocks."""
         super().__init__(attention, launch)
         self._groups, self.keys, self._stages, self._blocks = sizes

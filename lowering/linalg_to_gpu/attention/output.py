@@ -8,14 +8,14 @@ from mlir import ir
 from mlir.dialects import vector
 
 from .. import memory
-from ..contraction.access import Access
+from ..contraction.access import OperandAccess
 from ..integers import Int
 from ..loops import when
 from .problem import Attention
 from .tiles import access_of
 
 
-class Output:
+class AttentionOutput:
     """Writes the results of an attention kernel."""
 
     def __init__(self, attention: Attention, pointer: ir.Value, letters: tuple[str, str], item: Int) -> None:
@@ -27,7 +27,7 @@ class Output:
             letters: the loops over the batch, and over rows.
             item: index of the batch element.
         """
-        self._access: Access = access_of(attention.result, attention.sizes, *letters, "v")
+        self._access: OperandAccess = access_of(attention.result, attention.sizes, *letters, "v")
         self._element, self._columns = attention.result.element, attention.sizes["v"]
         # The results of all batch elements may exceed 32-bit offsets.
         self._pointer = memory.far_pointer(pointer, self._element, self._access.far(item))

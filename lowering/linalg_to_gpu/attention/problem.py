@@ -32,7 +32,7 @@ class NoAttention(StepwellError):
 
 
 @dataclass(frozen=True)
-class Operand:
+class AttentionOperand:
     """A tensor in memory.
 
     Attributes:
@@ -89,10 +89,10 @@ class Attention:
     """
 
     sizes: Mapping[str, int]
-    query: Operand
-    key: Operand
-    value: Operand
-    result: Operand
+    query: AttentionOperand
+    key: AttentionOperand
+    value: AttentionOperand
+    result: AttentionOperand
     scale: float
     scores: ir.Value
     products: ir.Value
@@ -179,7 +179,7 @@ def loops(op: ir.Operation) -> str:
     return ir.StringAttr(op.attributes["stepwell.loops"]).value
 
 
-def operand_of(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -> Operand | None:
+def operand_of(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -> AttentionOperand | None:
     """Returns an operand in memory, with strides along the loops of the op; None if it is computed."""
     view = memory_of(op.operands[position], known)
     return None if view is None else _operand(view, maps(op)[position], loops(op))
@@ -192,14 +192,14 @@ def role_of(op: ir.Operation) -> str | None:
     return ir.StringAttr(op.attributes["stepwell.role"]).value
 
 
-def _memory(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -> Operand:
+def _memory(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -> AttentionOperand:
     found = operand_of(op, position, known)
     if found is None:
         raise NoAttention("an operand is computed in the kernel")
     return found
 
 
-def _copied(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -> Operand:
+def _copied(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -> AttentionOperand:
     """Returns an operand, or the source of the copy that makes it: copies have no benefit on a GPU."""
     value = op.operands[position]
     if memory_of(value, known) is None and not isinstance(value.owner, ir.Block):
@@ -210,7 +210,7 @@ def _copied(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -
     return _memory(op, position, known)
 
 
-def _operand(view: Memory, map_: ir.AffineMap, letters: str) -> Operand:
+def _operand(view: Memory, map_: ir.AffineMap, letters: str) -> AttentionOperand:
     strides: dict[str, int] = {}
     for expr, size, stride in zip(map_.results, view.shape, view.strides, strict=True):
         match expr.maybe_downcast():
@@ -221,7 +221,7 @@ def _operand(view: Memory, map_: ir.AffineMap, letters: str) -> Operand:
                 pass
             case _:
                 raise NoAttention("an operand's index is not a single loop or zero")
-    return Operand(view.base, ir.ShapedType(view.base.type).element_type, view.offset, strides, view.alignment)
+    return AttentionOperand(view.base, ir.ShapedType(view.base.type).element_type, view.offset, strides, view.alignment)
 
 
 def _scale(query: ir.Operation) -> float:

@@ -13,11 +13,11 @@ from .. import memory
 from ..bodies import evaluate
 from ..contraction.ways import unravelled
 from ..integers import Int
-from ..launch import Launch
+from ..launch import LaunchContext
 from ..loops import when
 from ..rows.exchange import Combine, from_lane
 from .elements import Scores
-from .output import Output
+from .output import AttentionOutput
 from .problem import Attention
 from .softmax import Softmax, greater, number
 
@@ -42,7 +42,7 @@ class AttentionRows(ABC):
     items = "bhp"
     lines = "gq"
 
-    def __init__(self, attention: Attention, launch: Launch) -> None:
+    def __init__(self, attention: Attention, launch: LaunchContext) -> None:
         """Prepares for the kernel of a launch."""
         self.attention, self.sizes = attention, attention.sizes
         self.pointers = {item.base: memory.global_memory(item.base) for item in launch.arguments.values()}
@@ -178,7 +178,7 @@ class AttentionRows(ABC):
             return
         inverses = [evaluate(attention.inverse, [total, None]) for total in totals]
         pointer = self.pointers[attention.result.base]
-        output = Output(attention, pointer, (self.items, self.lines), self.item)
+        output = AttentionOutput(attention, pointer, (self.items, self.lines), self.item)
         rows = [self.first + row for row in self.thread_rows()]
         for row, column, parts in self.results(sums):
             results = [evaluate(attention.last, [part, inverses[row], None]) for part in parts]
@@ -189,7 +189,7 @@ class AttentionRows(ABC):
         """Writes a partial result, to be combined with other parts."""
         attention = self.attention
         pointer = self.pointers[attention.result.base]
-        output = Output(attention, pointer, (self.items, self.lines), self.item)
+        output = AttentionOutput(attention, pointer, (self.items, self.lines), self.item)
         rows = [self.first + row for row in self.thread_rows()]
         first, _ = self.thread_keys()
         if self._is_plain:

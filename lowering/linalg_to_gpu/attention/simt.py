@@ -17,7 +17,7 @@ from mlir.dialects import math as math_dialect
 from .. import memory
 from ..contraction.shared import SharedTile
 from ..integers import Int
-from ..launch import Launch
+from ..launch import LaunchContext
 from ..loops import repeat
 from .block import AttentionBlock
 from .problem import Attention
@@ -78,13 +78,13 @@ class FmaTiles:
         chunks = self.layout(attention)[2].row_bytes // (_ACROSS * _LANES * _BYTES)
         return self.down * (chunks * _LANES + self.keys // _ACROSS) <= _MOST_HELD
 
-    def block(self, attention: Attention, launch: Launch) -> AttentionBlock:
+    def block(self, attention: Attention, launch: LaunchContext) -> AttentionBlock:
         """Returns the emitter of the kernel."""
         return _FmaBlock(attention, self, launch)
 
 
 class _FmaBlock(AttentionBlock):
-    def __init__(self, attention: Attention, sizes: FmaTiles, launch: Launch) -> None:
+    def __init__(self, attention: Attention, sizes: FmaTiles, launch: LaunchContext) -> None:
         super().__init__(attention, launch)
         self.threads, self.rows, self.keys, self.tiles = THREADS, sizes.rows, sizes.keys, sizes.layout(attention)
         self._down, self._pitch = sizes.down, sizes.pitch

@@ -15,7 +15,7 @@ from mlir.dialects import arith
 from ..contraction.shared import SharedTile
 from ..instructions import load_matrices, multiply_matrices
 from ..integers import Int
-from ..launch import Launch
+from ..launch import LaunchContext
 from .block import AttentionBlock
 from .fragments import COLUMNS, DEPTH, ROWS, SHARING, WARP, by_row, columns_of, left_fragment, row_of, rows_of, runs
 from .problem import Attention
@@ -69,13 +69,13 @@ class MmaTiles:
         held = 4 * self.down * (width + self.keys) // COLUMNS + (depth + width) // DEPTH
         return held <= _MOST_HELD
 
-    def block(self, attention: Attention, launch: Launch) -> AttentionBlock:
+    def block(self, attention: Attention, launch: LaunchContext) -> AttentionBlock:
         """Returns the emitter of the kernel."""
         return _MmaBlock(attention, self, launch)
 
 
 class _MmaBlock(AttentionBlock):
-    def __init__(self, attention: Attention, sizes: MmaTiles, launch: Launch) -> None:
+    def __init__(self, attention: Attention, sizes: MmaTiles, launch: LaunchContext) -> None:
         super().__init__(attention, launch)
         self.threads, self.rows, self.keys, self.tiles = sizes.threads, sizes.rows, sizes.keys, sizes.layout(attention)
         self._down = sizes.down

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ..contraction.access import Access, Dim
-from ..contraction.copies import AsyncCopies, OperandTile, Part, StagedCopies, read_global
+from ..contraction.access import Dim, OperandAccess
+from ..contraction.copies import AsyncCopies, OperandSlice, OperandTile, StagedCopies, read_global
 from ..contraction.shared import SharedTile
 from ..instructions import await_copies, commit_copies
 from ..integers import Int
 from ..rows.axes import element_bytes
-from .problem import Operand
+from .problem import AttentionOperand
 
 _SMALLEST_ASYNC = 4
 
@@ -34,7 +34,7 @@ class TileCopies:
 
     def __init__(
         self,
-        operand: Operand,
+        operand: AttentionOperand,
         sizes: Mapping[str, int],
         letters: tuple[str, str, str],
         tile: SharedTile,
@@ -57,7 +57,7 @@ class TileCopies:
         access = access_of(operand, sizes, batch, lines, inner)
         width = element_bytes(operand.element)
         target = OperandTile(tile.row_bytes // width, tile.rows, width, False, tile)
-        part = Part(Int(0), item, thread, threads)
+        part = OperandSlice(Int(0), item, thread, threads)
         self._copies: AsyncCopies | StagedCopies
         if not access.by_depth and access.vector * width >= _SMALLEST_ASYNC:
             self._copies = AsyncCopies(access, target, part, pointer, operand.element)
@@ -78,11 +78,11 @@ class TileCopies:
         await_copies(0)
 
 
-def access_of(operand: Operand, sizes: Mapping[str, int], batch: str, lines: str, inner: str) -> Access:
+def access_of(operand: AttentionOperand, sizes: Mapping[str, int], batch: str, lines: str, inner: str) -> OperandAccess:
     """Returns the access to an operand; one linearised index each runs over `batch`, `lines` and `inner`."""
     dims = (_dims(operand, sizes, letters) for letters in (batch, inner, lines))
-    return Access(element_bytes(operand.element), *dims, start=operand.offset).simplified()
+    return OperandAccess(element_bytes(operand.element), *dims, start=operand.offset).simplified()
 
 
-def _dims(operand: Operand, sizes: Mapping[str, int], letters: Sequence[str]) -> tuple[Dim, ...]:
+def _dims(operand: AttentionOperand, sizes: Mapping[str, int], letters: Sequence[str]) -> tuple[Dim, ...]:
     return tuple(Dim(sizes[letter], operand.stride(letter)) for letter in letters)

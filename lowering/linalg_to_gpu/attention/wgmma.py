@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ...target import Capability
 from ..contraction.boxes import box_of
-from ..launch import Launch
+from ..launch import LaunchContext
 from ..ring import Ring
 from ..warp_groups import ALIGNMENT, GROUP
 from .boxed import BYTES, GROUP_ROWS, PANEL, operands, whole
@@ -79,6 +79,6 @@ class WgmmaTiles:
         sizes = attention.sizes
         return -(-sizes["q"] // self.rows) * attention.heads * sizes["g"] * sizes["p"]
 
-    def block(self, attention: Attention, launch: Launch) -> WarpGroups:
+    def block(self, attention: Attention, launch: LaunchContext) -> WarpGroups:
         """Returns the emitter of the kernel."""
         return WarpGroups(attention, (self.down, self.keys, self.stages, self.blocks), launch)

@@ -7,7 +7,7 @@ is an index that is summed over. Each of the three linearises several dimensions
 
 The offset is separable because index expressions are affine: of a convolution's `out * stride + tap * dilation`, one
 term belongs to the row and one to the depth. For a padded operand, the same sums give an index that must be in bounds
-(`Guard`); elements out of bounds read as zero.
+(`IndexGuard`); elements out of bounds read as zero.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Dim:
 
 
 @dataclass(frozen=True)
-class Guard:
+class IndexGuard:
     """An index, starting at `start`, that must lie in [0, size)."""
 
     start: int
@@ -46,19 +46,19 @@ class Guard:
 
 
 @dataclass(frozen=True)
-class Place:
+class ElementOffset:
     """Part of an element's address: an offset in elements, and a part of every guarded index."""
 
     offset: Int
     guarded: tuple[Int, ...] = ()
 
-    def __add__(self, other: Place) -> Place:
+    def __add__(self, other: ElementOffset) -> ElementOffset:
         pairs = zip(self.guarded, other.guarded, strict=True)
-        return Place(self.offset + other.offset, tuple(mine + its for mine, its in pairs))
+        return ElementOffset(self.offset + other.offset, tuple(mine + its for mine, its in pairs))
 
 
 @dataclass(frozen=True)
-class Access:
+class OperandAccess:
     """Access function of an operand.
 
     Attributes:
@@ -76,19 +76,19 @@ class Access:
     rows: tuple[Dim, ...]
     depth: tuple[Dim, ...]
     start: int = 0
-    guards: tuple[Guard, ...] = ()
+    guards: tuple[IndexGuard, ...] = ()
     alignment: int = 16
 
     @staticmethod
     def matrix(
         element_bytes: int, rows: int, depth: int, transposed: bool = False, batch: int = 1, pitch: int | None = None
-    ) -> Access:
+    ) -> OperandAccess:
         """Returns an access to [batch, rows, depth] (transposed: [batch, depth, rows]); lines are `pitch` apart."""
         outer, inner = (depth, rows) if transposed else (rows, depth)
         pitch = pitch or inner
         strides = (1, pitch) if transposed else (pitch, 1)
         matrices, lines, columns = Dim(batch, outer * pitch), Dim(rows, strides[0]), Dim(depth, strides[1])
-        return Access(element_bytes, merged([matrices]), merged([lines]), merged([columns]))
+        return OperandAccess(element_bytes, merged([matrices]), merged([lines]), merged([columns]))
 
     @property
     def by_depth(self) -> bool:
@@ -108,7 +108,7 @@ class Access:
         most = math.gcd(16, self.alignment) // self.element_bytes
         return math.gcd(most, dims[-1].size, self.start, *steps)
 
-    def place(self, dims: Sequence[Dim], number: Int) -> Place:
+    def place(self, dims: Sequence[Dim], number: Int) -> ElementOffset:
         """Returns the contribution of one linearised index over `dims` to an element's place."""
         offset, guarded = Int(0), [Int(0) for _ in self.guards]
         for position, dim in reversed(list(enumerate(dims))):
@@ -116,7 +116,7 @@ class Access:
             number = number // dim.size if position else number
             offset += coordinate * dim.stride
             guarded = [part + coordinate * move for part, move in zip(guarded, dim.moves, strict=True)]
-        return Place(offset, tuple(guarded))
+        return ElementOffset(offset, tuple(guarded))
 
     def far(self, number: Int) -> ir.Value:
         """Returns the offset of a batch element as an i64, since it may exceed 32 bits."""
@@ -127,15 +127,15 @@ class Access:
             offset = arith.addi(offset, arith.muli(coordinate.wide(), constant(dim.stride, 64)))
         return offset
 
-    def origin(self) -> Place:
+    def origin(self) -> ElementOffset:
         """Returns the place of the first element."""
-        return Place(Int(self.start), tuple(Int(guard.start) for guard in self.guards))
+        return ElementOffset(Int(self.start), tuple(Int(guard.start) for guard in self.guards))
 
-    def inside(self, place: Place) -> list[ir.Value]:
+    def inside(self, place: ElementOffset) -> list[ir.Value]:
         """Returns the conditions under which an element is read; otherwise it is zero."""
         return [part.below(guard.size) for part, guard in zip(place.guarded, self.guards, strict=True)]
 
-    def simplified(self) -> Access:
+    def simplified(self) -> OperandAccess:
         """Returns the same access with neighbouring dimensions merged if one stride covers both."""
         parts = {name: merged(getattr(self, name)) for name in ("batch", "rows", "depth")}
         return replace(self, **parts)

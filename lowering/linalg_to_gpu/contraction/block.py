@@ -13,23 +13,23 @@ from mlir import ir
 
 from ..integers import Int
 from ..memory import block_number, shared_address, shared_memory, thread_number
-from .access import Access
-from .copies import AsyncCopies, OperandTile, Part, Read, StagedCopies, read_global
+from .access import OperandAccess
+from .copies import AsyncCopies, OperandSlice, OperandTile, Read, StagedCopies, read_global
 from .fma import FmaProducts
-from .mma import KINDS, Kind, MmaProducts
+from .mma import KINDS, MmaProducts, MmaTypes
 from .multistage import accumulate
 from .order import grouped
 from .shared import CHUNK
-from .tiles import Piece, Problem, Tiling
+from .tiles import CopyUnit, Problem, Tiling
 
 _SMALLEST_ASYNC = 4
 # Registers per piece that a thread copies: its address, and a predicate for pieces smaller than a chunk.
 _PLACE_REGISTERS, _GUARD_REGISTERS, _REGISTER_BYTES = 2, 1, 4
-_FLOAT = Kind(4, "")
+_FLOAT = MmaTypes(4, "")
 
 
 @dataclass(frozen=True)
-class Source:
+class OperandSource:
     """An operand.
 
     Attributes:
@@ -39,7 +39,7 @@ class Source:
         read: for a computed operand, a function that computes a vector of its elements at an offset.
     """
 
-    access: Access
+    access: OperandAccess
     element: ir.Type
     pointer: ir.Value | None = None
     read: Read | None = None
@@ -50,7 +50,7 @@ Finish = Callable[[Int, Int, Int, list[ir.Value]], None]
 
 
 @dataclass(frozen=True)
-class Geometry:
+class BlockGeometry:
     """Launch geometry of a kernel."""
 
     blocks: int
@@ -58,15 +58,21 @@ class Geometry:
     shared_bytes: int
 
 
-def geometry(problem: Problem, tiling: Tiling, element_bytes: int) -> Geometry:
+def geometry(problem: Problem, tiling: Tiling, element_bytes: int) -> BlockGeometry:
     """Returns the launch geometry of a problem."""
     tiles = math.ceil(problem.rows / tiling.rows) * math.ceil(problem.columns / tiling.columns)
-    return Geometry(tiles * problem.batch, tiling.threads, tiling.stages * tiling.stage_bytes(element_bytes))
+    return BlockGeometry(tiles * problem.batch, tiling.threads, tiling.stages * tiling.stage_bytes(element_bytes))
 
 
 def emit(
-    problem: Problem, tiling: Tiling, compute: str, lhs: Source, rhs: Source, finish: Finish, width: int = 4
-) -> Geometry:
+    problem: Problem,
+    tiling: Tiling,
+    compute: str,
+    lhs: OperandSource,
+    rhs: OperandSource,
+    finish: Finish,
+    width: int = 4,
+) -> BlockGeometry:
     """Builds a block's work at the insertion point.
 
     Args:
@@ -96,8 +102,8 @@ def emit(
         products = MmaProducts(tiling, KINDS[compute], left, right, shared, address, rhs_base, thread)
     element = shared_element(compute)
     copies = [
-        _copies(lhs, left, Part(row, batch, thread, tiling.threads), element, shared, address, 0),
-        _copies(rhs, right, Part(column, batch, thread, tiling.threads), element, shared, address, rhs_base),
+        _copies(lhs, left, OperandSlice(row, batch, thread, tiling.threads), element, shared, address, 0),
+        _copies(rhs, right, OperandSlice(column, batch, thread, tiling.threads), element, shared, address, rhs_base),
     ]
     tiles = Int(math.ceil(problem.depth / tiling.depth))
     stage_bytes = tiling.stage_bytes(bytes)
@@ -118,7 +124,7 @@ def _tile_of_block(problem: Problem, tiling: Tiling, block: Int) -> tuple[Int, I
     return batch, *grouped(tile, down, across)
 
 
-def _tile(source: Source, rows: int, tiling: Tiling, bytes: int, is_lhs: bool) -> OperandTile:
+def _tile(source: OperandSource, rows: int, tiling: Tiling, bytes: int, is_lhs: bool) -> OperandTile:
     by_depth = source.access.by_depth or bytes == 1
     lines, line = (rows, tiling.depth) if by_depth else (tiling.depth, rows)
     if tiling.method == "fma":
@@ -129,7 +135,13 @@ def _tile(source: Source, rows: int, tiling: Tiling, bytes: int, is_lhs: bool) -
 
 
 def _copies(
-    source: Source, tile: OperandTile, part: Part, element: ir.Type, shared: ir.Value, address: Int, base: int
+    source: OperandSource,
+    tile: OperandTile,
+    part: OperandSlice,
+    element: ir.Type,
+    shared: ir.Value,
+    address: Int,
+    base: int,
 ) -> tuple[AsyncCopies | StagedCopies, Int]:
     access, read, pointer = source.access, source.read, source.pointer
     if pointer is not None:
@@ -140,22 +152,22 @@ def _copies(
     return StagedCopies(access, tile, part, read, element, shared), Int(base)
 
 
-def _is_async(access: Access, stored: ir.Type, wanted: ir.Type, by_depth: bool) -> bool:
+def _is_async(access: OperandAccess, stored: ir.Type, wanted: ir.Type, by_depth: bool) -> bool:
     """Returns whether `cp.async` can copy an operand: unconverted, not transposed, in pieces of at least 4 bytes."""
     wide = access.vector * access.element_bytes >= _SMALLEST_ASYNC
     return _moved(stored) == wanted and by_depth == access.by_depth and wide
 
 
-def piece_of(access: Access, element: ir.Type | None, compute: str) -> Piece:
+def piece_of(access: OperandAccess, element: ir.Type | None, compute: str) -> CopyUnit:
     """Returns how a thread copies an operand with the given element type in memory (None: the operand is computed)."""
     bytes = 4 if compute == "f32" else KINDS[compute].element_bytes
     by_depth, wanted = access.by_depth or bytes == 1, shared_element(compute)
     width = min(access.vector, CHUNK // bytes)
     place = _PLACE_REGISTERS + (0 if width * bytes == CHUNK else _GUARD_REGISTERS)
     if element is not None and _is_async(access, element, wanted, by_depth):
-        return Piece(width, place)
+        return CopyUnit(width, place)
     # Elements wait in registers between the read and the write to shared memory.
-    return Piece(width, place + math.ceil(width * bytes / _REGISTER_BYTES))
+    return CopyUnit(width, place + math.ceil(width * bytes / _REGISTER_BYTES))
 
 
 def shared_element(compute: str) -> ir.Type:

@@ -14,9 +14,9 @@ from mlir import ir
 
 from ....passes.base import PassError
 from ..integers import Int
-from ..launch import Launch, TensorMap, width_of
+from ..launch import LaunchContext, TensorMapArgument, width_of
 from ..warp_groups import LINE, STEP_BYTES
-from .access import Access, Dim
+from .access import Dim, OperandAccess
 
 MOST_DIMS, MOST_BOX, STRIDE_UNIT = 5, 256, 16
 """Limits of the copy engine: dimensions of a tensor, box elements per dimension, and alignment of strides in bytes."""
@@ -24,7 +24,7 @@ _ELEMENTS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
 
 
 @dataclass(frozen=True)
-class Box:
+class BoxedOperand:
     """Description of an operand for the copy engine; all lists start with the innermost dimension.
 
     Attributes:
@@ -40,7 +40,7 @@ class Box:
     steps: tuple[int, ...] = ()
 
 
-def box_of(access: Access, rows: int, depth: int) -> Box | None:
+def box_of(access: OperandAccess, rows: int, depth: int) -> BoxedOperand | None:
     """Returns how the copy engine reads tiles of `rows` x `depth`, or None if it cannot.
 
     It requires that rows and depth are one dimension each. One of them must be contiguous in memory. The strides of the
@@ -57,7 +57,7 @@ def box_of(access: Access, rows: int, depth: int) -> Box | None:
     if dims[0].stride != 1 or any(stride % STRIDE_UNIT for stride in strides) or outer > MOST_BOX:
         return None
     box = (LINE // bytes, outer, *(1 for _ in dims[2:]))
-    return Box(tuple(dim.size for dim in dims), strides, box)
+    return BoxedOperand(tuple(dim.size for dim in dims), strides, box)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class BoxedTile:
         depth: depth of the tile.
     """
 
-    access: Access
+    access: OperandAccess
     map: ir.Value
     rows: int
     depth: int
@@ -129,7 +129,7 @@ class BoxedTile:
                 yield part % dims[place].size if place else part
 
 
-def boxed_tile(launch: Launch, base: ir.Value, access: Access, rows: int, depth: int) -> BoxedTile:
+def boxed_tile(launch: LaunchContext, base: ir.Value, access: OperandAccess, rows: int, depth: int) -> BoxedTile:
     """Creates a tile of a launch argument, with a tensor map as an additional argument of the kernel.
 
     Raises:
@@ -141,17 +141,17 @@ def boxed_tile(launch: Launch, base: ir.Value, access: Access, rows: int, depth:
     return BoxedTile(access, add_map(launch, base, box, access.start), rows, depth)
 
 
-def add_map(launch: Launch, base: ir.Value, box: Box, start: int) -> ir.Value:
+def add_map(launch: LaunchContext, base: ir.Value, box: BoxedOperand, start: int) -> ir.Value:
     """Adds a tensor map for boxes of a launch argument, from element `start` on."""
     position = next(place for place, memory in enumerate(launch.arguments.values()) if memory.base == base)
     element = ir.ShapedType(base.type).element_type
     name, offset = _ELEMENTS.get(str(element), "uint8"), start * width_of(element) // 8
     return launch.add_map(
-        TensorMap(position, name, box.sizes, box.strides, box.box, swizzle=LINE, steps=box.steps, offset=offset)
+        TensorMapArgument(position, name, box.sizes, box.strides, box.box, swizzle=LINE, steps=box.steps, offset=offset)
     )
 
 
-def _dims(access: Access) -> list[Dim] | None:
+def _dims(access: OperandAccess) -> list[Dim] | None:
     if len(access.rows) != 1 or len(access.depth) != 1 or access.guards:
         return None
     pair = [access.depth[0], access.rows[0]] if access.by_depth else [access.rows[0], access.depth[0]]

@@ -11,9 +11,9 @@ from ...target import Capability
 from .cost import cycles
 from .mma import KINDS
 from .sums import scratch_bytes
-from .tiles import Piece, Problem, Tiling
+from .tiles import CopyUnit, Problem, Tiling
 from .wgmma import shared_bytes as wgmma_bytes
-from .windows import Window
+from .windows import Im2colLayout
 
 _LINE = 128
 
@@ -35,8 +35,8 @@ class Wish:
     compute: str
     by_boxes: bool = False
     turned: bool = False
-    pieces: tuple[Piece, ...] = ()
-    window: Window | None = None
+    pieces: tuple[CopyUnit, ...] = ()
+    window: Im2colLayout | None = None
 
     @property
     def element_bytes(self) -> int:
@@ -55,7 +55,7 @@ def choose(wish: Wish, capability: Capability) -> Tiling:
     return min(_candidates(wish, capability), key=cost)
 
 
-def wgmma_problem(problem: Problem, window: Window | None, tiling: Tiling) -> Problem:
+def wgmma_problem(problem: Problem, window: Im2colLayout | None, tiling: Tiling) -> Problem:
     """Returns the problem that warp groups compute: for windows, rows are padded to whole tiles."""
     return problem if window is None else replace(problem, rows=window.tiles(tiling.rows) * tiling.rows)
 

@@ -19,7 +19,7 @@ from ..instructions import copy_async
 from ..integers import Int, both
 from ..loops import when
 from ..memory import element_pointer, load, store
-from .access import Access, Place, count
+from .access import ElementOffset, OperandAccess, count
 from .shared import CHUNK, SharedTile
 
 
@@ -53,7 +53,7 @@ class OperandTile:
 
 
 @dataclass(frozen=True)
-class Part:
+class OperandSlice:
     """Part of an operand that a block reads, from `row` on in one batch element; and the calling thread."""
 
     row: Int
@@ -73,7 +73,9 @@ class _Pieces:
         by_depth: whether a piece's elements differ in depth.
     """
 
-    def __init__(self, access: Access, tile: OperandTile, part: Part, width: int, by_depth: bool) -> None:
+    def __init__(
+        self, access: OperandAccess, tile: OperandTile, part: OperandSlice, width: int, by_depth: bool
+    ) -> None:
         self.access, self.tile, self.width = access, tile, width
         self._rows, self._depth = count(access.rows), count(access.depth)
         self._base = access.origin() + access.place(access.batch, part.batch)
@@ -82,8 +84,8 @@ class _Pieces:
         self.is_mine = None if total % part.threads == 0 else part.thread.below(total)
         # Row and depth in the tile of every piece's first element, and the row's part of its address.
         self.places: list[tuple[Int, Int]] = []
-        self._row_places: list[tuple[Place, ir.Value | None]] = []
-        known: dict[int, tuple[Place, ir.Value | None]] = {}
+        self._row_places: list[tuple[ElementOffset, ir.Value | None]] = []
+        known: dict[int, tuple[ElementOffset, ir.Value | None]] = {}
         for across, along in _shares(part, total, per_line):
             row, depth = (across, along * width) if by_depth else (along * width, across)
             self.places.append((row, depth))
@@ -94,7 +96,7 @@ class _Pieces:
 
     def sources(self, start: Int) -> list[tuple[Int, ir.Value | None]]:
         """Returns, for every piece of the tile at depth `start`, its offset in elements and whether it is in bounds."""
-        known: dict[object, tuple[Place, ir.Value | None]] = {}
+        known: dict[object, tuple[ElementOffset, ir.Value | None]] = {}
         found = []
         for (_, depth), (row_place, in_rows) in zip(self.places, self._row_places, strict=True):
             key = id(depth.value) if depth.known is None else depth.known
@@ -105,12 +107,12 @@ class _Pieces:
             found.append((place.offset, both(in_rows, in_depth, *self.access.inside(place))))
         return found
 
-    def _row_place(self, row: Int) -> tuple[Place, ir.Value | None]:
+    def _row_place(self, row: Int) -> tuple[ElementOffset, ir.Value | None]:
         is_whole = self._rows % self.tile.rows == 0
         inside = None if is_whole else row.below(self._rows)
         return self._base + self.access.place(self.access.rows, row.where(inside, 0)), inside
 
-    def _depth_place(self, depth: Int) -> tuple[Place, ir.Value | None]:
+    def _depth_place(self, depth: Int) -> tuple[ElementOffset, ir.Value | None]:
         is_whole = self._depth % self.tile.depth == 0
         inside = None if is_whole else depth.below(self._depth)
         return self.access.place(self.access.depth, depth.where(inside, 0)), inside
@@ -119,7 +121,9 @@ class _Pieces:
 class AsyncCopies:
     """Copies by `cp.async`, which bypass registers; for operands that are contiguous in memory."""
 
-    def __init__(self, access: Access, tile: OperandTile, part: Part, pointer: ir.Value, element: ir.Type) -> None:
+    def __init__(
+        self, access: OperandAccess, tile: OperandTile, part: OperandSlice, pointer: ir.Value, element: ir.Type
+    ) -> None:
         """Computes the addresses of the thread's copies.
 
         Args:
@@ -156,7 +160,13 @@ class StagedCopies:
     """
 
     def __init__(
-        self, access: Access, tile: OperandTile, part: Part, read: Read, element: ir.Type, shared: ir.Value
+        self,
+        access: OperandAccess,
+        tile: OperandTile,
+        part: OperandSlice,
+        read: Read,
+        element: ir.Type,
+        shared: ir.Value,
     ) -> None:
         """Computes the addresses of the thread's copies.
 
@@ -233,7 +243,7 @@ def _target(tile: OperandTile, row: Int, depth: Int) -> Int:
     return tile.layout.element(line, column, tile.element_bytes)
 
 
-def _shares(part: Part, total: int, per_line: int) -> Iterator[tuple[Int, Int]]:
+def _shares(part: OperandSlice, total: int, per_line: int) -> Iterator[tuple[Int, Int]]:
     """Returns the line, and the position in the line, of every piece of the thread."""
     numbers = range(-(-total // part.threads))
     if part.threads % per_line == 0:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...target import Capability
-from .tiles import WARP, Piece, Problem, Tiling
+from .tiles import WARP, CopyUnit, Problem, Tiling
 
 # Multiply-adds per multiprocessor and cycle, by compute capability; for wgmma; and relative to that by type.
 _FMA_PER_CYCLE = {80: 64}
@@ -44,7 +44,7 @@ class Occupancy:
     warps: int
 
 
-def registers(tiling: Tiling, pieces: Sequence[Piece] = ()) -> int:
+def registers(tiling: Tiling, pieces: Sequence[CopyUnit] = ()) -> int:
     """Returns an estimate of the registers per thread, for its sums, fragments and pending copies of operands."""
     if tiling.method == "wgmma":
         return 168
@@ -57,7 +57,7 @@ def registers(tiling: Tiling, pieces: Sequence[Piece] = ()) -> int:
     return sums + fragments + copied + 24
 
 
-def occupancy(tiling: Tiling, shared_bytes: int, capability: Capability, pieces: Sequence[Piece] = ()) -> Occupancy:
+def occupancy(tiling: Tiling, shared_bytes: int, capability: Capability, pieces: Sequence[CopyUnit] = ()) -> Occupancy:
     """Returns the resident blocks per multiprocessor; none if a block does not fit, or a thread's registers."""
     needed = registers(tiling, pieces)
     if shared_bytes > capability.shared_bytes or needed > _MOST_REGISTERS:
@@ -87,7 +87,7 @@ def cycles(
     element_bytes: int,
     shared_bytes: int,
     capability: Capability,
-    pieces: Sequence[Piece] = (),
+    pieces: Sequence[CopyUnit] = (),
 ) -> float:
     """Returns the estimated cycles of the contraction; infinite if a block does not fit."""
     held = occupancy(tiling, shared_bytes, capability, pieces)

@@ -14,22 +14,22 @@ from ....passes.functions import body_of
 from ...target import Target
 from ..elements import root_before
 from ..integers import Int
-from ..launch import Geometry, Launch, Memory
+from ..launch import LaunchContext, LaunchGeometry, Memory
 from ..memory import global_memory
 from ..values import Values
 from ..views import memories
 from . import block, wgmma
-from .access import Access
+from .access import OperandAccess
 from .boxes import BoxedTile, box_of, boxed_tile
 from .choose import Wish, choose, persistent_blocks, shared_bytes, wgmma_problem
 from .copies import converted
 from .cost import occupancy
 from .finish import Finisher
 from .matching import Contraction, contraction_of, has_other_sums, way_out
-from .operands import Operand, computed_access, operand_of
-from .tiles import Piece, Problem, Tiling
+from .operands import ContractionOperand, computed_access, operand_of
+from .tiles import CopyUnit, Problem, Tiling
 from .ways import unravelled
-from .windows import Window, WindowTile, window_of, window_tile
+from .windows import Im2colLayout, WindowTile, window_of, window_tile
 
 _SIGNS = {"arith.extui": "u8", "arith.extsi": "s8"}
 _FLOATS = ("f16", "bf16", "f8E4M3FN", "f8E5M2")
@@ -67,7 +67,7 @@ def wish_of(contraction: Contraction, known: Mapping[ir.Value, Memory], target: 
     return Wish(problem, compute, by_boxes, turned, tuple(pieces), window)
 
 
-def emit(launch: Launch, values: Values) -> Geometry:
+def emit(launch: LaunchContext, values: Values) -> LaunchGeometry:
     """Writes the kernel.
 
     Raises:
@@ -94,7 +94,9 @@ def emit(launch: Launch, values: Values) -> Geometry:
     # Fixes the register budget to the occupancy that the tiles were chosen for: ptxas may spill to raise occupancy.
     pieces = [block.piece_of(side.access, None if side.read else side.element, compute) for side in (lhs, rhs)]
     blocks = max(1, occupancy(tiling, shared, launch.capability, pieces).blocks)
-    return Geometry((made.blocks, 1, 1), (made.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=blocks)
+    return LaunchGeometry(
+        (made.blocks, 1, 1), (made.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=blocks
+    )
 
 
 def problem_of(contraction: Contraction) -> Problem:
@@ -107,7 +109,9 @@ def problem_of(contraction: Contraction) -> Problem:
     )
 
 
-def _emit_boxed(launch: Launch, contraction: Contraction, tiling: Tiling, compute: str, finisher: Finisher) -> Geometry:
+def _emit_boxed(
+    launch: LaunchContext, contraction: Contraction, tiling: Tiling, compute: str, finisher: Finisher
+) -> LaunchGeometry:
     tiles: list[BoxedTile] = []
     for side, size in enumerate((tiling.rows, tiling.columns)):
         operand = operand_of(contraction, side, launch.arguments)
@@ -135,15 +139,17 @@ def _emit_boxed(launch: Launch, contraction: Contraction, tiling: Tiling, comput
     wgmma.emit(problem, tiling, compute, lhs, rhs, finish, max(4, finisher.width), blocks)
     bytes = wgmma.FORMS[compute].element_bytes
     shared = wgmma.shared_bytes(tiling, bytes)
-    return Geometry((blocks, 1, 1), (tiling.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=1)
+    return LaunchGeometry((blocks, 1, 1), (tiling.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=1)
 
 
-def _source(launch: Launch, values: Values, contraction: Contraction, side: int, compute: str) -> block.Source:
+def _source(
+    launch: LaunchContext, values: Values, contraction: Contraction, side: int, compute: str
+) -> block.OperandSource:
     operand = operand_of(contraction, side, launch.arguments)
     tensor = contraction.op.operands[contraction.sides[side]]
     element = ir.RankedTensorType(tensor.type).element_type
     if operand is not None:
-        return block.Source(operand.access, element, global_memory(operand.memory.base))
+        return block.OperandSource(operand.access, element, global_memory(operand.memory.base))
     access = computed_access(contraction, side)
     wanted = block.shared_element(compute)
     shape = list(ir.RankedTensorType(tensor.type).shape)
@@ -155,7 +161,7 @@ def _source(launch: Launch, values: Values, contraction: Contraction, side: int,
             lanes = values.lanes(tensor, indices, width)
         return converted(vector.from_elements(ir.VectorType.get([width], lanes[0].type), lanes), wanted)
 
-    return block.Source(access, element, read=read)
+    return block.OperandSource(access, element, read=read)
 
 
 def _compute(contraction: Contraction, target: Target) -> str | None:
@@ -176,7 +182,9 @@ def _compute(contraction: Contraction, target: Target) -> str | None:
     return "f32" if all(kind in ("f32", "f16", "bf16") for kind in kinds) else None
 
 
-def _boxes(operands: list[Operand | None], image: Operand | None, compute: str) -> tuple[bool, bool, Window | None]:
+def _boxes(
+    operands: list[ContractionOperand | None], image: ContractionOperand | None, compute: str
+) -> tuple[bool, bool, Im2colLayout | None]:
     """Returns whether the copy engine can copy the operands, whether lines run along rows, and the windows."""
     found = [operand for operand in operands if operand is not None]
     if len(found) < len(operands) or compute not in wgmma.FORMS:
@@ -190,19 +198,19 @@ def _boxes(operands: list[Operand | None], image: Operand | None, compute: str) 
     return (by_boxes[0] or window is not None) and by_boxes[1], turned, window
 
 
-def _piece(contraction: Contraction, side: int, operand: Operand | None, compute: str) -> Piece:
+def _piece(contraction: Contraction, side: int, operand: ContractionOperand | None, compute: str) -> CopyUnit:
     if operand is None:
         return block.piece_of(computed_access(contraction, side), None, compute)
     return block.piece_of(operand.access, operand.memory.element, compute)
 
 
-def _reach(contraction: Contraction, side: int, operand: Operand | None) -> int:
+def _reach(contraction: Contraction, side: int, operand: ContractionOperand | None) -> int:
     if operand is not None:
         return _span(operand.access)
     return _span(computed_access(contraction, side))
 
 
-def _span(access: Access) -> int:
+def _span(access: OperandAccess) -> int:
     dims = [*access.batch, *access.rows, *access.depth]
     return access.start + sum(dim.size * abs(dim.stride) for dim in dims)
 

@@ -16,7 +16,7 @@ from ....runtime.errors import StepwellError
 from ..elements import root_of
 from ..indices import Index, add
 from ..integers import Int, both
-from ..launch import Launch
+from ..launch import LaunchContext
 from ..loops import when
 from ..values import Lanes, Values, pack
 from .matching import Contraction, way_out
@@ -36,7 +36,7 @@ class Finisher:
         width: number of neighbouring columns that are written at once, if the caller has them.
     """
 
-    def __init__(self, launch: Launch, values: Values, contraction: Contraction) -> None:
+    def __init__(self, launch: LaunchContext, values: Values, contraction: Contraction) -> None:
         """Analyses the ops that follow the contraction.
 
         Raises:

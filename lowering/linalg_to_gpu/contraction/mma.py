@@ -26,7 +26,7 @@ _STEP_BYTES, _ROWS, _COLUMNS = 32, 16, 8
 
 
 @dataclass(frozen=True)
-class Kind:
+class MmaTypes:
     """Operand types of a tensor-core product.
 
     Attributes:
@@ -41,15 +41,15 @@ class Kind:
 
 
 KINDS = {
-    "f16": Kind(2, "m16n8k16.row.col.f32.f16.f16.f32"),
-    "bf16": Kind(2, "m16n8k16.row.col.f32.bf16.bf16.f32"),
-    "tf32": Kind(4, "m16n8k8.row.col.f32.tf32.tf32.f32"),
-    "s8.s8": Kind(1, "m16n8k32.row.col.s32.s8.s8.s32", integer=True),
-    "s8.u8": Kind(1, "m16n8k32.row.col.s32.s8.u8.s32", integer=True),
-    "u8.s8": Kind(1, "m16n8k32.row.col.s32.u8.s8.s32", integer=True),
-    "u8.u8": Kind(1, "m16n8k32.row.col.s32.u8.u8.s32", integer=True),
-    "f8E4M3FN": Kind(1, "m16n8k32.row.col.f32.e4m3.e4m3.f32"),
-    "f8E5M2": Kind(1, "m16n8k32.row.col.f32.e5m2.e5m2.f32"),
+    "f16": MmaTypes(2, "m16n8k16.row.col.f32.f16.f16.f32"),
+    "bf16": MmaTypes(2, "m16n8k16.row.col.f32.bf16.bf16.f32"),
+    "tf32": MmaTypes(4, "m16n8k8.row.col.f32.tf32.tf32.f32"),
+    "s8.s8": MmaTypes(1, "m16n8k32.row.col.s32.s8.s8.s32", integer=True),
+    "s8.u8": MmaTypes(1, "m16n8k32.row.col.s32.s8.u8.s32", integer=True),
+    "u8.s8": MmaTypes(1, "m16n8k32.row.col.s32.u8.s8.s32", integer=True),
+    "u8.u8": MmaTypes(1, "m16n8k32.row.col.s32.u8.u8.s32", integer=True),
+    "f8E4M3FN": MmaTypes(1, "m16n8k32.row.col.f32.e4m3.e4m3.f32"),
+    "f8E5M2": MmaTypes(1, "m16n8k32.row.col.f32.e5m2.e5m2.f32"),
 }
 
 
@@ -118,7 +118,7 @@ class MmaProducts:
     def __init__(
         self,
         tiling: Tiling,
-        kind: Kind,
+        kind: MmaTypes,
         lhs: OperandTile,
         rhs: OperandTile,
         shared: ir.Value,

@@ -10,12 +10,12 @@ from mlir import ir
 from ...stepwell_to_linalg.strides import reassociation
 from ..launch import Memory
 from ..views import memory_of
-from .access import Access, Dim, Guard
+from .access import Dim, IndexGuard, OperandAccess
 from .matching import Contraction, maps_of, weights_of
 
 
 @dataclass(frozen=True)
-class Operand:
+class ContractionOperand:
     """An operand that is in memory or a view of memory, possibly padded with zeros.
 
     Attributes:
@@ -24,12 +24,12 @@ class Operand:
     """
 
     memory: Memory
-    access: Access
+    access: OperandAccess
 
 
 def operand_of(
     contraction: Contraction, side: int, known: Mapping[ir.Value, Memory], windows: bool = False
-) -> Operand | None:
+) -> ContractionOperand | None:
     """Returns the left-hand side (0) or right-hand side (1); None if it is computed.
 
     Args:
@@ -62,15 +62,15 @@ def operand_of(
         first = parts.get(-1, 0) - low[axis]
         start += first * stride
         if axis in guarded:
-            guards.append(Guard(first, memory.shape[axis]))
+            guards.append(IndexGuard(first, memory.shape[axis]))
 
     def dims(numbers: Sequence[int]) -> tuple[Dim, ...]:
         return tuple(_dim(contraction.extents[number], number, weights, memory.strides, guarded) for number in numbers)
 
     rows = contraction.columns if side else contraction.rows
     batch, outer, depth = (dims(numbers) for numbers in (contraction.batch, rows, contraction.depth))
-    access = Access(memory.element_bytes, batch, outer, depth, start, tuple(guards), memory.alignment)
-    return Operand(memory, access.simplified())
+    access = OperandAccess(memory.element_bytes, batch, outer, depth, start, tuple(guards), memory.alignment)
+    return ContractionOperand(memory, access.simplified())
 
 
 def _dim(
@@ -81,7 +81,7 @@ def _dim(
     return Dim(size, stride, tuple(moves[axis] for axis in guarded))
 
 
-def computed_access(contraction: Contraction, side: int) -> Access:
+def computed_access(contraction: Contraction, side: int) -> OperandAccess:
     """Returns the access to a computed operand, whose offsets are row-major positions."""
     position = contraction.sides[side]
     kind = ir.RankedTensorType(contraction.op.operands[position].type)
@@ -95,7 +95,7 @@ def computed_access(contraction: Contraction, side: int) -> Access:
         return tuple(_dim(contraction.extents[number], number, weights, strides, ()) for number in numbers)
 
     rows = contraction.columns if side else contraction.rows
-    return Access(
+    return OperandAccess(
         _bytes(kind.element_type), dims(contraction.batch), dims(rows), dims(contraction.depth), start
     ).simplified()
 

@@ -63,7 +63,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Piece:
+class CopyUnit:
     """Unit of a thread's copies of an operand.
 
     Attributes:

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 
 from ....passes.base import PassError
 from ..integers import Int, both
-from ..launch import Launch
+from ..launch import LaunchContext
 from ..warp_groups import LINE
-from .access import Access, Dim
-from .boxes import MOST_BOX, MOST_DIMS, STRIDE_UNIT, Box, BoxedTile, add_map
-from .operands import Operand
+from .access import Dim, OperandAccess
+from .boxes import MOST_BOX, MOST_DIMS, STRIDE_UNIT, BoxedOperand, BoxedTile, add_map
+from .operands import ContractionOperand
 from .ways import unravelled
 
 
 @dataclass(frozen=True)
-class Side:
+class Im2colDim:
     """A dimension of the rows, as the copy engine accesses it.
 
     Attributes:
@@ -46,7 +46,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Window:
+class Im2colLayout:
     """Layout of the rows and the depth of an operand.
 
     Attributes:
@@ -58,7 +58,7 @@ class Window:
         element_bytes: size of an element in bytes.
     """
 
-    sides: tuple[Side, ...]
+    sides: tuple[Im2colDim, ...]
     kernel: tuple[int, ...]
     channels: int
     batch: tuple[Dim, ...]
@@ -81,7 +81,7 @@ class Window:
         """Returns the number of tiles."""
         return math.prod(self.counts(self.tile(rows)))
 
-    def box(self, rows: int) -> Box | None:
+    def box(self, rows: int) -> BoxedOperand | None:
         """Returns the description for the copy engine, or None if it cannot copy such tiles."""
         extents = self.tile(rows)
         outer = [dim for dim in reversed(self.batch) if dim.stride]
@@ -95,13 +95,13 @@ class Window:
             return None
         if any(number % STRIDE_UNIT for number in aligned) or self.channels * self.element_bytes % LINE:
             return None
-        return Box(sizes, tuple(aligned[1:]), (LINE // self.element_bytes, *box), steps)
+        return BoxedOperand(sizes, tuple(aligned[1:]), (LINE // self.element_bytes, *box), steps)
 
 
 _MOST_STEP = 8
 
 
-def window_of(access: Access) -> Window | None:
+def window_of(access: OperandAccess) -> Im2colLayout | None:
     """Returns an operand as windows of an image, or None if the copy engine cannot copy them."""
     *taps, channels = access.depth or (Dim(1, 0),)
     if channels.stride != 1 or any(channels.moves) or not access.rows:
@@ -110,7 +110,7 @@ def window_of(access: Access) -> Window | None:
     for row in access.rows:
         guards = [place for place, move in enumerate(row.moves) if move]
         if not guards:
-            sides.append(Side(row.size, row.size, row.stride, 1, 0, (0,) * len(taps)))
+            sides.append(Im2colDim(row.size, row.size, row.stride, 1, 0, (0,) * len(taps)))
             continue
         guard, step = access.guards[guards[0]], row.moves[guards[0]]
         moved = [tap.moves[guards[0]] for tap in taps]
@@ -118,14 +118,14 @@ def window_of(access: Access) -> Window | None:
             return None
         unit = row.stride // step
         start -= guard.start * unit
-        sides.append(Side(row.size, guard.size, unit, step, guard.start, tuple(moved)))
+        sides.append(Im2colDim(row.size, guard.size, unit, step, guard.start, tuple(moved)))
     if len([1 for row in access.rows if any(row.moves)]) != len(access.guards) or start < 0:
         return None
     for place, tap in enumerate(taps):
         if tap.stride != sum(side.stride * side.taps[place] for side in sides) or not any(tap.moves):
             return None
     kernel = tuple(tap.size for tap in taps)
-    return Window(tuple(sides), kernel, channels.size, access.batch, start, access.element_bytes)
+    return Im2colLayout(tuple(sides), kernel, channels.size, access.batch, start, access.element_bytes)
 
 
 def _splits(rows: int, parts: int) -> Iterator[tuple[int, ...]]:
@@ -144,7 +144,7 @@ class WindowTile(BoxedTile):
         window: layout of the operand.
     """
 
-    window: Window
+    window: Im2colLayout
 
     def boxes(self, batch: Int, row: Int, depth: Int) -> Iterator[tuple[int, list[Int]]]:
         """Yields the offset of each box in the tile, and its corner in the operand."""
@@ -181,7 +181,7 @@ class WindowTile(BoxedTile):
         return unravelled(row // self.rows, self.window.counts(self.window.tile(self.rows)))
 
 
-def window_tile(launch: Launch, operand: Operand, rows: int, depth: int) -> WindowTile:
+def window_tile(launch: LaunchContext, operand: ContractionOperand, rows: int, depth: int) -> WindowTile:
     """Creates a tile of a launch's operand, with a tensor map as an additional argument of the kernel.
 
     Raises:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from .space import Access, RowSpace
+from .space import RowAccess, RowSpace
 
 _VECTOR_BYTES = 16
 _MOST_LANES = 8
@@ -42,7 +42,7 @@ def merged_axes(space: RowSpace) -> Axes:
     return Axes(rows, columns, along_columns, lanes)
 
 
-def _contiguous(space: RowSpace, accesses: Sequence[Access]) -> int:
+def _contiguous(space: RowSpace, accesses: Sequence[RowAccess]) -> int:
     """Returns the dimension along which most of the memory is contiguous."""
     votes: Counter[int] = Counter()
     for access in accesses:
@@ -53,7 +53,7 @@ def _contiguous(space: RowSpace, accesses: Sequence[Access]) -> int:
     return votes.most_common(1)[0][0] if votes else max(space.columns)
 
 
-def _ordered(space: RowSpace, dims: Sequence[int], accesses: Sequence[Access]) -> tuple[tuple[int, ...], ...]:
+def _ordered(space: RowSpace, dims: Sequence[int], accesses: Sequence[RowAccess]) -> tuple[tuple[int, ...], ...]:
     """Merges dimensions into axes, those with the largest strides outermost."""
     order = sorted(dims, key=lambda dim: (-sum(access.strides[dim] for access in accesses), dim))
     runs: list[list[int]] = []
@@ -65,11 +65,11 @@ def _ordered(space: RowSpace, dims: Sequence[int], accesses: Sequence[Access]) -
     return tuple(map(tuple, runs)) or (tuple(order[-1:]),)
 
 
-def _is_even(space: RowSpace, access: Access, outer: int, inner: int) -> bool:
+def _is_even(space: RowSpace, access: RowAccess, outer: int, inner: int) -> bool:
     return access.strides[outer] == access.strides[inner] * space.sizes[inner]
 
 
-def _lanes(space: RowSpace, axis: Sequence[int], accesses: Sequence[Access]) -> int:
+def _lanes(space: RowSpace, axis: Sequence[int], accesses: Sequence[RowAccess]) -> int:
     """Returns the number of elements per access, up to 16 bytes, so that accesses are aligned and in bounds."""
     along = [access for access in accesses if access.strides[axis[-1]] == 1]
     width = min((element_bytes(access.element) for access in along), default=_VECTOR_BYTES)

@@ -17,7 +17,7 @@ from mlir.dialects import arith, vector
 from .. import memory
 from ..integers import Int
 from .axes import Axes, element_bytes
-from .space import Access, RowSpace
+from .space import RowAccess, RowSpace
 
 Key = tuple[int, int]
 """A group of rows or columns, and a lane in it."""
@@ -37,7 +37,7 @@ class _Scope:
     before: ir.InsertionPoint | None = None
 
 
-class Elements:
+class RowElements:
     """Computes values of a row kernel at places."""
 
     def __init__(self, space: RowSpace, axes: Axes, pointers: dict[ir.Value, ir.Value]) -> None:
@@ -87,7 +87,7 @@ class Elements:
         """Returns the initial value of a reduction."""
         return self._operand(reduction, len(reduction.operands) - 1, place)
 
-    def store(self, access: Access, value: ir.Value, place: Place) -> None:
+    def store(self, access: RowAccess, value: ir.Value, place: Place) -> None:
         """Writes the lanes of a group: a vector or a scalar."""
         kind = value.type.element_type if isinstance(value.type, ir.VectorType) else value.type
         count = ir.VectorType(value.type).shape[0] if isinstance(value.type, ir.VectorType) else 1
@@ -182,7 +182,7 @@ class Elements:
                 scope.values[key] = known
         return vector.extract(known, [], [place[along][1]])
 
-    def _is_vector(self, access: Access) -> bool:
+    def _is_vector(self, access: RowAccess) -> bool:
         """Returns whether the lanes of a group are neighbours in memory."""
         axis = (self._axes.columns if self._axes.along_columns else self._axes.rows)[-1]
         return access.strides[axis[-1]] == 1
@@ -195,7 +195,7 @@ class Elements:
             return _splat(value)
         return self.at(value, place)
 
-    def _pointer(self, access: Access, place: Place) -> ir.Value:
+    def _pointer(self, access: RowAccess, place: Place) -> ir.Value:
         """Returns the address of an element; its constant part is encoded in the instruction."""
         offset, constant = Int(0), access.offset
         for side, key, axes in zip((ROW, COLUMN), place, (self._axes.rows, self._axes.columns), strict=True):
@@ -222,7 +222,7 @@ class Elements:
         return Int(0)
 
 
-def _sides(access: Access, space: RowSpace) -> set[str]:
+def _sides(access: RowAccess, space: RowSpace) -> set[str]:
     return {COLUMN if dim in space.columns else ROW for dim, stride in enumerate(access.strides) if stride}
 
 

@@ -12,7 +12,7 @@ from ..integers import Int, both, constant
 from ..loops import when
 from . import exchange
 from .axes import Axes
-from .elements import COLUMN, ROW, Elements, Key
+from .elements import COLUMN, ROW, Key, RowElements
 from .schedule import WARP, RowSchedule
 from .space import RowSpace, Written
 
@@ -66,7 +66,7 @@ class _RowKernel:
         shared: ir.Value | None,
     ) -> None:
         self._space, self._axes, self._schedule, self._shared = space, axes, schedule, shared
-        self._elements = Elements(space, axes, pointers)
+        self._elements = RowElements(space, axes, pointers)
         self._row_lanes, self._column_lanes = (1, axes.lanes) if axes.along_columns else (axes.lanes, 1)
         self._rows, self._columns = space.extent(space.rows), space.extent(tuple(space.columns))
         self._step = schedule.share * self._column_lanes

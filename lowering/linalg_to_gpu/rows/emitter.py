@@ -9,7 +9,7 @@ from mlir import ir
 
 from ...target import Target
 from .. import memory
-from ..launch import Geometry, Launch
+from ..launch import LaunchContext, LaunchGeometry
 from ..values import Values
 from ..views import memories
 from . import emit as code
@@ -29,7 +29,7 @@ def choose(function: ir.Operation, target: Target) -> Mapping[str, int] | None:
     return asdict(schedules.choose(space, merged_axes(space), target.capability.multiprocessors))
 
 
-def emit(launch: Launch, _values: Values) -> Geometry:
+def emit(launch: LaunchContext, _values: Values) -> LaunchGeometry:
     """Writes the kernel."""
     space = row_space(launch.function, launch.arguments)
     axes = merged_axes(space)
@@ -37,4 +37,4 @@ def emit(launch: Launch, _values: Values) -> Geometry:
     pointers = {item.base: memory.global_memory(item.base) for item in launch.arguments.values()}
     bytes = code.shared_bytes(space, axes, schedule)
     code.emit(space, axes, schedule, pointers, memory.shared_memory() if bytes else None)
-    return Geometry((schedule.blocks(space, axes), 1, 1), (schedule.threads, 1, 1), shared_bytes=bytes)
+    return LaunchGeometry((schedule.blocks(space, axes), 1, 1), (schedule.threads, 1, 1), shared_bytes=bytes)

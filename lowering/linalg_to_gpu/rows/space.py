@@ -30,7 +30,7 @@ Dims = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
-class Access:
+class RowAccess:
     """An argument that is read or written along the kernel's dimensions, with the stride of each in elements."""
 
     base: ir.Value
@@ -49,7 +49,7 @@ class Written:
     """A result of the kernel: its value and its destination."""
 
     value: ir.Value
-    access: Access
+    access: RowAccess
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,12 @@ class RowSpace:
         """Returns the dimensions that index an operand of an op; None if an index is not a single dimension."""
         return _dims_of_map(maps(op)[position], self.loops[op.results[0]])
 
-    def access(self, op: ir.Operation, position: int) -> Access | None:
+    def access(self, op: ir.Operation, position: int) -> RowAccess | None:
         """Returns the access to an operand in memory along the kernel's dimensions, else None."""
         dims, view = self.dims_of(op, position), memory_of(op.operands[position], self.known)
         return None if dims is None or view is None else _access(view, dims, len(self.sizes))
 
-    def accesses(self) -> Iterator[Access]:
+    def accesses(self) -> Iterator[RowAccess]:
         """Yields all accesses to memory."""
         for value in self.loops:
             op = value.owner.operation
@@ -182,12 +182,12 @@ def _dims_of_map(map_: ir.AffineMap, loops: Sequence[int]) -> Dims | None:
     return tuple(dims)
 
 
-def _access(view: Memory, dims: Dims, count: int) -> Access:
+def _access(view: Memory, dims: Dims, count: int) -> RowAccess:
     strides = [0] * count
     for dim, size, stride in zip(dims, view.shape, view.strides, strict=True):
         if dim is not None and size > 1:
             strides[dim] += stride
-    return Access(view.base, view.offset, tuple(strides), view.alignment)
+    return RowAccess(view.base, view.offset, tuple(strides), view.alignment)
 
 
 def _result(

@@ -18,7 +18,7 @@ from ..bodies import evaluate
 from ..integers import Int, both
 from ..loops import when
 from ..rows.axes import element_bytes
-from .plan import Operand, Staging, Transpose, TransposeSchedule, blocks, operand_bytes, staging
+from .plan import Staging, Transpose, TransposeOperand, TransposeSchedule, blocks, operand_bytes, staging
 
 _WARP = 32
 _BANK_BYTES, _BANKS_BYTES = 4, 128
@@ -41,7 +41,7 @@ class _Kernel:
         self, plan: Transpose, schedule: TransposeSchedule, pointers: dict[ir.Value, ir.Value], shared: ir.Value
     ) -> None:
         self._plan, self._schedule, self._pointers = plan, schedule, pointers
-        self._tiles: dict[Operand, ir.Value] = {}
+        self._tiles: dict[TransposeOperand, ir.Value] = {}
         used = 0
         for operand in plan.turned:
             self._tiles[operand] = memory.element_pointer(shared, ir.IntegerType.get_signless(8), Int(0), used)
@@ -89,7 +89,7 @@ class _Kernel:
             line, column = divmod(self._warp + part, across // columns)
             yield column * columns + x * width, line * rows + y
 
-    def _read(self, operand: Operand, stage: Staging) -> None:
+    def _read(self, operand: TransposeOperand, stage: Staging) -> None:
         """Copies a tile of an operand from global to shared memory."""
         tile, sizes = self._schedule.tile, self._plan.sizes
         loaded = []
@@ -140,7 +140,7 @@ class _Kernel:
                 memory.store(value, pointer, written * element_bytes(plan.result.element))
 
     def _elements(
-        self, operand: Operand, across: Int, down: Int, source: Int, target: Int, has: ir.Value | None
+        self, operand: TransposeOperand, across: Int, down: Int, source: Int, target: Int, has: ir.Value | None
     ) -> list[ir.Value]:
         """Returns the elements of an operand for one store of the thread."""
         written, plan = self._schedule.written, self._plan
@@ -170,20 +170,20 @@ class _Kernel:
         """Returns whether an index is in a loop's bounds; None if all indices are."""
         return index.below(self._plan.sizes[loop]) if self._plan.sizes[loop] % self._schedule.tile else None
 
-    def _address(self, operand: Operand, source: Int, target: Int) -> ir.Value:
+    def _address(self, operand: TransposeOperand, source: Int, target: Int) -> ir.Value:
         offset = source * operand.strides[self._plan.source] + target * operand.strides[self._plan.target]
         for loop, index in self._batch.items():
             offset = offset + index * operand.strides[loop]
         return memory.element_pointer(self._pointers[operand.base], operand.element, offset, operand.offset)
 
-    def _load(self, operand: Operand, first: ir.Value, offset: int, count: int) -> list[ir.Value]:
+    def _load(self, operand: TransposeOperand, first: ir.Value, offset: int, count: int) -> list[ir.Value]:
         pointer = memory.element_pointer(first, operand.element, Int(0), offset)
         kind = ir.VectorType.get([count], operand.element) if count > 1 else operand.element
         value = memory.load(kind, pointer, count * element_bytes(operand.element))
         return [vector.extract(value, [], [number]) for number in range(count)] if count > 1 else [value]
 
 
-def _word(operand: Operand, stage: Staging) -> ir.Type:
+def _word(operand: TransposeOperand, stage: Staging) -> ir.Type:
     return ir.VectorType.get([stage.packed], operand.element) if stage.packed > 1 else operand.element
 
 

@@ -10,7 +10,7 @@ from mlir import ir
 
 from ...target import Target
 from .. import memory
-from ..launch import Geometry, Launch
+from ..launch import LaunchContext, LaunchGeometry
 from ..values import Values
 from ..views import memories
 from . import emit as code
@@ -31,11 +31,11 @@ def choose(function: ir.Operation, _target: Target) -> Mapping[str, int] | None:
     return asdict(plans.choose(plan))
 
 
-def emit(launch: Launch, _values: Values) -> Geometry:
+def emit(launch: LaunchContext, _values: Values) -> LaunchGeometry:
     """Writes the kernel."""
     plan = plans.transpose_of(launch.function, launch.arguments)
     schedule = plans.TransposeSchedule(**{name: int(str(number)) for name, number in launch.schedule.items()})
     pointers = {item.base: memory.global_memory(item.base) for item in launch.arguments.values()}
     code.emit(plan, schedule, pointers, memory.shared_memory())
     blocks, bytes = math.prod(plans.blocks(plan, schedule)), plans.shared_bytes(plan, schedule)
-    return Geometry((blocks, 1, 1), (schedule.threads, 1, 1), shared_bytes=bytes)
+    return LaunchGeometry((blocks, 1, 1), (schedule.threads, 1, 1), shared_bytes=bytes)

@@ -27,7 +27,7 @@ class NoTranspose(StepwellError):
 
 
 @dataclass(frozen=True)
-class Operand:
+class TransposeOperand:
     """A tensor in memory, along the loops of the kernel.
 
     Attributes:
@@ -65,8 +65,8 @@ class Transpose:
     sizes: tuple[int, ...]
     source: int
     target: int
-    operands: tuple[Operand | None, ...]
-    result: Operand
+    operands: tuple[TransposeOperand | None, ...]
+    result: TransposeOperand
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -74,7 +74,7 @@ class Transpose:
         return tuple(loop for loop in range(len(self.sizes)) if loop not in (self.source, self.target))
 
     @property
-    def turned(self) -> list[Operand]:
+    def turned(self) -> list[TransposeOperand]:
         """The operands that pass through shared memory."""
         return [operand for operand in self.operands if operand is not None and operand.is_turned]
 
@@ -142,7 +142,7 @@ def transpose_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> Tr
         raise NoTranspose("its result is not that of its linalg.generic")
     sizes = loop_sizes(op)
     result = _along(memory, maps(op)[-1], len(sizes))
-    operands: list[Operand | None] = []
+    operands: list[TransposeOperand | None] = []
     for position, operand in enumerate(op.operands):
         if not is_read(op, position):
             operands.append(None)
@@ -163,7 +163,7 @@ def choose(plan: Transpose) -> TransposeSchedule:
     return TransposeSchedule(tile, max(_FEWEST_THREADS, min(_MOST_THREADS, threads)), written)
 
 
-def staging(plan: Transpose, operand: Operand, schedule: TransposeSchedule) -> Staging:
+def staging(plan: Transpose, operand: TransposeOperand, schedule: TransposeSchedule) -> Staging:
     """Returns the layout of an operand in shared memory."""
     packed = max(1, _WORD_BYTES // element_bytes(operand.element))
     if schedule.written % packed or plan.sizes[plan.target] % packed:
@@ -182,21 +182,21 @@ def shared_bytes(plan: Transpose, schedule: TransposeSchedule) -> int:
     return sum(operand_bytes(plan, operand, schedule) for operand in plan.turned)
 
 
-def operand_bytes(plan: Transpose, operand: Operand, schedule: TransposeSchedule) -> int:
+def operand_bytes(plan: Transpose, operand: TransposeOperand, schedule: TransposeSchedule) -> int:
     """Returns the shared memory of one operand in bytes."""
     stage = staging(plan, operand, schedule)
     size = stage.words(schedule.tile) * stage.word_bytes
     return -(-size // _VECTOR_BYTES) * _VECTOR_BYTES
 
 
-def _vector(plan: Transpose, operand: Operand, along: int) -> int:
+def _vector(plan: Transpose, operand: TransposeOperand, along: int) -> int:
     """Returns the maximum number of elements per access along a loop."""
     others = [stride for loop, stride in enumerate(operand.strides) if loop != along]
     width = element_bytes(operand.element)
     return math.gcd(_VECTOR_BYTES // width, plan.sizes[along], operand.offset, operand.alignment // width, *others)
 
 
-def _along(view: Memory, map_: ir.AffineMap, count: int) -> Operand:
+def _along(view: Memory, map_: ir.AffineMap, count: int) -> TransposeOperand:
     strides = [0] * count
     for expr, size, stride in zip(map_.results, view.shape, view.strides, strict=True):
         match expr.maybe_downcast():
@@ -206,10 +206,14 @@ def _along(view: Memory, map_: ir.AffineMap, count: int) -> Operand:
                 pass
             case _:
                 raise NoTranspose("it has an index that is not a single loop or zero")
-    return Operand(view.base, view.offset, tuple(strides), ir.ShapedType(view.base.type).element_type, view.alignment)
+    return TransposeOperand(
+        view.base, view.offset, tuple(strides), ir.ShapedType(view.base.type).element_type, view.alignment
+    )
 
 
-def _merged(op: ir.Operation, sizes: Sequence[int], operands: Sequence[Operand | None], result: Operand) -> Transpose:
+def _merged(
+    op: ir.Operation, sizes: Sequence[int], operands: Sequence[TransposeOperand | None], result: TransposeOperand
+) -> Transpose:
     """Merges the loops, sorts them by the result's strides, and finds the transposed operands."""
     order = sorted((loop for loop, size in enumerate(sizes) if size > 1), key=lambda loop: -result.strides[loop])
     everything = [operand for operand in (*operands, result) if operand is not None]
@@ -226,9 +230,9 @@ def _merged(op: ir.Operation, sizes: Sequence[int], operands: Sequence[Operand |
     lengths = tuple(math.prod(sizes[loop] for loop in run) for run in runs)
     target = len(runs) - 1
 
-    def along(item: Operand) -> Operand:
+    def along(item: TransposeOperand) -> TransposeOperand:
         strides = tuple(item.strides[run[-1]] for run in runs)
-        return Operand(
+        return TransposeOperand(
             item.base, item.offset, strides, item.element, item.alignment, 1 in strides and strides[target] != 1
         )
 

@@ -15,7 +15,7 @@ import pytest
 from mlir import ir
 from mlir.dialects import gpu, vector
 from stepwell.lowering.linalg_to_gpu.contraction import block, wgmma
-from stepwell.lowering.linalg_to_gpu.contraction.access import Access
+from stepwell.lowering.linalg_to_gpu.contraction.access import OperandAccess
 from stepwell.lowering.linalg_to_gpu.contraction.boxes import BoxedTile, box_of
 from stepwell.lowering.linalg_to_gpu.contraction.choose import shared_bytes
 from stepwell.lowering.linalg_to_gpu.contraction.copies import converted
@@ -93,12 +93,12 @@ def ptx(product: Product, architecture: str) -> str:
         return ptx_of(module.body.operations[0].operation, Target.parse(f"cuda:{architecture}"))
 
 
-def accesses(product: Product) -> tuple[Access, Access]:
+def accesses(product: Product) -> tuple[OperandAccess, OperandAccess]:
     """How the operands are read."""
     problem = product.problem
     bytes = [np.dtype(TYPES[name]).itemsize for name in product.types]
-    lhs = Access.matrix(bytes[0], problem.rows, problem.depth, product.lhs_turned, problem.batch)
-    rhs = Access.matrix(bytes[1], problem.columns, problem.depth, product.rhs_turned, problem.batch)
+    lhs = OperandAccess.matrix(bytes[0], problem.rows, problem.depth, product.lhs_turned, problem.batch)
+    rhs = OperandAccess.matrix(bytes[1], problem.columns, problem.depth, product.rhs_turned, problem.batch)
     return lhs, rhs
 
 
@@ -125,7 +125,7 @@ def _body(product: Product, kinds: list[ir.Type], arguments: list[ir.Value]) -> 
         wgmma.emit(problem, tiling, product.compute, tiles[0], tiles[1], write, width, product.blocks)
         return
     sources = [
-        block.Source(access, kind, global_memory(argument))
+        block.OperandSource(access, kind, global_memory(argument))
         for access, kind, argument in zip((lhs, rhs), kinds, arguments, strict=False)
     ]
     width = max(1, 16 // write_bytes)

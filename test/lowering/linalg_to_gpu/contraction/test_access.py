@@ -1,6 +1,6 @@
 """Where elements of operands lie: dimensions merged, windows, padding, and what one access may take."""
 
-from stepwell.lowering.linalg_to_gpu.contraction.access import Access, Dim, Guard, merged
+from stepwell.lowering.linalg_to_gpu.contraction.access import Dim, IndexGuard, OperandAccess, merged
 from stepwell.lowering.linalg_to_gpu.integers import Int
 
 
@@ -10,15 +10,15 @@ def convolution(channels, padding):
     rows = (Dim(8, line, (1, 0)), Dim(10, channels, (0, 1)))
     depth = (Dim(3, line, (1, 0)), Dim(3, channels, (0, 1)), Dim(channels, 1, (0, 0)))
     start = -padding * (line + channels)
-    return Access(4, (), rows, depth, start, (Guard(-padding, 8), Guard(-padding, 10)))
+    return OperandAccess(4, (), rows, depth, start, (IndexGuard(-padding, 8), IndexGuard(-padding, 10)))
 
 
 def test_a_matrix_is_read_along_its_lines():
-    assert Access.matrix(2, 64, 128).by_depth
-    assert not Access.matrix(2, 64, 128, transposed=True).by_depth
-    assert Access.matrix(2, 64, 128).vector == 8
-    assert Access.matrix(4, 64, 30).vector == 2
-    assert Access.matrix(2, 64, 128, pitch=131).vector == 1
+    assert OperandAccess.matrix(2, 64, 128).by_depth
+    assert not OperandAccess.matrix(2, 64, 128, transposed=True).by_depth
+    assert OperandAccess.matrix(2, 64, 128).vector == 8
+    assert OperandAccess.matrix(4, 64, 30).vector == 2
+    assert OperandAccess.matrix(2, 64, 128, pitch=131).vector == 1
 
 
 def test_dimensions_merge_where_one_stride_serves():

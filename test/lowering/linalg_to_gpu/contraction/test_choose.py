@@ -4,7 +4,7 @@ import pytest
 from stepwell.lowering.linalg_to_gpu.contraction.choose import Wish, choose, shared_bytes
 from stepwell.lowering.linalg_to_gpu.contraction.cost import cycles, occupancy, registers
 from stepwell.lowering.linalg_to_gpu.contraction.split_sums import best_split
-from stepwell.lowering.linalg_to_gpu.contraction.tiles import Piece, Problem
+from stepwell.lowering.linalg_to_gpu.contraction.tiles import CopyUnit, Problem
 from stepwell.lowering.target import Capability, Target
 
 
@@ -74,9 +74,9 @@ def test_sums_are_shared_out_where_their_results_are_few(sizes, depths, is_split
 
 def test_operands_that_are_copied_by_single_elements_leave_registers_for_smaller_tiles():
     problem = Problem(1, 4096, 4096, 4096)
-    whole = choose(Wish(problem, "bf16", pieces=(Piece(8, 2), Piece(8, 2))), AMPERE)
-    single = choose(Wish(problem, "bf16", pieces=(Piece(1, 3), Piece(1, 3))), AMPERE)
+    whole = choose(Wish(problem, "bf16", pieces=(CopyUnit(8, 2), CopyUnit(8, 2))), AMPERE)
+    single = choose(Wish(problem, "bf16", pieces=(CopyUnit(1, 3), CopyUnit(1, 3))), AMPERE)
     sums = [tiling.warp_rows * tiling.warp_columns for tiling in (whole, single)]
     assert sums[0] == 64 * 64 and sums[1] < sums[0]
-    for tiling, piece in ((whole, Piece(8, 2)), (single, Piece(1, 3))):
+    for tiling, piece in ((whole, CopyUnit(8, 2)), (single, CopyUnit(1, 3))):
         assert registers(tiling, (piece, piece)) <= 255
