@@ -18,7 +18,7 @@ from ..passes.kernel.versions import CHOICE, TILE, VERSIONS
 from ..passes.named_ops import ops_named
 from ..runtime.expressions import Expression, evaluate
 from .target import Target
-from .version_plans import Plan, plans_of
+from .version_plans import TileCost, plans_of
 
 # Number of least sizes, and of all sizes, that are considered along each dimension.
 _LEAST_SIZES, _SIZES = 12, 28
@@ -170,12 +170,12 @@ class _Versions:
         return self._table.index(expression)
 
 
-def _keys(plan: Plan, number: int, count: int, places: np.ndarray) -> np.ndarray:
+def _keys(plan: TileCost, number: int, count: int, places: np.ndarray) -> np.ndarray:
     """Returns the costs of a plan for some numbers of rows, made unique so that no two plans cost the same."""
     return plan.cost(places) * count + number
 
 
-def _choice(plans: Sequence[Plan], rows: Sequence[Expression]) -> Expression:
+def _choice(plans: Sequence[TileCost], rows: Sequence[Expression]) -> Expression:
     """Returns an expression for the number of the cheapest plan."""
     least: Expression | None = None
     for number, plan in enumerate(plans):

@@ -47,7 +47,7 @@ _SCALE = 64
 
 
 @dataclass(frozen=True)
-class Plan:
+class TileCost:
     """A tile and its cost.
 
     Attributes:
@@ -87,7 +87,7 @@ class Plan:
         return ["+", found, ["*", missing, _MISMATCH]]
 
 
-def plans_of(kernel: ir.Operation, target: Target, places: np.ndarray) -> list[Plan]:
+def plans_of(kernel: ir.Operation, target: Target, places: np.ndarray) -> list[TileCost]:
     """Returns the tiles that a kernel should have versions for; a single one if it is near the best for all sizes.
 
     Args:
@@ -109,7 +109,7 @@ def plans_of(kernel: ir.Operation, target: Target, places: np.ndarray) -> list[P
     return []
 
 
-def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, places: np.ndarray) -> list[Plan]:
+def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, places: np.ndarray) -> list[TileCost]:
     size = numpy_dtype(ir.RankedTensorType(op.operation.results[0].type).element_type).itemsize
     group = max(column_groups(op.columns, op.panel), key=lambda group: group.size)
     vectors = -(-group.width // target.lanes(size))
@@ -125,18 +125,18 @@ def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, places: np.ndarray
             each = tile_cycles(rows * cols, vectors, row_bytes, depth)
             alone = max(each, row_bytes / _ALONE_BYTES) + row_bytes / _FAR_BYTES
             if not waits:
-                found.append(Plan((rows, cols), 1, round(_SCALE * each), 0))
+                found.append(TileCost((rows, cols), 1, round(_SCALE * each), 0))
                 continue
             each = max(each, row_bytes / _FAR_BYTES)
-            found.append(Plan((rows, cols), 1, round(_SCALE * alone), 0, is_alone=True))
+            found.append(TileCost((rows, cols), 1, round(_SCALE * alone), 0, is_alone=True))
             found += [
-                Plan((rows, cols), 1, round(_SCALE * each * (1 + _FETCHING / fewest)), waits, fewest)
+                TileCost((rows, cols), 1, round(_SCALE * each * (1 + _FETCHING / fewest)), waits, fewest)
                 for fewest in _FEWEST
             ]
     return found
 
 
-def _places(op: PackedDepthwiseConvOp, target: Target, places: np.ndarray) -> list[Plan]:
+def _places(op: PackedDepthwiseConvOp, target: Target, places: np.ndarray) -> list[TileCost]:
     kind = ir.RankedTensorType(op.operation.results[0].type)
     kernel = sizes_of(op.operation.operands[1])[:-1]
     width = min(depthwise_panel(kind.shape[-1]), kind.shape[-1])
@@ -147,11 +147,11 @@ def _places(op: PackedDepthwiseConvOp, target: Target, places: np.ndarray) -> li
     for rows in range(1, min(limit, high) + 1):
         for cols in range(1, min(limit // rows, wide) + 1):
             each = depthwise.tile_cycles((rows, cols), kernel, op.strides[-1], vectors)
-            found.append(Plan((rows, cols), 1, round(_SCALE * each), 0))
+            found.append(TileCost((rows, cols), 1, round(_SCALE * each), 0))
     return found
 
 
-def _strips(op: WinogradConvOp, target: Target, places: np.ndarray) -> list[Plan]:
+def _strips(op: WinogradConvOp, target: Target, places: np.ndarray) -> list[TileCost]:
     channels = sizes_of(op.operation.operands[0])[-1]
     high, wide = (int(most) for most in -(-places.max(axis=0) // op.tile))
     shapes = [(rows, cols) for rows in range(1, min(high, 16) + 1) for cols in range(1, min(wide, 64) + 1)]
@@ -159,11 +159,11 @@ def _strips(op: WinogradConvOp, target: Target, places: np.ndarray) -> list[Plan
     for shape in shapes:
         time = strip_nanoseconds(shape, op.tile + 2, channels, op.columns, target)
         if time is not None:
-            found.append(Plan(shape, op.tile, round(time), 0))
+            found.append(TileCost(shape, op.tile, round(time), 0))
     return found
 
 
-def _chosen(plans: Sequence[Plan], places: np.ndarray, most: int) -> list[Plan]:
+def _chosen(plans: Sequence[TileCost], places: np.ndarray, most: int) -> list[TileCost]:
     """Selects plans greedily until every size is near the cost of the best plan for it."""
     if not plans:
         return []

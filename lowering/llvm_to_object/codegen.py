@@ -48,7 +48,7 @@ def emit_objects(
     Raises:
         CodegenError: LLVM rejected a function.
     """
-    return _emit_all(module, target, threads, only, llvm.Module.object)
+    return _emit_all(module, target, threads, only, llvm.LlvmModule.object)
 
 
 def emit_assembly(module: ir.Module, target: Target, threads: int = 2) -> dict[str, str]:
@@ -57,7 +57,7 @@ def emit_assembly(module: ir.Module, target: Target, threads: int = 2) -> dict[s
     Raises:
         CodegenError: LLVM rejected a function.
     """
-    return _emit_all(module, target, threads, None, llvm.Module.assembly)
+    return _emit_all(module, target, threads, None, llvm.LlvmModule.assembly)
 
 
 def _emit_all(
@@ -65,7 +65,7 @@ def _emit_all(
     target: Target,
     threads: int,
     only: Collection[str] | None,
-    emit: Callable[[llvm.Module], T],
+    emit: Callable[[llvm.LlvmModule], T],
 ) -> dict[str, T]:
     # Translation holds Python's interpreter lock; code generation does not.
     texts = {name: text for name, text in llvm_ir(module).items() if only is None or name in only}
@@ -99,7 +99,7 @@ def assembly(module: ir.Module, symbol: str, target: Target) -> str:
     if symbol not in exported(module):
         raise CodegenError(f"there is no function '{symbol}'; there are: {', '.join(exported(module))}")
     with _machine(target) as machine:
-        return _generate(symbol, llvm_ir(module)[symbol], machine, llvm.Module.assembly)
+        return _generate(symbol, llvm_ir(module)[symbol], machine, llvm.LlvmModule.assembly)
 
 
 def exported(module: ir.Module) -> list[str]:
@@ -122,7 +122,7 @@ def _machine(target: Target, effort: int = llvm.THOROUGHLY) -> AbstractContextMa
     return llvm.machine(target.triple, target.cpu, ",".join(target.features), effort)
 
 
-def _generate(symbol: str, text: str, machine: llvm.TargetMachine, emit: Callable[[llvm.Module], T]) -> T:
+def _generate(symbol: str, text: str, machine: llvm.TargetMachine, emit: Callable[[llvm.LlvmModule], T]) -> T:
     try:
         with llvm.parsed(text, machine) as module:
             module.optimize(OPTIMIZE)

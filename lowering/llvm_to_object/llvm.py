@@ -137,7 +137,7 @@ class TargetMachine:
         return text
 
 
-class Module:
+class LlvmModule:
     """A module of LLVM IR in a context of its own."""
 
     def __init__(self, text: str, machine: TargetMachine) -> None:
@@ -227,9 +227,9 @@ def machine(triple: str, cpu: str, features: str, effort: int = THOROUGHLY) -> I
 
 
 @contextmanager
-def parsed(text: str, target_machine: TargetMachine) -> Iterator[Module]:
+def parsed(text: str, target_machine: TargetMachine) -> Iterator[LlvmModule]:
     """Provides a module, read from LLVM IR text, that is freed at the end of the block."""
-    module = Module(text, target_machine)
+    module = LlvmModule(text, target_machine)
     try:
         yield module
     finally:

@@ -44,7 +44,7 @@ from .generics import multiply_add
 from .rules import LINALG_KERNEL
 from .scalars import number
 from .tensors import Body, element_of, empty, shape_of, structured, with_shape
-from .views import View
+from .views import TensorView
 
 Named = tuple[ir.Value, str]
 
@@ -80,22 +80,22 @@ def lower_kernel(kernel: func.FuncOp) -> None:
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, [destination.type]))
 
 
-def _source(value: ir.Value) -> View:
+def _source(value: ir.Value) -> TensorView:
     """Returns `value` as a view of an argument of the kernel."""
     if isinstance(value.owner, ir.Block):
-        return View.whole(value)
+        return TensorView.whole(value)
     op = _movement(value.owner.operation)
     return _source(op.operation.operands[0]).of(op)
 
 
-def _target(anchor: AttentionOp, destination: ir.Value) -> View:
+def _target(anchor: AttentionOp, destination: ir.Value) -> TensorView:
     """Returns the result of the attention op as a view of the kernel's destination."""
     chain: list[Op] = []
     value = anchor.result
     while (user := next(iter(value.uses)).owner.operation).name != "func.return":
         chain.append(_movement(user))
         value = user.results[0]
-    view = View.whole(destination)
+    view = TensorView.whole(destination)
     for op in reversed(chain):
         view = view.before(op)
     return view
@@ -131,7 +131,7 @@ class _Attention:
         sizes = dict(zip("bhqd", self._query.shape, strict=True)) | dict(zip("bhkv", self._value.shape, strict=True))
         self._sizes = sizes | {"g": self._shared}
 
-    def lower(self, target: View) -> ir.Value:
+    def lower(self, target: TensorView) -> ir.Value:
         """Emits all ops; returns the result, in the form of the base of `target`."""
         factor = number(self._op.scale, self._element)
         query, rows, scores = self._named(self._query, "bhqd"), f"{self._outer}q", f"{self._outer}{self._keys}q"
@@ -162,7 +162,7 @@ class _Attention:
         nothing = number(0, self._element)
         return arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, total, nothing), nothing, quotient)
 
-    def _gathered(self, role: str, view: View, names: str) -> Named:
+    def _gathered(self, role: str, view: TensorView, names: str) -> Named:
         """Returns a key or value, copied head by head if its rows are not contiguous and are often read from memory."""
         named = self._named(view, names)
         read = 4 * self._sizes["k"] * (self._sizes["d"] + self._sizes["v"])
@@ -172,7 +172,7 @@ class _Attention:
         out, _ = self._new(kept, self._stored)
         return self._map(role, [named], kept, lambda item: item, out)
 
-    def _named(self, view: View, names: str) -> Named:
+    def _named(self, view: TensorView, names: str) -> Named:
         """Returns the base of a view [b, heads, .., ..] with the loops that index it."""
         if names[1] == "h" and self._shared > 1 and view.shape[1] == self._heads * self._shared:
             view = view.split(1, (self._heads, self._shared))
@@ -225,10 +225,10 @@ class _Attention:
         made[0].owner.attributes["stepwell.band"] = ir.DenseI64ArrayAttr.get([before, after])
         return made
 
-    def _mask(self, view: View) -> Named:
+    def _mask(self, view: TensorView) -> Named:
         """Returns the mask with the queries innermost."""
         axes = (*[None] * (4 - len(view.axes)), *view.axes)
-        base, names = self._named(View(view.base, axes), "bhqk")
+        base, names = self._named(TensorView(view.base, axes), "bhqk")
         names = "".join(name if size > 1 else "." for name, size in zip(names, shape_of(base), strict=True))
         if "q" not in names:
             return base, names

@@ -22,7 +22,7 @@ from .tensors import shape_of, with_shape
 
 
 @dataclass(frozen=True)
-class View:
+class TensorView:
     """A tensor whose dimensions are some of those of another tensor, in some order.
 
     Attributes:
@@ -34,9 +34,9 @@ class View:
     axes: tuple[int | None, ...]
 
     @staticmethod
-    def whole(value: ir.Value) -> View:
+    def whole(value: ir.Value) -> TensorView:
         """Returns a view of a whole tensor."""
-        return View(value, tuple(range(len(shape_of(value)))))
+        return TensorView(value, tuple(range(len(shape_of(value)))))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -44,7 +44,7 @@ class View:
         shape = shape_of(self.base)
         return tuple(1 if axis is None else shape[axis] for axis in self.axes)
 
-    def of(self, op: Op) -> View:
+    def of(self, op: Op) -> TensorView:
         """Returns the view after `op`, a movement op that `can_view` accepts."""
         if isinstance(op, TransposeOp):
             return self.transposed(op.permutation)
@@ -52,29 +52,29 @@ class View:
             return self.sliced(op.starts, op.stops)
         return self.reshaped(tuple(shape_of(op.operation.results[0])))
 
-    def before(self, op: Op) -> View:
+    def before(self, op: Op) -> TensorView:
         """Returns the view of the operand of `op` if this is the view of its result."""
         if isinstance(op, TransposeOp):
             inverse = [op.permutation.index(axis) for axis in range(len(self.axes))]
             return self.transposed(inverse)
         shape = tuple(shape_of(op.operation.operands[0]))
         if self.axes == tuple(range(len(shape_of(self.base)))):
-            return View.whole(with_shape(self.base, shape))
+            return TensorView.whole(with_shape(self.base, shape))
         return self.reshaped(shape)
 
-    def transposed(self, permutation: Sequence[int]) -> View:
+    def transposed(self, permutation: Sequence[int]) -> TensorView:
         """Permutes dimensions: dimension i of the result is dimension `permutation[i]` of this view."""
-        return View(self.base, tuple(self.axes[axis] for axis in permutation))
+        return TensorView(self.base, tuple(self.axes[axis] for axis in permutation))
 
-    def sliced(self, starts: Sequence[int], stops: Sequence[int]) -> View:
+    def sliced(self, starts: Sequence[int], stops: Sequence[int]) -> TensorView:
         """Returns the part from `starts` to `stops`."""
         base = self.base
         for axis, start, stop in zip(self.axes, starts, stops, strict=True):
             if axis is not None:
                 base = slice_axis(base, axis, start, stop - start)
-        return View(base, self.axes)
+        return TensorView(base, self.axes)
 
-    def reshaped(self, shape: tuple[int, ...]) -> View:
+    def reshaped(self, shape: tuple[int, ...]) -> TensorView:
         """Returns the same elements in order; every dimension of this view becomes one or several of `shape`."""
         groups = splits(self.shape, shape)
         assert groups is not None, "the reshape merges dimensions"
@@ -89,12 +89,12 @@ class View:
                 axes[item] = next(seen)
             if not group:
                 next(seen)
-        return View(view.base, tuple(axes))
+        return TensorView(view.base, tuple(axes))
 
-    def split(self, dim: int, sizes: Sequence[int]) -> View:
+    def split(self, dim: int, sizes: Sequence[int]) -> TensorView:
         """Returns the view with dimension `dim` split into several."""
         position, extra = self.axes[dim], len(sizes) - 1
         assert position is not None, "a dimension of size 1 is not split"
         moved = [axis if axis is None or axis <= position else axis + extra for axis in self.axes]
         parts = range(position, position + len(sizes))
-        return View(expand(self.base, position, sizes), (*moved[:dim], *parts, *moved[dim + 1 :]))
+        return TensorView(expand(self.base, position, sizes), (*moved[:dim], *parts, *moved[dim + 1 :]))

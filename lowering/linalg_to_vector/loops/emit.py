@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlir import ir
 
 from ....passes.rewriting import walk
-from .groups import Group, form_groups
+from .groups import LoopGroup, form_groups
 from .in_place import make_in_place, update_slices
 from .interleave import InterleaveNest, interleaved
 from .nest import Nest
@@ -32,7 +32,7 @@ def vectorize_loops(kernel: ir.Operation, widths: Widths, may_overwrite: bool = 
     _erase_dead(kernel)
 
 
-def _replace(group: Group, widths: Widths) -> None:
+def _replace(group: LoopGroup, widths: Widths) -> None:
     last = group.ops[-1].op
     stored = group.stored()
     with last.location, ir.InsertionPoint(last):
@@ -44,7 +44,7 @@ def _replace(group: Group, widths: Widths) -> None:
         generic.op.erase()
 
 
-def _nest(group: Group, widths: Widths) -> Nest | TransposeNest | InterleaveNest:
+def _nest(group: LoopGroup, widths: Widths) -> Nest | TransposeNest | InterleaveNest:
     """Returns the emitter for a group."""
     (generic, *others) = group.ops
     if others:

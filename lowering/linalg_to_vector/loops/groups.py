@@ -21,7 +21,7 @@ _ENOUGH_LANES = 64
 
 
 @dataclass
-class Group:
+class LoopGroup:
     """Ops that share one loop nest.
 
     Attributes:
@@ -108,9 +108,9 @@ class Group:
         ]
 
 
-def form_groups(block: ir.Block) -> list[Group]:
+def form_groups(block: ir.Block) -> list[LoopGroup]:
     """Returns the groups of the ops of one block; each is to be emitted at its last op."""
-    groups: list[Group] = []
+    groups: list[LoopGroup] = []
     blocked = True
     for op in block.operations:
         if op.name != "linalg.generic":
@@ -124,7 +124,7 @@ def form_groups(block: ir.Block) -> list[Group]:
         elif not blocked and groups[-1].accepts_follower(generic):
             groups[-1].followers.append(generic)
         else:
-            groups.append(Group([generic]))
+            groups.append(LoopGroup([generic]))
             blocked = False
     return groups
 
@@ -149,7 +149,7 @@ def _reads_any(op: ir.Operation, values: Sequence[ir.Value]) -> bool:
     )
 
 
-def lane_dim(group: Group) -> int | None:
+def lane_dim(group: LoopGroup) -> int | None:
     """Returns the loop to vectorise, or None if a body must be computed element by element.
 
     This is the loop along the results' last dimension. For reductions, it is the one along which most elements are

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from mlir import ir
 
 from .generic import Generic, as_generic, sliced
-from .groups import Group
+from .groups import LoopGroup
 
 
-def make_in_place(groups: Sequence[Group]) -> None:
+def make_in_place(groups: Sequence[LoopGroup]) -> None:
     """Lets an op overwrite an input of the same type and indexing that is not read later."""
     for group in groups:
         if group.reductions:
@@ -25,7 +25,7 @@ def make_in_place(groups: Sequence[Group]) -> None:
                 _reuse_input(group, last)
 
 
-def update_slices(groups: Sequence[Group]) -> None:
+def update_slices(groups: Sequence[LoopGroup]) -> None:
     """Lets an op that reads a slice and replaces it by its result write into that slice.
 
     %s = tensor.extract_slice %t[%i] ...                     %s = tensor.extract_slice %t[%i] ...
@@ -68,7 +68,7 @@ def _overwrite(generic: Generic, position: int) -> None:
     arguments[position].replace_all_uses_with(arguments[generic.num_inputs])
 
 
-def _reuse_input(group: Group, last: Generic) -> None:
+def _reuse_input(group: LoopGroup, last: Generic) -> None:
     inside = {member.op for member in group.members}
     for position, maker in _makers(last):
         value = last.operands[position]

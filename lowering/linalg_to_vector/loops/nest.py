@@ -10,7 +10,7 @@ from mlir.dialects import arith
 from .access import Point, broadcast, is_vector, read, write
 from .body import Body
 from .generic import Generic
-from .groups import Group, lane_dim
+from .groups import LoopGroup, lane_dim
 from .padding import Padding, read_padded
 from .reduction import horizontal, low_lanes, with_low_lanes
 from .walk import Walk
@@ -22,7 +22,7 @@ Values = list[ir.Value]
 class Nest:
     """Emits one group at the insertion point."""
 
-    def __init__(self, group: Group, widths: Widths) -> None:
+    def __init__(self, group: LoopGroup, widths: Widths) -> None:
         self._group = group
         self._stored = group.stored()
         self._sizes = group.members[0].sizes()

@@ -7,7 +7,7 @@ from mlir import ir
 from ...target import Target
 from ..loops.transpose import transposed_inputs
 from .base import Schedule
-from .steps import Step, loop_parameters, match, parallel_tile, script, steps_of, tile_alone
+from .steps import LinalgStep, loop_parameters, match, parallel_tile, script, steps_of, tile_alone
 
 
 def movement(kernel: ir.Operation, target: Target) -> Schedule:
@@ -25,7 +25,7 @@ def movement(kernel: ir.Operation, target: Target) -> Schedule:
     return script("movement", parameters, lines)
 
 
-def _tile(step: Step, target: Target) -> list[int]:
+def _tile(step: LinalgStep, target: Target) -> list[int]:
     """Returns a parallel tile, or [] inside a parallel loop.
 
     Dimensions transposed in registers are cut last, longer ones first.

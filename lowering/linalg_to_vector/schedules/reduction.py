@@ -17,7 +17,7 @@ from ....passes.rewriting import walk
 from ...target import Target
 from .base import Schedule
 from .pooling import pooling
-from .steps import CLEANUP, Step, fuse, loop_parameters, match, parallel_tile, script, steps_of
+from .steps import CLEANUP, LinalgStep, fuse, loop_parameters, match, parallel_tile, script, steps_of
 
 # Maximum number of short rows processed together, and of their bytes: the rows hide each other's latency of sums over
 # lanes.
@@ -55,7 +55,7 @@ def reduction(kernel: ir.Operation, target: Target) -> Schedule:
     return script("reduction", parameters, [*lines, *CLEANUP] if len(lines) > 1 else [])
 
 
-def _rows(root: Step, reduced: set[int], block: Sequence[int]) -> list[int]:
+def _rows(root: LinalgStep, reduced: set[int], block: Sequence[int]) -> list[int]:
     """Returns the tile of one or a few rows; [] if it gains nothing because no op works on the reduced values."""
     if not reduced or root.reductions:
         return []
@@ -66,7 +66,7 @@ def _rows(root: Step, reduced: set[int], block: Sequence[int]) -> list[int]:
     return tile if any(0 < part < size for part, size in zip(tile, root.sizes, strict=True)) else []
 
 
-def _take_rows_together(root: Step, reduced: set[int], tile: list[int], block: Sequence[int]) -> None:
+def _take_rows_together(root: LinalgStep, reduced: set[int], tile: list[int], block: Sequence[int]) -> None:
     """Enlarges the tile along the innermost dimension that is not reduced."""
     dim = max((dim for dim in range(len(tile)) if dim not in reduced), default=None)
     if dim is None:

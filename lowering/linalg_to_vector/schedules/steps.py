@@ -29,7 +29,7 @@ _BYTES_PER_NS, _COSTLY_PER_NS = 25.0, 1.5
 
 
 @dataclass
-class Step:
+class LinalgStep:
     """One linalg op.
 
     Attributes:
@@ -67,12 +67,12 @@ class Step:
         return moved / _BYTES_PER_NS + (math.prod(self.sizes) / _COSTLY_PER_NS if costly else 0)
 
 
-def steps_of(kernel: ir.Operation) -> list[Step]:
+def steps_of(kernel: ir.Operation) -> list[LinalgStep]:
     """Returns the linalg ops of a kernel in order, numbered."""
     found = [op for op in walk(kernel) if op.name in ("linalg.generic", "linalg.fill")]
     for number, op in enumerate(found):
         op.attributes["stepwell.step"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
-    return [Step(op, number) for number, op in enumerate(found)]
+    return [LinalgStep(op, number) for number, op in enumerate(found)]
 
 
 def _bytes(value: ir.Value) -> int:

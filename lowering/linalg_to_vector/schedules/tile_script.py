@@ -9,7 +9,7 @@ from typing import Any
 from mlir import ir
 
 from .base import Schedule, given_parameters
-from .tiles import Extents, Group
+from .tiles import ColumnGroupExtents, Extents
 
 FEWEST = "stepwell.fewest"
 """Attribute of a contraction: minimum number of iterations of each loop over tiles of one panel if sizes vary.
@@ -21,7 +21,7 @@ It is 0 for all loops if there is never more than one tile.
 def make_schedule(
     name: str,
     kernel: ir.Operation,
-    groups: Sequence[Group],
+    groups: Sequence[ColumnGroupExtents],
     tiles: list[list[int]],
     blocks: list[list[int]],
     *,
@@ -63,7 +63,7 @@ module attributes {{transform.with_named_sequence}} {{
 
 
 def _group_script(
-    group: Group, tile: Sequence[int], block: Sequence[int], unroll: int, is_panel_outermost: bool
+    group: ColumnGroupExtents, tile: Sequence[int], block: Sequence[int], unroll: int, is_panel_outermost: bool
 ) -> str:
     """Returns the script lines of one column group: blocks become an scf.forall, tiles loops inside it."""
     extents, number = group.extents, group.number

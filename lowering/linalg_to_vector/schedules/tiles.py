@@ -82,14 +82,14 @@ class Extents:
 
 
 @dataclass(frozen=True)
-class Group:
+class ColumnGroupExtents:
     """A column group of a kernel: its number in the tags set by the lowering, and its extents."""
 
     number: int
     extents: Extents
 
 
-def groups_of(kernel: ir.Operation) -> list[Group]:
+def groups_of(kernel: ir.Operation) -> list[ColumnGroupExtents]:
     """Returns the column groups of a kernel, found by the tags that the lowering set."""
     groups = []
     for op in walk(kernel):
@@ -117,7 +117,7 @@ def groups_of(kernel: ir.Operation) -> list[Group]:
             typical=tuple(tuple(found[dim] for dim in rows[-2:]) for found in typical_sizes(kernel, outer) if rows),
             tile=chosen_tile(kernel),
         )
-        groups.append(Group(number, extents))
+        groups.append(ColumnGroupExtents(number, extents))
     return groups
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ...target import Target
-from ..winograd.steps import Steps
+from ..winograd.steps import WinogradSteps
 from ..winograd.strips import cut_into_strips
 from .base import Schedule, given_parameters
 from .contraction import contraction, tile_cycles
@@ -51,7 +51,7 @@ def winograd(kernel: ir.Operation, target: Target) -> Schedule:
     Its parameters are those of a contraction for the products, and the rows and columns of tiles of a strip and of
     a parallel block of the transforms.
     """
-    steps = Steps.of(kernel)
+    steps = WinogradSteps.of(kernel)
     chosen = chosen_tile(kernel)
     fits = len(chosen) == 2 and all(size <= most for size, most in zip(chosen, steps.tiles[1:], strict=True))
     strip = list(chosen) if fits else _strip(steps, target, _typical(kernel, steps))
@@ -61,7 +61,7 @@ def winograd(kernel: ir.Operation, target: Target) -> Schedule:
     return Schedule("winograd", {**products.parameters, **parameters}, products.text)
 
 
-def _typical(kernel: ir.Operation, steps: Steps) -> list[tuple[int, ...]]:
+def _typical(kernel: ir.Operation, steps: WinogradSteps) -> list[tuple[int, ...]]:
     """Returns the rows and columns of tiles; if sizes vary, at several representative sizes."""
     results = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results
     batch, *images = ir.RankedTensorType(results[0]).shape[:3]
@@ -69,7 +69,7 @@ def _typical(kernel: ir.Operation, steps: Steps) -> list[tuple[int, ...]]:
     return [tuple(-(-size // steps.tile) for size in sizes[1:]) for sizes in found] or [steps.tiles[1:]]
 
 
-def _strip(steps: Steps, target: Target, typical: Sequence[Sequence[int]]) -> list[int]:
+def _strip(steps: WinogradSteps, target: Target, typical: Sequence[Sequence[int]]) -> list[int]:
     """Returns rows and columns of tiles: few enough to stay in the cache, enough to make up for reading the weights."""
     _, rows, cols = steps.tiles
     heights, widths = ({-(-size // cut) for cut in range(1, size + 1)} for size in (rows, cols))
@@ -113,7 +113,7 @@ def strip_nanoseconds(shape: tuple[int, int], points: int, channels: int, column
     return products + transforms + spilled + fetched
 
 
-def _part(steps: Steps, strip: Sequence[int]) -> list[int]:
+def _part(steps: WinogradSteps, strip: Sequence[int]) -> list[int]:
     """Returns the tiles of a parallel block of the transforms: the whole strip if strips are parallel."""
     if steps.tiles != (1, *strip):
         return list(strip)

@@ -13,7 +13,7 @@ from ...stepwell_to_linalg.winograd import TAG
 
 
 @dataclass(frozen=True)
-class Group:
+class WinogradGroup:
     """Steps of one column group: its product, its epilogue, and the matrix of the transform between."""
 
     product: ir.Operation
@@ -27,14 +27,14 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Steps:
+class WinogradSteps:
     """Ops of a kernel after its lowering to linalg."""
 
     input: ir.Operation
-    groups: list[Group]
+    groups: list[WinogradGroup]
 
     @staticmethod
-    def of(kernel: ir.Operation) -> Steps:
+    def of(kernel: ir.Operation) -> WinogradSteps:
         """Finds the ops in the kernel."""
         tagged: dict[str, list[ir.Operation]] = {"input": [], "output": [], "epilogue": [], "product": []}
         for op in walk(kernel):
@@ -43,10 +43,10 @@ class Steps:
             elif "stepwell.contraction" in op.attributes:
                 tagged["product"].append(op)
         groups = [
-            Group(product, epilogue, output.operands[1])
+            WinogradGroup(product, epilogue, output.operands[1])
             for product, output, epilogue in zip(tagged["product"], tagged["output"], tagged["epilogue"], strict=True)
         ]
-        return Steps(tagged["input"][0], groups)
+        return WinogradSteps(tagged["input"][0], groups)
 
     @property
     def points(self) -> int:

@@ -14,12 +14,12 @@ from ...stepwell_to_linalg.products import emit_contraction
 from ...stepwell_to_linalg.spaces import collapse, expand, shape_of
 from ...stepwell_to_linalg.winograd import TAG, twice_transformed
 from ..loops.indices import Index, add, at_most, multiply, subtract
-from .steps import Group, Steps
+from .steps import WinogradGroup, WinogradSteps
 
 Place = Callable[[Index, Index], tuple[list[Index], list[Index]]]
 
 
-def cut_into_strips(kernel: ir.Operation, steps: Steps, strip: Sequence[int], part: Sequence[int]) -> None:
+def cut_into_strips(kernel: ir.Operation, steps: WinogradSteps, strip: Sequence[int], part: Sequence[int]) -> None:
     """Replaces the body of a kernel by a parallel loop over strips that contains the steps.
 
     Args:
@@ -38,7 +38,7 @@ def cut_into_strips(kernel: ir.Operation, steps: Steps, strip: Sequence[int], pa
             op.erase()
 
 
-def _for_each_strip(steps: Steps, strip: Sequence[int], part: Sequence[int], destination: ir.Value) -> ir.Value:
+def _for_each_strip(steps: WinogradSteps, strip: Sequence[int], part: Sequence[int], destination: ir.Value) -> ir.Value:
     """Returns the destination with the results of all strips; there is no loop around a single strip."""
     extents, step = list(steps.tiles), [1, *strip]
     _, height, width, _ = shape = shape_of(destination)
@@ -65,7 +65,7 @@ def _for_each_strip(steps: Steps, strip: Sequence[int], part: Sequence[int], des
 class _Strip:
     """Emits the steps for the tiles of one strip at image, row and column `start`, in an image of `size` pixels."""
 
-    steps: Steps
+    steps: WinogradSteps
     start: tuple[Index, Index, Index]
     strip: Sequence[int]
     part: Sequence[int]
@@ -99,7 +99,7 @@ class _Strip:
         extents = [points, points, *self.part, channels]
         return self._blocks(empty, block, lambda row, col: ([0, 0, row, col, 0], extents))
 
-    def _products(self, group: Group, inputs: ir.Value) -> ir.Value:
+    def _products(self, group: WinogradGroup, inputs: ir.Value) -> ir.Value:
         points = self.steps.points
         _, _, panels, width = shape_of(group.product.results[0])
         element = ir.RankedTensorType(inputs.type).element_type
@@ -114,7 +114,7 @@ class _Strip:
         merged = collapse(product.results[0], [[0], [1], [2, 3]])
         return expand(expand(merged, 1, list(self.strip)), 0, [points, points])
 
-    def _outputs(self, group: Group, products: ir.Value, column: int, out: ir.Value) -> ir.Value:
+    def _outputs(self, group: WinogradGroup, products: ir.Value, column: int, out: ir.Value) -> ir.Value:
         tile, points = self.steps.tile, self.steps.points
         element = ir.RankedTensorType(products.type).element_type
         h, p, w, q, k, x, y = map(ir.AffineExpr.get_dim, range(7))

@@ -138,10 +138,10 @@ def test_objects_are_the_same_every_time(lowered) -> None:
 def test_errors_are_exceptions() -> None:
     with llvm.machine(*llvm.host()) as machine:
         with pytest.raises(llvm.LLVMError, match="expected type"):
-            llvm.Module("define nothing", machine)
+            llvm.LlvmModule("define nothing", machine)
         with pytest.raises(llvm.LLVMError, match="does not dominate all uses"):
-            llvm.Module(INVALID, machine)
-        module = llvm.Module("define void @f() {\n ret void\n}", machine)
+            llvm.LlvmModule(INVALID, machine)
+        module = llvm.LlvmModule("define void @f() {\n ret void\n}", machine)
         with pytest.raises(llvm.LLVMError, match="no-such-pass"):
             module.optimize("no-such-pass")
         module.close()
