@@ -1,4 +1,4 @@
-"""How lit runs the tests written as MLIR: which files they are, and where the programs in their RUN lines lie."""
+"""Configuration of lit: the tests written as MLIR, and the folders of the programs in their RUN lines."""
 
 # ruff: noqa: F821 (lit defines `config`)
 
@@ -12,7 +12,7 @@ import llvm
 config.name = "stepwell"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir"]
-# pytest runs what is in `mended`.
+# pytest runs the files in `mended`.
 config.excludes = ["Inputs", "mended"]
 config.test_source_root = str(Path(__file__).parent)
 config.test_exec_root = str(Path(__file__).parent.parent / "build" / "test")
@@ -23,5 +23,5 @@ config.environment["PATH"] = os.pathsep.join([*map(str, folders), config.environ
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input=fail"
 
 config.substitutions.append(("%PYTHON", f'"{sys.executable}"'))
-# lit puts paths into commands as they are, with the spaces in them; its own substitutions come after these.
+# lit inserts paths into commands as they are, spaces included; its own substitutions come after these.
 config.substitutions += [(rf"%{name}\b", f'"%{name}"') for name in "sSptT"]

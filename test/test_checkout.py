@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-# Two names that are no identifiers, and the name of a module of Python.
+# Two names that are not identifiers, and the name of a Python module.
 NAMES = ("stepwell-0.1.0", "0 step well", "json")
 PARTS = ("pyproject.toml", "*.py", "test/conftest.py", "test/lit.cfg.py", "test/tools/opt/pass-pipeline.mlir")
 
@@ -42,7 +42,7 @@ def test_lit_runs_in_a_folder_with_spaces(tmp_path: Path) -> None:
 
 
 def _copy(checkout: Path) -> Path:
-    """Copies the checkout as far as these tests need it."""
+    """Copies the parts of the checkout that these tests need."""
     for pattern in PARTS:
         for path in ROOT.glob(pattern):
             target = checkout / path.relative_to(ROOT)

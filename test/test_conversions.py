@@ -41,7 +41,7 @@ def assert_same_bits(got: np.ndarray, wanted: np.ndarray) -> None:
 
 
 def numbers_around(name: str) -> np.ndarray:
-    """All numbers of a type, those halfway between, their neighbours, and numbers of all sizes."""
+    """All numbers of a type, the midpoints between them, the neighbours of those, and numbers of all magnitudes."""
     values = codes(name).astype(np.float32)
     values = np.unique(values[np.isfinite(values)])
     halves = (values[1:] + values[:-1]) / 2
@@ -90,7 +90,7 @@ def test_double_precision_to_half(kind, target):
         pytest.skip("this machine runs no such code")
     with np.errstate(invalid="ignore"):
         values = np.arange(1 << 16, dtype=np.uint16).view(kind).astype(np.float64)
-    # Machines with an instruction for bf16 make denormal numbers 0.
+    # Machines with an instruction for bf16 flush denormal numbers to 0.
     least = 0 if kind == np.float16 else float(ml_dtypes.finfo(kind).smallest_normal)
     values = np.unique(values[np.isfinite(values) & (np.abs(values) >= least)])[:: 1 if kind == np.float16 else 9]
     halves = ((values[1:] + values[:-1]) / 2)[np.abs(values[1:] + values[:-1]) > 2 * least]

@@ -1,4 +1,4 @@
-"""Distributions: what wheels and source distributions hold, and that building them says nothing."""
+"""Distributions: contents of wheels and source distributions, and builds without warnings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def build(source: Path, kind: str, target: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A source distribution of the checkout, the folder that is in it, and the wheel made of that."""
+    """A source distribution of the checkout, its unpacked folder, and the wheel built from that folder."""
     folder = tmp_path_factory.mktemp("distributions")
     unwanted = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "Output")
     shutil.copytree(ROOT, folder / "checkout", ignore=unwanted)

@@ -11,7 +11,7 @@ F32 = np.float32
 
 
 def compile_nodes(nodes: list[onnx.NodeProto], inputs: dict[str, list], outputs: list[str]) -> stepwell.Executable:
-    """A model of float32 inputs of these shapes."""
+    """Compiles a model with float32 inputs of these shapes."""
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
     results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
     graph = helper.make_graph(nodes, "small", ports, results)

@@ -13,7 +13,7 @@ from stepwell.runtime.errors import StepwellError, StepwellWarning
 
 def _modules() -> list[str]:
     found = pkgutil.walk_packages(stepwell.__path__, "stepwell.")
-    # Not the files of tests and guides, programs that run when imported, and what needs torch.
+    # Excludes test files, guides, programs that run when imported, and modules that need torch.
     return [
         item.name
         for item in found

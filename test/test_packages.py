@@ -1,4 +1,4 @@
-"""What no other tool notices: a folder that `pyproject.toml` forgets, a command that does not exist."""
+"""Mistakes that no other tool finds: a folder missing in `pyproject.toml`, a command that does not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of bytes, compiled by every method that machines have for them, compared with ONNX's own reference."""
+"""Products of 8-bit integers, compiled by every method that machines have, compared with ONNX's own reference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def draw(dtype, *shape):
 
 
 def compare(op_type, x, constants, target="cpu", **attributes):
-    """Compares a node whose other inputs are stored; a result may be off by one where it is rounded."""
+    """Compares a node whose other inputs are constants; rounded results may be off by one."""
     names = [f"c{index}" for index in range(len(constants))]
     node = helper.make_node(op_type, ["x", *names], ["y"], **attributes)
     kind = helper.np_dtype_to_tensor_dtype(x.dtype)

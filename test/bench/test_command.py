@@ -20,7 +20,7 @@ PEAKS = Peaks(1, 1e11, [(1 << 15, 2e11), (1 << 28, 1e10)], [(1 << 15, 3e11), (1 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine's limits are not measured."""
+    """Skips the measurement of the machine's limits."""
     monkeypatch.setattr(measure, "find_peaks", lambda threads: dict.fromkeys(threads, PEAKS))
 
 

@@ -1,4 +1,4 @@
-"""The table of kernels: what it says of each is true."""
+"""The table of kernels: its statements about each kernel are true."""
 
 from __future__ import annotations
 

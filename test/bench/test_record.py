@@ -33,7 +33,7 @@ def results() -> Results:
 
 
 def row(case: str, system: str, seconds: float) -> Row:
-    """A row that took so long."""
+    """A row that took this many seconds."""
     work = {"flops": 2e10, "bytes": 1e6, "bound_seconds": 0.2} if system == "stepwell" else {}
     return Row(case, "model", {"x": (1, 3)}, 1, system, difference=1e-6, **work).timed([seconds] * 3)
 
@@ -47,7 +47,7 @@ def test_ratios(results: Results) -> None:
     assert results.speedups()["1"] == pytest.approx({"onnxruntime": 1, "openvino": 3, "fastest": 1})
     assert swift.share_of_peak == pytest.approx(0.2)
     assert swift.share_of_peak_then is None
-    # 2e10 operations in a second.
+    # 2e10 operations in one second.
     assert Case(replace(swift.here, peak_then=8e10), {}).share_of_peak_then == pytest.approx(0.25)
 
 

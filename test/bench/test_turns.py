@@ -1,4 +1,4 @@
-"""The processes that systems run in: pinned, stopped between turns, and not taken down by what goes wrong in one."""
+"""The processes that systems run in: pinned, stopped between turns, and unaffected by failures in one of them."""
 
 from __future__ import annotations
 

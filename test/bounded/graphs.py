@@ -75,7 +75,7 @@ def columns_of_tiles() -> Graph:
 
 
 def depthwise() -> Graph:
-    """A depthwise convolution of few rows, and the mean over all that is left."""
+    """A depthwise convolution of few rows, scaled by its global average."""
     nodes = [
         _NODE("Conv", ["x", "w"], ["a"], pads=[2, 2, 2, 2], group=8),
         _NODE("GlobalAveragePool", ["a"], ["b"]),
@@ -121,7 +121,7 @@ def softmaxes() -> Graph:
 
 
 def reductions() -> Graph:
-    """Sum, product, mean, maximum and minimum over what varies."""
+    """Sum, product, mean, maximum and minimum over dimensions that vary."""
     nodes = [
         _NODE("ReduceSum", ["x", "axes"], ["a"]),
         _NODE("ReduceProd", ["x"], ["b"], axes=[1]),
@@ -134,7 +134,7 @@ def reductions() -> Graph:
 
 
 def products() -> Graph:
-    """A product over what varies, and one with a weight."""
+    """A product summed over a dimension that varies, and one with a weight."""
     nodes = [
         _NODE("Transpose", ["x"], ["t"], perm=[0, 2, 1]),
         _NODE("MatMul", ["t", "x"], ["a"]),
@@ -145,7 +145,7 @@ def products() -> Graph:
 
 
 def normalised() -> Graph:
-    """Layer normalisation of rows, of which there are any number."""
+    """Layer normalisation of a variable number of rows."""
     nodes = [
         _NODE("LayerNormalization", ["x", "s", "b"], ["a"]),
         _NODE("Erf", ["a"], ["y"]),
@@ -154,32 +154,32 @@ def normalised() -> Graph:
 
 
 def attention() -> Graph:
-    """Attention to all keys that there may be."""
+    """Attention to a variable number of keys."""
     return _attention(heads=2, depth=8, lengths=(1, 21))
 
 
 def attention_to_rounds() -> Graph:
-    """Attention that ends where the keys do, which may be as many as a head is deep."""
+    """Attention whose loop ends with the keys; their maximum number is the depth of a head."""
     return _attention(heads=2, depth=32, lengths=(1, 32))
 
 
 def attention_in_one_round() -> Graph:
-    """Attention to no more keys than are looked at in any case."""
+    """Attention to at most one round of keys."""
     return _attention(heads=2, depth=8, lengths=(1, 16))
 
 
 def attention_of_one_head() -> Graph:
-    """Attention that keeps all keys for itself: one head, as deep as there may be keys."""
+    """Attention of one head, which reads all keys; its depth is their maximum number."""
     return _attention(heads=1, depth=128, lengths=(40, 128))
 
 
 def attention_of_every_fourth() -> Graph:
-    """Attention of so few rows, in many of the sizes, that a program for one of these sizes would do it op by op."""
+    """Attention of few rows: at many sizes, a program for that size alone would compute it op by op."""
     return _attention(heads=2, depth=8, lengths=(8, 24), stride=4)
 
 
 def _attention(heads: int, depth: int, lengths: tuple[int, int], stride: int = 1) -> Graph:
-    """Projections, heads, scores, softmax: as models spell out attention, with shapes computed from sizes."""
+    """Projections, heads, scores, softmax: attention as models spell it out, with shapes computed from sizes."""
     width = heads * depth
     nodes = [
         _NODE("Slice", ["x", "zero", "most", "one", "stride"], ["rows_in"]),
@@ -215,7 +215,7 @@ def _attention(heads: int, depth: int, lengths: tuple[int, int], stride: int = 1
 
 
 def grouped_attention() -> Graph:
-    """Attention of which several heads share keys and values."""
+    """Attention in which several heads share keys and values."""
     nodes = [
         _NODE("MatMul", ["x", "w"], ["q"]),
         _NODE("Attention", ["q", "x", "x"], ["y"], q_num_heads=4, kv_num_heads=2),
@@ -226,7 +226,7 @@ def grouped_attention() -> Graph:
 
 
 def joined() -> Graph:
-    """Concatenation behind what varies, padding, and the last element."""
+    """Concatenation along a dimension that varies, padding, and the last element."""
     nodes = [
         _NODE("Concat", ["x", "c", "x"], ["a"], axis=1),
         _NODE("Pad", ["a", "pads"], ["b"]),
@@ -242,7 +242,7 @@ def joined() -> Graph:
 
 
 def reversed_() -> Graph:
-    """Backwards, and every second one."""
+    """A reversed slice, and a slice of every second element."""
     nodes = [
         _NODE("Slice", ["x", "start", "end", "axis", "step"], ["a"]),
         _NODE("Slice", ["x", "zero", "all", "axis", "two"], ["b"]),
@@ -255,7 +255,7 @@ def reversed_() -> Graph:
 
 
 def merged() -> Graph:
-    """Two dimensions that vary as one, which a product takes as rows, and apart again."""
+    """Two dimensions that vary, merged into the rows of a product and split again."""
     nodes = [
         _NODE("Shape", ["x"], ["shape"]),
         _NODE("Reshape", ["x", "rows"], ["a"]),

@@ -1,4 +1,4 @@
-"""Where only the number of examples varies, no kernel computes more of them than a call has."""
+"""If only the batch size varies, kernels compute no more examples than a call has."""
 
 from __future__ import annotations
 

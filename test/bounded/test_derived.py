@@ -1,4 +1,4 @@
-"""Dimensions that follow from others: what is said of them, and what a call may have."""
+"""Derived dimensions: how they are reported, and which sizes a call may have."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_names_that_are_sums_of_others_follow_from_them():
     found = resolve_dims({"past": (0, 8), "length": 2, "length - other": 1}, inputs)
     assert found.derived == {"past + length": ["+", "past", "length"]}
     assert found.dims == {"past": (0, 8), "length": 2, "length - other": 1}
-    assert resolve_dims({}, inputs).derived == {}  # what a file says is not relied on unless sizes are named
+    assert resolve_dims({}, inputs).derived == {}  # expressions in a file are only used if sizes are named
     wide = {"past": (0, 8), "length": (1, 2), "length - other": 1}
     assert resolve_dims({**wide, "past + length": (1, 10)}, inputs).dims == wide
     with pytest.raises(InputError, match=r"goes from 1 to 10, which \(1, 9\) does not contain: leave it out"):
@@ -92,7 +92,7 @@ def test_expressions_are_read_as_people_write_them(text, value):
 
 
 def _decoder() -> onnx.ModelProto:
-    """One attention over keys and values of the past and new ones, with a mask for both, as decoders are exported."""
+    """One attention over past and new keys and values, with one mask for both, as decoders are exported."""
 
     def value(name: str, shape: list[int | str]) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)

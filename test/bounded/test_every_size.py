@@ -1,4 +1,4 @@
-"""One compile serves every size in a range: results against ONNX Runtime's, the bounds and others in between."""
+"""One compile serves every size in a range: results at the bounds and in between, compared with ONNX Runtime's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_results_are_right_at_every_size(make):
 
 
 def _sizes(dims: dict, rng: np.random.Generator) -> list[dict[str, int]]:
-    """All corners and some others, in an order in which larger ones come before smaller ones and after them."""
+    """All corners and some other sizes, ordered so that larger ones come both before and after smaller ones."""
     corners = list(itertools.product(*dims.values()))
     everything = list(itertools.product(*(range(low, high + 1) for low, high in dims.values())))
     some = [everything[index] for index in rng.permutation(len(everything))[:_MOST]]

@@ -1,4 +1,4 @@
-"""What a program for a range of sizes says of kernels that do more than a call needs."""
+"""Reports about kernels that do more than a call needs, in programs for a range of sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _compiled(*nodes, outputs: dict[str, int]) -> stepwell.Executable:
 
 
 def test_a_kernel_whose_readers_need_all_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch):
-    """As those of an op do that nothing is said of, which may be one of a user's."""
+    """The reader is an op without a liveness rule, as a user's op may be."""
     monkeypatch.setattr(demand, "rule_of", lambda op: None if op.name == ArgmaxOp.OPERATION_NAME else rule_of(op))
     executable = _compiled(
         helper.make_node("Exp", ["x"], ["a"], name="power"),
@@ -44,8 +44,8 @@ def test_kernels_that_stop_with_the_data_are_not_named():
 
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 12])
-def test_what_lies_beyond_the_data_of_an_earlier_call_is_not_seen(batch: int):
-    """Inputs are zeros there, however large they were before."""
+def test_data_of_a_larger_earlier_call_is_not_read(batch: int):
+    """The padding of inputs is zero, even after a larger call."""
     executable = _compiled(
         helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
         helper.make_node("MatMul", ["t", "x"], ["y"]),

@@ -1,4 +1,4 @@
-"""Failures of the compiler in a range: each size is compiled by itself, and a warning says how to report it."""
+"""Compiler failures in a range: each size is compiled by itself, and a warning says how to report the failure."""
 
 from __future__ import annotations
 

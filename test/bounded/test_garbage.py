@@ -1,4 +1,4 @@
-"""What lies beyond the data in the tensors of a program for a range of sizes."""
+"""The padding of tensors in programs for a range of sizes: denormal numbers, and leftovers of earlier calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_denormal_numbers_are_zeros_in_kernels_and_nowhere_else(threads: int):
     assert bits.all()
 
 
-def test_where_all_is_data_denormal_numbers_are_kept():
+def test_denormal_numbers_are_kept_without_padding():
     executable = stepwell.compile(MODEL.encode(), threads=1, options=stepwell.Options(cache=False))
     x = np.full((4, 64), DENORMAL)
     np.testing.assert_array_equal(executable(x), x + x)
@@ -56,7 +56,7 @@ _MADE_OF_SEVERAL = [
 
 
 @pytest.mark.parametrize("make", _MADE_OF_SEVERAL, ids=lambda make: make.__name__)
-def test_numbers_of_an_earlier_call_that_are_none_are_not_seen(make: Callable[[], graphs.Graph]):
+def test_nan_of_an_earlier_call_is_not_read(make: Callable[[], graphs.Graph]):
     model, dims = make()
     executable = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims, cache=False, fallback="error"))
     fresh = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims, cache=False, fallback="error"))

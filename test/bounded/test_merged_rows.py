@@ -1,4 +1,4 @@
-"""Products of merged rows, [batch * length, features]: their loops end where the data of each sequence does."""
+"""Products of merged rows, [batch * length, features]: their loops end with the data of each sequence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _W, _BIAS, _V = (_RNG.standard_normal(shape, np.float32) / 8 for shape in ((64, 
 
 
 def _model(batch: int | str) -> onnx.ModelProto:
-    """Two products of merged rows with elementwise ops between, as GPT-2 has them."""
+    """Two products of merged rows with elementwise ops between them, as in GPT-2."""
     node = helper.make_node
     nodes = [
         node("Reshape", ["x", "flat"], ["rows"]),

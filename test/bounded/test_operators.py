@@ -1,6 +1,6 @@
-"""Operators over dimensions that vary, each by itself: what a program for a range computes is what one for a size does.
+"""Single operators over dimensions that vary: a program for a range computes what a program for one size does.
 
-Whether there is one program for all sizes is up to the operator; whether its numbers are right is not.
+An operator may need more than one program for a range, but its results must be right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ops that look elements up, or put them somewhere, do no more than the sizes of a call need."""
+"""Ops that gather or scatter elements do no more work than the sizes of a call need."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _check(executable: stepwell.Executable, model: onnx.ModelProto, inputs: Mapp
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 @pytest.mark.parametrize("axis", [1, 2])
 def test_few_elements_are_looked_up_where_they_lie(axis: int, kind: type):
-    """GatherElements looks up in flat data, which need not be moved together for that."""
+    """GatherElements indexes the padded data directly; the data is not moved together first."""
     model = _model(
         [_NODE("GatherElements", ["x", "i"], ["y"], axis=axis)],
         {"x": ["b", "n", "m"], "i": ["b", 2, 3]},
@@ -78,7 +78,7 @@ def test_few_elements_are_looked_up_where_they_lie(axis: int, kind: type):
 @pytest.mark.parametrize("reduction", ["none", "add"])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_no_more_updates_are_applied_than_there_are(axis: int, reduction: str):
-    """Nor is what they are applied to moved together; updates of another size than the data may be."""
+    """The data is not moved together first, either; updates whose size differs from the data's may be."""
     model = _model(
         [_NODE("ScatterElements", ["x", "i", "u"], ["y"], axis=axis, reduction=reduction)],
         {"x": ["n", "m"], "i": ["n", "m"], "u": ["n", "m"]},
@@ -101,7 +101,7 @@ def test_no_more_updates_are_applied_than_there_are(axis: int, reduction: str):
     for n, m in ((24, 10), (1, 1), (7, 10), (24, 3), (5, 6)):
         extent = (n, m)[axis]
         x, u = (_RNG.standard_normal((n, m), np.float32) for _ in range(2))
-        places = np.argsort(_RNG.random((n, m)), axis=axis)  # each once, as of others the order is anyone's
+        places = np.argsort(_RNG.random((n, m)), axis=axis)  # each index once: the order of equal ones is unspecified
         places -= extent * (_RNG.random((n, m)) < 0.5)
         _check(executable, model, {"x": x, "i": places, "u": u})
 
@@ -123,7 +123,7 @@ def test_fewer_updates_than_data():
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize(("kind", "bound"), [(np.float32, 40), (np.int64, 300)])
 def test_no_more_elements_are_sorted_than_there_are(kind: type, bound: int, largest: int):
-    """Nor are others written over before, which takes as long as finding a few."""
+    """The other elements are not overwritten first, which takes as long as finding a few."""
     model = _model(
         [
             _NODE("Shape", ["x"], ["k"], start=1, end=2),

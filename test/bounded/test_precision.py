@@ -1,4 +1,4 @@
-"""Numbers of programs for ranges are no worse than those of programs for one size: norms of what is far from 0."""
+"""Programs for ranges are as precise as programs for one size: norms of data far from 0."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
 
-# What the programs for ranges are compared with is compiled size by size.
+# The programs that are the reference are compiled size by size.
 pytestmark = pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.runtime.slow.SlowWarning")
 
 _NODE = helper.make_node
@@ -78,7 +78,7 @@ def _mean_variance():
 @pytest.mark.parametrize(
     "make", [_instance, _group, _group_by_reshape, _layer, _mean_variance], ids=lambda f: f.__name__
 )
-def test_norms_of_what_is_far_from_zero(make, mean):
+def test_norms_of_data_far_from_zero(make, mean):
     model, reference = make()
     names = [dim.dim_param for dim in model.graph.input[0].type.tensor_type.shape.dim]
     dims = {name: _SIZES[name] for name in names if name}
@@ -93,7 +93,7 @@ def test_norms_of_what_is_far_from_zero(make, mean):
         ]
         x = (mean + rng.standard_normal(shape)).astype(np.float32)
         wrong = [np.abs(executable(x) - reference(x)).max() for executable in (ranged, alone)]
-        # What the mean's own rounding changes, sums in another order change by as much.
+        # Another order of summation changes results by as much as the rounding of the mean does.
         assert wrong[0] <= 2 * wrong[1] + 2e-6 + mean * np.finfo(np.float32).eps, sizes
     assert len(ranged.programs) >= 1
 

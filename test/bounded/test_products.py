@@ -26,12 +26,12 @@ class Case:
     """A product `before(x) * w`.
 
     Attributes:
-        x: the shape of the left operand.
-        w: the shape of the right operand.
-        dims: the ranges.
-        before: what comes before the product: "", "l2", "rms", "softmax" or "max".
+        x: shape of the left operand.
+        w: shape of the right operand.
+        dims: ranges of the dimensions.
+        before: op before the product: "", "l2", "rms", "softmax" or "max".
         is_weight: whether the right operand is a constant.
-        is_turned: whether it is transposed along its last two dimensions.
+        is_transposed: whether it is transposed along its last two dimensions.
     """
 
     x: tuple[int | str, ...]
@@ -39,7 +39,7 @@ class Case:
     dims: tuple[tuple[str, tuple[int, int]], ...]
     before: str = ""
     is_weight: bool = False
-    is_turned: bool = False
+    is_transposed: bool = False
 
 
 _BEFORE = {
@@ -67,9 +67,9 @@ _N, _B = ("n", (1, 256)), ("b", (1, 4))
 _CASES = [
     Case((4, 6, 1, 64), (4, 6, 64, "n"), (_N,)),
     Case(("b", 6, 1, 64), ("b", 6, 64, 32), (_B,)),
-    Case(("b", 6, 1, 64), ("b", 6, "n", 64), (_B, _N), is_turned=True),
-    Case((4, "b", 1, 3), (4, "b", 64, 3), (("b", (1, 64)),), "rms", is_turned=True),
-    Case((1, "b", 1, 3), (1, "b", "n", 3), (("b", (1, 33)), ("n", (2, 3))), is_turned=True),
+    Case(("b", 6, 1, 64), ("b", 6, "n", 64), (_B, _N), is_transposed=True),
+    Case((4, "b", 1, 3), (4, "b", 64, 3), (("b", (1, 64)),), "rms", is_transposed=True),
+    Case((1, "b", 1, 3), (1, "b", "n", 3), (("b", (1, 33)), ("n", (2, 3))), is_transposed=True),
     Case(("b", 5, 64), (64, 32), (_B,), "l2", is_weight=True),
     Case(("b", 64), (64, 32), (("b", (1, 33)),), "l2", is_weight=True),
     Case(("b", 1, 64), (64, 1), (_B,), "rms", is_weight=True),
@@ -103,14 +103,14 @@ def _product(case: Case) -> tuple[onnx.ModelProto, Mapping[str, Sequence[int | s
     else:
         inputs["w"] = case.w
     right = "w"
-    if case.is_turned:
+    if case.is_transposed:
         order = [*range(len(case.w) - 2), len(case.w) - 1, len(case.w) - 2]
         nodes, right = [*nodes, _NODE("Transpose", ["w"], ["t"], perm=order)], "t"
     return _model([*nodes, _NODE("MatMul", ["p", right], ["y"])], inputs, ["y"], weights), inputs
 
 
 def _check(model: onnx.ModelProto, inputs: Mapping[str, Sequence[int | str]], dims: dict[str, tuple[int, int]]) -> None:
-    """Compare one program for the ranges with ONNX Runtime, at all corners and at some sizes in between."""
+    """Compares one program for the ranges with ONNX Runtime, at all corners and at some sizes in between."""
     options = stepwell.Options(dims=dims, cache=False, fallback="error")
     executable = stepwell.compile(model, threads=1, options=options)
     assert not executable.unranged
@@ -138,7 +138,7 @@ def test_a_product_at_any_size(case: Case):
 
 @pytest.mark.parametrize("equation", ["bhts,bshd->bthd", "bhts,bhsd->bhtd"])
 def test_sums_end_where_the_data_does(equation: str):
-    """The dimension that is summed up varies, in products that are no attention."""
+    """The summed dimension varies, in products outside attention."""
     ends: list[bool] = []
 
     def reached(phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
@@ -187,7 +187,7 @@ def test_a_step_of_a_decoder(batch: int | str, heads: int):
 @pytest.mark.parametrize("mask", ["", "positions", "number"])
 @pytest.mark.parametrize("keys", [(1, 8), (2, 12), (2, 16), (1, 32)], ids=str)
 def test_an_attention_to_few_keys(keys: tuple[int, int], mask: str):
-    """Attention, maybe with scores of relative positions, to no more keys than a loop is unrolled for."""
+    """Attention to so few keys that the loop over them is unrolled, in some cases with relative position scores."""
     nodes, inputs = [_NODE("MatMul", ["q", "kt"], ["plain"])], {"q": ["b", 2, 7, 16], "k": ["b", 2, "n", 16]}
     weights = {"number": np.full((2, 1, 1), 0.5, np.float32)} if mask == "number" else {}
     if mask == "positions":
@@ -262,11 +262,11 @@ def _random(rng: random.Random) -> tuple[Case, dict[str, tuple[int, int]]]:
     )
     if not dims:
         rows, dims["m"] = "m", (1, 9)
-    is_turned = not is_weight and rng.random() < 0.5
-    last = (columns, depth) if is_turned else (depth, columns)
+    is_transposed = not is_weight and rng.random() < 0.5
+    last = (columns, depth) if is_transposed else (depth, columns)
     right = last if is_weight else (*batch, *last)
     ranges = tuple((name, sizes) for name, sizes in dims.items())
-    return Case((*batch, rows, depth), right, ranges, rng.choice(list(_BEFORE)), is_weight, is_turned), dims
+    return Case((*batch, rows, depth), right, ranges, rng.choice(list(_BEFORE)), is_weight, is_transposed), dims
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What a user says of sizes, and what of that lands in programs, artefacts and errors."""
+"""Ranges of sizes that users give, and how programs, artefacts and errors show them."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_images_are_cut_by_how_far_their_rows_are_apart():
         _, buckets = parse_dims(sizes, (TensorInfo("x", np.dtype(np.float32), shape),))
         assert {bucket["h"] for bucket in buckets} == {Range(32, 960, 32)}
         assert [bucket["w"].high for bucket in buckets] == [32, 64, 160, 288, 544, 960]
-    # Rows of one height are no images.
+    # Rows of one height are not images.
     _, buckets = parse_dims({"h": 48, "w": (16, 640)}, (TensorInfo("x", np.dtype(np.float32), (1, 3, "h", "w")),))
     assert [bucket["w"].high for bucket in buckets] == [40, 160, 640]
     masks = TensorInfo("m", np.dtype(np.float32), ("n", "h", "w"))
@@ -260,7 +260,7 @@ def test_sizes_that_a_slice_is_not_cut_off_at_are_one_program():
 
 
 def _computed_slice(kind: str) -> onnx.ModelProto:
-    """A sum of columns, of which the first or the last is computed from the number of rows, added to all elements."""
+    """Adds a sum of columns to all elements; the first or last column's index is computed from the number of rows."""
     node = helper.make_node
     numbers = {"zero": [0], "one": [1], "five": [5], "ten": [10], "end": [1 << 40]}
     nodes = [node("Shape", ["x"], ["shape"]), node("Slice", ["shape", "zero", "one"], ["n"])]
@@ -342,7 +342,7 @@ def test_a_range_of_thousands_of_millions_of_sizes_is_not_listed():
 
 
 def _two_rows(sizes: tuple[str, str]) -> onnx.ModelProto:
-    """A model that multiplies two vectors by their places."""
+    """A model that multiplies two vectors by the indices of their elements."""
     value = helper.make_tensor_value_info
     nodes, inputs, outputs = [], [], []
     for name, size in zip("xa", sizes, strict=True):
@@ -360,8 +360,8 @@ def _two_rows(sizes: tuple[str, str]) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def test_bounds_that_are_alike_by_chance():
-    """Where both bounds are 32 the places are one constant, at all other sizes two."""
+def test_bounds_that_are_equal_by_chance():
+    """If both sizes are 32, the two index ranges are one constant; at all other sizes they are two."""
     options = stepwell.Options(dims={"n": (1, 32), "m": (1, 32)}, cache=False, fallback="error")
     executable = stepwell.compile(_two_rows(("n", "m")), threads=1, options=options)
     count = len(executable.programs)
@@ -373,7 +373,7 @@ def test_bounds_that_are_alike_by_chance():
     assert len(executable.programs) == count, "no size is compiled by itself"
 
 
-def test_negative_programs_without_end():
+def test_negative_too_many_programs():
     sizes = list(range(1, 40))
     with pytest.raises(InputError, match="1521 programs, one per bucket of sizes; the maximum is 256"):
         parse_dims({"n": sizes, "m": sizes}, INPUTS)

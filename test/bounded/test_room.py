@@ -1,4 +1,4 @@
-"""Ranges whose greatest sizes no memory holds: told so before memory of that size is asked for."""
+"""Ranges whose largest sizes do not fit into memory: refused before that memory is requested."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ print(executable.unranged)
 
 
 def _why_not(op: str, high: int, attributes: str = "") -> str:
-    """Why a model has no program for a range, from a process that a mistake of ours would end."""
+    """Returns why a model has no program for a range; runs in a child process, which a fault would end."""
     command = [sys.executable, "-c", CHILD, op, str(high), attributes]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -49,8 +49,8 @@ def test_sizes_that_no_memory_holds(op: str, attributes: str, what: str) -> None
     assert re.search(rf"{what}.*; let the range end lower$", _why_not(op, 1 << 40, attributes))
 
 
-def test_places_that_cannot_be_listed() -> None:
-    """A softmax has to know of each place whether it holds data: the table of these took eight bytes for each."""
+def test_masks_that_are_too_large() -> None:
+    """A softmax needs a mask of its elements: such a table took eight bytes per element."""
     assert "'stepwell.softmax' op: it masks 268435456 elements" in _why_not("softmax", 1 << 28, "{axis = 1 : i64}")
 
 
@@ -61,18 +61,18 @@ def test_the_limit_of_places() -> None:
 
 
 def test_a_call_takes_memory_for_its_own_size_alone() -> None:
-    """Inputs are as large as the greatest sizes, but their pages are only there once something is in them."""
-    # Not ru_maxrss, which begins with what the process that started this one took.
+    """Inputs are allocated for the largest sizes, but only pages that are written take memory."""
+    # Not ru_maxrss, which starts at the peak of the parent process.
     code = CHILD + "print(re.search(r'VmHWM:\\s+([0-9]+) kB', open('/proc/self/status').read())[1])"
     done = subprocess.run([sys.executable, "-c", code, "relu", str(1 << 26), ""], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[-1]) < 700_000  # of the input alone there is 1 GiB at the greatest size
+    assert int(done.stdout.split()[-1]) < 700_000  # the input alone takes 1 GiB at the largest size
 
 
 @pytest.mark.parametrize("shape", ["9223372036854775807x4", "4611686018427387904x4", "1073741824x1073741824"])
 @pytest.mark.parametrize("op", ["relu", "exp"])
-def test_shapes_that_nothing_can_have(shape: str, op: str) -> None:
-    """MLIR aborted on the overflow of their sizes in bytes."""
+def test_shapes_whose_size_in_bytes_overflows(shape: str, op: str) -> None:
+    """MLIR aborted when their size in bytes overflowed."""
     kind = f"tensor<{shape}xf32>"
     text = (
         f'func.func @main(%x: {kind}) -> {kind} {{ %0 = "stepwell.{op}"(%x) : ({kind}) -> {kind} return %0 : {kind} }}'
@@ -81,8 +81,8 @@ def test_shapes_that_nothing_can_have(shape: str, op: str) -> None:
         stepwell.compile(text.encode(), options=stepwell.Options(cache=False))
 
 
-def test_work_beyond_what_can_be_counted() -> None:
-    """Each tensor is possible, on paper, but the products are more than 64 bits can say."""
+def test_more_operations_than_64_bits_count() -> None:
+    """Each tensor is possible in theory, but the number of multiplications overflows 64 bits."""
     kinds = [f"tensor<{1 << rows}x{1 << columns}xf32>" for rows, columns in ((15, 33), (33, 15), (15, 15))]
     left, right, made = kinds
     text = f"""func.func @main(%x: {left}, %y: {right}) -> {made} {{

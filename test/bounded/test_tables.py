@@ -1,6 +1,6 @@
-"""Tables that follow from sizes (places along a dimension, masks, frames of a signal) do not end one compile for all.
+"""Models with tables that depend on sizes (indices along a dimension, masks, signal frames) are compiled once.
 
-Small ones are literals at some sizes of a range, and would be parameters at others.
+Small tables are literals at some sizes of a range, and would be parameters at others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""More small models with dimensions that vary: loops, resizes, norms, and what moves data to other places."""
+"""More small models with dimensions that vary: loops, resizes, norms, and data movement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _IMAGE = {"h": (1, 7), "w": (1, 9)}
 
 
 def layers() -> Graph:
-    """Recurrent layers over time, one of them in both directions, and one backwards."""
+    """Recurrent layers over time: one in both directions, and one backwards."""
     nodes = [
         _NODE("LSTM", ["x", "w0", "r0", "b0"], ["a", "h", "c"], hidden_size=4, direction="bidirectional"),
         _NODE("Transpose", ["a"], ["b"], perm=[0, 2, 1, 3]),
@@ -32,7 +32,7 @@ def layers() -> Graph:
 
 
 def loops() -> Graph:
-    """A scan over what varies, and a branch."""
+    """A scan over a dimension that varies, and a branch."""
     row = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in ("s", "v", "t", "o")]
     step = helper.make_graph([_NODE("Add", ["s", "v"], ["t"]), _NODE("Tanh", ["t"], ["o"])], "step", row[:2], row[2:])
     out = [helper.make_tensor_value_info("z", TensorProto.FLOAT, ["t", 3])]
@@ -48,7 +48,7 @@ def loops() -> Graph:
 
 
 def resized() -> Graph:
-    """Linear, by a fraction; cubic, to a fixed size; nearest, back to the size that was."""
+    """Resizes: linear by a fraction, cubic to a fixed size, nearest back to the original size."""
     nodes = [
         _NODE("Resize", ["x", "", "scales"], ["a"], mode="linear"),
         _NODE("Resize", ["a", "", "", "fixed"], ["b"], mode="cubic", coordinate_transformation_mode="align_corners"),
@@ -61,7 +61,7 @@ def resized() -> Graph:
 
 
 def norms() -> Graph:
-    """Norms over all that varies."""
+    """Norms over all dimensions that vary."""
     nodes = [
         _NODE("InstanceNormalization", ["x", "s", "b"], ["a"]),
         _NODE("Reshape", ["a", "groups"], ["c"]),
@@ -74,7 +74,7 @@ def norms() -> Graph:
 
 
 def between_convolutions() -> Graph:
-    """Norms of groups of channels, and a linear resize, where images have their channels last."""
+    """Group norms and a linear resize between convolutions, where images are channels-last."""
     nodes = [
         _NODE("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
         _NODE("Reshape", ["a", "groups"], ["c"]),
@@ -95,7 +95,7 @@ def between_convolutions() -> Graph:
 
 
 def borders() -> Graph:
-    """Windows and padding that begin at places which depend on sizes, and means of as many elements as there are."""
+    """Windows and padding whose offsets depend on sizes, and means that exclude padding."""
     nodes = [
         _NODE("Conv", ["x", "w"], ["a"], auto_pad="SAME_UPPER", strides=[2, 2]),
         _NODE("Pad", ["a", "pads"], ["b"], mode="edge"),
@@ -121,7 +121,7 @@ def overhanging_windows() -> Graph:
 
 
 def bordered_tiles() -> Graph:
-    """Tiles of Winograd's method of what repeats data behind its end, once with zeros around that."""
+    """Winograd convolutions of reflected data, and of edge padding with zeros around it."""
     nodes = [
         _NODE("Pad", ["x", "pads"], ["a"], mode="reflect"),
         _NODE("Conv", ["a", "w"], ["b"]),
@@ -146,7 +146,7 @@ def woven() -> Graph:
 
 
 def halves() -> Graph:
-    """Half of what varies, rounded, and padding up to a multiple."""
+    """The first half of a dimension that varies, rounded, and padding up to a multiple."""
     nodes = [
         _NODE("Shape", ["x"], ["size"], start=1, end=2),
         _NODE("Div", ["size", "two"], ["half"]),
@@ -164,7 +164,7 @@ def halves() -> Graph:
 
 
 def sorted_() -> Graph:
-    """The greatest elements and their places, elements taken and put by place, and merged dimensions as a result."""
+    """Top-k elements and their indices, elements gathered and scattered by index, and merged dimensions as a result."""
     nodes = [
         _NODE("Shape", ["x"], ["size"], start=1, end=2),
         _NODE("TopK", ["x", "size"], ["a", "places"], axis=1, largest=0),
@@ -177,7 +177,7 @@ def sorted_() -> Graph:
 
 
 def running() -> Graph:
-    """Cumulative sums along either of two dimensions, one of them backwards without the element itself."""
+    """Cumulative sums along two dimensions; one runs backwards and excludes the element itself."""
     nodes = [
         _NODE("CumSum", ["x", "first"], ["a"]),
         _NODE("CumSum", ["a", "second"], ["y"], exclusive=1, reverse=1),
@@ -186,7 +186,7 @@ def running() -> Graph:
 
 
 def sampled() -> Graph:
-    """An image at as many positions as there are."""
+    """An image sampled at a variable number of positions."""
     nodes = [_NODE("GridSample", ["image", "x"], ["y"], mode="bilinear", padding_mode="border")]
     return _one(nodes, [1, "n", "m", 2], {"n": (1, 5), "m": (1, 9)}, image=_floats(1, 3, 4, 6))
 
@@ -218,7 +218,7 @@ def cells() -> Graph:
 
 
 def rows() -> Graph:
-    """Products of the rows of sequences, and what is between them; the rows' mean is over the data."""
+    """Products of the rows of sequences, with ops between them; the mean over rows covers the data only."""
     nodes = [
         _NODE("MatMul", ["x", "w"], ["a"]),
         _NODE("Add", ["a", "b"], ["c"]),
@@ -236,7 +236,7 @@ def rows() -> Graph:
 
 
 def dense() -> Graph:
-    """A dense network: each layer scales and reads what all before it made, and its own joins that."""
+    """A dense network: each layer scales and reads all earlier results, and appends its own to them."""
     nodes, weights, before = [], {}, "x"
     for layer in range(24):
         width = 8 + 4 * layer

@@ -1,4 +1,4 @@
-"""Processes that a program starts run on the drop-in as the program does."""
+"""Child processes of a program run on the drop-in if the program does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 HERE = "stepwell.compat.onnxruntime"
 
-# The main module imports onnxruntime in its workers only, as pools of readers do.
+# The main module imports onnxruntime only in its workers, as pools of readers do.
 WORKER = """
 import multiprocessing, os, subprocess, sys
 
@@ -121,6 +121,6 @@ print(onnxruntime.__name__, onnxruntime.__spec__.name, state.NoSuchFile.__module
     assert said(folder, "-c", code, STEPWELL_DROP_IN="onnxruntime") == f"{HERE} {HERE} {HERE}.errors\n"
 
 
-def test_other_values_are_told(folder: Path) -> None:
+def test_other_values_are_reported(folder: Path) -> None:
     told = said(folder, "-c", "pass", STEPWELL_DROP_IN="torch")
     assert "STEPWELL_DROP_IN is 'torch', expected 'onnxruntime'" in told

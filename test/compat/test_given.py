@@ -1,4 +1,4 @@
-"""Models whose weights a session's options or its runs give, as the drop-in for onnxruntime takes them."""
+"""Models whose weights come from a session's options or from its runs, in the drop-in for onnxruntime."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def added() -> onnx.ModelProto:
 
 
 def stored_elsewhere(location: str) -> onnx.ModelProto:
-    """The same with the weight in a file."""
+    """The same model with the weight in a file."""
     model = added()
     del model.graph.input[1]
     (tensor,) = model.graph.initializer
@@ -40,7 +40,7 @@ def stored_elsewhere(location: str) -> onnx.ModelProto:
 
 
 def weights(number: float) -> np.ndarray:
-    """What the file holds: one number that is not the weight's, and the weight."""
+    """Contents of the file: one unrelated number, then the weight."""
     return np.array([99, number, number, number], np.float32)
 
 
@@ -139,7 +139,7 @@ def test_what_is_no_model():
 
 
 def vector() -> bytes:
-    """A model of a vector."""
+    """A model of a vector of variable length."""
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", ports[:1], ports[1:])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
@@ -147,7 +147,7 @@ def vector() -> bytes:
 
 @pytest.fixture(autouse=True)
 def no_names_asked_for(monkeypatch):
-    """Names of dimensions that tests make up are not reported when the tests end."""
+    """Resets the record of requested dimension names, so that names made up by tests are not reported at the end."""
     monkeypatch.setattr(ranges, "asked", ranges.Asked())
 
 
@@ -163,7 +163,7 @@ def test_ranges_are_compiled_once(monkeypatch):
     with pytest.warns(SlowWarning, match=r"'n' is 41, out of its range, 1 to 40\..*--dims n=1:64") as found:
         (y,) = session.run(None, {"x": np.ones(41, np.float32)})
     assert [item.filename for item in found] == [__file__]
-    (z,) = session.run(None, {"x": np.ones(42, np.float32)})  # warned of once
+    (z,) = session.run(None, {"x": np.ones(42, np.float32)})  # a single warning
     assert z.size == 42
     np.testing.assert_array_equal(y, -np.ones(41))
 

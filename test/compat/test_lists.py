@@ -49,7 +49,7 @@ def identity(kind: int, shape: Sequence[Any] | None) -> bytes:
 
 
 def result(session: Any, given: Any) -> tuple[Any, ...]:
-    """The element type and the numbers of a run, or the name of its error and the start of the message."""
+    """Returns the element type, shape and values of a run, or the name of its error and the start of the message."""
     try:
         (y,) = session.run(None, {"x": given})
     except Exception as error:  # compared with the other library's

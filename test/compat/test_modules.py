@@ -1,4 +1,4 @@
-"""The drop-in under ONNX Runtime's name: what programs import from it, and how they are run on it."""
+"""The drop-in under ONNX Runtime's name: imports from it, and programs that run on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INSTALL = "import stepwell.compat.onnxruntime as here; here.install()\n"
 
 
 def said(code: str, *arguments: str) -> str:
-    """What a program prints, in a process of its own."""
+    """Returns the output of a program in a separate process."""
     command = [sys.executable, *(arguments or ("-c", code))]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr

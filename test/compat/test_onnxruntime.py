@@ -1,4 +1,4 @@
-"""The drop-in for onnxruntime, on a stand-in for compiled code: the interface is what is tested here."""
+"""The interface of the drop-in for onnxruntime, tested on a stand-in for compiled code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ F32 = np.dtype(np.float32)
 
 
 class Doubler:
-    """An executable that gives twice and thrice its input."""
+    """An executable that returns its input times two and times three."""
 
     name = "doubler"
     inputs = (TensorInfo("x", F32, ("n", 2)),)
@@ -40,7 +40,7 @@ class Doubler:
 
 @pytest.fixture
 def model(monkeypatch, tmp_path) -> Path:
-    """An ONNX file whose compilation gives a `Doubler`."""
+    """An ONNX file that compiles to a `Doubler`."""
     monkeypatch.setattr("stepwell.compat.onnxruntime.session.compile_model", lambda model, threads: Doubler())
     value = helper.make_tensor_value_info
     graph = helper.make_graph(
@@ -221,7 +221,7 @@ def test_wrong_bindings_fail_and_write_nothing(model):
         session.run_with_iobinding(binding)
     with pytest.raises(RuntimeError, match="Failed to find NodeArg with name: no in"):
         binding.bind_cpu_input("no", X)
-    small = np.zeros((1, 2), np.float32)  # which broadcasting would fill
+    small = np.zeros((1, 2), np.float32)  # broadcasting would accept this shape
     binding.bind_output("twice", "cpu", 0, np.float32, small.shape, small.ctypes.data)
     with pytest.raises(RuntimeError, match="Got invalid dimensions for output: twice"):
         session.run_with_iobinding(binding)

@@ -1,4 +1,4 @@
-"""What the tests of the op layer share."""
+"""Fixtures of the op layer's tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interfaces: implementations are attached to classes, inherited, and imported when they are first asked for."""
+"""Interfaces: implementations are attached to classes, inherited, and imported at the first look-up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Derived(Base):
 
 @pytest.fixture
 def weight():
-    """An interface for the time of a test."""
+    """An interface that exists during one test."""
     yield Interface[Callable[[], int]]("weight", "a number", rooms=())
     del INTERFACES["weight"]
 

@@ -31,7 +31,7 @@ ALL = [*NUMBERS, *FLOATS, *TINY, np.dtype(np.bool_)]
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
-def test_types_survive_the_way_there_and_back(context, dtype):
+def test_types_survive_a_round_trip(context, dtype):
     assert numpy_dtype(element_type(dtype)) == dtype
     assert is_float(dtype) == (dtype in FLOATS or dtype in TINY)
     assert is_tiny_float(dtype) == (dtype in TINY)
@@ -40,7 +40,7 @@ def test_types_survive_the_way_there_and_back(context, dtype):
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shape", [(2, 3), (), (1,), (0, 3)])
-def test_contents_survive_the_way_there_and_back(context, dtype, shape):
+def test_contents_survive_a_round_trip(context, dtype, shape):
     array = (np.arange(np.prod(shape)) % 4 + (dtype.name == EIGHT_BITS[-1])).reshape(shape).astype(dtype)
     for contents in (array, np.ones(shape, dtype)):
         back = array_of(dense(contents))

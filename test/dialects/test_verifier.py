@@ -80,7 +80,7 @@ def test_all_that_is_wrong_is_listed(context):
     assert ["axis 5" in violation.message for violation in caught.value.violations] == [True, False]
 
 
-def test_what_mlir_finds_is_told_in_the_same_way(context):
+def test_errors_of_mlir_are_reported_in_the_same_way(context):
     module = ir.Module.parse("func.func @f(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
     module.body.operations[0].attributes["function_type"] = ir.TypeAttr.parse("() -> tensor<3xf32>")
     with pytest.raises(VerificationError, match=r"func\.func"):

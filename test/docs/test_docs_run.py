@@ -1,8 +1,8 @@
-"""Runs what the documentation shows: files are written, Python is executed, commands print what they are said to print.
+"""Runs the documentation's examples: writes their files, executes their Python, compares the output of commands.
 
 A block that starts with a comment `file: NAME` is written to that file. A line `$ command` in a console block is run;
 the lines after it must be its output. A line `...` stands for any lines, and `...` within a line for any text.
-Measured numbers (with a fraction, with a unit, of threads), digests and widths of columns may differ.
+Measured numbers (with a fraction, a unit, or counting threads), digests and column widths may differ.
 Commands in README's table of questions are run too.
 """
 
@@ -21,7 +21,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 GUIDES = sorted(page for page in (ROOT / "docs").glob("*.md") if page.name != "README.md")
 BLOCK = re.compile(r"^```(python|console|mlir)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-# Numbers of passes change with the compiler.
+# The number of passes changes with the compiler.
 MEASURED = re.compile(
     r"\b\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)? (?:threads?|passes|[num]?s|[kMG]?B|%)(?!\w)"
     r"|\b\d[\d,]*\.\d+(?:e[-+]?\d+)?|\b\d+e[-+]?\d+|(?:\b|_)[0-9a-f]{8,}(?![0-9a-z])"
@@ -40,7 +40,7 @@ def test_readme(tmp_path: Path) -> None:
     questions = TABLE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     assert len(questions) > 8
     for command in questions:
-        # Exit code 1 is an answer too: the model does not fail, say.
+        # Exit code 1 is an answer too: for example, the model does not fail.
         output = _run([shutil.which("bash") or "sh", "-c", command], tmp_path, (0, 1))
         assert "error:" not in output and "Traceback" not in output, f"{command}\n{output}"
 
@@ -87,7 +87,7 @@ def _run_console(text: str, folder: Path) -> None:
 
 
 def prints(shown: str, output: str) -> bool:
-    """Whether an output is as it is shown."""
+    """Returns whether an output matches the one shown."""
     lines = [_pattern(line) for line in shown.splitlines() if line.strip()]
     text = "".join(f"{_plain(line)}\n" for line in output.splitlines() if line.strip())
     return re.fullmatch("".join(lines), text) is not None

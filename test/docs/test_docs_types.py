@@ -31,7 +31,7 @@ def test_code_in_the_documentation_has_the_right_types(tmp_path: Path) -> None:
         for number, text in enumerate(BLOCK.findall(page.read_text(encoding="utf-8"))):
             (tmp_path / f"{page.stem.replace('-', '_')}_{number}.py").write_text(text, encoding="utf-8")
     assert (tmp_path / "README_0.py").exists()
-    # A call that must be refused shows that the package's types are seen.
+    # A call that must be refused proves that the package's types are found.
     wrong = 'import stepwell\n\nstepwell.compile("model.onnx", thread=2)\n'
     (tmp_path / "wrong.py").write_text(wrong, encoding="utf-8")
     found = _check(tmp_path)
@@ -48,7 +48,7 @@ def test_names_of_the_package_can_be_listed() -> None:
 
 
 def _check(folder: Path) -> list[dict]:
-    """Errors that pyright finds in a folder, with the package beside its dependencies, not an editable install."""
+    """Returns the errors that pyright finds in a folder; the package lies beside its dependencies, not editable."""
     environment = folder / ".environment"
     venv.create(environment, with_pip=False, symlinks=True)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"

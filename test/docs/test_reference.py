@@ -1,4 +1,4 @@
-"""What is generated is up to date."""
+"""Generated pages are up to date."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ def test_the_index_lists_every_page() -> None:
 
 
 def _anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as web views of repositories make them."""
+    """Returns the anchors of a page's headings, as repository viewers form them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,4 +1,4 @@
-"""The embedding API: what `stepwell.compile` takes, gives and keeps."""
+"""The embedding API: what `stepwell.compile` accepts, returns and caches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def dense_layer(rows: str | int = "rows") -> onnx.ModelProto:
-    """relu(x @ w), whose rows vary."""
+    """relu(x @ w) with a variable number of rows."""
     nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 8])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, 5])
@@ -43,7 +43,7 @@ def dense_layer(rows: str | int = "rows") -> onnx.ModelProto:
 
 
 def expected(x: np.ndarray) -> np.ndarray:
-    """What the layer computes."""
+    """Returns the layer's result, computed by numpy."""
     return np.maximum(x @ WEIGHT, 0)
 
 
@@ -72,7 +72,7 @@ def test_takes_a_module_and_its_text(tmp_path: Path) -> None:
         np.testing.assert_allclose(run(x), np.tanh(x), rtol=1e-6)
 
 
-def test_says_what_it_takes_and_gives() -> None:
+def test_inputs_and_outputs_are_described() -> None:
     run = stepwell.compile(dense_layer(), threads=1)
     assert [(item.name, item.dtype, item.shape) for item in run.inputs] == [("x", np.float32, ("rows", 8))]
     assert [(item.name, item.dtype, item.shape) for item in run.outputs] == [("y", np.float32, ("rows", 5))]
@@ -155,7 +155,7 @@ def test_results_are_the_same_from_run_to_run() -> None:
     assert all(np.array_equal(run(x), first) for _ in range(20))
 
 
-def test_everything_offered_is_there() -> None:
+def test_every_exported_name_exists() -> None:
     assert all(getattr(stepwell, name) is not None for name in stepwell.__all__)
     with pytest.raises(AttributeError):
         _ = stepwell.no_such_name

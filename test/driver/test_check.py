@@ -1,4 +1,4 @@
-"""What is in the way of native code is found in one pass, node by node, before anything is compiled."""
+"""Obstacles to native code are found in one pass, node by node, before anything is compiled."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def model_of(
 
 @pytest.fixture
 def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An operator whose handler takes nothing."""
+    """An operator whose handler refuses every node."""
 
     def picky(node, input):
         raise UnsupportedError("attribute 'mood' is not supported")
@@ -42,7 +42,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def mixed(refusing: None) -> onnx.ModelProto:
-    """A model with something of everything; the nodes with a capital are in the way."""
+    """A model with nodes of every kind; those with a capital in their name prevent native code."""
     nodes = [
         node("Thing", ["x"], ["a"], "Unknown", domain=DOMAIN),
         node("Relu", ["a"], ["b"], "relu"),
@@ -87,7 +87,7 @@ def test_a_model_with_native_code_for_all(tmp_path):
     nodes = [node("Shape", ["x"], ["n"]), node("Expand", ["x", "n"], ["y"]), node("Reshape", ["y", "r"], ["z"])]
     inputs = [value("x", TensorProto.FLOAT, ["rows", 4]), value("r", TensorProto.INT64, [2])]
     onnx.save(model_of(nodes, inputs, [value("z", TensorProto.FLOAT, None)]), path)
-    for shapes in (None, {"x": (3, 4)}):  # what must be known when it is compiled is not in the way
+    for shapes in (None, {"x": (3, 4)}):  # sizes that are only needed for the compile are not an obstacle
         report = stepwell.check(path, shapes)
         assert report.is_native and report.findings == ()
         assert str(report) == "fine.onnx: there is native code for all 3 nodes"
@@ -128,7 +128,7 @@ def test_the_command_prints_a_table_or_json(mixed, tmp_path, capsys):
     assert tool.main([path, "--check", "--shape", "nothing=2x3"]) == 2  # wrong usage, as with any tool
     assert "--shape nothing: the model has no such input" in capsys.readouterr().err
     assert tool.main([path, "--json"]) == 2
-    assert "has no fixed shape" in capsys.readouterr().err  # wrong usage has no record, as with any wrong option
+    assert "has no fixed shape" in capsys.readouterr().err  # wrong usage gives no record, as with any wrong option
 
 
 def test_the_exit_code_says_yes(tmp_path, capsys):

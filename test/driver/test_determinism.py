@@ -24,7 +24,7 @@ _WAYS = [("0", "1", "none"), ("1", "2", "none"), ("2", "2", "cached"), ("3", "1"
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """Large enough for kernels to be compiled in several processes."""
+    """A model large enough for its kernels to be compiled in several processes."""
     random = np.random.default_rng(0)
     nodes, weights, value = [], [], "x"
     for layer in range(24):

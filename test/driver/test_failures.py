@@ -1,4 +1,4 @@
-"""Failures planted in a compile: what the error says, and that its reproducer fails in the same way."""
+"""Failures planted in a compile: the text of the error, and a reproducer that fails in the same way."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MODEL = b"""func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 @register
 @dataclass(frozen=True)
 class PlantedPass(Pass):
-    """Fail in the way that is asked for."""
+    """Fail in the requested way."""
 
     name = "test-planted-failure"
     way: str = "error"
@@ -57,7 +57,7 @@ class PlantedPass(Pass):
 
 
 def _plant(monkeypatch, way: str = "error") -> None:
-    """Puts the pass in the place of those of a phase."""
+    """Replaces the passes of a phase by the planted one."""
     planted = Pipeline((PlantedPass(way),))
     changed = [
         route.Phase(item.name, item.summary, lambda target: planted, item.check) if item.name == "tiled" else item
@@ -67,7 +67,7 @@ def _plant(monkeypatch, way: str = "error") -> None:
 
 
 def _plant_for_convolutions(monkeypatch, way: str) -> None:
-    """Puts the pass before those of a phase, where it fails at convolutions alone."""
+    """Inserts the planted pass before those of a phase; it fails at convolutions alone."""
     changed = []
     for item in route.PHASES:
         made = item.pipeline

@@ -1,4 +1,4 @@
-"""The fingerprint of the compiler covers all that takes part in a compile."""
+"""The fingerprint of the compiler covers everything that takes part in a compile."""
 
 from __future__ import annotations
 

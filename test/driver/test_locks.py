@@ -1,4 +1,4 @@
-"""Processes and threads that share a cache: each program and each kernel is compiled once, by whichever comes first."""
+"""Processes and threads that share a cache: each program and each kernel is compiled once, by the first to come."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stepwell.runtime.slow import SlowWarning
 
 X = np.arange(12, dtype=np.float32).reshape(2, 6) - 3
 
-# Logs to the standard output stream. "stop" in the place of a compile's kernels stops there, with the locks held.
+# Logs to standard output. With "stop", the compile halts where kernels would be compiled, with the locks held.
 _COMPILE = """
 import logging, sys, time, numpy as np, stepwell
 logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
@@ -43,7 +43,7 @@ np.testing.assert_allclose(run(x), np.exp(np.maximum(x, 0)), rtol=1e-5)
 
 
 def model_of(name: str = "r") -> bytes:
-    """A chain of two nodes on rows of six, with a name for the value between them."""
+    """A chain of two nodes on rows of six; `name` is the value between them."""
     nodes = [helper.make_node("Relu", ["x"], [name]), helper.make_node("Exp", [name], ["y"])]
     values = [helper.make_tensor_value_info(value, TensorProto.FLOAT, ["n", 6]) for value in "xy"]
     graph = helper.make_graph(nodes, "g", values[:1], values[1:])
@@ -52,7 +52,7 @@ def model_of(name: str = "r") -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of an empty cache, beside which is a model."""
+    """The folder of an empty cache, with a model beside it."""
     monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "model.onnx").write_bytes(model_of())
     return tmp_path / "cache"
@@ -76,7 +76,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def lines_until(process: subprocess.Popen[str], text: str) -> list[str]:
-    """The lines that a process prints, up to one that contains a text."""
+    """Returns the lines that a process prints, up to one that contains `text`."""
     assert process.stdout is not None
     lines = []
     for line in process.stdout:

@@ -1,4 +1,4 @@
-"""The folder that a machine with a GPU runs: made here, and checked by the simulator in a process of its own."""
+"""The folder that a machine with a GPU runs: made here, and checked by the simulator in a separate process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_wrong_result_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+def test_a_wrong_result_is_reported(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
     monkeypatch.setenv("STEPWELL_CUDA", "simulate")
     case = json.loads((folder / "cases.json").read_text())["cases"][0]
     data = folder / case["data"]
@@ -59,7 +61,7 @@ def test_a_wrong_result_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch, c
     assert "wrong: matmul-float32-64x96x80" in capsys.readouterr().out
 
 
-def test_without_a_device_it_says_so(
+def test_a_missing_device_is_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.delenv("STEPWELL_CUDA", raising=False)
@@ -67,7 +69,7 @@ def test_without_a_device_it_says_so(
     assert capsys.readouterr().out.startswith("skipped: ")
 
 
-def test_whole_models_carry_no_weights_and_tell_why_others_are_not_there(
+def test_whole_models_carry_no_weights_and_say_why_others_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     weight = numpy_helper.from_array(np.ones((64, 64), np.float32), "w")

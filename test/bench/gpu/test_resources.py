@@ -1,4 +1,4 @@
-"""What kernels take of a GPU: read off what the assembler says, and told as a table and as JSON."""
+"""GPU resources of kernels: read from the assembler's output, and reported as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_model_that_fits(model: str, capsys: pytest.CaptureFixture) -> None:
         (kernel,) = item["kernels"]
         assert kernel["schedule"] == "contraction" and kernel["class"] == "contraction"
         assert kernel["spill_bytes"] == 0 and item["spilling"] == 0 and item["refused"] == []
-        # Sums and what is multiplied are in registers, two stages or more of both matrices in shared memory.
+        # Accumulators and operands are in registers, at least two stages of both matrices in shared memory.
         assert 32 < kernel["registers"] <= 255 and kernel["shared_bytes"] > 4096
 
 
@@ -66,7 +66,7 @@ def test_only_gpus_have_them(model: str, monkeypatch: pytest.MonkeyPatch, capsys
 
 
 @needs_assembler
-def test_what_is_no_ptx_is_refused() -> None:
+def test_text_that_is_not_ptx_is_refused() -> None:
     tool = assembler.find_assembler()
     assert tool is not None
     with pytest.raises(ArtefactError, match="ptxas rejects"):

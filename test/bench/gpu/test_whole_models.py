@@ -1,4 +1,4 @@
-"""Every kernel of real models compiles for GPUs, the assembler takes it, and nothing of it leaves the registers."""
+"""Every kernel of real models compiles for GPUs: the assembler accepts it, and no registers spill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases in processes of their own: those that crash, hang or fail do not keep others from running."""
+"""Cases in separate processes: one that crashes, hangs or fails does not keep others from running."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def test_every_case_has_a_result_whatever_becomes_of_others() -> None:
     assert states == ["right", "right", "failed", "right", "failed", "failed", "right"]
     assert found[2]["reason"] == "the process ended with 3"
     assert found[4]["reason"] == "no answer in 3 seconds"
-    # After a failure the device may be in disorder: others get a process of their own.
+    # After a failure the device may be in a bad state: later cases get a new process.
     assert found[0]["reason"] == found[1]["reason"] and found[5]["reason"] != found[6]["reason"]
 
 
-def test_a_process_that_cannot_begin_is_told() -> None:
+def test_a_process_that_cannot_begin_is_reported() -> None:
     def broken(names: Sequence[str]) -> list[str]:
         return [sys.executable, "-c", "import sys; sys.exit(5)"]
 
@@ -58,7 +58,7 @@ def test_nothing_begins_when_time_is_up() -> None:
     assert [(result["name"], result["state"]) for result in found] == [("one", "not run"), ("two", "not run")]
 
 
-def test_without_the_sanitizer_it_says_so(tmp_path, monkeypatch, capsys) -> None:
+def test_a_missing_sanitizer_is_reported(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert sanitize.check(tmp_path, ["one"]) == 0
     assert capsys.readouterr().out.startswith("skipped: ")

@@ -1,7 +1,7 @@
-"""Runs ONNX's own tests of backends on Stepwell, in processes that may die of them.
+"""Runs ONNX's own backend tests on Stepwell, in child processes that a test may crash.
 
 python test/compat/onnx_backend/suite.py                 # all cases; prints those that are not as expected
-python test/compat/onnx_backend/suite.py conv softmax    # those with one of these in their names; prints each
+python test/compat/onnx_backend/suite.py conv softmax    # those whose names contain one of these; prints each
 python test/compat/onnx_backend/suite.py --update        # all; brings the list of expected failures up to date
 """
 
@@ -26,18 +26,18 @@ EXPECTED = Path(__file__).with_name("expected.txt")
 ON_HOST = Path(__file__).with_name("on_host.txt")
 UNSORTED = "# Not sorted yet"
 BY_CHANCE = "random"
-"""What the reasons of cases begin with that pass now and then."""
+"""Start of the reasons of cases that fail only at times."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a case ended.
+    """Result of a case.
 
     Attributes:
-        name: the case's.
-        failure: why it failed; empty where it passed.
+        name: name of the case.
+        failure: why it failed; empty if it passed.
         on_host: whether ops of its model were not compiled, but computed by their reference.
-        seconds: how long it took.
+        seconds: duration of the case.
     """
 
     name: str
@@ -47,17 +47,17 @@ class Outcome:
 
 
 Case = Callable[[], Any]
-"""Runs one test, which raises what is wrong, and returns what it compiled."""
+"""Runs one test, raises its failure, and returns the compiled model."""
 
 
 def onnx_cases() -> dict[str, Case]:
-    """The cases by name, in order of their names: those that are made in Python or stored, without large models."""
+    """The cases by name, sorted by name: those that are made in Python or stored, without large models."""
     import stepwell.driver.compilation  # noqa: F401  (once here rather than in every child)
     from onnx.backend.test import BackendTest
     from stepwell.compat.onnx_backend import StepwellBackend
 
     class Recorder(StepwellBackend):
-        """Remembers what was compiled last."""
+        """Remembers the model that was compiled last."""
 
         prepared: Any = None
 
@@ -81,11 +81,11 @@ def onnx_cases() -> dict[str, Case]:
 
 @dataclass(frozen=True)
 class Suite:
-    """Cases by name, run in processes of their own.
+    """Cases by name, run in child processes.
 
     Attributes:
-        cases: the cases.
-        seconds: how long one may take.
+        cases: the cases by name.
+        seconds: maximum duration of one case.
     """
 
     cases: Mapping[str, Case]
@@ -96,7 +96,7 @@ class Suite:
         return list(self.cases)
 
     def run(self, names: Sequence[str]) -> Iterator[Outcome]:
-        """Runs cases in a child process; one that kills it has failed, and another child goes on after it."""
+        """Runs cases in a child process; a case that kills it has failed, and a new child runs the rest."""
         remaining = list(names)
         while remaining:
             for outcome in self._run_in_child(list(remaining)):
@@ -111,7 +111,7 @@ class Suite:
             self._be_child(names, writer)
         os.close(writer)
         done = 0
-        with open(reader, "rb", buffering=0) as lines:  # what is buffered here, select would not see
+        with open(reader, "rb", buffering=0) as lines:  # unbuffered: select does not see buffered data
             while done < len(names):
                 hangs = not select.select([lines], [], [], self.seconds)[0]
                 line = b"" if hangs else lines.readline()
@@ -130,7 +130,7 @@ class Suite:
             with open(writer, "wb", buffering=0) as lines:
                 for name in names:
                     lines.write(json.dumps(asdict(self._run(name))).encode() + b"\n")
-                # The parent ends it: what happens at the end of a process is no case's fault.
+                # The parent kills this process: failures at the end of a process are not the fault of a case.
                 select.select([], [], [], self.seconds)
         finally:
             os._exit(1)
@@ -161,7 +161,7 @@ def _ending(status: int) -> str:
 
 
 def read_list(path: Path) -> dict[str, str]:
-    """What a list says of cases: `name: reason` or `name` on each line, comments aside."""
+    """Reads a list of cases: `name: reason` or `name` on each line; comments are ignored."""
     entries = {}
     for line in path.read_text().splitlines():
         name, _, reason = line.partition(":")
@@ -172,12 +172,12 @@ def read_list(path: Path) -> dict[str, str]:
 
 
 def one_line(text: str) -> str:
-    """A message short enough for a list."""
+    """Shortens a message to one line of a list."""
     return " ".join(text.split())[:160]
 
 
 def unexpected(outcomes: Iterable[Outcome]) -> list[str]:
-    """What is not as the lists say, in both directions."""
+    """Returns the deviations from the lists, in both directions."""
     failing, hosted = read_list(EXPECTED), read_list(ON_HOST)
     found = []
     for outcome in outcomes:
@@ -211,9 +211,9 @@ def update(outcomes: Sequence[Outcome]) -> None:
 
 
 def serve() -> None:
-    """Answers requests for cases, a list of names a line; the first line says which cases there are."""
+    """Answers requests for cases, one list of names per line; the first line written lists all cases."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the cases print is no answer
+    os.dup2(2, 1)  # output of the cases must not mix with the answers
     suite = Suite(onnx_cases())
     answers.write(json.dumps(suite.names) + "\n")
     for request in sys.stdin:

@@ -1,7 +1,7 @@
 """ONNX's backend interface, and ONNX's own tests of backends on it.
 
-`python test/compat/onnx_backend/suite.py NAME` runs single ones of these. The lists beside this file say which cases
-do not pass, and which do not by native code alone; both are held in both directions.
+`python test/compat/onnx_backend/suite.py NAME` runs single ones of these. The lists beside this file name the cases
+that fail, and those that pass only with ops on the host; both lists are checked in both directions.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ suite = _load_suite()
 
 
 class Server:
-    """Another process that has the cases, which take seconds to make: one for each process of the tests."""
+    """Another process that holds the cases, which take seconds to make: one for each test process."""
 
     def __init__(self, cache: Path) -> None:
         command = [sys.executable, "-W", "ignore", str(HERE / "suite.py"), "--serve"]
-        # numpy must not start threads of its own: the server forks.
+        # numpy must not start threads: the server forks.
         environment = {**os.environ, "STEPWELL_CACHE_DIR": str(cache), "OPENBLAS_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -70,7 +70,7 @@ class Server:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     base = tmp_path_factory.getbasetemp()
-    # Many cases have kernels in common: all processes of the tests share one cache, which is gone after them.
+    # Many cases have kernels in common: all test processes share one cache, which is deleted afterwards.
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     started = Server(shared / "backend-kernels")
     yield started

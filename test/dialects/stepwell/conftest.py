@@ -1,4 +1,4 @@
-"""What the tests of the references share: ONNX Runtime as the other opinion, and a check of the shape functions."""
+"""Fixtures of the references' tests: comparison with ONNX Runtime, and a check of the shape functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run_onnx() -> Callable[..., list[np.ndarray]]:
     def run(
         operator: str, *inputs: np.ndarray | None, outputs: int = 1, opset: int = 20, **attributes: Any
     ) -> list[np.ndarray]:
-        # ONNX Runtime crashes on some absent inputs that are written out.
+        # ONNX Runtime crashes if some absent inputs are passed explicitly.
         while inputs and inputs[-1] is None:
             inputs = inputs[:-1]
         names = ["" if array is None else f"x{index}" for index, array in enumerate(inputs)]
@@ -49,9 +49,9 @@ def run_onnx() -> Callable[..., list[np.ndarray]]:
 
 @pytest.fixture(scope="session")
 def compute() -> Callable[..., list[np.ndarray]]:
-    """Computes an op by its reference, and checks that its shape function says what came out.
+    """Computes an op by its reference, and compares its shape function with the result.
 
-    The function is asked with numbers for extents, and with symbols that are bound afterwards.
+    The shape function is called with numbers as extents, and with symbols that are bound afterwards.
     """
 
     def run(op: type[Op], *operands: np.ndarray | None, **attributes: Any) -> list[np.ndarray]:
@@ -99,7 +99,7 @@ def _specs(operands: Sequence[np.ndarray | None], dim: Callable[..., dims.Dim]) 
 
 
 def _small(array: np.ndarray) -> np.ndarray | None:
-    """Shape operands are constants to the shape functions, data is not."""
+    """Returns shape operands, which are constants to the shape functions, and None for data."""
     return array if array.ndim <= 1 else None
 
 
@@ -108,5 +108,5 @@ def _number(index: int, axis: int, size: int) -> dims.Dim:
 
 
 def _symbol(index: int, axis: int, size: int) -> dims.Dim:
-    """A symbol for the extents of the first operand; the others (weights, shape operands) are known."""
+    """Returns a symbol for extents of the first operand; those of others (weights, shape operands) are known."""
     return dims.symbol(f"d{index}_{axis}") if index == 0 else size

@@ -73,7 +73,7 @@ def test_conv_transpose(run_onnx, compute, case, extra):
     inputs, outputs = (count * case["group"] for count in case["per_group"])
     x, weight = random(2, inputs, *case["spatial"]), random(inputs, case["per_group"][1], *case["kernel"])
     bias = random(outputs) if case["has_bias"] else None
-    # ONNX Runtime wants output padding to be less than the stride.
+    # ONNX Runtime requires output padding to be less than the stride.
     padding = tuple(int(extra and stride > 1) for stride in case["strides"])
     window = {name: case[name] for name in ("strides", "pads", "dilations", "group")} | {"output_padding": padding}
     (expected,) = run_onnx("ConvTranspose", *(array for array in (x, weight, bias) if array is not None), **window)

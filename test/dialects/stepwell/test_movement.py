@@ -80,7 +80,7 @@ def test_dynamic_slice_is_that_of_onnx(run_onnx, compute, data):
     axes = data.draw(st.one_of(st.none(), st.permutations(range(-3, 0)).map(lambda order: np.array(order[:count]))))
     step = st.sampled_from([1, 2, 3, -1, -2])
     steps = data.draw(st.one_of(st.none(), st.lists(step, min_size=count, max_size=count).map(np.array)))
-    # ONNX Runtime takes the greatest integer for "to the end", also backwards; the specification clamps it.
+    # ONNX Runtime takes the largest integer as "to the end", also backwards; the specification clamps it.
     assume(steps is None or not any((steps < 0) & (ends >= 2**31 - 1)))
     (expected,) = run_onnx("Slice", x, starts, ends, axes, steps)
     np.testing.assert_array_equal(compute(movement.DynamicSliceOp, x, starts, ends, axes, steps)[0], expected)

@@ -58,7 +58,7 @@ def test_average_pool(run_onnx, compute, case, is_last, count_include_pad):
 
 @st.composite
 def overhanging(draw):
-    """Windows of which some are larger than the padded input."""
+    """Windows, some of them larger than the padded input."""
     spatial, window = draw(poolings())
     rank = len(spatial)
     window |= {"kernel": tuple(draw(st.integers(1, 14)) for _ in range(rank)), "ceil_mode": True}
@@ -77,7 +77,7 @@ def test_kernels_larger_than_the_input(run_onnx, compute, case, op_type, count_i
     try:
         op.infer(TensorSpec(x.shape, x.dtype), layout="channels_first", **window)
     except OpError:
-        # A window that would start at the end has no position at all: it must not come to one that lies in padding.
+        # A window that would start at the end has no position: it must not be moved to one inside the padding.
         assume(False)
     numbers = {name: int(value) for name, value in extra.items()}
     (expected,) = run_onnx(op_type, x, **numbers, **to_onnx(window))

@@ -57,7 +57,7 @@ def test_cubic_options(run_onnx, compute, exclude_outside, cubic_coefficient):
 def test_scales(run_onnx, compute, scales, mode):
     attributes = {"mode": mode, "coordinates": "asymmetric", "nearest": "floor"}
     operand = np.array([1, 1, *scales], np.float32)
-    # ONNX Runtime copies where no extent changes, whatever the factors.
+    # ONNX Runtime copies the input if no extent changes, whatever the factors.
     assume(any(int(extent * factor) != extent for extent, factor in zip(X.shape[2:], operand[2:], strict=True)))
     (expected,) = run_onnx("Resize", X, None, operand, **to_onnx(**attributes))
     (result,) = compute(DynamicResizeOp, X, operand, None, **attributes)

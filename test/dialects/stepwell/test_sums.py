@@ -14,7 +14,7 @@ from stepwell.dialects.stepwell.packed import (
 from stepwell.dialects.stepwell.recurrent import LstmOp
 
 DEPTH = 512
-# Added up in float32, terms of these sizes leave another number for nearly every order of theirs.
+# In float32, almost every order of adding terms of this magnitude gives a different sum.
 LARGE = np.float32(2.0**24)
 
 

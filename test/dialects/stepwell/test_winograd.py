@@ -31,7 +31,7 @@ def test_transforms_of_activations_are_exact_in_float32(tile: int) -> None:
 
 
 def test_large_tiles_round_little() -> None:
-    # What the points are chosen for; 0, 1, -1, 2, -2 give more than 4e-6.
+    # The points are chosen for a small error; 0, 1, -1, 2, -2 give more than 4e-6.
     x, w = np.maximum(RNG.standard_normal((1, 8, 8, 128)), 0), RNG.standard_normal((16, 128, 3, 3))
     x, w = x.astype(np.float32), w.astype(np.float32)
     attributes = {"columns": 16, "panel": 16, "tile": 4, "pads": (1, 1, 1, 1)}
@@ -76,13 +76,13 @@ def test_infer_refuses(changed: dict, message: str) -> None:
 
 
 def packed(weight: np.ndarray, tile: int, panel: int) -> np.ndarray:
-    """G w G^T as the op takes it."""
+    """Returns G w G^T in the op's layout."""
     matrix = transforms(tile).weight
     moved = np.einsum("xi,yj,kcij->xykc", matrix, matrix, weight.astype(np.float64)).astype(weight.dtype)
     return pack(moved.reshape(-1, *moved.shape[2:]), panel)
 
 
 def direct(x: np.ndarray, w: np.ndarray, pads: tuple[int, ...]) -> np.ndarray:
-    """The convolution as it is defined."""
+    """The convolution by its definition."""
     places = {"strides": (1, 1), "dilations": (1, 1), "group": 1, "layout": "channels_last"}
     return ConvOp.reference(x, w, None, pads=pads, **places)
