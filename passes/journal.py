@@ -42,7 +42,7 @@ class Apart:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedRewrite:
     """A pattern's refusal to rewrite, with the location of the op that it examined."""
 
     pattern: str
@@ -56,7 +56,7 @@ class Journal:
 
     ends: list[End] = field(default_factory=list)
     apart: list[Apart] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedRewrite] = field(default_factory=list)
 
 
 _journal: ContextVar[Journal | None] = ContextVar("journal", default=None)

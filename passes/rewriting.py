@@ -32,6 +32,7 @@ from mlir import ir
 from ..dialects.core import Op
 from ..dialects.registry import OPS
 from . import journal
+from .journal import RefusedRewrite
 from .locations import inherit, left_unread, names_in
 
 AnyOp = TypeVar("AnyOp", bound=Op)
@@ -57,22 +58,13 @@ class Pattern(Generic[AnyOp]):
         raise NotImplementedError(type(self).__name__)
 
 
-@dataclass(frozen=True)
-class Refused:
-    """A refusal with its pattern and location, for the optimisation report."""
-
-    pattern: str
-    location: str
-    reason: str
-
-
-_refusals: ContextVar[list[Refused] | None] = ContextVar("refusals", default=None)
+_refusals: ContextVar[list[RefusedRewrite] | None] = ContextVar("refusals", default=None)
 
 
 @contextmanager
-def collect_refusals() -> Iterator[list[Refused]]:
+def collect_refusals() -> Iterator[list[RefusedRewrite]]:
     """Collects the refusals of all patterns applied inside the block in the list that it yields."""
-    collected: list[Refused] = []
+    collected: list[RefusedRewrite] = []
     token = _refusals.set(collected)
     try:
         yield collected
@@ -194,7 +186,9 @@ def erase_dead_ops(root: ir.Operation | ir.OpView) -> int:
     return erased
 
 
-def apply_patterns(root: ir.Operation | ir.OpView, patterns: Sequence[Pattern], max_sweeps: int = 16) -> list[Refused]:
+def apply_patterns(
+    root: ir.Operation | ir.OpView, patterns: Sequence[Pattern], max_sweeps: int = 16
+) -> list[RefusedRewrite]:
     """Applies `patterns` to all ops inside `root` until none matches, and erases the ops that became dead.
 
     Returns:
@@ -220,8 +214,7 @@ class _Driver:
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         self._patterns = patterns
         self._fitting: dict[str, list[Pattern]] = {}
-        self.refused: list[Refused] = []
-        self._refusals: list[journal.Refused] = []
+        self.refused: list[RefusedRewrite] = []
         self._stack: list[int] = []
         self._pending: dict[int, ir.Operation] = {}
         self._known: set[int] = set()
@@ -233,7 +226,7 @@ class _Driver:
 
     def sweep(self, root: ir.Operation | ir.OpView) -> int:
         """Visits every operation inside `root`, and again those a change affected; returns the number of rewrites."""
-        self.refused, self._refusals = [], []
+        self.refused = []
         operations = find_ops(root, lambda op: op.name in OPS)
         identities = list(map(identity, operations))
         self._known = set(identities)
@@ -300,22 +293,21 @@ class _Driver:
         self, op: ir.Operation, pattern: Pattern, outcome: ir.Value | Sequence[ir.Value] | Refusal
     ) -> Sequence[ir.Value] | None:
         if isinstance(outcome, Refusal):
-            self.refused.append(Refused(type(pattern).__name__, str(op.location), outcome.reason))
-            self._refusals.append(journal.Refused(type(pattern).__name__, op.location, outcome.reason))
+            self.refused.append(RefusedRewrite(type(pattern).__name__, op.location, outcome.reason))
             return None
         values = [outcome] if isinstance(outcome, ir.Value) else outcome
         for old, new in zip(op.results, values, strict=True):
             if old.type != new.type:
                 self._push_new(new)
                 reason = f"the result would change its type from {old.type} to {new.type}"
-                self.refused.append(Refused(type(pattern).__name__, str(op.location), reason))
+                self.refused.append(RefusedRewrite(type(pattern).__name__, op.location, reason))
                 return None
         return values
 
     def note_refusals(self) -> None:
         """Adds the refusals of the last sweep to the journal."""
         if self._kept is not None:
-            self._kept.refused.extend(self._refusals)
+            self._kept.refused.extend(self.refused)
 
     def _replace(self, op: ir.Operation, values: Sequence[ir.Value], pattern: str) -> None:
         users = [use.owner.operation for result in op.results for use in result.uses]
