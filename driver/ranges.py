@@ -133,11 +133,11 @@ def _compile_as(
         symbols = [tuple(named[dim] if isinstance(dim, str) else dim for dim in info.shape) for info in inputs]
         limits = {name: (values.low, values.high, values.step) for name, values in ranges.items()}
         others = [sample for sample in samples if sample.sizes != sizes]
-        bounds = bind_to_bounds(module, [here, *others], symbols, limits, typical_sizes(ranges))
+        extents = bind_to_bounds(module, [here, *others], symbols, limits, typical_sizes(ranges))
         program = compilation.from_static(module, imported.parameters, imported.nodes)
         table = tuple(read_table(module.operation))
-    model.check(bounds.outputs, ranges)
-    outputs = bounds.outputs[: len(program.outputs)]  # followed by the guards
+    model.check(extents, ranges)
+    outputs = extents[: len(program.outputs)]  # followed by the guards
     return replace(program, bounds=Bounds(dict(ranges), table, outputs, model.derived))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from mlir import ir
@@ -31,17 +30,6 @@ TABLE = "stepwell.extents"
 """The name of the input that holds the table of extents."""
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """The data about a program with symbolic sizes that the runtime needs.
-
-    Attributes:
-        outputs: extents of every output.
-    """
-
-    outputs: tuple[tuple[Expression, ...], ...]
-
-
 class MoreSizes(StepwellError):
     """The samples do not determine an expression; samples at these sizes would."""
 
@@ -57,7 +45,7 @@ def bind_to_bounds(
     inputs: Sequence[Sequence[Dim]],
     ranges: Ranges,
     typical: Sequence[Mapping[str, int]] = (),
-) -> Bounds:
+) -> tuple[tuple[Expression, ...], ...]:
     """Makes `@main` correct for every size in the ranges; adds an input for the table of extents.
 
     Args:
@@ -66,6 +54,9 @@ def bind_to_bounds(
         inputs: symbolic shape of every input.
         ranges: minimum, maximum and step of each size, by name.
         typical: representative sizes to optimise for.
+
+    Returns:
+        The extents of every output, as expressions over the symbolic sizes.
 
     Raises:
         BoundedError: an op cannot be compiled without knowing the size; names the op.
@@ -107,7 +98,7 @@ def bind_to_bounds(
     if typical:
         sizes = [ir.StringAttr.get(json.dumps(dict(item))) for item in typical]
         module.operation.attributes[demand.TYPICAL] = ir.ArrayAttr.get(sizes)
-    return Bounds(outputs)
+    return outputs
 
 
 def _check_extents(graph: Rewriter) -> None:
