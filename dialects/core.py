@@ -51,7 +51,7 @@ T = TypeVar("T")
 __all__ = [
     "AttributeField",
     "Dialect",
-    "Kernel",
+    "KernelTraits",
     "Op",
     "OpError",
     "OperandField",
@@ -109,7 +109,7 @@ def result(doc: str = "") -> Any:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelTraits:
     """Traits of the kernel that an op becomes, alone or as the heaviest op of a kernel.
 
     Attributes:
@@ -131,7 +131,7 @@ class Op(ir.OpView):
     """
 
     OPERATION_NAME: ClassVar[str]
-    KERNEL: ClassVar[Kernel | None] = None
+    KERNEL: ClassVar[KernelTraits | None] = None
     # Fields of these names replace OpView's properties.
     result: Any  # pyright: ignore[reportIncompatibleMethodOverride]
     name: Any  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -26,7 +26,16 @@ from ..passes.failure import CompileError, Failure, ModelOp
 from ..passes.graph.bounded.snapshot import BoundedError
 from ..passes.guarded import CompilerCrash
 from ..passes.locations import names_in
-from ..passes.recorder import MODULE, STEP, Recorder, is_recording, kernel_of, names_of, recording, reproducer_text
+from ..passes.recorder import (
+    MODULE,
+    STEP,
+    FailureRecorder,
+    is_recording,
+    kernel_of,
+    names_of,
+    recording,
+    reproducer_text,
+)
 from ..passes.rewriting import walk
 from ..passes.runner import PassFailure
 from ..runtime import environment
@@ -114,7 +123,7 @@ def explained_crash(
     folder = Path(tempfile.mkdtemp(prefix="stepwell-"))
 
     def recorded() -> int:
-        with recording(Recorder(folder)):
+        with recording(FailureRecorder(folder)):
             return work()
 
     reason = describe()
@@ -139,7 +148,7 @@ def _failure_of_crash(error: CompilerCrash, target: str) -> tuple[Failure, str]:
 
 def _repeated(error: CompileError, again: Callable[[], object], target: str) -> tuple[Failure, str]:
     """Repeats the work with recording; returns the failure and its IR, or the error alone if it does not recur."""
-    recorder, last = Recorder(), error
+    recorder, last = FailureRecorder(), error
     with recording(recorder):
         try:
             again()

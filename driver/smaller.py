@@ -13,7 +13,7 @@ from mlir import ir
 from ..passes.diagnostics import MLIRError
 from ..passes.functions import kernels_in
 from ..passes.pipeline import Pipeline
-from ..passes.recorder import Recorder, recording
+from ..passes.recorder import FailureRecorder, recording
 from ..passes.rewriting import walk
 from ..passes.runner import PassFailure
 from .workers.library import library_of
@@ -43,7 +43,7 @@ def _kernels(root: ir.Operation) -> Iterator[ir.Operation]:
 
 def _fails_in_same_way(root: ir.Operation, pipeline: Pipeline, failure: PassFailure) -> bool:
     try:
-        with recording(Recorder()):
+        with recording(FailureRecorder()):
             pipeline.run(_copy(root))
     except PassFailure as seen:
         return (seen.pass_name, seen.reason) == (failure.pass_name, failure.reason)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from ..runtime import progress
 from .guarded import CompilerCrash, Crash, Lines, Note, guarded
 from .note import note_in
-from .recorder import Recorder, recording
+from .recorder import FailureRecorder, recording
 
 Made = TypeVar("Made")
 
@@ -52,7 +52,7 @@ def _recorded_crash(work: Callable[[], object], crash: Crash) -> CompilerCrash:
 
     def again(note: Note) -> bytes:
         note_in(note)
-        with recording(Recorder(folder)):
+        with recording(FailureRecorder(folder)):
             work()
         return b""
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TextIO
 
 from .bindings import ir
-from .sources import Source
+from .sources import SourceText
 
 # The bindings create this class at start-up, so type checkers cannot see it.
 MLIRError: Any = vars(ir)["MLIRError"]
@@ -49,7 +49,7 @@ def report_violations(root: ir.Operation) -> bool:
     return bool(found)
 
 
-class Place(NamedTuple):
+class FileLocation(NamedTuple):
     """The fields of a file location."""
 
     filename: str
@@ -57,14 +57,14 @@ class Place(NamedTuple):
     column: int
 
 
-def find_place(location: ir.Location) -> Place | None:
+def find_place(location: ir.Location) -> FileLocation | None:
     """The first file location inside `location`, if any."""
     return next(_places(location), None)
 
 
-def _places(location: ir.Location) -> Iterator[Place]:
+def _places(location: ir.Location) -> Iterator[FileLocation]:
     if location.is_a_file():
-        yield Place(location.filename, location.start_line, location.start_col)
+        yield FileLocation(location.filename, location.start_line, location.start_col)
     elif location.is_a_name():
         yield from _places(location.child_loc)
     elif location.is_a_callsite():
@@ -104,9 +104,11 @@ class DiagnosticPrinter:
         has_colours: whether to print with the colours of a terminal.
     """
 
-    def __init__(self, source: Source, stream: TextIO, hidden: tuple[str, ...] = (), has_colours: bool = False) -> None:
+    def __init__(
+        self, source: SourceText, stream: TextIO, hidden: tuple[str, ...] = (), has_colours: bool = False
+    ) -> None:
         self._source, self._stream, self._hidden, self._has_colours = source, stream, hidden, has_colours
-        self._others: dict[str, Source | None] = {}
+        self._others: dict[str, SourceText | None] = {}
         self.had_error = False
 
     def __call__(self, diagnostic: ir.Diagnostic) -> bool:
@@ -157,14 +159,14 @@ class DiagnosticPrinter:
         line, _, caret = block.partition("\n")
         return f"{line}\n{_GREEN}{caret}{_PLAIN}" if self._has_colours and caret else block
 
-    def _source_of(self, filename: str) -> Source | None:
+    def _source_of(self, filename: str) -> SourceText | None:
         """The source itself, or the file that a location names; None if that cannot be read."""
         if filename == self._source.filename:
             return self._source
         if filename not in self._others:
             try:
                 with open(filename, "rb") as file:
-                    self._others[filename] = Source(filename, filename, file.read())
+                    self._others[filename] = SourceText(filename, filename, file.read())
             except (OSError, ValueError):
                 self._others[filename] = None
         return self._others[filename]
@@ -270,7 +272,7 @@ class DiagnosticVerifier:
         only_expected: whether to ignore diagnostics without an expectation.
     """
 
-    def __init__(self, source: Source, stream: TextIO, only_expected: bool = False) -> None:
+    def __init__(self, source: SourceText, stream: TextIO, only_expected: bool = False) -> None:
         self._source, self._only_expected = source, only_expected
         self._printer = DiagnosticPrinter(source, stream)
         self.has_failed = False

@@ -123,9 +123,9 @@ class Pipeline:
             PassFailure: a pass failed; the error names the pass, the location and the reason.
             PipelineError: an upstream pass or one of its options does not exist.
         """
-        from .runner import Runner
+        from .runner import PipelineRunner
 
-        Runner(instrumentation, verify, state=state).run(self, module.operation)
+        PipelineRunner(instrumentation, verify, state=state).run(self, module.operation)
 
 
 def print_element(element: Element) -> str:

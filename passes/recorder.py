@@ -1,7 +1,7 @@
 """Instruments all pipelines that run in a block, to record how far a compile got.
 
-A `Recorder` keeps the module as it was before the current pass. A compile that failed runs once more under a recorder;
-a compile that succeeds pays nothing.
+A `FailureRecorder` keeps the module as it was before the current pass. A compile that failed runs once more under a
+recorder; a compile that succeeds pays nothing.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .reproducer import Reproducer
 from .rewriting import walk
 
 MODULE, STEP = "failing.mlir", "step.json"
-_recorder: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
+_recorder: ContextVar[FailureRecorder | None] = ContextVar("recorder", default=None)
 
 
-class Recorder(Instrumentation):
+class FailureRecorder(Instrumentation):
     """Keeps the module before each pass.
 
     Args:
@@ -100,7 +100,7 @@ def names_of(root: ir.Operation) -> list[str]:
 
 
 @contextmanager
-def recording(recorder: Recorder) -> Iterator[None]:
+def recording(recorder: FailureRecorder) -> Iterator[None]:
     """Instruments every compile in the block with the recorder, and verifies the IR after every pass."""
     token = _recorder.set(recorder)
     try:

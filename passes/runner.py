@@ -43,7 +43,7 @@ class PassFailure(CompileError):
         self.location, self.is_reported = location, is_reported
 
 
-class Runner:
+class PipelineRunner:
     """Runs pipelines.
 
     Args:

@@ -15,7 +15,7 @@ _BYTECODE_MAGIC = b"ML\xefR"
 _CHECKED = 2  # number of last characters of a marker: a line that lacks only these is a near miss
 
 
-class Source:
+class SourceText:
     """A text that is being compiled.
 
     Args:
@@ -76,23 +76,23 @@ class Source:
         return ir.Operation.parse(self.text, source_name=self.filename, context=context).operation
 
 
-def read_source(name: str) -> Source:
+def read_source(name: str) -> SourceText:
     """Reads the file called `name`, or the standard input for `-`.
 
     Raises:
         OSError: there is no regular file of that name (MLIR reads it a second time, so it must be one).
     """
     if name == "-":
-        return Source("-", "<stdin>", sys.stdin.buffer.read())
+        return SourceText("-", "<stdin>", sys.stdin.buffer.read())
     from pathlib import Path
 
     try:
-        return Source(name, name, contents_of(Path(name)))
+        return SourceText(name, name, contents_of(Path(name)))
     except OSError as error:
         raise OSError(error.errno, error.strerror, name) from None
 
 
-def split_source(source: Source, marker: str, near_miss: Callable[[int, int], None]) -> Iterator[Source]:
+def split_source(source: SourceText, marker: str, near_miss: Callable[[int, int], None]) -> Iterator[SourceText]:
     """The parts between markers, split as MLIR's own tools do.
 
     A part starts right after its marker. It is padded at its front, so that its line and column numbers match the file.
@@ -132,7 +132,7 @@ def _place(whole: bytes, position: int) -> tuple[int, int]:
     return whole.count(b"\n", 0, position) + 1, position - whole.rfind(b"\n", 0, position)
 
 
-def _part(source: Source, begin: int, end: int) -> Source:
+def _part(source: SourceText, begin: int, end: int) -> SourceText:
     line, column = _place(source.contents, begin)
     padding = b"\n" * (line - 1) + b" " * (column - 1)
-    return Source("-", source.title, padding + source.contents[begin:end], source.contents)
+    return SourceText("-", source.title, padding + source.contents[begin:end], source.contents)

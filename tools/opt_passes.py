@@ -19,7 +19,7 @@ from ..passes.instrumentation import Instrumentation, PrintFlags, PrintIR, alway
 from ..passes.options import PipelineError
 from ..passes.pipeline import Pipeline
 from ..passes.reproducer import Reproducer
-from ..passes.runner import PassFailure, Runner, check
+from ..passes.runner import PassFailure, PipelineRunner, check
 from ..passes.timing import Timing
 from ..runtime import environment
 from .flags import CommandLine, UsageError
@@ -67,7 +67,7 @@ class PythonPipeline:
             print(f"Pass Manager with {len(pipeline.elements)} passes:\n{pipeline}\n", file=sys.stderr)
         # With any instrumentation, each pass runs and is noted separately.
         instrumentation = self._instrumentation() or [Instrumentation()]
-        runner = Runner(instrumentation, self._text.verify_each, self._statistics(), self._note)
+        runner = PipelineRunner(instrumentation, self._text.verify_each, self._statistics(), self._note)
         path = self._line.get("mlir-pass-pipeline-crash-reproducer")
         if not path:
             runner.run(pipeline, root)

@@ -15,7 +15,7 @@ from ..passes.bindings import ir
 from ..passes.diagnostics import DiagnosticPrinter, DiagnosticVerifier, MLIRError, listening, report_violations
 from ..passes.native import parse_flags
 from ..passes.resources import REPRODUCER, Resources, read_resources, reproducer_of, with_resources
-from ..passes.sources import DEFAULT_MARKER, SHORTEST_MARKER, Source, read_source, split_source
+from ..passes.sources import DEFAULT_MARKER, SHORTEST_MARKER, SourceText, read_source, split_source
 from ..passes.upstream import bare_context
 from . import opt_flags
 from .flags import CommandLine, UsageError
@@ -105,7 +105,7 @@ class Tool:
             raise UsageError(f"{self._program}: {message}")
         return DEFAULT_MARKER if marker == "" else marker
 
-    def _process_parts(self, source: Source, marker: str, write: Callable[[bytes], None]) -> bool:
+    def _process_parts(self, source: SourceText, marker: str, write: Callable[[bytes], None]) -> bool:
         separator = (self._line.get("output-split-marker", DEFAULT_MARKER) or "").encode() + b"\n"
         printer = self._printer(source)
         near_miss = partial(printer.point, severity="warning", message="near miss with file split marker")
@@ -116,11 +116,11 @@ class Tool:
             is_good = self._process(part, write) and is_good
         return is_good
 
-    def _printer(self, source: Source) -> DiagnosticPrinter:
+    def _printer(self, source: SourceText) -> DiagnosticPrinter:
         hidden = _HIDDEN.get(self._line.get("mlir-diagnostic-verbosity-level", "") or "", ())
         return DiagnosticPrinter(source, sys.stderr, hidden, self._has_colours)
 
-    def _process(self, source: Source, write: Callable[[bytes], None]) -> bool:
+    def _process(self, source: SourceText, write: Callable[[bytes], None]) -> bool:
         """Compiles one part of the input and writes the result; returns whether it succeeded or failed as expected."""
         mode = self._line.get("verify-diagnostics")
         context = self._context(source)
@@ -141,7 +141,7 @@ class Tool:
                 verifier.finish()
             return is_good
 
-    def _context(self, source: Source) -> ir.Context | None:
+    def _context(self, source: SourceText) -> ir.Context | None:
         """Returns a new context with the dialects that the source may use; None, after a message, if loading fails."""
         context = bare_context()
         # Diagnostics go to our handler as they are emitted, and not into exceptions.
@@ -154,7 +154,7 @@ class Tool:
         context.allow_unregistered_dialects = self._line.has("allow-unregistered-dialect")
         return context
 
-    def _compile(self, source: Source, handler: Handler, write: Callable[[bytes], None]) -> bool:
+    def _compile(self, source: SourceText, handler: Handler, write: Callable[[bytes], None]) -> bool:
         timing = self._timing()
         try:
             with _measured(timing, "Parser"), _reported(source):
@@ -201,7 +201,7 @@ class Tool:
             _load_irdl(context, path)
         context.allow_unregistered_dialects = root.context.allow_unregistered_dialects
         try:
-            again = Source("", "", buffer.getvalue()).parse(root.name == _MODULE, context)
+            again = SourceText("", "", buffer.getvalue()).parse(root.name == _MODULE, context)
         except MLIRError:
             root.location.emit_error(f"'{root.name}' op failed to parse bytecode back, cannot verify round-trip.\n")
             return False
@@ -223,7 +223,7 @@ class Tool:
 
         return PythonPipeline(self._program, self._line, text, self._note, timing).run(parsed)
 
-    def _output(self, root: ir.Operation, source: Source, resources: Resources) -> bytes | None:
+    def _output(self, root: ir.Operation, source: SourceText, resources: Resources) -> bytes | None:
         """Returns the result as text, or as bytecode if requested; None, after a message, if that fails."""
         version = self._line.number("emit-bytecode-version")
         if self._line.has("emit-bytecode"):
@@ -246,7 +246,7 @@ class Tool:
         return f"{with_resources(text, resources, limit)}\n".encode()
 
 
-def _reported(source: Source) -> AbstractContextManager[None]:
+def _reported(source: SourceText) -> AbstractContextManager[None]:
     """Reports IR that MLIR's parser rejects without a message."""
     if _OURS not in source.contents:
         return nullcontext()

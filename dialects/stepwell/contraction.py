@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...runtime.wording import quantity
-from ..core import Kernel, Op, OpError, attribute, operand, optional_operand, result
+from ..core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
 from ..dims import Shape, numbers
 from ..types import TensorSpec
 from .numerics import summed_up
@@ -44,7 +44,7 @@ class MatmulOp(Op):
     """
 
     OPERATION_NAME = "stepwell.matmul"
-    KERNEL = Kernel("contraction")
+    KERNEL = KernelTraits("contraction")
     lhs = operand("[..., M, K]")
     rhs = operand("[..., K, N]")
     transpose_lhs = attribute(bool, default=False)
@@ -104,7 +104,7 @@ class ConvOp(Op):
     """
 
     OPERATION_NAME = "stepwell.conv"
-    KERNEL = Kernel("convolution")
+    KERNEL = KernelTraits("convolution")
     input = operand()
     weight = operand("[O, I / group, spatial...]")
     bias = optional_operand("[O]")
@@ -191,7 +191,7 @@ class ConvTransposeOp(Op):
     """
 
     OPERATION_NAME = "stepwell.conv_transpose"
-    KERNEL = Kernel("convolution")
+    KERNEL = KernelTraits("convolution")
     input = operand()
     weight = operand("[I, O / group, spatial...]")
     bias = optional_operand("[O]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core import Kernel, Op, OpError, attribute, operand, result
+from ..core import KernelTraits, Op, OpError, attribute, operand, result
 from ..types import TensorSpec, byte_integer, is_float, is_tiny_float
 from .numerics import widened
 from .shapes import normalize_axis, require_number
@@ -25,7 +25,7 @@ class CumulativeOp(Op):
     """
 
     OPERATION_NAME = "stepwell.cumulative"
-    KERNEL = Kernel("cumulative")
+    KERNEL = KernelTraits("cumulative")
     input = operand()
     axis = attribute(int)
     mode = attribute(str, default="sum", choices=("sum", "product"))

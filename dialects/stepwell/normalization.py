@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..core import Kernel, Op, OpError, attribute, operand, optional_operand, result
+from ..core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
 from ..types import TensorSpec
 from .numerics import summed_up, widened
 from .shapes import (
@@ -30,7 +30,7 @@ class SoftmaxOp(Op):
     """
 
     OPERATION_NAME = "stepwell.softmax"
-    KERNEL = Kernel("reduction", works_on_views=True)
+    KERNEL = KernelTraits("reduction", works_on_views=True)
     input = operand()
     axis = attribute(int, default=-1)
     result = result()
@@ -63,7 +63,7 @@ class LogSoftmaxOp(Op):
     """
 
     OPERATION_NAME = "stepwell.log_softmax"
-    KERNEL = Kernel("reduction", works_on_views=True)
+    KERNEL = KernelTraits("reduction", works_on_views=True)
     input = operand()
     axis = attribute(int, default=-1)
     result = result()
@@ -91,7 +91,7 @@ class LayerNormOp(Op):
     """
 
     OPERATION_NAME = "stepwell.layer_norm"
-    KERNEL = Kernel("reduction", works_on_views=True)
+    KERNEL = KernelTraits("reduction", works_on_views=True)
     input = operand()
     scale = optional_operand("broadcasts to the normalised dimensions")
     bias = optional_operand("broadcasts to the normalised dimensions")
@@ -132,7 +132,7 @@ class RmsNormOp(Op):
     """
 
     OPERATION_NAME = "stepwell.rms_norm"
-    KERNEL = Kernel("reduction", works_on_views=True)
+    KERNEL = KernelTraits("reduction", works_on_views=True)
     input = operand()
     scale = optional_operand("broadcasts to the normalised dimensions")
     axis = attribute(int, default=-1)
@@ -180,7 +180,7 @@ class BatchNormOp(Op):
     """
 
     OPERATION_NAME = "stepwell.batch_norm"
-    KERNEL = Kernel("reduction", works_on_views=True)
+    KERNEL = KernelTraits("reduction", works_on_views=True)
     input = operand("at least rank 2")
     scale = operand("[channels]")
     bias = operand("[channels]")
@@ -240,7 +240,7 @@ class LocalResponseNormOp(Op):
     """
 
     OPERATION_NAME = "stepwell.local_response_norm"
-    KERNEL = Kernel("reduction", works_on_views=True)
+    KERNEL = KernelTraits("reduction", works_on_views=True)
     input = operand("at least rank 3")
     size = attribute(int)
     alpha = attribute(float, default=1e-4)
@@ -295,7 +295,7 @@ class AttentionOp(Op):
     """
 
     OPERATION_NAME = "stepwell.attention"
-    KERNEL = Kernel("attention")
+    KERNEL = KernelTraits("attention")
     query = operand("[batch, heads, length, depth]")
     key = operand("[batch, key heads, key length, depth]")
     value = operand("[batch, key heads, key length, value depth]")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...runtime.wording import quantity
-from ..core import Kernel, Op, OpError, attribute, operand, result
+from ..core import KernelTraits, Op, OpError, attribute, operand, result
 from ..dims import Dim
 from ..types import TensorSpec, is_float
 from .shapes import require_dtype, same_dtype
@@ -152,7 +152,7 @@ class PackedMatmulOp(Op):
     """
 
     OPERATION_NAME = "stepwell.packed_matmul"
-    KERNEL = Kernel("contraction", works_on_views=True)
+    KERNEL = KernelTraits("contraction", works_on_views=True)
     input = operand()
     weight = operand("[batch, K, columns], packed")
     columns = attribute(int)
@@ -241,7 +241,7 @@ class PackedConvOp(Op):
     """
 
     OPERATION_NAME = "stepwell.packed_conv"
-    KERNEL = Kernel("convolution", works_on_views=True)
+    KERNEL = KernelTraits("convolution", works_on_views=True)
     input = operand()
     weight = operand()
     columns = attribute(int, doc="total number of output channels")
@@ -306,7 +306,7 @@ class PackedDepthwiseConvOp(Op):
     """
 
     OPERATION_NAME = "stepwell.packed_depthwise_conv"
-    KERNEL = Kernel("depthwise", works_on_views=True)
+    KERNEL = KernelTraits("depthwise", works_on_views=True)
     input = operand()
     weight = operand()
     strides = attribute(tuple)
@@ -351,7 +351,7 @@ class PackedGroupedConvOp(Op):
     """
 
     OPERATION_NAME = "stepwell.packed_grouped_conv"
-    KERNEL = Kernel("depthwise", works_on_views=True)
+    KERNEL = KernelTraits("depthwise", works_on_views=True)
     input = operand()
     weight = operand()
     group = attribute(int)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Kernel, Op, attribute, operand, result
+from ..core import KernelTraits, Op, attribute, operand, result
 from ..types import TensorSpec, is_float
 from .numerics import widened
 from .shapes import require_float, require_length, require_number
@@ -26,7 +26,7 @@ class PoolOp(Op):
         layout: position of the channel dimension.
     """
 
-    KERNEL = Kernel("pooling", works_on_views=True)
+    KERNEL = KernelTraits("pooling", works_on_views=True)
 
     input = operand()
     kernel = attribute(tuple)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..core import Kernel, Op, OpError, attribute, operand, result
+from ..core import KernelTraits, Op, OpError, attribute, operand, result
 from ..dims import Shape, numbers
 from ..types import TensorSpec, is_float
 from .numerics import widened
@@ -21,7 +21,7 @@ class ReductionOp(Op):
         keepdims: whether a reduced dimension remains with an extent of 1.
     """
 
-    KERNEL = Kernel("reduction", works_on_views=True)
+    KERNEL = KernelTraits("reduction", works_on_views=True)
 
     input = operand()
     axes = attribute(tuple)
@@ -154,7 +154,7 @@ class ArgmaxOp(Op):
     """
 
     OPERATION_NAME = "stepwell.argmax"
-    KERNEL = Kernel("reduction", works_on_views=True)
+    KERNEL = KernelTraits("reduction", works_on_views=True)
     input = operand()
     axis = attribute(int)
     keepdims = attribute(bool, default=True)

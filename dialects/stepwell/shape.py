@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from .. import dims
-from ..core import Kernel, Op, OpError, attribute, operand, result
+from ..core import KernelTraits, Op, OpError, attribute, operand, result
 from ..dims import Dim
 from ..types import TensorSpec
 from .shapes import require_dtype, require_length, require_rank, same_dtype
@@ -24,7 +24,7 @@ class ShapeOfOp(Op):
     """
 
     OPERATION_NAME = "stepwell.shape_of"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     input = operand()
     result = result("1-D i64, one element per dimension")
 
@@ -48,7 +48,7 @@ class SizeOfOp(Op):
     """
 
     OPERATION_NAME = "stepwell.size_of"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     input = operand()
     result = result("a scalar i64")
 
@@ -72,7 +72,7 @@ class FillOp(Op):
     """
 
     OPERATION_NAME = "stepwell.fill"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     shape = operand("1-D i64")
     value = attribute(np.ndarray, doc="one element, whose type is the result's")
     result = result()
@@ -105,7 +105,7 @@ class BorderOp(Op):
     """
 
     OPERATION_NAME = "stepwell.border"
-    KERNEL = Kernel("movement", works_on_views=True)
+    KERNEL = KernelTraits("movement", works_on_views=True)
     shape = attribute(tuple)
     low = attribute(tuple)
     high = attribute(tuple)
@@ -145,7 +145,7 @@ class RangeOp(Op):
     """
 
     OPERATION_NAME = "stepwell.range"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     start = operand("scalar")
     limit = operand("scalar")
     delta = operand("scalar, not 0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.wording import quantity
-from ..core import Kernel, Op, OpError, attribute, operand, optional_operand, result
+from ..core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
 from ..types import TensorSpec, is_float
 from .shape import INDEX
 from .shapes import require_count
@@ -28,7 +28,7 @@ class TopKOp(Op):
     """
 
     OPERATION_NAME = "stepwell.top_k"
-    KERNEL = Kernel("sorting")
+    KERNEL = KernelTraits("sorting")
     input = operand()
     count = optional_operand("i64, a scalar: elements from this index on come after all others, in their order")
     k = attribute(int)

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..core import Kernel, Op, OpError, attribute, operand, result
+from ..core import KernelTraits, Op, OpError, attribute, operand, result
 from ..types import TensorSpec
 from .numerics import summed_up
 from .packed import unpack
@@ -93,7 +93,7 @@ class WinogradConvOp(Op):
     """
 
     OPERATION_NAME = "stepwell.winograd_conv"
-    KERNEL = Kernel("winograd", works_on_views=True)
+    KERNEL = KernelTraits("winograd", works_on_views=True)
     input = operand()
     weight = operand("[points * points, C, columns], packed")
     columns = attribute(int, doc="output channels")

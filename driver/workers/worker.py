@@ -18,7 +18,7 @@ from mlir import ir
 from ...dialects.registry import load_dialects
 from ...passes.entry_points import PluginWarning
 from ...passes.guarded import CompilerCrash, crash_text, last_line
-from ...passes.recorder import Recorder, recording
+from ...passes.recorder import FailureRecorder, recording
 from ..context import compiler_context
 from .ahead import compile_ahead
 from .claims import Claims, Outlook
@@ -71,7 +71,7 @@ def _recorded(folder: Path | None) -> Iterator[None]:
         return
     with open(folder / _STDERR, "wb") as stderr:
         os.dup2(stderr.fileno(), 2)
-    with recording(Recorder(folder)):
+    with recording(FailureRecorder(folder)):
         yield
 
 

@@ -23,7 +23,7 @@ from ...passes.diagnostics import MLIRError
 from ...passes.instrumentation import Instrumentation, Step
 from ...passes.options import PipelineError
 from ...passes.pipeline import Pipeline
-from ...passes.runner import PassFailure, Runner
+from ...passes.runner import PassFailure, PipelineRunner
 from ...runtime.errors import StepwellError
 from ...runtime.executable import Executable
 from .case import Case, ReduceError
@@ -153,7 +153,7 @@ class PassesTest:
         with context_for_passes(self.allows_unregistered):
             try:
                 module = ir.Module.parse(case.text)
-                Runner([_Noting(note)]).run(Pipeline.parse(case.pipeline), module.operation)
+                PipelineRunner([_Noting(note)]).run(Pipeline.parse(case.pipeline), module.operation)
             except PipelineError as error:
                 raise ReduceError(str(error)) from error
             except Exception as error:

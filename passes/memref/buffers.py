@@ -17,7 +17,7 @@ from mlir import ir
 from ..base import PassError
 from ..kernel.views import EXTRACT, INSERT, box_of, row_index
 from .layout import byte_size, is_tensor, shape_of
-from .places import ALIASES, CONSTANTS, Buffer, Copy, Place, View, Writes
+from .places import ALIASES, CONSTANTS, Buffer, BufferCopy, BufferView, TensorLocation, Writes
 
 
 class BufferAnalysis:
@@ -39,9 +39,9 @@ class BufferAnalysis:
         self.parameters: dict[str, ir.Type] = {}
         self.callees: dict[str, None] = {}
         self.steps: dict[ir.Operation, int] = {}
-        self.before: dict[ir.Operation, list[Copy]] = {}
+        self.before: dict[ir.Operation, list[BufferCopy]] = {}
         self._buffers: list[Buffer] = []
-        self._of: dict[ir.Value, Place] = {}
+        self._of: dict[ir.Value, TensorLocation] = {}
         self._writes = Writes()
         self._now = 0
         body = function.regions[0].blocks[0]
@@ -53,7 +53,7 @@ class BufferAnalysis:
         """The buffer of a tensor."""
         return self._of[value].buffer.root()
 
-    def place(self, value: ir.Value) -> Place:
+    def place(self, value: ir.Value) -> TensorLocation:
         """The place of a tensor."""
         return self._of[value]
 
@@ -105,13 +105,13 @@ class BufferAnalysis:
         elif tensors and op.name not in ("scf.yield", "scf.condition"):
             raise PassError(f"'{op.name}' op works on tensors in @main outside of every kernel", op.location)
 
-    def _alias(self, op: ir.Operation) -> Place:
+    def _alias(self, op: ir.Operation) -> TensorLocation:
         place = self._of[op.operands[0]]
         if not place.view.is_contiguous:
             raise PassError(f"'{op.name}' op of a view whose elements are not contiguous", op.location)
         return replace(place, view=place.view.reshaped(shape_of(op.results[0])))
 
-    def _insert(self, op: ir.Operation) -> Place:
+    def _insert(self, op: ir.Operation) -> TensorLocation:
         """Requires that the inserted tensor was computed in place, so that the insertion itself does nothing."""
         part, whole = (self._of[value] for value in list(op.operands)[:2])
         if part.buffer is not whole.buffer or part.view != _part(whole, op, op.operands[0]).view:
@@ -138,7 +138,7 @@ class BufferAnalysis:
             self._of[result] = replace(self._of[result], since=self._now)
             self._writes.record(self._of[result])
 
-    def _part_of_local(self, op: ir.Operation, destination: ir.Value, block: ir.Block) -> Place:
+    def _part_of_local(self, op: ir.Operation, destination: ir.Value, block: ir.Block) -> TensorLocation:
         place = self._of[destination]
         # Rows of a loop-carried tensor are written inside the loop, in another block.
         if place.buffer.home != "arena" or (place.buffer.block != block and not place.view.shifts):
@@ -186,7 +186,7 @@ class BufferAnalysis:
             if buffer.first <= start <= buffer.last:
                 buffer.last = max(buffer.last, self._now)
         for index, buffer in carried.items():
-            self._of[op.results[index]] = Place(buffer, View.of(shape_of(op.results[index])), self._now)
+            self._of[op.results[index]] = TensorLocation(buffer, BufferView.of(shape_of(op.results[index])), self._now)
 
     def _carry_over(self, terminator: ir.Operation, carried: dict[int, Buffer], body: ir.Block) -> None:
         """Moves yielded values to where the next iteration reads them, via temporaries if the loop permutes them."""
@@ -202,13 +202,13 @@ class BufferAnalysis:
         for index, buffer in moving.items():
             value = values[index]
             if self.buffer(value) in moving.values():
-                aside, whole = self._new(value.type, body, "for"), View.of(shape_of(value))
-                self._copy(terminator, value, Place(aside, whole))
-                late.append(Copy(Place(aside, whole), Place(buffer, whole), value.type))
+                aside, whole = self._new(value.type, body, "for"), BufferView.of(shape_of(value))
+                self._copy(terminator, value, TensorLocation(aside, whole))
+                late.append(BufferCopy(TensorLocation(aside, whole), TensorLocation(buffer, whole), value.type))
         for index, buffer in moving.items():
             value = values[index]
             if self.buffer(value) not in moving.values():
-                self._copy(terminator, value, Place(buffer, View.of(shape_of(value))))
+                self._copy(terminator, value, TensorLocation(buffer, BufferView.of(shape_of(value))))
         for copy in late:
             self._record(terminator, copy)
         self._step(terminator, list(carried.values()))
@@ -222,20 +222,20 @@ class BufferAnalysis:
         """Makes `value` end up in `destination`: by computing it there if possible, by a copy otherwise."""
         source = self.buffer(value)
         if source.home != "arena" or source.block != block or not self._of[value].view.is_whole:
-            self._copy(terminator, value, Place(destination, View.of(shape_of(value))))
+            self._copy(terminator, value, TensorLocation(destination, BufferView.of(shape_of(value))))
             return
         source.merged_into = destination
         if destination.first < 0:
             destination.first = source.first
         self._touch(destination)
 
-    def _copy(self, op: ir.Operation, value: ir.Value, destination: Place) -> None:
+    def _copy(self, op: ir.Operation, value: ir.Value, destination: TensorLocation) -> None:
         if not self._of[value].view.is_contiguous:
             raise PassError(f"'{op.name}' op copies a view whose elements are not contiguous", op.location)
         self._require_current(op, value)
-        self._record(op, Copy(self._of[value], destination, value.type))
+        self._record(op, BufferCopy(self._of[value], destination, value.type))
 
-    def _record(self, op: ir.Operation, copy: Copy) -> None:
+    def _record(self, op: ir.Operation, copy: BufferCopy) -> None:
         self.before.setdefault(op, []).append(copy)
         self._step(op, [copy.source.buffer.root(), copy.destination.buffer.root()])
 
@@ -252,7 +252,7 @@ class BufferAnalysis:
         buffer.last = self._now
 
     def _put(self, value: ir.Value, buffer: Buffer) -> None:
-        self._of[value] = Place(buffer, View.of(shape_of(value)))
+        self._of[value] = TensorLocation(buffer, BufferView.of(shape_of(value)))
 
     def _new(self, kind: ir.Type, block: ir.Block, label: str, node: str = "") -> Buffer:
         buffer = Buffer(byte_size(kind), block=block, label=label, node=node)
@@ -278,7 +278,7 @@ def _made_by(value: ir.Value, name: str) -> bool:
     return not isinstance(value.owner, ir.Block) and value.owner.name == name
 
 
-def _part(whole: Place, op: ir.Operation, part: ir.Value) -> Place:
+def _part(whole: TensorLocation, op: ir.Operation, part: ir.Value) -> TensorLocation:
     """The part of a tensor that a slicing op reads or writes."""
     index, shape = row_index(op), shape_of(part)
     return replace(whole, view=whole.view.part(box_of(op), shape) if index is None else whole.view.row(index, shape))

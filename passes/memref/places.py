@@ -26,7 +26,7 @@ CONSTANTS = frozenset({"arith.constant", "stepwell.constant"})
 
 
 @dataclass(frozen=True)
-class View:
+class BufferView:
     """The elements of a buffer that form a tensor.
 
     Attributes:
@@ -46,10 +46,10 @@ class View:
     shifts: tuple[tuple[ir.Value, int], ...] = ()
 
     @staticmethod
-    def of(shape: Sequence[int]) -> View:
+    def of(shape: Sequence[int]) -> BufferView:
         """The whole buffer as a tensor of `shape`."""
         sizes = tuple(shape)
-        return View(0, sizes, tuple(row_major(sizes)), sizes, tuple((0, extent) for extent in sizes))
+        return BufferView(0, sizes, tuple(row_major(sizes)), sizes, tuple((0, extent) for extent in sizes))
 
     @property
     def is_whole(self) -> bool:
@@ -73,31 +73,33 @@ class View:
             return 0
         return 1 + sum((extent - 1) * stride for extent, stride in zip(self.sizes, self.strides, strict=True))
 
-    def part(self, box: Box, shape: Sequence[int]) -> View:
+    def part(self, box: Box, shape: Sequence[int]) -> BufferView:
         """The box of this view as a tensor of `shape`, which may lack dimensions of size 1."""
         starts, sizes, steps = box
         kept = kept_dims(sizes, shape)
         offset = self.offset + sum(start * stride for start, stride in zip(starts, self.strides, strict=True))
         strides = tuple(self.strides[axis] * steps[axis] for axis in kept)
-        return View(offset, tuple(shape), strides, self.whole, self._part_box(box), self.shifts)
+        return BufferView(offset, tuple(shape), strides, self.whole, self._part_box(box), self.shifts)
 
-    def row(self, index: ir.Value, shape: Sequence[int]) -> View:
+    def row(self, index: ir.Value, shape: Sequence[int]) -> BufferView:
         """One index of the first dimension, known only at run time, as a tensor of `shape`.
 
         Its box is that of this view, since nothing more precise is known.
         """
         kept = kept_dims([1, *self.sizes[1:]], shape)
         strides = tuple(self.strides[axis] for axis in kept)
-        return View(self.offset, tuple(shape), strides, self.whole, self.box, (*self.shifts, (index, self.strides[0])))
+        return BufferView(
+            self.offset, tuple(shape), strides, self.whole, self.box, (*self.shifts, (index, self.strides[0]))
+        )
 
-    def reshaped(self, shape: Sequence[int]) -> View:
+    def reshaped(self, shape: Sequence[int]) -> BufferView:
         """The same elements in another shape; the view must be contiguous."""
         if self.is_whole:
-            return View.of(shape)
+            return BufferView.of(shape)
         sizes = tuple(shape)
-        return View(self.offset, sizes, tuple(row_major(sizes)), self.whole, self.box, self.shifts)
+        return BufferView(self.offset, sizes, tuple(row_major(sizes)), self.whole, self.box, self.shifts)
 
-    def overlaps(self, other: View) -> bool:
+    def overlaps(self, other: BufferView) -> bool:
         """Returns whether the two views may share an element."""
         if self.shifts or other.shifts:
             return True
@@ -149,7 +151,7 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorLocation:
     """The location of a tensor.
 
     Attributes:
@@ -159,7 +161,7 @@ class Place:
     """
 
     buffer: Buffer
-    view: View
+    view: BufferView
     since: int = 0
 
 
@@ -167,22 +169,22 @@ class Writes:
     """Log of writes to buffers, which detects that a tensor has been overwritten."""
 
     def __init__(self) -> None:
-        self._places: dict[Buffer, list[Place]] = {}
+        self._places: dict[Buffer, list[TensorLocation]] = {}
 
-    def record(self, place: Place) -> None:
+    def record(self, place: TensorLocation) -> None:
         """Records that all of `place` was written at the step `place.since`."""
         self._places.setdefault(place.buffer, []).append(place)
 
-    def hide(self, place: Place) -> bool:
+    def hide(self, place: TensorLocation) -> bool:
         """Returns whether a later write overwrote a part of `place` since it was complete."""
         later = (other for other in self._places.get(place.buffer, ()) if other.since > place.since)
         return any(other.view.overlaps(place.view) for other in later)
 
 
 @dataclass(frozen=True)
-class Copy:
+class BufferCopy:
     """A copy of contents from one buffer to another."""
 
-    source: Place
-    destination: Place
+    source: TensorLocation
+    destination: TensorLocation
     kind: ir.Type

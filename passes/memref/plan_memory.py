@@ -19,7 +19,7 @@ from ..named_ops import ops_named
 from . import arena
 from .buffers import BufferAnalysis
 from .layout import byte_size, element_bytes, is_tensor, memref_type, strided_type
-from .places import ALIASES, CONSTANTS, Buffer, Copy, Place
+from .places import ALIASES, CONSTANTS, Buffer, BufferCopy, TensorLocation
 from .signature import convert_signature
 
 ENTRY = "main"
@@ -177,7 +177,7 @@ class _MainRewriter:
         elif op.name not in _NO_CODE:
             raise PassError(f"'{op.name}' op makes a tensor in @main outside of every kernel", op.location)
 
-    def _rewrite_copy(self, copy: Copy) -> None:
+    def _rewrite_copy(self, copy: BufferCopy) -> None:
         memref.CopyOp(self._locate(copy.source, copy.kind), self._locate(copy.destination, copy.kind))
 
     def _rewrite_if(self, op: ir.Operation) -> None:
@@ -224,7 +224,7 @@ class _MainRewriter:
     def _memory(self, value: ir.Value) -> ir.Value:
         return self._locate(self._analysis.place(value), value.type)
 
-    def _locate(self, place: Place, tensor: ir.Type) -> ir.Value:
+    def _locate(self, place: TensorLocation, tensor: ir.Type) -> ir.Value:
         """The memory of a tensor at `place`; the memref begins with the tensor's first element."""
         buffer, view, kind = place.buffer.root(), place.view, memref_type(tensor)
         if buffer.home != "arena" and not view.is_part:

@@ -11,7 +11,7 @@ import stepwell
 from stepwell.explain.bisect.native import SUBSTITUTES
 from stepwell.passes.note import SharedNote
 from stepwell.passes.pipeline import Pipeline, print_element
-from stepwell.passes.runner import Runner
+from stepwell.passes.runner import PipelineRunner
 from stepwell.tools import bisect, opt_tool
 
 MODEL = """func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}, %w: tensor<8x6xf32>) -> tensor<?x6xf32> {
@@ -29,7 +29,7 @@ Executed = Callable[[Callable[[], object]], list[str]]
 def executed(monkeypatch) -> Executed:
     """Returns the passes that a function runs, each once, in the order of their first runs."""
     found: list[str] = []
-    run_python, run_upstream = Runner._run_python, Runner._run_upstream
+    run_python, run_upstream = PipelineRunner._run_python, PipelineRunner._run_upstream
 
     def python(self, instance, op):
         found.append(print_element(instance))
@@ -39,8 +39,8 @@ def executed(monkeypatch) -> Executed:
         found.extend(f"{op.name}({element})" for element in elements)
         return run_upstream(self, elements, op)
 
-    monkeypatch.setattr(Runner, "_run_python", python)
-    monkeypatch.setattr(Runner, "_run_upstream", upstream)
+    monkeypatch.setattr(PipelineRunner, "_run_python", python)
+    monkeypatch.setattr(PipelineRunner, "_run_upstream", upstream)
 
     def record(work: Callable[[], object]) -> list[str]:
         found.clear()

@@ -7,7 +7,7 @@ import io
 import pytest
 from mlir import ir
 from stepwell.passes.diagnostics import DiagnosticPrinter, DiagnosticVerifier, listening, read_expectations
-from stepwell.passes.sources import Source, split_source
+from stepwell.passes.sources import SourceText, split_source
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_regular_expressions_stand_in_double_braces() -> None:
     assert not expectation.accepts("it has rank 1 (of 3!)")
 
 
-def emitted(handler_class: type, source: Source, location: str, message: str) -> tuple[str, object]:
+def emitted(handler_class: type, source: SourceText, location: str, message: str) -> tuple[str, object]:
     """What a handler writes when an error is emitted at a location."""
     stream = io.StringIO()
     context = ir.Context()
@@ -51,7 +51,7 @@ def emitted(handler_class: type, source: Source, location: str, message: str) ->
     return stream.getvalue(), handler
 
 
-SOURCE = Source("model.mlir", "shown.mlir", b"first\n\tsecond line\n")
+SOURCE = SourceText("model.mlir", "shown.mlir", b"first\n\tsecond line\n")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_an_unexpected_diagnostic_fails_and_is_shown() -> None:
 
 def test_a_part_starts_with_the_rest_of_its_marker_line_and_keeps_its_place() -> None:
     misses: list[tuple[int, int]] = []
-    source = Source("f", "f", b"a\n// ----- x\nb\n// -----\nc\n// ---\n")
+    source = SourceText("f", "f", b"a\n// ----- x\nb\n// -----\nc\n// ---\n")
     parts = list(split_source(source, "// -----", lambda line, column: misses.append((line, column))))
     assert [part.text for part in parts] == ["a\n", f"\n{' ' * 8} x\nb\n", f"\n\n\n{' ' * 8}\nc\n// ---\n"]
     assert [part.title for part in parts] == ["f"] * 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core import Kernel, Op
+from ...core import KernelTraits, Op
 
 
 class ElementwiseOp(Op):
@@ -11,4 +11,4 @@ class ElementwiseOp(Op):
     An op of another package that derives from this class fuses with its neighbors as ours do.
     """
 
-    KERNEL = Kernel("elementwise", works_on_views=True)
+    KERNEL = KernelTraits("elementwise", works_on_views=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....runtime.wording import quantity
 from ... import dims
-from ...core import Kernel, Op, OpError, attribute, operand, optional_operand, result
+from ...core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
 from ...dims import Dim, Shape, Sym, ceil_div, numbers, product
 from ...types import TensorSpec, is_integer
 from ..shape import shape_from
@@ -31,7 +31,7 @@ class DynamicReshapeOp(Op):
     """
 
     OPERATION_NAME = "stepwell.dynamic_reshape"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     input = operand()
     shape = operand("1-D i64")
     allow_zero = attribute(bool, default=False)
@@ -90,7 +90,7 @@ class DynamicSliceOp(Op):
     """
 
     OPERATION_NAME = "stepwell.dynamic_slice"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     input = operand()
     starts = operand("1-D integers")
     ends = operand("1-D integers")
@@ -174,7 +174,7 @@ class DynamicPadOp(Op):
     """
 
     OPERATION_NAME = "stepwell.dynamic_pad"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     input = operand()
     pads = operand("1-D i64: elements before each padded dimension, then elements after each")
     value = optional_operand("a scalar like the input; absent, 0")
@@ -226,7 +226,7 @@ class DynamicBroadcastToOp(Op):
     """
 
     OPERATION_NAME = "stepwell.dynamic_broadcast_to"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     input = operand()
     shape = operand("1-D i64")
     result = result()

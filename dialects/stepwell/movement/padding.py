@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...core import Kernel, Op, OpError, attribute, operand, result
+from ...core import KernelTraits, Op, OpError, attribute, operand, result
 from ...dims import Shape
 from ...types import TensorSpec
 from ..shapes import (
@@ -29,7 +29,7 @@ class PadOp(Op):
     """
 
     OPERATION_NAME = "stepwell.pad"
-    KERNEL = Kernel("movement", works_on_views=True)
+    KERNEL = KernelTraits("movement", works_on_views=True)
     input = operand()
     low = attribute(tuple)
     high = attribute(tuple)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ....runtime.wording import quantity
-from ...core import Kernel, Op, OpError, attribute, operand, result
+from ...core import KernelTraits, Op, OpError, attribute, operand, result
 from ...types import TensorSpec, is_integer
 from ..shapes import common_dim, may_equal, require_rank, same_dtype
 
@@ -21,7 +21,7 @@ class RowOp(Op):
     """
 
     OPERATION_NAME = "stepwell.row"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     input = operand("at least rank 1, and not empty")
     index = operand("a scalar integer")
     result = result()
@@ -49,7 +49,7 @@ class WithRowOp(Op):
     """
 
     OPERATION_NAME = "stepwell.with_row"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     input = operand("at least rank 1, and not empty")
     row = operand("the input's shape without the first dimension")
     index = operand("a scalar integer")
@@ -85,7 +85,7 @@ class TakeRowsOp(Op):
     """
 
     OPERATION_NAME = "stepwell.take_rows"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     input = operand()
     places = operand("integers")
     leading = attribute(int, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core import Kernel, Op, OpError, attribute, operand, optional_operand, result
+from ...core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
 from ...types import TensorSpec, is_integer
 from ..shapes import common_dim, may_equal, normalize_axis, require_count, same_dtype
 
@@ -31,7 +31,7 @@ class ScatterOp(Op):
     """
 
     OPERATION_NAME = "stepwell.scatter"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     input = operand()
     indices = operand("integers: the dimensions of the input before `axis`, then the number of updates")
     updates = operand("like the input, but with the number of updates along `axis`")

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....runtime.program import aligned_copy
 from ....runtime.wording import quantity
-from ...core import Kernel, Op, OpError, attribute, operand, result
+from ...core import KernelTraits, Op, OpError, attribute, operand, result
 from ...dims import Dim, ceil_div, product
 from ...types import TensorSpec, is_integer
 from ..shapes import (
@@ -72,7 +72,7 @@ class TransposeOp(Op):
     """
 
     OPERATION_NAME = "stepwell.transpose"
-    KERNEL = Kernel("movement", works_on_views=True)
+    KERNEL = KernelTraits("movement", works_on_views=True)
     input = operand()
     permutation = attribute(tuple)
     result = result()
@@ -100,7 +100,7 @@ class ConcatOp(Op):
     """
 
     OPERATION_NAME = "stepwell.concat"
-    KERNEL = Kernel("movement", works_on_views=True)
+    KERNEL = KernelTraits("movement", works_on_views=True)
     lhs = operand()
     rhs = operand()
     axis = attribute(int)
@@ -143,7 +143,7 @@ class SliceOp(Op):
     """
 
     OPERATION_NAME = "stepwell.slice"
-    KERNEL = Kernel("movement", works_on_views=True)
+    KERNEL = KernelTraits("movement", works_on_views=True)
     input = operand()
     starts = attribute(tuple)
     stops = attribute(tuple)
@@ -182,7 +182,7 @@ class ReverseOp(Op):
     """
 
     OPERATION_NAME = "stepwell.reverse"
-    KERNEL = Kernel("movement", works_on_views=True)
+    KERNEL = KernelTraits("movement", works_on_views=True)
     input = operand()
     axes = attribute(tuple)
     result = result()
@@ -208,7 +208,7 @@ class BroadcastToOp(Op):
     """
 
     OPERATION_NAME = "stepwell.broadcast_to"
-    KERNEL = Kernel("movement", works_on_views=True)
+    KERNEL = KernelTraits("movement", works_on_views=True)
     input = operand()
     shape = attribute(tuple)
     result = result()
@@ -242,7 +242,7 @@ class GatherOp(Op):
     """
 
     OPERATION_NAME = "stepwell.gather"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     input = operand()
     indices = operand("integers")
     axis = attribute(int)
@@ -275,7 +275,7 @@ class TileOp(Op):
     """
 
     OPERATION_NAME = "stepwell.tile"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     input = operand()
     repeats = attribute(tuple)
     result = result()
@@ -303,7 +303,7 @@ class SqueezeOp(Op):
     """
 
     OPERATION_NAME = "stepwell.squeeze"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     input = operand()
     axes = attribute(tuple)
     result = result()
@@ -333,7 +333,7 @@ class ExpandDimsOp(Op):
     """
 
     OPERATION_NAME = "stepwell.expand_dims"
-    KERNEL = Kernel("movement")
+    KERNEL = KernelTraits("movement")
     input = operand()
     axes = attribute(tuple)
     result = result()

@@ -15,18 +15,18 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Group:
+class ReassociationGroup:
     """Adjacent dimensions before a reshape, and the dimensions after it that hold the same elements."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
 
 
-def reshape_groups(before: Shape, after: Shape) -> list[Group] | None:
+def reshape_groups(before: Shape, after: Shape) -> list[ReassociationGroup] | None:
     """The smallest groups of dimensions that a reshape maps to each other; None for tensors without elements."""
     if 0 in before or 0 in after:
         return None
-    groups: list[Group] = []
+    groups: list[ReassociationGroup] = []
     first, second = 0, 0
     while first < len(before) and second < len(after):
         start, begin = first, second
@@ -37,9 +37,9 @@ def reshape_groups(before: Shape, after: Shape) -> list[Group] | None:
                 left, first = left * before[first], first + 1
             else:
                 right, second = right * after[second], second + 1
-        groups.append(Group(tuple(range(start, first)), tuple(range(begin, second))))
+        groups.append(ReassociationGroup(tuple(range(start, first)), tuple(range(begin, second))))
     # Only unit dimensions can be left over.
-    rest = Group(tuple(range(first, len(before))), tuple(range(second, len(after))))
+    rest = ReassociationGroup(tuple(range(first, len(before))), tuple(range(second, len(after))))
     return [*groups, rest] if rest.before or rest.after else groups
 
 
@@ -82,7 +82,7 @@ def _places(shape: Shape) -> dict[int, int]:
     return {axis: place for place, axis in enumerate(axis for axis, dim in enumerate(shape) if dim != 1)}
 
 
-def _keys(groups: list[Group], p: tuple[int, ...], place: dict[int, int]) -> list[float]:
+def _keys(groups: list[ReassociationGroup], p: tuple[int, ...], place: dict[int, int]) -> list[float]:
     """Sort keys: the position of each group before the transpose; groups of unit dimensions follow the group before."""
     keys: list[float] = []
     for index, group in enumerate(groups):
@@ -92,11 +92,11 @@ def _keys(groups: list[Group], p: tuple[int, ...], place: dict[int, int]) -> lis
     return keys
 
 
-def _axes_after(groups: list[Group], order: list[int]) -> list[int]:
+def _axes_after(groups: list[ReassociationGroup], order: list[int]) -> list[int]:
     return [axis for index in order for axis in groups[index].after]
 
 
-def _order_after(groups: list[Group], order: list[int]) -> tuple[int, ...]:
+def _order_after(groups: list[ReassociationGroup], order: list[int]) -> tuple[int, ...]:
     """The permutation that restores the order of the dimensions after the reshape, which are grouped in `order`."""
     axes = _axes_after(groups, order)
     return tuple(axes.index(axis) for axis in range(len(axes)))
