@@ -1,4 +1,4 @@
-"""Code of other packages in compiles: it is a part of every cache key, and what is broken of it is left out."""
+"""Code of other packages in compiles: it is a part of every cache key, and broken packages are left out."""
 
 from __future__ import annotations
 
@@ -62,20 +62,20 @@ class Negate(Pattern[ReluOp]):
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """An empty cache, and none of the plug-ins of other test files."""
+    """An empty cache, and no plug-ins of other test files."""
     monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path / "cache"))
     return Cache(tmp_path / "cache")
 
 
 def digest_of(item):
-    """The identity of a function or class."""
+    """Returns the identity of a function or class."""
     digest = plugins._Digest()
     digest.add(item)
     return digest.hex
 
 
 def run_process(script, *arguments, path=None, **environment):
-    """The output of a Python process, and what it said of errors."""
+    """Returns the standard output and the standard error of a Python process."""
     variables = {**os.environ, **environment, **({} if path is None else {"PYTHONPATH": str(path)})}
     command = [sys.executable, "-c", script, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
@@ -84,7 +84,7 @@ def run_process(script, *arguments, path=None, **environment):
 
 
 def install(folder: Path, name: str, text: str) -> None:
-    """Puts a package with an entry point into a folder, as installers do."""
+    """Installs a package with an entry point into a folder, as installers do."""
     (folder / f"{name}.py").write_text(text)
     info = folder / f"{name}_package-1.0.dist-info"
     info.mkdir()
@@ -188,7 +188,7 @@ def test_a_global_that_code_reads_counts():
 
 
 def test_a_plugin_may_refer_to_any_amount_of_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Data that is nested deeper than Python's stack allows, or too much of it, is not digested as a whole."""
+    """Data that is too large, or nested deeper than Python's stack allows, is not digested completely."""
     from stepwell.passes.graph import choose_winograd
 
     nested: list[Any] = []

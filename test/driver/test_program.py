@@ -1,4 +1,4 @@
-"""What a program says of itself."""
+"""Properties that a program reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def chain(*shape: int) -> bytes:
 
 
 def loop() -> bytes:
-    """y = tanh(tanh(... x)), as often as an input says."""
+    """y = tanh(tanh(... x)); an input is the number of calls."""
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in ("x", "y", "before", "after")]
     count = helper.make_tensor_value_info("count", TensorProto.INT64, [])
     flags = [helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("go", "goes")]
@@ -30,7 +30,7 @@ def loop() -> bytes:
     return helper.make_model(graph, opset_imports=OPSET, ir_version=8).SerializeToString()
 
 
-def test_what_is_over_at_once_is_short_also_when_it_was_stored(tmp_path: Path) -> None:
+def test_a_short_program_is_also_short_when_it_was_stored(tmp_path: Path) -> None:
     run = stepwell.compile(chain(4, 10), threads=1)
     x = np.ones((4, 10), np.float32)
     np.testing.assert_allclose(run(x), np.exp(x), rtol=1e-6)
@@ -40,7 +40,7 @@ def test_what_is_over_at_once_is_short_also_when_it_was_stored(tmp_path: Path) -
     assert [program.is_short for program in (*run.programs, *again.programs)] == [True, True]
 
 
-def test_what_takes_longer_or_as_long_as_its_loop_runs_is_not() -> None:
+def test_a_long_program_or_one_with_a_loop_is_not_short() -> None:
     large, looping = stepwell.compile(chain(1024, 1024), threads=1), stepwell.compile(loop(), threads=1)
     np.testing.assert_allclose(looping(np.int64(3), np.zeros(4, np.float32)), np.zeros(4))
     assert [program.is_short for program in (*large.programs, *looping.programs)] == [False, False]

@@ -1,4 +1,4 @@
-"""A kernel written out, edited by hand and put back: at every phase, with its schedule, and what is refused."""
+"""A kernel is written out, edited by hand and put back: at every phase, with its schedule; invalid edits are errors."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_the_command_refuses_what_makes_no_sense(path: Path, capsys: pytest.Capt
 
 
 def _with_sequence(file: Path, unroll: int) -> None:
-    """Edits a kernel's file so that it is tiled by a named sequence of its own, which leaves a mark."""
+    """Edits a kernel's file so that a named sequence of its own tiles the kernel and leaves a mark."""
     text = file.read_text()
     sequence = f"""  transform.named_sequence @mine(%kernel: !transform.any_op {{transform.readonly}}) {{
     %op = transform.structured.match ops{{["linalg.generic"]}} in %kernel : (!transform.any_op) -> !transform.any_op
@@ -150,7 +150,7 @@ def test_a_kernel_is_tiled_by_the_named_sequence_in_its_file(path: Path) -> None
     arguments = [str(path), "--compile-to=tiled", "-o", str(output)]
     assert main([*arguments, *(f"--substitute={kernel}=@{file}" for kernel, file in files.items())]) == 0
     text = output.read_text()
-    # Both files call their sequence @mine, and each kernel is tiled by its own.
+    # Both files call their sequence @mine; each kernel is tiled by its own.
     assert "test.mark = 5" in text and "test.mark = 6" in text
     assert text.count('stepwell.schedule = {name = "mine') == 2
     assert "transform.named_sequence" not in text

@@ -1,4 +1,4 @@
-"""Many callers at once, in threads and in processes, and compiles that are killed: right answers, and a sound cache."""
+"""Many callers at once, in threads and processes, and killed compiles: results are right and the cache stays valid."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_eight_threads_call_one_executable(model: bytes, calls: int) -> None:
                 got = executable(x)
                 if not np.allclose(np.asarray(got), np.exp(np.maximum(x, 0)), rtol=1e-5):
                     failures.append((seed, index))
-        except Exception as error:  # in a thread nobody else would see it
+        except Exception as error:  # the thread would lose it
             failures.append(error)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
@@ -74,7 +74,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def start(model: Path) -> subprocess.Popen:
-    """Another process that compiles and calls it."""
+    """Starts another process that compiles and calls the model."""
     return subprocess.Popen([sys.executable, "-Werror::UserWarning", "-c", _COMPILE, str(model)])
 
 

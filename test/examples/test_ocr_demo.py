@@ -1,4 +1,4 @@
-"""The demonstration: what it prints, and what it says if a package is missing."""
+"""The demonstration: its output, and its message if a package is missing."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_tables_fit_into_eighty_columns(demo: ModuleType, capsys: pytest.Capture
     demo.report(slow, slow, other, argparse.Namespace(threads=16, output="build/ocr_demo.png"))
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) <= 17 and max(map(len, printed)) <= 80
-    # Each line of text is one line of the table, and so is each model.
+    # Each line of recognised text takes one line of the table, and so does each model.
     assert [line for line in printed if re.search(r" yes +(yes|no) +0\.98\d\d$", line)] == printed[2:8]
     assert re.search(r"no +0\.98", printed[2]) and not re.search(r"no +0\.98", printed[3])
     assert [line for line in printed if line.endswith("1.00")] == printed[11:14]
 
 
 @pytest.mark.parametrize("package", ["PIL", "cv2", "rapidocr_onnxruntime"])
-def test_missing_packages_are_told(demo: ModuleType, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_reported(demo: ModuleType, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PIL", "onnxruntime", "cv2", "rapidocr_onnxruntime"):
         monkeypatch.setitem(sys.modules, name, None if name == package else ModuleType(name))
     assert "pip install '.[demo]'" in demo.missing_packages()

@@ -1,4 +1,4 @@
-"""Packages of other people: each is installed as its users would, and used without naming it."""
+"""Packages of third parties: each is installed as its users would, and used without naming it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def installed(tmp_path_factory) -> Path:
 
 
 def _copy(source: Path, target: Path) -> Path:
-    """Copies a package, as building leaves files in its folder."""
+    """Copies a package, because a build leaves files in its folder."""
     target.mkdir(parents=True)
     for file in source.iterdir():
         if file.is_file():

@@ -1,4 +1,4 @@
-"""Why code is or is not in the cache: hits, misses by each part of the key, misses that are errors, tidying."""
+"""Explanations of cache hits and misses: misses by each part of the key, misses as errors, tidying."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies in the arena, and when: rectangles that never overlap, as high together as the arena."""
+"""Buffers in the arena over time: rectangles that never overlap, and whose total height is the arena's size."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_what_is_in_use() -> None:
     assert memory.alive_bytes([]) == []
 
 
-def test_artefacts_tell_too(program, tmp_path: Path) -> None:
+def test_artefacts_report_memory_too(program, tmp_path: Path) -> None:
     program.save(tmp_path / "m.stw")
     (loaded,) = stepwell.load(tmp_path / "m.stw").programs
     assert memory.record(loaded) == memory.record(program.programs[0])

@@ -1,4 +1,4 @@
-"""How far fewer bits lead from float32 is measured, and overflow is told apart."""
+"""Errors of narrow types relative to float32 are measured, and overflow is reported separately."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwell.tools import run
 
 
 def _model(scale: float) -> onnx.ModelProto:
-    """Two products, between them numbers about as large as `scale`."""
+    """Two products, with intermediate numbers about as large as `scale`."""
     random = np.random.default_rng(0)
     weights = [
         numpy_helper.from_array(scale * random.random((16, 16), np.float32), "u"),
@@ -57,7 +57,7 @@ def test_nothing_differs_in_float32() -> None:
     assert (error.largest, error.lost) == (0, 0)
 
 
-def test_the_tool_tells(tmp_path, capsys) -> None:
+def test_the_tool_reports_errors(tmp_path, capsys) -> None:
     onnx.save(_model(1), tmp_path / "two.onnx")
     arguments = [str(tmp_path / "two.onnx"), "--precision=tf32"]
     assert run.main(arguments) == 0

@@ -1,4 +1,4 @@
-"""Modules whose attributes, or parameters beside them, are not what they are read for: each ends in one clear error."""
+"""Modules with wrong attributes or parameters: each ends in one clear error."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def phases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def changed(path: Path, folder: Path, name: str, text: str) -> Path:
-    """A copy of a module with another attribute; without it where the text is empty."""
+    """Returns a copy of a module with another attribute, or without it if the text is empty."""
     with ir.Context() as context:
         load_dialects(context)
         module = ir.Module.parse(path.read_text())
@@ -77,7 +77,7 @@ def test_every_phase_is_read_back(phases: dict[str, Path], phase: str) -> None:
 def test_parameters_that_are_not_there(
     phases: dict[str, Path], tmp_path: Path, phase: str, array: np.ndarray | None, message: str
 ) -> None:
-    """They were read beyond their ends."""
+    """Without the check, they were read beyond their ends."""
     path = tmp_path / "model.mlir"
     path.write_text(phases[phase].read_text())
     if array is not None:
@@ -128,7 +128,7 @@ def test_notes_that_cannot_be_true(
 
 
 def test_init_computes_without_loops() -> None:
-    """One that never ends would have been run."""
+    """An endless loop would have been run."""
     text = """func.func @init() {
       %true = arith.constant true
       scf.while : () -> () { scf.condition(%true) } do { scf.yield }

@@ -1,4 +1,4 @@
-"""Kernels that a worker compiles before they are asked for: those of the model's first part, by the names they get."""
+"""Kernels that a worker compiles before they are requested: those of a model's first part, under their final names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def context() -> Iterator[None]:
 
 
 def model(length: int = 8) -> ir.Module:
-    """Products of rows, each with a weight of its own width, between which are activations."""
+    """Products of rows, each with a weight of a different width, with activations between them."""
     lines, width = [], 8
     for number in range(length):
         weight = f"tensor<{width}x{width + 1}xf32>"
@@ -49,14 +49,14 @@ def model(length: int = 8) -> ir.Module:
 
 
 def formed(module: ir.Module) -> ir.Module:
-    """A model that calls kernels, under their final names."""
+    """A model that calls kernels under their final names."""
     route.run(module, TARGET, "import", "graph")
     route.form_kernels_pipeline(TARGET).run(module)
     return module
 
 
 def claims_of(module: ir.Module) -> Claims:
-    """A model to go ahead with."""
+    """Claims that hold a model to compile ahead."""
     claims = Claims()
     claims.put(module_bytecode(module))
     return claims
@@ -64,7 +64,7 @@ def claims_of(module: ir.Module) -> Claims:
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelPool]:
-    """This process and another."""
+    """A pool of this process and another one."""
     monkeypatch.setattr("stepwell.driver.workers.team.available_cores", lambda: 2)
     with kernel_pool(TARGET, 2) as pool:
         yield pool
@@ -84,14 +84,14 @@ def test_the_first_part_returns_what_the_rest_reads() -> None:
     main = main_function(module.operation)
     cut_after(main, 0.5)
     names = [op.operation.name for op in main.regions[0].blocks[0].operations]
-    # What parameters alone give is no part of the work, and not returned.
+    # Values computed from parameters alone are not part of the work, and not returned.
     assert names == [f"stepwell.{name}" for name in ("parameter", "exp", "tanh", "relu")] + ["func.return"]
     returned = main.regions[0].blocks[0].operations[4]
     assert [value.owner.name for value in returned.operands] == ["stepwell.tanh", "stepwell.relu"]
     module.operation.verify()
 
 
-def test_what_is_compiled_ahead_is_what_is_asked_for() -> None:
+def test_kernels_compiled_ahead_are_those_requested() -> None:
     claims = claims_of(model())
     ahead = compile_ahead(OUTLOOK, claims)
     module = formed(model())
@@ -129,7 +129,7 @@ def test_code_compiled_ahead_is_used(pool: KernelPool, monkeypatch: pytest.Monke
         assert pool.compile(kernels) == alone
 
 
-def test_what_was_claimed_is_compiled_though_the_process_died(pool: KernelPool) -> None:
+def test_claimed_kernels_are_compiled_after_their_process_died(pool: KernelPool) -> None:
     assert pool.claims is not None
     module = formed(model())
     kernels = list(invariants.kernels(module))
@@ -140,7 +140,7 @@ def test_what_was_claimed_is_compiled_though_the_process_died(pool: KernelPool) 
 
 
 def wait_for_claims(claims: Claims) -> None:
-    """Returns when the other process has begun to compile something."""
+    """Returns when the other process has started to compile."""
     header = 16
     while os.fstat(claims.descriptor).st_size <= header + len(claims.model()):
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Kernels compiled apart from their program, in this process and in others: the same code, the same errors."""
+"""Kernels compiled separately from their program, in this process and in others: the same code, the same errors."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def formed(ops: tuple[str, ...] = OPS) -> ir.Module:
 
 
 def compiled(pool: KernelPool, module: ir.Module) -> dict[str, KernelCode]:
-    """The code of the kernels of a module."""
+    """Returns the code of a module's kernels."""
     return pool.compile(list(invariants.kernels(module)))
 
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelPool]:
-    """This process and another."""
+    """A pool of this process and another one."""
     monkeypatch.setattr("stepwell.driver.workers.team.available_cores", lambda: 2)
     with kernel_pool("x86-64-v3", 2) as pool:
         yield pool
@@ -93,7 +93,7 @@ def test_another_process_makes_all_that_this_one_leaves(pool: KernelPool, monkey
 
 def test_does_not_wait_for_a_process_that_has_taken_nothing(pool: KernelPool) -> None:
     process = pool.workers[0].process_id
-    os.kill(process, signal.SIGSTOP)  # as if it took long to start
+    os.kill(process, signal.SIGSTOP)  # as if it started slowly
     first = compiled(pool, formed())
     assert len(first) == len(OPS)
     assert compiled(pool, formed()) == first
@@ -128,17 +128,17 @@ def test_a_failure_elsewhere_is_explained_here(pool: KernelPool) -> None:
         compiled(pool, module)
 
 
-def test_does_without_a_process_that_dies(pool: KernelPool) -> None:
+def test_a_process_that_dies_is_replaced_by_this_one(pool: KernelPool) -> None:
     os.kill(pool.workers[0].process_id, signal.SIGKILL)
     assert len(compiled(pool, formed())) == len(OPS)
 
 
-def test_does_without_a_process_that_dies_at_work(pool: KernelPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_at_work_is_replaced_by_this_one(pool: KernelPool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert pool.queue is not None
     taken, take = [], pool.queue.take
 
     def take_for_another():
-        # As if the other had taken the first library, and then ended.
+        # As if the other process had taken the first library and then ended.
         if not taken:
             os.kill(pool.workers[0].process_id, signal.SIGKILL)
             taken.append(take())
@@ -148,7 +148,7 @@ def test_does_without_a_process_that_dies_at_work(pool: KernelPool, monkeypatch:
     assert len(compiled(pool, formed())) == len(OPS)
 
 
-def test_does_without_room_for_the_queue(pool: KernelPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_memory_for_the_queue_leaves_this_process(pool: KernelPool, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(libraries: object) -> None:
         raise OSError(errno.ENOSPC, "no space left on device")
 
@@ -156,7 +156,7 @@ def test_does_without_room_for_the_queue(pool: KernelPool, monkeypatch: pytest.M
     assert len(compiled(pool, formed())) == len(OPS)
 
 
-def test_does_without_processes_where_there_can_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_child_processes_leaves_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     with kernel_pool("cpu", 2) as pool:
         assert not pool.workers

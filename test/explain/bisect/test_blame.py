@@ -1,4 +1,4 @@
-"""The search for the pass that makes a program wrong, on verdicts that are made up."""
+"""The search for the pass that makes a program wrong, on made-up verdicts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def probe_of(values: np.ndarray) -> Probe:
 
 
 def search(values: Callable[[list[str]], np.ndarray]) -> Blamed:
-    """The answer where a pipeline gives `values` of the names of its passes."""
+    """Returns the result of the search if a pipeline computes `values` of the names of its passes."""
     with compiler_context(), ir.Location.unknown():
         module = ir.Module.parse("func.func private @f()").operation
 

@@ -1,4 +1,4 @@
-"""What counts as rounding, and what as a fault."""
+"""Tolerances that separate rounding from faults."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def test_functions_of_other_systems_may_be_off_near_zero() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.bool_])
-def test_what_is_exact_has_no_room(dtype: type) -> None:
+def test_exact_types_have_no_tolerance(dtype: type) -> None:
     assert approximation_error(np.dtype(dtype)) == 0
     assert compare(np.ones(2, dtype), np.zeros(2, dtype), Tolerance()).wrong == 2

@@ -1,4 +1,4 @@
-"""Bisecting code for a GPU, which is simulated: wrong kernels are found, though few passes can be left out."""
+"""Bisection of simulated GPU code: wrong kernels are found, though few passes can be left out."""
 
 from __future__ import annotations
 

@@ -305,7 +305,7 @@ def test_function_beyond_its_error_bound(monkeypatch: Planter) -> None:
 
 
 def test_rounding_that_a_softmax_amplifies_is_no_fault() -> None:
-    # Equal sums in exact arithmetic; each order of their terms rounds to another number.
+    # The sums are equal in exact arithmetic, but each order of their terms rounds differently.
     column = RNG.standard_normal(512) * 1e6
     weight = np.stack([RNG.permutation(column) for _ in range(16)], axis=1).astype(np.float32)
     nodes = [helper.make_node("MatMul", ["x", "w"], ["l"], "logits"), helper.make_node("Softmax", ["l"], ["y"], "soft")]

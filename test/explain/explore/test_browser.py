@@ -1,4 +1,4 @@
-"""The page in a real browser, driven by the protocol of its developer tools; skipped where there is none."""
+"""The page in a real browser, driven by the DevTools protocol; skipped if no browser is installed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECONDS = 40
 
 
 class Page:
-    """A page in a browser of its own."""
+    """A page in a separate browser."""
 
     def __init__(self, folder: Path) -> None:
         self.numbers, self.events = itertools.count(1), []
@@ -107,7 +107,7 @@ class Page:
         return self.ask(f"document.querySelector({json.dumps(selector)}).textContent")
 
     def complaints(self) -> list[Any]:
-        """What the page complained of, and what it asked of the network."""
+        """Returns the page's errors and console messages, and its network requests."""
         found = []
         for event in self.events:
             told = event.get("params", {})

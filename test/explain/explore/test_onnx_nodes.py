@@ -1,4 +1,4 @@
-"""The page shows a node as the model's file has it."""
+"""The page shows a node as it is in the model's file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is recorded of a compile, without a browser."""
+"""The record of a compile that the page shows, without a browser."""
 
 from __future__ import annotations
 

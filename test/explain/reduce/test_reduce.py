@@ -1,4 +1,4 @@
-"""Planted failures are reduced to what they need, and to no other failure."""
+"""Planted failures are reduced to the nodes they need, and not to another failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIMITS = Limits(60, 8192)
 
 
 def _model(count: int = 3) -> onnx.ModelProto:
-    """Blocks of a convolution, a bias and an activation, a different one in the middle, and a pool at the end."""
+    """Blocks of a convolution, a bias and an activation; the middle one differs, and a pool is at the end."""
     random = np.random.default_rng(0)
     nodes, weights, value = [], [], "x"
     for block in range(count):
@@ -58,7 +58,7 @@ def _operators(path: Path) -> list[str]:
 
 
 def _plant(monkeypatch: pytest.MonkeyPatch, fault) -> None:
-    """Has `fault` look at the operators of every model that is imported."""
+    """Calls `fault` with the operators of every model that is imported."""
     original = importer.import_model
 
     def planted(model: Model, *arguments, **named):

@@ -1,4 +1,4 @@
-"""What the tests of the ONNX importer share: models of one node, compared with ONNX Runtime through the interpreter."""
+"""Fixtures of the ONNX importer's tests: models of one node, interpreted and compared with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_model(
     domains: Mapping[str, int] | None = None,
     functions: Sequence[onnx.FunctionProto] = (),
 ) -> onnx.ModelProto:
-    """A model whose inputs have the arrays' ranks, and symbols for their extents; the outputs' types are left open."""
+    """Makes a model with inputs of the arrays' ranks and symbolic extents; the outputs' types are left open."""
     graph = helper.make_graph(
         nodes,
         "test",
@@ -47,7 +47,7 @@ def make_model(
 
 
 def run_ort(model: onnx.ModelProto, feeds: Arrays) -> list[np.ndarray]:
-    """ONNX Runtime's outputs, without its optimisations but for those that make products exact."""
+    """Returns ONNX Runtime's outputs, without its optimisations except those that make products exact."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads, options.log_severity_level = 1, 4
@@ -59,13 +59,13 @@ def run_ort(model: onnx.ModelProto, feeds: Arrays) -> list[np.ndarray]:
 def with_exact_products(
     model: onnx.ModelProto, feeds: Arrays, options: onnxruntime.SessionOptions
 ) -> tuple[onnx.ModelProto, Arrays]:
-    """Asks for exact sums of products of uint8 and int8.
+    """Makes ONNX Runtime compute exact sums of products of uint8 and int8.
 
-    On x86 CPUs without VNNI, ONNX Runtime saturates these sums at 16 bits. Its precision mode makes the int8 weights
-    uint8 instead, where the model stores them and the extended optimisations are on.
+    On x86 CPUs without VNNI, ONNX Runtime saturates these sums at 16 bits. Its precision mode converts int8 weights to
+    uint8 instead, if the model stores them and the extended optimisations are on.
 
     Returns:
-        The model and the feeds; where int8 is fed, it is stored in the model instead.
+        The model and the feeds; int8 feeds are stored in the model instead.
     """
     stored = {name: array for name, array in feeds.items() if array.dtype == np.int8}
     kinds = {array.data_type for array in model.graph.initializer}
@@ -82,7 +82,7 @@ def with_exact_products(
 
 
 def declare_outputs(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> None:
-    """Gives the outputs the element types that they turned out to have."""
+    """Sets the element types of the outputs to those of the results."""
     for output, array in zip(model.graph.output, arrays, strict=True):
         output.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(array.dtype)
 
@@ -99,7 +99,7 @@ def assert_same(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray], rt
 
 
 def check_model(model: onnx.ModelProto, feeds: Arrays, *, dynamic: bool = True, rtol: float = 2e-5) -> None:
-    """Compares a model with ONNX Runtime, imported for the inputs' shapes and (unless it needs those) without them."""
+    """Compares a model with ONNX Runtime, imported for the inputs' shapes and, if `dynamic`, also without them."""
     expected = run_ort(model, feeds)
     declare_outputs(model, expected)
     shapes = {name: array.shape for name, array in feeds.items()}
@@ -128,15 +128,15 @@ def check_node(
     """Compares one node with ONNX Runtime.
 
     Args:
-        op_type: the operator.
-        opset: its version.
-        inputs: the arrays that it takes; None where an input is left out or a constant.
-        constants: inputs by position that are stored in the model.
-        outputs: how many outputs are compared.
-        domain: the operator's domain.
-        dynamic: whether it is also imported for unknown shapes.
-        rtol: the greatest error, relative and absolute.
-        **attributes: its attributes.
+        op_type: operator of the node.
+        opset: version of the operator.
+        inputs: input arrays; None for an absent or constant input.
+        constants: inputs that are stored in the model, by position.
+        outputs: number of outputs to compare.
+        domain: domain of the operator.
+        dynamic: whether to import the model for unknown shapes too.
+        rtol: maximum error, relative and absolute.
+        **attributes: attributes of the node.
     """
     stored = {f"c{index}": np.asarray(value) for index, value in (constants or {}).items()}
     feeds = {f"x{index}": array for index, array in enumerate(inputs) if array is not None}

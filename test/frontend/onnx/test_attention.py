@@ -1,4 +1,4 @@
-"""Attention, compared with ONNX Runtime and with the standard's own definition."""
+"""Attention, compared with ONNX Runtime and with the definition in the standard."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ F32 = np.float32
 
 @pytest.fixture
 def normal(rng):
-    """Normally distributed arrays of a shape."""
+    """Returns a function that draws normally distributed arrays of a shape."""
     return lambda *shape: rng.normal(size=shape).astype(F32)
 
 
@@ -36,7 +36,7 @@ def test_attention_that_keeps_keys_and_values(check, normal):
 
 
 def test_attention_as_the_standard_defines_it(build, rng):
-    """Of what ONNX Runtime does not know yet: lengths of their own per batch, short masks and windows."""
+    """Features that ONNX Runtime lacks: lengths per batch, short masks, and windows."""
     arrays = {name: rng.normal(size=(2, 2, 4, 8)).astype(F32) for name in "qkv"}
     arrays["k"], arrays["v"] = (rng.normal(size=(2, 1, 6, 8)).astype(F32) for _ in range(2))
     arrays["m"] = rng.random((2, 1, 4, 5)) < 0.7

@@ -1,4 +1,4 @@
-"""Classifiers as exporters of classical machine learning write them: maps of scores, names, support vectors."""
+"""Classifiers as exporters of classical machine learning write them: maps of scores, class names, support vectors."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _KINDS = {np.dtype(np.float32): FLOAT, np.dtype(np.int64): INT64, np.dtype(objec
 
 
 def node(op_type: str, inputs: str, outputs: str, domain: str = "ai.onnx.ml", **attributes: Any):
-    """A node whose inputs and outputs are words."""
+    """Makes a node from inputs and outputs separated by spaces."""
     return helper.make_node(op_type, inputs.split(), outputs.split(), op_type, domain=domain, **attributes)
 
 
 def check(nodes, x, outputs, options=QUIET, version=2):
-    """Compares a model's outputs, given as names and types (element types, or whole ones), with ONNX Runtime's."""
+    """Compares a model with ONNX Runtime; `outputs` maps names to element types or to complete types."""
     infos = [
         helper.make_tensor_value_info(name, kind, None) if isinstance(kind, int) else helper.make_value_info(name, kind)
         for name, kind in outputs.items()
@@ -84,7 +84,7 @@ def test_classes_with_names():
     assert [item.op_type for item in run.fallbacks] == ["CategoryMapper", "ZipMap"]
 
 
-def test_names_that_nobody_asks_for_cost_nothing():
+def test_names_of_unused_classes_cost_nothing():
     classifier = helper.make_node(
         "LinearClassifier", ["x"], ["", "scores"], domain="ai.onnx.ml", classlabels_strings=["a", "b", "c"], **LINEAR
     )
@@ -100,7 +100,7 @@ def test_names_that_nobody_asks_for_cost_nothing():
     before = model.SerializeToString(deterministic=True)
     run = stepwell.compile(model, threads=1, options=NATIVE)
     assert run(ROWS).shape == (7, 3)
-    assert model.SerializeToString(deterministic=True) == before  # the user's model stays as it is
+    assert model.SerializeToString(deterministic=True) == before  # the user's model is unchanged
 
 
 KERNELS = {"LINEAR": [], "RBF": [0.3, 0.0, 0.0], "POLY": [0.5, 1.0, 3.0], "SIGMOID": [0.3, 0.1, 0.0]}

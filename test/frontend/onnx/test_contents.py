@@ -1,4 +1,4 @@
-"""Inputs that are specialised on by what they hold: found without lists of operators, and only where they are small."""
+"""Programs specialised on the contents of inputs: found without lists of operators, and only for small inputs."""
 
 import warnings
 
@@ -21,12 +21,12 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def info(name, array):
-    """An input like an array."""
+    """Declares an input of an array's type."""
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
 
 
 def model_of(nodes, inputs, opset=21):
-    """A model that gives y."""
+    """Makes a model with the output y."""
     output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph(nodes, "g", [info(*item) for item in inputs.items()], [output])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
@@ -43,7 +43,7 @@ def ints(*values):
 
 
 def missing(nodes, inputs, contents=None):
-    """The inputs that an import asks for."""
+    """Returns the inputs whose contents an import requests."""
     shapes = {name: array.shape for name, array in inputs.items()}
     with pytest.raises(NeedsContents) as caught:
         import_model(model_of(nodes, inputs), ir.Context(), shapes, contents, sized=True)
@@ -61,14 +61,14 @@ def missing(nodes, inputs, contents=None):
             {"x": X, "s": ints(1, 2, 2)},
             ("s",),
         ),
-        # Of the inputs only those that decide on the size, although the others are as small.
+        # Only the inputs that decide on the size are found, although the others are as small.
         ([node("Add", ["x", "z"], ["w"]), node("Reshape", ["w", "s"], ["y"])], {"x": X, "z": X, "s": ints(-1)}, ("s",)),
         (
             [node("Range", ["a", "b", "c"], ["y"])],
             {"a": np.array(0), "b": np.array(9), "c": np.array(2), "x": X},
             ("a", "b", "c"),
         ),
-        # What decides is computed from what is too large to be specialised on.
+        # The deciding value is computed from an input that is too large for specialisation.
         (
             [node("ReduceMax", ["x"], ["m"], keepdims=0), node("Range", ["zero", "m", "one"], ["y"])],
             {"x": np.zeros(4096, F32), "zero": np.array(0, F32), "one": np.array(1, F32)},
@@ -119,7 +119,7 @@ def test_each_content_is_compiled_for_once(monkeypatch):
     assert len(run.programs) == 3
     assert set(run.by_contents) == {"b", "e", "a"}
     assert "Slice_0" in run.by_contents["b"]
-    # Another process finds all of it in the cache, what is needed included.
+    # Another process finds everything in the cache, the names of the required inputs included.
     monkeypatch.setattr("stepwell.driver.compilation.Compilation.program", None)
     again = stepwell.compile(slicer(), threads=1)
     np.testing.assert_array_equal(again(X, ints(1), ints(3), ints(-1)), X[..., 1:3])

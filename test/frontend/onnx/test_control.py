@@ -1,4 +1,4 @@
-"""Conditionals and functions: what is decided while importing, what remains for the run."""
+"""Conditionals and functions: decided during the import or at run time."""
 
 import numpy as np
 import onnx
@@ -29,7 +29,7 @@ def conditional(then, other):
 
 
 def result_count(imported):
-    """How many results @main has."""
+    """Number of results of @main."""
     return len(imported.module.body.operations[0].type.results)
 
 
@@ -82,7 +82,7 @@ def test_condition_on_a_shape_is_decided_by_the_shape(build, compare):
 
 
 def guarded_model(build, negated):
-    """A branch that multiplies by a matrix of 4 rows, though rows of 3 may come."""
+    """A branch that multiplies by a matrix of 4 rows, though the input may have rows of 3."""
     fits = branch("t", [node("Neg", ["x"], ["a"])], "a")
     matrix = onnx.numpy_helper.from_array(np.ones((4, 8), F32), "w")
     fails = branch("e", [node("MatMul", ["x", "w"], ["b"])], "b", [matrix])
@@ -184,7 +184,7 @@ def test_negative_functions_that_expand_without_end(build):
     model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
     with pytest.raises(ModelError, match="expand to more than 50000 nodes"):
         import_model(model, ir.Context())
-    # ONNX follows the graph of an attribute whatever type that says it has.
+    # ONNX reads the graph of an attribute whatever its declared type.
     hidden = onnx.AttributeProto(name="then_branch", type=onnx.AttributeProto.TENSOR)
     hidden.g.node.append(call)
     model.graph.node[0].CopyFrom(onnx.NodeProto(op_type="If", input=["x"], output=["y"], attribute=[hidden]))
@@ -193,7 +193,7 @@ def test_negative_functions_that_expand_without_end(build):
 
 
 def test_negative_functions_within_functions(build):
-    """Each calls the next, so that no number of nodes is large."""
+    """Each function calls the next, so the total is large although no function has many nodes."""
     imported = [helper.make_opsetid("", 16), helper.make_opsetid("local", 1)]
     functions = [helper.make_function("local", "F0", ["a"], ["b"], [node("Neg", ["a"], ["b"])], imported)]
     for level in range(1, 5000):

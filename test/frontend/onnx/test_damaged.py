@@ -1,4 +1,4 @@
-"""Models that cannot be imported: each gets one clear error, never another exception."""
+"""Models that cannot be imported: each ends in one clear error, never in another exception."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ SCALE = helper.make_tensor_value_info("s", TensorProto.FLOAT, [4])
 
 
 def model_of(*nodes, inputs=(FLOATS,), outputs=("y",), constants=(), opset=17, domains=()):
-    """A model around nodes, its outputs floats."""
+    """Makes a model of nodes, with float outputs."""
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
     graph = helper.make_graph(list(nodes), "g", list(inputs), values, list(constants))
     imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
@@ -30,7 +30,7 @@ def node(op_type, inputs, outputs, name="n", **attributes):
 
 
 def refuses(model, message, kind=ModelError, **options):
-    """Checks the error."""
+    """Checks that the import fails with an error, and returns it."""
     with pytest.raises(kind, match=message) as caught:
         import_model(model, ir.Context(), **options)
     return caught.value
@@ -150,7 +150,7 @@ def test_output_that_no_handler_makes():
 
 
 def skip_norm(outputs):
-    """A node with more outputs than are computed."""
+    """A node with more outputs than the importer computes."""
     return node("SkipSimplifiedLayerNormalization", ["x", "x", "s"], outputs, domain="com.microsoft")
 
 
@@ -235,21 +235,21 @@ def test_function_defined_twice():
 
 @pytest.mark.parametrize("version", [-(1 << 63), -1, 1 << 31, (1 << 63) - 1])
 def test_impossible_version_of_a_domain(version):
-    """It is an int of C++ to ONNX's own functions."""
+    """ONNX's own functions take the version as a C++ int."""
     model = model_of(node("Relu", ["x"], ["y"]))
     model.opset_import.append(helper.make_opsetid("ai.onnx.preview.training", version))
     refuses(model, f"invalid version {version} of the domain 'ai.onnx.preview.training'")
 
 
 def test_input_that_no_memory_holds():
-    """Transposed on the host, it ended the process."""
+    """Its transpose on the host crashed the process."""
     huge = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, (1 << 63) - 1])
     refuses(model_of(node("Transpose", ["x"], ["y"]), inputs=(huge,)), "input 'x': a tensor would have the impossible")
 
 
 @pytest.mark.parametrize("place", [2, 3])
 def test_sizes_of_a_resize_that_are_no_row(place):
-    """With tables for antialiasing they are looked at one by one."""
+    """With tables for antialiasing, the sizes are read one by one."""
     array = np.array([[1, 1, 2, 2]], np.float32 if place == 2 else np.int64)
     resize = node("Resize", ["x", "", "s"] if place == 2 else ["x", "", "", "s"], ["y"], mode="linear", antialias=1)
     image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 4, 4])
@@ -258,7 +258,7 @@ def test_sizes_of_a_resize_that_are_no_row(place):
 
 
 def test_a_name_that_is_no_text_in_a_graph_of_another_type():
-    """An attribute whose type says that it is a number may hold a graph all the same."""
+    """An attribute whose declared type is a number may still hold a graph."""
     inner = helper.make_graph([helper.make_node("Neg", ["x"], ["NAME"])], "inner", [], [])
     node = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
     node.attribute[0].type = AttributeProto.INT

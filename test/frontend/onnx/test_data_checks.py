@@ -13,7 +13,7 @@ TABLE = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
 def ints(*values):
-    """Indices."""
+    """Returns indices."""
     return np.array(values, np.int64)
 
 
@@ -33,7 +33,7 @@ def model_of(nodes, inputs, output, weights=()):
 
 
 def one_node(op_type, arrays, weights=(), **attributes):
-    """A model of one node called 'node', and its inputs."""
+    """A model of one node named 'node', and its inputs."""
     names = [f"x{number}" for number in range(len(arrays))]
     given = dict(zip(names, arrays, strict=True))
     node = helper.make_node(op_type, names, ["y"], name="node", **attributes)
@@ -42,7 +42,7 @@ def one_node(op_type, arrays, weights=(), **attributes):
 
 
 def compiled(model, checked, **options):
-    """A model compiled without the cache."""
+    """Compiles a model without the cache."""
     return stepwell.compile(model, options={"cache": False, "checked": checked, **options})
 
 
@@ -217,7 +217,7 @@ def test_the_drop_in_raises_as_onnxruntime(op_type, arrays, attributes, message)
     assert type(caught.value).__name__ == type(expected.value).__name__
     head, said = str(caught.value).split("Status Message: ")
     wanted_head, wanted = str(expected.value).split("Status Message: ")
-    # ONNX Runtime puts the place in its sources before some messages.
+    # ONNX Runtime puts its source location before some messages.
     assert head == wanted_head and wanted.strip().endswith(said)
 
 

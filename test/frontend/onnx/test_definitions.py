@@ -1,4 +1,4 @@
-"""Operators that are imported by ONNX's own definition of them, old opsets, and what the newest ones added."""
+"""Operators imported by their ONNX definition, old opsets, and additions of the newest ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_attention_with_its_scores_as_output() -> None:
 
 
 def test_flexible_attention() -> None:
-    """An operator of another domain, defined by graphs that are its attributes."""
+    """An operator of another domain, defined by graphs in its attributes."""
     scores = [helper.make_tensor_value_info(name, 1, ["B", "H", "L", "S"]) for name in ("s", "t")]
     body = helper.make_graph([helper.make_node("Tanh", ["s"], ["t"])], "limit", scores[:1], scores[1:])
     node = helper.make_node("FlexAttention", ["q", "k", "v"], ["y"], domain="ai.onnx.preview", score_mod=body)
@@ -62,7 +62,7 @@ def test_flexible_attention() -> None:
 
 
 def test_linear_attention() -> None:
-    """A definition with a Scan in it."""
+    """An operator whose definition contains a Scan."""
     node = helper.make_node(
         "LinearAttention", ["q", "k", "v"], ["y", "s"], update_rule="linear", q_num_heads=2, kv_num_heads=2
     )

@@ -1,4 +1,4 @@
-"""ONNX Runtime's operators that quantise their inputs by the range which these have, beside ONNX Runtime."""
+"""ONNX Runtime's operators that quantise their inputs by the range of the data, compared with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def check(op_type: str, x: np.ndarray, weights: list[np.ndarray | None], count: 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         results = stepwell.compile(model, threads=1, options=stepwell.Options(cache=False))(x)
-    exact = SessionOptions()  # without VNNI, ONNX Runtime saturates sums of uint8 by int8 unless told to be precise
+    exact = SessionOptions()  # without VNNI, ONNX Runtime saturates sums of uint8 by int8 without this entry
     exact.add_session_config_entry("session.x64quantprecision", "1")
     expected = InferenceSession(model.SerializeToString(), exact, providers=["CPUExecutionProvider"]).run(
         None, {"x": x}
     )
     for actual, wanted in zip(results if isinstance(results, tuple) else (results,), expected, strict=True):
-        # What lies between two bytes may be rounded either way.
+        # Numbers between two quantised values may be rounded either way.
         np.testing.assert_allclose(np.asarray(actual), np.asarray(wanted), rtol=1e-3, atol=5e-3)
 
 

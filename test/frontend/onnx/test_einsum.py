@@ -17,7 +17,7 @@ EXTENTS = {"a": 2, "b": 3, "c": 4, "i": 2, "j": 3}
 
 
 def computed(equation, arrays):
-    """What the importer makes of an equation, run by the interpreter."""
+    """Returns the interpreter's result of the imported equation."""
     feeds = {f"x{index}": array for index, array in enumerate(arrays)}
     model = make_model([helper.make_node("Einsum", list(feeds), ["y"], equation=equation)], feeds, ["y"], {}, 12)
     model.graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(arrays[0].dtype)
@@ -60,7 +60,7 @@ def test_what_lies_beside_a_diagonal_does_not_count():
 
 @st.composite
 def equations(draw):
-    """Up to three terms of at most three labels, some with an ellipsis of one dimension, and an output."""
+    """Draws up to three terms of at most three labels, some with a one-dimensional ellipsis, and an output."""
     terms = draw(st.lists(st.text("abcij", min_size=1, max_size=3), min_size=1, max_size=3))
     dots = [draw(st.booleans()) for _ in terms]
     labels = sorted(set("".join(terms)))

@@ -1,4 +1,4 @@
-"""Functions that a model defines: used by each other, overloaded, with graphs and attributes passed on."""
+"""Functions that a model defines: calls between them, overloads, and graphs and attributes passed on."""
 
 import numpy as np
 import onnx
@@ -18,7 +18,7 @@ def function(name, nodes, inputs="a", outputs="b", overload="", **options):
 
 
 def referring(node, name, attribute, kind):
-    """A node, an attribute of which is one of the function around it."""
+    """Makes an attribute of a node refer to an attribute of the surrounding function."""
     reference = node.attribute.add()
     reference.name, reference.ref_attr_name, reference.type = name, attribute, kind
     return node

@@ -9,7 +9,7 @@ EXTENTS = st.lists(st.integers(1, 6), min_size=1, max_size=4)
 
 
 def filled(shape, kind=np.float32):
-    """Counted numbers in a shape."""
+    """Returns 0, 1, 2, ... in a shape."""
     return np.arange(np.prod(shape)).reshape(shape).astype(kind)
 
 

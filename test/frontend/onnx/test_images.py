@@ -1,4 +1,4 @@
-"""Operators on images and indices that are made of several ops, compared with ONNX Runtime or ONNX's reference."""
+"""Operators on images and indices that become several ops, compared with ONNX Runtime or ONNX's reference."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def floats(*shape):
 
 
 def check_reference(build, op_type, opset, inputs, constants, outputs=1, rtol=1e-4, **attributes):
-    """Compares a node with ONNX's own reference, for what ONNX Runtime does otherwise or not at all."""
+    """Compares a node with ONNX's reference, if ONNX Runtime differs from it or lacks the operator."""
     names = [f"x{index}" for index in range(max([len(inputs), *(index + 1 for index in constants)]))]
     feeds = {f"x{index}": array for index, array in enumerate(inputs) if array is not None}
     stored = {f"x{index}": np.asarray(array) for index, array in constants.items()}

@@ -8,7 +8,7 @@ F32, I64 = np.float32, np.int64
 
 @pytest.fixture
 def normal(rng):
-    """Normally distributed arrays of a shape."""
+    """Returns a function that draws normally distributed arrays of a shape."""
     return lambda *shape: rng.normal(size=shape).astype(F32)
 
 

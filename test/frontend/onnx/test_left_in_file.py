@@ -1,4 +1,4 @@
-"""Large weights that stay in the file: the same model, of which the parser sees little."""
+"""Large weights that stay in the file: the same model, with little for the parser to read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stepwell.frontend.onnx.weights import tensor_array
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights are large from 64 bytes on, files at once."""
+    """Lowers the limits: weights are large from 64 bytes on, and all files are large."""
     monkeypatch.setattr(left_in_file, "_LEAST_BYTES", 64)
     monkeypatch.setattr("stepwell.driver.source._LARGE_BYTES", 0)
 
@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> Path:
 def test_all_but_large_weights_is_parsed(path: Path) -> None:
     whole, less = read_model(path), read_model(path, leaves_weights=True)
     places = [tensor.data_location for tensor in less.initializers]
-    # What is written as a list of numbers is parsed.
+    # A weight stored as a list of numbers is parsed.
     assert places == [TensorProto.EXTERNAL, TensorProto.DEFAULT, TensorProto.DEFAULT]
     for kept, left in zip(whole.initializers, less.initializers, strict=True):
         assert kept.name == left.name
@@ -86,7 +86,7 @@ def test_any_bytes_are_parsed_or_refused(path: Path) -> None:
 
 
 def outcome(path: Path, leaves_weights: bool) -> list[bytes] | None:
-    """The bytes of all weights; None where the file is refused."""
+    """Returns the bytes of all weights, or None if the file is refused."""
     try:
         model = read_model(path, leaves_weights)
         return [tensor_array(tensor, model.folder).tobytes() for tensor in model.initializers]

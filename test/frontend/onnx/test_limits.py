@@ -1,4 +1,4 @@
-"""How much a model may be: what is refused before anything is done about it."""
+"""Limits on the size of models: larger ones are refused before any work is done."""
 
 import onnx
 import pytest
@@ -19,28 +19,28 @@ def _model(nodes, inputs=("x",), outputs=("y",), functions=()):
 
 
 def _blocks(calls, length):
-    """Calls of one function of so many nodes, as exporters write the layers of a transformer."""
+    """Calls one function of `length` nodes `calls` times, as exporters write the layers of a transformer."""
     body = [helper.make_node("Relu", [f"v{i}"], [f"v{i + 1}"]) for i in range(length)]
     block = helper.make_function("d", "Block", ["v0"], [f"v{length}"], body, IMPORTS)
     nodes = [helper.make_node("Block", [f"a{i}"], [f"a{i + 1}"], domain="d") for i in range(calls)]
     return _model(nodes, ["a0"], [f"a{calls}"], [block])
 
 
-def test_functions_become_as_many_nodes_as_models_have():
+def test_functions_may_expand_to_the_nodes_of_large_models():
     check_expansion(_blocks(100, MAX_COPIES // 100), "model")
 
 
-def test_negative_functions_become_more():
+def test_negative_functions_expand_to_too_many_nodes():
     with pytest.raises(ModelError, match=f"model: has functions that expand to more than {MAX_COPIES} nodes"):
         check_expansion(_blocks(101, MAX_COPIES // 100), "model")
 
 
-def test_nodes_that_are_written_down_are_counted_apart():
+def test_nodes_of_the_graph_are_counted_separately():
     nodes = [helper.make_node("Relu", [f"v{i}"], [f"v{i + 1}"]) for i in range(2 * MAX_COPIES)]
     check_expansion(_model(nodes, ["v0"], [f"v{2 * MAX_COPIES}"]), "model")
 
 
-def test_negative_functions_within_functions_become_more():
+def test_negative_nested_functions_expand_to_too_many_nodes():
     """Eighteen functions of two nodes each."""
     functions = []
     for level in range(18):
@@ -77,6 +77,6 @@ def test_ports():
     model.graph.output.append(_value("y"))
     with pytest.raises(ModelError, match=f"has {MAX_PORTS + 1} inputs and outputs; at most {MAX_PORTS} are supported"):
         check_expansion(model, "model")
-    # Of old files every weight is an input too.
+    # In old files, every weight is an input too.
     model.graph.initializer.append(onnx.TensorProto(name="x1"))
     check_expansion(model, "model")

@@ -1,4 +1,4 @@
-"""Linear models, and what prepares columns for them, beside ONNX Runtime."""
+"""Linear models, and operators that prepare their columns, compared with ONNX Runtime."""
 
 from __future__ import annotations
 

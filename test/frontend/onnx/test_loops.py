@@ -1,4 +1,4 @@
-"""Loop and Scan against ONNX Runtime."""
+"""Loop and Scan, compared with ONNX Runtime."""
 
 import numpy as np
 import onnx
@@ -15,12 +15,12 @@ KINDS = {"i": (TensorProto.INT64, []), "c": (TensorProto.BOOL, [])}
 
 
 def node(op_type, inputs, outputs, **attributes):
-    """A node whose inputs and outputs are words."""
+    """Makes a node from inputs and outputs separated by spaces."""
     return helper.make_node(op_type, inputs.split(), outputs.split(), **attributes)
 
 
 def body(nodes, inputs, outputs, shape=None):
-    """A graph of floats of a shape, but for the numbers of rounds `i` and `j` and the bools `c` to `f`."""
+    """A graph of floats of a shape; the iteration numbers `i` and `j` and the bools `c` to `f` are scalars."""
 
     def values(names):
         kinds = {**KINDS, "j": KINDS["i"], **dict.fromkeys("def", KINDS["c"])}
@@ -32,7 +32,7 @@ def body(nodes, inputs, outputs, shape=None):
 
 
 def looped(graph, inputs, outputs, op_type="Loop", **attributes):
-    """A node with a body; `-` stands for an input that is left out."""
+    """Makes a node with a body; `-` stands for an absent input."""
     names = ["" if name == "-" else name for name in inputs.split()]
     return helper.make_node(op_type, names, outputs.split(), body=graph, **attributes)
 
@@ -82,7 +82,7 @@ def test_number_of_the_round(build, compare, rng):
     compare(build([looped(graph, "m - h0", "h rows")], given, ["h", "rows"], {"m": np.array(5)}, 19), given)
 
 
-def test_what_no_loop_of_fixed_shapes_can_do_is_written_out(build, compare, feeds):
+def test_loops_without_fixed_shapes_are_unrolled(build, compare, feeds):
     grows = body([node("Identity", "c", "d"), node("Concat", "h h0", "n", axis=0)], "i c h", "d n")
     model = build([looped(grows, "m - h0", "h")], {"h0": feeds["h0"]}, ["h"], {"m": np.array(4)}, 19)
     compare(model, {"h0": feeds["h0"]})
@@ -94,7 +94,7 @@ def test_what_no_loop_of_fixed_shapes_can_do_is_written_out(build, compare, feed
     compare(ends, {"h0": feeds["h0"]})
 
 
-def test_many_large_rounds_are_not_written_out(build, feeds):
+def test_many_large_rounds_are_not_unrolled(build, feeds):
     steps = [node("Tanh", "h" if k == 0 else f"t{k - 1}", f"t{k}") for k in range(30)]
     counted = [node("Add", "k one", "n"), node("Less", "n most", "d"), node("Identity", "t29", "s")]
     graph = body([*steps, *counted], "i c h k", "d t29 n s")

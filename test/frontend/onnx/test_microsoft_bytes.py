@@ -1,6 +1,6 @@
-"""Quantised attention, embeddings, pools and convolutions of ONNX Runtime, compared with it.
+"""ONNX Runtime's quantised attention, embeddings, pools and convolutions, compared with ONNX Runtime.
 
-Its own kernels round in several ways, so that integers may be next to each other.
+Its kernels round in several ways, so integers may differ by one.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ S, Z = np.array(0.05, F32), np.array(120, U8)
 
 @pytest.fixture
 def close(build, compare):
-    """Compares a node whose output is bytes, within one."""
+    """Returns a function that compares a node with 8-bit outputs, which may differ by one."""
 
     def run(op_type, inputs, constants=None, dynamic=False, **attributes):
         stored = {f"c{index}": np.asarray(value) for index, value in (constants or {}).items()}
@@ -32,7 +32,7 @@ def close(build, compare):
 
 @pytest.fixture
 def some(rng):
-    """Bytes of a shape."""
+    """Returns a function that draws uint8 arrays of a shape."""
     return lambda *shape: rng.integers(0, 256, shape, U8)
 
 

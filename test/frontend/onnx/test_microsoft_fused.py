@@ -1,4 +1,4 @@
-"""What ONNX Runtime's optimiser fuses, and weights of few bits, compared with ONNX Runtime."""
+"""Operators made by ONNX Runtime's optimiser, and low-bit weights, compared with ONNX Runtime."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ MS = {"domain": "com.microsoft"}
 
 @pytest.fixture
 def normal(rng):
-    """Normally distributed arrays of a shape."""
+    """Returns a function that draws normally distributed arrays of a shape."""
     return lambda *shape: rng.normal(size=shape).astype(F32)
 
 
@@ -33,7 +33,7 @@ def test_convolution_with_a_sum_and_a_function(check, normal, activation):
     check("FusedConv", 17, [normal(2, 3, 6, 5), None, None, normal(2, 4, 6, 5)], constants=weights, **options)
 
 
-def test_convolution_of_which_nothing_is_said(check, normal):
+def test_convolution_with_default_attributes(check, normal):
     check("FusedConv", 17, [normal(2, 3, 6, 5)], constants={1: normal(4, 3, 3, 3)}, activation="Relu", **MS)
 
 
@@ -63,7 +63,7 @@ def test_product_of_matrices_whose_rows_come_before_their_batches(check, normal)
     check("FusedMatMul", 17, [normal(2, 3, 4), normal(5, 2, 4)], transBatchB=1, transB=1, **MS)
 
 
-def test_older_forms_of_what_onnx_has(check, normal, rng):
+def test_older_forms_of_standard_operators(check, normal, rng):
     check("Trilu", 17, [normal(3, 4), np.array(1)], upper=0, **MS)
     check("Range", 17, [np.array(1.0, F32), np.array(4.0, F32)], dynamic=False, **MS)
     check("GatherND", 17, [normal(3, 4, 2), np.array([[0, 1], [2, 3]])], **MS)
@@ -81,7 +81,7 @@ def test_distances(check, normal, metric):
 @pytest.mark.parametrize("zeros", ["none", "packed", "floats"])
 def test_product_with_weights_of_few_bits(check, normal, rng, bits, block, depth, zeros):
     if bits == 8 and zeros == "floats":
-        return  # ONNX Runtime has none such
+        return  # ONNX Runtime lacks this case
     columns, blocks = 6, -(-depth // block)
     constants = {1: rng.integers(0, 256, (columns, blocks, block * bits // 8), U8)}
     constants[2] = np.abs(normal(columns * blocks)) / 8
@@ -92,7 +92,7 @@ def test_product_with_weights_of_few_bits(check, normal, rng, bits, block, depth
     options = {"bits": bits, "block_size": block, "N": columns, "K": depth, "dynamic": False, "rtol": 1e-4, **MS}
     check("MatMulNBits", 17, [normal(2, 3, depth)], constants=constants, **options)
     check("MatMulNBits", 17, [normal(2, 3, depth)], constants=constants | {5: normal(columns)}, **options)
-    if bits == 4 and zeros != "packed":  # which ONNX Runtime passes over where rows have blocks of their own
+    if bits == 4 and zeros != "packed":  # ONNX Runtime ignores these indices if rows have their own blocks
         groups = {4: rng.integers(0, blocks, blocks * block).astype(np.int32)}
         check("MatMulNBits", 17, [normal(2, 3, depth)], constants=constants | groups, **options)
 

@@ -1,4 +1,4 @@
-"""Whole models: those that come with onnx, and a BERT encoder; others where a folder of them is given."""
+"""Whole models: those that come with onnx, a BERT encoder, and others if a folder of them is given."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ MODELS = Path(os.environ.get("STEPWELL_TEST_MODELS", "no such folder"))
 
 
 def compared(path_or_bytes, feeds, shapes, rtol=2e-4):
-    """Imports, evaluates and compares; returns the imported model and what comes after its outputs."""
+    """Imports, evaluates and compares; returns the imported model and the results after its outputs."""
     session = onnxruntime.InferenceSession(path_or_bytes, providers=["CPUExecutionProvider"])
     expected = session.run(None, feeds)
     imported = import_model(path_or_bytes, ir.Context(), shapes)
@@ -70,7 +70,7 @@ def test_locations_name_the_nodes():
 
 
 def speech_state(rng, batch=1):
-    """The recurrent state that the speech models take."""
+    """The recurrent state, an input of the speech models."""
     return rng.normal(scale=0.1, size=(2, batch, 128)).astype(np.float32)
 
 

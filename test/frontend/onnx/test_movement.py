@@ -1,4 +1,4 @@
-"""Reshapes, slices, gathers, padding and what else moves elements, compared with ONNX Runtime."""
+"""Reshapes, slices, gathers, padding and other data movement, compared with ONNX Runtime."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ IMAGE = np.arange(96, dtype=F32).reshape(2, 8, 2, 3)
 
 
 def ints(*values):
-    """A list of integers as ONNX wants it."""
+    """A list of integers in the type that ONNX requires."""
     return np.array(values, I64)
 
 
@@ -60,7 +60,7 @@ def test_concat(check, count):
 
 
 def test_concat_of_very_many(check):
-    """A chain of them took time with the square of their number, from some hundred on minutes."""
+    """A chain of concatenations took quadratic time: minutes from some hundred inputs on."""
     check("Concat", 13, [CUBE] * 700, axis=1)
 
 

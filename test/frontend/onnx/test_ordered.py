@@ -1,4 +1,4 @@
-"""Nodes that come before those whose outputs they read, as ONNX Runtime takes them."""
+"""Nodes that come before the nodes whose outputs they read, which ONNX Runtime accepts."""
 
 import numpy as np
 import stepwell
@@ -26,7 +26,7 @@ def test_nodes_in_any_order():
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     read = read_model(model)
     assert [node.op_type for node in read.proto.graph.node] == ["Abs", "If", "Exp"]
-    assert [node.op_type for node in model.graph.node] == ["Exp", "If", "Abs"]  # the user's stays as it is
+    assert [node.op_type for node in model.graph.node] == ["Exp", "If", "Abs"]  # the user's model is unchanged
     x = np.array([-1, 0.5, 2], np.float32)
     run = stepwell.compile(model, threads=1, options=stepwell.Options(cache=False))
     np.testing.assert_allclose(run(x, np.array(True)), np.exp(x - np.abs(x)), rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Models in steps: how they are cut, and that nodes on the host and compiled pieces together compute what ONNX says."""
+"""Partitioned models: how they are cut, and that nodes on the host and compiled subgraphs compute ONNX's results."""
 
 import itertools
 
@@ -36,7 +36,7 @@ def host(source, target):
 
 
 def model_of(nodes, inputs, outputs, constants=(), opset=21, **more):
-    """A model; types are given as (element type, shape), or as what they are."""
+    """Makes a model; types are (element type, shape) or complete types."""
 
     def value(name, kind):
         if not isinstance(kind, tuple):
@@ -55,7 +55,7 @@ def model_of(nodes, inputs, outputs, constants=(), opset=21, **more):
 
 
 def steps_of(model, on_host):
-    """What each step of a partition computes, "!" before nodes on the host."""
+    """Returns the operators of each step of a partition, with "!" before nodes on the host."""
     read = read_model(model)
     nodes = read.proto.graph.node
     chosen = {index: fallback_of(read, index, "", "operator") for index, item in enumerate(nodes) if on_host(item)}
@@ -80,7 +80,7 @@ def test_pieces_are_as_large_as_can_be():
     assert steps_of(model, lambda item: item.op_type == "Foo") == ["ac", "!b", "!e", "df"]
 
 
-def test_constants_go_with_those_who_read_them():
+def test_constants_go_with_the_steps_that_read_them():
     nodes = [
         node("Constant", [], ["k"], value_floats=[1.0, 2.0, 3.0, 4.0]),
         node("Add", ["x", "k"], ["a"]),
@@ -111,11 +111,11 @@ def test_every_cut_gives_what_later_ones_take(data):
         known.update(cut.outputs)
     assert known.issuperset(wanted)
     kinds = [cut.fallback is None for cut in cuts]
-    assert not any(one and other for one, other in itertools.pairwise(kinds))  # never two pieces in a row
+    assert not any(one and other for one, other in itertools.pairwise(kinds))  # never two compiled subgraphs in a row
 
 
 def check(model, *feeds):
-    """Compares each output with ONNX's reference; returns what was compiled."""
+    """Compares each output with ONNX's reference; returns the executable."""
     run = stepwell.compile(model, threads=1, options=QUIET)
     reference = ReferenceEvaluator(model)
     names = [info.name for info in run.inputs]
@@ -144,7 +144,7 @@ def assert_same(got, wanted):
 
 
 def rows(count):
-    """Some numbers."""
+    """Returns random rows of four numbers."""
     return np.random.default_rng(count).normal(size=(count, 4)).astype(F32)
 
 
@@ -263,7 +263,7 @@ def test_memory_that_is_not_there_is_an_error_that_names_the_node():
         step.run({"x": rows(2)})
 
 
-def test_what_can_run_nowhere_is_refused_by_name():
+def test_nodes_that_can_run_nowhere_are_refused_by_name():
     unheard = [helper.make_node("Unheard", ["x"], [name], name=name, domain="else.where") for name in "ab"]
     model = model_of([*unheard, node("Add", ["a", "b"], ["y"])], {"x": (FLOAT, [2, 4])}, {"y": (FLOAT, None)})
     model.opset_import.append(helper.make_opsetid("else.where", 1))
@@ -272,7 +272,7 @@ def test_what_can_run_nowhere_is_refused_by_name():
 
 
 def strings():
-    """A model whose last node is one of two on the host."""
+    """A model that ends in two nodes on the host."""
     return model_of([node("Neg", ["x"], ["n"]), *host("n", "y")], {"x": (FLOAT, [2, 4])}, {"y": (FLOAT, None)})
 
 
@@ -319,7 +319,7 @@ def test_another_process_takes_steps_from_the_cache(monkeypatch):
 
 @pytest.mark.parametrize("sizes", [[4, 3], ["n", 3]])
 def test_nodes_that_nothing_needs_need_no_code(sizes):
-    """Models whose outputs were cut keep what was behind them, be it what nobody can compile."""
+    """Models whose outputs were cut keep the nodes behind them, even nodes without any implementation."""
     nodes = [
         node("Relu", ["x"], ["y"]),
         node("Compress", ["x", "which"], ["left"]),

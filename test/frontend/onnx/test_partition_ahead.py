@@ -1,4 +1,4 @@
-"""Models that run in steps, saved before a call: all pieces have code, or the artefact holds the model and says so."""
+"""Partitioned models saved before a call: all subgraphs have code, or the artefact holds the model and says so."""
 
 import subprocess
 import sys
@@ -43,13 +43,13 @@ def value(name, kind, shape=None):
 
 
 def through_text(source, target):
-    """Nodes that take a value through strings, which only the host has."""
+    """Nodes that convert a value to strings and back, which only the host can do."""
     texts = node("Cast", [source], [f"{target}_text"], to=STRING)
     return [texts, node("Cast", [f"{target}_text"], [target], to=FLOAT)]
 
 
 def model_of(*nodes, outputs=("y",), shape=(3, 4)):
-    """A model of x."""
+    """Makes a model with the input x."""
     constants = {"w": W, "zero": np.zeros(4, np.float32), "three": np.array(3), "two": np.array(2)}
     weights = [numpy_helper.from_array(array, name) for name, array in constants.items()]
     given = [value(name, FLOAT) for name in outputs]
@@ -58,7 +58,7 @@ def model_of(*nodes, outputs=("y",), shape=(3, 4)):
 
 
 def behind_random_numbers():
-    """A piece behind a node for which the compiler has no code."""
+    """A subgraph after a node that the compiler has no code for."""
     return model_of(
         node("MatMul", ["x", "w"], ["a"]),
         node("RandomNormalLike", ["a"], ["r"], scale=0.0),
@@ -68,12 +68,12 @@ def behind_random_numbers():
 
 
 def behind_strings():
-    """Two nodes on the host in a row, the first of which gives strings."""
+    """Two consecutive nodes on the host; the first returns strings."""
     return model_of(node("MatMul", ["x", "w"], ["a"]), *through_text("a", "b"), node("Exp", ["b"], ["y"]))
 
 
 def with_sizes_from_a_shape():
-    """A piece whose sizes another one computes from the shape of a value."""
+    """A subgraph whose sizes another one computes from the shape of a value."""
     return model_of(
         node("MatMul", ["x", "w"], ["a"]),
         node("Shape", ["a"], ["sizes"]),
@@ -88,7 +88,7 @@ def with_sizes_from_a_shape():
 
 
 def branches():
-    """Branches of which a run takes one, compiled both."""
+    """Two branches, both compiled; a run takes one."""
     bodies = {
         name: helper.make_graph(
             [*through_text("a", f"{name}_t"), node(op_type, [f"{name}_t"], [f"{name}_y"])],
@@ -108,7 +108,7 @@ def branches():
 
 
 def rounds():
-    """A loop whose body is compiled, with a piece behind it."""
+    """A loop whose body is compiled, with a subgraph after it."""
     body = helper.make_graph(
         [*through_text("a", "t"), node("Tanh", ["t"], ["b"]), node("Identity", ["c"], ["on"])],
         "body",
@@ -120,7 +120,7 @@ def rounds():
 
 
 def scanned():
-    """A Scan along the rows, with a piece behind it."""
+    """A Scan over rows, with a subgraph after it."""
     body = helper.make_graph(
         [*through_text("row", "t"), node("Add", ["state", "t"], ["next"]), node("Exp", ["next"], ["out"])],
         "body",
@@ -135,7 +135,7 @@ MODELS = [behind_random_numbers, behind_strings, with_sizes_from_a_shape, branch
 
 
 def run_without_mlir(artefact: Path, *inputs: np.ndarray) -> np.ndarray:
-    """The results of an artefact for some inputs, in a process that cannot import MLIR."""
+    """Returns the results of an artefact in a process that cannot import MLIR."""
     folder = artefact.parent
     np.save(folder / "x.npy", inputs)
     command = [sys.executable, "-c", RUN, *map(str, (artefact, folder / "x.npy", folder / "y.npy"))]
@@ -182,7 +182,7 @@ def test_pieces_behind_a_node_at_which_a_pass_failed_are_compiled(tmp_path, monk
 
 
 def after_nonzero():
-    """A piece whose shapes only the contents of x decide."""
+    """A subgraph whose shapes depend on the contents of x."""
     return model_of(
         node("NonZero", ["x"], ["places"]),
         node("Cast", ["places"], ["text"], to=STRING),
@@ -234,7 +234,7 @@ def test_a_branch_that_no_run_took_is_not_forgotten(tmp_path):
 
 
 def test_contents_that_a_run_decides_are_not_made_up():
-    """The shape of what NonZero gives is known from no shape, though ONNX has a node Shape for it."""
+    """No shape determines the shape of NonZero's result, though ONNX has a node Shape for it."""
     model = model_of(
         node("NonZero", ["x"], ["places"]),
         node("Cast", ["places"], ["text"], to=STRING),

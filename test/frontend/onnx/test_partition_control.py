@@ -1,4 +1,4 @@
-"""Control flow that runs on the host, with its bodies compiled: rounds that only a run can count, growing values."""
+"""Control flow on the host with compiled bodies: trip counts known only at run time, and values that grow."""
 
 import numpy as np
 import pytest
@@ -21,18 +21,18 @@ def node(op_type, inputs, outputs, **attributes):
 
 
 def value(name, kind, shape=None):
-    """What a graph takes or gives."""
+    """Declares an input or output of a graph."""
     return helper.make_tensor_value_info(name, kind, shape)
 
 
 def through_text(source, target):
-    """A value that goes through strings, which only the host has."""
+    """Nodes that convert a value to strings and back, which only the host can do."""
     texts = node("Cast", [source], [f"{target}_text"], to=STRING)
     return [texts, node("Cast", [f"{target}_text"], [target], to=FLOAT)]
 
 
 def compiled(nodes, inputs, outputs, constants=()):
-    """A model, compiled."""
+    """Compiles a model of nodes."""
     weights = [numpy_helper.from_array(array, name) for name, array in dict(constants).items()]
     graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
@@ -40,7 +40,7 @@ def compiled(nodes, inputs, outputs, constants=()):
 
 
 def control_steps(run):
-    """The control-flow nodes that run on the host."""
+    """Returns the control-flow steps that run on the host."""
     steps = run._code.steps
     assert isinstance(steps, LoadedPlan)
     return [step for step in steps.plan.steps if isinstance(step, ControlStep)]

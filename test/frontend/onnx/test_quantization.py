@@ -1,4 +1,4 @@
-"""Quantised operators, compared with ONNX Runtime, or with ONNX's own reference where that has no implementation."""
+"""Quantised operators, compared with ONNX Runtime, or with ONNX's reference if it has no implementation."""
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +17,7 @@ KINDS = [(U8, U8), (U8, I8), (I8, I8)]
 
 @pytest.fixture
 def draw(rng):
-    """Integers of a type and shape, from all that the type holds."""
+    """Returns a function that draws integers of a type and shape from the type's whole range."""
 
     def make(dtype, *shape):
         info = np.iinfo(dtype)
@@ -27,7 +27,7 @@ def draw(rng):
 
 
 def compare(op_type, opset, inputs, **attributes):
-    """Compares a node with ONNX's reference; inputs are stored in the model, but for the first."""
+    """Compares a node with ONNX's reference; all inputs but the first are stored in the model."""
     names = [f"x{index}" for index in range(len(inputs))]
     kind = helper.np_dtype_to_tensor_dtype(inputs[0].dtype)
     node = helper.make_node(op_type, names, ["y"], **attributes)
@@ -73,7 +73,7 @@ def test_conv_integer(check, draw, attributes):
 @pytest.mark.parametrize(("left", "right"), KINDS)
 @pytest.mark.parametrize("attributes", [{}, {"pads": [1, 0, 1, 2], "strides": [2, 1]}, {"dilations": [2, 1]}])
 def test_conv_integer_with_zero_points_that_are_computed(check, draw, left, right, attributes):
-    """As models have it whose activations are quantised while they run, by weights that reach from -127 to 0."""
+    """As in models that quantise activations at run time, with weights from -127 to 0."""
     input, weight = draw(left, 2, 4, 7, 6), draw(right, 4, 4, 3, 3)
     for start in (0, 7, 100):
         check(
@@ -134,7 +134,7 @@ def test_precision_and_types_of_opset_23(rng):
 
 
 def quantised_pair(op_type, weight, scale, zero, axis, **attributes):
-    """A model of DequantizeLinear of an input and of a weight, and what takes both; and its input."""
+    """Returns a model that dequantises an input and a weight for an operator, and its input."""
     kind = {1: scale, 2: zero} if zero is not None else {1: scale}
     nodes = [
         helper.make_node("DequantizeLinear", ["x", "s", "z"], ["a"]),
@@ -163,7 +163,7 @@ def quantised_pair(op_type, weight, scale, zero, axis, **attributes):
     ],
 )
 @pytest.mark.parametrize("is_per_channel", [True, False])
-def test_what_was_quantised_is_multiplied_as_bytes(draw, op_type, shape, axis, attributes, is_per_channel):
+def test_quantised_operands_are_multiplied_as_bytes(draw, op_type, shape, axis, attributes, is_per_channel):
     weight = draw(I8, *shape)
     scale = np.linspace(0.01, 0.02, 70, dtype=F32) if is_per_channel else F32(0.01)
     model, x = quantised_pair(op_type, weight, scale, np.zeros_like(scale, I8), axis, **attributes)

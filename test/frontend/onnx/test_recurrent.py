@@ -1,4 +1,4 @@
-"""Recurrent layers against ONNX Runtime."""
+"""Recurrent layers, compared with ONNX Runtime."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
 def layer(rng, op_type, direction="forward", *, lengths=None, states=True, peepholes=False, steps=STEPS):
-    """The inputs of a layer, and those of them that are weights by position."""
+    """Returns the inputs of a layer, and by position those of them that are weights."""
     count, gates = 2 if direction == "bidirectional" else 1, GATES[op_type]
 
     def normal(*shape):
@@ -97,7 +97,7 @@ def test_negative_attributes(build, rng, attributes, message):
 
 
 def test_lstm_with_the_batch_first_is_the_transpose(build, rng):
-    """ONNX Runtime has no such LSTM to compare with."""
+    """ONNX Runtime does not implement this layout of LSTM."""
 
     def normal(*shape):
         return rng.normal(size=shape).astype(np.float32)

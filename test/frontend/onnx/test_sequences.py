@@ -1,4 +1,4 @@
-"""Sequences of tensors become lists of values while importing: no code has any, and nothing runs on the host."""
+"""Sequences of tensors become lists of values during the import: they need no code, and nothing runs on the host."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def model_of(nodes, inputs, constants=(), opset=20):
 
 
 def check(model, *all_inputs):
-    """Compares with ONNX Runtime, for several inputs by one program."""
+    """Compares with ONNX Runtime; one program takes all inputs."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run = stepwell.compile(model, threads=1, options=stepwell.Options(cache=False))
@@ -91,7 +91,7 @@ def test_split_and_map(split, keepdims):
 
 
 def test_a_loop_that_collects():
-    """The limit is a constant, and what a round adds depends on its number."""
+    """The limit is a constant, and the element of an iteration depends on its number."""
     value = helper.make_tensor_sequence_value_info
     body = helper.make_graph(
         [
@@ -123,7 +123,7 @@ def test_a_loop_that_collects():
 
 
 def embedding_bag(mode: str, opset: int = 20) -> onnx.ModelProto:
-    """EmbeddingBag of 6 bags as PyTorch exports it: slices whose bounds are inputs, reduced, and no rows are zeros."""
+    """EmbeddingBag of 6 bags as PyTorch exports it: slices whose bounds are inputs, reduced; empty bags give zeros."""
     zeros = helper.make_graph(
         [],
         "zeros",

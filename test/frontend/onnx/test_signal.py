@@ -1,4 +1,4 @@
-"""Fourier transforms of any length and what goes with them, compared with numpy and ONNX's reference."""
+"""Fourier transforms of any length and related operators, compared with numpy and ONNX's reference."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ RNG = np.random.default_rng(0)
 
 
 def run(build, op_type, opset, inputs, constants, **attributes):
-    """What we and what ONNX's reference make of a node."""
+    """Returns our result for a node and that of ONNX's reference."""
     count = max([len(inputs), *(index + 1 for index in constants)])
     feeds = {f"x{index}": array for index, array in enumerate(inputs)}
     stored = {f"x{index}": np.asarray(array) for index, array in constants.items()}

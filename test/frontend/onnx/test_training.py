@@ -1,4 +1,4 @@
-"""What only training has: steps of optimisers and batch normalisation by the batch, beside ONNX's reference."""
+"""Operators of training: optimiser steps and batch normalisation by the batch, compared with ONNX's reference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check(build: Callable[..., onnx.ModelProto]) -> Callable[..., None]:
         outputs = [f"y{index}" for index in range(count)]
         node = helper.make_node(op_type, list(named), outputs, domain=domain, **attributes)
         model = build([node], named, outputs, {}, 15, {TRAINING: 1} if domain else None)
-        want = ReferenceEvaluator(model).run(None, named)  # in float64 where a scalar is of that type
+        want = ReferenceEvaluator(model).run(None, named)  # in float64 if a scalar has that type
         for output in model.graph.output:
             output.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
         imported = import_model(model, ir.Context(), {name: array.shape for name, array in named.items()})
@@ -42,7 +42,7 @@ def check(build: Callable[..., onnx.ModelProto]) -> Callable[..., None]:
 
 
 def tensors(rng: np.random.Generator, kinds: int, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
-    """For every shape a tensor of each kind, those of the last kind (sums of squares) positive."""
+    """Returns a tensor of each kind for every shape; those of the last kind (sums of squares) are positive."""
     made = [rng.standard_normal(shape).astype(np.float32) for _ in range(kinds) for shape in shapes]
     return [*made[: -len(shapes)], *map(np.square, made[-len(shapes) :])]
 

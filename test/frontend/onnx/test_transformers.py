@@ -9,7 +9,7 @@ MS = {"domain": "com.microsoft"}
 
 @pytest.fixture
 def normal(rng):
-    """Normally distributed arrays of a shape."""
+    """Returns a function that draws normally distributed arrays of a shape."""
     return lambda *shape: rng.normal(size=shape).astype(F32)
 
 

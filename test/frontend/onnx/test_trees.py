@@ -1,4 +1,4 @@
-"""Ensembles of decision trees, in all the ways of writing them down, beside ONNX Runtime and ONNX's reference."""
+"""Ensembles of decision trees in all their encodings, compared with ONNX Runtime and ONNX's reference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = 4
 
 
 def grown(rng: np.random.Generator, trees: int, depth: int, modes: list[str]) -> dict[str, list]:
-    """Random trees as the older operators list them, and the leaves."""
+    """Random trees as the older operators list them, and their leaves."""
     lists: dict[str, list] = {
         f"nodes_{name}": [] for name in ("treeids", "nodeids", "modes", "featureids", "truenodeids", "falsenodeids")
     }
@@ -62,7 +62,7 @@ def model_of(op_type: str, outputs: list[tuple[str, int]], version: int, kind: i
 
 
 def rows(rng: np.random.Generator, count: int, dtype: type = np.float32) -> np.ndarray:
-    """Numbers that often are exactly those that nodes compare with, and now and then none."""
+    """Numbers that are often equal to the nodes' thresholds, and sometimes NaN."""
     x = rng.integers(-3, 4, (count, COLUMNS)).astype(dtype)
     if np.issubdtype(dtype, np.floating):
         x[rng.random(x.shape) < 0.1] = np.nan
@@ -84,7 +84,7 @@ def test_regressors(seed: int, targets: int, how: str) -> None:
     modes = MODES if seed % 2 else MODES[:1]
     trees = grown(rng, int(rng.integers(1, 6)), int(rng.integers(0, 4)), modes)
     leaves = trees.pop("leaves")
-    # Where no tree says anything of a target, ONNX Runtime leaves out the base value as well; ONNX does not.
+    # If no tree has a leaf for a target, ONNX Runtime leaves out the base value as well; ONNX does not.
     said = [(*leaf, target) for leaf in leaves for target in range(targets)]
     model = model_of(
         "TreeEnsembleRegressor",
@@ -109,7 +109,7 @@ def test_classifiers(seed: int, classes: int, transform: str, is_share: bool) ->
     trees = grown(rng, int(rng.integers(2, 6)), int(rng.integers(1, 4)), MODES[:4])
     leaves = trees.pop("leaves")
     transform = "NONE" if classes == 2 and transform == "SOFTMAX" else transform
-    # As above: what no leaf says anything of is no candidate for ONNX Runtime, and 0 for ONNX.
+    # As above: a class without a leaf is not a candidate for ONNX Runtime, and has score 0 in ONNX.
     said = [(*leaf, label) for leaf in leaves for label in (range(classes) if classes > 2 else [0])]
     weights = rng.random(len(said)) / 4 + 0.01 if is_share else rng.standard_normal(len(said))
     model = model_of(
@@ -188,7 +188,7 @@ def test_negative_trees() -> None:
 
 @pytest.mark.parametrize("name", ["nodes_modes", "nodes_splits", "leaf_weights"])
 def test_negative_lists_of_numbered_leaves(name: str) -> None:
-    """Each is a tensor of one dimension; a number in its place says so."""
+    """Each list is a one-dimensional tensor; a number in its place is refused with a message."""
     tensors = {
         "nodes_modes": np.array([0], np.uint8),
         "nodes_splits": np.array([1], np.float32),

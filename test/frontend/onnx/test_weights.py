@@ -1,4 +1,4 @@
-"""Stored tensors: in the file, beside it, and where they must not be."""
+"""Stored tensors: in the file, beside it, and in places that are refused."""
 
 import os
 
@@ -29,7 +29,7 @@ def product_model(weight: TensorProto):
 
 
 def external(location, **entries):
-    """The tensor, stored elsewhere."""
+    """The tensor as external data."""
     tensor = TensorProto(data_type=TensorProto.FLOAT, dims=WEIGHT.shape, data_location=TensorProto.EXTERNAL)
     for key, value in {"location": location, **entries}.items():
         tensor.external_data.add(key=key, value=str(value))
@@ -37,14 +37,14 @@ def external(location, **entries):
 
 
 def saved(folder, tensor):
-    """The path of a model with that weight."""
+    """Saves a model with this weight, and returns its path."""
     path = folder / "model.onnx"
     path.write_bytes(product_model(tensor).SerializeToString())
     return path
 
 
 def refuses(model, message):
-    """Checks the error."""
+    """Checks that the import fails with this error."""
     with pytest.raises(ModelError, match=message):
         import_model(model, ir.Context())
 
@@ -107,7 +107,7 @@ def test_external_data_behind_a_link(tmp_path):
 
 
 @pytest.mark.parametrize("location", ["circle.bin", "a\0b", "a" * 5000])
-def test_external_data_in_a_place_that_cannot_be_looked_at(tmp_path, location):
+def test_external_data_in_an_unreadable_place(tmp_path, location):
     os.symlink("circle.bin", tmp_path / "circle.bin")
     refuses(saved(tmp_path, external(location)), "cannot be read|not inside|no such file")
 
