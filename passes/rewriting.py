@@ -58,20 +58,6 @@ class Pattern(Generic[AnyOp]):
         raise NotImplementedError(type(self).__name__)
 
 
-_refusals: ContextVar[list[RefusedRewrite] | None] = ContextVar("refusals", default=None)
-
-
-@contextmanager
-def collect_refusals() -> Iterator[list[RefusedRewrite]]:
-    """Collects the refusals of all patterns applied inside the block in the list that it yields."""
-    collected: list[RefusedRewrite] = []
-    token = _refusals.set(collected)
-    try:
-        yield collected
-    finally:
-        _refusals.reset(token)
-
-
 @dataclass
 class RewriteLimit:
     """The maximum number of rewrites, and a log of those done.
@@ -200,9 +186,6 @@ def apply_patterns(
     driver = _Driver(patterns)
     for _ in range(max_sweeps):
         if not driver.sweep(root):
-            collected = _refusals.get()
-            if collected is not None:
-                collected.extend(driver.refused)
             driver.note_refusals()
             return driver.refused
     raise driver.endless()

@@ -7,7 +7,8 @@ from mlir import ir
 from stepwell.dialects.registry import OPS, load_dialects
 from stepwell.dialects.stepwell.elementwise import AbsOp, NegOp, ReluOp, TanhOp
 from stepwell.dialects.stepwell.movement import ReshapeOp
-from stepwell.passes.rewriting import Pattern, Refusal, apply_patterns, collect_refusals, walk
+from stepwell.passes.journal import journal
+from stepwell.passes.rewriting import Pattern, Refusal, apply_patterns, walk
 
 _TEXT = """
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -77,7 +78,9 @@ def test_another_type_is_refused(module):
             """Never has the right type."""
             return ReshapeOp(op.input, shape=(1, 4)).result
 
-    refused = apply_patterns(module.operation, [Widen()])
+    with journal() as kept:
+        refused = apply_patterns(module.operation, [Widen()])
+    assert kept.refused == refused
     assert _names(module) == ["stepwell.neg", "stepwell.abs"]
     assert [str(item.location) for item in refused] == ['loc("first")']
     assert "tensor<4xf32> to tensor<1x4xf32>" in refused[0].reason
@@ -93,8 +96,8 @@ def test_refusals_are_collected(module):
             """Says why not."""
             return Refusal("not today")
 
-    with collect_refusals() as refused:
+    with journal() as kept:
         apply_patterns(module.operation, [Reluctant()])
-    assert [(item.pattern, str(item.location), item.reason) for item in refused] == [
+    assert [(item.pattern, str(item.location), item.reason) for item in kept.refused] == [
         ("Reluctant", 'loc("second")', "not today")
     ]

@@ -120,11 +120,11 @@ def test_code_does_not_depend_on_what_else_is_compiled() -> None:
 def test_a_failure_elsewhere_is_explained_here(pool: KernelPool) -> None:
     module = formed()
     kernel = list(invariants.kernels(module))[3]
-    # There is no schedule for such kernels.
+    # The kernel has no op of this class.
     facts = ir.DictAttr(kernel.attributes["stepwell.kernel"])
     changed = {entry.name: entry.attr for entry in facts} | {"class": ir.StringAttr.get("magic")}
     kernel.attributes["stepwell.kernel"] = ir.DictAttr.get(changed)
-    with pytest.raises(PassFailure, match="no schedule for kernels of class 'magic'"):
+    with pytest.raises(PassFailure, match="a kernel of class 'magic' must have an op of that class"):
         compiled(pool, module)
 
 
