@@ -50,7 +50,7 @@ class _Planner:
     def __init__(self, module: ir.Module, groups: Sequence[int]) -> None:
         self._main = main_function(module.operation)
         self._symbols = ir.SymbolTable(module.operation)
-        self._places: dict[ir.Value, plans.Buffer] = {}
+        self._places: dict[ir.Value, plans.BufferSlice] = {}
         self._numbers: dict[ir.Value, int] = {}
         self._globals: dict[str, int] = {}
         self._constants: list[np.ndarray] = []
@@ -59,7 +59,7 @@ class _Planner:
         for space, count in zip(_GROUPS, (*groups, 1), strict=True):
             for index in range(count):
                 argument = next(arguments)
-                self._places[argument] = plans.Buffer(space, index, 0, _size(argument.type))
+                self._places[argument] = plans.BufferSlice(space, index, 0, _size(argument.type))
         self._arena = _size(self._main.regions[0].blocks[0].arguments[sum(groups)].type)
 
     def run(self) -> tuple[plans.LaunchPlan, list[np.ndarray]]:
@@ -119,19 +119,19 @@ class _Planner:
         self._numbers |= dict(zip(op.results, carried, strict=True))
         return steps
 
-    def _constant(self, op: ir.Operation) -> plans.Buffer:
+    def _constant(self, op: ir.Operation) -> plans.BufferSlice:
         name = ir.FlatSymbolRefAttr(op.attributes["name"]).value
         if name not in self._globals:
             self._globals[name] = self._parameters + len(self._constants)
             self._constants.append(np.array(array_of(self._symbols[name].attributes["initial_value"])))
-        return plans.Buffer(plans.PARAMETER, self._globals[name], 0, _size(op.results[0].type))
+        return plans.BufferSlice(plans.PARAMETER, self._globals[name], 0, _size(op.results[0].type))
 
-    def _copy(self, op: ir.Operation) -> plans.Copy:
+    def _copy(self, op: ir.Operation) -> plans.DeviceCopy:
         for value in op.operands:
             kind = ir.MemRefType(value.type)
             if _size(kind) != int(np.prod(kind.shape, dtype=np.int64)) * element_bytes(kind.element_type):
                 raise PassError("'memref.copy' op: expected contiguous memory", op.location)
-        return plans.Copy(self._places[op.operands[0]], self._places[op.operands[1]])
+        return plans.DeviceCopy(self._places[op.operands[0]], self._places[op.operands[1]])
 
     def _launches(self, op: ir.Operation) -> list[plans.Step]:
         name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
@@ -143,7 +143,7 @@ class _Planner:
         return [launch_of(name, launch, operands) for launch in launches]
 
 
-def launch_of(name: str, launch: ir.DictAttr, operands: Sequence[plans.Buffer]) -> plans.Launch:
+def launch_of(name: str, launch: ir.DictAttr, operands: Sequence[plans.BufferSlice]) -> plans.Launch:
     """Returns a launch of a kernel as a step of the plan.
 
     Args:
@@ -164,7 +164,7 @@ def launch_of(name: str, launch: ir.DictAttr, operands: Sequence[plans.Buffer]) 
     )
 
 
-def _argument(entry: ir.DictAttr, operands: Sequence[plans.Buffer]) -> plans.Argument:
+def _argument(entry: ir.DictAttr, operands: Sequence[plans.BufferSlice]) -> plans.Argument:
     number, offset, size = (ir.IntegerAttr(entry[name]).value for name in ("argument", "offset", "bytes"))
     place = operands[number]
     part = replace(place, offset=place.offset + offset, bytes=min(size, place.bytes - offset))

@@ -12,7 +12,7 @@ _DIMS = 2
 
 
 @dataclass(frozen=True)
-class Side:
+class BoxPosition:
     """Position of a box in a tensor.
 
     Attributes:
@@ -27,7 +27,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Box:
+class BoxCopy:
     """One copy by the driver.
 
     Attributes:
@@ -38,14 +38,14 @@ class Box:
         depth: number of planes.
     """
 
-    source: Side
-    target: Side
+    source: BoxPosition
+    target: BoxPosition
     width: int
     height: int
     depth: int
 
 
-def boxes(source: Sequence[int], target: Sequence[int], itemsize: int) -> list[Box]:
+def boxes(source: Sequence[int], target: Sequence[int], itemsize: int) -> list[BoxCopy]:
     """Returns the copies that transfer the common prefix of two dense tensors from one to the other.
 
     Args:
@@ -64,7 +64,7 @@ def boxes(source: Sequence[int], target: Sequence[int], itemsize: int) -> list[B
     found = []
     for indices in itertools.product(*map(range, extents[:outer])):
         read, written = (_side(shape, indices, itemsize) for shape in shapes)
-        found.append(Box(read, written, extents[-1] * itemsize, height, depth))
+        found.append(BoxCopy(read, written, extents[-1] * itemsize, height, depth))
     return found
 
 
@@ -80,7 +80,7 @@ def _merged(source: Sequence[int], target: Sequence[int]) -> list[tuple[int, int
     return merged
 
 
-def _side(shape: Sequence[int], indices: Sequence[int], itemsize: int) -> Side:
+def _side(shape: Sequence[int], indices: Sequence[int], itemsize: int) -> BoxPosition:
     offset = sum(index * math.prod(shape[axis + 1 :]) for axis, index in enumerate(indices))
     rows = shape[-2] if len(shape) > len(indices) + 1 else 1
-    return Side(offset * itemsize, shape[-1] * itemsize, rows)
+    return BoxPosition(offset * itemsize, shape[-1] * itemsize, rows)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from .boxes import Box
+from .boxes import BoxCopy
 from .launch_plan import Launch, TensorMap
 
 Stream = int
@@ -64,7 +64,7 @@ class Device(Protocol):
         """Copies within the device."""
         ...
 
-    def copy_box(self, target: int, source: int, box: Box, stream: Stream) -> None:
+    def copy_box(self, target: int, source: int, box: BoxCopy, stream: Stream) -> None:
         """Copies a part of a tensor into a part of another tensor on the same device."""
         ...
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .boxes import Box
+from .boxes import BoxCopy
 from .device import Arguments, Kernel, Stream
 from .errors import DeviceError, DeviceMemoryError
 from .launch_plan import Launch, TensorMap, ptx_of
@@ -147,7 +147,7 @@ class CudaDevice:
         if nbytes:
             self._call("copy on the device", "cuMemcpyDtoDAsync", target, source, nbytes, stream)
 
-    def copy_box(self, target: int, source: int, box: Box, stream: Stream) -> None:
+    def copy_box(self, target: int, source: int, box: BoxCopy, stream: Stream) -> None:
         driver = self._driver
         what = driver.CUDA_MEMCPY3D()
         what.srcMemoryType = what.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE

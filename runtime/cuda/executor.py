@@ -17,7 +17,7 @@ from .boxes import boxes
 from .device import Device, Kernel, Stream
 from .dlpack import DEFAULT_STREAM, DeviceArray
 from .errors import DeviceError, DeviceMemoryError
-from .launch_plan import ARENA, INPUT, OUTPUT, PARAMETER, Argument, Buffer, Copy, Fill, Launch, Scalar
+from .launch_plan import ARENA, INPUT, OUTPUT, PARAMETER, Argument, BufferSlice, DeviceCopy, Fill, Launch, Scalar
 
 _ALIGNMENT = 256
 _READABLE = 16
@@ -276,19 +276,19 @@ class DeviceProgram:
         device, step = self._device, self._plan.steps[place]
         spaces = {INPUT: inputs, OUTPUT: outputs, PARAMETER: self._parameters, ARENA: (lane.arena,)}
 
-        def at(buffer: Buffer) -> int:
+        def at(buffer: BufferSlice) -> int:
             return spaces[buffer.space][buffer.index] + buffer.offset
 
         if isinstance(step, Fill):
             return lambda stream: device.fill(at(step.buffer), step.buffer.bytes, step.value, stream)
-        if isinstance(step, Copy):
+        if isinstance(step, DeviceCopy):
             return lambda stream: device.copy(at(step.target), at(step.source), step.source.bytes, stream)
         kernel = self._kernels[place]
         arguments = [self._argument(argument, at) for argument in step.arguments]
         return lambda stream: kernel(arguments, stream)
 
-    def _argument(self, argument: Argument, at: Callable[[Buffer], int]) -> bytes:
-        if isinstance(argument, Buffer):
+    def _argument(self, argument: Argument, at: Callable[[BufferSlice], int]) -> bytes:
+        if isinstance(argument, BufferSlice):
             return at(argument).to_bytes(8, "little")
         if isinstance(argument, Scalar):
             return np.asarray(argument.value, _SCALARS[argument.type]).tobytes()

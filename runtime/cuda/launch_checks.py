@@ -19,8 +19,8 @@ from .launch_plan import (
     PARAMETER,
     SCALAR_BYTES,
     Argument,
-    Buffer,
-    Copy,
+    BufferSlice,
+    DeviceCopy,
     Fill,
     Launch,
     LaunchPlan,
@@ -80,9 +80,9 @@ def check_step(step: Step, sizes: BufferSizes) -> None:
         for argument in step.arguments:
             _check_argument(argument, sizes)
         return
-    if isinstance(step, Copy):
+    if isinstance(step, DeviceCopy):
         _check_buffer(step.source, sizes)
-    target = step.target if isinstance(step, Copy) else step.buffer
+    target = step.target if isinstance(step, DeviceCopy) else step.buffer
     _check_buffer(target, sizes)
     if target.space not in (OUTPUT, ARENA):
         raise ValueError(f"{target} is read-only: expected an output or the arena")
@@ -123,7 +123,7 @@ def _check_launch(launch: Launch) -> None:
 
 
 def _check_argument(argument: Argument, sizes: BufferSizes) -> None:
-    if isinstance(argument, Buffer):
+    if isinstance(argument, BufferSlice):
         _check_buffer(argument, sizes)
     elif isinstance(argument, TensorMap):
         _check_buffer(argument.buffer, sizes)
@@ -134,7 +134,7 @@ def _check_argument(argument: Argument, sizes: BufferSizes) -> None:
         _require(fits, f"{argument.value!r} is not a valid {argument.type}")
 
 
-def _check_buffer(buffer: Buffer, sizes: BufferSizes) -> None:
+def _check_buffer(buffer: BufferSlice, sizes: BufferSizes) -> None:
     held = sizes.of(buffer.space, buffer.index)
     _require(held >= 0, f"there is no {buffer.space} {buffer.index}")
     inside = buffer.offset >= 0 and buffer.bytes >= 0 and buffer.offset + buffer.bytes <= held

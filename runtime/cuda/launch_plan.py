@@ -28,7 +28,7 @@ Dims = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Buffer:
+class BufferSlice:
     """Part of one of the program's buffers.
 
     Attributes:
@@ -60,7 +60,7 @@ class TensorMap:
         steps: traversal stride in each dimension; all 1 if empty.
     """
 
-    buffer: Buffer
+    buffer: BufferSlice
     element: str
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -90,7 +90,7 @@ class Scalar:
     value: int | float
 
 
-Argument = Buffer | TensorMap | Scalar
+Argument = BufferSlice | TensorMap | Scalar
 
 
 @short_repr
@@ -123,19 +123,19 @@ class Launch:
 class Fill:
     """Sets every byte of a part of the arena or of an output."""
 
-    buffer: Buffer
+    buffer: BufferSlice
     value: int = 0
 
 
 @dataclass(frozen=True)
-class Copy:
+class DeviceCopy:
     """Copies between two parts of equal size, which must not overlap."""
 
-    source: Buffer
-    target: Buffer
+    source: BufferSlice
+    target: BufferSlice
 
 
-Step = Launch | Fill | Copy
+Step = Launch | Fill | DeviceCopy
 
 
 @short_repr
@@ -197,7 +197,7 @@ def argument_bytes(argument: Argument) -> int:
 def _step_record(step: Step) -> dict[str, Any]:
     if isinstance(step, Fill):
         return {"kind": "fill", "buffer": asdict(step.buffer), "value": step.value}
-    if isinstance(step, Copy):
+    if isinstance(step, DeviceCopy):
         return {"kind": "copy", "source": asdict(step.source), "target": asdict(step.target)}
     arguments = [_argument_record(argument) for argument in step.arguments]
     fields = {name: list(getattr(step, name)) for name in ("grid", "block", "cluster")}
@@ -208,7 +208,7 @@ def _step_record(step: Step) -> dict[str, Any]:
 
 
 def _argument_record(argument: Argument) -> dict[str, Any]:
-    kind = {Buffer: "buffer", TensorMap: "map", Scalar: "scalar"}[type(argument)]
+    kind = {BufferSlice: "buffer", TensorMap: "map", Scalar: "scalar"}[type(argument)]
     return {"kind": kind, **asdict(argument)}
 
 
@@ -217,7 +217,7 @@ def _read_step(entry: Mapping[str, Any]) -> Step:
     if kind == "fill":
         return Fill(_read_buffer(entry["buffer"]), _natural(entry["value"]))
     if kind == "copy":
-        return Copy(_read_buffer(entry["source"]), _read_buffer(entry["target"]))
+        return DeviceCopy(_read_buffer(entry["source"]), _read_buffer(entry["target"]))
     if kind != "launch":
         raise ValueError(f"{kind!r} is not a step of a launch plan")
     return Launch(
@@ -260,10 +260,10 @@ def _read_scalar(entry: Mapping[str, Any]) -> Scalar:
     return Scalar(kind, value)
 
 
-def _read_buffer(entry: Mapping[str, Any]) -> Buffer:
+def _read_buffer(entry: Mapping[str, Any]) -> BufferSlice:
     if entry["space"] not in SPACES:
         raise ValueError(f"{entry['space']!r} is not a kind of buffer")
-    return Buffer(entry["space"], *(_natural(entry[name]) for name in ("index", "offset", "bytes")))
+    return BufferSlice(entry["space"], *(_natural(entry[name]) for name in ("index", "offset", "bytes")))
 
 
 def _dims(entry: Sequence[Any]) -> Dims:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from .boxes import Box
+from .boxes import BoxCopy
 from .device import Arguments, Kernel, Stream
 from .errors import SimulationError
 from .launch_plan import Launch, TensorMap, ptx_of
-from .simulator.batch import Checks, Geometry, Observer
+from .simulator.batch import Checks, GridGeometry, Observer
 from .simulator.memory import DEFINED, UNDEFINED, GlobalMemory
 from .simulator.simulate import SimulatedModule
 from .simulator.tensor_maps import encode
@@ -75,7 +75,7 @@ class SimulatedDevice:
         memory.data[target_part] = memory.data[source_part]
         memory.state[target_part] = memory.state[source_part]
 
-    def copy_box(self, target: int, source: int, box: Box, stream: Stream) -> None:
+    def copy_box(self, target: int, source: int, box: BoxCopy, stream: Stream) -> None:
         for plane, row in itertools.product(range(box.depth), range(box.height)):
             written, read = (
                 address + side.offset + side.pitch * (row + side.rows * plane)
@@ -91,7 +91,7 @@ class SimulatedDevice:
         if text not in self._modules:
             self._modules[text] = SimulatedModule(text.decode(), self.memory)
         module = self._modules[text]
-        geometry = Geometry(launch.grid, launch.block, launch.cluster, launch.shared_bytes)
+        geometry = GridGeometry(launch.grid, launch.block, launch.cluster, launch.shared_bytes)
 
         def run(arguments: Arguments, stream: Stream) -> None:
             try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .kinds import Array
-from .memory import Access, Space
+from .memory import MemoryAccess, Space
 from .races import SharedRaces
 
 
@@ -24,10 +24,10 @@ class _Copy:
     offsets: Array
     width: int
     values: Array
-    access: Access
+    access: MemoryAccess
 
 
-class AsyncCopies:
+class PendingCopies:
     """Pending copies of all threads of a batch, in groups."""
 
     def __init__(self, threads: int, shared: Space, races: SharedRaces | None) -> None:
@@ -37,7 +37,7 @@ class AsyncCopies:
         self._landed = np.zeros(threads, np.int64)
         self._copies: list[_Copy] = []
 
-    def issue(self, threads: Array, offsets: Array, width: int, values: Array, access: Access) -> None:
+    def issue(self, threads: Array, offsets: Array, width: int, values: Array, access: MemoryAccess) -> None:
         """Starts copies to shared memory; `values` have the layout that `Space.load` returns.
 
         Raises:
@@ -86,5 +86,5 @@ class AsyncCopies:
 
 def _part(copy: _Copy, mask: Array) -> _Copy:
     values = copy.values.reshape(len(copy.threads), -1)[mask].reshape(-1)
-    access = Access(copy.access.line, copy.access.what, copy.access.threads[mask], copy.access.describe)
+    access = MemoryAccess(copy.access.line, copy.access.what, copy.access.threads[mask], copy.access.describe)
     return _Copy(copy.threads[mask], copy.groups[mask], copy.offsets[mask], copy.width, values, access)

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from .async_copies import AsyncCopies
+from .async_copies import PendingCopies
 from .barriers import Barriers
 from .bulk_stores import BulkStores
 from .clusters import ClusterBarriers
 from .frame import BLOCK, THREAD, Frame, Selection, as_run, poison
 from .kinds import Array
 from .mbarriers import BYTES, Mbarriers
-from .memory import UNDEFINED, Access, GlobalMemory, Space
+from .memory import UNDEFINED, GlobalMemory, MemoryAccess, Space
 from .products import Products
 from .races import GlobalWrites, SharedRaces
 
 if TYPE_CHECKING:
-    from .kernel import Kernel
+    from .kernel import PreparedKernel
     from .scheduler import Scheduler
 
 WARP = 32
@@ -36,7 +36,7 @@ CLUSTER_SHIFT = 24
 
 
 @dataclass(frozen=True)
-class Geometry:
+class GridGeometry:
     """Launch geometry.
 
     Attributes:
@@ -89,7 +89,7 @@ class Checks:
 class Observer(Protocol):
     """Observer of memory accesses."""
 
-    def accessed(self, memory: Space, offsets: Array, width: int, access: Access) -> None:
+    def accessed(self, memory: Space, offsets: Array, width: int, access: MemoryAccess) -> None:
         """Records an access of `width` bytes per thread."""
 
 
@@ -108,8 +108,8 @@ class Batch:
         observer: receives every access, or None.
     """
 
-    kernel: Kernel
-    geometry: Geometry
+    kernel: PreparedKernel
+    geometry: GridGeometry
     blocks: Array
     memory: GlobalMemory
     parameters: Space
@@ -143,7 +143,7 @@ class Batch:
         if self.checks.shared_races and shared_bytes:
             self.races = SharedRaces(count, self.warps, self.shared.size, self.kernel.shared_granule)
         self.products = Products(self.races)
-        self.copies = AsyncCopies(self.count, self.shared, self.races)
+        self.copies = PendingCopies(self.count, self.shared, self.races)
         self.stores = BulkStores(self.count)
         members = math.prod(geometry.cluster)
         self.cluster_barriers = ClusterBarriers(count // members, self.count, members * geometry.threads)
@@ -194,7 +194,7 @@ class Batch:
         """Returns the cluster of each thread, numbered within the batch."""
         return threads // WARP % len(self.blocks) // math.prod(self.geometry.cluster)
 
-    def read_by_products(self, offsets: Array, width: int, threads: Array, access: Access) -> None:
+    def read_by_products(self, offsets: Array, width: int, threads: Array, access: MemoryAccess) -> None:
         """Records reads by asynchronous products; `threads` holds the first thread of each warp group."""
         if self.races is not None:
             self.races.read_by_engine(offsets, width, threads, access)
@@ -217,14 +217,14 @@ class Batch:
             self.races.synchronise_warps(threads)
 
     def watch_read(
-        self, memory: Space, offsets: Array, width: int, frame: Frame, access: Access, *, ordered: bool
+        self, memory: Space, offsets: Array, width: int, frame: Frame, access: MemoryAccess, *, ordered: bool
     ) -> None:
         """Records a read; `ordered` marks synchronizing accesses, which cannot race."""
         if memory is self.shared and self.races is not None and not ordered:
             self.races.read(offsets, width, frame[THREAD], access)
 
     def watch_write(
-        self, memory: Space, offsets: Array, width: int, frame: Frame, access: Access, *, ordered: bool
+        self, memory: Space, offsets: Array, width: int, frame: Frame, access: MemoryAccess, *, ordered: bool
     ) -> None:
         """Records a write; `ordered` marks synchronizing accesses, which cannot race."""
         if ordered:
@@ -234,12 +234,12 @@ class Batch:
         elif memory is self.memory and self.writes is not None:
             self.writes.write(offsets, width, frame["#writer"], access)
 
-    def barriers_made(self, offsets: Array, threads: Array, access: Access) -> None:
+    def barriers_made(self, offsets: Array, threads: Array, access: MemoryAccess) -> None:
         """Records the initialization or invalidation of barriers in shared memory."""
         if self.races is not None:
             self.races.write(offsets, BYTES, threads, access)
 
-    def barrier_used(self, offsets: Array, frame: Frame, access: Access) -> None:
+    def barrier_used(self, offsets: Array, frame: Frame, access: MemoryAccess) -> None:
         """Records a use of barriers in shared memory, which must come after their initialization."""
         own = offsets // self.shared_stride == frame[BLOCK]
         if self.races is not None and own.all():

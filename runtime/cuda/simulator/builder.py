@@ -16,9 +16,9 @@ from ..errors import PtxError
 from .frame import SPECIAL_REGISTERS, THREAD, Frame
 from .graph import effects
 from .kinds import NUMBERS, STORAGE, Array, decode, encode
-from .memory import Access
+from .memory import MemoryAccess
 from .parser import immediate_bits
-from .syntax import WIDTHS, Address, Function, Immediate, Instruction, Operand, Register, Symbol, Vector
+from .syntax import WIDTHS, Address, Immediate, Instruction, Operand, PtxEntry, Register, Symbol, Vector
 
 Step = Callable[[Frame], None]
 Reader = Callable[[Frame], Array]
@@ -67,7 +67,7 @@ class Environment:
         spaces: state space of each of them.
     """
 
-    function: Function
+    function: PtxEntry
     addresses: Mapping[str, int]
     spaces: Mapping[str, str]
 
@@ -264,12 +264,12 @@ class Builder:
             return lambda frame: frame[name].view(np.int64) + offset
         return lambda frame: frame[name].astype(np.int64) + offset
 
-    def access(self, frame: Frame, what: str = "") -> Access:
+    def access(self, frame: Frame, what: str = "") -> MemoryAccess:
         """Returns the description of an access to memory by this instruction."""
-        return Access(self.instruction.line, what or self.instruction.name, frame[THREAD], frame.batch.describe)
+        return MemoryAccess(self.instruction.line, what or self.instruction.name, frame[THREAD], frame.batch.describe)
 
 
-def storage_of(name: str, function: Function, builder: Builder) -> np.dtype:
+def storage_of(name: str, function: PtxEntry, builder: Builder) -> np.dtype:
     """Returns the type of the array of a declared or special register."""
     if name in function.registers:
         kind = function.registers[name]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .batch import WARP
-from .kernel import Kernel
+from .kernel import PreparedKernel
 from .kinds import Array
-from .memory import Access, Space
+from .memory import MemoryAccess, Space
 
 _BANKS, _WORD, _SECTOR = 32, 4, 32
 
@@ -51,7 +51,7 @@ class Counters:
         self.shared: dict[int, Traffic] = {}
         self.memory: dict[int, Traffic] = {}
 
-    def accessed(self, memory: Space, offsets: Array, width: int, access: Access) -> None:
+    def accessed(self, memory: Space, offsets: Array, width: int, access: MemoryAccess) -> None:
         """Records an access of `width` bytes per thread."""
         if memory.name not in ("shared", "global"):
             return
@@ -97,7 +97,7 @@ def _sectors(offsets: Array, width: int, warps: Array) -> tuple[int, int]:
     return spent, int((-(-lanes * width // _SECTOR)).sum())
 
 
-def instructions(kernel: Kernel) -> Counter[str]:
+def instructions(kernel: PreparedKernel) -> Counter[str]:
     """Returns how many warps have executed each instruction, by its name, in all launches so far."""
     counts: Counter[str] = Counter()
     for code in kernel.codes:

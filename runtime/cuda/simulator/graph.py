@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ..errors import PtxError
-from .syntax import Address, Function, Instruction, Operand, Register, Symbol, Vector
+from .syntax import Address, Instruction, Operand, PtxEntry, Register, Symbol, Vector
 
 _ENDS = ("bra", "brx", "ret", "exit", "trap")
 _NO_DESTINATION = (
@@ -42,7 +42,7 @@ class Effects:
     writes: set[str] = field(default_factory=set)
 
 
-def blocks_of(function: Function) -> list[Block]:
+def blocks_of(function: PtxEntry) -> list[Block]:
     """Returns the basic blocks of an entry; control enters at the first."""
     body = function.body
     starts = {0, *function.labels.values()}
@@ -57,7 +57,7 @@ def blocks_of(function: Function) -> list[Block]:
     return blocks
 
 
-def _successors(function: Function, block: Block, index: int, number: dict[int, int]) -> tuple[int, ...]:
+def _successors(function: PtxEntry, block: Block, index: int, number: dict[int, int]) -> tuple[int, ...]:
     last = block.instructions[-1]
     falls = () if last.opcode in _ENDS and last.predicate is None else (index + 1,)
     if falls and index + 1 >= len(number) - 1:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import SimulationError
 from ..launch_plan import TensorMap
-from .batch import Checks, Geometry, Observer
+from .batch import Checks, GridGeometry, Observer
 from .memory import UNDEFINED, GlobalMemory
 from .simulate import SimulatedModule
 from .tensor_maps import encode
@@ -17,7 +17,7 @@ from .tensor_maps import encode
 def simulate(
     ptx: str,
     entry: str,
-    geometry: Geometry,
+    geometry: GridGeometry,
     arguments: Sequence[np.ndarray | np.generic | TensorMap],
     outputs: Collection[int] = (),
     checks: Checks | None = None,

@@ -15,7 +15,7 @@ from .frame import Frame
 from .graph import Block, blocks_of, effects
 from .kinds import Array
 from .product_registers import check_product_registers
-from .syntax import WIDTHS, Function, Instruction, Module, Register, Variable
+from .syntax import WIDTHS, Instruction, PtxEntry, PtxModule, Register, Variable
 
 _SPACES = ("global", "shared", "local", "param", "const")
 _TERMINATORS = ("bra", "brx", "ret", "exit")
@@ -25,7 +25,7 @@ Ways = list[tuple[int | None, Array | None]]
 
 
 @dataclass
-class Part:
+class KernelSegment:
     """Steps that run without waiting, except possibly at the start.
 
     Attributes:
@@ -52,13 +52,13 @@ class Code:
         live: those of them that later blocks may read.
     """
 
-    parts: list[Part]
+    parts: list[KernelSegment]
     leave: Callable[[Frame], Ways]
     writes: frozenset[str]
     live: frozenset[str]
 
 
-class Kernel:
+class PreparedKernel:
     """A prepared entry.
 
     Attributes:
@@ -71,7 +71,7 @@ class Kernel:
         global_granule: lower bound of the width of writes to global memory.
     """
 
-    def __init__(self, module: Module, function: Function, variables: Mapping[str, int]) -> None:
+    def __init__(self, module: PtxModule, function: PtxEntry, variables: Mapping[str, int]) -> None:
         """Lays out memory and builds all steps.
 
         Args:
@@ -111,14 +111,14 @@ class Kernel:
         return storage_of(name, self.function, probe)
 
     def _code(self, block: Block, ranks: list[int]) -> Code:
-        parts, writes = [Part()], set()
+        parts, writes = [KernelSegment()], set()
         last = block.instructions[-1]
         ends = last.opcode in _TERMINATORS
         for instruction in block.instructions[: -1 if ends else None]:
             built = Builder(instruction, self.environment).build()
             writes |= effects(instruction).writes
             if isinstance(built, Sync):
-                parts.append(Part(built))
+                parts.append(KernelSegment(built))
             else:
                 parts[-1].steps.append(built)
             parts[-1].instructions.append(instruction)
@@ -167,7 +167,7 @@ def _jump(last: Instruction, successors: list[int], environment: Environment) ->
     return leave
 
 
-def _narrowest(function: Function, space: str, *opcodes: str) -> int:
+def _narrowest(function: PtxEntry, space: str, *opcodes: str) -> int:
     """Returns the width of the narrowest access to a state space as far as it is known statically, at most 4 bytes."""
     widths = [4]
     for instruction in function.body:

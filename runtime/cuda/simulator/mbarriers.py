@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .kinds import Array
-from .memory import Access, Space
+from .memory import MemoryAccess, Space
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
@@ -53,7 +53,7 @@ class Mbarriers:
         self._waiting: dict[int, list[Array]] = {}
         self._transfers: dict[int, list[Transfer]] = {}
 
-    def create(self, places: Array, arrivals: Array, access: Access) -> None:
+    def create(self, places: Array, arrivals: Array, access: MemoryAccess) -> None:
         """Initializes barriers.
 
         Raises:
@@ -70,7 +70,7 @@ class Mbarriers:
         """Makes the barriers that threads have initialized visible to the copy engine."""
         self._maker[np.isin(self._maker, threads)] = -1
 
-    def demand_published(self, places: Array, access: Access) -> None:
+    def demand_published(self, places: Array, access: MemoryAccess) -> None:
         """Checks that barriers exist and are visible to the copy engine.
 
         Raises:
@@ -80,12 +80,12 @@ class Mbarriers:
         hidden = self._maker[places] >= 0
         self._reject(hidden, places, access, "the copy engine may not see it: no fence.mbarrier_init follows")
 
-    def remove(self, places: Array, access: Access) -> None:
+    def remove(self, places: Array, access: MemoryAccess) -> None:
         """Invalidates barriers."""
         self.demand(places, access)
         self._live[places] = False
 
-    def demand(self, places: Array, access: Access) -> None:
+    def demand(self, places: Array, access: MemoryAccess) -> None:
         """Checks that barriers exist.
 
         Raises:
@@ -101,7 +101,7 @@ class Mbarriers:
         """Adds to the bytes that the current phase waits for."""
         np.add.at(self._bytes, places, nbytes)
 
-    def arrive(self, places: Array, counts: Array, access: Access, scheduler: Scheduler) -> None:
+    def arrive(self, places: Array, counts: Array, access: MemoryAccess, scheduler: Scheduler) -> None:
         """Registers arrivals, `counts` per thread.
 
         Raises:
@@ -163,7 +163,7 @@ class Mbarriers:
             for threads in self._waiting.pop(int(place), ()):
                 scheduler.wake(threads)
 
-    def _reject(self, wrong: Array, places: Array, access: Access, reason: str) -> None:
+    def _reject(self, wrong: Array, places: Array, access: MemoryAccess, reason: str) -> None:
         if wrong.any():
             position = int(np.argmax(wrong))
             raise access.fault(position, int(places[position]) * BYTES % self._stride, reason)

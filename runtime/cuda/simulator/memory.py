@@ -22,7 +22,7 @@ _WIDE = np.dtype(np.complex128)
 
 
 @dataclass(frozen=True)
-class Access:
+class MemoryAccess:
     """Description of a memory access, for messages.
 
     Attributes:
@@ -70,7 +70,7 @@ class Space:
         self._words = {width: data.view(dtype) for width, dtype in _WORDS.items()} | {16: data.view(_WIDE)}
         self._states = {width: state.view(dtype) for width, dtype in _WORDS.items()} | {16: state.view(_WIDE)}
 
-    def load(self, offsets: Array, width: int, access: Access) -> Array:
+    def load(self, offsets: Array, width: int, access: MemoryAccess) -> Array:
         """Reads `width` bytes at each offset.
 
         Args:
@@ -90,7 +90,7 @@ class Space:
         values = self._words[width].take(places)
         return values.view(np.uint64) if width == 16 else values
 
-    def store(self, offsets: Array, width: int, values: Array, access: Access) -> None:
+    def store(self, offsets: Array, width: int, values: Array, access: MemoryAccess) -> None:
         """Writes values in the layout that `load` returns.
 
         Raises:
@@ -102,7 +102,7 @@ class Space:
         words[places] = values.view(words.dtype)
         self._states[width][places] = _filled(DEFINED, width)
 
-    def mark_in_flight(self, offsets: Array, width: int, access: Access) -> None:
+    def mark_in_flight(self, offsets: Array, width: int, access: MemoryAccess) -> None:
         """Marks bytes as the destination of a pending asynchronous copy.
 
         Raises:
@@ -119,7 +119,7 @@ class Space:
         words[places] = values.view(words.dtype)
         self._states[width][places] = _filled(DEFINED, width)
 
-    def demand_aligned(self, offsets: Array, width: int, access: Access) -> None:
+    def demand_aligned(self, offsets: Array, width: int, access: MemoryAccess) -> None:
         """Checks that addresses are multiples of a width and in bounds.
 
         Raises:
@@ -127,7 +127,7 @@ class Space:
         """
         self._places(offsets, width, access)
 
-    def _places(self, offsets: Array, width: int, access: Access) -> Array:
+    def _places(self, offsets: Array, width: int, access: MemoryAccess) -> Array:
         joined = int(np.bitwise_or.reduce(offsets)) if len(offsets) else 0
         if joined & (width - 1):
             position = int(np.argmax(offsets & (width - 1) != 0))
@@ -137,7 +137,7 @@ class Space:
             raise self._fault(access, position, offsets, f"out of bounds of {self.name} memory")
         return offsets >> (width.bit_length() - 1)
 
-    def _check_defined(self, states: Array, offsets: Array, width: int, access: Access) -> None:
+    def _check_defined(self, states: Array, offsets: Array, width: int, access: MemoryAccess) -> None:
         wrong = _differ(states, DEFINED, width)
         if not wrong.any():
             return
@@ -146,7 +146,7 @@ class Space:
         if bad.any():
             self._raise_first(bad, kinds, offsets, access)
 
-    def _check_writable(self, places: Array, offsets: Array, width: int, access: Access) -> None:
+    def _check_writable(self, places: Array, offsets: Array, width: int, access: MemoryAccess) -> None:
         states = self._states[width].take(places)
         if not _differ(states, DEFINED, width).any():
             return
@@ -155,12 +155,12 @@ class Space:
         if bad.any():
             self._raise_first(bad, kinds, offsets, access)
 
-    def _raise_first(self, bad: Array, kinds: Array, offsets: Array, access: Access) -> None:
+    def _raise_first(self, bad: Array, kinds: Array, offsets: Array, access: MemoryAccess) -> None:
         position, byte = divmod(int(np.argmax(bad)), bad.shape[1])
         reason = f"{_REASONS[int(kinds[position, byte])]} ({self.name} memory)"
         raise self._fault(access, position, offsets + byte, reason)
 
-    def _fault(self, access: Access, position: int, offsets: Array, reason: str) -> SimulationError:
+    def _fault(self, access: MemoryAccess, position: int, offsets: Array, reason: str) -> SimulationError:
         return access.fault(position, self.origin + int(offsets[position]), reason)
 
 

@@ -15,11 +15,11 @@ from ..errors import PtxError
 from .syntax import (
     WIDTHS,
     Address,
-    Function,
     Immediate,
     Instruction,
-    Module,
     Operand,
+    PtxEntry,
+    PtxModule,
     Register,
     Symbol,
     Variable,
@@ -43,7 +43,7 @@ _IGNORED = (".loc", ".file", ".pragma", ".alias", ".minnctapersm", ".callprototy
 _LINKAGE = (".visible", ".extern", ".weak", ".common")
 
 
-def parse(text: str) -> Module:
+def parse(text: str) -> PtxModule:
     """Parses a module.
 
     Raises:
@@ -80,8 +80,8 @@ class _Parser:
         self.place = min(found) + 1
         return piece.strip()
 
-    def module(self) -> Module:
-        module = Module()
+    def module(self) -> PtxModule:
+        module = PtxModule()
         while self.skip():
             start = self.place
             word = self.text[start:].split(None, 1)[0]
@@ -105,7 +105,7 @@ class _Parser:
         self.place += len(piece)
         return piece.rstrip("; ").split()
 
-    def _declaration(self, module: Module) -> None:
+    def _declaration(self, module: PtxModule) -> None:
         start = self.place
         head = self.until("{;=")
         ended = self.text[self.place - 1]
@@ -154,12 +154,12 @@ class _Parser:
             packed += immediate_bits(value, kind).to_bytes(width, "little")
         return bytes(packed.ljust(size, b"\0"))
 
-    def _function(self, head: str, start: int) -> Function:
+    def _function(self, head: str, start: int) -> PtxEntry:
         match = _ENTRY.search(head)
         if not match:
             raise self.error(f"malformed head of an entry: {head!r}", start)
         name, parameters = match.group(1), match.group(2) or ""
-        function = Function(name)
+        function = PtxEntry(name)
         tail = head[match.end() :]
         if match.group(2) is not None and ")" in match.group(2):
             # The greedy match may have included directives with parentheses.
@@ -215,7 +215,7 @@ class _Parser:
 class _Body:
     """Parser of the body of an entry."""
 
-    def __init__(self, parser: _Parser, function: Function) -> None:
+    def __init__(self, parser: _Parser, function: PtxEntry) -> None:
         self.parser, self.function = parser, function
         self.scopes: list[dict[str, str]] = [{}]
         self.scope_count = 0

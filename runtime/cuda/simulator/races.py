@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from .kinds import Array
-from .memory import Access
+from .memory import MemoryAccess
 
 WARP = 32
 _MANY = 63
@@ -46,7 +46,7 @@ class SharedRaces:
         self._unfenced = np.zeros(count, np.bool_)
         self._stride = nbytes // blocks
 
-    def read(self, offsets: Array, width: int, threads: Array, access: Access) -> None:
+    def read(self, offsets: Array, width: int, threads: Array, access: MemoryAccess) -> None:
         """Records reads of threads, given by their indices in the batch."""
         block, warp, lane = self._parts(threads)
         for place in self._granules(offsets, width):
@@ -60,7 +60,7 @@ class SharedRaces:
             if other.any():
                 self._reads[place[other], warp[other]] = (clock[other] << 6) | _MANY
 
-    def write(self, offsets: Array, width: int, threads: Array, access: Access, *, engine: bool = False) -> None:
+    def write(self, offsets: Array, width: int, threads: Array, access: MemoryAccess, *, engine: bool = False) -> None:
         """Records writes of threads, or of the asynchronous copy engine on their behalf."""
         block, warp, lane = self._parts(threads)
         writing = np.full_like(warp, self._warps) if engine else warp
@@ -79,7 +79,7 @@ class SharedRaces:
             if twice.any():
                 raise self._race(int(np.argmax(twice)), offsets, access, "another write by the same instruction")
 
-    def read_by_engine(self, offsets: Array, width: int, threads: Array, access: Access) -> None:
+    def read_by_engine(self, offsets: Array, width: int, threads: Array, access: MemoryAccess) -> None:
         """Records reads by asynchronous engines on behalf of threads: products, and copies out of shared memory."""
         self.read(offsets, width, threads, access)
         for place in self._granules(offsets, width):
@@ -156,7 +156,7 @@ class SharedRaces:
         return [first + step for step in range(max(width >> self._shift, 1))]
 
     def _check_writer(
-        self, place: Array, block: Array, warp: Array, lane: Array, offsets: Array, access: Access, what: str
+        self, place: Array, block: Array, warp: Array, lane: Array, offsets: Array, access: MemoryAccess, what: str
     ) -> None:
         writer = self._writer[place].astype(np.int64)
         their_warp = np.maximum(writer, 0) >> 5
@@ -168,7 +168,7 @@ class SharedRaces:
             raise self._race(position, offsets, access, f"{what}, and a write by {by}")
 
     def _check_readers(
-        self, place: Array, block: Array, warp: Array, lane: Array, offsets: Array, access: Access
+        self, place: Array, block: Array, warp: Array, lane: Array, offsets: Array, access: MemoryAccess
     ) -> None:
         marks = self._reads[place]
         unseen = (marks >> 6) > self._seen[block, warp, : self._warps]
@@ -183,7 +183,9 @@ class SharedRaces:
     def _name(self, writer: int) -> str:
         return "an asynchronous copy" if writer >> 5 == self._warps else f"thread {writer} of the block"
 
-    def _race(self, position: int, offsets: Array, access: Access, what: str, missing: str = "barrier") -> Exception:
+    def _race(
+        self, position: int, offsets: Array, access: MemoryAccess, what: str, missing: str = "barrier"
+    ) -> Exception:
         message = f"race in shared memory: {what}, with no {missing} between"
         return access.fault(position, int(offsets[position]), message)
 
@@ -195,7 +197,7 @@ class GlobalWrites:
         self._shift = granule.bit_length() - 1
         self._writer = np.zeros((nbytes >> self._shift) + 1, np.int32)
 
-    def write(self, offsets: Array, width: int, writers: Array, access: Access) -> None:
+    def write(self, offsets: Array, width: int, writers: Array, access: MemoryAccess) -> None:
         """Records writes of threads, which are numbered from 1 in the launch.
 
         Raises:

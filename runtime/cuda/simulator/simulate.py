@@ -8,8 +8,8 @@ import numpy as np
 
 from ..errors import SimulationError
 from . import instructions  # noqa: F401 -- registers the builders of all instructions
-from .batch import Batch, Checks, Geometry, Observer
-from .kernel import Kernel
+from .batch import Batch, Checks, GridGeometry, Observer
+from .kernel import PreparedKernel
 from .memory import DEFINED, GlobalMemory, Space
 from .parser import parse
 from .races import GlobalWrites
@@ -38,9 +38,9 @@ class SimulatedModule:
                 address = memory.allocate(max(variable.bytes, 1))
                 memory.write(address, variable.data if variable.data is not None else bytes(variable.bytes))
                 self._variables[variable.name] = address
-        self._kernels: dict[str, Kernel] = {}
+        self._kernels: dict[str, PreparedKernel] = {}
 
-    def kernel(self, entry: str) -> Kernel:
+    def kernel(self, entry: str) -> PreparedKernel:
         """Returns a prepared entry.
 
         Raises:
@@ -49,13 +49,13 @@ class SimulatedModule:
         if entry not in self.module.entries:
             raise SimulationError(f"the module has no entry {entry}; it has {', '.join(self.module.entries) or 'none'}")
         if entry not in self._kernels:
-            self._kernels[entry] = Kernel(self.module, self.module.entries[entry], self._variables)
+            self._kernels[entry] = PreparedKernel(self.module, self.module.entries[entry], self._variables)
         return self._kernels[entry]
 
     def launch(
         self,
         entry: str,
-        geometry: Geometry,
+        geometry: GridGeometry,
         arguments: Sequence[bytes],
         checks: Checks | None = None,
         observer: Observer | None = None,
@@ -82,7 +82,7 @@ class SimulatedModule:
                 Scheduler(batch).run()
 
 
-def _check_launch(kernel: Kernel, geometry: Geometry, arguments: Sequence[bytes]) -> None:
+def _check_launch(kernel: PreparedKernel, geometry: GridGeometry, arguments: Sequence[bytes]) -> None:
     function = kernel.function
     wanted = [parameter.bytes for parameter in function.parameters]
     given = [len(argument) for argument in arguments]
@@ -101,7 +101,7 @@ def _check_launch(kernel: Kernel, geometry: Geometry, arguments: Sequence[bytes]
         raise SimulationError(f"{function.name} requires clusters {cluster}, but is launched with {geometry.cluster}")
 
 
-def _parameters(kernel: Kernel, arguments: Sequence[bytes]) -> Space:
+def _parameters(kernel: PreparedKernel, arguments: Sequence[bytes]) -> Space:
     space = Space("param", -(-max(kernel.parameter_bytes, 1) // 16) * 16)
     for parameter, contents in zip(kernel.function.parameters, arguments, strict=True):
         place = slice(kernel.offsets[parameter.name], kernel.offsets[parameter.name] + parameter.bytes)
@@ -109,7 +109,7 @@ def _parameters(kernel: Kernel, arguments: Sequence[bytes]) -> Space:
     return space
 
 
-def _batches(kernel: Kernel, geometry: Geometry) -> list[np.ndarray]:
+def _batches(kernel: PreparedKernel, geometry: GridGeometry) -> list[np.ndarray]:
     """Splits the blocks of a launch into batches that fit the limits, with whole clusters in order of rank."""
     cluster = int(np.prod(geometry.cluster))
     shared = kernel.shared_bytes + geometry.shared_bytes

@@ -9,7 +9,7 @@ from .batch import CLUSTER_SHIFT, LOCAL_ORIGIN, PARAM_ORIGIN, SHARED_ORIGIN
 from .builder import Builder
 from .frame import BLOCK, Frame
 from .kinds import Array
-from .memory import Access, GlobalMemory, Space
+from .memory import GlobalMemory, MemoryAccess, Space
 
 _SPACES = {
     "global": "global", "const": "global", "shared": "shared", "shared::cta": "shared", "shared::cluster": "shared",
@@ -29,7 +29,7 @@ def space_of(builder: Builder) -> str:
     return _SPACES.get(builder.one_of(*_SPACES), "")
 
 
-def located(space: str, frame: Frame, addresses: Array, access: Access) -> tuple[Space, Array]:
+def located(space: str, frame: Frame, addresses: Array, access: MemoryAccess) -> tuple[Space, Array]:
     """Returns the memory of addresses of a state space, and their offsets in it.
 
     Raises:
@@ -49,7 +49,7 @@ def located(space: str, frame: Frame, addresses: Array, access: Access) -> tuple
     return batch.shared, shared_offsets(frame, addresses, access)
 
 
-def shared_offsets(frame: Frame, addresses: Array, access: Access) -> Array:
+def shared_offsets(frame: Frame, addresses: Array, access: MemoryAccess) -> Array:
     """Returns the offsets of shared addresses in the memory of all blocks, including other blocks of the cluster.
 
     Raises:
@@ -70,13 +70,13 @@ def shared_offsets(frame: Frame, addresses: Array, access: Access) -> Array:
     return blocks * batch.shared_stride + inside
 
 
-def _check_inside(addresses: Array, size: int, space: str, access: Access) -> None:
+def _check_inside(addresses: Array, size: int, space: str, access: MemoryAccess) -> None:
     if len(addresses) and (int(addresses.min()) < 0 or int(addresses.max()) >= size):
         position = int(np.argmax((addresses < 0) | (addresses >= size)))
         raise access.fault(position, int(addresses[position]), f"out of bounds ({space} memory)")
 
 
-def _window(addresses: Array, access: Access) -> tuple[str, int]:
+def _window(addresses: Array, access: MemoryAccess) -> tuple[str, int]:
     """Returns the state space of generic addresses, and the start of its window."""
     low, high = int(addresses.min()), int(addresses.max())
     for space, start in _WINDOWS:

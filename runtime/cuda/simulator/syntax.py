@@ -108,7 +108,7 @@ class Variable:
 
 
 @dataclass
-class Function:
+class PtxEntry:
     """An entry.
 
     Attributes:
@@ -133,7 +133,7 @@ class Function:
 
 
 @dataclass
-class Module:
+class PtxModule:
     """A PTX module.
 
     Attributes:
@@ -146,4 +146,4 @@ class Module:
     version: tuple[int, int] = (0, 0)
     target: str = ""
     variables: list[Variable] = field(default_factory=list)
-    entries: dict[str, Function] = field(default_factory=dict)
+    entries: dict[str, PtxEntry] = field(default_factory=dict)

@@ -18,8 +18,8 @@ from stepwell.lowering.linalg_to_gpu.plan import launch_of
 from stepwell.lowering.llvm_to_object.ptx import emit_ptx
 from stepwell.lowering.target import Target
 from stepwell.runtime.cuda.assembler import find_assembler, resources
-from stepwell.runtime.cuda.launch_plan import Buffer, Launch, TensorMap
-from stepwell.runtime.cuda.simulator.batch import Geometry
+from stepwell.runtime.cuda.launch_plan import BufferSlice, Launch, TensorMap
+from stepwell.runtime.cuda.simulator.batch import GridGeometry
 from stepwell.runtime.cuda.simulator.harness import simulate
 
 ELEMENTS = {
@@ -96,7 +96,7 @@ def simulated() -> Callable[..., Simulated]:
             shapes = [(list(ir.ShapedType(kind).shape), str(ir.ShapedType(kind).element_type)) for kind in types]
             launches = [ir.DictAttr(item) for item in ir.ArrayAttr(kernel.attributes["stepwell.launches"])]
             sizes = [math.prod(shape) * np.dtype(ELEMENTS[element]).itemsize for shape, element in shapes]
-            operands = [Buffer("input", place, 0, size) for place, size in enumerate(sizes)]
+            operands = [BufferSlice("input", place, 0, size) for place, size in enumerate(sizes)]
             launches = [launch_of("kernel", item, operands) for item in launches]
             schedule = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.schedule"])["name"]).value
             route.run(module, target, "gpu")
@@ -106,7 +106,7 @@ def simulated() -> Callable[..., Simulated]:
         arrays += [np.zeros(shape, ELEMENTS[element]) for shape, element in shapes[len(inputs) :]]
         banks = _Banks()
         for launch in launches:
-            geometry = Geometry(launch.grid, launch.block, launch.cluster, launch.shared_bytes)
+            geometry = GridGeometry(launch.grid, launch.block, launch.cluster, launch.shared_bytes)
             given, outputs = _given(launch, arrays)
             simulate(ptx, launch.entry, geometry, given, outputs, observer=banks)
         return Simulated(arrays[len(inputs)], ptx, schedule.split("+"), len(launches), banks.found)
@@ -128,7 +128,7 @@ def _given(launch: Launch, arrays: list[np.ndarray]) -> tuple[list[np.ndarray | 
         if isinstance(item, TensorMap):
             given.append(replace(item, buffer=replace(item.buffer, index=places[item.buffer.index])))
             continue
-        assert isinstance(item, Buffer)
+        assert isinstance(item, BufferSlice)
         places[item.index] = len(given)
         given.append(arrays[item.index].reshape(-1).view(np.uint8)[item.offset : item.offset + item.bytes])
     return given, [max(place for place, item in enumerate(given) if not isinstance(item, TensorMap))]

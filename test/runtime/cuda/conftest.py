@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from stepwell.runtime.cuda.simulator.batch import Geometry
+from stepwell.runtime.cuda.simulator.batch import GridGeometry
 from stepwell.runtime.cuda.simulator.harness import simulate
 
 HEAD = ".version 8.0\n.target sm_90a\n.address_size 64\n"
@@ -44,7 +44,7 @@ def compute() -> Compute:
         body += f"{text}\nst.global.b{8 * output.dtype.itemsize} [%rd{len(sources)}], %d;"
         given = [np.ascontiguousarray(source) for source in sources]
         simulate(
-            kernel(body, len(sources) + 1), "k", Geometry((1, 1, 1), (count, 1, 1)), [*given, output], [len(given)]
+            kernel(body, len(sources) + 1), "k", GridGeometry((1, 1, 1), (count, 1, 1)), [*given, output], [len(given)]
         )
         return output
 

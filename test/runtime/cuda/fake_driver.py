@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from stepwell.runtime.cuda.errors import PtxError
-from stepwell.runtime.cuda.launch_plan import Buffer, TensorMap
-from stepwell.runtime.cuda.simulator.batch import Geometry
+from stepwell.runtime.cuda.launch_plan import BufferSlice, TensorMap
+from stepwell.runtime.cuda.simulator.batch import GridGeometry
 from stepwell.runtime.cuda.simulator.memory import GlobalMemory
 from stepwell.runtime.cuda.simulator.simulate import SimulatedModule
 from stepwell.runtime.cuda.simulator.tensor_maps import encode
@@ -156,7 +156,7 @@ class FakeDriver:
         if config.numAttrs:
             dims = config.attrs[0].value.clusterDim
             cluster = dims.x, dims.y, dims.z
-        geometry = Geometry(grid, block, cluster, config.sharedMemBytes)
+        geometry = GridGeometry(grid, block, cluster, config.sharedMemBytes)
         return self._do(lambda: module.launch(entry, geometry, given))
 
     def cuTensorMapEncodeTiled(self, element: str, rank: int, address: int, *rest: Any) -> tuple:
@@ -165,7 +165,7 @@ class FakeDriver:
         kind = element.removeprefix("CU_TENSOR_MAP_DATA_TYPE_").lower()
         pattern = 0 if span == "NONE" else int(span)
         tensor = TensorMap(
-            Buffer("input", 0, 0, 0), kind, tuple(sizes), tuple(strides), tuple(box), pattern,
+            BufferSlice("input", 0, 0, 0), kind, tuple(sizes), tuple(strides), tuple(box), pattern,
             "nan" if "NAN" in fill else "zero", steps=tuple(steps),
         )  # fmt: skip
         holder = ctypes.create_string_buffer(encode(tensor, address), 128)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from stepwell.runtime.cuda.boxes import Side, boxes
+from stepwell.runtime.cuda.boxes import BoxPosition, boxes
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_the_copies_bring_what_both_have(source: tuple[int, ...], target: tuple[
 def test_what_lies_side_by_side_is_one_row() -> None:
     (box,) = boxes((3, 17, 8, 4), (4, 40, 8, 4), 2)
     assert (box.width, box.height, box.depth) == (17 * 64, 3, 1)
-    assert (box.source, box.target) == (Side(0, 17 * 64, 3), Side(0, 40 * 64, 4))
+    assert (box.source, box.target) == (BoxPosition(0, 17 * 64, 3), BoxPosition(0, 40 * 64, 4))

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 from stepwell.runtime.cuda.errors import SimulationError
-from stepwell.runtime.cuda.launch_plan import Buffer, TensorMap
-from stepwell.runtime.cuda.simulator.batch import Geometry
+from stepwell.runtime.cuda.launch_plan import BufferSlice, TensorMap
+from stepwell.runtime.cuda.simulator.batch import GridGeometry
 from stepwell.runtime.cuda.simulator.harness import simulate
 
 HEAD = ".version 8.3\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 tile[];\n"
@@ -24,7 +24,7 @@ def tensor_map(array: np.ndarray, box: tuple[int, ...], swizzle: int = 0, positi
     """The map of an array of two dimensions that is an argument of the kernel."""
     strides = (array.strides[0],)
     return TensorMap(
-        Buffer("input", position, 0, array.nbytes), array.dtype.name, array.shape[::-1], strides, box, swizzle
+        BufferSlice("input", position, 0, array.nbytes), array.dtype.name, array.shape[::-1], strides, box, swizzle
     )
 
 
@@ -50,7 +50,7 @@ def loaded(
     nbytes = box[0] * box[1] * source.itemsize
     output = np.zeros(nbytes, np.uint8)
     body = f"mov.u32 %r9, {nbytes}; mov.u32 %r10, {corner[0]}; mov.u32 %r11, {corner[1]};" + text + STORE_TILE
-    geometry = Geometry((1, 1, 1), (nbytes // 16, 1, 1), shared_bytes=16384 + 64)
+    geometry = GridGeometry((1, 1, 1), (nbytes // 16, 1, 1), shared_bytes=16384 + 64)
     simulate(entry(WITH_MAP, body), "k", geometry, [source, tensor_map(source, box, swizzle), output], [2])
     return output.view(source.dtype)
 
@@ -104,7 +104,7 @@ def test_stores_in_bulk_are_read_as_late_as_the_wait() -> None:
     """
     source = np.zeros((16, 16), np.uint32)
     parameters = ".param .u64 out, .param .align 64 .b8 map[128]"
-    args, geometry = [source, tensor_map(source, (8, 8))], Geometry((1, 1, 1), (16, 1, 1), shared_bytes=256)
+    args, geometry = [source, tensor_map(source, (8, 8))], GridGeometry((1, 1, 1), (16, 1, 1), shared_bytes=256)
     simulate(entry(parameters, body), "k", geometry, args)
     expected = np.zeros((16, 16), np.uint32)
     expected[:7, 8:] = np.repeat(np.arange(16), 4).reshape(8, 8)[1:]
@@ -143,7 +143,7 @@ END:
 
 def test_a_pipeline_of_producers_and_consumers() -> None:
     output = np.zeros(32, np.uint32)
-    geometry = Geometry((1, 1, 1), (64, 1, 1), shared_bytes=1040)
+    geometry = GridGeometry((1, 1, 1), (64, 1, 1), shared_bytes=1040)
     simulate(entry(".param .u64 out", PIPELINE), "k", geometry, [output], [0])
     np.testing.assert_array_equal(output, 10 * (np.arange(32) ^ 1) + 45)
 
@@ -151,7 +151,7 @@ def test_a_pipeline_of_producers_and_consumers() -> None:
 def test_a_consumer_that_does_not_wait_races() -> None:
     first, second = PIPELINE.split("CONSUME: ")
     hasty = first + "CONSUME: " + re.sub(r"{ WAIT.*}", "", second)
-    geometry = Geometry((1, 1, 1), (64, 1, 1), shared_bytes=1040)
+    geometry = GridGeometry((1, 1, 1), (64, 1, 1), shared_bytes=1040)
     with pytest.raises(SimulationError, match="race in shared memory: a read, and a write by thread 1 of the block"):
         simulate(entry(".param .u64 out", hasty), "k", geometry, [np.zeros(32, np.uint32)])
 
@@ -166,7 +166,7 @@ def test_blocks_of_a_cluster_read_each_other() -> None:
     mad.lo.u32 %r9, %r3, 32, %r0; mad.wide.u32 %rd1, %r9, 4, %rd1; st.global.u32 [%rd1], %r8;
     """
     output = np.zeros(128, np.uint32)
-    geometry = Geometry((4, 1, 1), (32, 1, 1), (2, 1, 1), 128)
+    geometry = GridGeometry((4, 1, 1), (32, 1, 1), (2, 1, 1), 128)
     simulate(entry(".param .u64 out", body), "k", geometry, [output], [0])
     expected = np.array([1, 0, 3, 2])[:, None] * 100 + np.arange(32)
     np.testing.assert_array_equal(output.reshape(4, 32), expected)
@@ -223,7 +223,7 @@ def products(columns: int, transposed: bool, in_registers: bool) -> tuple[np.nda
     box = (64, 64 if transposed else columns)
     output = np.zeros((128, count), np.float32)
     arguments = [a, b, tensor_map(a, (64, 64), 128), tensor_map(b, box, 128, 1), output]
-    geometry = Geometry((1, 1, 1), (128, 1, 1), shared_bytes=49152 + 64)
+    geometry = GridGeometry((1, 1, 1), (128, 1, 1), shared_bytes=49152 + 64)
     simulate(entry(parameters, body), "k", geometry, arguments, [4])
     wide = b.astype(np.float32) if transposed else b.astype(np.float32).T
     return output, a[:, :32].astype(np.float32) @ wide[:32]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from stepwell.runtime.cuda.simulator.batch import Geometry
+from stepwell.runtime.cuda.simulator.batch import GridGeometry
 from stepwell.runtime.cuda.simulator.counters import Counters, instructions
 from stepwell.runtime.cuda.simulator.harness import simulate
 from stepwell.runtime.cuda.simulator.memory import GlobalMemory
@@ -17,7 +17,7 @@ def counted(body: str) -> Counters:
     """The traffic of a body run by two warps that know an array of 64 KiB."""
     counters = Counters()
     ptx = kernel(TILE + body, 1)
-    simulate(ptx, "k", Geometry((1, 1, 1), (64, 1, 1)), [np.zeros(1 << 16, np.uint8)], observer=counters)
+    simulate(ptx, "k", GridGeometry((1, 1, 1), (64, 1, 1)), [np.zeros(1 << 16, np.uint8)], observer=counters)
     return counters
 
 
@@ -46,6 +46,6 @@ def test_instructions_are_counted_by_warps() -> None:
     module = SimulatedModule(
         kernel("L: add.u32 %r0, %r0, 64; setp.lt.u32 %p1, %r0, 640; @%p1 bra L;", 0), GlobalMemory()
     )
-    module.launch("k", Geometry((2, 1, 1), (64, 1, 1)), [])
+    module.launch("k", GridGeometry((2, 1, 1), (64, 1, 1)), [])
     counts = instructions(module.kernel("k"))
     assert (counts["add.u32"], counts["bra"], counts["ret"]) == (40, 40, 4)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from stepwell.runtime.cuda.errors import SimulationError
-from stepwell.runtime.cuda.simulator.batch import Checks, Geometry
+from stepwell.runtime.cuda.simulator.batch import Checks, GridGeometry
 from stepwell.runtime.cuda.simulator.harness import simulate
 
 from .conftest import kernel
@@ -28,7 +28,7 @@ def run(
     head = f"""mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mad.lo.u32 %r3, %r1, %r2, %r0;
         mad.wide.u32 %rd9, %r3, 4, %rd{place};"""
     outside = ".extern .shared .align 16 .b8 dynamic[];\n.const .align 4 .b32 table[4] = {10, 0x20, -1, 7};"
-    geometry = Geometry((blocks, 1, 1), (threads, 1, 1), shared_bytes=shared)
+    geometry = GridGeometry((blocks, 1, 1), (threads, 1, 1), shared_bytes=shared)
     ptx = kernel(head + body, place + 1, outside=outside)
     simulate(ptx, "k", geometry, [*given, output], [place], checks)
     return output

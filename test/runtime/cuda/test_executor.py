@@ -12,7 +12,7 @@ from stepwell.runtime.cuda.dlpack import DeviceArray, adopt, on_device
 from stepwell.runtime.cuda.driver import CudaDevice
 from stepwell.runtime.cuda.errors import DeviceError, DeviceMemoryError, SimulationError
 from stepwell.runtime.cuda.executor import DeviceProgram
-from stepwell.runtime.cuda.launch_plan import Buffer, Copy, Fill, Launch, LaunchPlan, Scalar, TensorMap
+from stepwell.runtime.cuda.launch_plan import BufferSlice, DeviceCopy, Fill, Launch, LaunchPlan, Scalar, TensorMap
 from stepwell.runtime.cuda.simulated import SimulatedDevice
 from stepwell.runtime.errors import InputError
 from stepwell.runtime.program import CpuTarget, Program, TensorInfo
@@ -48,8 +48,8 @@ ret;
 """
 
 
-def part(space: str, index: int = 0, offset: int = 0) -> Buffer:
-    return Buffer(space, index, offset, BYTES)
+def part(space: str, index: int = 0, offset: int = 0) -> BufferSlice:
+    return BufferSlice(space, index, offset, BYTES)
 
 
 def program(objects: Mapping[str, str] | None = None) -> Program:
@@ -58,7 +58,7 @@ def program(objects: Mapping[str, str] | None = None) -> Program:
     steps = (
         Launch("add", "add", (1, 1, 1), (64, 1, 1), (part("input"), part("parameter"), part("arena"))),
         Launch("scale", "scale", (1, 1, 1), (64, 1, 1), (box, Scalar("float32", 3.0), part("output")), (1, 1, 1), 264),
-        Copy(part("input"), part("output", 1)),
+        DeviceCopy(part("input"), part("output", 1)),
         Fill(part("output", 1, BYTES)),
     )
     texts = {"add.ptx": ADD, "scale.ptx": SCALE, **(objects or {})}

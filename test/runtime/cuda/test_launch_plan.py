@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 from stepwell.runtime.cuda.launch_checks import check_plan
-from stepwell.runtime.cuda.launch_plan import Buffer, Copy, Fill, Launch, LaunchPlan, Scalar, TensorMap
+from stepwell.runtime.cuda.launch_plan import BufferSlice, DeviceCopy, Fill, Launch, LaunchPlan, Scalar, TensorMap
 
-INPUT = Buffer("input", 0, 0, 4096)
-OUTPUT = Buffer("output", 0, 64, 1024)
-ARENA = Buffer("arena", 0, 256, 256)
+INPUT = BufferSlice("input", 0, 0, 4096)
+OUTPUT = BufferSlice("output", 0, 64, 1024)
+ARENA = BufferSlice("arena", 0, 256, 256)
 MAP = TensorMap(INPUT, "float16", (64, 32), (128,), (64, 8), swizzle=128)
 LAUNCH = Launch("softmax", "softmax_rows", (4, 2, 1), (128, 1, 1), (INPUT, MAP, Scalar("int64", -3)), (2, 1, 1), 1024)
-PLAN = LaunchPlan((Fill(ARENA, 255), LAUNCH, Copy(ARENA, replace(OUTPUT, bytes=256))), 512)
+PLAN = LaunchPlan((Fill(ARENA, 255), LAUNCH, DeviceCopy(ARENA, replace(OUTPUT, bytes=256))), 512)
 SIZES = ((4096,), (2048,), (16,))
 
 
@@ -51,8 +51,8 @@ def test_a_plan_goes_through_json_and_back() -> None:
         (LaunchPlan((Fill(INPUT),), 0), "read-only"),
         (LaunchPlan((Fill(ARENA, 256),), 512), "not a byte"),
         (LaunchPlan((Fill(ARENA),), 511), "not inside"),
-        (LaunchPlan((Copy(INPUT, OUTPUT),), 0), "differ in size"),
-        (LaunchPlan((Copy(ARENA, replace(ARENA, offset=255)),), 512), "overlap"),
+        (LaunchPlan((DeviceCopy(INPUT, OUTPUT),), 0), "differ in size"),
+        (LaunchPlan((DeviceCopy(ARENA, replace(ARENA, offset=255)),), 512), "overlap"),
     ],
 )
 def test_what_a_device_cannot_do_is_refused(plan: LaunchPlan, reason: str) -> None:

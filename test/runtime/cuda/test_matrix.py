@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from stepwell.runtime.cuda.errors import SimulationError
-from stepwell.runtime.cuda.simulator.batch import Geometry
+from stepwell.runtime.cuda.simulator.batch import GridGeometry
 from stepwell.runtime.cuda.simulator.harness import simulate
 
 from .conftest import kernel
@@ -69,7 +69,7 @@ def multiplied(instruction: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) ->
     body += f"mad.wide.u32 %rd3, %r0, {4 * counts[2]}, %rd3;\n"
     body += "".join(f"st.global.b32 [%rd3+{4 * at}], {name};\n" for at, name in enumerate(names[2]))
     output = np.zeros_like(c)
-    simulate(kernel(body, 4), "k", Geometry((1, 1, 1), (32 * WARPS, 1, 1)), [a, b, c, output], [3])
+    simulate(kernel(body, 4), "k", GridGeometry((1, 1, 1), (32 * WARPS, 1, 1)), [a, b, c, output], [3])
     return output
 
 
@@ -126,7 +126,7 @@ st.global.v4.b32 [%rd1], {{%r4, %r5, %r6, %r7}};
 
 def moved(text: str, source: np.ndarray) -> np.ndarray:
     output = np.zeros_like(source)
-    simulate(kernel(MOVE.format(text), 2), "k", Geometry((1, 1, 1), (32, 1, 1)), [source, output], [1])
+    simulate(kernel(MOVE.format(text), 2), "k", GridGeometry((1, 1, 1), (32, 1, 1)), [source, output], [1])
     return output
 
 
@@ -177,7 +177,7 @@ def test_reading_a_tile_that_other_warps_write_is_a_race() -> None:
         ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r4, %r5, %r6, %r7}, [%r2];""")
     arrays = np.zeros(256, np.uint32), np.zeros(256, np.uint32)
     with pytest.raises(SimulationError, match="race in shared memory: a read, and a write by thread 0"):
-        simulate(kernel(body, 2), "k", Geometry((1, 1, 1), (64, 1, 1)), arrays)
+        simulate(kernel(body, 2), "k", GridGeometry((1, 1, 1), (64, 1, 1)), arrays)
 
 
 COPY = """
@@ -194,7 +194,7 @@ st.global.v4.b32 [%rd1], {{%r4, %r5, %r6, %r7}};
 def copied(text: str) -> tuple[np.ndarray, np.ndarray]:
     source, output = np.arange(256, dtype=np.uint32), np.zeros(256, np.uint32)
     ptx = kernel("mov.b32 %r9, 4;" + COPY.format(text), 2)
-    simulate(ptx, "k", Geometry((1, 1, 1), (64, 1, 1)), [source, output], [1])
+    simulate(ptx, "k", GridGeometry((1, 1, 1), (64, 1, 1)), [source, output], [1])
     return source.reshape(64, 4), output.reshape(64, 4)
 
 

@@ -15,7 +15,7 @@ from ..builder import Builder, Reader, Step
 from ..frame import BLOCK, THREAD, Frame
 from ..kinds import Array
 from ..mbarriers import Transfer
-from ..memory import Access, GlobalMemory
+from ..memory import GlobalMemory, MemoryAccess
 from ..spaces import located, shared_offsets
 from ..syntax import Address, Immediate
 from ..tensor_maps import BYTES, Descriptor
@@ -72,7 +72,7 @@ class _Box:
         if len(self._coordinates) != dims:
             raise builder.error(f"has {quantity(len(self._coordinates), 'coordinate')} for {dims} dimensions")
 
-    def read(self, frame: Frame, access: Access) -> list[tuple[Descriptor, list[int]]]:
+    def read(self, frame: Frame, access: MemoryAccess) -> list[tuple[Descriptor, list[int]]]:
         """Returns the map and the corner for each thread."""
         memory, offsets = located("", frame, self._address(frame), access)
         corners = [np.broadcast_to(read(frame), (frame.count,)) for read in self._coordinates]
@@ -87,9 +87,9 @@ class _Box:
         return found
 
 
-def _part(access: Access, position: int, count: int) -> Access:
+def _part(access: MemoryAccess, position: int, count: int) -> MemoryAccess:
     """Returns the description of one thread's accesses to several addresses."""
-    return Access(access.line, access.what, np.full(count, access.threads[position]), access.describe)
+    return MemoryAccess(access.line, access.what, np.full(count, access.threads[position]), access.describe)
 
 
 def _load(builder: Builder) -> Step:
@@ -143,7 +143,9 @@ def _targets(frame: Frame, position: int, starts: Array, places: Array, masks: R
     return [(own - rank + other, (own - rank + other) * apart + inside) for other in ranks]
 
 
-def _begin(frame: Frame, position: int, block: int, place: int, inside: Array, contents: Array, access: Access) -> None:
+def _begin(
+    frame: Frame, position: int, block: int, place: int, inside: Array, contents: Array, access: MemoryAccess
+) -> None:
     """Starts a copy to one block."""
     batch = frame.batch
     offsets = inside + block * batch.shared_stride
@@ -164,7 +166,7 @@ def _begin(frame: Frame, position: int, block: int, place: int, inside: Array, c
 
 
 def _boxed(
-    frame: Frame, descriptor: Descriptor, corner: Sequence[int], start: int, access: Access, position: int
+    frame: Frame, descriptor: Descriptor, corner: Sequence[int], start: int, access: MemoryAccess, position: int
 ) -> tuple[Array, Array]:
     """Returns the offsets of a box's chunks in the block's shared memory, and their contents."""
     addresses, held = descriptor.elements(corner)
@@ -178,7 +180,9 @@ def _boxed(
     return _within(frame, pieces, access, position), values.reshape(-1).view(np.uint64)
 
 
-def _linear(frame: Frame, source: int, start: int, count: int, access: Access, position: int) -> tuple[Array, Array]:
+def _linear(
+    frame: Frame, source: int, start: int, count: int, access: MemoryAccess, position: int
+) -> tuple[Array, Array]:
     if count % PIECE or source % PIECE or start % PIECE or not count:
         raise access.fault(position, start, f"{quantity(count, 'byte')} from {source:#x}: all must be multiples of 16")
     steps = np.arange(0, count, PIECE, dtype=np.int64)
@@ -186,7 +190,7 @@ def _linear(frame: Frame, source: int, start: int, count: int, access: Access, p
     return _within(frame, start + steps, access, position), values
 
 
-def _within(frame: Frame, pieces: Array, access: Access, position: int) -> Array:
+def _within(frame: Frame, pieces: Array, access: MemoryAccess, position: int) -> Array:
     if int(pieces.max()) >= frame.batch.shared_stride:
         raise access.fault(position, int(pieces.max()), "out of bounds (shared memory)")
     return pieces
@@ -226,7 +230,7 @@ def _store(builder: Builder) -> Step:
     return step
 
 
-def _begin_store(frame: Frame, position: int, places: Array, targets: Array, width: int, access: Access) -> None:
+def _begin_store(frame: Frame, position: int, places: Array, targets: Array, width: int, access: MemoryAccess) -> None:
     """Starts a copy out of shared memory, which is executed as late as possible."""
     batch = frame.batch
     part = _part(access, position, len(places))

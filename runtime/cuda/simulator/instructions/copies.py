@@ -7,7 +7,7 @@ import numpy as np
 from ..builder import Builder, Built, Step, builds
 from ..frame import THREAD, Frame
 from ..kinds import Array
-from ..memory import Access, Space
+from ..memory import MemoryAccess, Space
 from ..spaces import located, shared_offsets
 from ..syntax import Immediate
 from .bulk import build_bulk
@@ -70,7 +70,7 @@ def _issue(builder: Builder) -> Step:
     return step
 
 
-def _loaded(memory: Space, places: Array, size: int, width: int, access: Access) -> Array:
+def _loaded(memory: Space, places: Array, size: int, width: int, access: MemoryAccess) -> Array:
     """Loads the first `size` bytes of a copy of `width` bytes; the rest of the copy is zeros."""
     if size == width:
         return memory.load(places, width, access).view(np.uint8).reshape(-1, width)

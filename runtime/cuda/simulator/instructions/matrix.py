@@ -20,7 +20,7 @@ from ..fragments import (
 )
 from ..frame import Frame
 from ..kinds import Array
-from ..memory import Access, Space
+from ..memory import MemoryAccess, Space
 from ..spaces import located, space_of
 from ..syntax import Operand
 from .memory import gathered
@@ -148,7 +148,7 @@ def _matrix_move(builder: Builder) -> Sync:
     return together(builder, load if loads else store, None)
 
 
-def _observe(frame: Frame, memory: Space, offsets: Array, access: Access) -> None:
+def _observe(frame: Frame, memory: Space, offsets: Array, access: MemoryAccess) -> None:
     if frame.batch.observer is not None:
         frame.batch.observer.accessed(memory, offsets, 16, access)
 

@@ -10,7 +10,7 @@ from ..builder import Builder, Built, Reader, Sync, builds
 from ..frame import THREAD, Frame
 from ..kinds import Array
 from ..mbarriers import BYTES
-from ..memory import Access
+from ..memory import MemoryAccess
 from ..spaces import located, space_of
 from ..syntax import Address
 
@@ -34,7 +34,7 @@ def _unsupported(builder: Builder) -> Built:
     raise builder.error("is not supported")
 
 
-def barrier_places(frame: Frame, space: str, addresses: Array, access: Access) -> Array:
+def barrier_places(frame: Frame, space: str, addresses: Array, access: MemoryAccess) -> Array:
     """Returns the indices of barriers at shared addresses.
 
     Raises:

@@ -10,7 +10,7 @@ from ....wording import quantity
 from ..builder import Builder, Reader, Step, Writer, builds
 from ..frame import THREAD, Frame
 from ..kinds import STORAGE, Array, decode, encode
-from ..memory import Access
+from ..memory import MemoryAccess
 from ..spaces import SPACE_MODIFIERS, located, space_of, window_start
 from ..syntax import WIDTHS, Vector
 from .elementwise import elementwise
@@ -197,7 +197,7 @@ def _atomic(builder: Builder) -> Step:
     return step
 
 
-def _part(access: Access, turn: Array) -> Access:
+def _part(access: MemoryAccess, turn: Array) -> MemoryAccess:
     return replace(access, threads=access.threads[turn])
 
 

@@ -20,7 +20,7 @@ from ..descriptors import PIECE, MatrixDescriptor
 from ..fragments import ELEMENTS, RAW, Element, accumulator, accumulator_elements, left_factor
 from ..frame import THREAD, Frame
 from ..kinds import Array
-from ..memory import Access
+from ..memory import MemoryAccess
 from ..syntax import Immediate, Operand, Register, Vector
 from .memory import gathered
 
@@ -212,7 +212,7 @@ def _from_memory(
     flat = offsets.reshape(-1)
     first = groups.names(frame)
     who = np.repeat(first, offsets[0].size)
-    access = Access(builder.line, builder.instruction.name, who, batch.describe)
+    access = MemoryAccess(builder.line, builder.instruction.name, who, batch.describe)
     values = batch.shared.load(flat, PIECE, access)
     batch.read_by_products(flat, PIECE, who, access)
     for group, places in zip(first, offsets, strict=True):

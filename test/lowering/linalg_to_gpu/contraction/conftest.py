@@ -28,8 +28,8 @@ from stepwell.lowering.linalg_to_gpu.pipelines import nvvm_pipeline
 from stepwell.lowering.llvm_to_object.ptx import ptx_of
 from stepwell.lowering.target import Target
 from stepwell.runtime.cuda.assembler import find_assembler
-from stepwell.runtime.cuda.launch_plan import Buffer, TensorMap
-from stepwell.runtime.cuda.simulator.batch import Geometry
+from stepwell.runtime.cuda.launch_plan import BufferSlice, TensorMap
+from stepwell.runtime.cuda.simulator.batch import GridGeometry
 from stepwell.runtime.cuda.simulator.harness import simulate
 
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i8": np.int8, "i32": np.int32}
@@ -165,7 +165,7 @@ def run(
     in_shared = 4 if product.compute in ("f32", "tf32") else 2 if "f16" in product.compute else 1
     is_boxed = tiling.method == "wgmma"
     blocks = product.blocks if is_boxed else block.geometry(product.problem, tiling, in_shared).blocks
-    geometry = Geometry((blocks, 1, 1), (tiling.threads, 1, 1), shared_bytes=shared_bytes(tiling, in_shared))
+    geometry = GridGeometry((blocks, 1, 1), (tiling.threads, 1, 1), shared_bytes=shared_bytes(tiling, in_shared))
     raw = [item.view(_RAW[item.itemsize]) if item.dtype.kind == "V" else item for item in (lhs, rhs, got)]
     maps = [_map(product, side, array) for side, array in enumerate(raw[:2])] if is_boxed else []
     simulate(change(ptx(product, architecture)), "k", geometry, [*raw, *maps], outputs={2})
@@ -177,7 +177,7 @@ def _map(product: Product, side: int, array: np.ndarray) -> TensorMap:
     box = box_of(accesses(product)[side], size, product.tiling.depth)
     assert box is not None
     element = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}.get(product.types[side], "uint8")
-    return TensorMap(Buffer("input", side, 0, array.nbytes), element, box.sizes, box.strides, box.box, swizzle=128)
+    return TensorMap(BufferSlice("input", side, 0, array.nbytes), element, box.sizes, box.strides, box.box, swizzle=128)
 
 
 @pytest.fixture(scope="session")
