@@ -1,6 +1,6 @@
-"""Broken artefacts: damaged bytes, and files whose parts are in order one by one but do not fit together.
+"""Broken artefacts: damaged bytes, and files whose parts are valid one by one but do not fit together.
 
-The artefact is that of a small network, made once per process. The same number gives the same bytes for the same code.
+The artefact is that of a small network, made once per process. The same number and code give the same bytes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ PARAMETERS = "parameters.safetensors"
 
 
 def mutant(number: int) -> bytes:
-    """The mutant of that number."""
+    """Returns the mutant with this number."""
     rng = random.Random(number)
     return rng.choice(_CHANGES)(rng)
 
 
 @functools.cache
 def original() -> bytes:
-    """A sound artefact: two programs of a network with weights, and the model itself."""
+    """A valid artefact: two programs of a network with weights, and the model itself."""
     rng = np.random.default_rng(0)
     weights = {
         "w": rng.standard_normal((4, 3, 3, 3)).astype(np.float32),
@@ -65,7 +65,7 @@ def original() -> bytes:
 
 
 def _damage(rng: random.Random) -> bytes:
-    """Bytes changed, cut off, repeated or added."""
+    """Changes, cuts off, repeats or adds bytes."""
     data = bytearray(original())
     kind = rng.randrange(4)
     if kind == 0:
@@ -82,7 +82,7 @@ def _damage(rng: random.Random) -> bytes:
 
 
 def _damage_directory(rng: random.Random) -> bytes:
-    """Changes where the zip says what is where."""
+    """Changes the central directory of the zip file."""
     data = bytearray(original())
     start = data.rindex(b"PK\x05\x06") - 400
     for _ in range(rng.choice((1, 2, 4))):
@@ -117,7 +117,7 @@ def _break_manifest(rng: random.Random) -> bytes:
 
 
 def _change_header(rng: random.Random) -> bytes:
-    """Changes what the parameters' file says of its tensors; its checksum is right again."""
+    """Changes the header of the parameters' file, and corrects its checksum."""
     members = _members()
     data = members[PARAMETERS]
     length = int.from_bytes(data[:8], "little")
@@ -131,7 +131,7 @@ def _change_header(rng: random.Random) -> bytes:
 
 
 def _change_members(rng: random.Random) -> bytes:
-    """Members missing, renamed, swapped, added, twice there or compressed."""
+    """Removes, renames, swaps, adds, duplicates or compresses members."""
     members = _members()
     name = rng.choice(list(members))
     kind = rng.randrange(6)
@@ -150,14 +150,14 @@ def _change_members(rng: random.Random) -> bytes:
 
 
 def _change_model(rng: random.Random) -> bytes:
-    """Another model than the one that the code is for."""
+    """Replaces the model by another one, for which the code is wrong."""
     members = _members()
     members["model"] = rng.choice((b"", b"garbage", b"module {}", members["model"][: rng.randrange(100)]))
     return _zipped(_with_checksums(members))
 
 
 def _change_json(rng: random.Random, record: Any) -> None:
-    """One value somewhere inside becomes another, goes, or is there twice."""
+    """Replaces, removes or duplicates one value somewhere inside."""
     places = [(record, key) for key in _keys(record)]
     for holder, key in list(places):
         places += _places(holder[key])
@@ -190,12 +190,12 @@ def _members() -> dict[str, bytes]:
 
 
 def _with_checksums(members: dict[str, bytes]) -> dict[str, bytes]:
-    """The members with a manifest that agrees with their sizes and contents."""
+    """Returns the members with a manifest that agrees with their sizes and contents."""
     if MANIFEST not in members:
         return members
     try:
         record = json.loads(members[MANIFEST])
-    except ValueError:  # another member has taken its place
+    except ValueError:  # the manifest is another member's data
         return members
     record["members"] = {
         name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}

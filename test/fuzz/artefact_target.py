@@ -1,4 +1,4 @@
-"""What a user does with an artefact: loads it and, where its code is said to be what it is, calls it."""
+"""Loads an artefact, as a user does, and calls its programs if their interface fits the original code."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from stepwell.runtime.program import Program
 def run(data: bytes) -> None:
     """Loads an artefact; calls those programs whose interface is that of the code.
 
-    Checksums protect from damage, not from malice: who can sign a manifest of other sizes can bring other code as well.
+    Checksums protect from damage, not from malice: an attacker who can sign a manifest can bring other code as well.
 
     Raises:
-        Exception: whatever the package raises.
+        Exception: any exception of the package.
     """
     executable = _loaded(data)
     for program in executable.programs:
@@ -41,7 +41,7 @@ def _interfaces() -> frozenset:
 
 
 def _interface(program: Program) -> tuple:
-    """What the native code relies on."""
+    """Returns everything that the native code relies on."""
     parameters = tuple((name, array.shape, array.dtype.name) for name, array in program.parameters.items())
     code = program.library or tuple(sorted(program.objects.values()))
     return program.inputs, program.outputs, program.guards, program.arena_bytes, parameters, code

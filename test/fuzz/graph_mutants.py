@@ -1,6 +1,6 @@
-"""Random graphs: their bytes are the seed that they grow from."""
+"""Random graphs: the bytes of a mutant are the seed of its graph."""
 
 
 def mutant(number: int) -> bytes:
-    """The graph of that number."""
+    """Returns the mutant with this number."""
     return str(number).encode()

@@ -1,4 +1,4 @@
-"""Compiles a random graph at several levels of optimisation, and compares what it computes with the references."""
+"""Compiles a random graph at several levels of optimisation, and compares the results with the references."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAIN = tuple(
         *("propagate-transposes", "choose-winograd", "sink-movement"),
     )
 )
-"""Passes of the graph that only make it faster."""
+"""Graph passes that are optional optimisations."""
 
 LEVELS = {"all passes": ("cpu", ()), "AVX2": ("x86-64-v3", ()), "no graph optimisation": ("cpu", PLAIN)}
 
@@ -33,18 +33,18 @@ ERRORS = (stepwell.RuntimeFailure, stepwell.PassError, stepwell.PassFailure, ste
 
 _ROUNDING = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-9}
 _AMPLIFIED = 64
-"""An error may be so many times that of the reference itself, computed in the program's dtypes."""
+"""Maximum error, as a multiple of the reference's own error in the program's dtypes."""
 
 
 class Difference(AssertionError):
-    """A level computes something else; the message says what."""
+    """A level computes a different result; the message names it."""
 
 
 def run(data: bytes) -> None:
     """Checks the graph of a seed.
 
     Raises:
-        Difference: a level computes something else, or cannot compile what the dialect allows.
+        Difference: a level computes a different result, or cannot compile a program that the dialect allows.
     """
     try:
         check(int(data))
@@ -53,10 +53,10 @@ def run(data: bytes) -> None:
 
 
 def check(seed: int, levels: dict[str, tuple[str, tuple[str, ...]]] | None = None) -> Graph:
-    """Grows the graph of a seed and compares.
+    """Grows the graph of a seed and compares the levels' results with the references.
 
     Raises:
-        Difference: a level computes something else.
+        Difference: a level computes a different result.
     """
     graph = Grower(seed).grow()
     with ir.Context() as context, ir.Location.unknown():
@@ -97,7 +97,7 @@ def _compare(graph: Graph, arrays: list[np.ndarray], level: str, text: str) -> N
 
 
 def _difference(wanted: Value, array: np.ndarray) -> str:
-    """How an output differs from what is wanted; "" where it does not."""
+    """Returns how an output differs from the expected one; "" if it does not."""
     if array.shape != wanted.array.shape or array.dtype != wanted.array.dtype:
         return f"is {array.dtype}{array.shape}, not {wanted.array.dtype}{wanted.array.shape}"
     if not np.issubdtype(array.dtype, np.floating):

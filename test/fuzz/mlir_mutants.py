@@ -33,7 +33,7 @@ WORDS = ("true", "false", "unit", '"x"', "dense<0>", "[]", "{}", "array<i64>", "
 
 
 def mutant(number: int) -> bytes:
-    """The mutant of that number; its first line tells `stepwell-opt` what to run, as in a test."""
+    """Returns the mutant with this number; its first line is a RUN line with the flags of `stepwell-opt`."""
     rng = random.Random(number)
     seeds = _seeds()
     command, text = seeds[rng.randrange(len(seeds))]
@@ -79,7 +79,7 @@ def _replace(rng: random.Random, text: str, fits: Callable[[str], bool], values:
 
 
 def _swap_tokens(rng: random.Random, text: str) -> str:
-    """Two values, two symbols, two words change places."""
+    """Swaps two values, two symbols or two words."""
     tokens = _tokens(text)
     first = tokens[rng.randrange(len(tokens))][0]
     places = [index for index, token in enumerate(tokens) if token[0] == first]
@@ -95,7 +95,7 @@ def _drop_token(rng: random.Random, text: str) -> str:
 
 
 def _borrow_op(rng: random.Random, text: str) -> str:
-    """An op's name becomes that of an op of another test."""
+    """Replaces an op's name by that of an op of another test."""
     other = _tokens(rng.choice(_seeds())[1])
     names = [token for token in other if re.match(r"\"?[a-z_]+\.[a-z_.]+\"?$", token)]
     return _replace(rng, text, lambda token: bool(re.match(r"\"?[a-z_]+\.[a-z_.]+\"?$", token)), names or ["x.y"])
@@ -134,7 +134,7 @@ def _change_lines(rng: random.Random, text: str) -> str:
 
 
 def _nest(rng: random.Random, text: str) -> str:
-    """A type, attribute or region inside of itself, many times."""
+    """Nests a type, attribute or region in itself, many times."""
     depth = rng.choice((10, 1000, 100_000))
     kind = rng.choice((("tuple<", ">"), ("[", "]"), ("{a = ", "}"), ("(", ")")))
     return _replace(rng, text, lambda token: not token.isspace(), [kind[0] * depth + "f32" + kind[1] * depth])

@@ -1,4 +1,4 @@
-"""What a user does with MLIR: runs `stepwell-opt` on it, and compiles it where it is a model."""
+"""Runs `stepwell-opt` on MLIR, as a user does, and compiles it if it is a model."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def run(data: bytes) -> None:
     """Runs the pipeline of the first line on the rest, then compiles and calls @main if there is one.
 
     Raises:
-        AssertionError: the tool ended otherwise than with 0 or 1, or showed a traceback.
-        Exception: whatever the package raises.
+        AssertionError: the tool's exit code is neither 0 nor 1, or it printed a traceback.
+        Exception: any exception of the package.
     """
     _optimise(data)
     if b"@main" not in data:
@@ -38,7 +38,7 @@ def run(data: bytes) -> None:
 
 
 def _parameters(text: str) -> dict[str, np.ndarray]:
-    """Small numbers for the parameters that a module reads, as far as it says in plain words which."""
+    """Returns small numbers for the parameters that a module reads, as far as its text declares them literally."""
     found = {}
     for name, shape, element in _PARAMETER.findall(text):
         sizes = tuple(map(int, shape.split(",")))
@@ -50,7 +50,7 @@ def _parameters(text: str) -> dict[str, np.ndarray]:
 def _optimise(data: bytes) -> None:
     first = data.split(b"\n", 1)[0].decode()
     command = first.partition("stepwell-opt")[2].split("|")[0].split("2>&1")[0]
-    # What names files is left out: a test's own are not here.
+    # Flags that name files are left out: the files of a test do not exist here.
     flags = [word for word in shlex.split(command) if "%" not in word and not word.startswith((">", "-o"))]
     with tempfile.TemporaryDirectory() as folder:
         path, errors = os.path.join(folder, "mutant.mlir"), os.path.join(folder, "errors")
@@ -67,7 +67,7 @@ def _optimise(data: bytes) -> None:
 
 @contextlib.contextmanager
 def _redirected(errors: str):
-    """Standard error to a file, standard output to nowhere, for child processes too."""
+    """Redirects standard error to a file and discards standard output, for child processes too."""
     kept = os.dup(1), os.dup(2)
     out, err = os.open(os.devnull, os.O_WRONLY), os.open(errors, os.O_CREAT | os.O_WRONLY)
     os.dup2(out, 1), os.dup2(err, 2)

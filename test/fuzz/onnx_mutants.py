@@ -1,7 +1,7 @@
-"""Broken ONNX models: what a damaged, careless or hostile file may hold, made from models that are right.
+"""Broken ONNX models, such as damaged, careless or hostile files may hold, made from valid models.
 
-The models are ONNX's own test cases, one for every operator and form of it. A mutant is a number: the same number gives
-the same bytes.
+The models are ONNX's own test cases, one for every operator and form of it. A mutant is identified by a number: the
+same number gives the same bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PLACES = ("/etc/hostname", "../outside", "", "weights.data", "a/../../b", "." * 
 
 
 def mutant(number: int) -> bytes:
-    """The mutant of that number."""
+    """Returns the mutant with this number."""
     rng = random.Random(number)
     seeds = _seeds()
     model = onnx.ModelProto()
@@ -44,7 +44,7 @@ def mutant(number: int) -> bytes:
 
 @functools.cache
 def _seeds() -> Sequence[onnx.ModelProto]:
-    """ONNX's own cases; the arrays that they run on become the defaults that `_bind_inputs` stores."""
+    """Returns ONNX's own cases; their input arrays become the defaults that `_bind_inputs` stores."""
     with np.errstate(all="ignore"):
         from onnx.backend.test.loader import load_model_tests
 
@@ -53,7 +53,7 @@ def _seeds() -> Sequence[onnx.ModelProto]:
 
 
 def _bind_inputs(rng: random.Random, model: onnx.ModelProto) -> None:
-    """Makes constants of some inputs, so that the compiler computes with them."""
+    """Turns some inputs into constants, so that the compiler folds them."""
     for value in model.graph.input:
         tensor = value.type.tensor_type
         dims = [dim.dim_value for dim in tensor.shape.dim]
@@ -140,7 +140,7 @@ def _change_weight(rng: random.Random, model: onnx.ModelProto) -> None:
 
 
 def _change_value(rng: random.Random, model: onnx.ModelProto) -> None:
-    """Another shape or type of an input or output."""
+    """Changes the shape or type of an input or output."""
     values = [*model.graph.input, *model.graph.output]
     if not values:
         return
@@ -191,7 +191,7 @@ def _change_operator(rng: random.Random, model: onnx.ModelProto) -> None:
 
 
 def _append_node(rng: random.Random, model: onnx.ModelProto) -> None:
-    """One more node, on what is there, whose output becomes one of the model's."""
+    """Appends a node that reads existing values and whose output becomes an output of the model."""
     seeds = _seeds()
     other = onnx.NodeProto()
     other.CopyFrom(rng.choice(seeds[rng.randrange(len(seeds))].graph.node))
@@ -221,7 +221,7 @@ def _change_opset(rng: random.Random, model: onnx.ModelProto) -> None:
 
 
 def _nest(rng: random.Random, model: onnx.ModelProto) -> None:
-    """The whole graph as a branch of a conditional, many deep."""
+    """Makes the whole graph a branch of a conditional, many levels deep."""
     outputs = [output.name for output in model.graph.output]
     for depth in range(rng.choice((1, 3, 30, 90))):
         if model.ByteSize() > 100_000:
@@ -240,7 +240,7 @@ def _nest(rng: random.Random, model: onnx.ModelProto) -> None:
 
 
 def _recurse(rng: random.Random, model: onnx.ModelProto) -> None:
-    """Functions that use each other without end, or each twice."""
+    """Adds functions that call each other in a cycle, or each the next one twice."""
     count, node = rng.choice((1, 2, 30)), _node(rng, model)
     for index in range(count):
         after = (index + 1) % count if rng.random() < 0.5 else index + 1
@@ -253,7 +253,7 @@ def _recurse(rng: random.Random, model: onnx.ModelProto) -> None:
 
 
 def _grow(rng: random.Random, model: onnx.ModelProto) -> None:
-    """A few bytes that ask for a large tensor."""
+    """Adds a few bytes that request a large tensor."""
     size = rng.choice((1 << 20, 1 << 30, 1 << 34, 1 << 50))
     dims = numpy_helper.from_array(np.array([size, rng.choice((1, 8))]), "large_dims")
     kind = rng.choice(("ConstantOfShape", "Expand", "Tile", "Range", "Pad"))

@@ -1,4 +1,4 @@
-"""What a user does with an ONNX file: compiles it and runs it."""
+"""Compiles and runs an ONNX file, as a user does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For each op of the dialect: operands and attributes that are likely to fit, from what a graph has or fresh ones."""
+"""Proposals for each op of the dialect: operands and attributes that are likely to fit, from a graph or fresh ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Proposal:
-    """What an op might take: numbers of values, None for an absent one, and attributes."""
+    """Operands and attributes for an op: numbers of values, None for an absent one."""
 
     operands: list[int | None]
     attributes: dict[str, Any] = field(default_factory=dict)
@@ -28,7 +28,7 @@ def _is_float(array: np.ndarray) -> bool:
 
 
 def _any(grower: Grower, rank: int | None = None, dtype: str | None = None) -> int:
-    """A tensor that is there, or now and then a fresh one."""
+    """Returns an existing tensor, or sometimes a fresh one."""
 
     def fits(array: np.ndarray) -> bool:
         return (rank is None or array.ndim == rank) and (dtype is None or array.dtype == dtype)
@@ -49,7 +49,7 @@ def _binary(grower: Grower) -> Proposal:
 
 
 def _partner(grower: Grower, array: np.ndarray) -> int:
-    """Another tensor of the dtype that broadcasts with one: one that is there, or a fresh one with extents of 1."""
+    """Returns a tensor of one's dtype that broadcasts with it: an existing one, or a fresh one with extents of 1."""
 
     def fits(other: np.ndarray) -> bool:
         pairs = zip(other.shape[::-1], array.shape[::-1], strict=False)
@@ -410,4 +410,4 @@ NOT_PROPOSED = {
     "packed_matmul, packed_conv, packed_depthwise_conv, packed_grouped_conv, winograd_conv, border": "made by passes",
     "row, with_row": "made of recurrent layers",
 }
-"""Ops that graphs do not start from, and why."""
+"""Ops that graphs do not start from, with the reason."""

@@ -1,8 +1,8 @@
 """Random programs of the stepwell dialect, with inputs on which they are well conditioned.
 
-A program is grown op by op from the dialect's own definitions: an op proposes operands and attributes, `infer` says
-whether they fit, `reference` computes what comes out, and what is not finite or too large is not taken. So every
-program is legal, every result is known, once with the dtypes of the program and once in float64.
+A program is grown op by op from the dialect's own definitions: an op proposes operands and attributes, `infer` checks
+them, and `reference` computes the results. Results that are not finite or too large are rejected. So every program is
+legal, and every result is known, both in the dtypes of the program and in float64.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stepwell.dialects.stepwell.constant import ConstantOp, ParameterOp
 from stepwell.dialects.types import TensorSpec, tensor_type
 
 LARGEST = 40_000
-"""Values have at most so many elements, and absolute values of at most `HIGHEST`."""
+"""Maximum number of elements of a value; its absolute values are at most `HIGHEST`."""
 
 HIGHEST = 1e4
 
@@ -32,13 +32,13 @@ _EXACT = {
     *("reverse", "tile", "pad", "gather", "broadcast_to", "expand_dims", "squeeze", "max_pool", "reduce_max"),
     *("reduce_min", "argmax", "cast"),
 }
-"""Ops that round nothing: their results are equal to the reference's."""
+"""Ops without rounding: their results are equal to the reference's."""
 
 _JUMPS = {
     *("floor", "ceil", "round", "sign", "cast", "mod", "argmax", "equal", "less", "less_equal", "greater", "select"),
     *("greater_equal", "bitcast", "pow"),
 }
-"""Ops of which a small change of the operands may change the result by much: they take equal operands only."""
+"""Discontinuous ops, whose results may change much by a small change of the operands: they take exact operands only."""
 
 
 @dataclass
@@ -46,9 +46,9 @@ class Value:
     """A tensor of a program.
 
     Attributes:
-        array: its contents.
-        precise: the same computed in float64, where it is a float.
-        is_exact: whether compiled code must give just these bits.
+        array: contents of the tensor.
+        precise: contents computed in float64, if they are floats.
+        is_exact: whether compiled code must compute exactly these bits.
         source: "input", "parameter" or "constant", or "" for the result of a step.
     """
 
@@ -59,13 +59,13 @@ class Value:
 
     @property
     def spec(self) -> TensorSpec:
-        """Its type; what a constant holds belongs to it."""
+        """Type of the value; the contents of a constant are part of it."""
         return TensorSpec(self.array.shape, self.array.dtype, self.array if self.source == "constant" else None)
 
 
 @dataclass
 class Step:
-    """One op: its class, and which values it takes and makes."""
+    """One op: its class, its operands and its results."""
 
     op: type[Op]
     operands: list[int | None]
@@ -75,18 +75,18 @@ class Step:
 
 @dataclass
 class Graph:
-    """A program, and everything that it computes."""
+    """A program, and all values that it computes."""
 
     values: list[Value] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
 
     def sources(self, kind: str) -> list[int]:
-        """The values of one source."""
+        """Returns the values of one source."""
         return [index for index, value in enumerate(self.values) if value.source == kind]
 
     def module(self) -> tuple[ir.Module, dict[str, np.ndarray]]:
-        """The program in the phase `import`, in the current context, and its parameters."""
+        """Returns the program in the phase `import`, in the current context, and its parameters."""
         names = {index: f"p{index}" for index in self.sources("parameter")}
         module = ir.Module.create()
         inputs = self.sources("input")
@@ -112,7 +112,7 @@ class Graph:
 
 
 class Grower:
-    """Grows one graph; what it does hangs on the seed alone."""
+    """Grows one graph, determined by the seed alone."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -120,7 +120,7 @@ class Grower:
         self.graph = Graph()
 
     def grow(self) -> Graph:
-        """A graph of 3 to 30 ops."""
+        """Returns a graph of 3 to 30 ops."""
         count = self.random.choice((3, 4, 5, 6, 8, 12, 20, 30))
         names = sorted(PROPOSALS)
         for _ in range(40 * count):
@@ -174,13 +174,13 @@ class Grower:
         return True
 
     def add(self, array: np.ndarray, source: str, precise: np.ndarray | None = None, is_exact: bool = True) -> int:
-        """A further value; gives its number."""
+        """Adds a value and returns its number."""
         double = _as_precise(array, array.dtype) if precise is None else precise
         self.graph.values.append(Value(array, double, is_exact, source))
         return len(self.graph.values) - 1
 
     def fresh(self, shape: Sequence[int], dtype: Any = None, sources: Sequence[str] = ("input", "parameter")) -> int:
-        """A new input or parameter."""
+        """Adds an input or parameter."""
         kind = np.dtype(dtype or self.dtype())
         if kind == np.bool_:
             array = self.numbers.integers(0, 2, shape).astype(kind)
@@ -191,11 +191,11 @@ class Grower:
         return self.add(np.asarray(array), self.random.choice(list(sources)))
 
     def dtype(self) -> str:
-        """An element type, mostly float32."""
+        """Draws an element type, mostly float32."""
         return self.random.choice(("float32",) * 8 + ("float64", "float16", "int32", "int64", "int8", "uint8", "bool"))
 
     def shape(self, rank: int | None = None) -> tuple[int, ...]:
-        """A shape of mixed extents."""
+        """Draws a shape of mixed extents."""
         rank = self.random.choice((1, 2, 2, 3, 3, 4)) if rank is None else rank
         extents = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 32, 33, 64)
         while True:
@@ -204,7 +204,7 @@ class Grower:
                 return shape
 
     def pick(self, fits: Callable[[np.ndarray], bool] = lambda array: True) -> int | None:
-        """One of the tensors that are there; None where none fits."""
+        """Returns one of the existing tensors, or None if none fits."""
         found = [index for index, value in enumerate(self.graph.values) if fits(value.array)]
         return self.random.choice(found[-12:]) if found else None
 

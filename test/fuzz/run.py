@@ -1,11 +1,12 @@
-"""Tries mutants of a kind: nothing that is in a file may crash, hang, or raise what is not one of the package's errors.
+"""Tries mutants of a kind: no file may crash the package, hang it, or raise an exception that is not one of its errors.
 
-Of the kind `graph` they are no broken files but random programs, which must compile and agree with their references.
+Mutants of the kind `graph` are not broken files but random programs, which must compile and give their references'
+results.
 
     python run.py onnx --count 5000 [--first N] [--jobs 2] [--keep FOLDER]
 
-Exits with 1 if one did; those mutants are kept in FOLDER, named by their numbers, and are made again by the same
-number.
+Exits with 1 if a mutant failed. Failing mutants are kept in FOLDER, named by their numbers; the same number makes the
+same mutant again.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Campaign:
     """A run over numbers `first` to `last`, shared among worker processes.
 
     Attributes:
-        seconds: how much processor time a mutant may take, and a tenth of how long it may be at it.
-        keep: where those that fail are written; None where they are not.
+        seconds: maximum processor time of a mutant in seconds, and a tenth of its maximum elapsed time.
+        keep: folder for failing mutants; None to discard them.
     """
 
     kind: str
@@ -47,7 +48,7 @@ class Campaign:
     failures: dict[int, str] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Tries all of them."""
+        """Tries all mutants."""
         threads = [threading.Thread(target=self._share, args=(job,)) for job in range(self.jobs)]
         for thread in threads:
             thread.start()
@@ -55,13 +56,13 @@ class Campaign:
             thread.join()
 
     def _share(self, job: int) -> None:
-        """Runs one worker after the other; a new one goes on behind the mutant that ended the last."""
+        """Runs workers in sequence; a new one continues after the mutant that ended the last."""
         number = self.first + job
         while number < self.last:
             number = self._until_the_end(number) + self.jobs
 
     def _until_the_end(self, number: int) -> int:
-        """Runs one worker from `number` on; gives the last number that it tried."""
+        """Runs one worker from `number` on; returns the last number that it tried."""
         numbers = (number, self.jobs, self.last, self.seconds)
         command = [sys.executable, "worker.py", self.kind, *map(str, numbers)]
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
@@ -78,7 +79,7 @@ class Campaign:
                 record = json.loads(lines.get(timeout=1))
                 heard = time.monotonic()
             except queue.Empty:
-                # The first line waits for the imports and for the models that mutants are made from.
+                # The first line comes after the imports and after the models that mutants are made from.
                 if current > done and process.poll() is None and time.monotonic() - heard > 10 * self.seconds:
                     process.kill()
                     self._note(current, "failed", f"took more than {10 * self.seconds} s")
@@ -108,7 +109,7 @@ class Campaign:
 
 
 def main() -> int:
-    """Parses the command line; the number of failures decides the exit code."""
+    """Parses the command line; the exit code is 1 if there are failures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("--count", type=int, default=5000)

@@ -1,22 +1,22 @@
-"""Calls of what mutants were compiled to."""
+"""Compiles and calls mutants."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import ml_dtypes  # noqa: F401  (numpy knows its types by name from here on)
+import ml_dtypes  # noqa: F401  (registers its type names with numpy)
 import numpy as np
 import stepwell
 
 LARGEST = 1 << 20
-"""Inputs of more elements are not made."""
+"""Maximum number of elements of an input; calls with larger ones are skipped."""
 
 
 def compile_and_call(model: bytes | Path) -> None:
-    """Compiles a model and calls it on small numbers, every dimension that varies being 2.
+    """Compiles a model and calls it on small numbers, with size 2 for every dimension that varies.
 
     Raises:
-        Exception: whatever the package raises.
+        Exception: any exception of the package.
     """
     executable = stepwell.compile(model, threads=1, options=stepwell.Options(cache=False))
     arrays = []

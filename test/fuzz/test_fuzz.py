@@ -1,4 +1,4 @@
-"""A short run over mutants of every kind; `make fuzz` makes the long one."""
+"""A short run over mutants of every kind; `make fuzz` starts a long one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def test_nothing_in_a_file_crashes(kind: str, count: int) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_crashes_is_found(tmp_path: Path) -> None:
-    """The watch itself: a mutant that ends the process, hangs or raises is told from one that is refused."""
+def test_crashes_are_found(tmp_path: Path) -> None:
+    """Tests the supervisor: mutants that end the process, hang or raise are distinguished from refused ones."""
     for name in ("run.py", "worker.py"):
         (tmp_path / name).write_text(RUN.with_name(name).read_text())
     (tmp_path / "onnx_mutants.py").write_text("def mutant(number):\n    return bytes([number])\n")

@@ -1,4 +1,4 @@
-"""Graphs that once did not compile, or computed something else: `mended/` holds what was left of them."""
+"""Graphs that once did not compile, or gave wrong results: `mended/` holds their reduced forms."""
 
 from __future__ import annotations
 

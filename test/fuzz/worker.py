@@ -1,9 +1,9 @@
-"""Compiles and runs mutants, one after the other, and says what came of each; `run.py` watches over it.
+"""Compiles and runs mutants in sequence, and reports the outcome of each to `run.py`, which supervises it.
 
     python worker.py KIND FIRST STEP LAST SECONDS
 
-A line "start N" goes before each, a line "done N WORD" after it: `ran`, `refused` by one of the package's own errors,
-or `failed` with the exception that should not have been.
+A line "start N" comes before each, a line "done N WORD" after it: `ran`, `refused` by one of the package's own errors,
+or `failed` with an unexpected exception.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import warnings
 import stepwell
 
 MEMORY = 4 << 30
-"""Bytes beyond which a mutant counts as one that takes too much; none of them is larger than some kilobytes."""
+"""Memory limit of a mutant in bytes, relative to before; no mutant is larger than some kilobytes."""
 
 ADDRESS_SPACE = 6 << 30
-"""What the process can map at most: a model that asks for more must be told that it is not there."""
+"""Maximum address space of the process in bytes: larger requests must be reported as out of memory."""
 
 ERRORS = tuple(
     item
@@ -33,7 +33,7 @@ ERRORS = tuple(
 
 
 def outcome(kind: str, number: int) -> tuple[str, str]:
-    """What came of a mutant: a word, and the reason."""
+    """Returns the outcome of a mutant: a word, and the reason."""
     data = importlib.import_module(f"{kind}_mutants").mutant(number)
     target = importlib.import_module(f"{kind}_target")
     try:

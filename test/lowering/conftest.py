@@ -1,4 +1,4 @@
-"""What the tests of native code share: single ops compiled, and compared with their references."""
+"""Fixtures of the tests of native code: single ops, compiled and compared with their references."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stepwell.runtime import orc
 
 
 def compile_op(op: type[Op], arrays: list[np.ndarray], attributes: dict[str, Any]) -> tuple[Any, int]:
-    """The native code of one op, and the bytes that it works in."""
+    """Returns the native code of one op, and the size of its arena in bytes."""
     context = ir.Context()
     load_dialects(context)
     types = [TensorSpec(array.shape, array.dtype) for array in arrays]
@@ -39,13 +39,13 @@ def compile_op(op: type[Op], arrays: list[np.ndarray], attributes: dict[str, Any
 
 
 def check_native_op(op: type[Op], *arrays: np.ndarray, tolerance: float = 0, **attributes: Any) -> None:
-    """Compiles an op of one result, runs it and compares with its reference.
+    """Compiles an op with one result, runs it and compares it with its reference.
 
     Args:
-        op: the class of the op.
-        *arrays: its operands.
-        tolerance: the greatest error, relative and absolute.
-        **attributes: its attributes.
+        op: class of the op.
+        *arrays: operands.
+        tolerance: maximum error, relative and absolute.
+        **attributes: attributes of the op.
     """
     code, size = compile_op(op, list(arrays), attributes)
     keywords = {field.name: field.default for field in op.attribute_fields()} | attributes

@@ -1,4 +1,4 @@
-"""Activation functions against f64, within the bounds that docs/numerics.md states."""
+"""Activation functions compared with f64, within the bounds that docs/numerics.md states."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXACT: dict[str, Callable[[Array], Array]] = {
 
 
 def stated_bound(name: str) -> tuple[float, bool]:
-    """The bound, and whether it is in units of the argument."""
+    """Returns the bound, and whether it is in units of the argument's last place."""
     page = (Path(__file__).parents[2] / "docs" / "numerics.md").read_text(encoding="utf-8")
     match = re.search(rf"^\| {name} \| (\d+) \| the (\w+)'s last place \|$", page, re.MULTILINE)
     assert match is not None

@@ -17,7 +17,7 @@ Array = np.ndarray
 
 
 def expected(query: Array, key: Array, value: Array, mask: Array | None, scale: float, masked: float) -> Array:
-    """Softmax of the masked scores times the value, [batch, heads, length, depth]."""
+    """Returns the softmax of the masked scores times the value, [batch, heads, length, depth]."""
     query, key, value = (item.astype(np.float64) for item in (query, key, value))
     shared = query.shape[1] // key.shape[1]
     key, value = np.repeat(key, shared, 1), np.repeat(value, shared, 1)
@@ -30,12 +30,12 @@ def expected(query: Array, key: Array, value: Array, mask: Array | None, scale: 
 
 
 def tensor(array: Array) -> str:
-    """An array's type."""
+    """Returns an array's type."""
     return f"tensor<{'x'.join(map(str, array.shape))}x{'i1' if array.dtype == np.bool_ else 'f32'}>"
 
 
 def run(feeds: dict[str, Array], body: str, result: str, threads: int = 1, target: str = "cpu") -> Array:
-    """What a function of these arguments returns, compiled."""
+    """Compiles a function with these arguments and returns its result."""
     arguments = ", ".join(f'%{name}: {tensor(array)} {{stepwell.name = "{name}"}}' for name, array in feeds.items())
     text = f'func.func @main({arguments}) -> ({result} {{stepwell.name = "y"}}) {{\n{body}\n}}'
     with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +53,7 @@ def attention(
     target: str = "cpu",
     zero_empty: bool = False,
 ) -> Array:
-    """The attention of q, k, v and perhaps a mask m."""
+    """Returns the attention of q, k, v and optionally a mask m."""
     shape = "x".join(map(str, (*feeds["q"].shape[:3], feeds["v"].shape[3])))
     names, types = ", ".join(f"%{name}" for name in feeds), ", ".join(map(tensor, feeds.values()))
     number = np.float64(masked).view(np.uint64)
@@ -68,7 +68,7 @@ def attention(
 def operands(
     batch: int, heads: int, key_heads: int, length: int, keys: int, depth: int, value_depth: int
 ) -> dict[str, Array]:
-    """Query, key and value."""
+    """Returns query, key and value."""
     shapes = {
         "q": (batch, heads, length, depth),
         "k": (batch, key_heads, keys, depth),
@@ -125,13 +125,13 @@ def test_narrower_vectors(target: str) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_many_blocks(threads: int) -> None:
-    """Each has temporaries, and all of them together are larger than a stack."""
+    """Each block has temporaries; together they are larger than a stack."""
     feeds = operands(1, 12, 12, 512, 512, 8, 8)
     close(attention(feeds, 0.25, threads=threads), expected(*arrays(feeds), 0.25, -np.inf))
 
 
 @pytest.mark.parametrize("masked", [-np.inf, -3.0, float(np.finfo(np.float32).min)])
-def test_a_row_that_is_masked_as_a_whole(masked: float) -> None:
+def test_a_row_that_is_masked_completely(masked: float) -> None:
     feeds = operands(1, 2, 2, 20, 24, 16, 16)
     feeds["m"] = np.tri(20, 24, -1).astype(np.bool_)
     got = attention(feeds, 0.25, masked)
@@ -141,7 +141,7 @@ def test_a_row_that_is_masked_as_a_whole(masked: float) -> None:
 
 @pytest.mark.parametrize("length", [3, 20])
 @pytest.mark.parametrize("is_added", [False, True])
-def test_what_attends_to_nothing_is_zero(length: int, is_added: bool) -> None:
+def test_queries_that_attend_to_nothing_give_zero(length: int, is_added: bool) -> None:
     feeds = operands(1, 2, 1, length, 24, 16, 16)
     allowed = np.tri(length, 24, -1).astype(np.bool_)
     feeds["m"] = np.where(allowed, 0, -np.inf).astype(np.float32) if is_added else allowed
@@ -150,7 +150,7 @@ def test_what_attends_to_nothing_is_zero(length: int, is_added: bool) -> None:
     assert not got[:, :, 0].any()
 
 
-def test_an_added_mask_that_drowns_the_scores() -> None:
+def test_an_added_mask_much_larger_than_the_scores() -> None:
     feeds = operands(1, 2, 2, 20, 24, 16, 16)
     feeds["m"] = np.where(np.tri(20, 24, -1), 0, np.finfo(np.float32).min).astype(np.float32)
     rows = np.full((20, 24), 1 / 24)[None, None] @ feeds["v"].astype(np.float64)
@@ -160,7 +160,7 @@ def test_an_added_mask_that_drowns_the_scores() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_not_finite_stays_so(bad: float) -> None:
+def test_infinity_and_nan_stay(bad: float) -> None:
     feeds = operands(1, 1, 1, 20, 24, 16, 16)
     feeds["q"][0, 0, 3, 2] = bad
     got = attention(feeds, 0.25)

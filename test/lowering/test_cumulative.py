@@ -26,8 +26,8 @@ def test_every_type(check_op, kind, mode):
         check_op(CumulativeOp, x, axis=axis, mode=mode)
 
 
-def test_what_is_no_number_stays_where_it_is(check_op):
-    """An infinity or NaN changes what comes after it alone."""
+def test_infinity_and_nan_change_only_what_follows(check_op):
+    """An infinity or NaN changes only the elements after it."""
     x = np.ones((3, 40), np.float32)
     x[0, 20], x[1, 5], x[1, 30], x[2, 0] = np.inf, -np.inf, np.nan, -0.0
     for reverse in (False, True):

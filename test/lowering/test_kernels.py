@@ -1,4 +1,4 @@
-"""Kernels of every class that is no contraction: what they compute is what the references of their ops compute."""
+"""Kernels of every class except contractions give the results of their ops' references."""
 
 from __future__ import annotations
 

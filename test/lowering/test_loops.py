@@ -1,4 +1,4 @@
-"""Loops and recurrent layers, compiled, against ONNX Runtime."""
+"""Compiled loops and recurrent layers, compared with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def compare(
     weights: Mapping[str, np.ndarray],
     **others: np.ndarray,
 ) -> None:
-    """Compiles a model and runs it on `feeds`, then on them with `others` in their place."""
+    """Compiles a model and runs it on `feeds`, then on `feeds` updated with `others`."""
     kinds = {name: helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in feeds.items()}
     graph = helper.make_graph(
         nodes,
@@ -62,7 +62,7 @@ def test_recurrent_layers(normal, op_type, gates, attributes):
 
 
 def graph(name, nodes, inputs, outputs):
-    """A graph of floats, numbers `i` and bools `c` and `d`."""
+    """A graph of floats, integers `i` and bools `c` and `d`."""
     kinds = {"i": TensorProto.INT64, **dict.fromkeys("cd", TensorProto.BOOL)}
     values = [
         [

@@ -1,8 +1,8 @@
-"""A gate for the machine code of the kernels that matter, for machines that need not be this one.
+"""Bounds on the machine code of the most important kernels, for the host and other machines.
 
-The inner loops are read, not timed: how many multiply-adds a round has, how many instructions go through the stack or
-shuffle, and for how many cycles llvm-mca thinks that it keeps the processor busy, its data being at hand. What falls
-short fails with a table of the kernel's loops.
+The inner loops are analysed, not timed: their multiply-adds per iteration, instructions that access the stack or
+shuffle, and cycles per iteration as llvm-mca estimates them for data in the cache. A failure prints a table of the
+kernel's loops.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stepwell.driver.context import compiler_context
 from stepwell.lowering.llvm_to_object import codegen, llvm
 from stepwell.lowering.target import Target
 
-# The processor that is modelled for a target, and how many cycles it takes for a multiply-add of vectors at best.
+# The modelled processor of each target, and the minimum number of cycles per vector multiply-add on it.
 CPUS = {"x86-64-v3": "znver3", "x86-64-v4": "skylake-avx512", "aarch64": "neoverse-v1"}
 BEST = {"x86-64-v3": 0.5, "x86-64-v4": 0.5, "aarch64": 0.25}
 ROUNDS = 100
@@ -85,11 +85,11 @@ class Loop:
     """An inner loop.
 
     Attributes:
-        instructions: how many a round has.
-        products: how many of them are multiply-adds of vectors.
-        stack: how many read or write the stack.
-        shuffles: how many move elements within or between vectors.
-        cycles: how long a round takes.
+        instructions: number of instructions per iteration.
+        products: number of vector multiply-adds among them.
+        stack: number of instructions that read or write the stack.
+        shuffles: number of instructions that move elements within or between vectors.
+        cycles: duration of an iteration in cycles.
     """
 
     instructions: int
@@ -100,7 +100,7 @@ class Loop:
 
     @property
     def cycles_per_product(self) -> float:
-        """How long a multiply-add takes, with what it needs."""
+        """Number of cycles per multiply-add, including the instructions that it needs."""
         return self.cycles / self.products if self.products else math.inf
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ HEADING = "instructions products stack shuffles cycles cycles per product"
 )
 def test_contractions_multiply_all_the_time(kernel: str, target: str) -> None:
     loops = loops_of(kernel, target)
-    # Attention has two contractions, winograd's transforms are none.
+    # Attention has two contractions; winograd's transforms are not contractions.
     wanted = 2 if kernel == "attention" else 1
     fast = [loop for loop in loops if loop.cycles_per_product <= 1.15 * BEST[target] and loop.products >= 10]
     assert len(fast) >= wanted and not any(loop.stack or loop.shuffles for loop in fast), table(kernel, target, loops)
@@ -127,7 +127,7 @@ def test_contractions_multiply_all_the_time(kernel: str, target: str) -> None:
 def test_depthwise_convolutions_read_neighbours_once(target: str) -> None:
     loops = loops_of("depthwise", target)
     best = loops[0]
-    # Nine weights and as many sums leave sixteen registers no room.
+    # Nine weights and nine sums do not fit into sixteen registers.
     spills = 15 if target == "x86-64-v3" else 2
     is_fast = best.products >= 30 and best.cycles_per_product <= 1.25 * BEST[target]
     assert is_fast and not best.shuffles and best.stack <= spills, table("depthwise", target, loops)
@@ -137,17 +137,18 @@ def test_depthwise_convolutions_read_neighbours_once(target: str) -> None:
 @pytest.mark.parametrize(("kernel", "most"), [("softmax", 18), ("layer norm", 8), ("gelu", 24)])
 def test_rows_stay_in_registers(kernel: str, most: float, target: str) -> None:
     loops = loops_of(kernel, target)
-    # One constant that is read where it is used is no harm.
+    # One constant may be read from the stack.
     assert loops and all(loop.stack <= 1 and loop.cycles <= most for loop in loops), table(kernel, target, loops)
 
 
 def test_exponentials_take_few_instructions_where_one_scales_and_selects() -> None:
     loops = loops_of("softmax", "x86-64-v4")
-    # Two registers: eight multiply-adds and sums each, one bound, a comparison, and a scaling that zeroes what is tiny.
+    # Two vectors per iteration, each with eight multiply-adds and sums, a bound, a comparison, and a scaling that
+    # zeroes tiny results.
     assert loops[0].instructions <= 39 and loops[0].cycles <= 17, table("softmax", "x86-64-v4", loops)
 
 
-def test_what_falls_short_is_shown() -> None:
+def test_a_failure_shows_the_loops() -> None:
     text = table("gelu", "x86-64-v3", [Loop(12, 4, 1, 0, 3.0)])
     assert text == (
         "gelu for x86-64-v3, which takes 0.5 cycles per product at best:\n"
@@ -161,19 +162,19 @@ def test_loops_are_measured() -> None:
     (lines,) = inner_loops("\n".join(code))
     loop = measured(lines, "x86-64-v3")
     assert (loop.instructions, loop.products, loop.stack, loop.shuffles) == (5, 2, 1, 1)
-    # Each product waits for the sum of the one before.
+    # Each product waits for the sum of the previous one.
     assert loop.cycles == pytest.approx(8, abs=0.5)
 
 
 def table(kernel: str, target: str, loops: Sequence[Loop]) -> str:
-    """All that is known of a kernel's loops."""
+    """Returns a table of a kernel's loops."""
     title = f"{kernel} for {target}, which takes {BEST[target]} cycles per product at best:"
     return "\n".join([title, HEADING, *map(str, loops)])
 
 
 @functools.cache
 def loops_of(kernel: str, name: str) -> Sequence[Loop]:
-    """The inner loops of the one kernel of a program at the phase `graph`, those with most multiply-adds first."""
+    """Returns the inner loops of a program's only kernel at the phase `graph`, those with most multiply-adds first."""
     target = Target.parse(name)
     text = KERNELS[kernel].replace("PANEL", str(2 * target.lanes(4)))
     kinds = dict(zip(re.findall(r"%[a-z]\b", text), re.findall(r"tensor<[^>]+>", text.split("} :")[-1]), strict=False))
@@ -189,7 +190,7 @@ def loops_of(kernel: str, name: str) -> Sequence[Loop]:
 
 
 def inner_loops(assembly: str) -> Iterator[list[str]]:
-    """The instructions of every loop that has no loop inside."""
+    """Yields the instructions of every loop that contains no other loop."""
     lines = assembly.splitlines()
     labels: dict[str, int] = {}
     for number, line in enumerate(lines):
@@ -202,7 +203,7 @@ def inner_loops(assembly: str) -> Iterator[list[str]]:
 
 
 def measured(lines: list[str], name: str) -> Loop:
-    """What is to be known of a loop."""
+    """Measures a loop with llvm-mca."""
     target = Target.parse(name)
     command = [str(llvm.tool("llvm-mca")), f"-mtriple={target.triple}", f"-mcpu={CPUS[name]}", f"-iterations={ROUNDS}"]
     comment = r"//.*" if name == "aarch64" else r"#.*"

@@ -10,7 +10,7 @@ RNG = np.random.default_rng(0)
 
 
 def numbers(kind, *shape):
-    """Few different numbers, so that some are equal."""
+    """A few different numbers, so that some are equal."""
     values = RNG.integers(0, 60, shape) - (0 if np.dtype(kind).kind in "ub" else 30)
     return (values % 2 if kind == np.bool_ else values).astype(kind)
 
@@ -38,7 +38,7 @@ def test_top_k_tells_the_extremes_of_integers_apart(check_op):
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8, np.float32])
 @pytest.mark.parametrize(("extent", "k"), [(5, 1), (33, 8), (200, 32), (391, 9)])
 def test_few_of_rows_in_any_order(check_op, kind, extent, k):
-    """Rows that rise, fall, are all the same and hold the extremes: of integers, those that no other is beyond."""
+    """Rows that rise, fall, are constant and contain the extremes of the type."""
     x = np.stack([np.arange(extent), np.arange(extent)[::-1], np.full(extent, 7), RNG.integers(0, 9, extent)])
     x = (x % 120).astype(kind)
     info = np.iinfo(kind) if np.dtype(kind).kind in "iu" else np.finfo(kind)
@@ -50,7 +50,7 @@ def test_few_of_rows_in_any_order(check_op, kind, extent, k):
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.float16, np.int32, np.uint64, np.uint8])
 @pytest.mark.parametrize(("extent", "k"), [(300, 74), (515, 33), (1000, 200), (4099, 1000)])
 def test_some_of_long_rows(check_op, kind, extent, k):
-    """Rows in any order, that rise, fall, are all the same, and repeat: the least ones all lie in the same groups."""
+    """Rows that are random, rise, fall, are constant and repeat, so that the least elements are in the same groups."""
     rows = [RNG.permutation(extent), np.arange(extent), np.arange(extent)[::-1], np.full(extent, 7)]
     x = np.stack([*rows, np.arange(extent) % 64, np.repeat(np.arange(-(-extent // 64)), 64)[:extent]]) % 30000
     info = np.iinfo(kind) if np.dtype(kind).kind in "iu" else np.finfo(kind)

@@ -1,4 +1,4 @@
-"""Models that keep their channels first: what they compute is what the references of the ops compute."""
+"""Models in channels-first layout give the results of the ops' references."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ def test_conv_between_input_and_result(shape, weight_shape, strides, group):
     window = {"strides": strides, "pads": tuple(pads), "dilations": (1,) * len(strides)}
     want = ConvOp.reference(x, weight, bias, group=group, layout="channels_first", **window)
     np.testing.assert_allclose(run(x), np.maximum(want, 0), rtol=1e-4, atol=1e-4)
-    # Nothing is transposed: at most every second pixel is picked.
+    # Nothing is transposed; the only movement takes every second pixel.
     kinds = [kernel.kind for program in run.programs for kernel in program.kernels]
     assert kinds.count("movement") == (max(strides) > 1)

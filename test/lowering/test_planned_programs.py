@@ -1,4 +1,4 @@
-"""Random programs of calls, branches and loops compute the same in planned memory as on paper."""
+"""Random programs of calls, branches and loops give the same results in planned memory as in Python."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def mix(x: Array, y: Array) -> Array:
 
 
 class Writer:
-    """Writes a random program, and beside it the Python functions that do the same."""
+    """Writes a random program, and Python functions that compute the same."""
 
     def __init__(self, seed: int) -> None:
         self.rng, self.count = random.Random(seed), 0
@@ -48,7 +48,7 @@ class Writer:
         return f"%v{self.count}"
 
     def block(self, known: list[str], depth: int) -> tuple[str, list[str], Callable[[State], None]]:
-        """A few ops; the values known after them; what they do."""
+        """Returns a few ops, the values known after them, and a function that computes them."""
         lines, steps, known = [], [], list(known)
         for _ in range(self.rng.randrange(1, 6)):
             kind = self.rng.choice(["call"] * 4 + (["if", "for"] if depth < 2 else []))

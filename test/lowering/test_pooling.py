@@ -13,13 +13,13 @@ RNG = np.random.default_rng(0)
     [
         ((9,), {"kernel": (3,), "strides": (2,), "pads": (1, 2), "dilations": (1,)}),
         ((7, 6), {"kernel": (2, 3), "strides": (1, 2), "pads": (1, 0, 2, 1), "dilations": (2, 1)}),
-        # Of one dimension there is a single window, which does not reach its end.
+        # The first dimension has a single window, which does not reach its end.
         ((3, 9), {"kernel": (2, 3), "strides": (2, 2), "pads": (0, 0, 0, 2), "dilations": (1, 1)}),
         ((5, 4, 6), {"kernel": (2, 2, 1), "strides": (2, 1, 2), "pads": (1, 0, 0, 0, 1, 0), "dilations": (1, 2, 1)}),
     ],
 )
 def test_windows(check_op, spatial, window, layout):
-    # Few different numbers, so that some are equal.
+    # A few different numbers, so that some are equal.
     x = RNG.integers(-4, 5, (2, 3, *spatial)).astype(np.float32)
     x = np.moveaxis(x, 1, -1) if layout == "channels_last" else x
     for op in (MaxPoolOp, MaxPoolIndicesOp, SumPoolOp, AveragePoolOp):
@@ -55,7 +55,7 @@ def test_types(check_op, kind):
 @pytest.mark.parametrize("layout", ["channels_first", "channels_last"])
 @pytest.mark.parametrize("height", [16, 33])
 def test_images_of_one_column(check_op, height, layout):
-    """Vectors lie along the height, where windows reach into the padding of both dimensions."""
+    """Vectors run along the height; windows reach into the padding of both dimensions."""
     x = RNG.standard_normal((2, 1, height, 1)).astype(np.float32)
     x = np.moveaxis(x, 1, -1) if layout == "channels_last" else x
     window = {"kernel": (5, 3), "strides": (1, 1), "pads": (2, 1, 2, 1), "dilations": (1, 1)}

@@ -1,4 +1,4 @@
-"""Rows, axes, broadcasts and movement of any shape: what compiled models compute is what numpy computes."""
+"""Rows, axes, broadcasts and movement of any shape: compiled models give numpy's results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def floats(shape: tuple[int, ...]) -> np.ndarray:
 def computed(
     op_type: str, *arrays: np.ndarray, constants: tuple[np.ndarray, ...] = (), **attributes: Any
 ) -> np.ndarray:
-    """The output of a model of one node, on inputs and on constants that follow them."""
+    """Returns the output of a model of one node, for inputs followed by constants."""
     names = [f"x{number}" for number in range(len(arrays))]
     others = [f"c{number}" for number in range(len(constants))]
     kinds = [helper.np_dtype_to_tensor_dtype(array.dtype) for array in arrays]
@@ -117,7 +117,7 @@ def test_cumulative_sums(rows: int, length: int, exclusive: bool, reverse: bool)
 @settings(max_examples=12, deadline=None)
 @given(SHAPES, st.data())
 @example((20, 1, 4096), None)  # large enough to be cut into blocks
-def test_what_is_read_backwards(shape: tuple[int, ...], data: st.DataObject | None) -> None:
+def test_reversed_reads(shape: tuple[int, ...], data: st.DataObject | None) -> None:
     axes = [0] if data is None else data.draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True))
     x, ends = floats(shape), [np.full(len(axes), number) for number in (-1, np.iinfo(np.int64).min)]
     got = computed("Slice", x, constants=(*ends, np.array(axes), np.full(len(axes), -1)))

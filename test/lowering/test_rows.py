@@ -1,4 +1,4 @@
-"""Rows found by their places, compared with the reference of the op."""
+"""Rows gathered by index, compared with the reference of the op."""
 
 import numpy as np
 import pytest

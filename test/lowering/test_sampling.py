@@ -54,7 +54,7 @@ def test_roi_max_pool(check_op, kind):
 
 @pytest.mark.parametrize("channels", [1, 7, 70, 130])
 def test_regions_of_any_number_of_channels(check_op, channels):
-    """An infinity outside of a region does not reach into it."""
+    """An infinity outside a region does not affect it."""
     images = random(np.float32, 2, channels, 9, 11)
     images[:, :, 8, 10] = np.inf
     boxes, names = RNG.integers(-3, 8, (12, 4)).astype(np.float32), RNG.integers(0, 2, 12)

@@ -1,4 +1,4 @@
-"""Targets: names, vector registers, and which machine runs what."""
+"""Targets: names, vector registers, and which machines run which code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random networks of convolutions, concatenations, padding and slices, compiled, compute what the interpreter does."""
+"""Random networks of convolutions, concatenations, padding and slices, compiled, give the interpreter's results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ F32 = np.dtype(np.float32)
 
 
 class Network:
-    """A random network over images of one size, each op of which reads late values more often."""
+    """A random network over images of one size; its ops read recent values more often."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -126,7 +126,7 @@ def enlarged(network: Network) -> ir.Value:
 
 
 def shuffled(network: Network) -> ir.Value:
-    """Channels in another order, and an op on them afterwards."""
+    """Permutes channels, followed by an op on them."""
     image = conv(network)
     batch, count = list(ir.RankedTensorType(image.type).shape)[:2]
     apart = movement.ReshapeOp(image, shape=(batch, 2, count // 2, HEIGHT, WIDTH))
@@ -141,7 +141,7 @@ DRAWS: tuple[Callable[[Network], ir.Value], ...] = (
 )
 
 
-# With the last one, a transpose that moves nothing once sank for ever.
+# With seed 224, a transpose that moves nothing was once sunk without end.
 @pytest.mark.parametrize("seed", [*range(12), 224])
 def test_random_networks(seed: int) -> None:
     context = ir.Context()

@@ -1,4 +1,4 @@
-"""Runs one kernel on the PTX simulator, from linalg on tensors down, and asks ptxas what it takes."""
+"""Runs one kernel on the PTX simulator, from linalg on tensors down, and checks its registers with ptxas."""
 
 import math
 import re
@@ -36,14 +36,14 @@ WARP, BANKS_BYTES = 32, 128
 
 @dataclass
 class Simulated:
-    """What a kernel gave, and what it was.
+    """The result of a simulated kernel, its code and its schedules.
 
     Attributes:
-        result: the new contents of its destination.
-        ptx: its code.
-        schedules: the schedules of its launches.
-        launches: how many there are.
-        conflicts: how many more passes than needed its accesses of shared memory took, by instruction.
+        result: new contents of its destination.
+        ptx: its PTX code.
+        schedules: schedules of its launches.
+        launches: number of launches.
+        conflicts: number of extra passes of shared memory accesses due to bank conflicts, by instruction.
     """
 
     result: np.ndarray
@@ -62,7 +62,7 @@ class _Banks:
     def accessed(self, memory, offsets, width, access):
         if memory.name != "shared":
             return
-        # So many lanes pass at once, whether all of them take part or not; one pass takes one word of every bank.
+        # A group of this many lanes passes at once, also if some are inactive; one pass takes one word of every bank.
         group = access.threads // min(WARP, BANKS_BYTES // width)
         words = offsets[:, None] // 4 + np.arange(-(-width // 4))
         pairs = np.unique(np.stack([np.broadcast_to(group[:, None], words.shape).ravel(), words.ravel()]), axis=1)
@@ -74,7 +74,7 @@ class _Banks:
 
 @pytest.fixture
 def simulated() -> Callable[..., Simulated]:
-    """Compiles the one kernel of a module, its schedule's numbers changed, and runs it on arrays."""
+    """Compiles the single kernel of a module, with changed numbers in its schedule, and runs it on arrays."""
 
     def run(
         text: str,
@@ -121,7 +121,7 @@ def _change_schedule(function: ir.Operation, numbers: Mapping[str, int | str]) -
 
 
 def _given(launch: Launch, arrays: list[np.ndarray]) -> tuple[list[np.ndarray | TensorMap], list[int]]:
-    """What a launch takes, and which of it is its result: the last buffer."""
+    """Returns the arguments of a launch, and which of them are its result: the last buffer."""
     given: list[np.ndarray | TensorMap] = []
     places: dict[int, int] = {}
     for item in launch.arguments:
@@ -136,7 +136,7 @@ def _given(launch: Launch, arrays: list[np.ndarray]) -> tuple[list[np.ndarray | 
 
 @pytest.fixture
 def spills() -> Callable[[str], int]:
-    """The bytes of registers that ptxas spills for some PTX."""
+    """Returns a function that counts the bytes of registers that ptxas spills for some PTX."""
     assembler = find_assembler()
     if assembler is None:
         pytest.skip("there is no ptxas to ask: install nvidia-cuda-nvcc")

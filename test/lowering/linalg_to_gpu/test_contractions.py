@@ -1,4 +1,4 @@
-"""Products and convolutions of models on the simulator of a GPU: the numbers of the CPU, and the schedules meant."""
+"""Products and convolutions of models on the GPU simulator: the CPU's results, and the intended schedules."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def model(nodes: list, weights: dict[str, np.ndarray], inputs: dict[str, list[in
 
 
 def check(made: onnx.ModelProto, inputs: dict[str, np.ndarray], kind: int, architecture: str, monkeypatch) -> None:
-    """Compares a model on the simulator with one on the CPU."""
+    """Compares the results of a model on the simulator and on the CPU."""
     monkeypatch.setenv("STEPWELL_CUDA", "simulate")
     got = stepwell.compile(made, f"cuda:{architecture}", options=OPTIONS)(*inputs.values())
     want = stepwell.compile(made, options=OPTIONS)(*inputs.values())
@@ -98,7 +98,7 @@ def test_both_sides_of_a_product_may_be_computed_by_the_model(monkeypatch):
 
 
 def test_a_product_by_warp_groups_with_bias_and_activation(monkeypatch):
-    # So small a product would get other tiles.
+    # By itself, `choose` takes other tiles for such a small product.
     monkeypatch.setattr(emit, "choose", lambda wish, capability: Tiling("wgmma", 128, 64, 64, 64, 64, 3))
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["p"]),

@@ -1,4 +1,4 @@
-"""Attention to past keys as exporters write it: repeated heads, a mask of bits, 0 for weights that are no numbers."""
+"""Attention to past keys as exporters write it: repeated heads, a bit mask, 0 for weights that are NaN."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_decoder_agrees_and_is_one_kernel(queries: int, monkeypatch: pytest.Mo
     monkeypatch.setenv("STEPWELL_CUDA", "simulate")
     model, random = _decoder(queries), np.random.default_rng(0)
     mask = random.random((queries, PAST + queries)) < 0.8
-    mask[-1] = queries == 1  # of several queries the last attends to nothing
+    mask[-1] = queries == 1  # with several queries, the last one attends to nothing
     given = {
         item.name: random.standard_normal([dim.dim_value for dim in item.type.tensor_type.shape.dim], np.float32)
         for item in model.graph.input
@@ -72,6 +72,6 @@ def test_a_decoder_agrees_and_is_one_kernel(queries: int, monkeypatch: pytest.Mo
     for target in ("cpu", "cuda:sm_80"):
         executable = stepwell.compile(model, target, options=stepwell.Options(cache=False))
         np.testing.assert_allclose(executable(**given), want, rtol=1e-4, atol=1e-5, err_msg=target)
-    # Keys and values each with the past, what is added, the attention.
+    # Keys and values are each joined with the past; then the additions, then the attention.
     kinds = sorted(kernel.kind for kernel in executable.programs[0].kernels)
     assert kinds == ["attention", "elementwise", "movement"]

@@ -1,4 +1,4 @@
-"""Scatter, sorting and running totals on the simulator: a thread finds its own element, and none takes turns."""
+"""Scatter, sorting and running totals on the simulator: each thread computes its own element, without serialisation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def model(
 
 
 def agree(made: onnx.ModelProto, inputs: list[np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The GPU's results are the CPU's, bit by bit, and the host has no part in them."""
+    """Checks that the GPU's results equal the CPU's bit by bit, without nodes on the host."""
     monkeypatch.setenv("STEPWELL_CUDA", "simulate")
     there = stepwell.compile(made, "cuda:sm_90a", options=stepwell.Options(cache=False, fallback="error"))
     here = stepwell.compile(made, options=stepwell.Options(cache=False))
@@ -42,7 +42,7 @@ def agree(made: onnx.ModelProto, inputs: list[np.ndarray], monkeypatch: pytest.M
     [((3, 40), 1, 1, 5, "float32"), ((2, 70), 1, 0, 70, "float32"), ((30, 4), 0, 1, 7, "int32")],
 )
 def test_the_first_of_every_row(shape, axis, largest, k, kind, monkeypatch) -> None:
-    """Many elements are equal: those that come first do."""
+    """Among equal elements, the first ones are taken."""
     x = RANDOM.integers(-9, 9, shape).astype(kind)
     if kind == "float32":
         x.flat[:3] = np.nan, -0.0, np.inf
@@ -105,7 +105,7 @@ def test_the_first_of_as_many_as_a_call_has(largest, monkeypatch) -> None:
     [((3, 36), 1, 0, 0), ((3, 36), 1, 1, 1), ((2, 12, 5), 1, 1, 0), ((7, 33), 0, 0, 1)],
 )
 def test_sums_of_all_before(shape, axis, reverse, exclusive, monkeypatch) -> None:
-    """In two steps where the extent has divisors, and in any number of dimensions."""
+    """In two steps if the extent has divisors, and in any number of dimensions."""
     x = RANDOM.integers(-99, 99, shape).astype(np.float32)
     node = helper.make_node("CumSum", ["x", "a"], ["y"], reverse=reverse, exclusive=exclusive)
     agree(model(node, [x], [(shape, "float32")], a=np.array(axis)), [x], monkeypatch)

@@ -1,4 +1,4 @@
-"""The layers that models are made of: their code for GPUs is what ptxas takes, and computes what the CPU does."""
+"""Typical layers of models: ptxas accepts their GPU code, and the results are the CPU's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHAPES = {"image": (1, 12, 10, 8), "rows": (2, 6, 32)}
 
 
 class _Graph:
-    """A graph that grows by a layer at a time."""
+    """A graph that grows by one layer at a time."""
 
     def __init__(self, kind: str) -> None:
         self.nodes: list[onnx.NodeProto] = []

@@ -1,4 +1,4 @@
-"""Products of float32 in fewer bits: tensor cores multiply them, and code for CPUs gives the same numbers."""
+"""Products of float32 in fewer bits: tensor cores multiply them, and CPU code gives the same numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 _RANDOM = np.random.default_rng(0)
 _INSTRUCTION = {"tf32": "tf32.tf32", "bf16": "bf16.bf16", "f16": "f16.f16"}
-# How far an output may be from float32, relative to the largest: some units in the last place of an operand.
+# Maximum difference from float32, relative to the largest output: some units in the last place of an operand.
 _BOUND = {"tf32": 2e-3, "bf16": 2e-2, "f16": 2e-3}
 
 
@@ -72,7 +72,7 @@ def test_tensor_cores_multiply_float32_in_fewer_bits(build, precision: str, monk
 
 
 def test_activations_between_products_are_short() -> None:
-    """Casts cost no kernel: what makes a value writes it in the bits that the next product reads."""
+    """Casts need no kernels: a value's producer writes it in the type that the next product reads."""
     model, _ = _convolutions()
     kernels = {
         precision: [info.kind for info in program.kernels]
@@ -93,7 +93,7 @@ def test_precision_that_there_is_not() -> None:
 
 
 def test_warp_groups_take_tf32_by_lines_along_the_depth(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights are turned before the first run; a product too small for warp groups reads them turned as well."""
+    """Weights are transposed before the first run; products too small for warp groups read them transposed as well."""
     monkeypatch.setenv("STEPWELL_CUDA", "simulate")
     nodes = [helper.make_node("MatMul", ["x", "u"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
     options = stepwell.Options(cache=False, precision="tf32", fallback="error")

@@ -1,4 +1,4 @@
-"""Models on the simulator of a GPU: the same numbers as on the CPU."""
+"""Models on the GPU simulator give the same numbers as on the CPU."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def test_rounds_of_a_loop_are_steps_of_the_plan(monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_allclose(gpu(x), stepwell.compile(_recurrent(), options=OPTIONS)(x), rtol=1e-4, atol=1e-6)
 
 
-def test_what_no_launch_computes_is_named() -> None:
-    """Rows so long that looking at all pairs would take longer than sorting them on the host."""
+def test_nodes_without_a_launch_are_named() -> None:
+    """The rows are so long that comparing all pairs would take longer than sorting on the host."""
     k = numpy_helper.from_array(np.array([2], np.int64), "k")
     node = helper.make_node("TopK", ["x", "k"], ["values", "places"], name="best")
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 140000])

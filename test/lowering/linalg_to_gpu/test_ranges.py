@@ -1,4 +1,4 @@
-"""Programs for ranges of sizes on the simulator of a GPU."""
+"""Programs for ranges of sizes on the GPU simulator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepwell.tools import compile as command
 
 NODE = helper.make_node
 
-# What results are compared with is compiled for each size.
+# The programs that are the reference are compiled for each size.
 pytestmark = pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.runtime.slow.SlowWarning")
 
 
@@ -63,7 +63,7 @@ def _convolutions() -> onnx.ModelProto:
 
 
 def _per_size() -> onnx.ModelProto:
-    """A constant of as many elements as there are, at most 3, which no one program computes."""
+    """A slice of at most 3 elements, clamped to the size; no single program computes it."""
     nodes = [
         NODE("Shape", ["x"], ["n"]),
         NODE("Min", ["n", "three"], ["m"]),

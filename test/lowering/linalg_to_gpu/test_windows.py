@@ -1,4 +1,4 @@
-"""Depthwise convolutions and pooling on the simulator of a GPU, in both layouts: the numbers of the CPU."""
+"""Depthwise convolutions and pooling on the GPU simulator, in both layouts: the CPU's results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _model(nodes: list[onnx.NodeProto], shape: tuple[int, ...], weights: dict[st
 
 
 def _check(model: onnx.ModelProto, architecture: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Compares a model with itself on the CPU; the schedules of its kernels by their classes."""
+    """Compares a model with the CPU's results; returns the schedules of its kernels by class."""
     monkeypatch.setenv("STEPWELL_CUDA", "simulate")
     shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
     x = RNG.standard_normal(shape, np.float32)
@@ -84,7 +84,7 @@ def test_depthwise_between_products(multiplier, monkeypatch):
         helper.make_node("Conv", ["r", "v"], ["y"]),
     ]
     schedules = _check(_model(nodes, (1, 8, 12, 12), weights), "sm_80", monkeypatch)
-    # In which layout is for the graph to choose: plane by plane it is of the class of pooling.
+    # The graph chooses the layout; channels-first kernels are of the class of pooling.
     assert schedules["contraction"] == "contraction" and schedules.keys() & {"depthwise", "pooling"}
 
 
@@ -99,5 +99,5 @@ def test_pooling(name, architecture, monkeypatch):
 def test_a_convolution_of_single_pixels_between_input_and_result(monkeypatch):
     weights = {"w": RNG.standard_normal((16, 24, 1, 1), np.float32), "b": RNG.standard_normal(16, np.float32)}
     node = helper.make_node("Conv", ["x", "w", "b"], ["y"])
-    # A product with the planes as they lie: nothing is transposed.
+    # A product that reads the planes in place: nothing is transposed.
     assert _check(_model([node], (2, 24, 12, 20), weights), "sm_80", monkeypatch) == {"contraction": "contraction"}

@@ -19,7 +19,7 @@ def rng() -> np.random.Generator:
 
 
 def run(nodes: list, inputs: dict[str, np.ndarray], weights: dict[str, np.ndarray], rank: int) -> np.ndarray:
-    """The output `y` of a model of these nodes, compiled."""
+    """Compiles a model of these nodes and returns its output `y`."""
     graph = helper.make_graph(
         nodes,
         "one",
@@ -31,7 +31,7 @@ def run(nodes: list, inputs: dict[str, np.ndarray], weights: dict[str, np.ndarra
     return stepwell.compile(model, threads=1, options=Options(cache=False))(*inputs.values())
 
 
-# Rows and columns that are whole tiles and such that are not; one row; a tail of one column; several groups of columns.
+# Rows and columns with and without remainders; one row; a tail of one column; several groups of columns.
 @pytest.mark.parametrize(
     ("rows", "columns", "depth"), [(128, 64, 32), (41, 71, 40), (1, 300, 17), (2, 7, 1), (3, 1, 5), (16, 97, 8)]
 )
@@ -107,7 +107,7 @@ def test_groups_of_a_conv_do_not_mix(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(finite, [not 8 <= channel < 12 for channel in range(32)])
 
 
-# Depths that are no multiple of an iteration's steps, rows that overhang, panels with a tail; results that are fetched.
+# Depths that are not a multiple of the unrolling, partial row tiles, panels with a tail; prefetched results.
 @given(st.integers(1, 70), st.integers(1, 150), st.integers(1, 90), st.sampled_from([1, 300]))
 @settings(max_examples=12, deadline=None)
 def test_matmul_with_residual(rows: int, columns: int, depth: int, factor: int) -> None:

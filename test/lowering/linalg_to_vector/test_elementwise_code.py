@@ -1,4 +1,4 @@
-"""The machine code of elementwise functions and rows, for machines that need not be this one: vectors, and no calls."""
+"""The machine code of elementwise functions and rows, for the host and other machines: vectors, and no calls."""
 
 from __future__ import annotations
 

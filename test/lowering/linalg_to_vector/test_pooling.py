@@ -14,7 +14,7 @@ from stepwell.driver.options import Options
 OPS = {"MaxPool": MaxPoolOp, "AveragePool": AveragePoolOp}
 
 
-# Windows so long that vectors might run along them; padding on one side and on both; more channels than lanes.
+# Rows long enough for vectors along them; padding on one side and on both; more channels than lanes.
 @pytest.mark.parametrize("op_type", OPS)
 @pytest.mark.parametrize(
     ("shape", "kernel", "strides", "pads"),

@@ -1,4 +1,4 @@
-"""What has no large outer loop is shared out among threads too, and gives the same results by any number of them."""
+"""Kernels without a large outer loop are distributed to threads too; the number of threads does not change results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RANDOM = np.random.default_rng(0)
 
 
 def model(nodes: list[onnx.NodeProto], shape: tuple[int, ...], **weights: np.ndarray) -> onnx.ModelProto:
-    """A model of one input x and one output y."""
+    """A model with one input x and one output y."""
     stored = [numpy_helper.from_array(array, name) for name, array in weights.items()]
     ports = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape), onnx.ValueInfoProto(name="y")
     graph = helper.make_graph(nodes, "shared", ports[:1], ports[1:], stored)

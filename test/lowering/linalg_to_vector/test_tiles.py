@@ -1,4 +1,4 @@
-"""The blocks that kernels are cut into, where images vary in size."""
+"""The blocks of kernels for images of varying size."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def transposed(x: np.ndarray, permutation: tuple[int, ...]) -> np.ndarray:
     return result
 
 
-# The last dimension of the result is a part of a tile, which takes several of the one before; blocks cut the long ones.
+# A tile spans the last dimension of the result and several of the one before; blocks cut the long ones.
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.float64])
 @pytest.mark.parametrize(
     ("shape", "permutation"),
@@ -39,7 +39,7 @@ def test_a_short_last_dimension(dtype: type, shape: tuple[int, ...], permutation
     np.testing.assert_array_equal(transposed(x, permutation), x.transpose(permutation))
 
 
-# Few planes become the elements of each pixel, and the other way round, also if they cannot be seen as one long row.
+# A few planes become the elements of each pixel, and vice versa, also if they are not contiguous.
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.float64])
 @pytest.mark.parametrize(
     ("shape", "permutation"),
@@ -61,7 +61,7 @@ def test_few_planes(dtype: type, shape: tuple[int, ...], permutation: tuple[int,
 
 @pytest.mark.parametrize("planes", [1, 2, 3, 4, 5, 8, 9])
 def test_planes_of_padded_images(planes: int) -> None:
-    """The pixels lie inside of a border: rows of them are apart."""
+    """The pixels lie inside a border, so their rows are not contiguous."""
     x = np.random.default_rng(0).standard_normal((2, planes, 13, 21), np.float32)
     ports = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
@@ -78,7 +78,7 @@ def test_planes_of_padded_images(planes: int) -> None:
     np.testing.assert_array_equal(stepwell.compile(model, threads=1)(x), wanted)
 
 
-# Rows that are a multiple of 4096 bytes apart are turned a cache line at a time.
+# Rows whose distance is a multiple of 4096 bytes are transposed one cache line at a time.
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.float64])
 @pytest.mark.parametrize("shape", [(2, 37, 4096), (9, 1024), (3, 512), (1, 20, 8192)])
 def test_rows_that_share_sets_of_the_cache(dtype: type, shape: tuple[int, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Winograd convolutions compiled to native code, against the convolution as it is defined, in float64."""
+"""Winograd convolutions compiled to native code, against the definition of the convolution in float64."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from stepwell.dialects.stepwell.contraction import ConvOp
 from stepwell.driver.options import Options
 from stepwell.passes.graph import choose_winograd
 
-# Relative to the largest result: what the transforms round, for up to 96 channels.
+# Rounding error of the transforms for up to 96 channels, relative to the largest result.
 BOUND = 4e-6
 
 
 @pytest.fixture(params=[2, 4])
 def tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """A size of tile that all convolutions take, whether that is faster or not."""
-    tile = request.param  # so that the function, a part of cache keys, does not refer to all of pytest
+    """A tile size that all convolutions take, whether or not it is faster."""
+    tile = request.param  # a local, as the function is part of cache keys and must not refer to all of pytest
     monkeypatch.setattr(choose_winograd, "_best_tile", lambda op, lanes: tile)
     return tile
 
@@ -70,8 +70,8 @@ def check(batch: int, size: tuple[int, int], channels: int, columns: int, pads: 
     np.testing.assert_array_equal(run(x, z), result)
 
 
-# Whole tiles and such that overhang; images smaller than a tile; masked channels and columns; several column groups
-# and strips; padding on some sides only, and more of it than a kernel reaches.
+# Whole and partial tiles; images smaller than a tile; masked channels and columns; several column groups and
+# strips; padding on some sides only, and more of it than a kernel reaches.
 @pytest.mark.parametrize(
     ("batch", "size", "channels", "columns", "pads"),
     [
@@ -106,18 +106,18 @@ def test_any_shape(tile_size: int, batch: int, size: tuple, channels: int, colum
 
 
 @pytest.mark.usefixtures("tile")
-def test_nan_and_infinity_reach_what_they_are_part_of() -> None:
+def test_nan_and_infinity_reach_only_their_tiles() -> None:
     x, z = np.zeros((1, 4, 12, 12), np.float32), np.zeros((1, 8, 12, 12), np.float32)
     x[0, 0, 0, 0], x[0, 1, 11, 11] = np.nan, np.inf
     w, b = np.ones((8, 4, 3, 3), np.float32), np.zeros(8, np.float32)
     result = stepwell.compile(model_of(x, w, b, (1, 1, 1, 1)), options=Options(cache=False))(x, z)
     assert np.isnan(result[..., :2, :2]).all()
     assert not np.isfinite(result[..., 10:, 10:]).any()
-    # Tiles that hold neither are as they were.
+    # Tiles without NaN or infinity are unchanged.
     np.testing.assert_array_equal(result[..., 4:8, 4:8], 0)
 
 
-# In one strip, whose products are so few that they fit on the stack, and in several.
+# In one strip, whose products are few enough for the stack, and in several.
 @pytest.mark.parametrize(("size", "channels", "columns"), [(20, 96, 24), (40, 96, 24)])
 @pytest.mark.parametrize("tile", [4], indirect=True)
 @pytest.mark.usefixtures("tile")
@@ -135,7 +135,7 @@ def test_threads_can_share_it(size: int, channels: int, columns: int) -> None:
     assert min(phases) > 1
 
 
-def test_the_option_turns_it_off() -> None:
+def test_the_option_disables_it() -> None:
     x, w, b = (np.ones(shape, np.float32) for shape in ((1, 64, 56, 56), (64, 64, 3, 3), (64,)))
     model = model_of(x, w, b, (1, 1, 1, 1))
     for winograd in (False, True):
@@ -148,7 +148,7 @@ def test_the_option_turns_it_off() -> None:
 
 
 @pytest.mark.usefixtures("tile")
-def test_what_is_convolved_may_be_a_constant() -> None:
+def test_the_convolved_input_may_be_a_constant() -> None:
     x, w, b = np.full((1, 4, 9, 9), 0.5, np.float32), np.ones((8, 4, 3, 3), np.float32), np.zeros(8, np.float32)
     model = model_of(x, w, b, (1, 1, 1, 1))
     model.graph.initializer.append(numpy_helper.from_array(x, "x"))

@@ -1,4 +1,4 @@
-"""Two hand-written kernels, one of them parallel, from vector code to objects."""
+"""Two hand-written kernels, one of them parallel, lowered from vector code to objects."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ func.func @main(%x: tensor<64x128xf32>) -> (tensor<64x128xf32>, tensor<8192xf32>
 
 @pytest.fixture
 def lowered() -> Callable[..., object]:
-    """Makes a module of the LLVM dialect; use it as a context manager."""
+    """Makes a module of the LLVM dialect in a context manager."""
 
     @contextmanager
     def make(text: str = ADD_AND_SCALE, target: str = "cpu") -> Iterator[ir.Module]:

@@ -1,4 +1,4 @@
-"""Objects: they compute what they should, use nothing foreign, and can be made for other machines."""
+"""Objects: they compute the right results, use no foreign symbols, and can be made for other machines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ b:
 
 
 class Runner:
-    """Calls `stepwell_main` with a table of its own."""
+    """Calls `stepwell_main` with its own table of arguments."""
 
     def __init__(self, code: orc.NativeCode, arena_bytes: int, w: np.ndarray) -> None:
         self._entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("stepwell_main"))

@@ -1,4 +1,4 @@
-"""What bounding loops costs: the uses of memory are looked at once per loop, however often the loop writes it."""
+"""The cost of bounding loops: uses of memory are visited once per loop, however often the loop writes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that are written past the caches are right, wherever their memory begins."""
+"""Results written by streaming stores are right, for any alignment of their memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS, COLUMNS = STREAM_BYTES // 4096, 1024
 
 
 def compiled(op: str) -> Program:
-    """y = op(x), y as large as what is written past the caches."""
+    """y = op(x), with y large enough for streaming stores."""
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [ROWS, COLUMNS]) for name in "xy"]
     graph = helper.make_graph([helper.make_node(op, ["x"], ["y"])], "one", ports[:1], ports[1:])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])

@@ -1,4 +1,4 @@
-"""Teams of threads: every block is done once, whoever is awake; results do not depend on how many there are."""
+"""Thread pools: every block is computed once, however many workers are awake, and results do not depend on that."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from stepwell.runtime.loader import NativeCode
 from stepwell.runtime.team import Team
 
 ROWS, COLUMNS = 37, 64
-# A kernel of three phases: the second needs all of the first, and a single block that reads what all others wrote ends
-# it. Each block adds to its row, so that a row done twice, or not at all, shows.
+# A kernel of three phases: the second needs all of the first, and the last is a single block that reads the results
+# of all others. Each block adds to its row, so a row that is computed twice, or not at all, is detected.
 MATRIX, ROW, VECTOR = f"memref<{ROWS}x{COLUMNS}xf32>", f"memref<{COLUMNS}xf32>", f"vector<{COLUMNS}xf32>"
 TEXT = f"""
 func.func private @k(%x: {MATRIX} {{llvm.noalias}}, %y: {MATRIX} {{llvm.noalias}},
@@ -69,7 +69,7 @@ Run = Callable[[np.ndarray, Team | None], list[np.ndarray]]
 
 @pytest.fixture(scope="module", params=["long", "short"])
 def code(request: pytest.FixtureRequest) -> NativeCode:
-    """The program above, as one that wakes helpers, and as one that leaves them to sleep."""
+    """The program above, once waking workers and once leaving them asleep."""
     with ir.Context() as context, ir.Location.unknown():
         load_dialects(context)
         module = ir.Module.parse(TEXT)
@@ -83,7 +83,7 @@ def code(request: pytest.FixtureRequest) -> NativeCode:
 
 @pytest.fixture
 def run(code: NativeCode) -> Run:
-    """Calls it: gives x, y and z as they are afterwards."""
+    """Returns a function that calls the code, and returns x, y and z afterwards."""
 
     def call(x: np.ndarray, team: Team | None) -> list[np.ndarray]:
         arrays = [x.copy(), np.zeros((ROWS, COLUMNS), np.float32), np.zeros(COLUMNS, np.float32)]
@@ -96,7 +96,7 @@ def run(code: NativeCode) -> Run:
 
 
 def expected(x: np.ndarray) -> list[np.ndarray]:
-    """The same by numpy, in the same order of additions."""
+    """Returns the same arrays, computed by numpy with the same order of additions."""
     x, y, z = x.copy(), np.zeros((ROWS, COLUMNS), np.float32), np.zeros(COLUMNS, np.float32)
     for _ in range(5):
         x += 1
@@ -107,13 +107,13 @@ def expected(x: np.ndarray) -> list[np.ndarray]:
 
 
 def check(run: Run, team: Team | None, seed: int = 0) -> None:
-    """One call with random numbers."""
+    """Compares one call on random numbers with numpy."""
     x = np.random.default_rng(seed).random((ROWS, COLUMNS), np.float32)
     for got, want in zip(run(x, team), expected(x), strict=True):
         np.testing.assert_array_equal(got, want)
 
 
-def test_the_calling_thread_does_without_a_team(run: Run) -> None:
+def test_the_calling_thread_needs_no_team(run: Run) -> None:
     check(run, None)
 
 
@@ -132,18 +132,18 @@ def test_helpers_wake_up_again(run: Run, code: NativeCode) -> None:
 
 
 def sleepers(team: Team) -> int:
-    """How many helpers sleep, as the team's memory says."""
+    """Returns the number of sleeping workers, as the team's memory records it."""
     return int(team._memory[384:388].view(np.int32)[0])
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Waits; fails where it does not come about."""
+    """Waits for a condition; fails after 30 seconds."""
     end = time.monotonic() + 30
     while not holds():
         assert time.monotonic() < end
 
 
-def test_a_short_call_wakes_nobody_unless_it_is_one_of_many(
+def test_a_short_call_wakes_no_worker_unless_it_is_one_of_many(
     run: Run, code: NativeCode, request: pytest.FixtureRequest
 ) -> None:
     is_short = request.node.callspec.params["code"] == "short"

@@ -11,7 +11,7 @@ TOLERANCE = {"f32": 1e-5, "f16": 3e-3, "bf16": 2e-2}
 
 
 def attention(shapes: list[tuple[int, ...]], element: str, mask: str | None = None, **attributes: object) -> str:
-    """A model of one attention of query, key and value of some shapes."""
+    """A model of one attention with query, key and value of these shapes."""
     kinds = [f"tensor<{'x'.join(map(str, shape))}x{element}>" for shape in shapes]
     kinds += [mask] if mask else []
     result = f"tensor<{'x'.join(map(str, (*shapes[0][:3], shapes[2][3])))}x{element}>"
@@ -88,8 +88,8 @@ def test_bands_hide_what_is_far_away(simulated, element, before, after):
 
 
 @pytest.mark.parametrize("element", ["f32", "f16"])
-def test_a_band_wider_than_the_keys_are_many(simulated, element):
-    """The last queries are farther from the first keys than the band reaches, and from all keys."""
+def test_a_band_wider_than_the_number_of_keys(simulated, element):
+    """For the last queries, all keys are outside the band."""
     shapes = [(1, 1, 150, 32), (1, 1, 40, 32), (1, 1, 40, 32)]
     arrays = drawn(shapes, element)
     text = attention(shapes, element, before=60, after=0, zero_empty=True)
@@ -104,7 +104,7 @@ def test_causal_heads_that_share_keys_in_whole_blocks(simulated):
 
 
 def test_a_causal_kernel_skips_the_keys_that_a_block_does_not_see(simulated):
-    """A NaN in a key that is not seen would be seen."""
+    """A NaN in a skipped key would show in the result."""
     shapes = [(1, 1, 128, 64), (1, 1, 256, 64), (1, 1, 256, 64)]
     query, key, value = drawn(shapes, "f16")
     key[:, :, 128:] = np.nan

@@ -1,4 +1,4 @@
-"""Attention of models on warp groups: heads between their elements, heads that share keys, keys that lie transposed."""
+"""Attention on warp groups in the layouts of models: interleaved heads, shared keys, transposed keys."""
 
 import numpy as np
 import onnx
@@ -19,7 +19,7 @@ def model(nodes: list[onnx.NodeProto], shapes: dict[str, list[int]], result: lis
 
 
 def shared_heads() -> tuple[onnx.ModelProto, dict[str, list[int]]]:
-    """Four heads of queries, two of keys, side by side in memory."""
+    """Four heads of queries and two of keys, side by side in memory."""
     node = helper.make_node("Attention", ["q", "k", "v"], ["y"], q_num_heads=4, kv_num_heads=2, is_causal=1)
     shapes = {"q": [1, 96, 256], "k": [1, 96, 128], "v": [1, 96, 128]}
     return model([node], shapes, [1, 96, 256]), shapes

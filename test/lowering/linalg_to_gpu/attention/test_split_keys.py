@@ -1,4 +1,4 @@
-"""Attention of few queries to many keys, in parts that another launch puts together."""
+"""Attention of few queries to many keys, split into parts that a second launch combines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_parts_make_the_whole(simulated, spills, element, shapes):
     assert spills(made.ptx) == 0
 
 
-def test_masks_of_bits_and_parts_of_which_nothing_is_attended_to(simulated):
+def test_masks_of_bits_and_parts_without_any_unmasked_key(simulated):
     shapes, element = [(1, 2, 2, 32), (1, 2, 700, 32), (1, 2, 700, 32)], "f16"
     arrays, mask = drawn(shapes, element), (RNG.random((1, 1, 2, 700)) < 0.5).astype(np.int8)
     mask[0, 0, 1, :300] = 0
@@ -68,18 +68,18 @@ def test_on_warp_groups(simulated, spills):
     ],
     ids=["blocks enough", "few keys", "odd depth"],
 )
-def test_what_gains_nothing_stays_whole(shapes):
+def test_attention_that_gains_nothing_is_not_split(shapes):
     assert _launches(attention(shapes, "f16")) == 1
 
 
-def test_bands_stay_whole():
+def test_attention_with_a_band_is_not_split():
     shapes = [(1, 2, 4, 32), (1, 2, 1000, 32), (1, 2, 1000, 32)]
     assert _launches(attention(shapes, "f16", after=900)) == 1
     assert _launches(attention(shapes, "f16")) == 2
 
 
 def _launches(text: str) -> int:
-    """How many launches a model of one kernel becomes."""
+    """Returns the number of launches for a model of one kernel."""
     with compiler_context() as context:
         load_dialects(context)
         module = ir.Module.parse(text)

@@ -1,4 +1,4 @@
-"""Attention on Hopper's warp groups: on the simulator at small sizes, its code and registers at real ones."""
+"""Attention on Hopper's warp groups: simulated at small sizes; code and registers at real sizes."""
 
 import re
 import subprocess
@@ -54,7 +54,7 @@ def test_sizes_and_shared_heads(on_hopper, element, shapes, numbers):
     ("before", "after"), [(UNBOUNDED, 0), (UNBOUNDED, 70), (20, 10), (0, 0)], ids=["causal", "ahead", "near", "own"]
 )
 def test_bands_hide_what_is_far_away(on_hopper, before, after):
-    """Two warp groups and several tiles, of which some are seen whole."""
+    """Two warp groups and several tiles, some of which lie completely inside the band."""
     shapes = [(1, 2, 200, 64), (1, 1, 300, 64), (1, 1, 300, 64)]
     arrays = drawn(shapes, "f16")
     made = on_hopper(attention(shapes, "f16", before=before, after=after), *arrays, down=2, keys=64)
@@ -70,7 +70,7 @@ def test_queries_past_the_keys_attend_to_nothing(on_hopper, before):
 
 
 def test_a_causal_kernel_skips_the_keys_that_a_block_does_not_see(on_hopper):
-    """A NaN in a key that is not seen would be seen."""
+    """A NaN in a skipped key would show in the result."""
     shapes = [(1, 1, 128, 128), (1, 1, 256, 128), (1, 1, 256, 128)]
     query, key, value = drawn(shapes, "f16")
     key[:, :, 128:] = np.nan
@@ -97,7 +97,7 @@ def test_numbers_added(on_hopper):
 
 
 def code(length: int, depth: int, element: str, target: str = HOPPER, batch: int = 4, **attributes: int) -> str:
-    """The code of an attention of 16 heads."""
+    """Returns the code of an attention of 16 heads."""
     shapes = [(batch, 16, length, depth)] * 3
     with compiler_context() as context:
         load_dialects(context)
@@ -150,7 +150,7 @@ def test_other_gpus_have_no_warp_groups(target):
 
 
 def test_more_elements_than_32_bits_count():
-    """The copy engine goes by coordinates, and what is written begins at an address of 64 bits."""
+    """The copy engine takes coordinates, and results are written to 64-bit addresses."""
     text = code(16384, 128, "bf16", batch=128)
     assert "wgmma.mma_async" in text
     assert re.search(r"mad\.wide\.u32|mul\.wide\.u32|mul\.lo\.s64", text)

@@ -1,4 +1,4 @@
-"""What the tests of contractions share: products of two matrices with given tiles, as PTX and on the simulator."""
+"""Fixtures of the tests of contractions: products of two matrices with given tiles, as PTX and on the simulator."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ _RAW = {2: np.uint16, 1: np.uint8}
 
 @dataclass(frozen=True)
 class Product:
-    """A product of matrices and how it is to be computed.
+    """A product of matrices and its schedule.
 
     Attributes:
-        problem: the sizes.
-        tiling: the tiles.
-        compute: what is multiplied.
-        types: the element types of left-hand side, right-hand side and result.
-        lhs_turned: whether the left-hand side lies as [depth, rows].
-        rhs_turned: whether the right-hand side lies as [depth, columns].
-        blocks: how many, where they go through several tiles each.
+        problem: sizes of the product.
+        tiling: sizes of the tiles.
+        compute: type of the operands in the multiply-add instructions.
+        types: element types of left-hand side, right-hand side and result.
+        lhs_transposed: whether the left-hand side is stored as [depth, rows].
+        rhs_transposed: whether the right-hand side is stored as [depth, columns].
+        blocks: number of blocks, if each computes several tiles.
     """
 
     problem: Problem
     tiling: Tiling
     compute: str
     types: tuple[str, str, str]
-    lhs_turned: bool = False
-    rhs_turned: bool = True
+    lhs_transposed: bool = False
+    rhs_transposed: bool = True
     blocks: int = 1
 
 
@@ -64,7 +64,7 @@ Write = Callable[[Int, Int, Int, list[ir.Value]], None]
 
 
 def ptx(product: Product, architecture: str) -> str:
-    """The code of a product as a kernel `k` of lhs, rhs and result."""
+    """Returns the code of a product, as a kernel `k` of lhs, rhs and result."""
     problem, tiling = product.problem, product.tiling
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.create()
@@ -94,11 +94,11 @@ def ptx(product: Product, architecture: str) -> str:
 
 
 def accesses(product: Product) -> tuple[OperandAccess, OperandAccess]:
-    """How the operands are read."""
+    """Returns the access of both operands."""
     problem = product.problem
     bytes = [np.dtype(TYPES[name]).itemsize for name in product.types]
-    lhs = OperandAccess.matrix(bytes[0], problem.rows, problem.depth, product.lhs_turned, problem.batch)
-    rhs = OperandAccess.matrix(bytes[1], problem.columns, problem.depth, product.rhs_turned, problem.batch)
+    lhs = OperandAccess.matrix(bytes[0], problem.rows, problem.depth, product.lhs_transposed, problem.batch)
+    rhs = OperandAccess.matrix(bytes[1], problem.columns, problem.depth, product.rhs_transposed, problem.batch)
     return lhs, rhs
 
 
@@ -141,24 +141,24 @@ def _body(product: Product, kinds: list[ir.Type], arguments: list[ir.Value]) -> 
 
 
 def operands(product: Product) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Random operands, as they lie, and their product in double precision."""
+    """Returns random operands in their memory layout, and their product in double precision."""
     problem, random = product.problem, np.random.default_rng(0)
 
     def make(rows: int, kind: str, turned: bool) -> np.ndarray:
         shape = (problem.batch, *((problem.depth, rows) if turned else (rows, problem.depth)))
         return (random.integers(-20, 20, shape) if kind == "i8" else random.standard_normal(shape)).astype(TYPES[kind])
 
-    lhs = make(problem.rows, product.types[0], product.lhs_turned)
-    rhs = make(problem.columns, product.types[1], product.rhs_turned)
-    left = lhs.swapaxes(1, 2) if product.lhs_turned else lhs
-    right = rhs if product.rhs_turned else rhs.swapaxes(1, 2)
+    lhs = make(problem.rows, product.types[0], product.lhs_transposed)
+    rhs = make(problem.columns, product.types[1], product.rhs_transposed)
+    left = lhs.swapaxes(1, 2) if product.lhs_transposed else lhs
+    right = rhs if product.rhs_transposed else rhs.swapaxes(1, 2)
     return lhs, rhs, left.astype(np.float64) @ right.astype(np.float64)
 
 
 def run(
     product: Product, architecture: str = "sm_80", change: Callable[[str], str] = str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The product as the simulator computes it, from its code after a change, and as it is."""
+    """Returns the product that the simulator computes from the changed code, and the expected one."""
     lhs, rhs, want = operands(product)
     got = np.zeros(want.shape, TYPES[product.types[2]])
     tiling = product.tiling
@@ -182,7 +182,7 @@ def _map(product: Product, side: int, array: np.ndarray) -> TensorMap:
 
 @pytest.fixture(scope="session")
 def assembled() -> Callable[[str, str, Path], str]:
-    """ptxas's report on a module; skips the test where there is no ptxas."""
+    """Returns ptxas's report on a module; skips the test if there is no ptxas."""
     tool = find_assembler()
 
     def assemble(text: str, architecture: str, folder: Path) -> str:
@@ -198,5 +198,5 @@ def assembled() -> Callable[[str, str, Path], str]:
 
 
 def spills(report: str) -> int:
-    """The bytes that a report says are spilled."""
+    """Returns the number of spilled bytes in a report."""
     return sum(int(count) for count in re.findall(r"(\d+) bytes spill", report))

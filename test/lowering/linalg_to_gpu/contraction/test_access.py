@@ -1,4 +1,4 @@
-"""Where elements of operands lie: dimensions merged, windows, padding, and what one access may take."""
+"""Addresses of operands' elements: merged dimensions, windows, padding, and the width of an access."""
 
 from stepwell.lowering.linalg_to_gpu.contraction.access import Dim, IndexGuard, OperandAccess, merged
 from stepwell.lowering.linalg_to_gpu.integers import Int

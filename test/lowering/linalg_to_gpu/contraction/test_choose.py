@@ -1,4 +1,4 @@
-"""Which tiles are chosen: what a reader of the model of the machine would expect."""
+"""The choice of tiles follows the model of the machine."""
 
 import pytest
 from stepwell.lowering.linalg_to_gpu.contraction.choose import Wish, choose, shared_bytes

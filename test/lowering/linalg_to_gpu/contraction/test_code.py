@@ -1,4 +1,4 @@
-"""The code of contractions: the instructions that are meant, accepted by ptxas, and nothing spilled."""
+"""The code of contractions: it has the intended instructions, ptxas accepts it, and no registers spill."""
 
 import pytest
 from stepwell.lowering.linalg_to_gpu.contraction.tiles import Problem, Tiling
@@ -15,20 +15,20 @@ BYTES = Tiling("wgmma", 128, 128, 128, 64, 128, 4)
 LARGEST = Tiling("wgmma", 128, 256, 64, 64, 256, 4)
 PRODUCTS = {
     "fma": Product(LARGE, FMA, "f32", F32),
-    "fma by depth": Product(LARGE, FMA, "f32", F32, rhs_turned=False),
+    "fma by depth": Product(LARGE, FMA, "f32", F32, rhs_transposed=False),
     "fma of one tile": Product(Problem(1, 1000, 60, 27), Tiling("fma", 16, 64, 32, 16, 32, 3), "f32", F32),
     "mma f16": Product(LARGE, Tiling("mma", 128, 256, 64, 64, 64, 3), "f16", F16),
     "mma tf32": Product(LARGE, MMA, "tf32", F32),
     "mma i8": Product(LARGE, Tiling("mma", 128, 128, 64, 64, 32, 3), "s8.s8", I8),
     "mma e4m3": Product(LARGE, Tiling("mma", 128, 128, 64, 64, 32, 3), "f8E4M3FN", E4M3),
-    "mma e5m2": Product(LARGE, Tiling("mma", 128, 128, 64, 64, 32, 3), "f8E5M2", E5M2, rhs_turned=False),
-    "wgmma bf16": Product(LARGE, LARGEST, "bf16", BF16, rhs_turned=False, blocks=32),
+    "mma e5m2": Product(LARGE, Tiling("mma", 128, 128, 64, 64, 32, 3), "f8E5M2", E5M2, rhs_transposed=False),
+    "wgmma bf16": Product(LARGE, LARGEST, "bf16", BF16, rhs_transposed=False, blocks=32),
     "wgmma bf16 by rows": Product(LARGE, LARGEST, "bf16", BF16, blocks=32),
-    "wgmma f16 by rows": Product(LARGE, WGMMA, "f16", F16, lhs_turned=True, blocks=64),
-    "wgmma tf32": Product(LARGE, Tiling("wgmma", 128, 128, 32, 64, 128, 4), "tf32", F32, rhs_turned=False),
-    "wgmma i8": Product(LARGE, BYTES, "s8.s8", I8, rhs_turned=False),
-    "wgmma e4m3": Product(LARGE, BYTES, "f8E4M3FN", E4M3, rhs_turned=False),
-    "wgmma e5m2": Product(LARGE, BYTES, "f8E5M2", E5M2, rhs_turned=False),
+    "wgmma f16 by rows": Product(LARGE, WGMMA, "f16", F16, lhs_transposed=True, blocks=64),
+    "wgmma tf32": Product(LARGE, Tiling("wgmma", 128, 128, 32, 64, 128, 4), "tf32", F32, rhs_transposed=False),
+    "wgmma i8": Product(LARGE, BYTES, "s8.s8", I8, rhs_transposed=False),
+    "wgmma e4m3": Product(LARGE, BYTES, "f8E4M3FN", E4M3, rhs_transposed=False),
+    "wgmma e5m2": Product(LARGE, BYTES, "f8E5M2", E5M2, rhs_transposed=False),
 }
 INSTRUCTIONS = {
     "fma": ["cp.async.cg.shared.global", "ld.shared.v4", "fma.rn.f32", "st.global.v4"],
@@ -73,5 +73,5 @@ def test_code(name, assembled, tmp_path):
         assert instruction in text
     report = assembled(text, architecture, tmp_path)
     assert spills(report) == 0
-    # ptxas says so where it has to wait for every product by itself.
+    # ptxas reports if it has to wait for every product separately.
     assert "serialized" not in report

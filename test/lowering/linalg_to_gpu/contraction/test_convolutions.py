@@ -1,4 +1,4 @@
-"""Convolutions by wgmma on the simulator: tiles are boxes of the image, padding what lies outside of it."""
+"""Convolutions by wgmma on the simulator: tiles are boxes of the image, and padding is outside of it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Convolution:
         return tuple(places)
 
     def text(self) -> str:
-        """A model of it alone, its weight packed in one panel."""
+        """A model of one convolution, with its weight packed in one panel."""
         source = f"tensor<{'x'.join(map(str, (self.images, *self.image, self.channels)))}xf16>"
         weight = f"tensor<{int(np.prod(self.kernel)) * self.channels * self.columns}xf16>"
         result = f"tensor<{'x'.join(map(str, (self.images, *self.result, self.columns)))}xf16>"
@@ -95,13 +95,13 @@ def test_windows(simulated, name, rows):
 @pytest.mark.parametrize("name", ["3x3", "unpadded"])
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_bytes(simulated, target, name):
-    """Weights have their columns as lines along what is summed over, in panels of one column."""
+    """The columns of weights are contiguous along the summed dimension, in panels of one column."""
     case = replace(CASES[name], channels=128)
     x = RNG.integers(0, 255, (case.images, *case.image, case.channels)).astype(np.uint8)
     weight = RNG.integers(-127, 127, (*case.kernel, case.channels, case.columns)).astype(np.int8)
     text = case.text().replace(f"panel = {case.columns}", "panel = 1")
     source, *rest = text.split("xf16>")
-    # The operands are bytes, their sums are not.
+    # The operands are 8-bit integers, their sums 32-bit integers.
     kinds = iter(["xui8>", "xi8>", "xi32>", "xui8>", "xi8>", *["xi32>"] * 4])
     text = source + "".join(next(kinds) + part for part in rest)
     lines = np.moveaxis(weight, -1, 0).reshape(-1)

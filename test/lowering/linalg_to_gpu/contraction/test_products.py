@@ -1,4 +1,4 @@
-"""Products of matrices on the simulator: every instruction, every way for operands to lie, every kind of remainder."""
+"""Products of matrices on the simulator: every instruction, every layout of operands, every kind of remainder."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ FMA = Tiling("fma", 32, 64, 16, 16, 32, 3)
 MMA = Tiling("mma", 32, 64, 32, 16, 32, 3)
 WAYS = [(False, False), (False, True), (True, False), (True, True)]
 F32, F16, BF16, I8 = ("f32",) * 3, ("f16", "f16", "f32"), ("bf16", "bf16", "f32"), ("i8", "i8", "i32")
-# Whole tiles; remainders with 16 bytes at once; remainders that are aligned to nothing.
+# Whole tiles; remainders with 16-byte accesses; remainders without alignment.
 SIZES = [Problem(1, 64, 64, 64), Problem(2, 24, 40, 40), Problem(1, 21, 27, 45)]
 
 
@@ -18,46 +18,46 @@ def error(got, want):
     return np.abs(got - want).max() / np.abs(want).max()
 
 
-@pytest.mark.parametrize(("lhs_turned", "rhs_turned"), WAYS)
+@pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
 @pytest.mark.parametrize("problem", SIZES, ids=str)
-def test_exact_float32(problem, lhs_turned, rhs_turned):
-    assert error(*run(Product(problem, FMA, "f32", F32, lhs_turned, rhs_turned))) < 1e-6
+def test_exact_float32(problem, lhs_transposed, rhs_transposed):
+    assert error(*run(Product(problem, FMA, "f32", F32, lhs_transposed, rhs_transposed))) < 1e-6
 
 
-@pytest.mark.parametrize(("lhs_turned", "rhs_turned"), WAYS)
+@pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
 @pytest.mark.parametrize("problem", SIZES, ids=str)
-def test_short_floats_are_summed_up_exactly(problem, lhs_turned, rhs_turned):
-    assert error(*run(Product(problem, MMA, "f16", F16, lhs_turned, rhs_turned))) < 1e-6
+def test_short_floats_are_summed_up_exactly(problem, lhs_transposed, rhs_transposed):
+    assert error(*run(Product(problem, MMA, "f16", F16, lhs_transposed, rhs_transposed))) < 1e-6
 
 
 def test_bfloat16():
     assert error(*run(Product(SIZES[1], MMA, "bf16", BF16))) < 1e-6
 
 
-@pytest.mark.parametrize(("lhs_turned", "rhs_turned"), WAYS)
-def test_float32_as_tf32(lhs_turned, rhs_turned):
+@pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
+def test_float32_as_tf32(lhs_transposed, rhs_transposed):
     tiling = Tiling("mma", 32, 64, 16, 16, 32, 3)
-    product = Product(SIZES[1], tiling, "tf32", F32, lhs_turned, rhs_turned)
+    product = Product(SIZES[1], tiling, "tf32", F32, lhs_transposed, rhs_transposed)
     assert error(*run(product)) < 1e-3
 
 
-@pytest.mark.parametrize(("lhs_turned", "rhs_turned"), WAYS)
-def test_float32_is_rounded_on_its_way_to_shared_memory(lhs_turned, rhs_turned):
-    assert error(*run(Product(SIZES[1], MMA, "bf16", F32, lhs_turned, rhs_turned))) < 1e-2
+@pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
+def test_float32_is_rounded_on_its_way_to_shared_memory(lhs_transposed, rhs_transposed):
+    assert error(*run(Product(SIZES[1], MMA, "bf16", F32, lhs_transposed, rhs_transposed))) < 1e-2
 
 
-@pytest.mark.parametrize(("lhs_turned", "rhs_turned"), WAYS)
-def test_bytes_are_multiplied_exactly_and_turned_where_they_lie_along_rows(lhs_turned, rhs_turned):
+@pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
+def test_bytes_are_multiplied_exactly_and_transposed_if_stored_along_rows(lhs_transposed, rhs_transposed):
     tiling = Tiling("mma", 32, 64, 64, 16, 32, 3)
-    got, want = run(Product(SIZES[1], tiling, "s8.s8", I8, lhs_turned, rhs_turned))
+    got, want = run(Product(SIZES[1], tiling, "s8.s8", I8, lhs_transposed, rhs_transposed))
     assert (got == want).all()
 
 
-@pytest.mark.parametrize(("lhs_turned", "rhs_turned"), WAYS)
+@pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
 @pytest.mark.parametrize("kind", ["f8E4M3FN", "f8E5M2"])
-def test_floats_of_8_bits_are_summed_up_exactly(kind, lhs_turned, rhs_turned):
+def test_floats_of_8_bits_are_summed_up_exactly(kind, lhs_transposed, rhs_transposed):
     tiling = Tiling("mma", 32, 64, 64, 16, 32, 3)
-    product = Product(SIZES[1], tiling, kind, (kind, kind, "f32"), lhs_turned, rhs_turned)
+    product = Product(SIZES[1], tiling, kind, (kind, kind, "f32"), lhs_transposed, rhs_transposed)
     assert error(*run(product, "sm_89")) < 1e-6
 
 

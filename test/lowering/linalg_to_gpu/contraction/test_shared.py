@@ -1,4 +1,4 @@
-"""Shared-memory layouts: every chunk has a place of its own, and what a warp reads at once meets in no bank."""
+"""Shared-memory layouts: every chunk has its own offset, and simultaneous reads of a warp have no bank conflicts."""
 
 import pytest
 from stepwell.lowering.linalg_to_gpu.contraction.shared import SharedTile, conflicts

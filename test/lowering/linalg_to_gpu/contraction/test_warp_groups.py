@@ -16,39 +16,39 @@ def error(product):
     return np.abs(got - want).max() / np.abs(want).max()
 
 
-@pytest.mark.parametrize(("lhs_turned", "rhs_turned"), WAYS)
-def test_short_floats(lhs_turned, rhs_turned):
+@pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
+def test_short_floats(lhs_transposed, rhs_transposed):
     tiling = Tiling("wgmma", 128, 64, 64, 64, 64, 3)
-    assert error(Product(Problem(1, 128, 64, 192), tiling, "f16", F16, lhs_turned, rhs_turned)) < 1e-6
+    assert error(Product(Problem(1, 128, 64, 192), tiling, "f16", F16, lhs_transposed, rhs_transposed)) < 1e-6
 
 
-@pytest.mark.parametrize(("lhs_turned", "rhs_turned"), WAYS)
-def test_remainders_batches_and_blocks_of_several_tiles(lhs_turned, rhs_turned):
+@pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
+def test_remainders_batches_and_blocks_of_several_tiles(lhs_transposed, rhs_transposed):
     tiling = Tiling("wgmma", 128, 64, 64, 64, 64, 3)
-    product = Product(Problem(2, 136, 72, 104), tiling, "f16", F16, lhs_turned, rhs_turned, blocks=3)
+    product = Product(Problem(2, 136, 72, 104), tiling, "f16", F16, lhs_transposed, rhs_transposed, blocks=3)
     assert error(product) < 1e-6
 
 
 def test_the_largest_tiles():
     tiling = Tiling("wgmma", 128, 256, 64, 64, 256, 4)
-    assert error(Product(Problem(1, 128, 256, 320), tiling, "bf16", BF16, rhs_turned=False)) < 5e-3
+    assert error(Product(Problem(1, 128, 256, 320), tiling, "bf16", BF16, rhs_transposed=False)) < 5e-3
 
 
 def test_tf32():
     tiling = Tiling("wgmma", 64, 64, 32, 64, 64, 3)
-    assert error(Product(Problem(1, 64, 64, 96), tiling, "tf32", F32, rhs_turned=False)) < 2e-3
+    assert error(Product(Problem(1, 64, 64, 96), tiling, "tf32", F32, rhs_transposed=False)) < 2e-3
 
 
 def test_bytes():
     tiling = Tiling("wgmma", 64, 128, 128, 64, 128, 3)
-    got, want = run(Product(Problem(1, 64, 128, 256), tiling, "s8.s8", I8, rhs_turned=False), "sm_90a")
+    got, want = run(Product(Problem(1, 64, 128, 256), tiling, "s8.s8", I8, rhs_transposed=False), "sm_90a")
     assert (got == want).all()
 
 
 @pytest.mark.parametrize("kind", ["f8E4M3FN", "f8E5M2"])
 def test_floats_of_8_bits(kind):
     tiling = Tiling("wgmma", 64, 64, 128, 64, 64, 3)
-    assert error(Product(Problem(1, 72, 48, 160), tiling, kind, (kind, kind, "f32"), rhs_turned=False)) < 1e-6
+    assert error(Product(Problem(1, 72, 48, 160), tiling, kind, (kind, kind, "f32"), rhs_transposed=False)) < 1e-6
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ ALL, ROW, COLUMN = "affine_map<(d0, d1) -> (d0, d1)>", "affine_map<(d0, d1) -> (
 
 
 def module(rows: int, columns: int, body: str, inputs: str = "", element: str = "f32", result: str | None = None):
-    """A module of the kernel `k`, which takes %x, maybe `inputs`, and %out."""
+    """A module of the kernel `k`, which takes %x, optionally `inputs`, and %out."""
     kind = f"tensor<{rows}x{columns}x{element}>"
     result = result or kind
     return f"""
@@ -32,7 +32,7 @@ def module(rows: int, columns: int, body: str, inputs: str = "", element: str = 
 
 
 def reduced(name: str, value: str, start: str, rows: int, columns: int, combine: str, element: str = "f32") -> str:
-    """`name` = the rows of `value` reduced."""
+    """IR text that reduces the rows of `value` to `name`."""
     return f"""
       {name}_start = linalg.fill ins({start} : f32) outs(%of_rows : tensor<{rows}xf32>) -> tensor<{rows}xf32>
       {name} = linalg.generic {{indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}}
@@ -44,7 +44,7 @@ def reduced(name: str, value: str, start: str, rows: int, columns: int, combine:
 
 
 def softmax_of(rows: int, columns: int, element: str = "f32") -> str:
-    """The kernel as the compiler makes it; computed in f32."""
+    """The kernel as the compiler makes it, computed in f32."""
     wide = f"%w = arith.extf %a : {element} to f32" if element != "f32" else ""
     item = "%w" if wide else "%a"
     narrow = f"%n = arith.truncf %m : f32 to {element}" if wide else ""

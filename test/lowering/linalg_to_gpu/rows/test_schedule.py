@@ -1,4 +1,4 @@
-"""How rows are shared out, by their sizes."""
+"""Distribution of rows to threads, by their sizes."""
 
 import pytest
 from mlir import ir

@@ -1,4 +1,4 @@
-"""Transposes on the simulator: any permutation, sizes and type; without bank conflicts."""
+"""Transposes on the simulator: any permutation, sizes and type, without bank conflicts."""
 
 import re
 
@@ -9,7 +9,7 @@ TYPES = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i64": np.int64}
 
 
 def transposed(shape: tuple[int, ...], order: tuple[int, ...], element: str, body: str = "", extra: int = 0) -> str:
-    """A kernel that permutes the dimensions of %x, and may add a vector %b along the last of the result."""
+    """A kernel that permutes the dimensions of %x, and optionally adds a vector %b along the last one of the result."""
     loops = ", ".join(f"d{axis}" for axis in range(len(shape)))
     places = [f"d{order.index(axis)}" for axis in range(len(shape))]
     out = "x".join(str(shape[axis]) for axis in order)
