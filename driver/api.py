@@ -73,7 +73,7 @@ def compile(
     resolved = resolve_dims(options.dims, inputs)
     dims, inputs = resolved.dims, resolved.inputs
     specializer = specializer_of(source, inputs, setup)
-    kept = artefact.Source(source.kind, source.contents) if source.is_whole else None
+    kept = artefact.ArtefactSource(source.kind, source.contents) if source.is_whole else None
     ranges, buckets = parse_dims(dims, inputs, resolved.derived) if dims else ({}, [])
     programs, unranged = specializer.for_buckets(inputs, buckets, resolved.derived) if buckets else ([], "")
     executable = Executable(

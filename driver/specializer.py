@@ -19,12 +19,12 @@ from ..runtime.fallback import Fallback, FallbackWarning, summary
 from ..runtime.foresight import Foresight, Known
 from ..runtime.host_step import HostNode, HostStepError
 from ..runtime.loaded_plan import LoadedPlan, PieceCode
-from ..runtime.plan import HostStep, Kinds, NativeStep, Plan, Step
+from ..runtime.plan import ExecutionPlan, HostStep, Kinds, NativeStep, Step
 from ..runtime.program import Program, Shape, TensorInfo
-from ..runtime.progress import Told
+from ..runtime.progress import CompileReporter
 from ..runtime.report.report import slow_kernels
 from ..runtime.short_repr import short_repr
-from ..runtime.specialization import ByContents, Contents, Steps
+from ..runtime.specialization import ByContents, Contents, HybridModel
 from ..runtime.wording import quantity
 from . import plugins
 from .fingerprint import fingerprint
@@ -60,7 +60,7 @@ class Specializer:
     names: tuple[str, ...]
     setup: Setup
 
-    def __call__(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
+    def __call__(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | HybridModel:
         """Returns the program, the inputs whose contents must be known for one, or a hybrid plan.
 
         Raises:
@@ -70,12 +70,12 @@ class Specializer:
         key, cache = self.key(shapes, contents), self.setup.cache
         with self._reported(key.shapes, self._reason(contents)) as reporter:
             made = self._load_or_compile(key, cache, shapes, contents, reporter)
-        if not isinstance(made, Plan):
+        if not isinstance(made, ExecutionPlan):
             return made
         self._report(made)
         return LoadedPlan(made, self.compile_piece, self.source.name, foresight=self.foresight)
 
-    def _reported(self, what: str, why: str) -> AbstractContextManager[Told]:
+    def _reported(self, what: str, why: str) -> AbstractContextManager[CompileReporter]:
         """Reports the start and the end of a compile; see `progress.told`."""
         setup = self.setup
         return progress.told(setup.options.progress, self.source.name, what, why, setup.target)
@@ -91,8 +91,13 @@ class Specializer:
         return ", ".join([*prefixes, reason])
 
     def _load_or_compile(
-        self, key: CacheKey, cache: Cache | None, shapes: tuple[Shape, ...], contents: Contents, reporter: Told
-    ) -> Program | ByContents | Plan:
+        self,
+        key: CacheKey,
+        cache: Cache | None,
+        shapes: tuple[Shape, ...],
+        contents: Contents,
+        reporter: CompileReporter,
+    ) -> Program | ByContents | ExecutionPlan:
         known = store.get_program(cache, key.digest) if cache else None
         if known is not None:
             return known
@@ -135,7 +140,7 @@ class Specializer:
         buckets: Buckets,
         derived: Mapping[str, Expression],
         keys: Sequence[CacheKey],
-        reporter: Told,
+        reporter: CompileReporter,
     ) -> tuple[list[Program], str]:
         cache = self.setup.cache
         known = self._known_buckets(keys)
@@ -213,7 +218,7 @@ class Specializer:
             contents=store.key_of(*held) if held else "",
         )
 
-    def _compile_or_plan(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Plan:
+    def _compile_or_plan(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | ExecutionPlan:
         from ..frontend.errors import NeedsContents, NodeError, UnsupportedError
         from ..lowering.llvm_to_object.codegen import CodegenError
         from ..passes.base import PassError
@@ -278,7 +283,7 @@ class Specializer:
         """Returns whether to compile one program per content of these inputs: model inputs, or decided by shapes."""
         return not isinstance(self.source, PieceSource) or set(inputs) <= self.source.decided()
 
-    def _plan_with_host_nodes(self, error: UnsupportedError | NodeError) -> Plan:
+    def _plan_with_host_nodes(self, error: UnsupportedError | NodeError) -> ExecutionPlan:
         """Returns a hybrid plan with the node of an error, and others that cannot be compiled, on the host.
 
         Raises:
@@ -297,7 +302,7 @@ class Specializer:
         _check_host(plan, error, self.source.name)
         return plan
 
-    def _plan_around_failure(self, error: PassError | PassFailure | CodegenError) -> Plan:
+    def _plan_around_failure(self, error: PassError | PassFailure | CodegenError) -> ExecutionPlan:
         """Returns a hybrid plan with the node at which the compiler failed on the host.
 
         If the error names no node, the model is cut into two subgraphs, one of which will fail again.
@@ -309,7 +314,7 @@ class Specializer:
         on_host = partition.nodes_that_failed(model, names, error)
         return self._plan_of(partition.partition(model, on_host) if on_host else partition.halves(model))
 
-    def _plan_of(self, cuts: Sequence[Cut]) -> Plan:
+    def _plan_of(self, cuts: Sequence[Cut]) -> ExecutionPlan:
         from ..frontend.onnx import bodies, partition
 
         model = self.source.model
@@ -321,7 +326,7 @@ class Specializer:
             control = bodies.control_steps(model, cut, cut.fallback)
             host = [HostStep(cut.inputs, cut.outputs, partition.host_model(model, cut), cut.fallback)]
             steps += control or host
-        plan = Plan(self.names, tuple(output.name for output in model.proto.graph.output), tuple(steps))
+        plan = ExecutionPlan(self.names, tuple(output.name for output in model.proto.graph.output), tuple(steps))
         missing = plan.missing()
         if missing is not None:
             from ..frontend.errors import ModelError
@@ -331,7 +336,7 @@ class Specializer:
             )
         return plan
 
-    def _report(self, plan: Plan) -> None:
+    def _report(self, plan: ExecutionPlan) -> None:
         """Reports which nodes run on the host.
 
         Raises:
@@ -355,7 +360,7 @@ class Specializer:
         may_run_on_host = self.setup.options.fallback != "error"
         return PieceCode(piece, piece.on_host if may_run_on_host else None, piece.compile_piece, piece.foresight)
 
-    def on_host(self, reason: str) -> Steps:
+    def on_host(self, reason: str) -> HybridModel:
         """Returns a plan with every node on the host."""
         from ..frontend.onnx import partition
 
@@ -408,7 +413,7 @@ class _Foresight:
         return self.names()
 
 
-def _store_result(cache: Cache, key: CacheKey, made: Program | ByContents | Plan) -> None:
+def _store_result(cache: Cache, key: CacheKey, made: Program | ByContents | ExecutionPlan) -> None:
     cache_key.remember(cache, key)
     if isinstance(made, Program):
         store.put_program(cache, key.digest, made)
@@ -431,7 +436,7 @@ def _as_bug(error: CompileError) -> str:
     return f"the compiler failed in {where}: {one_line(str(error))}; {advice}"
 
 
-def _check_host(plan: Plan, error: ModelError, model: str) -> None:
+def _check_host(plan: ExecutionPlan, error: ModelError, model: str) -> None:
     """Checks that every node on the host can run there.
 
     Raises:

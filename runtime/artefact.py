@@ -45,7 +45,7 @@ from .manifest import (
     StoredStep,
     decode,
 )
-from .plan import HostStep, NativeStep, Plan, Step, Variant
+from .plan import ExecutionPlan, HostStep, NativeStep, Step, Variant
 from .program import Program, TensorInfo
 from .short_repr import short_repr
 
@@ -59,7 +59,7 @@ _Read = TypeVar("_Read")
 
 @short_repr
 @dataclass(frozen=True)
-class Source:
+class ArtefactSource:
     """The model that the code was compiled from.
 
     Attributes:
@@ -98,8 +98,8 @@ class Artefact:
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     programs: tuple[Program, ...]
-    source: Source | None = None
-    plan: Plan | None = None
+    source: ArtefactSource | None = None
+    plan: ExecutionPlan | None = None
 
 
 Given = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
@@ -190,12 +190,12 @@ def _decode(members: dict[str, np.ndarray]) -> Artefact:
     tensors = safetensors.view(members[PARAMETERS])
     programs = tuple(_program(entry, members, tensors) for entry in _runnable(record.programs))
     plan = None if record.plan is None else _plan(record.plan, members, tensors)
-    source = record.source and Source(record.source.kind, _member(members, record.source.member))
+    source = record.source and ArtefactSource(record.source.kind, _member(members, record.source.member))
     return Artefact(record.name, record.inputs, record.outputs, programs, source, plan)
 
 
-def _plan(plan: StoredPlan, members: Mapping[str, np.ndarray], tensors: Mapping[str, np.ndarray]) -> Plan:
-    return Plan(plan.inputs, plan.outputs, tuple(_step(step, members, tensors) for step in plan.steps))
+def _plan(plan: StoredPlan, members: Mapping[str, np.ndarray], tensors: Mapping[str, np.ndarray]) -> ExecutionPlan:
+    return ExecutionPlan(plan.inputs, plan.outputs, tuple(_step(step, members, tensors) for step in plan.steps))
 
 
 def _step(step: StoredStep, members: Mapping[str, np.ndarray], tensors: Mapping[str, np.ndarray]) -> Step:

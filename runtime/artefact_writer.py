@@ -15,7 +15,7 @@ from typing import BinaryIO
 import numpy as np
 
 from . import linker, safetensors
-from .artefact import MANIFEST, MODEL, PARAMETERS, Artefact, Source
+from .artefact import MANIFEST, MODEL, PARAMETERS, Artefact, ArtefactSource
 from .cuda import assembler
 from .errors import ArtefactError
 from .manifest import (
@@ -31,7 +31,7 @@ from .manifest import (
     StoredStep,
     StoredVariant,
 )
-from .plan import ControlStep, HostStep, NativeStep, Plan, Step
+from .plan import ControlStep, ExecutionPlan, HostStep, NativeStep, Step
 from .program import ALIGNMENT, ENTRY, WORK, Program, is_splat
 from .version import VERSION
 
@@ -106,7 +106,7 @@ class _Content:
     tensors: dict[str, np.ndarray] = field(default_factory=dict)
     count: int = 0
 
-    def add_plan(self, plan: Plan) -> StoredPlan:
+    def add_plan(self, plan: ExecutionPlan) -> StoredPlan:
         return StoredPlan(plan.inputs, plan.outputs, tuple(map(self._add_step, plan.steps)))
 
     def _add_step(self, step: Step) -> StoredStep:
@@ -166,7 +166,7 @@ class _Content:
             launches=program.launches,
         )
 
-    def add_source(self, source: Source) -> StoredSource:
+    def add_source(self, source: ArtefactSource) -> StoredSource:
         self.members[MODEL] = [source.data]
         return StoredSource(source.kind, MODEL)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .foresight import UNKNOWN, Ahead, Contents, Known, Runner
+from .foresight import UNKNOWN, Ahead, Contents, Known, StepRunner
 from .plan import ControlStep
 from .program import TensorInfo
 
@@ -19,7 +19,7 @@ _CONDITION = Known(TensorInfo("", np.dtype(np.bool_), ()))
 
 
 def prepare_control(
-    step: ControlStep, bodies: Sequence[Runner], inputs: Sequence[Known], ahead: Ahead, contents: Contents
+    step: ControlStep, bodies: Sequence[StepRunner], inputs: Sequence[Known], ahead: Ahead, contents: Contents
 ) -> list[Known]:
     """Compiles the bodies of a control-flow node.
 
@@ -61,7 +61,7 @@ class _Bodies:
     def __init__(
         self,
         step: ControlStep,
-        bodies: Sequence[Runner],
+        bodies: Sequence[StepRunner],
         types: Mapping[str, Known],
         ahead: Ahead,
         contents: Contents,

@@ -37,7 +37,7 @@ _JUMP, _NOP = bytes.fromhex("ff2502000000"), bytes.fromhex("6690")
 _FAILED = ctypes.c_void_p(-1).value
 
 
-class UnsupportedError(NativeCodeError):
+class UnsupportedObjectError(NativeCodeError):
     """An object needs a feature that only a full linker supports."""
 
 
@@ -46,14 +46,14 @@ def is_supported() -> bool:
     return sys.platform == "linux" and platform.machine() == "x86_64"
 
 
-class NativeCode:
+class ElfCode:
     """Linked, executable code. It lives as long as this object, so keep it while any of its addresses is in use."""
 
     def __init__(self, objects: Mapping[str, bytes]) -> None:
         """Links objects (names are for messages only) with each other and with the process.
 
         Raises:
-            UnsupportedError: an object needs another linker.
+            UnsupportedObjectError: an object needs another linker.
             NativeCodeError: an object is damaged, or a symbol is defined twice or not at all.
         """
         try:
@@ -131,7 +131,7 @@ def _read(name: str, data: bytes) -> _Object:
                 for place, info, addend in _RELOCATION.iter_unpack(contents)
             ]
         elif flags & _THREAD_LOCAL:
-            raise UnsupportedError(f"{name}: thread-local variables are not supported")
+            raise UnsupportedObjectError(f"{name}: thread-local variables are not supported")
         elif flags & _IN_MEMORY and kind != _UNWIND:  # exceptions never unwind through the code
             found.sections[number] = _Section(contents, max(1, alignment), bool(flags & _WRITABLE))
     return found
@@ -140,7 +140,7 @@ def _read(name: str, data: bytes) -> _Object:
 def _symbols(table: bytes, names: bytes) -> Iterator[tuple[str, bool, int, int]]:
     for name, info, _, section, value, _ in _SYMBOL.iter_unpack(table):
         if section >= _FIRST_RESERVED and section != _NO_SECTION:
-            raise UnsupportedError("an object has a symbol without a section")
+            raise UnsupportedObjectError("an object has a symbol without a section")
         yield names[name : names.index(b"\0", name)].decode(), info >> 4 != _LOCAL, section, value
 
 
@@ -224,7 +224,7 @@ def _symbols_with_stubs(objects: Sequence[_Object]) -> Iterator[str]:
             _, symbol, kind, _ = relocation
             name, is_global, section, _ = item.symbols[symbol]
             if kind not in (*_ABSOLUTE, *_RELATIVE, *_TO_POINTER) or (kind in _TO_POINTER and not is_global):
-                raise UnsupportedError(f"{item.name}: relocations of type {kind} are not supported")
+                raise UnsupportedObjectError(f"{item.name}: relocations of type {kind} are not supported")
             if kind in _TO_POINTER or (section == _UNDEFINED and name not in defined):
                 found[name] = None
     return iter(found)

@@ -20,20 +20,20 @@ from .dlpack import from_dlpack
 from .errors import ArtefactError, InputError
 from .fallback import Fallback
 from .input_shapes import check_shapes
-from .loaded_plan import LoadedPlan, Share
+from .loaded_plan import HostShare, LoadedPlan
 from .program import Program, Shape, TensorInfo
 from .progress import because
-from .report.report import Report
+from .report.report import PerformanceReport
 from .short_repr import cut
 from .size_advice import SizeWatch
 from .sizes import Range
-from .specialization import ByContents, Specializations, Specialize, Steps
+from .specialization import ByContents, HybridModel, Specializations, Specialize
 from .wording import quantity
 from .workspace import LoadedProgram
 
 if TYPE_CHECKING:
     from .profile import Profile
-    from .recorder import Recorder
+    from .recorder import CallRecorder
 
 _MAX_THREADS = 4096
 _MAX_LISTING_LENGTH = 300
@@ -62,10 +62,10 @@ class Executable:
         specialize: Specialize | None = None,
         threads: int | None = None,
         name: str = "model",
-        source: artefact.Source | None = None,
-        steps: Steps | None = None,
+        source: artefact.ArtefactSource | None = None,
+        steps: HybridModel | None = None,
         ranges: Mapping[str, Range] | None = None,
-        recorder: Recorder | None = None,
+        recorder: CallRecorder | None = None,
     ) -> None:
         """Makes native code callable.
 
@@ -116,9 +116,9 @@ class Executable:
         why = [f"each size is compiled separately, at its first call: {self.unranged}"] if self.unranged else []
         return "\n".join([*why, *map(explained, self.programs)])
 
-    def report(self) -> Report:
+    def report(self) -> PerformanceReport:
         """Returns a report on every node of the model and the bound of each kernel's time (docs/report.md)."""
-        return Report.of(self.name, self.programs, self.fallbacks, self.threads)
+        return PerformanceReport.of(self.name, self.programs, self.fallbacks, self.threads)
 
     @property
     def by_contents(self) -> dict[str, str]:
@@ -162,9 +162,9 @@ class Executable:
         return () if self._code.steps is None else self._code.steps.fallbacks
 
     @property
-    def share_on_host(self) -> Share:
+    def share_on_host(self) -> HostShare:
         """The share of the model's nodes, and of the time of its runs so far, that is on the host."""
-        return self._code.steps.share if isinstance(self._code.steps, LoadedPlan) else Share()
+        return self._code.steps.share if isinstance(self._code.steps, LoadedPlan) else HostShare()
 
     def prepare(self, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None) -> Program | None:
         """Compiles for further input shapes before the first call, and loads the code if it is for this machine.
@@ -188,7 +188,7 @@ class Executable:
 
     def try_prepare(
         self, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None
-    ) -> Program | ByContents | Steps:
+    ) -> Program | ByContents | HybridModel:
         """Does the same as `prepare`, but reports missing contents as a result, not as an error.
 
         Raises:
@@ -340,7 +340,7 @@ class Executable:
         outputs = self._code.run(self._code.choose(shapes, values), values, self.threads)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _ready(self, shapes: tuple[Shape, ...], arrays: Sequence[np.ndarray]) -> LoadedProgram | Steps:
+    def _ready(self, shapes: tuple[Shape, ...], arrays: Sequence[np.ndarray]) -> LoadedProgram | HybridModel:
         if shapes not in self._loaded:
             check_shapes(self.inputs, shapes)
         return self._code.choose(shapes, arrays)
@@ -358,7 +358,7 @@ def _unpickled(data: bytes, *settings: Any) -> Executable:
 def _restored(
     stored: artefact.Artefact,
     specialize: Specialize | None,
-    source: artefact.Source | None,
+    source: artefact.ArtefactSource | None,
     threads: int | None,
     unranged: str,
     ranges: Mapping[str, Range],

@@ -12,7 +12,7 @@ from .errors import RuntimeFailure
 from .program import TensorInfo
 
 if TYPE_CHECKING:
-    from .plan import HostStep, Plan, Step
+    from .plan import ExecutionPlan, HostStep, Step
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Foresight(Protocol):
         ...
 
 
-class Runner(Protocol):
+class StepRunner(Protocol):
     """A step of a plan, ready to be prepared and run."""
 
     @property
@@ -84,12 +84,12 @@ class Ahead:
         missing: the steps without code, each with the reason.
     """
 
-    plan: Plan
-    runners: Sequence[Runner]
+    plan: ExecutionPlan
+    runners: Sequence[StepRunner]
     foresight: Foresight | None
     types: dict[str, Known]
     values: dict[str, Any]
-    missing: list[tuple[Runner, str]] = field(default_factory=list)
+    missing: list[tuple[StepRunner, str]] = field(default_factory=list)
 
     def prepare(self) -> list[Known]:
         """Prepares all steps in order; returns the types of the plan's outputs."""

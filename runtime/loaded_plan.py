@@ -18,13 +18,13 @@ from .control_ahead import prepare_control
 from .fallback import Fallback
 from .foresight import UNKNOWN, Ahead, Contents, Foresight, Known
 from .host_step import HostNode
-from .plan import ControlStep, HostStep, Kinds, NativeStep, Plan, Step, Variant
+from .plan import ControlStep, ExecutionPlan, HostStep, Kinds, NativeStep, Step, Variant
 from .program import Program, TensorInfo
 from .short_repr import short_repr
-from .specialization import ByContents, Specializations, Specialize, Steps
+from .specialization import ByContents, HybridModel, Specializations, Specialize
 
 if TYPE_CHECKING:
-    from .recorder import Recorder
+    from .recorder import CallRecorder
 
 
 @short_repr
@@ -40,7 +40,7 @@ class PieceCode:
     """
 
     specialize: Specialize
-    on_host: Callable[[str], Steps] | None
+    on_host: Callable[[str], HybridModel] | None
     compile_piece: PieceCompiler
     foresight: Foresight | None = None
 
@@ -50,7 +50,7 @@ PieceCompiler = Callable[[NativeStep, Kinds], PieceCode]
 
 
 @dataclass
-class Share:
+class HostShare:
     """The share of a plan's work that is done on the host.
 
     Attributes:
@@ -66,15 +66,15 @@ class Share:
     seconds: float = 0.0
 
 
-class LoadedPlan(Steps):
+class LoadedPlan(HybridModel):
     """A plan, ready to run. Calls may come from any number of threads at once."""
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ExecutionPlan,
         compile_piece: PieceCompiler | None,
         name: str = "model",
-        recorder: Recorder | None = None,
+        recorder: CallRecorder | None = None,
         foresight: Foresight | None = None,
     ) -> None:
         """Loads a plan.
@@ -164,9 +164,9 @@ class LoadedPlan(Steps):
         return tuple(found)
 
     @property
-    def share(self) -> Share:
+    def share(self) -> HostShare:
         """The share of the runs so far that was done on the host."""
-        total = Share()
+        total = HostShare()
         for runner in self._runners:
             seconds = runner.nanoseconds / 1e9
             total.seconds += seconds
@@ -182,7 +182,7 @@ class LoadedPlan(Steps):
                     total.host_seconds += code.steps.share.host_seconds
         return total
 
-    def stored(self) -> Plan:
+    def stored(self) -> ExecutionPlan:
         """Returns the plan with all code compiled so far, for an artefact."""
         return replace(self.plan, steps=tuple(runner.stored() for runner in self._runners))
 
@@ -194,7 +194,7 @@ class LoadedPlan(Steps):
 class _Host:
     """A node on the host, ready to run."""
 
-    def __init__(self, step: HostStep, recorder: Recorder | None) -> None:
+    def __init__(self, step: HostStep, recorder: CallRecorder | None) -> None:
         self.step = step
         self.nanoseconds = 0
         self._recorder = recorder
@@ -235,7 +235,7 @@ class _Control:
     """A control-flow node on the host, ready to run."""
 
     def __init__(
-        self, step: ControlStep, compile_piece: PieceCompiler | None, name: str, recorder: Recorder | None
+        self, step: ControlStep, compile_piece: PieceCompiler | None, name: str, recorder: CallRecorder | None
     ) -> None:
         self.step = step
         self.nanoseconds = 0
@@ -290,7 +290,7 @@ class _Control:
 
 
 def _runner(
-    step: Step, compile_piece: PieceCompiler | None, name: str, recorder: Recorder | None
+    step: Step, compile_piece: PieceCompiler | None, name: str, recorder: CallRecorder | None
 ) -> _Host | _Control | _Native:
     if isinstance(step, HostStep):
         return _Host(step, recorder)
@@ -303,7 +303,7 @@ class _Native:
     """A compiled subgraph, ready to run: code for each combination of element types that occurs."""
 
     def __init__(
-        self, step: NativeStep, compile_piece: PieceCompiler | None, name: str, recorder: Recorder | None
+        self, step: NativeStep, compile_piece: PieceCompiler | None, name: str, recorder: CallRecorder | None
     ) -> None:
         self.step = step
         self.nanoseconds, self.runs = 0, 0
@@ -403,7 +403,7 @@ def _dtype(kind: str) -> np.dtype:
         return np.dtype(getattr(ml_dtypes, kind))
 
 
-def _last_uses(plan: Plan) -> list[list[str]]:
+def _last_uses(plan: ExecutionPlan) -> list[list[str]]:
     """Returns, for each step, the values that are not needed after it."""
     needed, released = set(plan.outputs), []
     for step in reversed(plan.steps):
@@ -413,7 +413,7 @@ def _last_uses(plan: Plan) -> list[list[str]]:
     return released[::-1]
 
 
-def _unshared_outputs(plan: Plan) -> set[str]:
+def _unshared_outputs(plan: ExecutionPlan) -> set[str]:
     """Returns the outputs whose memory is not shared: compiled code produced them, and no host node received them."""
     made = {name for step in plan.steps if isinstance(step, NativeStep) for name in step.outputs}
     return made - {name for step in plan.steps if not isinstance(step, NativeStep) for name in step.inputs}

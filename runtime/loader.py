@@ -39,7 +39,7 @@ class NativeCode:
     """
 
     entry: Callable[[Any], None]
-    owner: ctypes.CDLL | elf.NativeCode | orc.NativeCode
+    owner: ctypes.CDLL | elf.ElfCode | orc.OrcCode
 
     def work(self) -> Callable[[int, int], None]:
         """Returns the worker function: takes the address of a thread pool and the worker's number.
@@ -105,11 +105,11 @@ def _load_objects(program: Program, kind: Any) -> NativeCode:
         raise ArtefactError(f"the objects cannot be linked: {error}") from error
 
 
-def _linked(objects: Mapping[str, bytes]) -> elf.NativeCode | orc.NativeCode:
+def _linked(objects: Mapping[str, bytes]) -> elf.ElfCode | orc.OrcCode:
     """Loads objects into this process; uses LLVM, which needs more memory, only for unusual objects."""
     if elf.is_supported():
         try:
-            return elf.NativeCode(objects)
-        except elf.UnsupportedError:
+            return elf.ElfCode(objects)
+        except elf.UnsupportedObjectError:
             pass  # LLVM's linker supports everything
     return orc.load_objects(objects)

@@ -42,7 +42,7 @@ _LLVM_SIGNATURES = {
 _LLVM_TARGETS = {"x86_64": "X86", "AMD64": "X86", "aarch64": "AArch64", "arm64": "AArch64"}
 
 
-class NativeCode:
+class OrcCode:
     """Linked, executable code. It lives as long as this object, so keep it while any of its addresses is in use."""
 
     def __init__(self, objects: Mapping[str, bytes]) -> None:
@@ -94,9 +94,9 @@ class NativeCode:
         return address.value
 
 
-def load_objects(objects: Mapping[str, bytes]) -> NativeCode:
-    """Links `objects` into this process; see `NativeCode`."""
-    return NativeCode(objects)
+def load_objects(objects: Mapping[str, bytes]) -> OrcCode:
+    """Links `objects` into this process; see `OrcCode`."""
+    return OrcCode(objects)
 
 
 def host_cpu() -> tuple[str, frozenset[str]]:

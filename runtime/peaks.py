@@ -187,7 +187,7 @@ def lanes() -> int:
     return 16 if "avx512f" in features else 8 if "avx" in features else 4
 
 
-def _read_rate(code: orc.NativeCode, size: int, cpus: Sequence[int], bytes_per_go: float) -> float:
+def _read_rate(code: orc.OrcCode, size: int, cpus: Sequence[int], bytes_per_go: float) -> float:
     loop = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(code.address("read"))
     part = size // len(cpus) // _BLOCK * _BLOCK
     buffers = [aligned_empty(part) for _ in cpus]
@@ -198,7 +198,7 @@ def _read_rate(code: orc.NativeCode, size: int, cpus: Sequence[int], bytes_per_g
     return part * len(cpus) * passes / _fastest(work, cpus, _COPY_REPEATS)
 
 
-def _copy_rate(code: orc.NativeCode, size: int, cpus: Sequence[int], bytes_per_go: float) -> float:
+def _copy_rate(code: orc.OrcCode, size: int, cpus: Sequence[int], bytes_per_go: float) -> float:
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     loop = kind(code.address("copy"))
     part = size // 2 // len(cpus) // _BLOCK * _BLOCK

@@ -50,7 +50,7 @@ class Variant:
 
     kinds: Kinds
     programs: tuple[Program, ...] = ()
-    plan: Plan | None = None
+    plan: ExecutionPlan | None = None
 
 
 @short_repr
@@ -108,7 +108,7 @@ Step = HostStep | NativeStep | ControlStep
 
 @short_repr
 @dataclass(frozen=True)
-class Plan:
+class ExecutionPlan:
     """A model, or a subgraph, as steps in execution order.
 
     Attributes:
@@ -136,7 +136,7 @@ class Plan:
             known.update(step.outputs)
         return next((name for name in self.outputs if name not in known), None)
 
-    def merged(self, other: Plan) -> Plan:
+    def merged(self, other: ExecutionPlan) -> ExecutionPlan:
         """Returns this plan with the code of another one, compiled for another target, added."""
         pairs = zip(self.steps, other.steps, strict=True)
         return replace(self, steps=tuple(_merged_step(step, theirs) for step, theirs in pairs))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import OptionError
 from .loaded_plan import LoadedPlan
 from .profile import Call, Instance, Profile
-from .recorder import Recorder, Recording
+from .recorder import CallRecorder, Recording
 
 if TYPE_CHECKING:
     from .executable import Executable
@@ -27,7 +27,7 @@ def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmu
     if calls < 1 or warmup < 0:
         raise OptionError(f"calls is {calls} and warmup is {warmup}: they must be at least 1 and 0")
     executable(**inputs)  # compiles all code that these inputs need
-    recorder = Recorder()
+    recorder = CallRecorder()
     profiled = _instrumented(executable, recorder)
     for _ in range(warmup + 1):
         profiled(**inputs)
@@ -47,7 +47,7 @@ def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmu
     return Profile(executable.name, executable.threads, sorted(fastest, key=lambda call: call.start), calls)
 
 
-def _instrumented(executable: Executable, recorder: Recorder) -> Executable:
+def _instrumented(executable: Executable, recorder: CallRecorder) -> Executable:
     """Returns an instrumented executable with the same code."""
     stored = executable.stored()
     steps = None if stored.plan is None else LoadedPlan(stored.plan, None, stored.name, recorder)

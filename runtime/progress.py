@@ -54,7 +54,7 @@ class Progress:
 Listener = Callable[[Progress], object]
 
 
-class Told:
+class CompileReporter:
     """One compile, whose events are reported.
 
     Attributes:
@@ -120,7 +120,7 @@ class Told:
         return self.listener is not None
 
 
-_current: ContextVar[Told | None] = ContextVar("progress", default=None)
+_current: ContextVar[CompileReporter | None] = ContextVar("progress", default=None)
 
 
 _watcher: ContextVar[Listener | None] = ContextVar("watcher", default=None)
@@ -153,7 +153,9 @@ def reason() -> str:
 
 
 @contextmanager
-def told(listener: Listener | bool | None, model: str, what: str, why: str, target: str = "cpu") -> Iterator[Told]:
+def told(
+    listener: Listener | bool | None, model: str, what: str, why: str, target: str = "cpu"
+) -> Iterator[CompileReporter]:
     """Reports the start and the end of a compile, to a callback and to the log.
 
     Args:
@@ -163,7 +165,7 @@ def told(listener: Listener | bool | None, model: str, what: str, why: str, targ
         why: why the code is needed.
         target: the name of the target.
     """
-    made = Told(_listener_of(listener), Progress("start", model, what, why, target=target))
+    made = CompileReporter(_listener_of(listener), Progress("start", model, what, why, target=target))
     where = _where(made.event)
     token = _current.set(made)
     try:
@@ -201,7 +203,7 @@ def _where(event: Progress) -> str:
     return f"{event.model}{at} for {event.target}"
 
 
-def current() -> Told | None:
+def current() -> CompileReporter | None:
     """Returns the current compile; None outside of one."""
     return _current.get()
 
@@ -212,7 +214,7 @@ def mute() -> None:
 
 
 def written_to(write: Callable[[bytes], object]) -> None:
-    """Writes the events of the current compile as lines, for `Told.retell` in another process."""
+    """Writes the events of the current compile as lines, for `CompileReporter.retell` in another process."""
     compile_ = _current.get()
     if compile_ is not None:
         compile_.listener = lambda event: write(json.dumps(asdict(event)).encode() + b"\n")

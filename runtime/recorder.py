@@ -54,7 +54,7 @@ class Recording:
     rows: np.ndarray
 
 
-class Recorder:
+class CallRecorder:
     """Loads programs so that their calls are recorded. Calls must come from one thread at a time.
 
     Attributes:
@@ -138,10 +138,10 @@ class Recorder:
         return loader.NativeCode(run, owner)  # pyright: ignore[reportArgumentType]
 
 
-class _Owned(orc.NativeCode):
+class _Owned(orc.OrcCode):
     """Linked code, and the objects it refers to by address."""
 
-    def __init__(self, code: orc.NativeCode, parts: Any) -> None:
+    def __init__(self, code: orc.OrcCode, parts: Any) -> None:
         self._code, self._parts = code, parts
 
     def address(self, symbol: str) -> int:

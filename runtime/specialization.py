@@ -23,7 +23,7 @@ from .slow import SlowWarning
 from .workspace import LoadedProgram, Workspace
 
 if TYPE_CHECKING:
-    from .recorder import Recorder
+    from .recorder import CallRecorder
 
 _PART_BYTES = 8 << 20
 MANY_CONTENTS = 16
@@ -53,7 +53,7 @@ class ByContents:
     reason: str
 
 
-class Steps:
+class HybridModel:
     """A model that runs in steps, some of them on the host: see `plan`.
 
     Not an ABC: every call checks whether its code is of this class, and for an ABC that takes half a microsecond.
@@ -82,7 +82,7 @@ class Steps:
         raise NotImplementedError
 
 
-Specialize = Callable[[tuple[Shape, ...], Contents], Program | ByContents | Steps]
+Specialize = Callable[[tuple[Shape, ...], Contents], Program | ByContents | HybridModel]
 """Compiles for input shapes: returns the program, or the inputs whose contents it needs, or the steps to run in."""
 
 
@@ -123,8 +123,8 @@ class Specializations:
         specialize: Specialize | None = None,
         name: str = "model",
         ranges: Mapping[str, Range] | None = None,
-        on_host: Callable[[str], Steps] | None = None,
-        recorder: Recorder | None = None,
+        on_host: Callable[[str], HybridModel] | None = None,
+        recorder: CallRecorder | None = None,
     ) -> None:
         """Starts with some programs.
 
@@ -140,7 +140,7 @@ class Specializations:
         """
         self.inputs = tuple(inputs)
         self.loaded: dict[tuple[Shape, ...], LoadedProgram | Choice] = {}
-        self.steps: Steps | None = None
+        self.steps: HybridModel | None = None
         self.watch: SizeWatch | None = None
         self._names = [info.name for info in inputs]
         self._name = name
@@ -176,7 +176,7 @@ class Specializations:
             found.update({name: "" for name in program.contents if name not in found})
         return found
 
-    def choose(self, shapes: tuple[Shape, ...], arrays: Sequence[Any]) -> LoadedProgram | Steps:
+    def choose(self, shapes: tuple[Shape, ...], arrays: Sequence[Any]) -> LoadedProgram | HybridModel:
         """Returns the code for these inputs, compiled or loaded if necessary. All choices of code are made here."""
         entry = self.loaded.get(shapes)
         while isinstance(entry, Choice):
@@ -185,13 +185,13 @@ class Specializations:
             return entry
         return self.steps or self._load_for(shapes, arrays)
 
-    def run(self, loaded: LoadedProgram | Steps, arrays: list[Any], threads: int) -> list[Any]:
+    def run(self, loaded: LoadedProgram | HybridModel, arrays: list[Any], threads: int) -> list[Any]:
         """Runs code on inputs of the shapes that it was compiled for.
 
         Raises:
             GuardError: their contents select a branch of the model that does not support these shapes.
         """
-        if isinstance(loaded, Steps):
+        if isinstance(loaded, HybridModel):
             return loaded.run(arrays, threads)
         try:
             workspace = self._idle.pop()
@@ -202,7 +202,7 @@ class Specializations:
         finally:
             self._idle.append(workspace)
 
-    def prepare(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
+    def prepare(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | HybridModel:
         """Compiles for shapes, and for contents if they matter; loads the code if it is for this machine.
 
         Returns:
@@ -210,12 +210,12 @@ class Specializations:
             determine is compiled.
         """
         made = self.make(shapes, contents)
-        if isinstance(made, Steps):
+        if isinstance(made, HybridModel):
             infos = zip(self.inputs, shapes, strict=True)
             made.prepare([_known(info, shape) for info, shape in infos], contents)
         return made
 
-    def make(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
+    def make(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | HybridModel:
         """Does the same as `prepare`, but compiles nothing inside steps."""
         with self._lock:
             known: dict[int, np.ndarray] = {}
@@ -230,7 +230,7 @@ class Specializations:
                 self._load_for(shapes, [contents.get(position, empty) for position in range(len(shapes))])
         return made
 
-    def _load_for(self, shapes: tuple[Shape, ...], arrays: Sequence[Any]) -> LoadedProgram | Steps:
+    def _load_for(self, shapes: tuple[Shape, ...], arrays: Sequence[Any]) -> LoadedProgram | HybridModel:
         with self._lock:  # another thread may have loaded the code while this one waited
             entries: dict[Any, LoadedProgram | Choice] = self.loaded
             key: tuple = shapes
@@ -243,7 +243,7 @@ class Specializations:
                 if entry is None:
                     count = len(self._programs)
                     made = self._made(shapes, known)
-                    if isinstance(made, Steps):
+                    if isinstance(made, HybridModel):
                         return made
                     is_new |= len(self._programs) > count
                     entry = Choice(made) if isinstance(made, ByContents) else self._load(made)
@@ -290,7 +290,7 @@ class Specializations:
             check_derived(program.bounds.derived, sizes)
         return program
 
-    def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
+    def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | HybridModel:
         wide = self._covering(shapes)
         if wide is not None:
             return wide
@@ -310,7 +310,7 @@ class Specializations:
         if isinstance(made, ByContents):
             self._needed_contents[key] = made
             return made
-        if isinstance(made, Steps):
+        if isinstance(made, HybridModel):
             self.steps = made
             return made
         self._programs[key] = made

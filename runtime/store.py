@@ -15,7 +15,7 @@ from .cache import Cache
 from .cuda.launch_plan import LaunchPlan
 from .fallback import read_fallback
 from .large_file import LargeFile
-from .plan import HostStep, NativeStep, Plan, Step, read_control_step
+from .plan import ExecutionPlan, HostStep, NativeStep, Step, read_control_step
 from .program import ArenaBuffer, CpuTarget, KernelInfo, Program, TensorInfo
 from .specialization import ByContents
 
@@ -93,7 +93,7 @@ def put_by_contents(cache: Cache, key: str, asked: ByContents) -> None:
     cache.put("programs", key, json.dumps({"by_contents": asked.positions, "reason": asked.reason}).encode())
 
 
-def put_plan(cache: Cache, key: str, plan: Plan) -> None:
+def put_plan(cache: Cache, key: str, plan: ExecutionPlan) -> None:
     """Stores that the requested model runs in steps, without the code of the steps."""
     steps = [_step(cache, step) for step in plan.steps]
     record = {"plan": {"inputs": plan.inputs, "outputs": plan.outputs, "steps": steps}}
@@ -107,7 +107,7 @@ def _step(cache: Cache, step: Step) -> dict[str, Any]:
     return asdict(step)
 
 
-def _get_plan(cache: Cache, record: dict[str, Any]) -> Plan | None:
+def _get_plan(cache: Cache, record: dict[str, Any]) -> ExecutionPlan | None:
     steps: list[Step] = []
     for entry in record["steps"]:
         inputs, outputs = tuple(entry["inputs"]), tuple(entry["outputs"])
@@ -125,10 +125,10 @@ def _get_plan(cache: Cache, record: dict[str, Any]) -> Plan | None:
         if model is None:
             return None
         steps.append(HostStep(inputs, outputs, bytes(model), read_fallback(entry["fallback"])))
-    return Plan(tuple(record["inputs"]), tuple(record["outputs"]), tuple(steps))
+    return ExecutionPlan(tuple(record["inputs"]), tuple(record["outputs"]), tuple(steps))
 
 
-def get_program(cache: Cache, key: str) -> Program | ByContents | Plan | None:
+def get_program(cache: Cache, key: str) -> Program | ByContents | ExecutionPlan | None:
     """Returns a program from the cache, or what replaced it; None if any part of it is missing."""
     data = cache.get("programs", key)
     if data is None:

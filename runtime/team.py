@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 _FIXED_BYTES, _BYTES_PER_THREAD = 512, 128
 
 # Workers never exit, so the memory of a pool must not be freed.
-_TEAMS: list[Team] = []
+_TEAMS: list[ThreadPool] = []
 
 
-class Team:
+class ThreadPool:
     """The workers for one call at a time, and the code they run; both stay for as long as the process lives.
 
     Attributes:
@@ -57,16 +57,16 @@ class Pool:
     """The thread pools of a process. Safe under threads: lending and returning are single list operations."""
 
     def __init__(self) -> None:
-        self._idle: dict[int, list[Team]] = {}
+        self._idle: dict[int, list[ThreadPool]] = {}
 
-    def lend(self, threads: int, code: NativeCode) -> Team:
+    def lend(self, threads: int, code: NativeCode) -> ThreadPool:
         """Returns a thread pool for a call, a new one if all of its size are in use."""
         try:
             return self._idle[threads].pop()
         except (KeyError, IndexError):
-            return Team(threads, code)
+            return ThreadPool(threads, code)
 
-    def take_back(self, threads: int, team: Team) -> None:
+    def take_back(self, threads: int, team: ThreadPool) -> None:
         """Keeps a thread pool for the next call."""
         self._idle.setdefault(threads, []).append(team)
 

@@ -76,7 +76,9 @@ class KernelPool:
             reporter.tell("kernels", len(kernels), len(kernels))
         return codes
 
-    def _compile(self, kernels: Sequence[ir.Operation], reporter: progress.Told | None) -> dict[str, KernelCode]:
+    def _compile(
+        self, kernels: Sequence[ir.Operation], reporter: progress.CompileReporter | None
+    ) -> dict[str, KernelCode]:
         is_heard = reporter is not None and reporter.is_heard
         if (self.queue is None or not self.workers) and not is_heard:
             return compile_library(library_of(kernels), self.target, self.threads) if kernels else {}
@@ -169,7 +171,7 @@ def _count(done: Mapping[int, dict[str, KernelCode]], listeners: Sequence[_Liste
     return sum(map(len, ({**done, **theirs}).values())) + sum(map(len, ahead))
 
 
-def _tell(reporter: progress.Told | None, done: int) -> None:
+def _tell(reporter: progress.CompileReporter | None, done: int) -> None:
     if reporter is not None and reporter.is_heard:
         reporter.tell("kernels", min(done, reporter.event.total))
 

@@ -23,7 +23,7 @@ from ...runtime.foresight import Known
 from ...runtime.loaded_plan import LoadedPlan, PieceCode
 from ...runtime.plan import Kinds, NativeStep
 from ...runtime.program import Program, Shape
-from ...runtime.specialization import ByContents, Contents, Steps
+from ...runtime.specialization import ByContents, Contents, HybridModel
 from .comparison import Tolerance, noise_of
 from .graph import check_graph, stages_of
 from .importing import check_import, first_not_finite
@@ -189,7 +189,7 @@ def _name_inputs(fault: Fault | None, order: Sequence[str]) -> None:
         fault.inputs = dict(zip(order, fault.inputs.values(), strict=True))
 
 
-class _Piece(Steps):
+class _Piece(HybridModel):
     """Takes the place of a subgraph's code: bisects it for its inputs, and returns the expected outputs."""
 
     def __init__(self, bisector: Bisector, source: PieceSource, names: Sequence[str], total: Bisection) -> None:
@@ -223,7 +223,7 @@ def _compiler(
         assert isinstance(piece, Specializer) and isinstance(piece.source, PieceSource)
         source = piece.source
 
-        def specialize(shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
+        def specialize(shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | HybridModel:
             made = piece(shapes, contents)
             if isinstance(made, LoadedPlan):
                 return LoadedPlan(made.plan, _compiler(bisector, piece, total))

@@ -19,14 +19,14 @@ from .executor import DeviceProgram
 from .launch_checks import check_plan
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..recorder import CallRecorder
     from ..workspace import Workspace
 
 
 class LoadedLaunches(LoadedProgram):
     """A program on a device, or on the simulator if `STEPWELL_CUDA=simulate`."""
 
-    def __init__(self, program: Program, recorder: Recorder | None = None) -> None:
+    def __init__(self, program: Program, recorder: CallRecorder | None = None) -> None:
         """Checks the plan, and loads code and parameters onto the device.
 
         Args:

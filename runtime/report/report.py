@@ -27,7 +27,7 @@ _MIN_SCALAR_SHARE, _MIN_TIME_SHARE, _MIN_SECONDS = 0.5, 0.1, 5e-5
 
 @short_repr
 @dataclass(frozen=True)
-class Report:
+class PerformanceReport:
     """A report.
 
     Attributes:
@@ -45,7 +45,7 @@ class Report:
     host: Sequence[Mapping[str, Any]]
 
     @staticmethod
-    def of(model: str, programs: Sequence[Program], fallbacks: Sequence[Fallback], threads: int) -> Report:
+    def of(model: str, programs: Sequence[Program], fallbacks: Sequence[Fallback], threads: int) -> PerformanceReport:
         """Makes the report of programs and of the host nodes between them.
 
         Raises:
@@ -56,7 +56,7 @@ class Report:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ArtefactError(f"{model}: the facts for its report cannot be read: {error!r}") from error
         on_host = [item.record() for item in fallbacks]
-        return Report(model, threads, _summary(programs, records, fallbacks), records, on_host)
+        return PerformanceReport(model, threads, _summary(programs, records, fallbacks), records, on_host)
 
     @property
     def ops(self) -> list[Mapping[str, Any]]:

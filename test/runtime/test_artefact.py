@@ -76,7 +76,7 @@ def test_parameters_are_stored_once_and_others_can_read_them(tmp_path, program):
     first = program()
     second = replace(program(3, 2), parameters=first.parameters)
     path = tmp_path / "model.stw"
-    source = artefact.Source("onnx", b"model")
+    source = artefact.ArtefactSource("onnx", b"model")
     Executable(first.inputs, first.outputs, [first, second], source=source).save(path, keep_model=True)
     with zipfile.ZipFile(path) as archive:
         tensors = safetensors.numpy.load(archive.read("parameters.safetensors"))

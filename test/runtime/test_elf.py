@@ -69,21 +69,21 @@ def _object(text: str) -> bytes:
     return subprocess.run(command, input=text.encode(), capture_output=True, check=True).stdout
 
 
-def _function(code: elf.NativeCode, name: str) -> Callable[..., int]:
+def _function(code: elf.ElfCode, name: str) -> Callable[..., int]:
     return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * (2 if name == "by_table" else 1))(code.address(name))
 
 
 def test_objects_share_functions_and_each_has_its_data() -> None:
-    code = elf.NativeCode({"counter": _object(_COUNTER), "caller": _object(_CALLER)})
+    code = elf.ElfCode({"counter": _object(_COUNTER), "caller": _object(_CALLER)})
     assert _function(code, "twice")(1) == 42
     assert _function(code, "add")(8) == 50
     assert _function(code, "called")(0) == 3
-    again = elf.NativeCode({"caller": _object(_CALLER), "counter": _object(_COUNTER)})
+    again = elf.ElfCode({"caller": _object(_CALLER), "counter": _object(_COUNTER)})
     assert _function(again, "called")(0) == 0
 
 
 def test_functions_of_the_process_are_called_and_their_addresses_known() -> None:
-    code = elf.NativeCode({"counter": _object(_COUNTER), "caller": _object(_CALLER)})
+    code = elf.ElfCode({"counter": _object(_COUNTER), "caller": _object(_CALLER)})
     assert _function(code, "absolute")(-5) == 5
     assert _function(code, "by_table")(1, -7) == 7
     assert _function(code, "by_table")(0, 2) == 42
@@ -99,31 +99,31 @@ def test_functions_of_the_process_are_called_and_their_addresses_known() -> None
 )
 def test_negative_symbols_that_are_missing_or_there_twice(texts: list[str], reason: str) -> None:
     with pytest.raises(NativeCodeError, match=reason):
-        elf.NativeCode({str(number): _object(text) for number, text in enumerate(texts)})
+        elf.ElfCode({str(number): _object(text) for number, text in enumerate(texts)})
 
 
 def test_negative_a_symbol_that_nobody_defines_has_no_address() -> None:
     with pytest.raises(NativeCodeError, match="no object defines 'nothing'"):
-        elf.NativeCode({"counter": _object(_COUNTER)}).address("nothing")
+        elf.ElfCode({"counter": _object(_COUNTER)}).address("nothing")
 
 
 def test_negative_damaged_objects_are_refused_whatever_is_cut_off() -> None:
     data = _object(_COUNTER)
     for size in range(0, len(data), 7):
         with pytest.raises(NativeCodeError):
-            elf.NativeCode({"counter": data[:size]})
+            elf.ElfCode({"counter": data[:size]})
     with pytest.raises(NativeCodeError, match="not a relocatable ELF object"):
-        elf.NativeCode({"counter": b"MZ" + data[2:]})
+        elf.ElfCode({"counter": b"MZ" + data[2:]})
 
 
 def test_what_only_llvm_can_link_is_linked_by_llvm(program: Callable[..., Program]) -> None:
     made = program()
     variable = "@v = thread_local(initialexec) global i64 7\n"
-    with pytest.raises(elf.UnsupportedError, match="thread-local"):
-        elf.NativeCode({"variable": _object(variable)})
+    with pytest.raises(elf.UnsupportedObjectError, match="thread-local"):
+        elf.ElfCode({"variable": _object(variable)})
     unusual = replace(made, objects={**made.objects, "variable": _object(variable)})
-    assert isinstance(loader.load(made).owner, elf.NativeCode)
-    assert isinstance(loader.load(unusual).owner, orc.NativeCode)
+    assert isinstance(loader.load(made).owner, elf.ElfCode)
+    assert isinstance(loader.load(unusual).owner, orc.OrcCode)
     executable = Executable(unusual.inputs, unusual.outputs, [unusual])
     x = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(executable(x)[0], np.arange(6, dtype=np.float32).reshape(2, 3) + 0.5)

@@ -16,7 +16,7 @@ from stepwell.runtime.errors import RuntimeFailure, ShapeError
 from stepwell.runtime.executable import Executable
 from stepwell.runtime.fallback import Fallback, read_fallback
 from stepwell.runtime.loaded_plan import LoadedPlan
-from stepwell.runtime.plan import HostStep, NativeStep, Plan, Variant
+from stepwell.runtime.plan import ExecutionPlan, HostStep, NativeStep, Variant
 from stepwell.runtime.program import TensorInfo
 
 F32 = np.dtype(np.float32)
@@ -36,7 +36,7 @@ def plan(program):
     """y = program(x), z = -y on the host."""
     made = program()
     piece = NativeStep(("x",), ("y", "threads"), (0,), (Variant(("float32",), (made,)),))
-    return Plan(("x",), ("z", "y", "x"), (piece, host_step("Neg", ["y"], ["z"])))
+    return ExecutionPlan(("x",), ("z", "y", "x"), (piece, host_step("Neg", ["y"], ["z"])))
 
 
 def executable(plan):
@@ -79,14 +79,14 @@ def test_calls_from_many_threads_do_not_mix(plan, reference):
 
 
 def test_an_output_given_twice_is_two_arrays():
-    run = executable(Plan(("x",), ("y", "y"), (host_step("Identity", ["x"], ["y"]),)))
+    run = executable(ExecutionPlan(("x",), ("y", "y"), (host_step("Identity", ["x"], ["y"]),)))
     first, second = run(X)
     assert not np.shares_memory(first, second)
     assert not np.shares_memory(first, X)
 
 
 def test_a_node_that_fails_is_named():
-    run = executable(Plan(("x", "w"), ("y",), (host_step("MatMul", ["x", "w"], ["y"]),)))
+    run = executable(ExecutionPlan(("x", "w"), ("y",), (host_step("MatMul", ["x", "w"], ["y"]),)))
     with pytest.raises(RuntimeFailure, match=r"node 'the MatMul' .* failed on the host"):
         run(X, X)
 

@@ -214,7 +214,7 @@ def test_a_kernel_of_several_launches_takes_as_long_as_all() -> None:
     (program,) = stepwell.compile(_layers(16)).programs
     kernel = KernelInfo("k", "reduction", calls=2, blocks=1)
     program = replace(program, kernels=(kernel,), launches=LaunchPlan(tuple(launches), 0))
-    recording = recorder.Recorder()
+    recording = recorder.CallRecorder()
     recording.note_steps(program, 100, [1e-9, 2e-9, 3e-9, 4e-9])
     (taken,) = recording.recordings
     assert [(item.start, item.end) for item in instances(taken)] == [(100, 103), (103, 110)]

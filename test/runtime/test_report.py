@@ -174,12 +174,12 @@ def test_a_damaged_account_is_refused(small, tmp_path):
     from dataclasses import replace
 
     from stepwell.runtime.errors import ArtefactError
-    from stepwell.runtime.report.report import Report
+    from stepwell.runtime.report.report import PerformanceReport
 
     (program,) = stepwell.compile(small).programs
     with pytest.raises(ArtefactError, match="for its report cannot be read"):
-        Report.of("small", [replace(program, facts=b"damaged")], (), 1)
-    assert Report.of("small", [replace(program, facts=b"")], (), 1).kernels
+        PerformanceReport.of("small", [replace(program, facts=b"damaged")], (), 1)
+    assert PerformanceReport.of("small", [replace(program, facts=b"")], (), 1).kernels
 
 
 def test_flags_code_that_leaves_the_machine_unused(small):
@@ -215,14 +215,14 @@ def test_flags_kernels_on_single_elements():
 
     from stepwell.driver.facts import packed
     from stepwell.runtime.report import facts
-    from stepwell.runtime.report.report import Report
+    from stepwell.runtime.report.report import PerformanceReport
 
     model = _model([helper.make_node("Relu", ["x"], ["y"], "relu")], {"x": (1024, 1024)}, {"y": (1024, 1024)})
     (program,) = stepwell.compile(model).programs
     known = facts.read(program.facts)
     for details in known["details"].values():
         details["code"] = {"vector_bits": 0, "scalar_share": 1.0}
-    (found,) = Report.of("m", [replace(program, facts=packed(known))], (), 1).summary
+    (found,) = PerformanceReport.of("m", [replace(program, facts=packed(known))], (), 1).summary
     assert found["kind"] == "scalar" and found["share"] == 1.0
     assert "(relu) computes single elements" in found["message"]
 

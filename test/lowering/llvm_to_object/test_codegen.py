@@ -32,7 +32,7 @@ b:
 class Runner:
     """Calls `stepwell_main` with its own table of arguments."""
 
-    def __init__(self, code: orc.NativeCode, arena_bytes: int, w: np.ndarray) -> None:
+    def __init__(self, code: orc.OrcCode, arena_bytes: int, w: np.ndarray) -> None:
         self._entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("stepwell_main"))
         self._code, self._arena_bytes, self._w = code, arena_bytes, w
 

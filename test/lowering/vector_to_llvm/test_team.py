@@ -18,7 +18,7 @@ from stepwell.lowering.vector_to_llvm.share_out_loops import IS_SHORT
 from stepwell.passes.pipeline import Pipeline
 from stepwell.runtime import orc
 from stepwell.runtime.loader import NativeCode
-from stepwell.runtime.team import Team
+from stepwell.runtime.team import ThreadPool
 
 ROWS, COLUMNS = 37, 64
 # A kernel of three phases: the second needs all of the first, and the last is a single block that reads the results
@@ -64,7 +64,7 @@ func.func @main(%x: {MATRIX}, %y: {MATRIX}, %z: {ROW}) {{
 }}
 """
 
-Run = Callable[[np.ndarray, Team | None], list[np.ndarray]]
+Run = Callable[[np.ndarray, ThreadPool | None], list[np.ndarray]]
 
 
 @pytest.fixture(scope="module", params=["long", "short"])
@@ -85,7 +85,7 @@ def code(request: pytest.FixtureRequest) -> NativeCode:
 def run(code: NativeCode) -> Run:
     """Returns a function that calls the code, and returns x, y and z afterwards."""
 
-    def call(x: np.ndarray, team: Team | None) -> list[np.ndarray]:
+    def call(x: np.ndarray, team: ThreadPool | None) -> list[np.ndarray]:
         arrays = [x.copy(), np.zeros((ROWS, COLUMNS), np.float32), np.zeros(COLUMNS, np.float32)]
         addresses = [array.ctypes.data for array in arrays]
         table = (ctypes.c_void_p * 4)(*addresses, None if team is None else team.address)
@@ -106,7 +106,7 @@ def expected(x: np.ndarray) -> list[np.ndarray]:
     return [x, y, z]
 
 
-def check(run: Run, team: Team | None, seed: int = 0) -> None:
+def check(run: Run, team: ThreadPool | None, seed: int = 0) -> None:
     """Compares one call on random numbers with numpy."""
     x = np.random.default_rng(seed).random((ROWS, COLUMNS), np.float32)
     for got, want in zip(run(x, team), expected(x), strict=True):
@@ -119,19 +119,19 @@ def test_the_calling_thread_needs_no_team(run: Run) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8, 50])
 def test_any_number_of_threads_does_every_block_once(run: Run, code: NativeCode, threads: int) -> None:
-    team = Team(threads, code)
+    team = ThreadPool(threads, code)
     for seed in range(200):
         check(run, team, seed)
 
 
 def test_helpers_wake_up_again(run: Run, code: NativeCode) -> None:
-    team = Team(3, code)
+    team = ThreadPool(3, code)
     for seed in range(5):
         check(run, team, seed)
         time.sleep(0.02)
 
 
-def sleepers(team: Team) -> int:
+def sleepers(team: ThreadPool) -> int:
     """Returns the number of sleeping workers, as the team's memory records it."""
     return int(team._memory[384:388].view(np.int32)[0])
 
@@ -147,7 +147,7 @@ def test_a_short_call_wakes_no_worker_unless_it_is_one_of_many(
     run: Run, code: NativeCode, request: pytest.FixtureRequest
 ) -> None:
     is_short = request.node.callspec.params["code"] == "short"
-    team = Team(2, code)
+    team = ThreadPool(2, code)
     check(run, team)
     for _ in range(3):
         until(lambda: sleepers(team) == 1)
@@ -170,14 +170,14 @@ def test_a_team_without_helpers_is_the_caller_alone(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr("stepwell.runtime.team._thread.start_new_thread", refuse)
-    check(run, Team(4, code))
+    check(run, ThreadPool(4, code))
 
 
 def test_teams_do_not_mix(run: Run, code: NativeCode) -> None:
     failures = []
 
     def work(threads: int) -> None:
-        team = Team(threads, code)
+        team = ThreadPool(threads, code)
         try:
             for seed in range(100):
                 check(run, team, seed)
