@@ -314,7 +314,7 @@ class Compilation:
 def _report_phase(phase: str) -> None:
     reporter = progress.current()
     if reporter is not None:
-        reporter.tell("phase", step=phase)
+        reporter.report("phase", step=phase)
 
 
 def _facts(module: ir.Module, collected: _ReportFacts) -> dict[str, Any]:

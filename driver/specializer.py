@@ -76,9 +76,9 @@ class Specializer:
         return LoadedPlan(made, self.compile_piece, self.source.name, foresight=self.foresight)
 
     def _reported(self, what: str, why: str) -> AbstractContextManager[CompileReporter]:
-        """Reports the start and the end of a compile; see `progress.told`."""
+        """Reports the start and the end of a compile; see `progress.reporting`."""
         setup = self.setup
-        return progress.told(setup.options.progress, self.source.name, what, why, setup.target)
+        return progress.reporting(setup.options.progress, self.source.name, what, why, setup.target)
 
     def _reason(self, contents: Contents) -> str:
         """Returns why the code of one set of input shapes is needed."""

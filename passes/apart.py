@@ -43,7 +43,7 @@ def apart(work: Callable[[], Made]) -> Made:
 def _events() -> Lines | None:
     """Progress events of the compile, which the child writes and the parent replays; None without a listener."""
     listener = progress.current()
-    return Lines(progress.written_to, listener.retell) if listener is not None and listener.is_heard else None
+    return Lines(progress.written_to, listener.relay) if listener is not None and listener.has_listener else None
 
 
 def _recorded_crash(work: Callable[[], object], crash: Crash) -> CompilerCrash:

@@ -94,7 +94,7 @@ class CompileReporter:
         if self._timer is not None:
             self._timer.cancel()
 
-    def tell(self, phase: str, done: int | None = None, total: int | None = None, step: str | None = None) -> None:
+    def report(self, phase: str, done: int | None = None, total: int | None = None, step: str | None = None) -> None:
         """Reports an event; fields that are not given keep their values."""
         event = self.event
         self.event = replace(
@@ -108,14 +108,14 @@ class CompileReporter:
         if self.listener is not None:
             self.listener(self.event)
 
-    def retell(self, line: bytes) -> None:
+    def relay(self, line: bytes) -> None:
         """Reports an event that `written_to` wrote in another process."""
         self.event = Progress(**json.loads(line))
         if self.listener is not None:
             self.listener(self.event)
 
     @property
-    def is_heard(self) -> bool:
+    def has_listener(self) -> bool:
         """True if events have a listener."""
         return self.listener is not None
 
@@ -153,7 +153,7 @@ def reason() -> str:
 
 
 @contextmanager
-def told(
+def reporting(
     listener: Listener | bool | None, model: str, what: str, why: str, target: str = "cpu"
 ) -> Iterator[CompileReporter]:
     """Reports the start and the end of a compile, to a callback and to the log.
@@ -169,17 +169,17 @@ def told(
     where = _where(made.event)
     token = _current.set(made)
     try:
-        made.tell("start")
+        made.report("start")
         yield made
     except BaseException:
         made.end()
-        made.tell("failed")
+        made.report("failed")
         logger.info("%s: failed after %.2f s (%s)", where, made.event.seconds, why)
         raise
     finally:
         made.end()
         _current.reset(token)
-    made.tell("hit" if made.is_hit else "done")
+    made.report("hit" if made.is_hit else "done")
     outcome = "from the cache" if made.is_hit else "compiled"
     logger.info("%s: %s in %.2f s (%s)", where, outcome, made.event.seconds, why)
 
@@ -214,7 +214,7 @@ def mute() -> None:
 
 
 def written_to(write: Callable[[bytes], object]) -> None:
-    """Writes the events of the current compile as lines, for `CompileReporter.retell` in another process."""
+    """Writes the events of the current compile as lines, for `CompileReporter.relay` in another process."""
     compile_ = _current.get()
     if compile_ is not None:
         compile_.listener = lambda event: write(json.dumps(asdict(event)).encode() + b"\n")

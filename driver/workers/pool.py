@@ -69,24 +69,24 @@ class KernelPool:
         if is_recording():
             return self._compile_one_by_one(kernels)
         reporter = progress.current()
-        if reporter is not None and reporter.is_heard:
-            reporter.tell("kernels", 0, len(kernels))
+        if reporter is not None and reporter.has_listener:
+            reporter.report("kernels", 0, len(kernels))
         codes = self._compile(kernels, reporter)
-        if reporter is not None and reporter.is_heard:
-            reporter.tell("kernels", len(kernels), len(kernels))
+        if reporter is not None and reporter.has_listener:
+            reporter.report("kernels", len(kernels), len(kernels))
         return codes
 
     def _compile(
         self, kernels: Sequence[ir.Operation], reporter: progress.CompileReporter | None
     ) -> dict[str, KernelCode]:
-        is_heard = reporter is not None and reporter.is_heard
-        if (self.queue is None or not self.workers) and not is_heard:
+        has_listener = reporter is not None and reporter.has_listener
+        if (self.queue is None or not self.workers) and not has_listener:
             return compile_library(library_of(kernels), self.target, self.threads) if kernels else {}
         if self.queue is None or not self.workers:
             codes: dict[str, KernelCode] = {}
             for share in in_order(kernels):
                 codes |= compile_library(library_of(share), self.target, self.threads)
-                _tell(reporter, len(codes))
+                _report(reporter, len(codes))
             return codes
         claimed = self.claims.settle() if self.claims is not None else set()
         requested = [kernel for kernel in kernels if invariants.symbol(kernel) not in claimed]
@@ -99,16 +99,16 @@ class KernelPool:
         done: dict[int, dict[str, KernelCode]] = {}
         while (library := self.queue.take()) is not None:
             done[library.number] = self._compile_here(library.data)
-            _tell(reporter, _count(done, listeners))
+            _report(reporter, _count(done, listeners))
         if len(done) == len(libraries) and not claimed:
             # Workers that have taken no library, perhaps because they are still starting, owe no answer.
             known = {name: code for codes in done.values() for name, code in codes.items()}
             return {name: known[name] for name in map(invariants.symbol, kernels)}
         ahead: dict[str, KernelCode] = {}
         for listener in listeners:
-            while is_heard and listener.is_alive():
+            while has_listener and listener.is_alive():
                 listener.join(_TELL_SECONDS)
-                _tell(reporter, _count(done, listeners))
+                _report(reporter, _count(done, listeners))
             listener.join()
             ahead |= listener.done.pop(AHEAD, {})
             done |= listener.done | {index: self._compile_here(libraries[index]) for index in listener.failed}
@@ -171,9 +171,9 @@ def _count(done: Mapping[int, dict[str, KernelCode]], listeners: Sequence[_Liste
     return sum(map(len, ({**done, **theirs}).values())) + sum(map(len, ahead))
 
 
-def _tell(reporter: progress.CompileReporter | None, done: int) -> None:
-    if reporter is not None and reporter.is_heard:
-        reporter.tell("kernels", min(done, reporter.event.total))
+def _report(reporter: progress.CompileReporter | None, done: int) -> None:
+    if reporter is not None and reporter.has_listener:
+        reporter.report("kernels", min(done, reporter.event.total))
 
 
 class _Listener(threading.Thread):

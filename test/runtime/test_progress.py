@@ -172,7 +172,7 @@ def test_a_failure_is_told(caplog):
     events = []
     with (
         pytest.raises(KeyError),
-        progress.told(events.append, "m", "x=1", "a test"),
+        progress.reporting(events.append, "m", "x=1", "a test"),
     ):
         raise KeyError
     assert [event.phase for event in events] == ["start", "failed"]
@@ -192,8 +192,8 @@ def test_one_line_for_each_compile(caplog):
 
 def test_a_slow_compile_is_a_warning(caplog, monkeypatch):
     monkeypatch.setattr(progress, "_SLOW_SECONDS", 0.01)
-    with progress.told(None, "m", "", "a test") as told:
-        told.miss()
+    with progress.reporting(None, "m", "", "a test") as reporter:
+        reporter.miss()
         time.sleep(0.2)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "m for cpu: still compiling after 0.01 s (a test)" in caplog.text

@@ -55,11 +55,11 @@ def terminal(monkeypatch):
 
 def test_a_slow_compile_has_a_bar_in_a_notebook(cell, monkeypatch):
     monkeypatch.setattr(progress_bar, "DELAY", 0.0)
-    with progress.told(None, "m[0]", "x=1", "a test") as told:
-        told.miss()
-        told.tell("phase", step="graph")
+    with progress.reporting(None, "m[0]", "x=1", "a test") as reporter:
+        reporter.miss()
+        reporter.report("phase", step="graph")
         assert cell.appeared.wait(20)
-        told.tell("kernels", 3, 7)
+        reporter.report("kernels", 3, 7)
         cell.updated.clear()
         assert cell.updated.wait(20) and (cell.updated.clear() or cell.updated.wait(20))
     text = "".join(cell.shown)
@@ -69,14 +69,14 @@ def test_a_slow_compile_has_a_bar_in_a_notebook(cell, monkeypatch):
 
 
 def test_a_quick_compile_has_none(cell):
-    with progress.told(None, "m", "", "a test") as told:
-        told.miss()
+    with progress.reporting(None, "m", "", "a test") as reporter:
+        reporter.miss()
     assert cell.shown == []
 
 
 def test_the_bar_disappears_when_a_compile_fails(cell, monkeypatch):
     monkeypatch.setattr(progress_bar, "DELAY", 0.0)
-    with suppress(KeyError), progress.told(None, "m", "", "a test"):
+    with suppress(KeyError), progress.reporting(None, "m", "", "a test"):
         assert cell.appeared.wait(20)
         raise KeyError
     assert cell.shown[-1] == ""
@@ -84,8 +84,8 @@ def test_the_bar_disappears_when_a_compile_fails(cell, monkeypatch):
 
 def test_false_shows_none(cell, monkeypatch):
     monkeypatch.setattr(progress_bar, "DELAY", 0.0)
-    with progress.told(False, "m", "", "a test") as told:
-        assert not told.is_heard
+    with progress.reporting(False, "m", "", "a test") as reporter:
+        assert not reporter.has_listener
     assert cell.shown == []
 
 
@@ -98,8 +98,8 @@ def test_ipython_in_a_terminal_is_no_notebook(cell):
 def test_a_terminal_has_a_bar_if_it_is_asked_for(monkeypatch):
     stream = terminal(monkeypatch)
     monkeypatch.setattr(progress_bar, "DELAY", 0.0)
-    with progress.told(None, "m", "", "a test") as told:
-        assert not told.is_heard
+    with progress.reporting(None, "m", "", "a test") as reporter:
+        assert not reporter.has_listener
     shown = threading.Event()
     update = progress_bar.Terminal.update
 
@@ -108,8 +108,8 @@ def test_a_terminal_has_a_bar_if_it_is_asked_for(monkeypatch):
         shown.set()
 
     monkeypatch.setattr(progress_bar.Terminal, "update", updated)
-    with progress.told(True, "m", "x=1", "a test") as told:
-        told.tell("kernels", 3, 7)
+    with progress.reporting(True, "m", "x=1", "a test") as reporter:
+        reporter.report("kernels", 3, 7)
         assert shown.wait(20)
     text = stream.getvalue()
     assert "compiling m at x=1" in text and "3/7 kernels" in text
@@ -119,8 +119,8 @@ def test_a_terminal_has_a_bar_if_it_is_asked_for(monkeypatch):
 def test_a_stream_that_is_no_terminal_has_none(monkeypatch):
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with progress.told(True, "m", "", "a test") as told:
-        assert not told.is_heard
+    with progress.reporting(True, "m", "", "a test") as reporter:
+        assert not reporter.has_listener
 
 
 def test_ipython_is_not_imported():

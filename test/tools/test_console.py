@@ -55,12 +55,12 @@ def test_a_bar_shows_phases_and_then_kernels(monkeypatch) -> None:
     bar = Progress(disable=True)
     with (
         compiles.watched_by(console.Compiles(bar)),
-        compiles.told(None, "m", "x=1", "a test") as told,
+        compiles.reporting(None, "m", "x=1", "a test") as reporter,
     ):
         assert not bar.tasks
-        told.tell("phase", step="graph")
+        reporter.report("phase", step="graph")
         assert (bar.tasks[0].description, bar.tasks[0].total) == ("compiling m at x=1, after graph", None)
-        told.tell("kernels", 3, 7)
+        reporter.report("kernels", 3, 7)
         assert (bar.tasks[0].completed, bar.tasks[0].total) == (3, 7)
         assert bar.tasks[0].fields["rest"] == "3/7 kernels"
         assert bar.tasks[0].description == "compiling m at x=1"
