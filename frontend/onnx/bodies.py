@@ -13,7 +13,7 @@ from ...runtime.plan import FEWEST_OPERANDS, ControlStep, NativeStep
 from .inferred import shape_of_type
 from .model import Model, host_dtype, opsets
 from .names import normal_domain
-from .partition import Cut, set_type
+from .partition import Subgraph, set_type
 from .survey import inner_graphs
 
 _GRAPHS = {"If": ("then_branch", "else_branch"), "Loop": ("body",), "Scan": ("body",)}
@@ -21,7 +21,7 @@ _SCAN_WITHOUT_BATCHES = 9
 """The first opset whose Scan has no batch axis of its own."""
 
 
-def control_steps(model: Model, cut: Cut, fallback: Fallback) -> list[NativeStep | ControlStep]:
+def control_steps(model: Model, cut: Subgraph, fallback: Fallback) -> list[NativeStep | ControlStep]:
     """Makes the steps of a control-flow node with bodies to compile: its constants, if any, then the node.
 
     Args:

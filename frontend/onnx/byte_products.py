@@ -21,7 +21,7 @@ from ...dialects.stepwell.reduction import ReduceSumOp
 from ...dialects.stepwell.shapes import BYTES
 from .build import cast, constant, dtype, emit, rank, scalar, shape
 from .node import Node
-from .windows import Window
+from .windows import NodeWindow
 
 _F32, _I32 = np.dtype(np.float32), np.dtype(np.int32)
 _VIEWS = {op.OPERATION_NAME for op in (ew.CastOp, ExpandDimsOp, ReshapeOp)}
@@ -109,7 +109,7 @@ def may_convolve(node: Node, input: Bytes, weight: Bytes) -> bool:
 
 
 def convolved(
-    node: Node, input: Bytes, weight: Bytes, bias: Value | None, window: Window, pads: tuple[int, ...]
+    node: Node, input: Bytes, weight: Bytes, bias: Value | None, window: NodeWindow, pads: tuple[int, ...]
 ) -> Value:
     """Computes the convolution in i32; `may_convolve` must hold.
 

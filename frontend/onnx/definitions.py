@@ -10,7 +10,7 @@ from mlir import ir
 from onnx import helper
 
 from ...dialects.core import spec_of
-from .functions import Function
+from .functions import OnnxFunction
 from .model import opsets
 from .names import normal_domain
 from .registry import schema_of
@@ -29,7 +29,7 @@ def _schema(op_type: str, opset: int, domain: str) -> Any:
 
 def definition_of(
     call: onnx.NodeProto, versions: Mapping[str, int], inputs: Sequence[ir.Value | None]
-) -> Function | None:
+) -> OnnxFunction | None:
     """The definition of a node's operator; None if ONNX has none.
 
     Args:
@@ -57,7 +57,7 @@ def definition_of(
         if name not in given and attribute.default_value.name:
             proto.attribute_proto.append(attribute.default_value)
     own = {**versions, **opsets(proto.opset_import, call.op_type)}
-    return Function((domain, call.op_type, f"of opset {opset}"), proto, own)
+    return OnnxFunction((domain, call.op_type, f"of opset {opset}"), proto, own)
 
 
 def _newest(versions: Sequence[int], opset: int) -> int:

@@ -26,7 +26,7 @@ from .lists import has_lists
 from .model import Model, is_native, opsets, type_text
 from .names import node_name, normal_domain
 from .origins import Origins
-from .partition import Cut, host_model
+from .partition import Subgraph, host_model
 from .scope import Scope, Unavailable
 from .signature import tensor_of
 from .survey import has_sequences, needed_nodes, reads, shape_of_type, unknown_operators
@@ -207,7 +207,7 @@ class _Examiner(Importer):
     def _advice(self, found: Fallback) -> str:
         if found.kind != "error":
             node = self._model.proto.graph.node[self._position]
-            cut = Cut((self._position,), tuple(reads(node)), tuple(filter(None, node.output)))
+            cut = Subgraph((self._position,), tuple(reads(node)), tuple(filter(None, node.output)))
             try:
                 HostNode(host_model(self._model, cut), node.op_type).check()
             except HostStepError:

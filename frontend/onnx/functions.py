@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Function:
+class OnnxFunction:
     """A function that a model defines.
 
     Attributes:
@@ -63,14 +63,14 @@ class FunctionTable:
     """The functions of a model."""
 
     def __init__(self, model: Model) -> None:
-        self._functions: dict[tuple[str, str, str], Function] = {}
+        self._functions: dict[tuple[str, str, str], OnnxFunction] = {}
         for proto in model.proto.functions:
             key = (normal_domain(proto.domain), proto.name, proto.overload)
             if key in self._functions:
                 raise ModelError(f"defines the function '{proto.name}' twice")
-            self._functions[key] = Function(key, proto, opsets(proto.opset_import, model.name))
+            self._functions[key] = OnnxFunction(key, proto, opsets(proto.opset_import, model.name))
 
-    def get(self, node: onnx.NodeProto) -> Function | None:
+    def get(self, node: onnx.NodeProto) -> OnnxFunction | None:
         """The function that a node calls, or None if the node is an operator."""
         return self._functions.get((normal_domain(node.domain), node.op_type, node.overload))
 

@@ -31,7 +31,7 @@ _RANDOM = frozenset(
 
 
 @dataclass(frozen=True)
-class Cut:
+class Subgraph:
     """A step of a partitioned model: a subgraph, or one node on the host.
 
     Attributes:
@@ -109,7 +109,7 @@ def nodes_that_failed(model: Model, names: Sequence[str], error: CompileError) -
     }
 
 
-def halves(model: Model) -> list[Cut]:
+def halves(model: Model) -> list[Subgraph]:
     """Cuts a model's graph into two halves, one of which contains the cause of a compiler failure."""
     graph = model.proto.graph
     wanted = [output.name for output in graph.output]
@@ -143,7 +143,7 @@ def fallback_of(model: Model, index: int, reason: str, kind: str, suggestion: st
     return Fallback(node_name(node, index), node.op_type, domain, opset, reason, suggestion, kind)
 
 
-def partition(model: Model, on_host: Mapping[int, Fallback]) -> list[Cut]:
+def partition(model: Model, on_host: Mapping[int, Fallback]) -> list[Subgraph]:
     """Cuts a model's graph into steps in an executable order; nodes that nothing needs are left out.
 
     Raises:
@@ -207,7 +207,7 @@ def _with_interfaces(
     constants: Mapping[str, int],
     wanted: Sequence[str],
     on_host: Mapping[int, Fallback],
-) -> list[Cut]:
+) -> list[Subgraph]:
     graph = model.proto.graph
     stored = {tensor.name for tensor in model.initializers}
     fed = {info.name for info in graph.input} - stored
@@ -221,9 +221,9 @@ def _with_interfaces(
         outputs = tuple(name for name in own if name in needed)
         needed.update(inputs)
         fallback = on_host.get(group[0])
-        cuts.append(Cut((*sorted(used), *group), inputs, outputs, fallback))
+        cuts.append(Subgraph((*sorted(used), *group), inputs, outputs, fallback))
     weights = tuple(name for name in dict.fromkeys(wanted) if name in stored and name not in made)
-    return [*cuts[::-1], *([Cut((), (), weights)] if weights else [])]
+    return [*cuts[::-1], *([Subgraph((), (), weights)] if weights else [])]
 
 
 def follow_from_shapes(model: Model) -> set[str]:
@@ -237,7 +237,7 @@ def follow_from_shapes(model: Model) -> set[str]:
     return decided
 
 
-def piece_of(model: Model, cut: Cut, kinds: Mapping[str, str]) -> Model:
+def piece_of(model: Model, cut: Subgraph, kinds: Mapping[str, str]) -> Model:
     """Makes a model of a subgraph that shares the whole model's weights; its outputs have no types.
 
     Args:
@@ -263,7 +263,7 @@ def set_type(info: onnx.ValueInfoProto, kind: str) -> None:
         info.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(dtype)
 
 
-def host_model(model: Model, cut: Cut) -> bytes:
+def host_model(model: Model, cut: Subgraph) -> bytes:
     """Serialises a node on the host as a self-contained model."""
     proto = _around(model, cut)
     read = {name for node in proto.graph.node for name in reads(node)}
@@ -275,7 +275,7 @@ def host_model(model: Model, cut: Cut) -> bytes:
     return proto.SerializeToString(deterministic=True)
 
 
-def _around(model: Model, cut: Cut) -> onnx.ModelProto:
+def _around(model: Model, cut: Subgraph) -> onnx.ModelProto:
     """Makes a model of some nodes, without weights."""
     whole = model.proto
     proto = onnx.ModelProto(ir_version=whole.ir_version, functions=whole.functions)

@@ -13,7 +13,7 @@ from .node import Node
 
 
 @dataclass(frozen=True)
-class Window:
+class NodeWindow:
     """A kernel and the way it slides, one entry per spatial dimension."""
 
     kernel: tuple[int, ...]
@@ -26,7 +26,7 @@ class Window:
         return tuple((size - 1) * step + 1 for size, step in zip(self.kernel, self.dilations, strict=True))
 
 
-def window_of(node: Node, input: ir.Value, kernel: tuple[int, ...]) -> Window:
+def window_of(node: Node, input: ir.Value, kernel: tuple[int, ...]) -> NodeWindow:
     """The window that a convolution's or pooling's attributes describe, over an input (batch, channels, spatial...).
 
     Raises:
@@ -39,10 +39,10 @@ def window_of(node: Node, input: ir.Value, kernel: tuple[int, ...]) -> Window:
     for name, entries in (("strides", strides), ("dilations", dilations)):
         if len(entries) != count or min(entries, default=1) < 1:
             raise AttributeFault(f"attribute '{name}' must have {count} positive entries, but is {list(entries)}")
-    return Window(kernel, strides, dilations)
+    return NodeWindow(kernel, strides, dilations)
 
 
-def pads_of(node: Node, input: ir.Value, window: Window) -> tuple[int, ...]:
+def pads_of(node: Node, input: ir.Value, window: NodeWindow) -> tuple[int, ...]:
     """The padding of the input that a node's attributes specify: before every spatial dimension, then after each.
 
     Raises:
@@ -61,7 +61,7 @@ def pads_of(node: Node, input: ir.Value, window: Window) -> tuple[int, ...]:
     return halved([_same_total(node, input, window, axis) for axis in range(len(window.kernel))], mode)
 
 
-def _same_total(node: Node, input: ir.Value, window: Window, axis: int) -> int:
+def _same_total(node: Node, input: ir.Value, window: NodeWindow, axis: int) -> int:
     """The padding for which the output's size is the input's size divided by the stride, rounded up."""
     stride, extent = window.strides[axis], window.extents[axis]
     if stride == 1:

@@ -17,7 +17,7 @@ from ..build import added, cast, dtype, emit, rank, scalar, shape, transposed
 from ..byte_products import Bytes, convolved, dequantized, is_one, may_convolve, may_multiply, multiplied
 from ..node import Node
 from ..registry import imports
-from ..windows import Window, halved, pads_of, window_of
+from ..windows import NodeWindow, halved, pads_of, window_of
 
 Dims = tuple[int, ...]
 
@@ -130,7 +130,7 @@ def conv(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value | None = 
 
 
 def _conv_of_bytes(
-    node: Node, input: ir.Value, weight: ir.Value, window: Window, pads: tuple[int, ...]
+    node: Node, input: ir.Value, weight: ir.Value, window: NodeWindow, pads: tuple[int, ...]
 ) -> ir.Value | None:
     """The convolution of dequantised operands, computed on bytes; None if it cannot be.
 
@@ -181,7 +181,7 @@ def kernel_of(node: Node, weight: ir.Value) -> tuple[int, ...]:
     return actual
 
 
-def _transposed_pads(node: Node, input: ir.Value, window: Window, padding: Sequence[int]) -> tuple[Dims, Dims]:
+def _transposed_pads(node: Node, input: ir.Value, window: NodeWindow, padding: Sequence[int]) -> tuple[Dims, Dims]:
     """The pads of the input and the padding of the output.
 
     If `output_shape` or `auto_pad` give the output's extents, these determine the pads. An output larger than the

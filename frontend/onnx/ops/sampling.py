@@ -17,7 +17,7 @@ from ...errors import NodeError
 from ..build import cast, dtype, emit, integers, rank, reshaped, scalar, shape, transposed
 from ..node import Node
 from ..registry import imports
-from ..windows import Window, window_of
+from ..windows import NodeWindow, window_of
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
@@ -93,7 +93,7 @@ def deform_conv(
     )
 
 
-def _kernel_positions(window: Window, pads: Sequence[int], places: Sequence[int]) -> np.ndarray:
+def _kernel_positions(window: NodeWindow, pads: Sequence[int], places: Sequence[int]) -> np.ndarray:
     """The positions of the kernel's taps before they are shifted: [1, dimension, tap, position...]."""
     dimensions = len(window.kernel)
     taps, starts = np.indices(window.kernel).reshape(dimensions, -1), np.indices(places)
