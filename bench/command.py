@@ -16,9 +16,9 @@ from pathlib import Path
 from ..runtime.peaks import Peaks
 from ..runtime.wording import quantity
 from ..tools import arguments, model_options
-from ..tools.console import Steps, duration, print_table, progress
+from ..tools.console import ProgressBar, duration, print_table, progress
 from ..tools.flags import UsageError
-from ..tools.outputs import FIGURES, PICTURE, RANGE_FIGURES, Kind, Output, Outputs
+from ..tools.outputs import FIGURES, PICTURE, RANGE_FIGURES, FileKind, OutputFile, Outputs
 from ..tools.profile_tables import print_profile
 from . import compare, kernels, measure, models, ranges, report, turns
 from .machine import PINNING, Machine, cores, describe
@@ -153,7 +153,7 @@ def _systems_and_files(made: argparse.ArgumentParser, peers: Sequence[str]) -> N
 def _models(options: argparse.Namespace) -> int:
     chosen = models.chosen(options.models, arguments.parse_shape_sets(options.shape))
 
-    def rows(plan: measure.Plan, limits: Limits, steps: Steps) -> Iterator[Row]:
+    def rows(plan: measure.Plan, limits: Limits, steps: ProgressBar) -> Iterator[Row]:
         for model in chosen:
             yield from measure.measure_model(model, plan, limits, steps)
 
@@ -174,7 +174,7 @@ def _kernels(options: argparse.Namespace) -> int:
 def _sessions(options: argparse.Namespace) -> int:
     chosen = models.chosen(options.models or _FOR_SESSIONS, arguments.parse_shape_sets(options.shape))
 
-    def rows(plan: measure.Plan, limits: Limits, steps: Steps) -> Iterator[Row]:
+    def rows(plan: measure.Plan, limits: Limits, steps: ProgressBar) -> Iterator[Row]:
         for model in chosen:
             yield from measure.measure_sessions(model, plan, steps)
 
@@ -208,7 +208,7 @@ def _ranges(options: argparse.Namespace) -> int:
     return 0
 
 
-def _output(options: argparse.Namespace, machine: Machine, name: str, kind: Kind) -> Output | None:
+def _output(options: argparse.Namespace, machine: Machine, name: str, kind: FileKind) -> OutputFile | None:
     """Returns the file that `--output` or `--keep` names; None without either."""
     if options.keep is not None:
         return Outputs().claim("--keep", options.keep / machine.slug / name, kind)
@@ -216,7 +216,7 @@ def _output(options: argparse.Namespace, machine: Machine, name: str, kind: Kind
     return None if options.output is None else Outputs(*models_given).claim("--output", options.output, kind)
 
 
-def _write(output: Output, text: str) -> None:
+def _write(output: OutputFile, text: str) -> None:
     output.path.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(text)
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..runtime import peaks
 from ..runtime.program import Shape
 from ..runtime.wording import quantity
-from ..tools.console import Steps
+from ..tools.console import ProgressBar
 from . import kernels, turns
 from .bert import BertConfig, make_bert, random_weights
 from .machine import cores
@@ -61,7 +61,7 @@ def find_peaks(threads: Sequence[int]) -> dict[int, peaks.Peaks]:
     return found
 
 
-def measure_model(model: Model, plan: Plan, limits: Mapping[int, peaks.Peaks], steps: Steps) -> Iterator[Row]:
+def measure_model(model: Model, plan: Plan, limits: Mapping[int, peaks.Peaks], steps: ProgressBar) -> Iterator[Row]:
     """Measures all systems on a model, at every number of threads."""
     steps.next(f"{model.name}: finding the model")
     try:
@@ -102,7 +102,7 @@ def measure_model(model: Model, plan: Plan, limits: Mapping[int, peaks.Peaks], s
         yield from _turns(opened, job, plan, steps)
 
 
-def measure_sessions(model: Model, plan: Plan, steps: Steps) -> Iterator[Row]:
+def measure_sessions(model: Model, plan: Plan, steps: ProgressBar) -> Iterator[Row]:
     """Measures the calls per second of one session of a model, and of two concurrent ones in the same process."""
     steps.next(f"{model.name}: finding the model")
     try:
@@ -139,7 +139,7 @@ def measure_sessions(model: Model, plan: Plan, steps: Steps) -> Iterator[Row]:
         yield from rows.values()
 
 
-def measure_growth(layers: Sequence[int], plan: Plan, steps: Steps) -> Iterator[Row]:
+def measure_growth(layers: Sequence[int], plan: Plan, steps: ProgressBar) -> Iterator[Row]:
     """Measures cold starts of transformers with these numbers of layers, on all cores."""
     shapes: dict[str, Shape] = dict.fromkeys(_GROWING_INPUTS, _GROWING_SHAPE)
     inputs = {name: np.ones(shape, np.int64) for name, shape in shapes.items()}
@@ -171,7 +171,7 @@ def _bound(work: Sequence[tuple[int, float, float]], limit: peaks.Peaks) -> dict
     }
 
 
-def _turns(rows: Mapping[str, Row], job: Any, plan: Plan, steps: Steps) -> Iterator[Row]:
+def _turns(rows: Mapping[str, Row], job: Any, plan: Plan, steps: ProgressBar) -> Iterator[Row]:
     """Runs the systems of one case in turns, each in a fresh process."""
     rows, times = dict(rows), {name: [] for name in rows}
     (threads,) = {row.threads for row in rows.values()}
@@ -217,7 +217,7 @@ def difference(here: Sequence[np.ndarray] | None, there: Sequence[np.ndarray]) -
 
 
 def measure_kernels(
-    chosen: Sequence[kernels.Kernel], plan: Plan, limits: Mapping[int, peaks.Peaks], steps: Steps
+    chosen: Sequence[kernels.Kernel], plan: Plan, limits: Mapping[int, peaks.Peaks], steps: ProgressBar
 ) -> Iterator[Row]:
     """Measures all systems on each kernel, in one process per system and number of threads."""
     files = {kernel.name: kernel.write(plan.folder) for kernel in chosen}

@@ -17,7 +17,7 @@ from . import arguments, model_options
 from .console import duration, print_table, progress
 from .flags import UsageError
 from .model_options import Given
-from .outputs import ARRAYS, COMMAND, IR, PARAMETERS, Output, Outputs
+from .outputs import ARRAYS, COMMAND, IR, PARAMETERS, OutputFile, Outputs
 
 if TYPE_CHECKING:
     from ..explain.bisect.result import Bisection, Fault
@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace) -> int:
     return 0 if found.fault is None else 1
 
 
-def _reproducer_files(folder: Path, outputs: Outputs) -> dict[str, Output]:
+def _reproducer_files(folder: Path, outputs: Outputs) -> dict[str, OutputFile]:
     """Claims the files of a reproducer by name; they may replace only an earlier reproducer."""
     from ..explain.bisect import reproduce
 

@@ -21,7 +21,7 @@ from .check import check
 from .console import duration, print_table, progress
 from .flags import UsageError
 from .model_options import Given
-from .outputs import ARTEFACT, IR, PARAMETERS, REPORT, Output, Outputs, default_name
+from .outputs import ARTEFACT, IR, PARAMETERS, REPORT, OutputFile, Outputs, default_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,9 +134,9 @@ def _compile_for(
     targets: Sequence[str],
     given: Given,
     stop: str | None,
-    output: Output,
-    report: Output | None,
-    dump: Mapping[str, Output] | None,
+    output: OutputFile,
+    report: OutputFile | None,
+    dump: Mapping[str, OutputFile] | None,
 ) -> int:
     """Compiles, writes the requested files and reports what was written."""
     with progress(f"compiling {options.model}", total=len(targets) if len(targets) > 1 else None) as steps:
@@ -203,7 +203,7 @@ def _no_code(target: str, executable: Executable) -> str:
     return f"{why}name the sizes one by one (--dims n=16/64, or --shape), or store the model (--keep-model)"
 
 
-def _write(output: Output, model: artefact.Artefact, cubins: bool) -> int:
+def _write(output: OutputFile, model: artefact.Artefact, cubins: bool) -> int:
     """Writes an artefact; returns its size in bytes."""
     with output.writing() as path:
         artefact_writer.write(path, model, cubins=cubins)
@@ -267,7 +267,7 @@ class _Watcher:
 
     start: str | None
     stop: str | None
-    dump: Mapping[str, Output] | None
+    dump: Mapping[str, OutputFile] | None
     kernel: str | None = None
     _seen: list[str] = field(default_factory=list)
 
@@ -286,7 +286,7 @@ class _Watcher:
             raise _Stopped(_text(module, phase) if self.kernel is None else _kernel_text(module, self.kernel, phase))
 
 
-def _dump(outputs: Outputs, folder: Path, phases: Sequence[str]) -> dict[str, Output]:
+def _dump(outputs: Outputs, folder: Path, phases: Sequence[str]) -> dict[str, OutputFile]:
     """Claims the files of `--dump-phases` by phase, and creates their folder."""
     files = {
         phase: outputs.claim("--dump-phases", folder / f"{index}-{phase}.mlir", IR)

@@ -15,7 +15,7 @@ from ..runtime import progress_bar
 from .streams import shows_bars
 
 
-class Steps:
+class ProgressBar:
     """A progress bar that advances with every step."""
 
     def __init__(self, progress: Progress, task) -> None:
@@ -54,7 +54,7 @@ class Compiles:
 
 
 @contextmanager
-def progress(text: str, total: int | None = None) -> Iterator[Steps]:
+def progress(text: str, total: int | None = None) -> Iterator[ProgressBar]:
     """A bar on stderr while the work runs, with a line for each compile in it.
 
     Nothing is shown if stderr is not a terminal, or with `--quiet` or `--json`.
@@ -63,7 +63,7 @@ def progress(text: str, total: int | None = None) -> Iterator[Steps]:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rest]}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not shows_bars()) as bar:
         # The first step starts at once, so that it is counted when the second begins.
-        steps = Steps(bar, bar.add_task(text, total=total, completed=-1, rest=""))
+        steps = ProgressBar(bar, bar.add_task(text, total=total, completed=-1, rest=""))
         with events.watched_by(Compiles(bar)) if shows_bars() else nullcontext():
             yield steps
 

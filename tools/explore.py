@@ -18,7 +18,7 @@ from . import arguments, model_options
 from .console import progress
 from .flags import UsageError
 from .model_options import Given
-from .outputs import PAGE, Output, Outputs, default_name
+from .outputs import PAGE, OutputFile, Outputs, default_name
 from .supervisor import run_child
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _complete(model: str, given: Given) -> dict[str, Shape]:
     return given.complete(ModelSource.read(model).interface()[0])
 
 
-def _summary(exploration: Exploration, output: Output, size: int) -> dict[str, Any]:
+def _summary(exploration: Exploration, output: OutputFile, size: int) -> dict[str, Any]:
     pieces = exploration.record["pieces"]
     steps = [step for piece in pieces for step in piece["steps"]]
     return {

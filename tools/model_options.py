@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..driver.options import Flag, Options
+from ..driver.options import CommandLineOption, Options
 from ..runtime.dims_option import Dims, resolve_dims
 from ..runtime.executable import Executable
 from ..runtime.program import Shape, TensorInfo
@@ -57,7 +57,7 @@ def compile_options(options: argparse.Namespace, **more: Any) -> Options:
     """Builds compile options from the flags that a tool has and `--dims`; `more` overrides fields."""
     chosen: dict[str, Any] = {"dims": arguments.parse_dims(options.dims)}
     for item in fields(Options):
-        flag: Flag | None = item.metadata.get("flag")
+        flag: CommandLineOption | None = item.metadata.get("flag")
         if flag is None:
             continue
         name = flag.name.removeprefix("--").replace("-", "_")

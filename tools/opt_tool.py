@@ -89,7 +89,7 @@ class Tool:
             raise UsageError(
                 f"{self._program}: for the --{_CRASHES} option: '{reproducer}' is the input and would be lost"
             )
-        with Output(self._line.get("o", "-") or "") as output:
+        with ResultFile(self._line.get("o", "-") or "") as output:
             marker = self._marker()
             if marker is None:
                 is_good = self._process(source, output.write)
@@ -296,7 +296,7 @@ def _load_irdl(context: ir.Context, path: str) -> bool:
     return True
 
 
-class Output:
+class ResultFile:
     """The destination of the result: checked for write access before the work starts, written once it has succeeded.
 
     Attributes:
@@ -306,7 +306,7 @@ class Output:
     def __init__(self, path: str) -> None:
         self._path, self._pieces, self.is_kept = path, [], False
 
-    def __enter__(self) -> Output:
+    def __enter__(self) -> ResultFile:
         if self._path == "-":
             return self
         self._is_new = not os.path.exists(self._path)

@@ -34,7 +34,7 @@ _COMMENT = b"// Written by stepwell"
 
 
 @dataclass(frozen=True)
-class Kind:
+class FileKind:
     """A kind of file that a tool writes.
 
     Attributes:
@@ -46,7 +46,7 @@ class Kind:
     recognises: Callable[[Path], bool]
 
 
-class Output:
+class OutputFile:
     """A file that a tool writes; made by `Outputs.claim`.
 
     Attributes:
@@ -124,7 +124,7 @@ class Outputs:
         """True if a file goes to the standard output."""
         return "-" in self._claimed
 
-    def claim(self, option: str, path: str | os.PathLike[str], kind: Kind) -> Output:
+    def claim(self, option: str, path: str | os.PathLike[str], kind: FileKind) -> OutputFile:
         """Returns the file at `path`, after checking that writing it loses nothing.
 
         Args:
@@ -146,7 +146,7 @@ class Outputs:
                 _refuse_loss(option, where, kind, self._inputs)
 
         check()
-        return Output(where, check)
+        return OutputFile(where, check)
 
     @contextmanager
     def messages(self) -> Iterator[None]:
@@ -163,7 +163,7 @@ def default_name(model: str, suffix: str) -> str:
     return f"{Path(model).stem or 'model'}{suffix}"
 
 
-def _refuse_loss(option: str, path: Path, kind: Kind, inputs: Iterable[Path]) -> None:
+def _refuse_loss(option: str, path: Path, kind: FileKind, inputs: Iterable[Path]) -> None:
     """Raises UsageError if writing `path` would destroy an input or a file of another kind."""
     try:
         if not path.exists():
@@ -243,23 +243,23 @@ def _has_keys(*keys: str) -> Callable[[Path], bool]:
     return recognises
 
 
-def any_of(name: str, *kinds: Kind) -> Kind:
+def any_of(name: str, *kinds: FileKind) -> FileKind:
     """Returns a kind that accepts files of any of several kinds."""
-    return Kind(name, lambda path: any(kind.recognises(path) for kind in kinds))
+    return FileKind(name, lambda path: any(kind.recognises(path) for kind in kinds))
 
 
 PARAMETERS_START = b'{"__metadata__":{"made_by":"stepwell"}'
-ARTEFACT = Kind("an artefact (.stw)", _is_artefact)
-IR = Kind("IR that Stepwell wrote", _is_ir)
-PARAMETERS = Kind("parameters that Stepwell wrote", _is_parameters)
-REPORT = Kind("a report of stepwell-compile", _has_keys("schema", "summary", "programs", "host"))
-TRACE = Kind("a profile of stepwell-run", _has_keys("traceEvents", "stepwell"))
-PICTURE = Kind("a picture (.svg, .png, .pdf)", _is_picture)
+ARTEFACT = FileKind("an artefact (.stw)", _is_artefact)
+IR = FileKind("IR that Stepwell wrote", _is_ir)
+PARAMETERS = FileKind("parameters that Stepwell wrote", _is_parameters)
+REPORT = FileKind("a report of stepwell-compile", _has_keys("schema", "summary", "programs", "host"))
+TRACE = FileKind("a profile of stepwell-run", _has_keys("traceEvents", "stepwell"))
+PICTURE = FileKind("a picture (.svg, .png, .pdf)", _is_picture)
 MEMORY = any_of(
-    "a picture (.svg, .png, .pdf) or a record of memory", PICTURE, Kind("", _has_keys("schema", "arena_bytes"))
+    "a picture (.svg, .png, .pdf) or a record of memory", PICTURE, FileKind("", _has_keys("schema", "arena_bytes"))
 )
-ARRAYS = Kind("an .npz file", _is_arrays)
-PAGE = Kind("a page of stepwell-explore", lambda path: b'<meta name="generator" content="stepwell' in _head(path))
-COMMAND = Kind("a command that Stepwell wrote", _magic(b"stepwell-"))
-FIGURES = Kind("figures of stepwell-bench", _has_keys("schema", "what", "rows"))
-RANGE_FIGURES = Kind("figures of stepwell-bench ranges", _has_keys("schema", "dims", "places"))
+ARRAYS = FileKind("an .npz file", _is_arrays)
+PAGE = FileKind("a page of stepwell-explore", lambda path: b'<meta name="generator" content="stepwell' in _head(path))
+COMMAND = FileKind("a command that Stepwell wrote", _magic(b"stepwell-"))
+FIGURES = FileKind("figures of stepwell-bench", _has_keys("schema", "what", "rows"))
+RANGE_FIGURES = FileKind("figures of stepwell-bench ranges", _has_keys("schema", "dims", "places"))

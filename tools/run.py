@@ -20,7 +20,7 @@ from . import arguments, model_options, values
 from .console import duration, print_table, progress
 from .flags import UsageError
 from .model_options import Given
-from .outputs import ARRAYS, MEMORY, TRACE, Output, Outputs
+from .outputs import ARRAYS, MEMORY, TRACE, OutputFile, Outputs
 from .profile_tables import print_profile
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _run(options: argparse.Namespace) -> int:
         return _run_into(files, options)
 
 
-def _claim(written: Outputs, options: argparse.Namespace) -> dict[str, Output]:
+def _claim(written: Outputs, options: argparse.Namespace) -> dict[str, OutputFile]:
     """Claims the requested files, by option."""
     if options.memory is not None and Path(options.memory).suffix not in memory.SUFFIXES:
         raise UsageError(f"--memory {options.memory}: name a file with one of the endings {', '.join(memory.SUFFIXES)}")
@@ -112,7 +112,7 @@ def _claim(written: Outputs, options: argparse.Namespace) -> dict[str, Output]:
     return files
 
 
-def _run_into(files: Mapping[str, Output], options: argparse.Namespace) -> int:
+def _run_into(files: Mapping[str, OutputFile], options: argparse.Namespace) -> int:
     random = np.random.default_rng(options.seed)
     reduced = options.precision != "f32"
     given = Given.read(options, random)
