@@ -29,7 +29,7 @@ CHECKED = (True, False, "inputs")
 
 
 @dataclass(frozen=True)
-class Flag:
+class CommandLineOption:
     """The command-line option that sets a field.
 
     Attributes:
@@ -43,7 +43,7 @@ class Flag:
     choices: tuple[str, ...] = ()
 
 
-def _option(default: Any, flag: Flag | None = None, in_key: bool = False) -> Any:
+def _option(default: Any, flag: CommandLineOption | None = None, in_key: bool = False) -> Any:
     """Declares a field of `Options`; fields with `in_key` are part of the cache key."""
     return field(default=default, metadata={"flag": flag, "in_key": in_key})
 
@@ -104,20 +104,22 @@ class Options:
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     dims: Mapping[str, Any] = field(default_factory=dict)
-    cache: bool | str = _option(True, Flag("--no-cache", "compile without reading or writing the cache"))
+    cache: bool | str = _option(True, CommandLineOption("--no-cache", "compile without reading or writing the cache"))
     codegen_threads: int = 2
     winograd: bool = _option(
-        True, Flag("--no-winograd", "compute all convolutions directly: slower, more accurate"), in_key=True
+        True,
+        CommandLineOption("--no-winograd", "compute all convolutions directly: slower, more accurate"),
+        in_key=True,
     )
     checked: bool | Literal["inputs"] = _option(
         False,
-        Flag("--checked", "fail on indices out of range and integer division by zero, naming the node"),
+        CommandLineOption("--checked", "fail on indices out of range and integer division by zero, naming the node"),
         in_key=True,
     )
     # Part of the target's name, and thereby of the key.
     precision: str = _option(
         "f32",
-        Flag(
+        CommandLineOption(
             "--precision",
             "precision of float32 products; sums stay float32; fewer bits are faster on GPUs (default: %(default)s)",
             PRECISIONS,
@@ -125,7 +127,7 @@ class Options:
     )
     fallback: str = _option(
         "warn",
-        Flag(
+        CommandLineOption(
             "--fallback",
             "for nodes that cannot be compiled and run on the host: warn, fail with an error, or be quiet",
             FALLBACK,

@@ -275,7 +275,7 @@ class PieceSource:
         kinds = dict(zip(self.step.inputs, self.kinds, strict=True))
         if self.step.body is not None:
             return bodies.body_of(self.whole.model, self.step, kinds)
-        cut = partition.Cut(self.step.nodes, self.step.inputs, self.step.outputs)
+        cut = partition.Subgraph(self.step.nodes, self.step.inputs, self.step.outputs)
         return partition.piece_of(self.whole.model, cut, kinds)
 
     def import_into(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..frontend.errors import ModelError, NodeError, UnsupportedError
-    from ..frontend.onnx.partition import Cut
+    from ..frontend.onnx.partition import Subgraph
     from ..lowering.llvm_to_object.codegen import CodegenError
     from ..passes.base import PassError
     from ..passes.failure import CompileError
@@ -314,7 +314,7 @@ class Specializer:
         on_host = partition.nodes_that_failed(model, names, error)
         return self._plan_of(partition.partition(model, on_host) if on_host else partition.halves(model))
 
-    def _plan_of(self, cuts: Sequence[Cut]) -> ExecutionPlan:
+    def _plan_of(self, cuts: Sequence[Subgraph]) -> ExecutionPlan:
         from ..frontend.onnx import bodies, partition
 
         model = self.source.model

@@ -50,7 +50,7 @@ class Compile:
 
 
 @dataclass(frozen=True)
-class Share:
+class QueueRequest:
     """A request to take libraries from the queue until it is empty."""
 
     target: str
@@ -106,7 +106,7 @@ class Worker:
     def share(self, target: str) -> bool:
         """Requests that the process take libraries from the queue until it is empty; returns False if it has ended."""
         try:
-            send(self._socket, Share(target))
+            send(self._socket, QueueRequest(target))
         except OSError:
             return False
         return True

@@ -21,7 +21,7 @@ LARGE = 64
 
 
 @dataclass
-class Team:
+class WorkerPool:
     """Workers, and the files that they share with this process.
 
     Attributes:
@@ -35,14 +35,14 @@ class Team:
     claims: Claims | None = None
 
 
-_waiting: ContextVar[Team | None] = ContextVar("waiting", default=None)
+_waiting: ContextVar[WorkerPool | None] = ContextVar("waiting", default=None)
 
 
 @contextmanager
-def team_of(processes: int) -> Iterator[Team]:
+def team_of(processes: int) -> Iterator[WorkerPool]:
     """Starts up to `processes` processes, including this one, but not more than there are processors."""
     with ExitStack() as stack:
-        team = Team()
+        team = WorkerPool()
         # A worker lacks plug-ins that only this process has imported.
         count = min(processes, available_cores()) - 1
         with suppress(OSError):  # one process can do all the work
@@ -70,7 +70,7 @@ def waiting_team(processes: int) -> Iterator[None]:
 
 
 @contextmanager
-def joined_team(processes: int) -> Iterator[Team]:
+def joined_team(processes: int) -> Iterator[WorkerPool]:
     """The waiting team, if there is one and more than one process is requested; else a new one."""
     team = _waiting.get() if processes > 1 else None
     if team is None:

@@ -23,10 +23,10 @@ from ..context import compiler_context
 from .ahead import compile_ahead
 from .claims import Claims, Outlook
 from .library import KernelCode, compile_library, library_of
-from .process import AHEAD, Compile, Share, Worker, receive, send
+from .process import AHEAD, Compile, QueueRequest, Worker, receive, send
 from .shared_queue import SharedQueue
 
-Requests = SimpleQueue[Compile | Share | Outlook | None]
+Requests = SimpleQueue[Compile | QueueRequest | Outlook | None]
 
 
 _STDERR = "stderr.txt"
@@ -113,11 +113,11 @@ class _Server:
             while (request := self._requests.get()) is not None:
                 self._answer(request)
 
-    def _answer(self, request: Compile | Share | Outlook) -> None:
+    def _answer(self, request: Compile | QueueRequest | Outlook) -> None:
         if isinstance(request, Compile):
             with _recorded(request.folder):
                 send(self._connection, _compiled(request.library, request.target))
-        elif isinstance(request, Share):
+        elif isinstance(request, QueueRequest):
             self._share(request.target)
         elif self._claims is not None:
             self._ahead = compile_ahead(request, self._claims)
