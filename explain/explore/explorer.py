@@ -22,7 +22,7 @@ from ...runtime.profiler import profile
 from ...runtime.program import Shape
 from .machine_code import add_assembly
 from .onnx_nodes import nodes_of
-from .recorder import CrashSite, Piece, Recorder
+from .recorder import CrashSite, ModuleRecord, PassRecorder
 
 SCHEMA = 1
 # Rough figures of one CPU core and of a GPU; they only serve to rank kernels.
@@ -73,11 +73,11 @@ def explore_model(
     """
     machine = Target.parse(target)
 
-    def finished(piece: Piece, module: ir.Operation) -> None:
+    def finished(piece: ModuleRecord, module: ir.Operation) -> None:
         if assembly:
             add_assembly(piece, module, machine)
 
-    recorder = Recorder(finished, note, crash, target)
+    recorder = PassRecorder(finished, note, crash, target)
     chosen = api.Options(cache=False, instrumentation=[recorder], **(options or {}))
     started, executable, error = time.perf_counter(), None, ""
     try:
@@ -120,7 +120,7 @@ def explore_pipeline(
         PipelineError: the pipeline is invalid.
         ir.MLIRError: the file is invalid.
     """
-    recorder = Recorder(note=note, crash=crash)
+    recorder = PassRecorder(note=note, crash=crash)
     started, error = time.perf_counter(), ""
     with compiler_context() as context, ir.Location.unknown():
         load_dialects(context)
@@ -143,7 +143,7 @@ def _add_report(pieces: list[dict[str, Any]], programs: list[dict[str, Any]]) ->
         piece["report"] = {key: program[key] for key in ("ops", "kernels")}
 
 
-def _note_failure(recorder: Recorder, failure: Exception) -> str:
+def _note_failure(recorder: PassRecorder, failure: Exception) -> str:
     """Records an error in the last piece, with the model's nodes that it concerns."""
     piece = recorder.pieces[-1]
     message = str(failure).strip() or type(failure).__name__
@@ -153,7 +153,7 @@ def _note_failure(recorder: Recorder, failure: Exception) -> str:
     return message
 
 
-def _record(name: str, recorder: Recorder, error: str, seconds: float, on_gpu: bool = False) -> dict[str, Any]:
+def _record(name: str, recorder: PassRecorder, error: str, seconds: float, on_gpu: bool = False) -> dict[str, Any]:
     pieces = [_piece(piece, index, on_gpu) for index, piece in enumerate(recorder.pieces)]
     return {
         "schema": SCHEMA,
@@ -165,7 +165,7 @@ def _record(name: str, recorder: Recorder, error: str, seconds: float, on_gpu: b
     }
 
 
-def _piece(piece: Piece, index: int, on_gpu: bool) -> dict[str, Any]:
+def _piece(piece: ModuleRecord, index: int, on_gpu: bool) -> dict[str, Any]:
     return {
         "name": f"piece {index + 1}",
         "graph": piece.graph,
@@ -181,7 +181,7 @@ def _piece(piece: Piece, index: int, on_gpu: bool) -> dict[str, Any]:
     }
 
 
-def _kernels(piece: Piece, on_gpu: bool) -> list[dict[str, Any]]:
+def _kernels(piece: ModuleRecord, on_gpu: bool) -> list[dict[str, Any]]:
     """Returns the calls of kernels, with a lower bound of the time of each in seconds."""
     flops, size = _FLOPS_AND_BYTES_PER_SECOND[on_gpu]
     found = []

@@ -12,7 +12,7 @@ from ...lowering.llvm_to_object.ptx import emit_ptx
 from ...lowering.target import Target
 from ...passes.guarded import Note, guarded
 from ...passes.pipeline import Pipeline
-from .recorder import Piece
+from .recorder import ModuleRecord
 from .texts import print_op, relocated
 
 _SCOPES = Pipeline(("ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly}",))
@@ -26,7 +26,7 @@ _REST = re.compile(r"^\s*\.section\s+\"?\.debug", re.MULTILINE)
 _COMMENT = re.compile(r"\s+#.*$|\s+//.*$")
 
 
-def add_assembly(piece: Piece, module: ir.Operation, target: Target, threads: int = 2) -> None:
+def add_assembly(piece: ModuleRecord, module: ir.Operation, target: Target, threads: int = 2) -> None:
     """Compiles a module of the LLVM dialect once more, with its locations as line numbers of debug information.
 
     LLVM does not let debug information change the code. Each line is the number of a location of the piece.

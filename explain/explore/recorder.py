@@ -22,7 +22,7 @@ _FORMED = "stepwell-convert-to-linalg"
 
 
 @dataclass
-class Piece:
+class ModuleRecord:
     """The record of one module: a model, or a subgraph that is compiled separately.
 
     Attributes:
@@ -63,7 +63,7 @@ class CrashSite:
     message: str
 
 
-class Recorder(Instrumentation):
+class PassRecorder(Instrumentation):
     """Records every pass of every module that is compiled with it.
 
     Args:
@@ -75,12 +75,12 @@ class Recorder(Instrumentation):
 
     def __init__(
         self,
-        finished: Callable[[Piece, ir.Operation], None] = lambda piece, module: None,
+        finished: Callable[[ModuleRecord, ir.Operation], None] = lambda piece, module: None,
         note: Callable[[str], None] = lambda text: None,
         crash: CrashSite | None = None,
         target: str = "cpu",
     ) -> None:
-        self.pieces: list[Piece] = []
+        self.pieces: list[ModuleRecord] = []
         self._finished, self._note, self._crash, self._target = finished, note, crash, target
         self._last_pass = list(_passes(route.phases_of(target)[-1].pipeline(target)))[-1]
         self._events = 0
@@ -152,7 +152,7 @@ class Recorder(Instrumentation):
         raise Stopped(self._crash.message)
 
     def _begin(self, root: ir.Operation) -> None:
-        piece = Piece()
+        piece = ModuleRecord()
         piece.graph = graph_of(root, piece.texts)
         piece.calls = calls_of(root, piece.texts)
         piece.first = self._state = piece.texts.of_module(root)
@@ -176,7 +176,7 @@ class Recorder(Instrumentation):
             entry["state"] = self._state = after
         return entry
 
-    def _entry(self, step: Step, op: ir.Operation, piece: Piece) -> dict[str, Any]:
+    def _entry(self, step: Step, op: ir.Operation, piece: ModuleRecord) -> dict[str, Any]:
         names = _names(self._target)
         # The first phase, from the current one on, that has a pass of that name.
         later = (index for index in range(self._phase, len(names)) if step.name in names[index])

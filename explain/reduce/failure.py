@@ -22,7 +22,7 @@ _QUOTED = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"")
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailureSignature:
     """One failure of a model.
 
     Attributes:
@@ -39,7 +39,7 @@ class Failure:
     pattern: str
     place: str = ""
 
-    def is_like(self, other: Failure) -> bool:
+    def is_like(self, other: FailureSignature) -> bool:
         """Returns whether both are the same failure, perhaps at different nodes."""
         return (self.kind, self.where, self.pattern) == (other.kind, other.where, other.pattern)
 
@@ -57,11 +57,11 @@ class Failure:
         return {"kind": self.kind, "where": self.where, "message": self.message, "pattern": self.pattern}
 
 
-def failure(kind: str, where: str, message: str, names: Collection[str] = (), place: str = "") -> Failure:
+def failure(kind: str, where: str, message: str, names: Collection[str] = (), place: str = "") -> FailureSignature:
     """Creates a failure from the first line of a message; `names` are those of nodes and values."""
     lines = message.strip().splitlines()
     line = lines[0].strip() if lines else ""
-    return Failure(kind, where, line, normalised(line, names), place)
+    return FailureSignature(kind, where, line, normalised(line, names), place)
 
 
 def normalised(message: str, names: Collection[str] = ()) -> str:

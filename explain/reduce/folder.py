@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from .case import Case, ReduceError
-from .failure import Failure
-from .search import Step, Test
+from .failure import FailureSignature
+from .search import ReductionStep, Test
 
 _LOG, _RUN = "log.jsonl", "run.json"
 
@@ -40,12 +40,12 @@ class RunFolder:
     path: Path
     test: Test
 
-    def begin(self, settings: Mapping[str, Any], case: Case, failure: Failure) -> None:
+    def begin(self, settings: Mapping[str, Any], case: Case, failure: FailureSignature) -> None:
         """Writes the settings, and the initial case and its failure as step 0."""
         (self.path / _RUN).write_text(json.dumps({"schema": 1, **settings}, indent=2) + "\n")
-        self.took(Step(0, "input", case, failure, 0.0))
+        self.took(ReductionStep(0, "input", case, failure, 0.0))
 
-    def took(self, step: Step) -> None:
+    def took(self, step: ReductionStep) -> None:
         """Writes an accepted step."""
         name = re.sub(r"[^\w.-]+", "-", step.what)
         file = self.write(f"{step.number:03d}-{name}", step.case)
@@ -87,8 +87,8 @@ class Earlier:
     settings: dict[str, Any]
     first: Case
     case: Case
-    failure: Failure
-    original: Failure
+    failure: FailureSignature
+    original: FailureSignature
     accepted: int
     boring: set[str]
 
@@ -121,7 +121,7 @@ def read_folder(folder: Path) -> Earlier:
     except (OSError, ValueError, IndexError, KeyError) as error:
         raise ReduceError(f"{folder}: the log of the reduction cannot be read: {error}") from error
     boring = {entry["boring"] for entry in entries if "boring" in entry}
-    failures = [Failure(**entry["failure"]) for entry in (steps[0], steps[-1])]
+    failures = [FailureSignature(**entry["failure"]) for entry in (steps[0], steps[-1])]
     return Earlier(settings, cases[0], cases[1], failures[1], failures[0], steps[-1]["step"], boring)
 
 

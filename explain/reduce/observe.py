@@ -27,7 +27,7 @@ from ...passes.runner import PassFailure, PipelineRunner
 from ...runtime.errors import StepwellError
 from ...runtime.executable import Executable
 from .case import Case, ReduceError
-from .failure import Failure, failure
+from .failure import FailureSignature, failure
 from .onnx_graph import all_names
 
 Note = Callable[[str], None]
@@ -65,7 +65,7 @@ class CompileTest:
     until: str = ""
     winograd: bool = True
 
-    def observe(self, case: Case, note: Note) -> list[Failure]:
+    def observe(self, case: Case, note: Note) -> list[FailureSignature]:
         """See `Test`."""
         names = names_of(case)
         try:
@@ -148,7 +148,7 @@ class PassesTest:
     allows_unregistered: bool = False
     plugins: str = ""
 
-    def observe(self, case: Case, note: Note) -> list[Failure]:
+    def observe(self, case: Case, note: Note) -> list[FailureSignature]:
         """See `Test`."""
         with context_for_passes(self.allows_unregistered):
             try:
@@ -182,13 +182,13 @@ class CommandTest:
 
     template: str
 
-    def observe(self, case: Case, note: Note) -> list[Failure]:
+    def observe(self, case: Case, note: Note) -> list[FailureSignature]:
         """See `Test`."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / f"case.{case.kind}"
             file.write_bytes(case.data)
             done = subprocess.run(self.command(str(file), case), shell=True, check=False, stdin=subprocess.DEVNULL)
-        return [] if done.returncode else [Failure("command", "the command", "exits with 0", "")]
+        return [] if done.returncode else [FailureSignature("command", "the command", "exits with 0", "")]
 
     def command(self, path: str, case: Case) -> str:
         """See `Test`."""
@@ -201,7 +201,7 @@ def names_of(case: Case) -> set[str]:
     return all_names(onnx.ModelProto.FromString(case.data).graph) if case.kind == "onnx" else set()
 
 
-def failure_of(error: Exception, names: set[str] | tuple[()]) -> Failure:
+def failure_of(error: Exception, names: set[str] | tuple[()]) -> FailureSignature:
     """Creates the failure that identifies an exception of the compiler."""
     place = str(getattr(error, "location", None) or getattr(error, "node", ""))
     if isinstance(error, PassFailure) and error.pass_name:
@@ -228,8 +228,8 @@ def _innermost(error: BaseException) -> str:
 
 
 def learnt(
-    test: CompileTest, case: Case, observe: Callable[[CompileTest, Case], Sequence[Failure]]
-) -> tuple[CompileTest, list[Failure]]:
+    test: CompileTest, case: Case, observe: Callable[[CompileTest, Case], Sequence[FailureSignature]]
+) -> tuple[CompileTest, list[FailureSignature]]:
     """Returns a test for the failures of a case, and these failures.
 
     The test notes passes only if this is needed to attribute a crash. If a pass before the phase `graph` fails, the
@@ -244,6 +244,6 @@ def learnt(
     if any(item.kind in ("pass", "crash") and item.where for item in found):
         early = replace(test, until="graph")
         again = list(observe(early, case))
-        if len(again) == len(found) and all(map(Failure.is_like, again, found)):
+        if len(again) == len(found) and all(map(FailureSignature.is_like, again, found)):
             return early, found
     return test, found

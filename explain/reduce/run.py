@@ -12,7 +12,7 @@ from typing import Any
 import onnx
 
 from .case import Case, ReduceError
-from .failure import Failure
+from .failure import FailureSignature
 from .folder import RunFolder, new_folder, read_folder
 from .mlir_steps import reduce_mlir
 from .observe import CompileTest, learnt
@@ -66,7 +66,7 @@ class Result:
     status: str
     before: Mapping[str, int]
     after: Mapping[str, int]
-    failure: Failure
+    failure: FailureSignature
     folder: Path
     path: Path
     command: str
@@ -98,7 +98,7 @@ def size_of(case: Case) -> dict[str, int]:
     return {"lines": len(case.text.splitlines()), "bytes": len(case.data)}
 
 
-def once(request: Request, case: Case) -> tuple[Test, list[Failure]]:
+def once(request: Request, case: Case) -> tuple[Test, list[FailureSignature]]:
     """Returns a test that identifies the failures of a case, and those failures that match the request."""
     test = request.test
     if isinstance(test, CompileTest):
@@ -157,13 +157,13 @@ def resume(request: Request, path: Path, progressed: Callable[[Search], None] = 
     return _finish(request, RunFolder(path, test), search, earlier.first, progressed)
 
 
-def _accepts(request: Request, target: Failure) -> Callable[[Failure], bool]:
+def _accepts(request: Request, target: FailureSignature) -> Callable[[FailureSignature], bool]:
     if request.match:
         return lambda item: re.search(request.match, item.text) is not None
     return target.is_like
 
 
-def _limits(request: Request, target: Failure, took: float) -> Limits:
+def _limits(request: Request, target: FailureSignature, took: float) -> Limits:
     """Returns the limits of further trials: smaller models take less time, unless the failure is a timeout."""
     if target.kind == "time":
         return request.limits

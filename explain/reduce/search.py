@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 from ...runtime.errors import StepwellError
 from .case import Case
 from .child import Child, Desk, Ended, Limits
-from .failure import Failure, crash_message, failure
+from .failure import FailureSignature, crash_message, failure
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 class Test(Protocol):
     """Determines whether, and how, a case fails."""
 
-    def observe(self, case: Case, note: Callable[[str], None]) -> list[Failure]:
+    def observe(self, case: Case, note: Callable[[str], None]) -> list[FailureSignature]:
         """Returns the failures of a case, empty if it succeeds; called in a child process, which may crash."""
         ...
 
@@ -45,13 +45,13 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Step:
+class ReductionStep:
     """An accepted candidate."""
 
     number: int
     what: str
     case: Case
-    failure: Failure
+    failure: FailureSignature
     seconds: float
 
 
@@ -83,13 +83,13 @@ class Search:
     """
 
     case: Case
-    failure: Failure
+    failure: FailureSignature
     test: Test
-    accepts: Callable[[Failure], bool]
+    accepts: Callable[[FailureSignature], bool]
     limits: Limits
     jobs: int = 1
     deadline: float | None = None
-    took: Callable[[Step], None] = lambda step: None
+    took: Callable[[ReductionStep], None] = lambda step: None
     boring: Callable[[str, str], None] = no_trial
     broken: Callable[[str, str], None] = no_trial
     progressed: Callable[[Search], None] = lambda search: None
@@ -128,8 +128,8 @@ class Search:
             index, edit = following
             running.append((index, edit, Child(self._trial(edit), self.limits)))
 
-    def _trial(self, edit: Edit) -> Callable[[Desk], list[Failure]]:
-        def work(desk: Desk) -> list[Failure]:
+    def _trial(self, edit: Edit) -> Callable[[Desk], list[FailureSignature]]:
+        def work(desk: Desk) -> list[FailureSignature]:
             case = edit.make()
             if case is None or case.digest in self.seen:
                 return []
@@ -151,17 +151,17 @@ class Search:
         if case is not None and found is not None:
             self.case, self.failure = case, found
             self.accepted += 1
-            self.took(Step(self.accepted, edit.what, case, found, time.monotonic() - self.start))
+            self.took(ReductionStep(self.accepted, edit.what, case, found, time.monotonic() - self.start))
         self.progressed(self)
         return found is not None
 
 
-def observed(test: Test, case: Case, limits: Limits) -> list[Failure]:
+def observed(test: Test, case: Case, limits: Limits) -> list[FailureSignature]:
     """Returns the failures of a case, including crashes."""
     return failures_of(Child(lambda desk: test.observe(case, desk.note), limits).wait())
 
 
-def failures_of(ended: Ended) -> list[Failure]:
+def failures_of(ended: Ended) -> list[FailureSignature]:
     """Returns the failures found by a trial, or the way it ended."""
     if ended.how == "done":
         return ended.value or []
@@ -170,7 +170,7 @@ def failures_of(ended: Ended) -> list[Failure]:
     if ended.how == "error":
         lines = ended.said.strip().splitlines()
         return [failure("error", "internal error", lines[-1] if lines else "")]
-    return [Failure(ended.how, ended.at, "", "")]
+    return [FailureSignature(ended.how, ended.at, "", "")]
 
 
 def minimise(search: Search, what: str, items: Sequence[T], build: Callable[[list[T]], Callable[[], Any]]) -> list[T]:

@@ -15,7 +15,7 @@ from ..bisect.model import Bisector
 from ..bisect.result import Fault
 from . import onnx_values
 from .case import Case
-from .failure import Failure
+from .failure import FailureSignature
 from .observe import CompileTest, failure_of, names_of
 
 
@@ -39,7 +39,7 @@ class NumbersTest:
     options: tuple[str, ...] = ()
     given: Mapping[str, np.ndarray] = field(default_factory=dict)
 
-    def observe(self, case: Case, note: Callable[[str], None]) -> list[Failure]:
+    def observe(self, case: Case, note: Callable[[str], None]) -> list[FailureSignature]:
         """See `Test`."""
         inputs = onnx_values.made_up_inputs(case, self.seed)
         if inputs is None:
@@ -63,7 +63,7 @@ class NumbersTest:
             blamed = self.blamed(case, inputs)
         except Exception as error:
             return [failure_of(error, names_of(case))]
-        return [Failure("numbers", blamed, f"outputs differ by {worst:.3g} of the largest value", "differ")]
+        return [FailureSignature("numbers", blamed, f"outputs differ by {worst:.3g} of the largest value", "differ")]
 
     def blamed(self, case: Case, inputs: Mapping[str, np.ndarray]) -> str:
         """Returns the cause of wrong numbers, as far as a bisection finds it: see `stepwell-bisect`."""
