@@ -31,6 +31,7 @@ import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -56,6 +57,7 @@ __all__ = [
     "OpError",
     "OperandField",
     "ResultField",
+    "Rounding",
     "attribute",
     "operand",
     "optional_operand",
@@ -108,6 +110,17 @@ def result(doc: str = "") -> Any:
     return ResultField(doc)
 
 
+class Rounding(Enum):
+    """How floating-point results of an op may differ from its reference."""
+
+    EXACT = "exact"
+    """Moves, selects or compares values: no difference."""
+    ROUNDED = "rounded"
+    """A function with a stated error bound."""
+    SUM = "sum"
+    """Adds terms in an unspecified order: no error bound is stated."""
+
+
 @dataclass(frozen=True)
 class KernelTraits:
     """Traits of the kernel that an op becomes, alone or as the heaviest op of a kernel.
@@ -126,12 +139,14 @@ class Op(ir.OpView):
 
     Attributes:
         KERNEL: traits of the kernel that the op becomes; None for an op that is no work or is decomposed before.
+        ROUNDING: how floating-point results may differ from the reference.
         places: index of each operand among the operands and of each result among the results, by name.
         has_optional_operands: whether some operand may be absent.
     """
 
     OPERATION_NAME: ClassVar[str]
     KERNEL: ClassVar[KernelTraits | None] = None
+    ROUNDING: ClassVar[Rounding] = Rounding.EXACT
     # Fields of these names replace OpView's properties.
     result: Any  # pyright: ignore[reportIncompatibleMethodOverride]
     name: Any  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -15,13 +15,13 @@ _ROOMS = ("passes", "lowering")
 
 
 def op_coverage() -> str:
-    """Returns the table as text: a row per op, its kernel class, and an `x` for each interface that it has."""
+    """Returns the table as text: a row per op, its kernel class, its rounding, and an `x` for each interface that it has."""
     for room in _ROOMS:
         package = importlib.import_module(f"{_ROOT}.{room}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     names = sorted(INTERFACES)
-    rows = [["op", "kernel", *names], *(_row(name, kind, names) for name, kind in sorted(OPS.items()))]
+    rows = [["op", "kernel", "rounding", *names], *(_row(name, kind, names) for name, kind in sorted(OPS.items()))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     summaries = [f"{name.ljust(max(map(len, names)))}  {INTERFACES[name].summary}" for name in names]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -30,4 +30,4 @@ def op_coverage() -> str:
 
 def _row(name: str, kind: type[Op], interfaces: list[str]) -> list[str]:
     kernel = "-" if kind.KERNEL is None else kind.KERNEL.kind
-    return [name, kernel, *("-" if INTERFACES[item].of(kind) is None else "x" for item in interfaces)]
+    return [name, kernel, kind.ROUNDING.value, *("-" if INTERFACES[item].of(kind) is None else "x" for item in interfaces)]

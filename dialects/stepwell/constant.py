@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core import Op, OpError, attribute, result
+from ..core import Op, OpError, Rounding, attribute, result
 from ..types import TensorSpec
 
 
@@ -43,6 +43,7 @@ class ParameterOp(Op):
     """
 
     OPERATION_NAME = "stepwell.parameter"
+    ROUNDING = Rounding.ROUNDED
     name = attribute(str)
     shape = attribute(tuple)
     dtype = attribute(np.dtype)

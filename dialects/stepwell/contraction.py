@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...runtime.wording import quantity
-from ..core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
+from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
 from ..dims import Shape, numbers
 from ..types import TensorSpec
 from .numerics import summed_up
@@ -45,6 +45,7 @@ class MatmulOp(Op):
 
     OPERATION_NAME = "stepwell.matmul"
     KERNEL = KernelTraits("contraction")
+    ROUNDING = Rounding.SUM
     lhs = operand("[..., M, K]")
     rhs = operand("[..., K, N]")
     transpose_lhs = attribute(bool, default=False)
@@ -105,6 +106,7 @@ class ConvOp(Op):
 
     OPERATION_NAME = "stepwell.conv"
     KERNEL = KernelTraits("convolution")
+    ROUNDING = Rounding.SUM
     input = operand()
     weight = operand("[O, I / group, spatial...]")
     bias = optional_operand("[O]")
@@ -192,6 +194,7 @@ class ConvTransposeOp(Op):
 
     OPERATION_NAME = "stepwell.conv_transpose"
     KERNEL = KernelTraits("convolution")
+    ROUNDING = Rounding.SUM
     input = operand()
     weight = operand("[I, O / group, spatial...]")
     bias = optional_operand("[O]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core import KernelTraits, Op, OpError, attribute, operand, result
+from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
 from ..types import TensorSpec, byte_integer, is_float, is_tiny_float
 from .numerics import widened
 from .shapes import normalize_axis, require_number
@@ -26,6 +26,7 @@ class CumulativeOp(Op):
 
     OPERATION_NAME = "stepwell.cumulative"
     KERNEL = KernelTraits("cumulative")
+    ROUNDING = Rounding.SUM
     input = operand()
     axis = attribute(int)
     mode = attribute(str, default="sum", choices=("sum", "product"))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
+from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
 from ..types import TensorSpec
 from .numerics import summed_up, widened
 from .shapes import (
@@ -31,6 +31,7 @@ class SoftmaxOp(Op):
 
     OPERATION_NAME = "stepwell.softmax"
     KERNEL = KernelTraits("reduction", works_on_views=True)
+    ROUNDING = Rounding.ROUNDED
     input = operand()
     axis = attribute(int, default=-1)
     result = result()
@@ -64,6 +65,7 @@ class LogSoftmaxOp(Op):
 
     OPERATION_NAME = "stepwell.log_softmax"
     KERNEL = KernelTraits("reduction", works_on_views=True)
+    ROUNDING = Rounding.ROUNDED
     input = operand()
     axis = attribute(int, default=-1)
     result = result()
@@ -92,6 +94,7 @@ class LayerNormOp(Op):
 
     OPERATION_NAME = "stepwell.layer_norm"
     KERNEL = KernelTraits("reduction", works_on_views=True)
+    ROUNDING = Rounding.SUM
     input = operand()
     scale = optional_operand("broadcasts to the normalised dimensions")
     bias = optional_operand("broadcasts to the normalised dimensions")
@@ -133,6 +136,7 @@ class RmsNormOp(Op):
 
     OPERATION_NAME = "stepwell.rms_norm"
     KERNEL = KernelTraits("reduction", works_on_views=True)
+    ROUNDING = Rounding.SUM
     input = operand()
     scale = optional_operand("broadcasts to the normalised dimensions")
     axis = attribute(int, default=-1)
@@ -181,6 +185,7 @@ class BatchNormOp(Op):
 
     OPERATION_NAME = "stepwell.batch_norm"
     KERNEL = KernelTraits("reduction", works_on_views=True)
+    ROUNDING = Rounding.ROUNDED
     input = operand("at least rank 2")
     scale = operand("[channels]")
     bias = operand("[channels]")
@@ -241,6 +246,7 @@ class LocalResponseNormOp(Op):
 
     OPERATION_NAME = "stepwell.local_response_norm"
     KERNEL = KernelTraits("reduction", works_on_views=True)
+    ROUNDING = Rounding.SUM
     input = operand("at least rank 3")
     size = attribute(int)
     alpha = attribute(float, default=1e-4)
@@ -296,6 +302,7 @@ class AttentionOp(Op):
 
     OPERATION_NAME = "stepwell.attention"
     KERNEL = KernelTraits("attention")
+    ROUNDING = Rounding.SUM
     query = operand("[batch, heads, length, depth]")
     key = operand("[batch, key heads, key length, depth]")
     value = operand("[batch, key heads, key length, value depth]")

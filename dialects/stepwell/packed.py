@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...runtime.wording import quantity
-from ..core import KernelTraits, Op, OpError, attribute, operand, result
+from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
 from ..dims import Dim
 from ..types import TensorSpec, is_float
 from .shapes import require_dtype, same_dtype
@@ -153,6 +153,7 @@ class PackedMatmulOp(Op):
 
     OPERATION_NAME = "stepwell.packed_matmul"
     KERNEL = KernelTraits("contraction", works_on_views=True)
+    ROUNDING = Rounding.SUM
     input = operand()
     weight = operand("[batch, K, columns], packed")
     columns = attribute(int)
@@ -242,6 +243,7 @@ class PackedConvOp(Op):
 
     OPERATION_NAME = "stepwell.packed_conv"
     KERNEL = KernelTraits("convolution", works_on_views=True)
+    ROUNDING = Rounding.SUM
     input = operand()
     weight = operand()
     columns = attribute(int, doc="total number of output channels")
@@ -307,6 +309,7 @@ class PackedDepthwiseConvOp(Op):
 
     OPERATION_NAME = "stepwell.packed_depthwise_conv"
     KERNEL = KernelTraits("depthwise", works_on_views=True)
+    ROUNDING = Rounding.SUM
     input = operand()
     weight = operand()
     strides = attribute(tuple)
@@ -352,6 +355,7 @@ class PackedGroupedConvOp(Op):
 
     OPERATION_NAME = "stepwell.packed_grouped_conv"
     KERNEL = KernelTraits("depthwise", works_on_views=True)
+    ROUNDING = Rounding.SUM
     input = operand()
     weight = operand()
     group = attribute(int)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import KernelTraits, Op, OpError, attribute, operand, result
+from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
 from ..types import TensorSpec
 from .numerics import widened
 from .shapes import require_float, same_dtype
@@ -31,6 +31,7 @@ class PlanarConvOp(Op):
 
     OPERATION_NAME = "stepwell.planar_conv"
     KERNEL = KernelTraits("pooling", works_on_views=True)
+    ROUNDING = Rounding.SUM
     layout = CHANNELS_FIRST
     input = operand()
     weight = operand("[C, *kernel]")

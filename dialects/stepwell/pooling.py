@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import KernelTraits, Op, attribute, operand, result
+from ..core import KernelTraits, Op, Rounding, attribute, operand, result
 from ..types import TensorSpec, is_float
 from .numerics import widened
 from .shapes import require_float, require_length, require_number
@@ -136,6 +136,7 @@ class SumPoolOp(PoolOp):
     """
 
     OPERATION_NAME = "stepwell.sum_pool"
+    ROUNDING = Rounding.SUM
 
     @staticmethod
     def infer(input: TensorSpec, **attributes: object) -> TensorSpec:
@@ -173,6 +174,7 @@ class AveragePoolOp(PoolOp):
     """
 
     OPERATION_NAME = "stepwell.average_pool"
+    ROUNDING = Rounding.SUM
     count_include_pad = attribute(bool, default=False)
 
     @staticmethod

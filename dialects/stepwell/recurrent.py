@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core import Op, attribute, operand, optional_operand, result
+from ..core import Op, Rounding, attribute, operand, optional_operand, result
 from ..types import TensorSpec
 from .numerics import sigmoid, summed_up
 from .shapes import require_float, require_rank, require_shape, same_dtype
@@ -29,6 +29,7 @@ class LstmOp(Op):
     """
 
     OPERATION_NAME = "stepwell.lstm"
+    ROUNDING = Rounding.SUM
     input = operand("[T, B, I]")
     weight = operand("[D, 4H, I]")
     recurrence = operand("[D, 4H, H]")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..core import KernelTraits, Op, OpError, attribute, operand, result
+from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
 from ..dims import Shape, numbers
 from ..types import TensorSpec, is_float
 from .numerics import widened
@@ -36,6 +36,8 @@ class ReductionOp(Op):
 
 class NumericReductionOp(ReductionOp):
     """Base of the reductions that do arithmetic on the elements."""
+
+    ROUNDING = Rounding.SUM
 
     @staticmethod
     def infer(input: TensorSpec, *, axes: tuple[int, ...], keepdims: bool) -> TensorSpec:

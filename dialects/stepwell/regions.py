@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..core import KernelTraits, Op, OpError, attribute, operand, result
+from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
 from ..types import TensorSpec, is_float, is_integer
 from .numerics import widen
 from .shapes import common_dim, may_equal, require_float, require_rank, same_dtype
@@ -33,6 +33,7 @@ class RoiAlignOp(Op):
 
     OPERATION_NAME = "stepwell.roi_align"
     KERNEL = KernelTraits("movement")
+    ROUNDING = Rounding.SUM
     input = operand("images (batch, channels, height, width)")
     boxes = operand("left, top, right and bottom of each region")
     images = operand("integers: the index of each region's image")

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..core import KernelTraits, Op, OpError, attribute, operand, result
+from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
 from ..types import TensorSpec
 from .numerics import summed_up
 from .packed import unpack
@@ -94,6 +94,7 @@ class WinogradConvOp(Op):
 
     OPERATION_NAME = "stepwell.winograd_conv"
     KERNEL = KernelTraits("winograd", works_on_views=True)
+    ROUNDING = Rounding.SUM
     input = operand()
     weight = operand("[points * points, C, columns], packed")
     columns = attribute(int, doc="output channels")

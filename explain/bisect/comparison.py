@@ -10,7 +10,9 @@ import ml_dtypes
 import numpy as np
 from mlir import ir
 
+from ...dialects.core import Rounding
 from ...dialects.interpreter import Around
+from ...dialects.registry import OPS
 from ...dialects.types import is_float
 
 _RTOL = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2}
@@ -22,20 +24,11 @@ _STRICT_UNITS, _STRICT_FACTOR = 16, 8
 
 _DRAWS = 3
 
-ROUNDING = frozenset(
-    f"stepwell.{name}"
-    for name in (
-        *("parameter", "add", "sub", "mul", "div", "pow", "reciprocal", "sqrt", "rsqrt", "exp", "log", "erf"),
-        *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-        *("sigmoid", "silu", "softplus", "gelu", "elu", "leaky_relu", "hard_sigmoid", "hard_swish"),
-        *("matmul", "conv", "conv_transpose", "winograd_conv", "planar_conv", "packed_matmul", "packed_conv"),
-        *("packed_depthwise_conv", "packed_grouped_conv", "lstm", "attention"),
-        *("reduce_sum", "reduce_mean", "reduce_prod", "sum_pool", "average_pool", "cumulative"),
-        *("softmax", "log_softmax", "layer_norm", "rms_norm", "batch_norm", "local_response_norm"),
-        *("resize", "dynamic_resize", "resample", "sample", "roi_align"),
-    )
-)
-"""The ops whose results are rounded, and parameters; all others move, select or compare values exactly."""
+
+def rounding_of(name: str) -> Rounding:
+    """How results of an op may differ from its reference; parameters count as rounded, ops of MLIR as exact."""
+    kind = OPS.get(name)
+    return Rounding.EXACT if kind is None else kind.ROUNDING
 
 
 @dataclass(frozen=True)
@@ -200,7 +193,7 @@ def noise_of(evaluate: Evaluate, inputs: Sequence[np.ndarray]) -> list[np.ndarra
 def _rounded_differently(random: np.random.Generator) -> Around:
     def around(operation: ir.Operation, operands: Sequence[Any], compute: Callable[[], Sequence[Any]]) -> Sequence[Any]:
         results = compute()
-        if operation.name not in ROUNDING:
+        if rounding_of(operation.name) is Rounding.EXACT:
             return results
         return [_moved(item, random) if isinstance(item, np.ndarray) else item for item in results]
 

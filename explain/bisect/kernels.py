@@ -11,6 +11,12 @@ from mlir import ir
 from mlir.dialects import func
 
 from ...dialects import interpreter
+from ...dialects.core import Rounding
+from ...dialects.registry import OPS
+from ...dialects.stepwell.constant import ParameterOp
+from ...dialects.stepwell.elementwise import AddOp, SubOp
+from ...dialects.stepwell.normalization import AttentionOp
+from ...dialects.stepwell.recurrent import LstmOp
 from ...dialects.types import is_float
 from ...passes.locations import names_in
 from ...passes.pipeline import Pipeline
@@ -18,7 +24,7 @@ from ...passes.rewriting import walk
 from ...runtime.errors import StepwellError
 from ...runtime.program import Program
 from .blame import CANNOT, Probe, first_wrong
-from .comparison import ROUNDING, Tolerance, noise_of
+from .comparison import Tolerance, noise_of, rounding_of
 from .graph import Stage
 from .isolation import IsolatedCall, isolate
 from .native import compile_by, run, way_down
@@ -27,19 +33,13 @@ from .result import Fault, Level
 _LARGER = 64
 """Factor of the larger operands: typical softmax scores then exceed the range of exp in f32 (88)."""
 
-_SUMS = frozenset(
-    f"stepwell.{name}"
-    for name in (
-        *("matmul", "conv", "conv_transpose", "winograd_conv", "planar_conv", "packed_matmul", "packed_conv"),
-        *("packed_depthwise_conv", "packed_grouped_conv", "lstm", "attention", "cumulative", "sum_pool"),
-        *("reduce_sum", "reduce_mean", "reduce_prod", "average_pool", "layer_norm", "rms_norm"),
-        *("local_response_norm", "resize", "dynamic_resize", "resample", "sample", "roi_align"),
-    )
-)
-"""Ops that add terms in their own order: no bound on their error is stated."""
+_NOT_LINEAR = {AttentionOp.OPERATION_NAME, LstmOp.OPERATION_NAME}
+_LINEAR = {AddOp.OPERATION_NAME, SubOp.OPERATION_NAME, ParameterOp.OPERATION_NAME}
 
-_LINEAR = _SUMS - {"stepwell.attention", "stepwell.lstm"} | {"stepwell.add", "stepwell.sub", "stepwell.parameter"}
-"""Ops that take the same path for larger operands."""
+
+def _is_linear(name: str) -> bool:
+    """Returns whether an op takes the same path for larger operands."""
+    return name in _LINEAR or (rounding_of(name) is Rounding.SUM and name not in _NOT_LINEAR)
 
 
 class _Found(StepwellError):
@@ -109,7 +109,12 @@ def check_kernels(
 def _larger(call: IsolatedCall, operands: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
     """Returns a call's operands with larger floats, if its ops are not linear; empty otherwise."""
     names = _ops_of(call)
-    if names <= _LINEAR or not names & ROUNDING or not any(is_float(array.dtype) for array in operands):
+    roundings = set(map(rounding_of, names))
+    if (
+        all(map(_is_linear, names))
+        or roundings == {Rounding.EXACT}
+        or not any(is_float(array.dtype) for array in operands)
+    ):
         return []
     with np.errstate(all="ignore"):
         return [[array * array.dtype.type(_LARGER) if is_float(array.dtype) else array for array in operands]]
@@ -117,7 +122,7 @@ def _larger(call: IsolatedCall, operands: Sequence[np.ndarray]) -> list[list[np.
 
 def _ops_of(call: IsolatedCall) -> set[str]:
     """Returns the names of the ops of a kernel."""
-    return {op.name for op in walk(call.kernel) if op.name.startswith("stepwell.")}
+    return {op.name for op in walk(call.kernel) if op.name in OPS}
 
 
 def _probe(
@@ -129,7 +134,7 @@ def _probe(
 ) -> Probe:
     """Runs a kernel's code and compares its results with those expected."""
     results = [call.result(output, want) for (output,) in run(program, call.inputs(operands))]
-    tolerance = replace(tolerance, is_strict=not _ops_of(call) & _SUMS)
+    tolerance = replace(tolerance, is_strict=Rounding.SUM not in map(rounding_of, _ops_of(call)))
 
     def noise() -> list[np.ndarray]:
         def evaluate(arrays: Sequence[np.ndarray], around: interpreter.Around | None) -> Sequence[np.ndarray]:

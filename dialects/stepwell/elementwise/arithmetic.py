@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core import operand, result
+from ...core import Rounding, operand, result
 from ...types import TensorSpec, is_float
 from ..numerics import erf, widened
 from ..shapes import broadcast, require_float, require_number, same_dtype
@@ -29,6 +29,8 @@ class UnaryOp(ElementwiseOp):
 class FloatUnaryOp(UnaryOp):
     """Base of unary ops that are defined on floating point only."""
 
+    ROUNDING = Rounding.ROUNDED
+
     @staticmethod
     def infer(input: TensorSpec, **_attributes: Any) -> TensorSpec:
         """The result is like the input, which is floating point."""
@@ -38,6 +40,8 @@ class FloatUnaryOp(UnaryOp):
 
 class BinaryOp(ElementwiseOp):
     """Base of ops on two tensors of the same element type."""
+
+    ROUNDING = Rounding.ROUNDED
 
     lhs = operand()
     rhs = operand()
@@ -216,6 +220,7 @@ class FloorOp(FloatUnaryOp):
     """
 
     OPERATION_NAME = "stepwell.floor"
+    ROUNDING = Rounding.EXACT
     reference = staticmethod(np.floor)
 
 
@@ -228,6 +233,7 @@ class CeilOp(FloatUnaryOp):
     """
 
     OPERATION_NAME = "stepwell.ceil"
+    ROUNDING = Rounding.EXACT
     reference = staticmethod(np.ceil)
 
 
@@ -240,6 +246,7 @@ class RoundOp(FloatUnaryOp):
     """
 
     OPERATION_NAME = "stepwell.round"
+    ROUNDING = Rounding.EXACT
     reference = staticmethod(np.rint)
 
 
@@ -312,6 +319,7 @@ class ModOp(BinaryOp):
     """
 
     OPERATION_NAME = "stepwell.mod"
+    ROUNDING = Rounding.EXACT
     reference = staticmethod(_remainder)
 
 
@@ -324,6 +332,7 @@ class MinimumOp(BinaryOp):
     """
 
     OPERATION_NAME = "stepwell.minimum"
+    ROUNDING = Rounding.EXACT
     reference = staticmethod(np.minimum)
 
 
@@ -336,4 +345,5 @@ class MaximumOp(BinaryOp):
     """
 
     OPERATION_NAME = "stepwell.maximum"
+    ROUNDING = Rounding.EXACT
     reference = staticmethod(np.maximum)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....runtime.wording import quantity
 from ... import dims
-from ...core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
+from ...core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
 from ...dims import Dim, Shape
 from ...types import TensorSpec, is_float
 from ..numerics import widened
@@ -49,6 +49,7 @@ class ResizeOp(Op):
 
     OPERATION_NAME = "stepwell.resize"
     KERNEL = KernelTraits("movement", works_on_views=True)
+    ROUNDING = Rounding.SUM
     input = operand()
     sizes = attribute(tuple)
     scales = attribute(np.ndarray, doc="1-D floats")
@@ -113,6 +114,7 @@ class ResampleOp(Op):
 
     OPERATION_NAME = "stepwell.resample"
     KERNEL = KernelTraits("pooling", works_on_views=True)
+    ROUNDING = Rounding.SUM
     input = operand()
     indices = operand("i64: one per term and element of the result along `axis`")
     weights = operand("f64 for an f64 input, else f32; same shape as the indices")
@@ -163,6 +165,7 @@ class DynamicResizeOp(Op):
 
     OPERATION_NAME = "stepwell.dynamic_resize"
     KERNEL = KernelTraits("movement")
+    ROUNDING = Rounding.SUM
     input = operand()
     scales = optional_operand("1-D floats; the result's extents are `floor(extent * scale)`")
     sizes = optional_operand("1-D i64")

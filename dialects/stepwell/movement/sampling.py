@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ...core import KernelTraits, Op, OpError, attribute, operand, result
+from ...core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
 from ...types import TensorSpec, is_float
 from ..numerics import widen
 from ..resampling import cubic_weights
@@ -38,6 +38,7 @@ class SampleOp(Op):
 
     OPERATION_NAME = "stepwell.sample"
     KERNEL = KernelTraits("movement")
+    ROUNDING = Rounding.SUM
     input = operand("batch, channels and the spatial dimensions")
     positions = operand("f32 or f64: batch, one coordinate per spatial dimension in order, and any further dimensions")
     mode = attribute(str, default="linear", choices=MODES)
