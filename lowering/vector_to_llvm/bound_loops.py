@@ -11,7 +11,7 @@ from mlir import ir
 from mlir.dialects import arith, memref
 
 from ...passes.base import Pass, register
-from ...passes.functions import body_of, strings
+from ...passes.functions import body_of, class_of, strings
 from ...passes.kernel.demand import EXTENTS, KEPT, KEYS, SKIPPED, UNBOUNDED
 from ...passes.kernel.form_kernels import TABLE_ARGUMENT
 from ...passes.rewriting import walk
@@ -84,7 +84,7 @@ class _Bounder:
         # Nothing has to be computed where the result is known to be 0.
         kept = list(ir.DenseI64ArrayAttr(kernel.attributes[KEPT])) if KEPT in kernel.attributes else self._entries
         self._ends = [end if end >= 0 else entry for entry, end in zip(self._entries, kept, strict=True)]
-        self._is_attention = 'class = "attention"' in str(kernel.attributes.get("stepwell.kernel"))
+        self._is_attention = "stepwell.kernel" in kernel.attributes and class_of(kernel) == "attention"
         self._own = _Target(self._destination, self._shape, self._ends)
         self._extents: dict[int, ir.Value] = {}
         self._bounded: set[int] = set()
