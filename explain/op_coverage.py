@@ -15,7 +15,7 @@ _ROOMS = ("passes", "lowering")
 
 
 def op_coverage() -> str:
-    """Returns the table as text: a row per op, its kernel class, its rounding, and an `x` for each interface that it has."""
+    """Returns the table as text: a row per op with its kernel class, its rounding, and an `x` for each interface."""
     for room in _ROOMS:
         package = importlib.import_module(f"{_ROOT}.{room}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -30,4 +30,5 @@ def op_coverage() -> str:
 
 def _row(name: str, kind: type[Op], interfaces: list[str]) -> list[str]:
     kernel = "-" if kind.KERNEL is None else kind.KERNEL.kind
-    return [name, kernel, kind.ROUNDING.value, *("-" if INTERFACES[item].of(kind) is None else "x" for item in interfaces)]
+    marks = ("-" if INTERFACES[item].of(kind) is None else "x" for item in interfaces)
+    return [name, kernel, kind.ROUNDING.value, *marks]
