@@ -1,4 +1,4 @@
-"""What several tests of real models share."""
+"""Fixtures for several tests of real models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .packaged import BERT
 
 @pytest.fixture(scope="session")
 def minilm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """all-MiniLM-L6-v2 as ONNX, made of the package's trained weights."""
+    """all-MiniLM-L6-v2 as ONNX, with the package's trained weights."""
     path = tmp_path_factory.mktemp("minilm") / "minilm.onnx"
     path.write_bytes(make_bert(None, load_file(BERT)).SerializeToString())
     return path

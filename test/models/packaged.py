@@ -1,4 +1,4 @@
-"""Where packages keep the models that are tested here, and what is asked of all of them."""
+"""Paths of the models that other packages contain, and helpers for their tests."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ needs_models = pytest.mark.skipif(not MODELS.is_dir(), reason="test/requirements
 
 
 def relative_error(got: np.ndarray, want: np.ndarray) -> float:
-    """The largest difference, relative to the largest output."""
+    """Returns the largest difference, relative to the largest output."""
     assert got.shape == want.shape
     return float(np.abs(got.astype(np.float64) - want).max() / np.abs(want).max())
 
 
 def reference(path: Path) -> onnxruntime.InferenceSession:
-    """ONNX Runtime on the same file."""
+    """A session of ONNX Runtime on the same file."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
@@ -35,7 +35,7 @@ def reference(path: Path) -> onnxruntime.InferenceSession:
 
 
 def page(shape: tuple[int, ...]) -> np.ndarray:
-    """Two lines of strokes like letters, dark on light, in the range that the models are trained on."""
+    """Two lines of letter-like strokes, dark on light, in the range of the models' training data."""
     image = np.full(shape, 0.9, np.float32)
     rng = np.random.default_rng(7)
     height = shape[2]

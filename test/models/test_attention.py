@@ -1,4 +1,4 @@
-"""Attention as one operator, compiled."""
+"""Attention as a single operator, compiled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_attention(heads: int, key_heads: int, length: int, keys: int, mask: typ
 
 
 def attention(feeds: dict[str, np.ndarray], causal: int) -> onnx.ModelProto:
-    """A model of one node that takes arrays like these."""
+    """A model of one node whose inputs have these arrays' types."""
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
         for name, array in feeds.items()

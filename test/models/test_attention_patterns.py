@@ -1,4 +1,4 @@
-"""Attention as exporters spell it out: one kernel, and the numbers of the model."""
+"""Attention decomposed as by exporters: it becomes one kernel, and results match the model's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Graph:
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
 
     def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Adds a node; returns its output."""
+        """Adds a node and returns its output."""
         name = f"{kind}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [f"{name}_out"], name=name, **attributes))
         return f"{name}_out"
@@ -44,16 +44,16 @@ class Graph:
         return self.weight(0.3 * self.rng.standard_normal(shape))
 
     def linear(self, value: str, width: int) -> str:
-        """A dense layer."""
+        """Adds a dense layer."""
         return self.add("Add", self.random(width), self.add("MatMul", value, self.random(WIDTH, width)))
 
     def heads(self, value: str, permutation: tuple[int, ...] = (0, 2, 1, 3)) -> str:
-        """[batch, length, width] to [batch, heads, length, depth] or another order of that."""
+        """Reshapes [batch, length, width] to [batch, heads, length, depth], or to another order of these dimensions."""
         split = self.add("Reshape", value, self.weight([0, 0, HEADS, DEPTH], np.int64))
         return self.add("Transpose", split, perm=permutation)
 
     def model(self, result: str) -> onnx.ModelProto:
-        """The model from x to `result`."""
+        """Returns the model from x to `result`."""
         x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [BATCH, LENGTH, WIDTH])
         y = helper.make_tensor_value_info(result, TensorProto.FLOAT, None)
         graph = helper.make_graph(self.nodes, "attention", [x], [y], self.weights)
@@ -66,7 +66,7 @@ def joined(graph: Graph, context: str) -> str:
 
 
 def bert(graph: Graph) -> str:
-    """Three projections; the scores are divided, and an additive mask follows."""
+    """Three projections; the scores are divided and an additive mask is applied."""
     query, value = graph.heads(graph.linear("x", WIDTH)), graph.heads(graph.linear("x", WIDTH))
     key = graph.heads(graph.linear("x", WIDTH), (0, 2, 3, 1))
     scores = graph.add("Div", graph.add("MatMul", query, key), graph.weight(np.sqrt(DEPTH)))
@@ -76,7 +76,7 @@ def bert(graph: Graph) -> str:
 
 
 def vision(graph: Graph) -> str:
-    """One projection, taken apart after a transpose; the query is scaled."""
+    """One projection, split after a transpose; the query is scaled."""
     whole = graph.linear("x", 3 * WIDTH)
     split = graph.add("Reshape", whole, graph.weight([0, 0, 3, HEADS, DEPTH], np.int64))
     turned = graph.add("Transpose", split, perm=(2, 0, 3, 1, 4))
@@ -87,7 +87,7 @@ def vision(graph: Graph) -> str:
 
 
 def scaled_dot_product(graph: Graph) -> str:
-    """torch's own: both operands are scaled by the root, and a causal mask chooses."""
+    """Form of torch's scaled_dot_product_attention: both operands are scaled by the root, and a causal mask selects."""
     query, value = graph.heads(graph.linear("x", WIDTH)), graph.heads(graph.linear("x", WIDTH))
     key = graph.add("Transpose", graph.heads(graph.linear("x", WIDTH)), perm=(0, 1, 3, 2))
     root = graph.weight(DEPTH**-0.25)
@@ -98,7 +98,7 @@ def scaled_dot_product(graph: Graph) -> str:
 
 
 def joined_batches(graph: Graph) -> str:
-    """Products of three dimensions, batch and heads being one, as torch's MultiheadAttention has them."""
+    """Products of three dimensions with merged batch and heads, as in torch's MultiheadAttention."""
     shape = graph.weight([BATCH * HEADS, LENGTH, DEPTH], np.int64)
     query, key, value = (graph.add("Reshape", graph.heads(graph.linear("x", WIDTH)), shape) for _ in range(3))
     scaled = graph.add("Mul", query, graph.weight(DEPTH**-0.5))

@@ -1,4 +1,4 @@
-"""Real models, compiled: their outputs beside ONNX Runtime's, or those stored with the model."""
+"""Real models, compiled: their outputs compared with ONNX Runtime's, or with those stored beside the model."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def test_text_recognition(name: str, shapes: list[tuple[int, ...]]) -> None:
 
 @needs_models
 def test_notes_in_music() -> None:
-    """A model that was made with TensorFlow: spectra by convolutions, channels last.
+    """A model made with TensorFlow: spectra by convolutions, channels-last.
 
-    Without noise its spectra are nearly 0 between the tones: rounding alone would change the outputs by 2e-3.
+    Noise keeps its spectra from being nearly 0 between the tones, where rounding would change the outputs by 2e-3.
     """
     path = MODELS / "basic_pitch" / "saved_models" / "icassp_2022" / "nmp.onnx"
     model, session = stepwell.compile(path, threads=2), reference(path)
@@ -62,7 +62,7 @@ def test_notes_in_music() -> None:
 
 @needs_models
 def test_trees_of_gradient_boosting() -> None:
-    """565 trees of LightGBM."""
+    """A LightGBM model of 565 trees."""
     path = MODELS / "atspm_detector" / "weights" / "phase_lgbm_v5_s0.onnx"
     model, session = stepwell.compile(path, threads=2), reference(path)
     x = np.random.default_rng(0).normal(size=(40, 261))
@@ -91,7 +91,7 @@ def test_voice_activity_over_many_chunks(name: str) -> None:
 
 
 def voice_chunks(count: int) -> list[np.ndarray]:
-    """A buzz with formants that starts and stops, in chunks of 512 samples behind 64 of the one before."""
+    """A buzz with formants that starts and stops, in chunks of 512 samples, each preceded by 64 of the one before."""
     time = np.arange(count * 512 + 64) / 16000
     rng = np.random.default_rng(3)
     pitch = 120 + 15 * np.sin(2 * np.pi * 2.3 * time)

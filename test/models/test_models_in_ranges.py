@@ -1,4 +1,4 @@
-"""Real models, compiled once for ranges of sizes: their outputs beside ONNX Runtime's at some of these."""
+"""Real models, compiled once for ranges of sizes: outputs at some sizes, compared with ONNX Runtime's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of other packages run unchanged on the drop-in for ONNX Runtime, and say what they say on ONNX Runtime."""
+"""Programs of other packages run unchanged on the drop-in for ONNX Runtime, and print what they do on ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ print(CaptchaRecognizer().recognize_bytes(buffer.getvalue())["text"])
 
 
 def said(program: str, setup: str = "") -> str:
-    """What a program prints, in a process of its own."""
+    """Returns the output of a program in a separate process."""
     paths = os.pathsep.join([str(MODELS), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", f"{setup}\n{program}"],

@@ -1,4 +1,4 @@
-"""What the tests of passes share."""
+"""Fixtures of the tests of passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expected diagnostics are read from comments, and diagnostics are printed, as `mlir-opt` does it."""
+"""Expected diagnostics are read from comments, and diagnostics are printed, as in `mlir-opt`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_regular_expressions_stand_in_double_braces() -> None:
 
 
 def emitted(handler_class: type, source: SourceText, location: str, message: str) -> tuple[str, object]:
-    """What a handler writes when an error is emitted at a location."""
+    """Returns the output of a handler when an error is emitted at a location."""
     stream = io.StringIO()
     context = ir.Context()
     context.emit_error_diagnostics = True

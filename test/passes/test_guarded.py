@@ -1,4 +1,4 @@
-"""Work in a process of its own: what comes back, and what is said of a crash."""
+"""Work in a child process: its results, and the message of a crash."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from stepwell.passes.guarded import Crash, guarded
 
 
-def test_what_work_gives_comes_back() -> None:
+def test_results_of_the_work_are_returned() -> None:
     data = os.urandom(1 << 20)  # more than a pipe holds
     assert guarded(lambda note: data) == data
 
@@ -17,7 +17,7 @@ def test_an_exception_gives_nothing() -> None:
     assert guarded(lambda note: [][1]) is None
 
 
-def test_a_crash_says_what_it_was_at_and_what_was_told() -> None:
+def test_a_crash_reports_the_noted_step_and_the_message() -> None:
     def work(note) -> bytes:
         note("the pass 'x'")
         os.write(2, b"first\nAssertion `y' failed.\n")

@@ -1,4 +1,4 @@
-"""Locations of ops that several of the model's nodes became."""
+"""Locations of ops that replace several nodes of the model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FactorIntoWeight(Pattern[MulOp]):
     root = MulOp
 
     def rewrite(self, op):
-        """Fits where the factor is of a product."""
+        """Matches if the factor is applied to a product."""
         product = defining_op(op.lhs, MatmulOp)
         if product is None:
             return None
@@ -42,7 +42,7 @@ class ReluAfterTranspose(Pattern[TransposeOp]):
     root = TransposeOp
 
     def rewrite(self, op):
-        """Fits where what is transposed is a relu."""
+        """Matches if the operand is a relu."""
         relu = defining_op(op.input, ReluOp)
         return None if relu is None else ReluOp(TransposeOp(relu.input, permutation=op.permutation).result).result
 
@@ -53,7 +53,7 @@ class DropRelu(Pattern[ReluOp]):
     root = ReluOp
 
     def rewrite(self, op):
-        """Fits where a factor comes before."""
+        """Matches if the operand is a product with a factor."""
         factor = defining_op(op.input, MulOp)
         return None if factor is None else AddOp(factor.lhs, factor.rhs).result
 

@@ -92,6 +92,6 @@ def test_help_comes_from_the_docstring() -> None:
 
 
 def test_brackets_are_nested_so_deep_only() -> None:
-    """Python's stack ended in a traceback."""
+    """Python's recursion limit ended in a traceback."""
     with pytest.raises(PipelineError, match="more than 100 nested brackets"):
         parse_elements("builtin.module(" * 5000 + ")" * 5000)

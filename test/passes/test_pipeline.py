@@ -1,4 +1,4 @@
-"""The textual form of pipelines, and what is said about wrong ones."""
+"""The textual form of pipelines, and errors about wrong text."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_wrong_text_is_refused(text: str, message: str) -> None:
         ("func.func(cse)", "can't run 'func.func' pass manager on 'builtin.module' op"),
     ],
 )
-def test_what_cannot_run_is_refused_before_anything_runs(text: str, message: str) -> None:
+def test_pipelines_that_cannot_run_are_refused_before_anything_runs(text: str, message: str) -> None:
     with ir.Context():
         module = ir.Module.parse("func.func private @f()")
         with pytest.raises(PipelineError, match=message):

@@ -38,7 +38,7 @@ class _Replace(Pattern):
         self.root, self.made = root, made
 
     def rewrite(self, op):
-        """Always fits."""
+        """Always matches."""
         return self.made(op.input).result
 
 
@@ -49,7 +49,7 @@ def test_dead_ops_go_and_locations_stay(module):
         root = AbsOp
 
         def rewrite(self, op):
-            """Fits once."""
+            """Matches once."""
             return ReluOp(op.input.owner.operands[0]).result
 
     apply_patterns(module.operation, [AbsOfNeg()])
@@ -75,7 +75,7 @@ def test_another_type_is_refused(module):
         root = NegOp
 
         def rewrite(self, op):
-            """Never has the right type."""
+            """Never returns the right type."""
             return ReshapeOp(op.input, shape=(1, 4)).result
 
     with journal() as kept:
@@ -93,7 +93,7 @@ def test_refusals_are_collected(module):
         root = AbsOp
 
         def rewrite(self, op):
-            """Says why not."""
+            """Refuses, with a reason."""
             return Refusal("not today")
 
     with journal() as kept:

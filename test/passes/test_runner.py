@@ -1,4 +1,4 @@
-"""Running pipelines: order, nesting, failures, what watchers see."""
+"""Running pipelines: order, nesting, failures, and the events that instrumentation receives."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class NotePass(Pass):
 
 @dataclass(frozen=True)
 class FailPass(Pass):
-    """Fail in the way that is asked for."""
+    """Fail in the requested way."""
 
     name = "test-fail"
     way: str = "error"
@@ -56,7 +56,7 @@ class FailPass(Pass):
 
 
 class Recorder(Instrumentation):
-    """Writes down what happens."""
+    """Records the events."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -84,14 +84,14 @@ def test_python_and_upstream_passes_run_in_order(module: ir.Module) -> None:
     assert text.count("func.func private") == 2
 
 
-def test_watchers_see_every_pass_on_every_op(module: ir.Module) -> None:
+def test_instrumentation_receives_every_pass_on_every_op(module: ir.Module) -> None:
     recorder = Recorder()
     Pipeline((Nested("func.func", ("cse", NotePass())), "symbol-dce")).run(module, [recorder])
     on_function = [f"{when} {name} func.func" for name in ("cse", "test-note") for when in ("before", "after")]
     assert recorder.events == [*on_function * 2, "before symbol-dce builtin.module", "after symbol-dce builtin.module"]
 
 
-def test_watchers_see_the_passes_of_upstream_pipelines(module: ir.Module) -> None:
+def test_instrumentation_receives_the_passes_of_upstream_pipelines(module: ir.Module) -> None:
     recorder = Recorder()
     Pipeline(("buffer-deallocation-pipeline",)).run(module, [recorder])
     assert "after ownership-based-buffer-deallocation builtin.module" in recorder.events
@@ -114,7 +114,7 @@ def test_a_failure_names_pass_and_reason(module: ir.Module, element: Pass | str,
     assert caught.value.pass_name in ("test-fail", "affine-loop-unroll")
 
 
-def test_an_unwatched_run_names_the_failed_pass_too(context: ir.Context) -> None:
+def test_a_run_without_instrumentation_names_the_failed_pass_too(context: ir.Context) -> None:
     module = ir.Module.parse("""
       func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
         %0 = "stepwell.exp"(%x) : (tensor<2xf32>) -> tensor<2xf32>

@@ -1,4 +1,4 @@
-"""A tiny program made without the compiler: `y = x * scale + bias`, through the arena; it tells its team's size."""
+"""A tiny program made without the compiler: `y = x * scale + bias`, through the arena; it returns its team's size."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ exit:
 
 @functools.cache
 def native_object(size: int) -> bytes:
-    """The object file of the program for `size` elements."""
+    """Returns the object file of the program for `size` elements."""
     llc = Path(orc.libllvm_path()).parent.parent / "bin" / "llc"
     command = [str(llc), "-filetype=obj", "-relocation-model=pic", f"-mtriple={TRIPLE}", "-o", "-"]
     return subprocess.run(
@@ -82,7 +82,7 @@ def native_object(size: int) -> bytes:
 
 @functools.cache
 def make_program(rows: int = 2, columns: int = 3, cpu: str = "generic", features: tuple[str, ...] = ()) -> Program:
-    """`y[rows, columns] = x * scale + bias`, scale 0, 1, 2... and a splat of 0.5; also gives the number of threads."""
+    """Makes `y = x * scale + bias` (scale 0, 1, 2..., bias a splat of 0.5), which also returns the thread count."""
     size = rows * columns
     return Program(
         inputs=(TensorInfo("x", F32, (rows, columns)),),
@@ -99,7 +99,7 @@ def make_program(rows: int = 2, columns: int = 3, cpu: str = "generic", features
 
 
 def expected(x: np.ndarray) -> np.ndarray:
-    """What the program computes, by numpy."""
+    """Returns the program's result, computed by numpy."""
     return x * np.arange(x.size, dtype=np.float32).reshape(x.shape) + np.float32(0.5)
 
 
@@ -111,5 +111,5 @@ def program() -> Callable[..., Program]:
 
 @pytest.fixture
 def reference() -> Callable[[np.ndarray], np.ndarray]:
-    """What such a program computes."""
+    """Returns the function that computes such a program's result."""
     return expected

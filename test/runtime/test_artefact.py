@@ -1,4 +1,4 @@
-"""The .stw file: it comes back as it was, and what is damaged or meant for another machine is refused."""
+"""The .stw file: loading restores what was saved; damaged files and those for another machine are refused."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 @pytest.fixture(params=["library", "objects"])
 def saved(request, tmp_path, program, monkeypatch) -> Path:
-    """A saved model, its code as a shared library or as objects."""
+    """A saved model, with its code as a shared library or as objects."""
     if request.param == "objects":
         monkeypatch.setattr(linker.shutil, "which", lambda name: None)
     elif linker.shutil.which("cc") is None:
         pytest.skip("no linker here")
     path = tmp_path / "model.stw"
     made = program()
-    # The second output is a number of threads, not 0, and so a guard that holds.
+    # The second output, a number of threads, is not 0, so it is a guard that holds.
     guarded = replace(made, outputs=made.outputs[:1], guards=("no threads",))
     Executable(made.inputs[:1], made.outputs[:1], [guarded], name="tiny").save(path)
     return path
@@ -40,7 +40,7 @@ def load(path: Path) -> Executable:
 
 
 def rewrite(path: Path, change) -> None:
-    """Writes the artefact anew, its members changed by `change` (a dict of bytes by name)."""
+    """Rewrites the artefact after `change` has modified its members (a dict of bytes by name)."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     change(members)
@@ -112,8 +112,8 @@ def test_truncated_files_are_refused(saved, keep):
         artefact.read(saved)
 
 
-def test_a_file_may_be_cut_short_once_it_is_loaded(saved):
-    """What was mapped ended the process; parameters are read by calls."""
+def test_a_file_may_be_truncated_once_it_is_loaded(saved):
+    """A mapped file would crash the process here; parameters are therefore read with system calls."""
     executable = load(saved)
     wanted = executable(X)
     again = load(saved)
@@ -235,7 +235,7 @@ def test_a_missing_folder_is_an_error(tmp_path, program):
         artefact.read(tmp_path / "missing.stw")
 
 
-def test_a_link_stays_a_link_and_what_is_no_file_stays_what_it_is(tmp_path, program):
+def test_a_link_stays_a_link_and_special_files_stay_as_they_are(tmp_path, program):
     made = program()
     executable = Executable(made.inputs, made.outputs, [made])
     (tmp_path / "link.stw").symlink_to("model.stw")
@@ -250,7 +250,7 @@ def test_a_link_stays_a_link_and_what_is_no_file_stays_what_it_is(tmp_path, prog
 
 
 @pytest.mark.parametrize("name", ["/", "a\0b"])
-def test_names_that_no_file_has(program, name):
+def test_names_that_no_file_can_have(program, name):
     made = program()
     with pytest.raises(ArtefactError):
         Executable(made.inputs, made.outputs, [made]).save(name)

@@ -1,4 +1,4 @@
-"""The cache on disk: what comes back, what is dropped, and what happens where it cannot be written."""
+"""The cache on disk: entries come back, damaged ones are dropped, and an unwritable folder is a warning."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def test_truncated_entries_are_dropped(tmp_path):
         cache.put("kernels", KEY, b"object code")
 
 
-def test_sound_data_in_anothers_place_is_dropped(tmp_path):
-    """Whoever exchanged two files: one was read as what the other is, with a traceback, or wrong code."""
+def test_valid_data_under_another_key_is_dropped(tmp_path):
+    """Two swapped files were once taken for each other, which gave a traceback or wrong code."""
     cache = Cache(tmp_path)
     cache.put("kernels", KEY, b"object code")
     cache.put("kernels", "other", b"some other code")
@@ -100,8 +100,8 @@ def test_sound_data_in_anothers_place_is_dropped(tmp_path):
     assert not list(cache.entries())
 
 
-def test_sizes_are_looked_at_before_contents(tmp_path):
-    """To read a sparse file of terabytes takes hours."""
+def test_sizes_are_checked_before_contents(tmp_path):
+    """Reading a sparse file of terabytes takes hours."""
     cache = Cache(tmp_path)
     cache.put("kernels", KEY, b"object code")
     os.truncate(entry_path(cache), 1 << 42)
@@ -162,7 +162,7 @@ def test_large_entries_that_have_changed_are_dropped(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("uptime", ["unknown", "another"])
-def test_what_was_checked_before_the_system_started_counts_for_nothing(tmp_path, monkeypatch, uptime):
+def test_checks_from_before_a_reboot_do_not_count(tmp_path, monkeypatch, uptime):
     monkeypatch.setattr(cache_module, "_LARGE_BYTES", 100)
     boot = tmp_path / "boot"
     monkeypatch.setattr(cache_module, "_BOOT", boot)
@@ -184,14 +184,14 @@ def test_least_recently_used_entries_make_room(tmp_path):
     assert sorted(entry.key for entry in cache.entries()) == ["key0", "key3", "key4", "key5"]
 
 
-def test_all_processes_together_look_at_the_size_now_and_then(tmp_path, monkeypatch):
-    """To look at all entries for each that is written would take longer than what they are of."""
+def test_all_processes_together_check_the_size_from_time_to_time(tmp_path, monkeypatch):
+    """Listing all entries at every write would take longer than the work that they cache."""
     looked = []
     entries = Cache.entries
     monkeypatch.setattr(Cache, "entries", lambda self: looked.append(self) or entries(self))
     for number in range(64):
         Cache(tmp_path, limit_bytes=1 << 20).put("kernels", f"key{number}", bytes(4000))
-    assert len(looked) == 4  # a sixteenth of the limit is 16 times 4 KiB
+    assert len(looked) == 4  # every sixteenth of the limit, which is 16 times 4 KiB
 
 
 def test_abandoned_files_are_removed(tmp_path):

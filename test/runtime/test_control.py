@@ -1,4 +1,4 @@
-"""Control flow on the host: what it refuses."""
+"""Control flow on the host: operands that it refuses."""
 
 from __future__ import annotations
 

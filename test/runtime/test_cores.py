@@ -1,4 +1,4 @@
-"""How many cores there are for a process in a container."""
+"""Number of cores that a process in a container may use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepwell.runtime import cores
 
 @pytest.fixture
 def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Has control groups lie in a folder of the test's: its argument are what groups the process is in, and files."""
+    """Replaces the control groups by files; the arguments are the process's own groups, and the files' contents."""
 
     def lay(own: str, files: dict[str, str]) -> None:
         (tmp_path / "own").write_text(own)

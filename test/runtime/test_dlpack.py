@@ -33,7 +33,7 @@ READ_ONLY = 1
 
 
 class Producer:
-    """A library that hands out an array as DLPack's C structures, and counts how often it gets one back."""
+    """A library that exports an array as DLPack's C structures, and counts the exports that are returned to it."""
 
     def __init__(self, array: np.ndarray, *, version: int | None = 1, flags: int = 0, device: int = 1, **kind: int):
         code, bits = kind.get("code"), kind.get("bits", 8 * array.dtype.itemsize)
@@ -60,7 +60,7 @@ class Producer:
 
 
 class Modern(Producer):
-    """A library of DLPack 1.0."""
+    """A library that implements DLPack 1.0."""
 
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
@@ -140,7 +140,7 @@ def test_a_model_takes_bfloat16_of_another_library(doubling: stepwell.Executable
     assert given.returned == 1
 
 
-def test_refusals_say_what_was_given(doubling: stepwell.Executable) -> None:
+def test_errors_name_the_given_tensor(doubling: stepwell.Executable) -> None:
     array = NUMBERS.astype(BF16)
     with pytest.raises(InputError, match=r"'x' must be bfloat16, but is float8_e5m2"):
         doubling(Modern(NUMBERS.astype(ml_dtypes.float8_e5m2)))
@@ -152,7 +152,7 @@ def test_refusals_say_what_was_given(doubling: stepwell.Executable) -> None:
     for words, given in refused.items():
         with pytest.raises(InputError, match=words):
             doubling(given)
-        assert given.returned == 0  # the capsule, which was not taken, frees it
+        assert given.returned == 0  # the capsule was not consumed and frees it
     with pytest.raises(InputError, match="cannot be read on the host: copy it there first"):
         doubling(DeviceArray(4096, (3, 4), np.dtype(BF16), 0, None))
 

@@ -1,4 +1,4 @@
-"""Objects put into this process without LLVM: what refers to what, and what is refused."""
+"""Objects loaded into this process without LLVM: references between them, and errors."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_negative_symbols_that_are_missing_or_there_twice(texts: list[str], reas
         elf.ElfCode({str(number): _object(text) for number, text in enumerate(texts)})
 
 
-def test_negative_a_symbol_that_nobody_defines_has_no_address() -> None:
+def test_negative_an_undefined_symbol_has_no_address() -> None:
     with pytest.raises(NativeCodeError, match="no object defines 'nothing'"):
         elf.ElfCode({"counter": _object(_COUNTER)}).address("nothing")
 
@@ -116,7 +116,7 @@ def test_negative_damaged_objects_are_refused_whatever_is_cut_off() -> None:
         elf.ElfCode({"counter": b"MZ" + data[2:]})
 
 
-def test_what_only_llvm_can_link_is_linked_by_llvm(program: Callable[..., Program]) -> None:
+def test_objects_that_need_llvm_are_linked_by_llvm(program: Callable[..., Program]) -> None:
     made = program()
     variable = "@v = thread_local(initialexec) global i64 7\n"
     with pytest.raises(elf.UnsupportedObjectError, match="thread-local"):

@@ -1,4 +1,4 @@
-"""Environment variables: values that are refused, and the table of all of them."""
+"""Environment variables: invalid values are refused, and a table lists all variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls: what is taken, what is refused and in which words, threads, and shapes compiled on demand."""
+"""Calls: accepted inputs, the messages of refused ones, threads, and shapes compiled on demand."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_inputs_by_position_and_by_name(executable, reference):
 
 def test_one_output_comes_without_a_tuple(program, reference):
     made = program()
-    # The table has a slot for the second output all the same: it is given as the first parameter.
+    # The table still has a slot for the second output: it is passed as the first parameter.
     single = replace(made, outputs=made.outputs[:1], parameters={"threads": np.zeros(1, np.int32), **made.parameters})
     np.testing.assert_array_equal(Executable(single.inputs, single.outputs, [single])(X), reference(X))
 
 
 class Foreign:
-    """Another library's tensor."""
+    """A tensor of another library."""
 
     def __init__(self, array):
         self.array = array
@@ -171,7 +171,7 @@ def test_code_for_another_machine_is_made_but_not_run(program):
 
 
 class Broken:
-    """An object whose export fails in a way of its own."""
+    """An object whose export raises an unrelated exception."""
 
     def __dlpack__(self, **options):
         raise KeyError("gone")

@@ -1,4 +1,4 @@
-"""Interrupts that wait, and what they are kept from."""
+"""Delayed interrupts, and the code that they must not disturb."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwell.runtime.interrupts import held_interrupts
 
 @pytest.fixture(autouse=True)
 def _interrupts():
-    """As in a terminal: what starts in the background ignores them."""
+    """As in a terminal: processes started in the background ignore interrupts."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -32,7 +32,7 @@ def test_an_interrupt_comes_at_the_end():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_nothing_comes_where_nothing_came():
+def test_without_an_interrupt_nothing_is_raised():
     with held_interrupts():
         pass
 
@@ -49,7 +49,7 @@ def test_handlers_of_others_are_called():
         signal.signal(signal.SIGINT, before)
 
 
-def test_what_is_ignored_stays_ignored():
+def test_ignored_interrupts_stay_ignored():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with held_interrupts():
@@ -98,7 +98,7 @@ except KeyboardInterrupt:
     ],
 )
 def test_the_import_of_mlir_is_not_interrupted(module, extension):
-    """It crashed in some places."""
+    """In some places of it, an interrupt crashed the process."""
     command = [sys.executable, "-c", IMPORT.format(module=module, extension=extension)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stderr == "it came after that\n"

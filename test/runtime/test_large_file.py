@@ -1,4 +1,4 @@
-"""Large model files: read when they are needed, known again by their state, refused when they have changed."""
+"""Large model files: read on demand, recognised by their state, and refused if they have changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DATA = bytes(range(256)) * 5000
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file that was written a while ago."""
+    """A file that was written some time ago."""
     path = tmp_path / "model.onnx"
     path.write_bytes(DATA)
     _settle(path)
@@ -36,14 +36,14 @@ def test_gives_its_contents(path: Path) -> None:
 
 
 @pytest.mark.parametrize("contents", [DATA + b"1", DATA[::-1]])
-def test_what_has_changed_is_refused(contents: bytes, path: Path) -> None:
+def test_changed_files_are_refused(contents: bytes, path: Path) -> None:
     file = LargeFile.at(path)
     path.write_bytes(contents)
     with pytest.raises(ArtefactError, match="has changed since it was compiled"):
         file.read()
 
 
-def test_what_is_gone_is_refused(path: Path) -> None:
+def test_missing_files_are_refused(path: Path) -> None:
     file = LargeFile.at(path)
     path.unlink()
     with pytest.raises(ArtefactError, match="cannot be read any more"):
@@ -71,8 +71,8 @@ def test_a_file_that_was_just_written_is_looked_at_again(path: Path, tmp_path: P
     assert store.fingerprint_of_file(cache, LargeFile.at(path), lambda: "second") == "second"
 
 
-def test_what_is_no_file_is_not_read(tmp_path):
-    """A device has no end, a pipe is waited for, and a directory is none."""
+def test_files_that_are_not_regular_are_not_read(tmp_path):
+    """A device has no end, a pipe would block, and a directory is not a file."""
     os.mkfifo(tmp_path / "pipe")
     for path, message in (
         (Path("/dev/zero"), "Not a regular"),
@@ -83,8 +83,8 @@ def test_what_is_no_file_is_not_read(tmp_path):
             contents_of(path)
 
 
-def test_what_is_larger_than_models_is_not_read(tmp_path):
-    """It takes no room on the disk, but would in memory."""
+def test_files_larger_than_any_model_are_not_read(tmp_path):
+    """The file is sparse: it takes no space on the disk, but would in memory."""
     path = tmp_path / "m.onnx"
     with open(path, "wb") as file:
         file.truncate(1 << 42)

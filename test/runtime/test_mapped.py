@@ -1,4 +1,4 @@
-"""Pages of mapped files: let go, and read again where they are needed."""
+"""Pages of mapped files: released, and read again on demand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STATUS = Path("/proc/self/smaps")
 
 
 def _resident(name: str) -> int:
-    """Bytes of a mapped file that are in this process's memory."""
+    """Returns the bytes of a mapped file that are in this process's memory."""
     total, inside = 0, False
     for line in _STATUS.read_text().splitlines():
         if "-" in line.split(" ", 1)[0]:
@@ -23,7 +23,7 @@ def _resident(name: str) -> int:
 
 
 @pytest.mark.skipif(not _STATUS.exists(), reason="the system does not say what is in memory")
-def test_pages_are_let_go_and_come_back(tmp_path: Path) -> None:
+def test_pages_are_released_and_come_back(tmp_path: Path) -> None:
     path = tmp_path / "weights"
     np.arange(1 << 20, dtype=np.float32).tofile(path)
     weights = np.memmap(path, np.uint8, mode="r").view(np.float32).reshape(1024, 1024)

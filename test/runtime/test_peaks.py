@@ -1,4 +1,4 @@
-"""The machine's peaks are measured once, and kept unless other processes disturbed the measurement."""
+"""The machine's peaks are measured once, and stored unless other processes disturbed the measurement."""
 
 from __future__ import annotations
 

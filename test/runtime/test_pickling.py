@@ -1,4 +1,4 @@
-"""Executables survive pickle, copies and pools of processes, and artefacts load from memory and open files."""
+"""Executables survive pickle, copies and process pools; artefacts load from memory and open files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_copy_keeps_programs_threads_and_the_compiler(way) -> None:
     assert [program.input_shapes for program in other.programs] == [((3, 8),)]
     assert (other.threads, other.name, other.inputs, other.outputs) == (2, run.name, run.inputs, run.outputs)
     np.testing.assert_array_equal(other(X), run(X))
-    np.testing.assert_array_equal(other(X[:2]), run(X[:2]))  # a shape that is compiled for only now
+    np.testing.assert_array_equal(other(X[:2]), run(X[:2]))  # a shape that is compiled only now
     assert len(other.programs) == 2
 
 
@@ -94,7 +94,7 @@ def test_nodes_on_the_host_survive(way) -> None:
     assert len(expected) == 2
 
 
-def test_options_survive_and_what_watches_compiles_does_not(tmp_path: Path) -> None:
+def test_options_survive_and_callbacks_do_not(tmp_path: Path) -> None:
     seen = []
     run = _compiled(cache=False, winograd=False, reached=lambda *phase: seen.append(phase))
     other = pickle.loads(pickle.dumps(run))

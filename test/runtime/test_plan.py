@@ -1,4 +1,4 @@
-"""Plans without a compiler: what steps take and give, who owns the results, and control flow by ONNX's rules."""
+"""Plans without a compiler: inputs and outputs of steps, ownership of results, and control flow by ONNX's rules."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def plan(program):
 
 
 def executable(plan):
-    """A callable around a plan."""
+    """An executable of a plan."""
     inputs = tuple(TensorInfo(name, F32, ("a", "b")) for name in plan.inputs)
     outputs = tuple(TensorInfo(name, F32, ("a", "b")) for name in plan.outputs)
     return Executable(inputs, outputs, steps=LoadedPlan(plan, None), threads=1)

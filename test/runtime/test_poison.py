@@ -1,4 +1,4 @@
-"""Memory is filled with a pattern before native code runs, if that is asked for."""
+"""Memory is filled with a pattern before native code runs, if requested."""
 
 from __future__ import annotations
 

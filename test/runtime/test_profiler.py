@@ -1,4 +1,4 @@
-"""Profiles: every call of a kernel is there, figures add up, and traces are what viewers read."""
+"""Profiles: they contain every call of a kernel, figures add up, and viewers can read traces."""
 
 import json
 from dataclasses import replace
@@ -31,7 +31,7 @@ def _value(name, shape):
 
 
 def _layers(rows=ROWS):
-    """Two equal layers, so that one kernel is called twice, and a softmax."""
+    """Two equal layers, which share a kernel, and a softmax."""
     weight = np.random.default_rng(0).random((DEPTH, DEPTH), np.float32) / DEPTH
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["a"], "first"),
@@ -251,7 +251,7 @@ def test_a_fused_kernel_is_named_for_its_convolution():
 
 
 def test_a_border_in_place_moves_no_more_than_it_writes():
-    """The parts of a padded concatenation are written in place, and only the border by a kernel of its own."""
+    """The operands of a padded concatenation are written in place; a separate kernel writes only the border."""
     channels, size = 32, 56
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], "stem", pads=[1, 1, 1, 1]),

@@ -1,4 +1,4 @@
-"""Compiles that tell how far they have come: the log, the callback, and silence."""
+"""Progress of compiles: the log, the callback, and silence."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ X = np.ones((2, 6), np.float32)
 
 
 def chain():
-    """Softmaxes of several widths, each a kernel of its own."""
+    """Softmaxes of several widths, each of which is a separate kernel."""
     nodes = [helper.make_node("Softmax", ["x"], ["a"]), helper.make_node("Transpose", ["a"], ["b"])]
     nodes += [helper.make_node("Softmax", ["b"], ["y"])]
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", "m"]) for name in "xy"]
@@ -32,7 +32,7 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def test_a_callback_is_told_of_misses_kernels_and_hits():
+def test_a_callback_receives_misses_kernels_and_hits():
     events = []
     options = stepwell.Options(progress=events.append)
     stepwell.compile(chain(), threads=1, options=options)(X)
@@ -47,7 +47,7 @@ def test_a_callback_is_told_of_misses_kernels_and_hits():
     assert [event.phase for event in events] == ["start", "hit"]
 
 
-def test_a_callback_is_told_of_phases_and_the_target():
+def test_a_callback_receives_phases_and_the_target():
     events = []
     options = stepwell.Options(progress=events.append, cache=False)
     stepwell.compile(chain(), target="x86-64-v3", threads=1, options=options).prepare({"x": (2, 6)})
@@ -58,7 +58,7 @@ def test_a_callback_is_told_of_phases_and_the_target():
     assert {event.target for event in events} == {"x86-64-v3"}
 
 
-def test_why_tells_calls_from_what_is_ahead(tmp_path):
+def test_the_reason_separates_calls_from_ahead_of_time_compiles(tmp_path):
     events = []
 
     def reasons():
@@ -82,7 +82,7 @@ def test_why_tells_calls_from_what_is_ahead(tmp_path):
     assert reasons() == ["loaded artefact, a call with new shapes"]
 
 
-def test_why_tells_pieces_of_a_model_in_steps():
+def test_the_reason_names_subgraphs_of_a_partitioned_model():
     nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("NonZero", ["a"], ["b"])]
     nodes += [helper.make_node("Cast", ["b"], ["c"], to=TensorProto.FLOAT), helper.make_node("Neg", ["c"], ["y"])]
     ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 6])]
@@ -98,7 +98,7 @@ def test_why_tells_pieces_of_a_model_in_steps():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="takes child processes")
-def test_a_child_process_tells_the_callback_of_its_parent():
+def test_a_child_process_reports_to_its_parent_s_callback():
     events, processes = [], set()
 
     def told(event):
@@ -132,17 +132,17 @@ def test_an_exception_of_a_callback_ends_the_child_process(monkeypatch):
     with pytest.raises(KeyError):
         stepwell.compile(chain(), threads=1, options=options)(X)
     for child in children:
-        with pytest.raises(ChildProcessError):  # it has ended, and was waited for
+        with pytest.raises(ChildProcessError):  # it has ended, and its parent has waited for it
             os.waitpid(child, 0)
     assert children
 
 
-def test_a_pickle_leaves_the_callback_behind():
+def test_a_pickle_does_not_contain_the_callback():
     events = []
     run = stepwell.compile(chain(), threads=1, options=stepwell.Options(progress=lambda event: events.append(event)))
     copied = pickle.loads(pickle.dumps(run))
     np.testing.assert_array_equal(copied(X), run(X))
-    assert [event.phase for event in events] == ["start", "hit"]  # of the second call alone
+    assert [event.phase for event in events] == ["start", "hit"]  # of the second call only
 
 
 @pytest.mark.parametrize("value", ["yes", 1, []])
@@ -151,7 +151,7 @@ def test_other_values_are_refused(value):
         stepwell.Options(progress=value)
 
 
-def test_ranges_are_told_too():
+def test_compiles_for_ranges_are_reported_too():
     events = []
     options = stepwell.Options(progress=events.append, dims={"n": (1, 8), "m": 6})
     stepwell.compile(chain(), threads=1, options=options)
@@ -159,7 +159,7 @@ def test_ranges_are_told_too():
     assert "n=" in events[0].what
 
 
-def test_the_same_bytes_come_whether_anything_listens():
+def test_bytes_do_not_depend_on_a_callback():
     quiet = stepwell.compile(chain(), options=stepwell.Options(cache=False, shapes={"x": (2, 6)}))
     heard = stepwell.compile(
         chain(), options=stepwell.Options(cache=False, shapes={"x": (2, 6)}, progress=lambda event: None)
@@ -167,7 +167,7 @@ def test_the_same_bytes_come_whether_anything_listens():
     assert [item.objects for item in quiet.programs] == [item.objects for item in heard.programs]
 
 
-def test_a_failure_is_told(caplog):
+def test_a_failure_is_reported(caplog):
     caplog.set_level(logging.INFO, "stepwell")
     events = []
     with (

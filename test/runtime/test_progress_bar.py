@@ -1,4 +1,4 @@
-"""The progress bar of slow compiles: where it appears, when, and what it shows."""
+"""The progress bar of slow compiles: where and when it appears, and its contents."""
 
 import io
 import sys
@@ -11,7 +11,7 @@ from stepwell.runtime import progress, progress_bar
 
 
 class Handle:
-    """An output of a notebook's cell, as `display(..., display_id=True)` returns it."""
+    """The output of a notebook cell, as `display(..., display_id=True)` returns it."""
 
     def __init__(self):
         self.shown = []
@@ -31,7 +31,7 @@ class Handle:
 
 @pytest.fixture
 def cell(monkeypatch):
-    """The cell of a notebook: an IPython that is loaded and has a kernel."""
+    """A notebook cell: IPython is loaded and has a kernel."""
     handle = Handle()
     shell = types.SimpleNamespace(kernel=object())
     module = types.SimpleNamespace(
@@ -43,7 +43,7 @@ def cell(monkeypatch):
 
 
 def terminal(monkeypatch):
-    """A standard error stream that says it is a terminal; made in a test, as pytest puts its own in front of one."""
+    """A standard error stream that claims to be a terminal; made inside a test, because pytest replaces the stream."""
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
     stream = io.StringIO()
     stream.isatty = lambda: True
@@ -89,7 +89,7 @@ def test_false_shows_none(cell, monkeypatch):
     assert cell.shown == []
 
 
-def test_ipython_in_a_terminal_is_no_notebook(cell):
+def test_ipython_in_a_terminal_is_not_a_notebook(cell):
     assert progress_bar.is_notebook()
     del sys.modules["IPython"].shell.kernel
     assert not progress_bar.is_notebook()
@@ -116,7 +116,7 @@ def test_a_terminal_has_a_bar_if_it_is_asked_for(monkeypatch):
     assert text.rstrip().endswith("\x1b[2K")  # the line is erased
 
 
-def test_a_stream_that_is_no_terminal_has_none(monkeypatch):
+def test_a_stream_that_is_not_a_terminal_has_none(monkeypatch):
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with progress.reporting(True, "m", "", "a test") as reporter:

@@ -1,4 +1,4 @@
-"""`Executable.report()`: what it says of small models, of which all is known."""
+"""`Executable.report()` on small models with known results."""
 
 import json
 
@@ -56,14 +56,14 @@ def test_every_node_appears_once_in_order(small):
     assert names == [node.name for node in small.graph.node]
 
 
-def test_says_what_shares_a_kernel(small):
+def test_lists_the_nodes_that_share_a_kernel(small):
     ops = _ops(stepwell.compile(small))
     assert ops["product"]["with"] == ["relu"]
     assert ops["product"]["kernels"] == ops["relu"]["kernels"]
     assert ops["softmax"]["kernels"] != ops["relu"]["kernels"]
 
 
-def test_says_what_is_in_no_kernel(small):
+def test_lists_the_nodes_without_a_kernel(small):
     ops = _ops(stepwell.compile(small))
     assert {name: ops[name]["fate"] for name in ("shape", "same", "weights")} == {
         "shape": "constant",
@@ -74,7 +74,7 @@ def test_says_what_is_in_no_kernel(small):
     assert all(not ops[name]["kernels"] for name in ("shape", "same", "weights", "flat"))
 
 
-def test_says_why_an_op_is_not_in_the_kernel_before_it():
+def test_gives_the_reason_why_an_op_was_not_fused():
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["a"], "product"),
         helper.make_node("Relu", ["a"], ["y"], "relu"),
@@ -88,7 +88,7 @@ def test_says_why_an_op_is_not_in_the_kernel_before_it():
     }
 
 
-def test_names_what_was_merged_into_another_node():
+def test_names_nodes_that_were_merged_into_another_one():
     random = np.random.default_rng(0)
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], "conv"),
@@ -107,7 +107,7 @@ def test_names_what_was_merged_into_another_node():
     assert [item["layout"] for item in operands][:2] == ["channels_last", "packed"]
 
 
-def test_follows_what_was_merged_in_several_steps():
+def test_follows_nodes_that_were_merged_in_several_steps():
     random = np.random.default_rng(0)
     nodes = [
         helper.make_node("ConvTranspose", ["x", "w"], ["a"], "up", strides=[2, 2], kernel_shape=[2, 2]),
@@ -126,7 +126,7 @@ def test_follows_what_was_merged_in_several_steps():
     assert ops["up"]["kernels"] == ops["norm"]["kernels"]
 
 
-def test_kernels_say_their_cost_and_what_bounds_them(small):
+def test_kernels_have_a_cost_and_a_bound(small):
     kernel = next(item for item in stepwell.compile(small).report().kernels if item["class"] == "contraction")
     assert kernel["flops"] == 2 * 64 * 32 * 48 + 64 * 48
     assert kernel["intensity"] == pytest.approx(kernel["flops"] / kernel["bytes"])
@@ -136,7 +136,7 @@ def test_kernels_say_their_cost_and_what_bounds_them(small):
     assert kernel["bound"] in ("compute", "memory")
 
 
-def test_says_how_wide_the_code_is_and_why_it_is_serial(small):
+def test_gives_the_vector_width_and_the_reason_for_serial_code(small):
     report = stepwell.compile(small, target="x86-64-v3").report()
     product = next(item for item in report.kernels if item["class"] == "contraction")
     assert (product["vector_bits"], product["scalar_share"], product["library_calls"]) == (256, 0, {})
@@ -203,7 +203,7 @@ def test_loading_code_that_leaves_the_machine_unused_warns(small, tmp_path):
         stepwell.load(tmp_path / "old.stw")
 
 
-def test_a_cache_that_is_turned_off_warns_where_nobody_asked_for_that(small, monkeypatch):
+def test_a_disabled_cache_is_a_warning_unless_requested(small, monkeypatch):
     monkeypatch.setenv("STEPWELL_CACHE", "0")
     with pytest.warns(stepwell.SlowWarning, match="the cache is turned off"):
         stepwell.compile(small)
@@ -249,7 +249,7 @@ def test_the_model_is_valid(small):
     onnx.checker.check_model(small)
 
 
-def test_estimates_for_a_gpu_are_by_what_is_published_of_it(small):
+def test_estimates_for_a_gpu_use_its_data_sheet(small):
     report = stepwell.compile(small, target="cuda:sm_90a").report()
     (program,) = report.record()["programs"]
     peaks, product = program["peaks"], next(item for item in report.kernels if item["class"] == "contraction")

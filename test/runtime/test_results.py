@@ -1,4 +1,4 @@
-"""The memory of results comes back when nobody has them any more, and only then."""
+"""The memory of results is reused when no reference to it is left, and only then."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ROWS, COLUMNS = 128, 192
 
 @pytest.fixture
 def shelf() -> Shelf:
-    """A shelf that no program has."""
+    """A shelf that belongs to no program."""
     alone = Shelf(LEAST_BYTES)
     alone.most = 2
     return alone
 
 
 def new(shelf: Shelf) -> Any:
-    """An array of half the size of a block."""
+    """An array that takes half of a block."""
     return shelf.array((LEAST_BYTES // 8,), F32)
 
 
@@ -60,7 +60,7 @@ def test_memory_is_used_again(shelf: Shelf) -> None:
         lambda array: np.broadcast_to(array, (3, *array.shape)),
     ],
 )
-def test_whoever_sees_the_memory_keeps_it(shelf: Shelf, kept: Callable) -> None:
+def test_references_keep_the_memory(shelf: Shelf, kept: Callable) -> None:
     first = new(shelf)
     place = first.ctypes.data
     view = kept(first)
@@ -96,7 +96,7 @@ def test_arrays_outlive_the_shelf() -> None:
 
 
 def test_programs_share_shelves_while_they_live() -> None:
-    size = 3 << 40  # of nobody else; no block is ever made
+    size = 3 << 40  # used by no other test; no block is ever allocated
     small, first, second = shelves_for([100, size, size])
     assert small is None
     assert first is not None and first is second
@@ -128,7 +128,7 @@ def test_results_can_be_inputs_and_outlive_the_executable() -> None:
     gc.collect()
     assert isinstance(value, np.ndarray)
     np.testing.assert_array_equal(value, np.full((ROWS, COLUMNS), 32, np.float32))
-    value += 1  # is memory still
+    value += 1  # the memory is still valid
     assert float(value[0, 0]) == 33
 
 

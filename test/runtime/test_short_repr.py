@@ -1,4 +1,4 @@
-"""Notebooks show compiled models in short and escaped form, with correct plurals."""
+"""Notebooks show compiled models in a short, escaped form with correct plurals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _model(inputs: int = 1, *, strings: bool = False) -> onnx.ModelProto:
 
 
 def _walked(*roots: Any) -> list[Any]:
-    """The objects of Stepwell that can be reached through attributes, properties, sequences and mappings."""
+    """Returns the Stepwell objects that are reachable through attributes, properties, sequences and mappings."""
     found, seen, waiting = [], set(), deque(roots)
     while waiting:
         item = waiting.popleft()
@@ -95,7 +95,7 @@ def test_a_program_says_what_it_is_of() -> None:
 
 
 class _Checked(HTMLParser):
-    """Fails where elements do not nest; keeps the text."""
+    """Fails if elements are not nested correctly; keeps the text."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The warning of a call that compiles for one size after another, and the text it gives to paste."""
+"""The warning of calls that compile for one size after another, and the options that it suggests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_third_size_is_warned_of_once() -> None:
     assert only.filename == __file__
     text = str(only.message)
     assert text.endswith("stepwell.Options(dims={'n': (1, 16), 'm': 3}), or on a command line --dims n=1:16,m=3")
-    executable(np.ones((11, 3), np.float32))  # warnings are errors here
+    executable(np.ones((11, 3), np.float32))  # warnings would be errors
 
     pasted = stepwell.compile(negation("n", "m"), options=stepwell.Options(dims={"n": (1, 16), "m": 3}))
     for size in (2, 5, 9, 11, 16):

@@ -1,4 +1,4 @@
-"""How parameters get into memory."""
+"""Placement of parameters in memory."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def model_of(is_center: bool):
 
 
 @pytest.mark.parametrize("is_center", [False, True])
-def test_what_remains_is_what_onnxruntime_keeps(is_center: bool) -> None:
+def test_kept_boxes_are_those_of_onnxruntime(is_center: bool) -> None:
     model, rng = model_of(is_center), np.random.default_rng(0)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     run = stepwell.compile(model, threads=1, options=stepwell.Options(cache=False, fallback="quiet"))

@@ -1,4 +1,4 @@
-"""The pool of teams: lent to one call at a time, kept for the next, left behind by fork."""
+"""The pool of thread teams: lent to one call at a time, kept for the next, not inherited by fork."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_calls_at_once_have_a_team_each(pool, program) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_after_fork_the_child_has_teams_of_its_own(tmp_path) -> None:
-    # In a process of its own: pytest's has threads.
+    # In a separate process, because pytest's has threads.
     code = f"""
 import os
 import numpy as np

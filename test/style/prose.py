@@ -16,8 +16,6 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 # Folders with files of others, with data, or with samples of what this check finds.
 EXCLUDED = {"assets", "vendor", "data", "style"}
-# Folders that are not yet checked.
-PENDING = ("test/",)
 
 NOUN = "start with a noun phrase ('Number of ...', 'Offset of ...')"
 VERB = "start with a verb in the third person ('Checks ...', 'Reports ...')"
@@ -56,7 +54,7 @@ def tracked() -> list[Path]:
     """Returns the project's own Python and Markdown files."""
     command = ["git", "ls-files", "-z", "--", "*.py", "*.md"]
     names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")[:-1]
-    own = (ROOT / name for name in names if EXCLUDED.isdisjoint(Path(name).parts) and not name.startswith(PENDING))
+    own = (ROOT / name for name in names if EXCLUDED.isdisjoint(Path(name).parts))
     return [path for path in own if path.exists()]
 
 

@@ -1,4 +1,4 @@
-"""`stepwell-bisect`: what it prints, its exit codes, its reproducer."""
+"""`stepwell-bisect`: its output, its exit codes, its reproducer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_nothing_is_wrong(model: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_fault_and_reproducer(model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    # Code is right, the reference is not: for the tool they only differ.
+    # The code is right and the reference is wrong: the tool only sees that they differ.
     monkeypatch.setattr(ReluOp, "reference", staticmethod(lambda x: x))
     assert main([model, "--inputs", "x.npy", "--json"]) == 1
     record = json.loads(capsys.readouterr().out)

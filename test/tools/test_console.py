@@ -1,4 +1,4 @@
-"""What the end-user tools print with."""
+"""The console output of the end-user tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepwell.tools.console import duration
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -38,7 +38,7 @@ def model(tmp_path, monkeypatch):
 
 @pytest.fixture
 def events(monkeypatch):
-    """The events that the tools' bars are told of."""
+    """The events that the tools' progress bars receive."""
     found = []
     call = console.Compiles.__call__
 

@@ -1,4 +1,4 @@
-"""stepwell-compile and stepwell-run on a small model: what they make, print and refuse."""
+"""stepwell-compile and stepwell-run on a small model: their files, their output, and their errors."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_profiles(compiled, capsys, monkeypatch):
     assert "cannot be changed for an artefact: it was fixed when the model was compiled" in capsys.readouterr().err
 
 
-def test_run_says_as_json_what_came_out(compiled, capsys):
+def test_run_prints_its_results_as_json(compiled, capsys):
     x = np.full((2, 8), np.nan, np.float32)
     np.save("x.npy", x)
     np.savez("good.npz", y=x @ WEIGHT)
@@ -120,7 +120,7 @@ def test_run_says_as_json_what_came_out(compiled, capsys):
 
 
 @pytest.mark.parametrize("tool", [compile, run, bisect, explore, reduce])
-def test_failures_are_json_where_that_was_asked_for(model, capsys, tool):
+def test_failures_are_json_if_requested(model, capsys, tool):
     data = onnx.load("tiny.onnx")
     data.graph.node[0].input[0] = "nowhere"
     data.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2

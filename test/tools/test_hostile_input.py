@@ -1,4 +1,4 @@
-"""Modules that are not what they say: each ends in one clear error."""
+"""Modules that differ from what they declare: each ends in one clear error."""
 
 import os
 
@@ -28,7 +28,7 @@ def test_main_without_a_body(text):
     ("phase", "error", "message"),
     [("bogus", PassError, "there is no phase 'bogus'"), ("llvm", ModelError, "has no attribute 'stepwell.interface'")],
 )
-def test_module_in_another_phase_than_it_says(phase, error, message):
+def test_module_in_another_phase_than_declared(phase, error, message):
     text = f'module attributes {{stepwell.phase = "{phase}"}} {{ {IDENTITY} }}'
     with pytest.raises(error, match=message):
         stepwell.compile(text.encode(), options=stepwell.Options(cache=False))
@@ -47,8 +47,8 @@ def test_text_that_aborts_the_parser():
         stepwell.compile(text.encode(), options=stepwell.Options(cache=False))
 
 
-def test_modules_that_abort_what_compiles_them(monkeypatch):
-    """Beyond the phase `graph` a module is tried in a process of its own first."""
+def test_modules_that_crash_the_compiler(monkeypatch):
+    """Modules after the phase `graph` are compiled in a child process first."""
     phases = {}
     model = IDENTITY.replace(
         "return %x", '%y = "stepwell.neg"(%x) : (tensor<4xf32>) -> tensor<4xf32> return %y'
@@ -71,7 +71,7 @@ def test_modules_that_abort_what_compiles_them(monkeypatch):
 
 @pytest.mark.parametrize("main", [compile.main, run.main, opt.main])
 @pytest.mark.parametrize("name", ["/dev/zero", "/dev/null", "/", "huge.onnx"])
-def test_what_is_no_model_file(main, name, tmp_path, monkeypatch, capfd):
+def test_files_that_are_not_models(main, name, tmp_path, monkeypatch, capfd):
     """They were read until memory was full, or for hours."""
     monkeypatch.chdir(tmp_path)
     with open("huge.onnx", "wb") as file:

@@ -1,4 +1,4 @@
-"""Errors in modules within modules, which MLIR would find in several threads at once."""
+"""Errors in nested modules, which MLIR would report from several threads at once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ module {
 """
 
 
-def test_errors_in_several_modules_are_all_said(tmp_path):
-    """Threads that said them waited for each other without end."""
+def test_errors_in_several_modules_are_all_reported(tmp_path):
+    """Without the fix, the reporting threads waited for each other without end."""
     path = tmp_path / "nested.mlir"
     path.write_text(NESTED)
     command = [sys.executable, "-m", "stepwell.tools.opt", str(path)]

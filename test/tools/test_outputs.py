@@ -1,4 +1,4 @@
-"""Files that tools write: none replaces an input or a file of another kind, and a failure leaves what was there."""
+"""Files that tools write: inputs and files of other kinds are never replaced, and a failure keeps the old file."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_own_files_are_replaced(folder, capsys):
         made = ["--output=y.npz", "--profile=p.json", "--calls=1", "--memory=memory.json"]
         assert run.main(["model.onnx", *made]) == 0
         assert run.main(["model.onnx", "--memory=memory.svg"]) == 0
-    Path("new.stw").touch()  # as mktemp makes them
+    Path("new.stw").touch()  # an empty file, as mktemp creates it
     assert compile.main(["model.onnx", "-o", "new.stw"]) == 0
     assert not list(folder.glob(".*"))
 

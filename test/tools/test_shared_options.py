@@ -1,4 +1,4 @@
-"""Options that tools share: shapes and inputs, JSON, silence; hints that can be pasted into a shell."""
+"""Options that tools share: shapes and inputs, JSON, quiet mode; hints that can be pasted into a shell."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOOLS = [name for name in stepwell.TOOLS if name != "opt"]
 TAKE_MODELS = [bisect, compile, explore, reduce, run]
 SHARED = ("--shape", "--dims", "--input", "--target", "--no-winograd", "--no-cache", "--json", "--quiet")
 ODD = "it's a = b, c"
-"""A name that a shell, and a list with commas, would take apart."""
+"""A name that a shell, and a comma-separated list, would split."""
 
 
 def save_model(name: str, nodes: list, inputs: dict, outputs: dict) -> str:
@@ -71,7 +71,7 @@ def test_the_cache_is_asked_with_the_same_options():
 
 
 @pytest.mark.parametrize("name", [*TOOLS, "stepwell"])
-def test_wrong_usage_is_json_where_that_was_asked_for(name, capsys):
+def test_wrong_usage_is_json_if_requested(name, capsys):
     main = importlib.import_module("stepwell.bench.command" if name == "bench" else f"stepwell.tools.{name}").main
     first = {"cache": ["list"], "bench": ["show", "x"], "stepwell": ["soup"]}.get(name, ["model.onnx"])
     with pytest.raises(SystemExit, match="2"):

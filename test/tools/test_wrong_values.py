@@ -1,4 +1,4 @@
-"""Options with values that they cannot have: wrong usage, said once."""
+"""Options with invalid values: one message about wrong usage."""
 
 import os
 
@@ -25,10 +25,10 @@ def model(tmp_path, monkeypatch):
 
 
 def _refusal(main, arguments, capsys):
-    """What a tool says of wrong usage."""
+    """Returns a tool's message about wrong usage."""
     try:
         code = main(arguments)
-    except SystemExit as end:  # of argparse
+    except SystemExit as end:  # raised by argparse
         code = end.code
     told = capsys.readouterr().err
     assert code == 2, told
@@ -51,7 +51,7 @@ def _refusal(main, arguments, capsys):
     ],
 )
 def test_amounts_are_numbers_of_zero_or_more(main, arguments, value, capsys):
-    """A comparison with NaN is false: nothing differed by more, and no turn came to its end."""
+    """Comparisons with NaN are false: no difference would be found, and no time limit reached."""
     option = arguments[-1]
     said = _refusal(main, [*arguments[:-1], f"{option}={value}"], capsys)
     assert f"argument {option}: '{value}' is not a number of 0 or more" in said
@@ -65,8 +65,8 @@ def test_seeds_are_whole_numbers(main, value, capsys):
 
 
 @pytest.mark.parametrize("main", [compile.main, run.main, explore.main, reduce.main, bisect.main])
-def test_two_dashes_are_no_value(main, capsys):
-    """argparse makes an empty list of it, which no text is."""
+def test_two_dashes_are_not_a_value(main, capsys):
+    """argparse turns it into an empty list, which is not a string."""
     assert "argument --target: '--' is not a value" in _refusal(main, ["model.onnx", "--target=--"], capsys)
 
 
@@ -75,8 +75,8 @@ def test_two_dashes_after_a_command(capsys):
 
 
 @pytest.mark.parametrize("option", [f"--dims=n={MANY_DIGITS}", f"--shape=x=2x{MANY_DIGITS}"])
-def test_numbers_that_no_size_is(model, option, capsys):
-    """Python refuses to read so many digits."""
+def test_numbers_that_are_not_a_size(model, option, capsys):
+    """Python refuses to parse this many digits."""
     assert "is not the size of a dimension" in _refusal(compile.main, [model, option], capsys)
 
 
@@ -98,8 +98,8 @@ def test_an_array_where_several_are_expected(model, capsys):
     assert "holds one array without a name" in _refusal(run.main, [model, "--expect=y.npy"], capsys)
 
 
-def test_texts_that_are_no_unicode():
-    """Names of files need not be."""
+def test_strings_that_are_not_valid_unicode():
+    """File names may be such strings."""
     assert store.key_of("\udcff") != store.key_of("\udcfe")
 
 

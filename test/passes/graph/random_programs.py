@@ -1,8 +1,8 @@
-"""Random programs of stepwell ops on small tensors: what the passes are tried on.
+"""Random programs of stepwell ops on small tensors, as input for passes.
 
-Every program takes two images and reads a few parameters. An op is drawn, its operands are drawn among the values so
-far that it can take, and its attributes at random; ops that move data are drawn more often, as those are rewritten
-most.
+Every program takes two images and reads a few parameters. An op is drawn, its operands are drawn among the existing
+values that fit, and its attributes are drawn at random. Ops that move data are drawn more often, because most rewrites
+are about them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _NUMBERS = (0.0, 1.0, -1.0, 2.0, 0.5, 3.0, 6.0)
 
 @dataclass
 class RandomProgram:
-    """A module with @main and what its parameters hold."""
+    """A module with @main, and the contents of its parameters."""
 
     rng: np.random.Generator
     parameters: dict[str, np.ndarray] = field(default_factory=dict)
     values: list[ir.Value] = field(default_factory=list)
 
     def build(self, size: int) -> ir.Module:
-        """A program of about `size` ops, in the current context."""
+        """Builds a program of about `size` ops in the current context."""
         module = ir.Module.create(loc=ir.Location.unknown())
         kinds = [ir.RankedTensorType.get(shape, ir.F32Type.get()) for shape in INPUTS]
         with ir.InsertionPoint(module.body):
@@ -53,24 +53,24 @@ class RandomProgram:
         return module
 
     def any(self, accepts: Callable[[tuple], bool] = lambda shape: True) -> Any:
-        """One of the values whose shape is accepted, late ones more often."""
+        """Returns a value whose shape is accepted, with a preference for late ones."""
         fitting = [value for value in self.values if accepts(self.shape(value))]
         if not fitting:
             return None
         return fitting[-1 - min(int(self.rng.exponential(2.0)), len(fitting) - 1)]
 
     def shape(self, value: ir.Value) -> tuple[int, ...]:
-        """The dimensions of a value."""
+        """Returns the dimensions of a value."""
         return tuple(ir.RankedTensorType(value.type).shape)
 
     def parameter(self, shape: tuple[int, ...]) -> ir.Value:
-        """A new parameter."""
+        """Adds a parameter."""
         name = f"p{len(self.parameters)}"
         self.parameters[name] = self.rng.uniform(0.5, 1.5, shape).astype(np.float32)
         return constant.ParameterOp(name=name, shape=shape, dtype=np.dtype(np.float32)).result
 
     def choice(self, options: tuple) -> Any:
-        """One of the options."""
+        """Returns one of the options."""
         return options[self.rng.integers(len(options))]
 
 
@@ -213,5 +213,5 @@ _DRAWS = (
 
 
 def inputs_for(program: RandomProgram) -> list[np.ndarray]:
-    """Contents for the inputs of a program."""
+    """Draws contents for the inputs of a program."""
     return [program.rng.standard_normal(shape).astype(np.float32) for shape in INPUTS]

@@ -1,4 +1,4 @@
-"""When shape inference has nothing left to do."""
+"""Modules for which shape inference has nothing left to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTLED = '%0 = "stepwell.relu"(%x) : (tensor<2xf32>) -> tensor<2xf32>'
         (f"%c = arith.constant true scf.if %c {{ {SETTLED} }}", False),
     ],
 )
-def test_what_is_static_and_straight_is_settled(body, expected):
+def test_static_modules_without_control_flow_are_settled(body, expected):
     with ir.Context() as context, ir.Location.unknown():
         load_dialects(context)
         module = ir.Module.parse(f"func.func @main(%x: tensor<2xf32>) {{ {body} return }}")

@@ -1,4 +1,4 @@
-"""Every graph pass leaves what a program computes as it is: tried on random programs, by the reference interpreter."""
+"""Every graph pass preserves the results of random programs, computed by the reference interpreter."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ random_programs = _load("random_programs")
 
 
 def _run(module: ir.Module, inputs: list[np.ndarray], parameters: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """What @main computes, after @init where there is one."""
+    """Returns the results of @main, after @init if there is one."""
     init = function_named(module.operation, "init")
     everything = dict(parameters)
     if init is not None:
@@ -97,6 +97,6 @@ def test_every_graph_pass_is_tried() -> None:
         for element in graph_pipeline(64).elements
         if isinstance(element, Pass) and element.name not in named
     }
-    # These are tried by whole pipelines and models: alone they do nothing to most programs.
+    # Whole pipelines and models test these; alone, they do nothing to most programs.
     parts = ("decompose", "hoist-invariants", "merge-projections", "pack-weights")
     assert missing <= {f"stepwell-{name}" for name in parts}

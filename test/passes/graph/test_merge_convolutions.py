@@ -1,4 +1,4 @@
-"""A sum of convolutions is one convolution: kernels of all sizes, pads and dilations, by the reference interpreter."""
+"""A sum of convolutions becomes one convolution: kernels of all sizes, pads and dilations, on the interpreter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepwell.passes.pipeline import Pipeline
 
 @st.composite
 def branches(draw: st.DrawFn) -> list[tuple[tuple[int, int], tuple[int, int, int, int]]]:
-    """Kernels, and pads with which their windows lie inside those of the first."""
+    """Draws kernels, with pads that keep their windows inside those of the first."""
     height, width = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     found = [((height, width), (height, width, height, width))]
     for _ in range(draw(st.integers(1, 2))):

@@ -1,4 +1,4 @@
-"""Which masks are bands."""
+"""Recognition of masks that are bands."""
 
 import numpy as np
 import pytest
@@ -23,5 +23,5 @@ def test_bands(allowed, band):
 
 
 @pytest.mark.parametrize("allowed", [np.tril(ALL, -1), np.tril(ALL) & (np.arange(12) != 3), ~ALL, np.triu(ALL, 1)])
-def test_negative_masks_that_say_more(allowed):
+def test_negative_masks_that_are_not_bands(allowed):
     assert band_of(allowed) is None

@@ -1,4 +1,4 @@
-"""Denormal weights are computed with as normal ones, and nothing changes."""
+"""Denormal weights are scaled to normal numbers, and results do not change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ func.func @main(%x: tensor<2x4xf32>, %y: tensor<16xf32>) -> (tensor<2x4xf32>, te
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_is_scaled_has_no_denormal_number(dtype: type) -> None:
+def test_scaled_weights_have_no_denormal_numbers(dtype: type) -> None:
     limits = np.finfo(dtype)
     x = np.tile(np.array([0, -0.0, 1, limits.tiny, limits.smallest_subnormal, -limits.tiny / 8], dtype), 20000)
     scaled = np.ldexp(x, exponent_for(x.reshape(200, -1)))
@@ -43,11 +43,11 @@ def test_what_is_scaled_has_no_denormal_number(dtype: type) -> None:
         np.arange(3),
     ],
 )
-def test_what_has_none_or_is_too_large_stays(array: np.ndarray) -> None:
+def test_weights_without_denormals_or_with_large_numbers_stay(array: np.ndarray) -> None:
     assert exponent_for(array) == 0
 
 
-def test_only_what_is_nothing_but_a_weight_is_scaled() -> None:
+def test_only_values_that_are_weights_everywhere_are_scaled() -> None:
     values = {name: np.arange(16, dtype=np.float32) * np.float32(1e-40) for name in ("weight", "shared")}
     context = ir.Context()
     load_dialects(context)

@@ -1,4 +1,4 @@
-"""A convolution over volumes is one over stacked planes: all depths of kernels, by the reference interpreter."""
+"""A convolution over volumes becomes one over stacked planes: all depths of kernels, on the interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stepwell-form-views` on what no text is written for."""
+"""`stepwell-form-views` on modules that are too large for a lit test."""
 
 from mlir import ir
 from stepwell.dialects.registry import load_dialects
@@ -6,7 +6,7 @@ from stepwell.passes.kernel.form_views import FormViewsPass
 
 
 def test_concatenations_deeper_than_the_stack():
-    """Each holds the one before, as in a dense network of two thousand layers."""
+    """Each concatenation reads the one before, as in a dense network of two thousand layers."""
     depth = 2000
     lines = ['%v0 = "stepwell.exp"(%x) : (tensor<1xf32>) -> tensor<1xf32>']
     for index in range(1, depth):

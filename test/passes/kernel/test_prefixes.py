@@ -1,4 +1,4 @@
-"""How much of a tensor is needed, as the greatest of a few terms."""
+"""Live prefixes of tensors, as the maximum of a few terms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS, st.integers(1, 40), st.integers(1, 40))
-def test_terms_say_what_the_steps_do(steps: list[tuple[str, int, int]], n: int, m: int):
+def test_terms_compute_the_same_as_the_steps(steps: list[tuple[str, int, int]], n: int, m: int):
     sizes, prefix, wanted = {"n": n, "m": m}, "n", n
     for kind, factor, offset in steps:
         if kind == "scale":
@@ -25,7 +25,7 @@ def test_terms_say_what_the_steps_do(steps: list[tuple[str, int, int]], n: int, 
     assert prefix is not None and evaluate(prefix, sizes) == wanted
 
 
-def test_terms_of_a_kind_are_one():
+def test_terms_of_a_kind_are_merged():
     assert larger("n", scaled("n", 1, 2)) == ["+", "n", 2] == larger(["+", "n", 2], ["+", ["+", "n", 1], 1])
     assert divided(scaled("n", 12, 0), 4) == ["*", "n", 3]
     assert larger(3, 5) == 5

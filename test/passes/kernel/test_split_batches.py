@@ -1,4 +1,4 @@
-"""Values of models whose first ops run image by image."""
+"""Results of models whose first ops run image by image."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ def _sum_over_images() -> onnx.ModelProto:
 
 @pytest.mark.parametrize("make", [_inverted_residual, _shuffle, _sum_over_images])
 def test_values(make):
-    """The same as ONNX Runtime's, for any number of threads."""
+    """Results equal ONNX Runtime's, for any number of threads."""
     runtime = pytest.importorskip("onnxruntime")
     model, phases = make(), {}
     options = stepwell.Options(cache=False, reached=lambda phase, module, _: phases.update({phase: str(module)}))

@@ -1,4 +1,4 @@
-"""Placement in the arena: buffers that are alive together never overlap, and little memory is wasted."""
+"""Placement in the arena: buffers with overlapping lifetimes never share memory, and little memory is wasted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_graphs_waste_less_than_a_third(seed: int) -> None:
 
 
 def random_graph(rng: random.Random) -> list[Lifetime]:
-    """The temporaries of a network: mostly read by the next op, now and then again by one much later (a skip)."""
+    """Temporaries of a network: most are read by the next op, and some again much later (a skip connection)."""
     count = rng.randrange(5, 150)
     scale = [64 * rng.randrange(1, 4096) for _ in range(6)]
     return [

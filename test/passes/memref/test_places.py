@@ -1,4 +1,4 @@
-"""Views are the elements that a slice of an array has, and it is known which share some, and what was written over."""
+"""Buffer views: their elements are those of array slices, and overlaps and overwritten elements are detected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stepwell.passes.memref.places import Buffer, BufferView, TensorLocation, Writes
 
-# Start, size and step for each of three dimensions; at most 3 + (3 - 1) * 2 + 1 elements of one are needed.
+# Start, size and step for each of three dimensions; a dimension needs at most 3 + (3 - 1) * 2 + 1 elements.
 BOXES = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), st.integers(1, 2)), min_size=3, max_size=3)
 WHOLE = (8, 10, 12)
 
@@ -57,7 +57,7 @@ def test_reshape_of_a_contiguous_part() -> None:
     assert elements(rows.reshaped((2, 6))) == list(range(8, 20))
 
 
-def test_what_is_written_later_hides_what_was_there() -> None:
+def test_later_writes_hide_earlier_ones() -> None:
     buffer, whole = Buffer(96), BufferView.of((6, 4))
     top, middle = (part(whole, [(start, 3, 1), (0, 4, 1)]) for start in (0, 2))
     writes = Writes()

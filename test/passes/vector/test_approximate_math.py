@@ -1,4 +1,4 @@
-"""The polynomials of stepwell-approximate-math, run natively, against numpy in extended precision."""
+"""The polynomials of stepwell-approximate-math, run natively, compared with numpy in extended precision."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ func.func @main(%x: tensor<{n}x{t}>) -> tensor<{n}x{t}> {{
 
 
 def compute(body: str, x: Array, has_scalef: bool = False) -> Array:
-    """What `body` makes of every element of `x`: it reads %v and defines %r."""
+    """Applies `body`, which reads %v and defines %r, to every element of `x`."""
     element = {"f4": "f32", "f8": "f64", "f2": "f16"}[x.dtype.str[1:]]
     padded = np.concatenate([x, np.ones(-len(x) % LANES, x.dtype)])
     body = body.replace("VECTOR", f"vector<{LANES}x{element}>")
@@ -64,7 +64,7 @@ def call(name: str) -> str:
 
 
 def units_off(got: Array, want: Array) -> Array:
-    """The distance in units of the last place of the exact result, 0 where both are the same infinity or NaN."""
+    """Returns the error in units of the exact result's last place; 0 if both are the same infinity or NaN."""
     with np.errstate(all="ignore"):
         rounded = want.astype(got.dtype)
         distance = np.abs(got.astype(np.longdouble) - want) / np.spacing(np.abs(rounded))
@@ -84,7 +84,7 @@ def specials(dtype: str) -> Array:
 
 
 def everywhere(dtype: str) -> Array:
-    """Numbers of all sizes that matter, and both signs."""
+    """Numbers of all relevant magnitudes, and both signs."""
     rng = np.random.default_rng(0)
     limit = 720 if dtype == "f8" else 105
     parts = [rng.standard_normal(4000), rng.uniform(-limit, limit, 4000), rng.uniform(-10, 10, 4000)]
@@ -109,7 +109,7 @@ def angles(dtype: str) -> Array:
 
 
 def fractions(dtype: str) -> Array:
-    """Numbers of [-1, 1], many of them near its ends and its middle, and a few outside."""
+    """Numbers in [-1, 1], many of them near its ends and its middle, and a few outside."""
     rng = np.random.default_rng(3)
     near = np.exp(rng.uniform(-30, 0, 4000)) * rng.choice([-1, 1], 4000)
     parts = [rng.uniform(-1, 1, 4000), near, np.copysign(1 - np.abs(near), near), [0.5, 1, -1, 1.5, 0]]
@@ -145,7 +145,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], Callable[[str], Array]]] = 
 
 
 def stated_bounds() -> list[tuple[str, str, float]]:
-    """Function, type and bound from the first table of docs/numerics.md."""
+    """Returns function, type and bound from the first table of docs/numerics.md."""
     page = (Path(__file__).parents[3] / "docs" / "numerics.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\w+) \| (\d+) \| [\d.]+ \| (\d+) \| [\d.]+ \|$", page, re.MULTILINE)
     return [

@@ -12,7 +12,7 @@ Compute = Callable[..., np.ndarray]
 
 
 def kernel(body: str, parameters: int, directives: str = "", outside: str = "") -> str:
-    """An entry `k` of so many pointers, whose values are in %rd0, %rd1, ...; the thread's number is in %r0."""
+    """A kernel `k` with this many pointers, loaded into %rd0, %rd1, ...; the thread's index is in %r0."""
     listed = ", ".join(f".param .u64 p{place}" for place in range(parameters))
     loads = "".join(f"ld.param.u64 %rd{place}, [p{place}];\n" for place in range(parameters))
     registers = "".join(
@@ -27,7 +27,7 @@ def kernel(body: str, parameters: int, directives: str = "", outside: str = "") 
 
 @pytest.fixture
 def compute() -> Compute:
-    """Gives each thread an element of every source, runs instructions on %a, %b, %c, and gives %d of all threads."""
+    """Gives each thread an element of every source, runs instructions on %a, %b, %c, and returns %d of all threads."""
 
     def run(
         text: str, sources: Sequence[np.ndarray], result: np.dtype | type, threads: int | None = None

@@ -1,4 +1,4 @@
-"""The driver's API as `cuda.bindings.driver` has it, as far as the runtime uses it, on simulated memory."""
+"""The part of `cuda.bindings.driver` that the runtime uses, on simulated memory."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class _Names:
 
 
 class FakeDriver:
-    """A driver with one device of so many bytes.
+    """A driver with one device of `capacity` bytes.
 
     Attributes:
-        calls: the names of the functions called so far.
+        calls: names of the functions called so far.
     """
 
     CUresult = SimpleNamespace(CUDA_SUCCESS=OK)

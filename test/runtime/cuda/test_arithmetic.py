@@ -1,4 +1,4 @@
-"""Arithmetic, bits and conversions of the simulator, each instruction against what the PTX ISA says of it."""
+"""Arithmetic, bits and conversions of the simulator: each instruction compared with the PTX ISA's definition."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What two tensors both have, as the copies of a driver."""
+"""The common part of two tensors, as copies of a driver."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_copies_bring_what_both_have(source: tuple[int, ...], target: tuple[
         for plane, row in np.ndindex(box.depth, box.height):
             first, start = (side.offset + side.pitch * (row + side.rows * plane) for side in (box.target, box.source))
             written[first : first + box.width] = read[start : start + box.width]
-        # As the driver demands it.
+        # The driver requires this.
         assert all(side.pitch >= box.width and side.rows >= box.height for side in (box.source, box.target))
     np.testing.assert_array_equal(made, want)
 

@@ -21,7 +21,7 @@ def entry(parameters: str, body: str) -> str:
 
 
 def tensor_map(array: np.ndarray, box: tuple[int, ...], swizzle: int = 0, position: int = 0) -> TensorMap:
-    """The map of an array of two dimensions that is an argument of the kernel."""
+    """A tensor map of a two-dimensional array that is an argument of the kernel."""
     strides = (array.strides[0],)
     return TensorMap(
         BufferSlice("input", position, 0, array.nbytes), array.dtype.name, array.shape[::-1], strides, box, swizzle
@@ -46,7 +46,7 @@ WITH_MAP = ".param .u64 source, .param .align 64 .b8 map[128], .param .u64 out"
 def loaded(
     source: np.ndarray, box: tuple[int, int], swizzle: int, corner: tuple[int, int], text: str = LOAD
 ) -> np.ndarray:
-    """What a copy of a box leaves in shared memory."""
+    """Returns the contents of shared memory after the copy of a box."""
     nbytes = box[0] * box[1] * source.itemsize
     output = np.zeros(nbytes, np.uint8)
     body = f"mov.u32 %r9, {nbytes}; mov.u32 %r10, {corner[0]}; mov.u32 %r11, {corner[1]};" + text + STORE_TILE
@@ -62,13 +62,13 @@ def test_a_box_lies_in_shared_memory_as_it_swizzles(swizzle: int) -> None:
     got = loaded(source, (columns, 32), swizzle, (8, 16)).reshape(-1, 8)
     for row in range(32):
         for piece in range(columns // 8):
-            # Pieces of 16 bytes change places by the number of the line of 128 bytes that they are in.
+            # Chunks of 16 bytes are permuted by the index of their line of 128 bytes.
             line = row * columns * 2 // 128
             place = row * columns // 8 + (piece ^ line % (swizzle // 16) if swizzle else piece)
             np.testing.assert_array_equal(got[place], source[16 + row, 8 + 8 * piece : 16 + 8 * piece])
 
 
-def test_what_is_outside_of_the_tensor_is_zero() -> None:
+def test_elements_outside_the_tensor_are_zero() -> None:
     source = np.ones((10, 16), np.float32)
     got = loaded(source, (16, 16), 0, (-4, 2)).reshape(16, 16)
     expected = np.zeros((16, 16), np.float32)
@@ -88,7 +88,7 @@ def test_what_is_outside_of_the_tensor_is_zero() -> None:
         (("fence.mbarrier_init.release.cluster;", ""), "no fence.mbarrier_init follows"),
     ],
 )
-def test_a_copy_that_is_not_waited_for_rightly_is_found(change: tuple[str, str], reason: str) -> None:
+def test_a_copy_without_a_correct_wait_is_found(change: tuple[str, str], reason: str) -> None:
     source = np.zeros((32, 64), np.float16)
     with pytest.raises(SimulationError, match=reason):
         loaded(source, (64, 16), 128, (0, 0), LOAD.replace(*change))
@@ -173,7 +173,7 @@ def test_blocks_of_a_cluster_read_each_other() -> None:
 
 
 def products(columns: int, transposed: bool, in_registers: bool) -> tuple[np.ndarray, np.ndarray]:
-    """A 64 x 16 matrix times the transpose of a `columns` x 16 one, by one `wgmma`; and what it should be."""
+    """Returns a 64 x 16 matrix times the transpose of a `columns` x 16 one, by one `wgmma`, and the expected result."""
     random = np.random.default_rng(0)
     a = random.integers(-4, 5, (64, 64)).astype(np.float16)
     b = random.integers(-4, 5, (64, columns) if transposed else (columns, 64)).astype(np.float16)
@@ -181,8 +181,8 @@ def products(columns: int, transposed: bool, in_registers: bool) -> tuple[np.nda
     d = ", ".join(f"%f{place}" for place in range(count))
     stored = "".join(f"st.global.f32 [%rd1+{4 * place}], %f{place};\n" for place in range(count))
     zero = "".join(f"mov.f32 %f{place}, 0f40000000;\n" for place in range(count))
-    # A row of 64 halves is a line of 128 bytes, and groups of eight lines are 1024 bytes apart; the second step in k
-    # lies 32 bytes further along the lines, or 16 lines of 128 bytes below where these run along n.
+    # A row of 64 halves is a line of 128 bytes, and groups of eight lines are 1024 bytes apart. The second step in k is
+    # 32 bytes further along the lines, or 16 lines of 128 bytes below if the lines run along n.
     descriptor = (1 << 62) | (64 << 32) | ((8192 >> 4) << 16)
     further = 16 * 128 if transposed else 32
     left, second = ("{%r20, %r21, %r22, %r23}", "{%r24, %r25, %r26, %r27}") if in_registers else ("%rd5", "%rd5")

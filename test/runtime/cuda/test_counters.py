@@ -1,4 +1,4 @@
-"""What the simulator counts: conflicts of banks, sectors, instructions."""
+"""The simulator's counters: bank conflicts, sectors, instructions."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ TILE = ".shared .align 16 .b8 tile[16384]; mov.u32 %r1, tile;"
 
 
 def counted(body: str) -> Counters:
-    """The traffic of a body run by two warps that know an array of 64 KiB."""
+    """Returns the traffic of a body that two warps run on an array of 64 KiB."""
     counters = Counters()
     ptx = kernel(TILE + body, 1)
     simulate(ptx, "k", GridGeometry((1, 1, 1), (64, 1, 1)), [np.zeros(1 << 16, np.uint8)], observer=counters)

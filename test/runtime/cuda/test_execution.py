@@ -22,7 +22,7 @@ def run(
     checks: Checks | None = None,
     shared: int = 0,
 ) -> np.ndarray:
-    """Runs a body with an output behind the given arrays; %r1 is the block, %rd9 the thread's word of it."""
+    """Runs a body with an output after the given arrays; %r1 is the block, %rd9 points to the thread's output word."""
     output = np.zeros(words if words is not None else threads * blocks, U32)
     place = len(given)
     head = f"""mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mad.lo.u32 %r3, %r1, %r2, %r0;
@@ -35,7 +35,7 @@ def run(
 
 
 def test_threads_that_diverge_come_together_again() -> None:
-    # Each thread loops as often as its number says; the shuffle behind the loop needs all of a warp.
+    # Each thread loops as often as its index says; the shuffle after the loop needs the whole warp.
     result = run(
         """mov.b32 %r4, 0; mov.b32 %r5, %r0;
         LOOP: setp.eq.u32 %p1, %r5, 0; @%p1 bra DONE;
@@ -115,7 +115,7 @@ def test_compare_and_swap_counts() -> None:
     assert counter[0] == 64
 
 
-def test_a_poller_does_not_starve_who_it_waits_for() -> None:
+def test_polling_does_not_starve_the_thread_it_waits_for() -> None:
     flag = np.zeros(1, U32)
     result = run(
         """setp.ge.u32 %p1, %r0, 32; @%p1 bra SET;
@@ -140,7 +140,7 @@ def test_named_barriers_pair_producers_with_consumers() -> None:
     np.testing.assert_array_equal(result, np.tile(np.r_[np.arange(32), np.arange(100, 132)], 2))
 
 
-def test_what_a_warp_does_together() -> None:
+def test_warp_wide_instructions() -> None:
     result = run(
         """setp.lt.u32 %p1, %r0, 5; vote.sync.ballot.b32 %r4, %p1, -1; redux.sync.add.u32 %r5, %r0, -1;
         shfl.sync.up.b32 %r6|%p2, %r0, 1, 0, -1; selp.b32 %r7, 1000, 0, %p2;
@@ -151,7 +151,7 @@ def test_what_a_warp_does_together() -> None:
         blocks=1,
     )
     lane = np.arange(32)
-    # Segments of four lanes: lane 9 means the second of each.
+    # Segments of four lanes: lane 9 means the second one of each.
     idx = (lane & 0x1C) | (9 & 3)
     up = np.where(lane == 0, 0, lane - 1)
     np.testing.assert_array_equal(
@@ -194,7 +194,7 @@ def test_an_output_that_is_not_written_whole_is_a_fault() -> None:
         run("st.global.u32 [%rd9], %r0;", words=129)
 
 
-def test_the_thread_and_the_line_are_told() -> None:
+def test_faults_report_the_thread_and_the_line() -> None:
     with pytest.raises(
         SimulationError, match=r"PTX line 1\d: ld.shared.u32 at address 0x100 by thread 7 of block \(1, 0"
     ):

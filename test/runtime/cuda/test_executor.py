@@ -1,4 +1,4 @@
-"""Programs on a device: by the driver's API on a fake of it, and on the simulator."""
+"""Programs on a device: on a fake of the driver's API, and on the simulator."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def part(space: str, index: int = 0, offset: int = 0) -> BufferSlice:
 
 
 def program(objects: Mapping[str, str] | None = None) -> Program:
-    """Gives 3 (a + b), where b is a parameter; and a itself, with zeros behind it."""
+    """A program that returns 3 (a + b), where b is a parameter, and a itself padded with zeros."""
     box = TensorMap(part("arena"), "float32", (64,), (), (64,))
     steps = (
         Launch("add", "add", (1, 1, 1), (64, 1, 1), (part("input"), part("parameter"), part("arena"))),
@@ -97,7 +97,7 @@ def test_a_plan_runs_again_and_again(kind: str, fake: FakeDriver) -> None:
         check(results, a)
 
 
-def test_what_repeats_runs_as_a_graph(fake: FakeDriver) -> None:
+def test_repeated_calls_run_as_a_graph(fake: FakeDriver) -> None:
     loaded = DeviceProgram(program(), CudaDevice(fake))
     counts = []
     for _ in range(4):
@@ -147,7 +147,7 @@ def test_tensors_go_to_other_libraries_and_come_back(fake: FakeDriver) -> None:
         np.asarray(result)
 
 
-def test_a_capsule_that_nobody_takes_gives_its_tensor_back() -> None:
+def test_an_unused_capsule_releases_its_tensor() -> None:
     from stepwell.runtime.cuda import dlpack
 
     held = len(dlpack._lent)
@@ -172,7 +172,7 @@ def test_a_program_for_ranges_takes_and_gives_less(kind: str, fake: FakeDriver) 
         np.testing.assert_array_equal(results[0], 3 * (a + np.arange(size, dtype=F32)))
         np.testing.assert_array_equal(results[1], [a, np.zeros(size, F32)])
         whole = outputs()
-        loaded.run([a], whole)  # around the data there are zeros
+        loaded.run([a], whole)  # the padding around the data is zero
         np.testing.assert_array_equal(whole[1][0], np.pad(a, (0, 64 - size)))
 
 
@@ -181,7 +181,7 @@ def test_each_step_is_timed(fake: FakeDriver) -> None:
     assert seconds == [0.001] * 4
 
 
-def test_too_little_memory_is_told_with_what_the_program_needs() -> None:
+def test_out_of_memory_errors_name_the_program_s_needs() -> None:
     device = CudaDevice(FakeDriver(capacity=700))
     loaded = DeviceProgram(program(), device)
     with pytest.raises(
@@ -190,13 +190,13 @@ def test_too_little_memory_is_told_with_what_the_program_needs() -> None:
         loaded.run([np.ones(64, F32)], outputs())
 
 
-def test_code_that_the_driver_refuses_is_told_with_its_reason(fake: FakeDriver) -> None:
+def test_code_that_the_driver_refuses_is_reported_with_its_reason(fake: FakeDriver) -> None:
     broken = program({"scale.ptx": SCALE.replace("ret;", "ret")})
     with pytest.raises(DeviceError, match=r"Fake \(sm_90\): .*load scale \(CUDA_ERROR_INVALID_PTX: .*: PTX line"):
         DeviceProgram(broken, CudaDevice(fake))
 
 
-def test_a_plan_whose_code_is_not_there_is_refused(fake: FakeDriver) -> None:
+def test_a_plan_with_missing_code_is_refused(fake: FakeDriver) -> None:
     complete = program()
     lacking = replace(complete, objects={"add.ptx": complete.objects["add.ptx"]})
     for device in (CudaDevice(fake), SimulatedDevice()):
@@ -204,12 +204,12 @@ def test_a_plan_whose_code_is_not_there_is_refused(fake: FakeDriver) -> None:
             DeviceProgram(lacking, device)
 
 
-def test_a_device_that_is_not_there_is_told(fake: FakeDriver) -> None:
+def test_a_missing_device_is_reported(fake: FakeDriver) -> None:
     with pytest.raises(DeviceError, match="no device 3: the driver sees 1"):
         CudaDevice(fake, 3)
 
 
-def test_a_kernel_that_leaves_its_buffers_is_told_by_the_simulator() -> None:
+def test_out_of_bounds_accesses_are_reported_by_the_simulator() -> None:
     wild = program({"add.ptx": ADD.replace("[%rd2], %f0", "[%rd2+65536], %f0")})
     with pytest.raises(SimulationError, match=r"add: PTX line \d+: st.global.f32 .*out of bounds"):
         DeviceProgram(wild, SimulatedDevice()).run([np.ones(64, F32)], outputs())

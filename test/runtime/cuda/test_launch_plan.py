@@ -1,4 +1,4 @@
-"""Launch plans: there and back through JSON, and what is refused of a plan that cannot be trusted."""
+"""Launch plans: the JSON round trip, and refusal of plans that cannot be trusted."""
 
 import json
 from dataclasses import replace
@@ -55,7 +55,7 @@ def test_a_plan_goes_through_json_and_back() -> None:
         (LaunchPlan((DeviceCopy(ARENA, replace(ARENA, offset=255)),), 512), "overlap"),
     ],
 )
-def test_what_a_device_cannot_do_is_refused(plan: LaunchPlan, reason: str) -> None:
+def test_plans_beyond_the_device_s_limits_are_refused(plan: LaunchPlan, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         check_plan(plan, *SIZES)
 
@@ -77,7 +77,7 @@ def test_what_a_device_cannot_do_is_refused(plan: LaunchPlan, reason: str) -> No
         (("steps", 1, "arguments", 2, "type"), "int128"),
     ],
 )
-def test_a_record_that_is_no_plan_is_refused(path: tuple, value: object) -> None:
+def test_a_record_that_is_not_a_plan_is_refused(path: tuple, value: object) -> None:
     record = json.loads(json.dumps(PLAN.record()))
     *way, last = path
     inner = record

@@ -1,4 +1,4 @@
-"""Matrix instructions of a warp, against the layouts as the PTX ISA writes them out, element by element."""
+"""Matrix instructions of a warp, compared element by element with the layouts in the PTX ISA."""
 
 from collections.abc import Callable
 
@@ -47,7 +47,7 @@ PLACES = {8: (a_of_8_bits, b_of_8_bits), 16: (a_of_16_bits, b_of_16_bits), 32: (
 
 
 def fragments(matrices: np.ndarray, place: Place, per_lane: int) -> np.ndarray:
-    """What each lane holds of a matrix of each warp, as registers of 32 bits."""
+    """Returns the fragment of each warp's matrix that each lane holds, as 32-bit registers."""
     held = np.empty((len(matrices), 32, per_lane), matrices.dtype)
     for lane in range(32):
         for i in range(per_lane):
@@ -57,7 +57,7 @@ def fragments(matrices: np.ndarray, place: Place, per_lane: int) -> np.ndarray:
 
 
 def multiplied(instruction: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Runs one instruction on fragments, in as many warps as there are; the registers of D."""
+    """Runs one instruction on fragments, one warp per fragment, and returns the registers of D."""
     counts = [array.shape[2] for array in (a, b, c)]
     names = [[f"%{letter}{place}" for place in range(count)] for letter, count in zip("abc", counts, strict=True)]
     body = "".join(f".reg .b32 {', '.join(group)};\n" for group in names)
@@ -132,7 +132,7 @@ def moved(text: str, source: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_ldmatrix_gives_each_lane_its_pair(transposed: bool) -> None:
-    # Lane l stores row l % 8 of matrix l / 8, and gives its address.
+    # Lane l stores row l % 8 of matrix l / 8, and passes its address.
     tiles = np.arange(4 * 64, dtype=np.uint16).reshape(4, 8, 8)
     modifier = ".trans" if transposed else ""
     got = moved(
@@ -219,6 +219,6 @@ def test_copies_arrive_in_groups() -> None:
         ("cp.async.cg.shared.global [%r2], [%rd0], 16;", "asynchronous copy has not finished"),
     ],
 )
-def test_copies_that_nobody_waits_for_are_found(text: str, reason: str) -> None:
+def test_copies_without_a_wait_are_found(text: str, reason: str) -> None:
     with pytest.raises(SimulationError, match=reason):
         copied(text)

@@ -1,4 +1,4 @@
-"""Snapshots of models at sizes."""
+"""Snapshots of models at concrete sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pass that fails in the way that it is asked to."""
+"""A pass that fails in the requested way."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ class FailPass(Pass):
     """Fail at every `stepwell.exp`.
 
     Attributes:
-        way: error, bug or invalid.
+        way: kind of failure: error, bug or invalid.
     """
 
     name = "test-fail"

@@ -1,7 +1,7 @@
-"""Runs `stepwell-opt` once per line of the standard input, without loading the libraries each time.
+"""Runs `stepwell-opt` once per line of standard input, without loading the libraries each time.
 
-A line is a JSON list: the folder to run in, the file for the standard input ("" for none), and the arguments. The
-answer, one line each, is the wait status; the outputs lie in `stdout` and `stderr` in the folder above.
+A line is a JSON list: the working folder, the file for standard input ("" for none), and the arguments. The answer,
+one line each, is the wait status; the outputs are written to `stdout` and `stderr` in the parent folder.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-from stepwell.tools import opt, opt_flags, opt_tool  # noqa: F401  (what a child process would load)
+from stepwell.tools import opt, opt_flags, opt_tool  # noqa: F401  (imported here instead of in every child process)
 
 
 def run(folder: str, stdin: str, arguments: list[str]) -> int:
@@ -35,7 +35,7 @@ def run(folder: str, stdin: str, arguments: list[str]) -> int:
         os._exit(code)
 
 
-list(opt_flags.all_names())  # found out once
+list(opt_flags.all_names())  # computed once
 for line in sys.stdin:
     answer = run(*json.loads(line))
     print(answer, flush=True)
