@@ -111,7 +111,7 @@ def result(doc: str = "") -> Any:
 
 
 class Rounding(Enum):
-    """How floating-point results of an op may differ from its reference."""
+    """Possible differences between floating-point results of an op and its reference."""
 
     EXACT = "exact"
     """Moves, selects or compares values: no difference."""

@@ -26,7 +26,7 @@ _DRAWS = 3
 
 
 def rounding_of(name: str) -> Rounding:
-    """How results of an op may differ from its reference; parameters count as rounded, ops of MLIR as exact."""
+    """Returns the rounding of an op's results; parameters count as rounded, ops of MLIR as exact."""
     kind = OPS.get(name)
     return Rounding.EXACT if kind is None else kind.ROUNDING
 
