@@ -69,7 +69,7 @@ def multiply_group(
     rhs: ir.Value,
     steps: Sequence[tuple[int, int]],
     sums: Sequence[ir.Value] | None,
-    turned: tuple[bool, bool] | None,
+    transposed: tuple[bool, bool] | None,
 ) -> list[ir.Value]:
     """Starts a group of matrix products and commits it.
 
@@ -79,7 +79,7 @@ def multiply_group(
         rhs: descriptor of the right-hand side in shared memory.
         steps: for each product, its byte offsets from the start of both sides.
         sums: accumulators with the register layout of the PTX ISA; None to start from zeros.
-        turned: whether each side is transposed (its lines run along rows); None for types without that option.
+        transposed: whether each side is transposed (its lines run along rows); None for types without that option.
 
     Returns:
         The new sums, which must not be used before `await_products`.
@@ -90,7 +90,7 @@ def multiply_group(
     in_registers = not isinstance(lhs, ir.Value)
     lefts = [item for group in lhs for item in group] if in_registers else [lhs]
     signs = ", 1, 1" if letter == "f" else ""
-    majors = "" if turned is None else "".join(f", {int(side)}" for side in turned[in_registers:])
+    majors = "" if transposed is None else "".join(f", {int(side)}" for side in transposed[in_registers:])
     lines = ["{", ".reg .pred p;", ".reg .b64 a, b;", "wgmma.fence.sync.aligned;"]
     lines.append(f"setp.{'ne' if sums is None else 'eq'}.u32 p, 0, 0;")
     for number, (left, right) in enumerate(steps):

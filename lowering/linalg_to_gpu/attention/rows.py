@@ -11,7 +11,7 @@ from mlir.dialects import arith
 
 from .. import memory
 from ..bodies import evaluate
-from ..contraction.ways import unravelled
+from ..contraction.index_paths import unravelled
 from ..integers import Int
 from ..launch import LaunchContext
 from ..loops import when

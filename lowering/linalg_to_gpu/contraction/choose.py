@@ -19,14 +19,14 @@ _LINE = 128
 
 
 @dataclass(frozen=True)
-class Wish:
+class ContractionRequest:
     """Request for the tiling of a contraction.
 
     Attributes:
         problem: its sizes.
         compute: type of the multiplication: `f32`, or a key of `mma.KINDS`.
         by_boxes: whether the copy engine can copy both operands.
-        turned: whether lines of either operand run along rows; wgmma cannot multiply such operands unless of 2 bytes.
+        transposed: whether lines of either operand run along rows; wgmma multiplies such operands only if of 2 bytes.
         pieces: how threads copy the left-hand and right-hand side, if the copy engine does not.
         window: how the copy engine copies a left-hand side that consists of windows of an image.
     """
@@ -34,7 +34,7 @@ class Wish:
     problem: Problem
     compute: str
     by_boxes: bool = False
-    turned: bool = False
+    transposed: bool = False
     pieces: tuple[CopyUnit, ...] = ()
     window: Im2colLayout | None = None
 
@@ -44,15 +44,17 @@ class Wish:
         return 4 if self.compute == "f32" else KINDS[self.compute].element_bytes
 
 
-def choose(wish: Wish, capability: Capability) -> Tiling:
+def choose(request: ContractionRequest, capability: Capability) -> Tiling:
     """Returns the fastest tiling; the smallest ones always fit."""
-    bytes = wish.element_bytes
+    bytes = request.element_bytes
 
     def cost(tiling: Tiling) -> float:
-        problem = wgmma_problem(wish.problem, wish.window, tiling) if tiling.method == "wgmma" else wish.problem
-        return cycles(problem, tiling, wish.compute, bytes, shared_bytes(tiling, bytes), capability, wish.pieces)
+        problem = (
+            wgmma_problem(request.problem, request.window, tiling) if tiling.method == "wgmma" else request.problem
+        )
+        return cycles(problem, tiling, request.compute, bytes, shared_bytes(tiling, bytes), capability, request.pieces)
 
-    return min(_candidates(wish, capability), key=cost)
+    return min(_candidates(request, capability), key=cost)
 
 
 def wgmma_problem(problem: Problem, window: Im2colLayout | None, tiling: Tiling) -> Problem:
@@ -68,12 +70,12 @@ def shared_bytes(tiling: Tiling, element_bytes: int) -> int:
     return max(stages, tiling.warps * scratch_bytes(tiling.warp_columns)) if tiling.method == "mma" else stages
 
 
-def _candidates(request: Wish, capability: Capability) -> Iterator[Tiling]:
+def _candidates(request: ContractionRequest, capability: Capability) -> Iterator[Tiling]:
     if request.compute == "f32":
         yield from _fma()
         return
     yield from _mma(request)
-    if capability.has_wgmma and request.by_boxes and (request.element_bytes == 2 or not request.turned):
+    if capability.has_wgmma and request.by_boxes and (request.element_bytes == 2 or not request.transposed):
         yield from _wgmma(request)
 
 
@@ -86,7 +88,7 @@ def _fma() -> Iterator[Tiling]:
         yield Tiling("fma", rows, columns, depth, warp_rows, warp_columns, 3)
 
 
-def _mma(request: Wish) -> Iterator[Tiling]:
+def _mma(request: ContractionRequest) -> Iterator[Tiling]:
     warps = [(64, 64), (64, 32), (32, 64), (32, 32), (16, 64), (16, 32)]
     grids = [(2, 4), (4, 2), (2, 2), (1, 4), (1, 2), (2, 1)]
     for (warp_rows, warp_columns), (down, across), stages in itertools.product(warps, grids, (3, 4)):
@@ -97,7 +99,7 @@ def _mma(request: Wish) -> Iterator[Tiling]:
                 yield Tiling("mma", rows, columns, depth, warp_rows, warp_columns, stages)
 
 
-def _wgmma(request: Wish) -> Iterator[Tiling]:
+def _wgmma(request: ContractionRequest) -> Iterator[Tiling]:
     depth = _LINE // request.element_bytes
     for rows, columns in ((128, 256), (128, 128), (128, 64), (64, 256), (64, 128), (64, 64)):
         for stages in (8, 6, 5, 4, 3):

@@ -21,14 +21,14 @@ from ..views import memories
 from . import block, wgmma
 from .access import OperandAccess
 from .boxes import BoxedTile, box_of, boxed_tile
-from .choose import Wish, choose, persistent_blocks, shared_bytes, wgmma_problem
+from .choose import ContractionRequest, choose, persistent_blocks, shared_bytes, wgmma_problem
 from .copies import converted
 from .cost import occupancy
 from .finish import Finisher
-from .matching import Contraction, contraction_of, has_other_sums, way_out
+from .index_paths import unravelled
+from .matching import Contraction, contraction_of, has_other_sums, path_to_result
 from .operands import ContractionOperand, computed_access, operand_of
 from .tiles import CopyUnit, Problem, Tiling
-from .ways import unravelled
 from .windows import Im2colLayout, WindowTile, window_of, window_tile
 
 _SIGNS = {"arith.extui": "u8", "arith.extsi": "s8"}
@@ -42,18 +42,18 @@ _LEAST_ROWS = 64
 def choose_numbers(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
     """Returns the parameters of the schedule, or None if the launch is not a supported contraction."""
     contraction = contraction_of(function)
-    if contraction is None or target.capability is None or way_out(contraction, _root(function)) is None:
+    if contraction is None or target.capability is None or path_to_result(contraction, _root(function)) is None:
         return None
     if has_other_sums(function, contraction):
         return None
-    request = wish_of(contraction, memories(function), target)
+    request = request_of(contraction, memories(function), target)
     if request is None:
         return None
     tiling = choose(request, target.capability)
     return {"compute": request.compute, **{name: getattr(tiling, name) for name in Tiling.__dataclass_fields__}}
 
 
-def wish_of(contraction: Contraction, known: Mapping[ir.Value, Memory], target: Target) -> Wish | None:
+def request_of(contraction: Contraction, known: Mapping[ir.Value, Memory], target: Target) -> ContractionRequest | None:
     """Returns the tiling request of a contraction, or None if its types or sizes are unsupported."""
     problem, compute = problem_of(contraction), _compute(contraction, target)
     if compute is None or problem.columns < _FEWEST_COLUMNS or problem.rows * problem.columns < _FEWEST_SUMS:
@@ -63,8 +63,8 @@ def wish_of(contraction: Contraction, known: Mapping[ir.Value, Memory], target: 
         return None
     pieces = [_piece(contraction, side, operand, compute) for side, operand in enumerate(operands)]
     image = operand_of(contraction, 0, known, windows=True)
-    by_boxes, turned, window = _boxes(operands, image, compute)
-    return Wish(problem, compute, by_boxes, turned, tuple(pieces), window)
+    by_boxes, transposed, window = _boxes(operands, image, compute)
+    return ContractionRequest(problem, compute, by_boxes, transposed, tuple(pieces), window)
 
 
 def emit(launch: LaunchContext, values: Values) -> LaunchGeometry:
@@ -90,7 +90,7 @@ def emit(launch: LaunchContext, values: Values) -> LaunchGeometry:
 
     problem = problem_of(contraction)
     made = block.emit(problem, tiling, compute, lhs, rhs, finish, finisher.width)
-    shared = shared_bytes(tiling, Wish(problem, compute).element_bytes)
+    shared = shared_bytes(tiling, ContractionRequest(problem, compute).element_bytes)
     # Fixes the register budget to the occupancy that the tiles were chosen for: ptxas may spill to raise occupancy.
     pieces = [block.piece_of(side.access, None if side.read else side.element, compute) for side in (lhs, rhs)]
     blocks = max(1, occupancy(tiling, shared, launch.capability, pieces).blocks)
@@ -190,12 +190,12 @@ def _boxes(
     if len(found) < len(operands) or compute not in wgmma.FORMS:
         return False, False, None
     depth = 128 // wgmma.FORMS[compute].element_bytes
-    turned = not all(operand.access.by_depth for operand in found)
+    transposed = not all(operand.access.by_depth for operand in found)
     by_boxes = [box_of(operand.access, _LEAST_ROWS, depth) is not None for operand in found]
     window = None if by_boxes[0] or image is None else window_of(image.access)
     if window is not None and not all(window.box(rows) for rows in (_LEAST_ROWS, 2 * _LEAST_ROWS)):
         window = None
-    return (by_boxes[0] or window is not None) and by_boxes[1], turned, window
+    return (by_boxes[0] or window is not None) and by_boxes[1], transposed, window
 
 
 def _piece(contraction: Contraction, side: int, operand: ContractionOperand | None, compute: str) -> CopyUnit:

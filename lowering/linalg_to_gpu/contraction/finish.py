@@ -19,8 +19,8 @@ from ..integers import Int, both
 from ..launch import LaunchContext
 from ..loops import when
 from ..values import Lanes, Values, pack
-from .matching import Contraction, way_out
-from .ways import innermost, through, unravelled
+from .index_paths import innermost, through, unravelled
+from .matching import Contraction, path_to_result
 
 _WIDEST = 8
 
@@ -44,7 +44,7 @@ class Finisher:
         """
         self._values, self._contraction = values, contraction
         self._root, self._target = root_of(launch)
-        path = way_out(contraction, self._root)
+        path = path_to_result(contraction, self._root)
         if path is None:
             raise PassError("an op after a contraction reads sums at other indices", contraction.op.location)
         self._path = path

@@ -132,7 +132,7 @@ def weights_of(expression: ir.AffineExpr) -> dict[int, int] | None:
     return {dim: left.get(dim, 0) + right.get(dim, 0) for dim in left.keys() | right.keys()}
 
 
-def way_out(contraction: Contraction, root: ir.Value) -> list[tuple[ir.Operation, int]] | None:
+def path_to_result(contraction: Contraction, root: ir.Value) -> list[tuple[ir.Operation, int]] | None:
     """Returns the ops between the sums and the launch's result, each with the index of the operand that holds the sums.
 
     Returns None if an element of the result depends on sums other than the one at its place, as those are not available

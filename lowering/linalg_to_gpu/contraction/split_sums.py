@@ -15,9 +15,9 @@ from ...stepwell_to_linalg.spaces import expand
 from ...target import Target
 from ..cut import MATERIALIZE
 from ..views import memories
-from .choose import Wish, choose, shared_bytes
+from .choose import ContractionRequest, choose, shared_bytes
 from .cost import cycles, gathering
-from .emit import wish_of
+from .emit import request_of
 from .matching import Contraction, contraction_of, maps_of
 from .tiles import Problem
 
@@ -58,7 +58,7 @@ class SplitSumsPass(Pass):
 
 def _split_kernel(function: ir.Operation, target: Target) -> None:
     contraction = contraction_of(function)
-    request = None if contraction is None else wish_of(contraction, memories(function), target)
+    request = None if contraction is None else request_of(contraction, memories(function), target)
     if contraction is None or request is None or str(_total(contraction)) != "f32":
         return
     found = best_split(request, contraction.sizes(contraction.depth), target)
@@ -67,27 +67,27 @@ def _split_kernel(function: ir.Operation, target: Target) -> None:
         _rewrite(contraction, contraction.depth[place], parts)
 
 
-def best_split(wish: Wish, depths: Sequence[int], target: Target) -> tuple[int, int] | None:
+def best_split(request: ContractionRequest, depths: Sequence[int], target: Target) -> tuple[int, int] | None:
     """Returns the dimension of the sum to split and the number of parts; None if splitting does not pay off.
 
     Args:
-        wish: request of the whole contraction.
+        request: request of the whole contraction.
         depths: sizes of the dimensions that are summed over, the innermost last.
         target: the GPU.
     """
     capability = target.capability
     assert capability is not None
 
-    def cost(wanted: Wish) -> float:
+    def cost(wanted: ContractionRequest) -> float:
         tiling, bytes = choose(wanted, capability), wanted.element_bytes
         shared = shared_bytes(tiling, bytes)
         return cycles(wanted.problem, tiling, wanted.compute, bytes, shared, capability, wanted.pieces)
 
-    whole = cost(wish)
+    whole = cost(request)
     options = {
-        (place, parts): cost(replace(wish, problem=_part(wish.problem, parts)))
-        + gathering(wish.problem, parts, capability)
-        for place, parts in _divisions(depths, wish.problem.depth)
+        (place, parts): cost(replace(request, problem=_part(request.problem, parts)))
+        + gathering(request.problem, parts, capability)
+        for place, parts in _divisions(depths, request.problem.depth)
     }
     best = min(options, key=lambda option: options[option], default=None)
     return best if best is not None and options[best] < _WORTH_IT * whole else None

@@ -40,20 +40,20 @@ class Form:
         element_bytes: size of an operand's element.
         depth: depth of one product.
         types: sums, left-hand side and right-hand side, by their PTX names.
-        turns: whether lines may run along rows.
+        can_transpose: whether operands may be transposed, with lines along rows.
         integer: whether the sums are 32-bit integers.
     """
 
     element_bytes: int
     depth: int
     types: str
-    turns: bool = False
+    can_transpose: bool = False
     integer: bool = False
 
 
 FORMS = {
-    "f16": Form(2, 16, "f32.f16.f16", turns=True),
-    "bf16": Form(2, 16, "f32.bf16.bf16", turns=True),
+    "f16": Form(2, 16, "f32.f16.f16", can_transpose=True),
+    "bf16": Form(2, 16, "f32.bf16.bf16", can_transpose=True),
     "tf32": Form(4, 8, "f32.tf32.tf32"),
     "s8.s8": Form(1, 32, "s32.s8.s8", integer=True),
     "s8.u8": Form(1, 32, "s32.s8.u8", integer=True),
@@ -207,7 +207,7 @@ class _Worker:
         count = self._tiling.depth // self._form.depth
         steps = [(lhs.step_offset(number), rhs.step_offset(number)) for number in range(count)]
         form = f"m64n{self._tiling.columns}k{self._form.depth}.{self._form.types}"
-        transposed = (not lhs.by_depth, not rhs.by_depth) if self._form.turns else None
+        transposed = (not lhs.by_depth, not rhs.by_depth) if self._form.can_transpose else None
         return multiply_group(form, left, right, steps, sums, transposed)
 
     def _leave(self, stage: Int) -> None:

@@ -20,8 +20,8 @@ from ..launch import LaunchContext
 from ..warp_groups import LINE
 from .access import Dim, OperandAccess
 from .boxes import MOST_BOX, MOST_DIMS, STRIDE_UNIT, BoxedOperand, BoxedTile, add_map
+from .index_paths import unravelled
 from .operands import ContractionOperand
-from .ways import unravelled
 
 
 @dataclass(frozen=True)

@@ -43,14 +43,14 @@ class _Kernel:
         self._plan, self._schedule, self._pointers = plan, schedule, pointers
         self._tiles: dict[TransposeOperand, ir.Value] = {}
         used = 0
-        for operand in plan.turned:
+        for operand in plan.transposed:
             self._tiles[operand] = memory.element_pointer(shared, ir.IntegerType.get_signless(8), Int(0), used)
             used += operand_bytes(plan, operand, schedule)
 
     def emit(self) -> None:
         """Reads a tile of every transposed operand, then writes a tile of the result."""
         self._locate()
-        for operand in self._plan.turned:
+        for operand in self._plan.transposed:
             self._read(operand, staging(self._plan, operand, self._schedule))
         gpu.barrier()
         self._write()
@@ -117,7 +117,7 @@ class _Kernel:
     def _write(self) -> None:
         tile, plan = self._schedule.tile, self._plan
         written = self._schedule.written
-        stage = staging(plan, plan.turned[0], self._schedule)
+        stage = staging(plan, plan.transposed[0], self._schedule)
         # Each word that a lane reads is on a different line.
         most = _BANKS_BYTES // max(stage.word_bytes, _BANK_BYTES) // (written // stage.packed)
         for down, across in list(self._pieces(tile, tile, written, most)):

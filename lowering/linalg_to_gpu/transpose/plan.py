@@ -36,7 +36,7 @@ class TransposeOperand:
         strides: stride of every loop.
         element: element type in memory.
         alignment: alignment of its address in bytes.
-        is_turned: whether it is contiguous along another loop than the result and therefore passes through shared
+        is_transposed: whether it is contiguous along another loop than the result and therefore passes through shared
             memory.
     """
 
@@ -45,7 +45,7 @@ class TransposeOperand:
     strides: tuple[int, ...]
     element: ir.Type
     alignment: int
-    is_turned: bool = False
+    is_transposed: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class Transpose:
         return tuple(loop for loop in range(len(self.sizes)) if loop not in (self.source, self.target))
 
     @property
-    def turned(self) -> list[TransposeOperand]:
+    def transposed(self) -> list[TransposeOperand]:
         """The operands that pass through shared memory."""
-        return [operand for operand in self.operands if operand is not None and operand.is_turned]
+        return [operand for operand in self.operands if operand is not None and operand.is_transposed]
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def transpose_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> Tr
 
 def choose(plan: Transpose) -> TransposeSchedule:
     """Chooses the schedule for a transpose by its sizes."""
-    width = max(element_bytes(operand.element) for operand in (*plan.turned, plan.result))
+    width = max(element_bytes(operand.element) for operand in (*plan.transposed, plan.result))
     tile = _TILES[min(width, 2 * _WORD_BYTES)]
     threads = tile * tile * width // _BYTES_PER_THREAD
     written = _vector(plan, plan.result, plan.target)
@@ -179,7 +179,7 @@ def blocks(plan: Transpose, schedule: TransposeSchedule) -> tuple[int, int, int]
 
 def shared_bytes(plan: Transpose, schedule: TransposeSchedule) -> int:
     """Returns the shared memory of a block in bytes."""
-    return sum(operand_bytes(plan, operand, schedule) for operand in plan.turned)
+    return sum(operand_bytes(plan, operand, schedule) for operand in plan.transposed)
 
 
 def operand_bytes(plan: Transpose, operand: TransposeOperand, schedule: TransposeSchedule) -> int:
@@ -237,7 +237,9 @@ def _merged(
         )
 
     merged = tuple(along(operand) if operand is not None else None for operand in operands)
-    sources = {item.strides.index(1) for item in merged if item is not None and item.is_turned and item.strides[target]}
+    sources = {
+        item.strides.index(1) for item in merged if item is not None and item.is_transposed and item.strides[target]
+    }
     if len(sources) != 1:
         raise NoTranspose("expected operands contiguous along exactly one loop other than the result's")
     return Transpose(op, lengths, sources.pop(), target, merged, along(result))

@@ -99,7 +99,7 @@ def test_both_sides_of_a_product_may_be_computed_by_the_model(monkeypatch):
 
 def test_a_product_by_warp_groups_with_bias_and_activation(monkeypatch):
     # By itself, `choose` takes other tiles for such a small product.
-    monkeypatch.setattr(emit, "choose", lambda wish, capability: Tiling("wgmma", 128, 64, 64, 64, 64, 3))
+    monkeypatch.setattr(emit, "choose", lambda request, capability: Tiling("wgmma", 128, 64, 64, 64, 64, 3))
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["p"]),
         helper.make_node("Add", ["p", "b"], ["s"]),

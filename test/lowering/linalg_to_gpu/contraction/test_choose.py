@@ -1,7 +1,7 @@
 """The choice of tiles follows the model of the machine."""
 
 import pytest
-from stepwell.lowering.linalg_to_gpu.contraction.choose import Wish, choose, shared_bytes
+from stepwell.lowering.linalg_to_gpu.contraction.choose import ContractionRequest, choose, shared_bytes
 from stepwell.lowering.linalg_to_gpu.contraction.cost import cycles, occupancy, registers
 from stepwell.lowering.linalg_to_gpu.contraction.split_sums import best_split
 from stepwell.lowering.linalg_to_gpu.contraction.tiles import CopyUnit, Problem
@@ -19,23 +19,26 @@ AMPERE, HOPPER = capability("sm_80"), capability("sm_90a")
 
 @pytest.mark.parametrize("size", [4096, 8192])
 def test_large_products_on_hopper_take_wgmma_with_the_largest_tiles(size):
-    tiling = choose(Wish(Problem(1, size, size, size), "bf16", by_boxes=True), HOPPER)
+    tiling = choose(ContractionRequest(Problem(1, size, size, size), "bf16", by_boxes=True), HOPPER)
     assert (tiling.method, tiling.rows, tiling.columns) == ("wgmma", 128, 256)
     assert tiling.stages == 4
 
 
 def test_without_the_copy_engine_they_take_mma():
     large = Problem(1, 4096, 4096, 4096)
-    assert choose(Wish(large, "bf16", by_boxes=False), HOPPER).method == "mma"
-    assert choose(Wish(large, "bf16", by_boxes=True), AMPERE).method == "mma"
+    assert choose(ContractionRequest(large, "bf16", by_boxes=False), HOPPER).method == "mma"
+    assert choose(ContractionRequest(large, "bf16", by_boxes=True), AMPERE).method == "mma"
 
 
 def test_bytes_that_lie_along_rows_are_not_for_wgmma():
-    assert choose(Wish(Problem(1, 4096, 4096, 4096), "s8.s8", by_boxes=True, turned=True), HOPPER).method == "mma"
+    assert (
+        choose(ContractionRequest(Problem(1, 4096, 4096, 4096), "s8.s8", by_boxes=True, transposed=True), HOPPER).method
+        == "mma"
+    )
 
 
 def test_float32_is_exact_unless_asked_otherwise():
-    tiling = choose(Wish(Problem(1, 4096, 4096, 4096), "f32"), AMPERE)
+    tiling = choose(ContractionRequest(Problem(1, 4096, 4096, 4096), "f32"), AMPERE)
     assert (tiling.method, tiling.rows, tiling.columns) == ("fma", 128, 128)
 
 
@@ -44,15 +47,15 @@ def test_float32_is_exact_unless_asked_otherwise():
 def test_every_choice_fits_on_a_multiprocessor(architecture, compute):
     machine = capability(architecture)
     for sizes in [(1, 1, 1024, 4096), (64, 128, 128, 64), (1, 12544, 64, 576), (1, 4096, 4096, 4096), (1, 3, 5, 7)]:
-        wish = Wish(Problem(*sizes), compute, by_boxes=True)
-        tiling = choose(wish, machine)
-        shared = shared_bytes(tiling, wish.element_bytes)
+        request = ContractionRequest(Problem(*sizes), compute, by_boxes=True)
+        tiling = choose(request, machine)
+        shared = shared_bytes(tiling, request.element_bytes)
         assert occupancy(tiling, shared, machine).blocks > 0
-        assert 0 < cycles(wish.problem, tiling, compute, wish.element_bytes, shared, machine) < float("inf")
+        assert 0 < cycles(request.problem, tiling, compute, request.element_bytes, shared, machine) < float("inf")
 
 
 def test_few_rows_take_low_tiles():
-    assert choose(Wish(Problem(1, 8, 4096, 4096), "f32"), HOPPER).rows == 16
+    assert choose(ContractionRequest(Problem(1, 8, 4096, 4096), "f32"), HOPPER).rows == 16
 
 
 @pytest.mark.parametrize(
@@ -65,7 +68,7 @@ def test_few_rows_take_low_tiles():
     ],
 )
 def test_sums_are_shared_out_where_their_results_are_few(sizes, depths, is_split):
-    found = best_split(Wish(Problem(*sizes), "f32"), depths, Target.parse("cuda:sm_90a"))
+    found = best_split(ContractionRequest(Problem(*sizes), "f32"), depths, Target.parse("cuda:sm_90a"))
     assert (found is not None) == is_split
     if found is not None:
         place, parts = found
@@ -74,8 +77,8 @@ def test_sums_are_shared_out_where_their_results_are_few(sizes, depths, is_split
 
 def test_operands_that_are_copied_by_single_elements_leave_registers_for_smaller_tiles():
     problem = Problem(1, 4096, 4096, 4096)
-    whole = choose(Wish(problem, "bf16", pieces=(CopyUnit(8, 2), CopyUnit(8, 2))), AMPERE)
-    single = choose(Wish(problem, "bf16", pieces=(CopyUnit(1, 3), CopyUnit(1, 3))), AMPERE)
+    whole = choose(ContractionRequest(problem, "bf16", pieces=(CopyUnit(8, 2), CopyUnit(8, 2))), AMPERE)
+    single = choose(ContractionRequest(problem, "bf16", pieces=(CopyUnit(1, 3), CopyUnit(1, 3))), AMPERE)
     sums = [tiling.warp_rows * tiling.warp_columns for tiling in (whole, single)]
     assert sums[0] == 64 * 64 and sums[1] < sums[0]
     for tiling, piece in ((whole, CopyUnit(8, 2)), (single, CopyUnit(1, 3))):

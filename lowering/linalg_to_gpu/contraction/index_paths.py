@@ -10,7 +10,8 @@ from ...stepwell_to_linalg.strides import reassociation
 from ..integers import Int
 from .matching import Contraction, maps_of
 
-Way = Sequence[tuple[ir.Operation, int]]
+OpPath = Sequence[tuple[ir.Operation, int]]
+"""Ops from a contraction to the launch's result, each with the index of the operand that is on the path."""
 
 
 def through(op: ir.Operation, operand: int, place: Sequence[Int]) -> list[Int]:
@@ -28,13 +29,13 @@ def through(op: ir.Operation, operand: int, place: Sequence[Int]) -> list[Int]:
     return parts
 
 
-def innermost(contraction: Contraction, way: Way) -> int:
+def innermost(contraction: Contraction, path: OpPath) -> int:
     """Returns the largest number of neighbouring columns that the ops keep adjacent, at any multiple of that number."""
     at = contraction.results_at()
     if not at or at[-1] not in contraction.columns:
         return 1
     least = contraction.extents[at[-1]]
-    for op, operand in way:
+    for op, operand in path:
         if op.name == "linalg.generic":
             maps = maps_of(op)
             if _position(maps[operand].results[-1]) != _position(maps[-1].results[-1]):
