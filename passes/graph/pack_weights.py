@@ -24,7 +24,7 @@ from ..base import Pass, register
 from ..kernel.demand import RANGES
 from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
-from .turned_weights import TurnMatmul, TurnPointwiseConv, is_turned
+from .transposed_weights import TransposeMatmulWeight, TransposePointwiseWeight, is_transposed
 from .values import dtype_of, is_fixed, shape_of
 
 # A typical second-level cache, and the number of rows of a product that pay for a copy of its right-hand side.
@@ -75,8 +75,8 @@ class PackWeightsPass(Pass):
         lines = self.bytes_by_depth
         varies = RANGES in op.attributes
         convolutions = (PackDepthwiseConv(), PackGroupedConv(width), PackConv(width, lines, varies))
-        turning = (TurnMatmul(), TurnPointwiseConv()) if self.by_depth else ()
-        products = (*turning, PackMatmul(width, self.by_depth, lines, varies))
+        transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()
+        products = (*transposing, PackMatmul(width, self.by_depth, lines, varies))
         apply_patterns(op, (*products, *convolutions, WidenBytes(), PackRhs(width), TransposeRhs()))
 
 
@@ -85,13 +85,13 @@ class PackMatmul(Pattern[MatmulOp]):
     """matmul(x, w) --> packed_matmul(x, packed w), except for weights that are to stay transposed"""
 
     vector_bytes: int
-    leaves_turned: bool = False
+    leaves_transposed: bool = False
     bytes_by_depth: bool = False
     rows_vary: bool = False
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
-        if not is_fixed(op.rhs) or (self.leaves_turned and is_turned(op)):
+        if not is_fixed(op.rhs) or (self.leaves_transposed and is_transposed(op)):
             return None
         shape, rows = shape_of(op.rhs), shape_of(op.lhs)
         if shape is None or rows is None or len(shape) != 2:

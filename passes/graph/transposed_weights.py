@@ -19,14 +19,14 @@ _DEPTHS, _COLUMNS = 4, 32
 _UNFIT = Refusal("the copy engine cannot load such lines, or the columns do not fill whole panels")
 
 
-class TurnMatmul(Pattern[MatmulOp]):
+class TransposeMatmulWeight(Pattern[MatmulOp]):
     """matmul(x, w) --> matmul(x, transpose(w)) {transpose_rhs}, for a fixed w, rounded to tf32 at compile time"""
 
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
         shape = shape_of(op.rhs)
-        if is_turned(op) or not is_fixed(op.rhs) or dtype_of(op.rhs).name != "float32":
+        if is_transposed(op) or not is_fixed(op.rhs) or dtype_of(op.rhs).name != "float32":
             return None
         if shape is None or len(shape) != 2 or op.transpose_lhs:
             return Refusal("the weight is not a matrix of static shape, or the left operand is transposed")
@@ -37,7 +37,7 @@ class TurnMatmul(Pattern[MatmulOp]):
         return MatmulOp(op.lhs, rounded(weight), transpose_rhs=True).result
 
 
-class TurnPointwiseConv(Pattern[ConvOp]):
+class TransposePointwiseWeight(Pattern[ConvOp]):
     """conv(x, w, b) --> add(matmul(x, w) {transpose_rhs}, b), if the kernel is one pixel"""
 
     root = ConvOp
@@ -56,6 +56,6 @@ class TurnPointwiseConv(Pattern[ConvOp]):
         return result if op.bias is None else AddOp(result, op.bias).result
 
 
-def is_turned(op: MatmulOp) -> bool:
+def is_transposed(op: MatmulOp) -> bool:
     """Returns whether a weight has the layout that these patterns produce."""
     return op.transpose_rhs and is_rounded(op.rhs)
