@@ -48,8 +48,8 @@ class Device(Protocol):
         """Frees an allocation once all work enqueued before has finished."""
         ...
 
-    def discard(self, address: int, nbytes: int, *, garbage: bool = False) -> None:
-        """Marks bytes as undefined; with `garbage`, kernels may read them if the values do not affect results."""
+    def discard(self, address: int, nbytes: int, *, padding: bool = False) -> None:
+        """Marks bytes as undefined; `padding` permits kernels to read them, as results do not depend on them."""
         ...
 
     def write(self, address: int, array: np.ndarray, stream: Stream) -> None:

@@ -131,7 +131,7 @@ class CudaDevice:
     def free(self, address: int) -> None:
         self._call("free memory", "cuMemFree", address)
 
-    def discard(self, address: int, nbytes: int, *, garbage: bool = False) -> None:
+    def discard(self, address: int, nbytes: int, *, padding: bool = False) -> None:
         pass  # a device does not track undefined bytes
 
     def write(self, address: int, array: np.ndarray, stream: Stream) -> None:

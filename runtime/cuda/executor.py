@@ -115,7 +115,7 @@ class DeviceProgram:
         with self._lane() as lane:
             self._discard(lane)
             sources = self._input_addresses(inputs, lane)
-            self._device.discard(lane.arena, self._plan.arena_bytes, garbage=self._is_bounded)
+            self._device.discard(lane.arena, self._plan.arena_bytes, padding=self._is_bounded)
             steps = [self._step(place, lane, sources, lane.outputs) for place in range(len(self._plan.steps))]
             seconds = self._device.times(steps, lane.stream)
             self._read(lane, outputs)
@@ -170,7 +170,7 @@ class DeviceProgram:
     def _discard(self, lane: Lane) -> None:
         """Marks the outputs of the previous call as undefined."""
         for address, nbytes in zip(lane.outputs, self._outputs, strict=True):
-            self._device.discard(address, nbytes, garbage=self._is_bounded)
+            self._device.discard(address, nbytes, padding=self._is_bounded)
 
     def _read(self, lane: Lane, outputs: Sequence[np.ndarray]) -> None:
         for place, (address, array) in enumerate(zip(lane.outputs, outputs, strict=True)):
@@ -268,7 +268,7 @@ class DeviceProgram:
         graph(lane.stream)
 
     def _steps(self, lane: Lane, inputs: Addresses, outputs: Addresses, stream: Stream) -> None:
-        self._device.discard(lane.arena, self._plan.arena_bytes, garbage=self._is_bounded)
+        self._device.discard(lane.arena, self._plan.arena_bytes, padding=self._is_bounded)
         for place in range(len(self._plan.steps)):
             self._step(place, lane, inputs, outputs)(stream)
 

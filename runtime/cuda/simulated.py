@@ -50,9 +50,9 @@ class SimulatedDevice:
     def free(self, address: int) -> None:
         self.memory.free(address)
 
-    def discard(self, address: int, nbytes: int, *, garbage: bool = False) -> None:
+    def discard(self, address: int, nbytes: int, *, padding: bool = False) -> None:
         part = self.memory.part(address, nbytes)
-        self.memory.state[part] = DEFINED if garbage else UNDEFINED
+        self.memory.state[part] = DEFINED if padding else UNDEFINED
         self.memory.data[part] = _NAN_BYTE
 
     def write(self, address: int, array: np.ndarray, stream: Stream) -> None:
