@@ -88,9 +88,9 @@ def put_program(cache: Cache, key: str, program: Program) -> None:
     cache.put("programs", key, json.dumps(record).encode())
 
 
-def put_by_contents(cache: Cache, key: str, asked: ByContents) -> None:
+def put_by_contents(cache: Cache, key: str, contents: ByContents) -> None:
     """Stores that the requested program depends on the contents of some inputs."""
-    cache.put("programs", key, json.dumps({"by_contents": asked.positions, "reason": asked.reason}).encode())
+    cache.put("programs", key, json.dumps({"by_contents": contents.positions, "reason": contents.reason}).encode())
 
 
 def put_plan(cache: Cache, key: str, plan: ExecutionPlan) -> None:

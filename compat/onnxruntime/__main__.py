@@ -55,9 +55,9 @@ def main() -> None:
     except SystemExit as end:
         if end.code not in (None, 0):
             raise
-    text = ranges.asked.unmatched(with_files=False)
+    text = ranges.requested.unmatched(with_files=False)
     if dims and text:
-        ranges.asked.names.clear()
+        ranges.requested.names.clear()
         _fail(f"--dims: {text}")
 
 

@@ -30,7 +30,7 @@ VARIABLE = "STEPWELL_DIMS"
 _SHOWN = 8
 
 
-class Asked:
+class RequestedSizes:
     """The names that ranges were given for in this process, and the models that were opened.
 
     Attributes:
@@ -56,7 +56,7 @@ class Asked:
         return f"sizes are given for {quoted}, but no opened model has such dimensions: {'; '.join(known)}"
 
 
-asked = Asked()
+requested = RequestedSizes()
 
 
 class Ranged:
@@ -148,13 +148,13 @@ def _named(options: SessionOptions, path: str | None, varying: Collection[str], 
         given = read_dims([text])
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
-    if not asked.names:
+    if not requested.names:
         atexit.register(_warn_of_unmatched)
-    asked.models[model] = list(varying)
+    requested.models[model] = list(varying)
     general, own = {}, {}
     for key, sizes in given.items():
         name = key if key in varying else _for_model(key, path)
-        asked.names[key] = asked.names.get(key, False) or name is not None
+        requested.names[key] = requested.names.get(key, False) or name is not None
         if name is None:
             continue
         if name not in varying:
@@ -180,7 +180,7 @@ def _for_model(key: str, path: str | None) -> str | None:
 
 
 def _warn_of_unmatched() -> None:
-    if text := asked.unmatched():
+    if text := requested.unmatched():
         warnings.warn(text, SlowWarning, stacklevel=1)
 
 

@@ -148,7 +148,7 @@ def vector() -> bytes:
 @pytest.fixture(autouse=True)
 def no_names_asked_for(monkeypatch):
     """Resets the record of requested dimension names, so that names made up by tests are not reported at the end."""
-    monkeypatch.setattr(ranges, "asked", ranges.Asked())
+    monkeypatch.setattr(ranges, "requested", ranges.RequestedSizes())
 
 
 def test_ranges_are_compiled_once(monkeypatch):
@@ -207,7 +207,7 @@ def test_ranges_of_one_model_by_its_file(monkeypatch, tmp_path):
     monkeypatch.setenv("STEPWELL_DIMS", "n")
     with pytest.raises(ort.errors.InvalidArgument, match=r"STEPWELL_DIMS: n: write it as name=1:64"):
         ort.InferenceSession("rec.onnx")
-    assert "sizes are given for 'other.onnx:q' and 'dels/rec.onnx:n'" in ranges.asked.unmatched()
+    assert "sizes are given for 'other.onnx:q' and 'dels/rec.onnx:n'" in ranges.requested.unmatched()
 
 
 def test_the_third_size_of_a_session_names_its_file(tmp_path):
