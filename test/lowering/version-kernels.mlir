@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --stepwell-form-kernels "--stepwell-version-kernels=target=x86-64-v4" --split-input-file | FileCheck %s
 
-// One to eight rows, and the same of images: a tile for the many, and others for the few.
+// One to eight rows, and the same for images: one tile for many rows, and others for few.
 // CHECK-LABEL: module attributes {{.*}}stepwell.table = ["\22rows\22", "[\22mod\22
 // CHECK:         call @[[K:[a-z0-9_]+]](%{{.+}}) {stepwell.choice = 1 : i64,
 // CHECK-SAME:      stepwell.versions = [@[[K]], @[[K]]_version_1
@@ -18,7 +18,7 @@ module attributes {stepwell.table = ["\"rows\""], stepwell.ranges = "{\"rows\": 
 
 // -----
 
-// Nothing varies.
+// Negative: no size varies.
 // CHECK-LABEL: func.func @main(%arg0: tensor<16x256xf32>) ->
 // CHECK-NOT:     stepwell.versions
 // CHECK-NOT:     stepwell.tile
@@ -30,7 +30,7 @@ func.func @main(%x: tensor<16x256xf32>) -> tensor<16x512xf32> {
 
 // -----
 
-// Channels by themselves: tiles of places, which are as wide as rows are.
+// Channels-first data: tiles of pixels, which are as wide as rows are.
 // CHECK-LABEL: module attributes {{.*}}stepwell.table = ["\22size\22", "[\22mod\22
 // CHECK:         call @[[K:[a-z0-9_]+]](%{{.+}}) {stepwell.choice = 1 : i64,
 // CHECK:         func.func private @[[K]](
@@ -48,7 +48,7 @@ module attributes {stepwell.table = ["\"size\""], stepwell.ranges = "{\"size\": 
 
 // -----
 
-// Tiles of images are within an image, whose rows and columns are loops of their own though none of them varies.
+// Tiles of images stay within an image; its rows and columns are separate loops, though neither varies.
 // CHECK-LABEL: module attributes {{.*}}stepwell.table = ["\22images\22"]
 // CHECK:         func.func private @{{[a-z0-9_]+}}(
 // CHECK-SAME:      class = "winograd"

@@ -7,7 +7,7 @@
 // RUN: stepwell-opt %s --compile-to=kernels --target=x86-64-v4 -o %t.mlir
 // RUN: stepwell-opt %t.mlir --compile-from=kernels --compile-to=vector --target=x86-64-v4 | FileCheck %s --check-prefix=VECTOR
 
-// A dense layer and a softmax walk down all levels.
+// A dense layer and a softmax are lowered through all levels.
 
 // GRAPH-LABEL: func.func @init
 // GRAPH:         stepwell.transpose

@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --compile-from=kernels --compile-to=gpu --target=cuda:sm_80 | FileCheck %s --check-prefix=GPU
 // RUN: stepwell-opt %s --compile-from=kernels --compile-to=nvvm --target=cuda:sm_80 | FileCheck %s --check-prefix=NVVM
 
-// One thread for four neighbours, which it loads and stores at once; indices are of 32 bits.
+// One thread for four adjacent elements, with one load and one store of all four; indices have 32 bits.
 
 // GPU-LABEL: gpu.module @k.gpu
 // GPU-SAME: index = 32

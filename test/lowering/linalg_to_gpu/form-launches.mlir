@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-form-launches=target=cuda:sm_90a | FileCheck %s
 
-// Every element needs what its row is reduced to, in an order that threads cannot share: that is a launch of its own.
-// What comes before and after goes along.
+// Every element needs the reduction of its row, in an order of terms that cannot be split among threads: the reduction
+// is a launch of its own. Ops before and after it are fused into it.
 
 // CHECK-LABEL: func.func private @centred(
 // CHECK-SAME: %[[X:.+]]: tensor<64x128xf32>, %[[OUT:.+]]: tensor<64x128xf32>)
@@ -46,7 +46,7 @@ func.func private @centred(%x: tensor<64x128xf32>, %out: tensor<64x128xf32>) -> 
 
 // -----
 
-// What is written to parts of the destination only, leaves the rest of it alone.
+// Ops that write only parts of the destination leave the rest of it unchanged.
 
 // CHECK-LABEL: func.func private @borders(
 // CHECK-SAME: %[[OUT:.+]]: tensor<8x8xf32>)
@@ -69,7 +69,7 @@ func.func private @borders(%out: tensor<8x8xf32>) -> tensor<8x8xf32>
 
 // -----
 
-// Negative: an element that is cheap to compute again, is computed again.
+// Negative: an element that is cheap to compute is computed twice.
 
 // CHECK-LABEL: func.func private @negative_cheap(
 // CHECK: call @negative_cheap_0(

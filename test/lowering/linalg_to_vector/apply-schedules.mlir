@@ -2,7 +2,7 @@
 
 #same = affine_map<(d0, d1) -> (d0, d1)>
 
-// Work for several blocks is cut into them.
+// A kernel with work for several blocks is cut into blocks.
 
 // CHECK-LABEL: func.func private @large(
 // CHECK-SAME: stepwell.schedule = {blocks = array<i64: 64, 0>, name = "elementwise", unroll = 4 : i64, vector_bytes = 32 : i64}
@@ -17,7 +17,7 @@ func.func private @large(%x: tensor<2048x512xf32>, %out: tensor<2048x512xf32>) -
   return %0 : tensor<2048x512xf32>
 }
 
-// A kernel of a few microseconds is not.
+// A kernel that takes a few microseconds is not cut.
 
 // CHECK-LABEL: func.func private @negative_small(
 // CHECK-NOT: scf.forall
@@ -31,7 +31,7 @@ func.func private @negative_small(%x: tensor<16x16xf32>, %out: tensor<16x16xf32>
   return %0 : tensor<16x16xf32>
 }
 
-// Parameters that are there already win: this is how a tuner sets them.
+// Existing schedule parameters take precedence: this is how a tuner sets them.
 
 // CHECK-LABEL: func.func private @tuned(
 // CHECK: scf.forall (%{{.*}}) = (0) to (16) step (4)

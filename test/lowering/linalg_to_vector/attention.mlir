@@ -16,7 +16,7 @@
 // TILED:             stepwell.role = "sum"
 // TILED:             stepwell.role = "result"
 
-// The start of a tile of scores is in registers, the exponentials replace the scores.
+// The initial values of a tile of scores are in registers; the exponentials replace the scores.
 // VECTOR-LABEL: func.func private @kernel_0(
 // VECTOR:         scf.forall
 // VECTOR-NOT:     linalg.fill
@@ -38,7 +38,7 @@ func.func @main(%q: tensor<1x2x64x8xf32>, %k: tensor<1x2x20x8xf32>, %v: tensor<1
 
 // -----
 
-// Longer rows than fit twice: a block of one register of queries.
+// Rows too long for two of them in the cache: a block of one register of queries.
 // TILED-LABEL: func.func private @kernel_0(
 // TILED-SAME:    queries = 8 : i64
 // TILED:         scf.forall (%{{.+}}, %{{.+}}) = (0, 0) to (2, 64) step (1, 8)

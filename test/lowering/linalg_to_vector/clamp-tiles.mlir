@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' | FileCheck %s
 
-// Parallel blocks of six rows of sixteen, in tiles of four: the last block is moved back to row ten, and the last tile of
-// every block to its row two. All tiles are of one size, so the code for them is there once.
+// Parallel blocks of six of sixteen rows, in tiles of four: the last block is moved back to row ten, and the last tile
+// of every block to its row two. All tiles have one size, so their code exists once.
 // CHECK-DAG: #[[$BLOCK:.+]] = affine_map<(d0) -> (10, d0)>
 // CHECK-DAG: #[[$TILE:.+]] = affine_map<(d0) -> (2, d0)>
 // CHECK-LABEL: func.func private @blocks_and_tiles
@@ -18,7 +18,7 @@ func.func private @blocks_and_tiles(%x: tensor<16x64xf32>, %w: tensor<2048xf32>)
   return %0 : tensor<16x32xf32>
 }
 
-// Whole tiles stay where they are.
+// Tiles without a remainder stay where they are.
 // CHECK-LABEL: func.func private @negative_whole_tiles
 // CHECK-NOT: affine.min
 // CHECK: return

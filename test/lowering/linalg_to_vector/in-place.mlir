@@ -2,7 +2,7 @@
 
 #same = affine_map<(d0) -> (d0)>
 #none = affine_map<(d0) -> ()>
-// What is read last by the op that makes the result lies where that will be.
+// A tensor whose last reader makes the result is stored in the memory of the result.
 
 // CHECK-LABEL: func.func private @overwritten(
 // CHECK-SAME: %{{.*}}: tensor<256xf32>, %[[OUT:.*]]: tensor<256xf32>
@@ -34,7 +34,7 @@ func.func private @overwritten(%x: tensor<256xf32>, %out: tensor<256xf32>) -> te
   return %4 : tensor<256xf32>
 }
 
-// A temporary that is read after the result is made keeps its own place.
+// A temporary that is read after the result is made keeps its own memory.
 
 // CHECK-LABEL: func.func private @negative_overwritten(
 // CHECK-SAME: %{{.*}}: tensor<256xf32>, %[[OUT:.*]]: tensor<256xf32>
@@ -63,7 +63,7 @@ func.func private @negative_overwritten(%x: tensor<256xf32>, %out: tensor<256xf3
   return %4, %0 : tensor<256xf32>, tensor<256xf32>
 }
 
-// What takes the place of a slice that it reads is written into the slice.
+// An op that replaces a slice that it reads writes into the slice.
 
 // CHECK-LABEL: func.func private @slice(
 // CHECK: %[[ROW:.*]] = tensor.extract_slice %[[ROWS:[a-z0-9]+]][%[[AT:.*]], 0] [1, 64]
@@ -84,7 +84,7 @@ func.func private @slice(%x: tensor<64xf32>, %at: index, %out: tensor<8x64xf32>)
   return %2 : tensor<8x64xf32>
 }
 
-// Another slice keeps what it holds.
+// Another slice keeps its contents.
 
 // CHECK-LABEL: func.func private @negative_slice(
 // CHECK: %[[EMPTY:.*]] = tensor.empty() : tensor<64xf32>

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-apply-schedules{target=x86-64-v3})' | FileCheck %s
 
-// A kernel may name a schedule of its own.
+// A kernel may name its own schedule.
 
 #same = affine_map<(d0, d1) -> (d0, d1)>
 

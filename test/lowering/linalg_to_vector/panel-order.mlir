@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4})' --split-input-file | FileCheck %s
 
-// A result of several megabytes is written row by row where the weight stays in the cache: blocks have all panels, and
-// the loop over them is inside of that over rows.
+// A result of several megabytes is written row by row if the weight stays in the cache: blocks have all panels, and the
+// loop over panels is inside the loop over rows.
 // CHECK-LABEL: func.func private @rows_outside
 // CHECK: scf.forall (%{{.+}}) = (0) to (4096)
 // CHECK: scf.for %{{.+}} step %c13 iter_args
@@ -15,7 +15,7 @@ func.func private @rows_outside(%x: tensor<4096x64xf32>, %w: tensor<16384xf32>) 
 
 // -----
 
-// A weight that is larger is read panel by panel.
+// A larger weight is read panel by panel.
 // CHECK-LABEL: func.func private @negative_large_weight
 // CHECK: scf.forall (%{{.+}}, %{{.+}}) = (0, 0) to (4096, 8)
 // CHECK: scf.for %{{.+}} to %c2 step %c1 iter_args

@@ -1,16 +1,16 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --split-input-file | FileCheck %s
 
-// Nine rows in tiles of five: the second tile starts at row four, so that it does not overhang.
+// Nine rows in tiles of five: the second tile starts at row four, to end at the last row.
 // CHECK: #[[$START:.+]] = affine_map<(d0) -> (4, d0)>
 // CHECK-LABEL: func.func private @matmul
 // CHECK: scf.for %[[ROW:.+]] = %{{.+}} to %{{.+}} step %{{.+}} iter_args
 // CHECK: %[[START:.+]] = affine.min #[[$START]](%[[ROW]])
-// The sums of all rows go through the loop over the depth in registers.
+// The sums of all rows stay in registers during the loop over the depth.
 // CHECK: %[[SUMS:.+]]:5 = scf.for {{.*}} -> (vector<32xf32>, vector<32xf32>, vector<32xf32>, vector<32xf32>, vector<32xf32>)
 // CHECK-COUNT-1: vector.transfer_read
 // CHECK-COUNT-5: vector.fma
 // CHECK: scf.yield
-// The epilogue works on them before they are written, once.
+// The epilogue is applied to them once, before they are written.
 // CHECK: arith.addf %[[SUMS]]#0
 // CHECK-COUNT-5: vector.transfer_write
 // CHECK-NOT: linalg.
@@ -24,7 +24,7 @@ func.func private @matmul(%x: tensor<9x64xf32>, %w: tensor<2048xf32>, %b: tensor
 
 // -----
 
-// Nineteen columns are a register and a masked part of one, which is whole when it is read.
+// Nineteen columns are a register and a masked part of one, which is read completely.
 // CHECK-LABEL: func.func private @matmul_masked
 // CHECK: %[[MASK:.+]] = vector.constant_mask [3] : vector<4xi1>
 // CHECK: vector.transfer_read {{.*}} : tensor<1x64x19xf32>, vector<16xf32>
@@ -39,7 +39,7 @@ func.func private @matmul_masked(%x: tensor<4x64xf32>, %w: tensor<1216xf32>) -> 
 
 // -----
 
-// The taps of a row of the kernel are unrolled, and places that are neighbours share what they read: 2 + 3 - 1 pixels.
+// The taps of a row of the kernel are unrolled, and adjacent pixels share their reads: 2 + 3 - 1 pixels.
 // CHECK-LABEL: func.func private @depthwise
 // CHECK: scf.for %{{.+}} = %{{.+}} to %{{.+}} step %{{.+}} iter_args({{.*}}) -> (vector<16xf32>, vector<16xf32>)
 // CHECK-COUNT-6: vector.fma
@@ -54,7 +54,7 @@ func.func private @depthwise(%x: tensor<1x10x10x16xf32>, %w: tensor<3x3x16xf32>)
 
 // -----
 
-// Lanes of one group read the same channel: a row of channels is read once, and spread for each channel of a group.
+// Lanes of one group read the same channel: a row of channels is read once, and broadcast for each channel of a group.
 // CHECK-LABEL: func.func private @grouped
 // CHECK: %[[ROW:.+]] = vector.transfer_read
 // CHECK: vector.shuffle %[[ROW]], %[[ROW]] [0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8]

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --split-input-file | FileCheck %s
 
-// Rows of 1024 elements are read in panels of 32: two tiles of eight rows of the result fetch half of the next one each.
+// Rows of 1024 elements are read in panels of 32: two tiles of eight result rows prefetch half of the next panel each.
 // CHECK-DAG: #[[$ROW:.+]] = affine_map<(d0, d1) -> (127, d0 * 8 + d1 * 2)>
 // CHECK-DAG: #[[$NEXT:.+]] = affine_map<(d0) -> (31, d0 + 1)>
 // CHECK-LABEL: func.func private @rows
@@ -19,7 +19,7 @@ func.func private @rows(%x: tensor<16x128xf32>, %y: tensor<128x1024xf32>) -> ten
 
 // -----
 
-// What is small is in the cache.
+// A small operand is in the cache.
 // CHECK-LABEL: func.func private @negative_small
 // CHECK-NOT: memref.prefetch
 func.func private @negative_small(%x: tensor<16x64xf32>, %y: tensor<64x256xf32>) -> tensor<16x256xf32>

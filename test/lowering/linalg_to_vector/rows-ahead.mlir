@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=aarch64},stepwell-apply-schedules{target=aarch64},stepwell-vectorize)' | FileCheck %s
 
-// Where a multiply-add takes one lane for all, four elements of a row, for four steps, are read as one vector.
+// If a multiply-add can broadcast one lane, four elements of a row, for four steps, are read as one vector.
 // CHECK-LABEL: func.func private @matmul
 // CHECK-SAME: ahead = 4 : i64
 // CHECK: scf.for %{{.+}} = %{{.+}} to %c16

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --split-input-file | FileCheck %s
 
-// A sum and what is added to it, 512 KiB each: every step fetches one of the tile's eight rows, two lines of either.
+// A sum and its addend, 512 KiB each: every step prefetches one of the tile's eight rows, two lines of either tensor.
 // CHECK-DAG: #[[$ROW:.+]] = affine_map<(d0) -> (7, d0)>
 // CHECK-LABEL: func.func private @residual
 // CHECK-SAME: %{{.+}}: tensor<4096x32xf32>, %{{.+}}: tensor<1024xf32>, %[[RESIDUAL:.+]]: tensor<4096x32xf32>, %
@@ -26,7 +26,7 @@ func.func private @residual(%x: tensor<4096x32xf32>, %w: tensor<1024xf32>, %r: t
 
 // -----
 
-// What every row is added is in the cache; so is a small result.
+// An addend that all rows share is in the cache; so is a small result.
 // CHECK-LABEL: func.func private @bias
 // CHECK-NOT: memref.prefetch
 func.func private @bias(%x: tensor<64x32xf32>, %w: tensor<1024xf32>, %b: tensor<32xf32>) -> tensor<64x32xf32>
@@ -38,7 +38,7 @@ func.func private @bias(%x: tensor<64x32xf32>, %w: tensor<1024xf32>, %b: tensor<
 
 // -----
 
-// A product alone writes its tile where the sums start: of a large result, though a block has little of it.
+// A product alone writes its tile where the sums start; the result is large, though a block's part of it is small.
 // CHECK-LABEL: func.func private @alone
 // CHECK: scf.forall
 // CHECK: scf.for %{{.+}} = %{{.+}} to %c64 step %c8 iter_args(%[[BLOCK:.+]] = %
@@ -53,7 +53,7 @@ func.func private @alone(%x: tensor<4096x32xf32>, %w: tensor<1024xf32>) -> tenso
 
 // -----
 
-// While 512 steps are computed, the stores of the tile before have time enough.
+// During 512 steps of computation, the stores of the previous tile have enough time.
 // CHECK-LABEL: func.func private @deep
 // CHECK-NOT: memref.prefetch %{{.+}}, write
 func.func private @deep(%x: tensor<4096x512xf32>, %w: tensor<16384xf32>) -> tensor<4096x32xf32>

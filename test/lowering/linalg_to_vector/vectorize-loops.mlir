@@ -5,7 +5,7 @@
 #turned = affine_map<(d0, d1) -> (d1, d0)>
 #kept = affine_map<(d0, d1) -> (d0)>
 
-// Whole vectors, then one that is moved back to end where the loop ends.
+// Whole vectors, then one that is moved back so that it ends at the end of the loop.
 
 // CHECK-LABEL: func.func private @tail(
 // CHECK: %[[MAIN:.*]] = scf.for %[[I:.*]] = %c0 to %c96 step %c32 iter_args(%{{.*}}) -> (tensor<100xf32>)
@@ -21,7 +21,7 @@ func.func private @tail(%x: tensor<100xf32>, %out: tensor<100xf32>) -> tensor<10
   return %0 : tensor<100xf32>
 }
 
-// Two ops over the same elements share a loop; what only they hand over is never stored.
+// Two ops over the same elements share a loop; a value between only these two is never stored.
 
 // CHECK-LABEL: func.func private @shared(
 // CHECK: scf.for
@@ -47,7 +47,7 @@ func.func private @shared(%x: tensor<4x64xf32>, %out: tensor<4xf32>) -> tensor<4
   return %2 : tensor<4xf32>
 }
 
-// A square tile is turned in registers: 8 rows in, three times 8 shuffles, 8 rows out.
+// A square tile is transposed in registers: 8 rows in, three times 8 shuffles, 8 rows out.
 
 // CHECK-LABEL: func.func private @turned(
 // CHECK-COUNT-8: vector.transfer_read
@@ -61,7 +61,7 @@ func.func private @turned(%x: tensor<16x24xf32>, %out: tensor<24x16xf32>) -> ten
   return %0 : tensor<24x16xf32>
 }
 
-// Four rows become one: merged in pairs.
+// Four rows are merged in pairs into one.
 
 // CHECK-LABEL: func.func private @merged(
 // CHECK: tensor.collapse_shape %{{.*}} {{\[\[}}0, 1]] : tensor<24x4xf32> into tensor<96xf32>

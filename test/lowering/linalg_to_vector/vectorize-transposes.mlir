@@ -3,8 +3,8 @@
 #row = affine_map<(d0, d1) -> (d0, d1)>
 #turned = affine_map<(d0, d1) -> (d1, d0)>
 
-// Rows 4096 bytes apart share a set of the cache, which keeps too few lines for all of them: both tiles of a line of the
-// input are turned before the next rows.
+// Rows 4096 bytes apart share a set of the cache, which cannot hold lines of all of them: both tiles of an input line
+// are transposed before the next rows.
 
 // CHECK-LABEL: func.func private @turned_lines(
 // CHECK: scf.for %[[LINE:.*]] = %c0 to %c1024 step %c16
@@ -15,7 +15,7 @@
 // CHECK-COUNT-24: vector.shuffle
 // CHECK-NOT: scf.for
 
-// Rows of other lengths are not: the next rows come first.
+// Rows at other distances do not share a set: the next rows come first.
 
 // CHECK-LABEL: func.func private @turned_tiles(
 // CHECK: scf.for %{{.*}} = %c0 to %c1000 step %c8

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --split-input-file | FileCheck %s
 
-// Two tiles of eight rows per panel of 256 x 32 elements: in 256 / 4 iterations, each fetches half of the next panel.
+// Two tiles of eight rows per panel of 256 x 32 elements: each prefetches half of the next panel in 256 / 4 iterations.
 // CHECK-DAG: #[[$START:.+]] = affine_map<(d0, d1) -> (24576, d0 * 8192 + d1 * 512 + 8192)>
 // CHECK-DAG: #[[$LINE:.+]] = affine_map<(d0, d1) -> (d0 + d1 * 64 + 16)>
 // CHECK-LABEL: func.func private @panels
@@ -24,7 +24,7 @@ func.func private @panels(%x: tensor<16x256xf32>, %w: tensor<32768xf32>) -> tens
 
 // -----
 
-// One panel: there is nothing to fetch. Nor is there for a weight that is small.
+// With one panel or a small weight, there is nothing to prefetch.
 // CHECK-LABEL: func.func private @one_panel
 // CHECK-NOT: memref.prefetch
 func.func private @one_panel(%x: tensor<16x1024xf32>, %w: tensor<32768xf32>) -> tensor<16x32xf32>

@@ -12,7 +12,7 @@
 // LINALG: tensor.extract_slice %{{.+}}[0, 0, 0, 0] [1, 10, 10, 32]
 // LINALG: linalg.generic {{.*}} outs(%{{.+}} : tensor<1x10x10x32xf32>) attrs = {stepwell.winograd = "epilogue"}
 
-// Strips of two rows of tiles: the second one begins at row 1. Each is transformed in two parts.
+// Strips of two rows of tiles: the second strip begins at row 1. Each is transformed in two parts.
 // TILED-LABEL: func.func private @conv
 // TILED-SAME: stepwell.schedule = {{{.*}}name = "winograd", part = array<i64: 1, 3>, strip = array<i64: 2, 3>
 // TILED: scf.forall (%{{.+}}, %[[ROW:.+]], %{{.+}}) = (0, 0, 0) to (1, 3, 3) step (1, 2, 3)
@@ -22,12 +22,12 @@
 // TILED: stepwell.contraction = 0
 // TILED: scf.forall
 // TILED: stepwell.winograd = "output"
-// Tiles overhang the image's end.
+// Tiles reach beyond the end of the image.
 // TILED: tensor.extract_slice %{{.+}}[0, 0, 0] [%{{.+}}, %{{.+}}, 32]
 // TILED: stepwell.winograd = "epilogue"
 // TILED: tensor.parallel_insert_slice %{{.+}} into %{{.+}}[0, %{{.+}}, 0, 0] [1, %{{.+}}, 10, 32] [1, 1, 1, 1] : tensor<1x?x10x32xf32> into tensor<1x10x10x32xf32>
 
-// The tile's pixels are inside of the image, or are read where they are nearest and cleared.
+// The pixels of a tile are inside the image, or they are read at the nearest position and set to zero.
 // VECTOR-LABEL: func.func private @conv
 // VECTOR: scf.if
 // VECTOR-COUNT-36: vector.transfer_read %{{.+}} : tensor<1x10x10x16xf32>, vector<16xf32>

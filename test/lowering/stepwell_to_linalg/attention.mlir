@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --split-input-file --pass-pipeline='builtin.module(stepwell-form-kernels,stepwell-convert-to-linalg)' | FileCheck %s
 
-// Scores have the queries innermost. Slices and transposes are views; the result is written where the last transpose
-// would put it.
+// Queries are the innermost dimension of the scores. Slices and transposes are views; the result is written in the
+// layout after the last transpose.
 // CHECK-DAG:   #[[$KEY:.+]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d2, d1, d4)>
 // CHECK-DAG:   #[[$TURNED:.+]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d4, d3)>
 // CHECK-LABEL: func.func private @kernel_0(
@@ -30,7 +30,7 @@ func.func @main(%x: tensor<1x6x8x8xf32>, %v: tensor<1x4x6x8xf32>, %m: tensor<1x1
 
 // -----
 
-// A mask that differs from query to query is turned; heads that share a key have a loop of their own.
+// A mask that differs between queries is transposed; heads that share a key have a separate loop.
 // CHECK-LABEL: func.func private @kernel_0(
 // CHECK:         linalg.generic {{.*}} {stepwell.loops = "kq", stepwell.role = "mask"}
 // CHECK:         linalg.generic {{.*}} {stepwell.loops = "bhgkq", stepwell.role = "masked"}
@@ -43,7 +43,7 @@ func.func @main(%q: tensor<1x4x6x8xf32>, %k: tensor<1x2x6x8xf32>, %m: tensor<6x6
 
 // -----
 
-// Many queries that read long rows from far apart: key and value are copied first.
+// If many queries read long, non-contiguous rows, key and value are copied first.
 // CHECK-LABEL: func.func private @kernel_0(
 // CHECK:         linalg.generic {{.*}} {stepwell.loops = "bhkd", stepwell.role = "key"}
 // CHECK-NOT:     stepwell.role = "value"

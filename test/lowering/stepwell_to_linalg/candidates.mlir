@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg)' | FileCheck %s
 
-// Only some of many: a bound from the least ones of 128 groups, and what does not exceed it is appended.
+// A few of many elements: the least ones of 128 groups give a bound, and elements that do not exceed it are appended.
 
 // CHECK-LABEL: func.func private @some(
 // CHECK: linalg.generic {{.*}}iterator_types = ["reduction", "parallel"]} ins(%{{.*}} : tensor<7x128xi32>)
@@ -18,7 +18,7 @@ func.func private @some(%x: tensor<1000xf32>) -> tensor<50xi64> attributes {step
   return %0 : tensor<50xi64>
 }
 
-// Where half of them are wanted nothing is dropped.
+// If half of the elements are selected, none is dropped.
 
 // CHECK-LABEL: func.func private @negative_some(
 // CHECK-NOT: math.ctpop

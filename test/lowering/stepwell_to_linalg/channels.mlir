@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg)' | FileCheck %s
 
-// Channels come last, and 64 of them are pooled together.
+// Channels are the last dimension, and 64 of them are pooled together.
 
 // CHECK-LABEL: func.func private @regions(
 // CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<64x400xf32>) outs(%{{.*}} : tensor<400x64xf32>)
@@ -13,7 +13,7 @@ func.func private @regions(%x: tensor<1x64x20x20xf32>, %b: tensor<9x4xf32>, %i: 
   return %0 : tensor<9x64x7x7xf32>
 }
 
-// To turn a large image for one small region would take longer than to read single elements.
+// Transposing a large image for one small region would take longer than reading single elements.
 
 // CHECK-LABEL: func.func private @one_region(
 // CHECK-NOT: vector.transfer_read

@@ -20,7 +20,7 @@ func.func private @matmul_with_epilogue(%x: tensor<8x4xf32>, %w: tensor<256xf32>
 
 // -----
 
-// Two column groups, the second with what the first leaves.
+// Two column groups; the second has the remaining columns.
 // CHECK-LABEL: func.func private @matmul_with_tail
 // CHECK: tensor.extract_slice %{{.+}}[0, 0] [8, 32]
 // CHECK: stepwell.contraction = 0
@@ -34,7 +34,7 @@ func.func private @matmul_with_tail(%x: tensor<8x4xf32>, %w: tensor<140xf32>) ->
 
 // -----
 
-// Batch and rows are one dimension unless an operand is broadcast along one of them.
+// Batch and rows are merged unless an operand is broadcast along one of them.
 // CHECK-LABEL: func.func private @matmul_merged_rows
 // CHECK: tensor.collapse_shape %{{.+}} : tensor<2x5x4xf32> into tensor<10x4xf32>
 func.func private @matmul_merged_rows(%x: tensor<2x5x4xf32>, %w: tensor<128xf32>) -> tensor<2x5x32xf32>

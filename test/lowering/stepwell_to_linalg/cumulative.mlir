@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg)' | FileCheck %s
 
-// Rows side by side: one vector of totals goes down, in the destination itself.
+// Totals of adjacent columns: one vector of totals goes down the rows, in the destination itself.
 
 // CHECK-LABEL: func.func private @columns(
 // CHECK-SAME: %{{.*}}: tensor<5x64xf32>, %[[OUT:.*]]: tensor<5x64xf32>)
@@ -16,7 +16,7 @@ func.func private @columns(%x: tensor<5x64xf32>) -> tensor<5x64xf32> attributes 
   return %0 : tensor<5x64xf32>
 }
 
-// Along a row: neighbours, then pairs, then fours; one vector here.
+// Totals along a row: adjacent elements, then pairs, then groups of four; here in one vector.
 
 // CHECK-LABEL: func.func private @row(
 // CHECK: vector.shuffle %{{.*}}, %{{.*}} [0, 4, 5, 6]
@@ -30,7 +30,7 @@ func.func private @row(%x: tensor<4xf32>) -> tensor<4xf32> attributes {stepwell.
   return %0 : tensor<4xf32>
 }
 
-// What a loop changes is copied into the destination once, before it.
+// A tensor that a loop updates is copied into the destination once, before the loop.
 
 // CHECK-LABEL: func.func private @scatter(
 // CHECK: linalg.generic {{.*}} ins(%{{.*}}) outs(
@@ -43,7 +43,7 @@ func.func private @scatter(%x: tensor<8x4xf32>, %i: tensor<3xi64>, %u: tensor<3x
   return %0 : tensor<8x4xf32>
 }
 
-// Single elements lie along the last dimension of what is copied, for vectors to go along it.
+// The last dimension of the copied tensor consists of single elements, so that vectors run along it.
 
 // CHECK-LABEL: func.func private @scatter_elements(
 // CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<1x800xf32>) outs(%{{.*}} : tensor<1x800xf32>)

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg)' | FileCheck %s
 
-// A chain becomes one op, and all its dimensions one; the result is made in the destination.
+// A chain becomes one op with one merged dimension; the result is computed in the destination.
 
 // CHECK-LABEL: func.func private @chain(
 // CHECK-SAME: %[[X:.*]]: tensor<2x4x8xf32>, %[[OUT:.*]]: tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
@@ -17,7 +17,7 @@ func.func private @chain(%x: tensor<2x4x8xf32>) -> tensor<2x4x8xf32> attributes 
   return %1 : tensor<2x4x8xf32>
 }
 
-// A dimension that an operand is broadcast along stays apart from the others.
+// A dimension along which an operand is broadcast is not merged.
 
 // CHECK-LABEL: func.func private @broadcast(
 // CHECK: linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<8x8xf32>, tensor<8xf32>) outs(%{{.*}} : tensor<8x8xf32>)
@@ -40,7 +40,7 @@ func.func private @bools(%c: tensor<8xi1>, %x: tensor<8xf32>) -> tensor<8xi1> at
   return %1 : tensor<8xi1>
 }
 
-// Signs are in the ops, not in the types.
+// Signedness is a property of ops, not of types.
 
 // CHECK-LABEL: func.func private @unsigned(
 // CHECK-SAME: tensor<8xi32>
@@ -61,7 +61,7 @@ func.func private @narrow(%x: tensor<8xf16>) -> tensor<8xf16> attributes {stepwe
   return %0 : tensor<8xf16>
 }
 
-// Callers hand in the destination, and remember which types changed.
+// Callers pass the destination, and record which types changed.
 
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[C:.*]]: tensor<8xi8> {stepwell.dtype = i1}, %[[X:.*]]: tensor<8xf32>) -> (tensor<8xi8> {stepwell.dtype = i1})

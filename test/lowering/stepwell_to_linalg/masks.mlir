@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --stepwell-convert-to-linalg | FileCheck %s
 
-// A mask is not read where the result is filled with zeros beyond the data.
+// If the result is filled with zeros in the padding, the mask is not read.
 // CHECK-LABEL: func.func private @relu
 // CHECK:         linalg.generic
 // CHECK-NOT:     arith.select
@@ -14,7 +14,7 @@ func.func private @relu(%x: tensor<8x4xf32>, %mask: tensor<8x1xf32>, %table: ten
   return %1 : tensor<8x4xf32>
 }
 
-// Without that, and in a kernel that does nothing else, it is.
+// Otherwise the mask is read, and so it is in a kernel that does nothing else.
 // CHECK-LABEL: func.func private @not_filled
 // CHECK:         arith.select
 func.func private @not_filled(%x: tensor<8x4xf32>, %mask: tensor<8x1xf32>, %table: tensor<256xi64>) -> tensor<8x4xf32>

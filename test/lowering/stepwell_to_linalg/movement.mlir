@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg)' | FileCheck %s
 
-// Dimensions that stay together are one: height and width turn as a whole.
+// Dimensions that stay adjacent are merged: height and width are transposed as one.
 
 // CHECK-DAG: #[[$SOURCE:.*]] = affine_map<(d0, d1) -> (d1, d0)>
 // CHECK-LABEL: func.func private @transpose(
@@ -22,7 +22,7 @@ func.func private @concat(%x: tensor<4x8xf32>, %y: tensor<4x4xf32>) -> tensor<4x
   return %0 : tensor<4x12xf32>
 }
 
-// What was put together before is not: its parts are copied.
+// A nested concatenation is not stored: its parts are copied.
 
 // CHECK-LABEL: func.func private @chain(
 // CHECK-NOT: tensor.empty
@@ -34,7 +34,7 @@ func.func private @chain(%x: tensor<4x8xf32>, %y: tensor<4x4xf32>) -> tensor<4x2
   return %1 : tensor<4x20xf32>
 }
 
-// Along another axis it is one part.
+// A concatenation along another axis is a single part.
 
 // CHECK-LABEL: func.func private @negative_chain(
 // CHECK: tensor.empty() : tensor<4x12xf32>
@@ -45,7 +45,7 @@ func.func private @negative_chain(%x: tensor<4x8xf32>, %y: tensor<4x4xf32>) -> t
   return %1 : tensor<8x12xf32>
 }
 
-// Steps along rows are in the map, as a view with gaps would be read one by one.
+// Steps along rows are in the map, because a view with gaps would be read element by element.
 
 // CHECK-LABEL: func.func private @gaps(
 // CHECK-NOT: tensor.extract_slice {{.*}}[1, 2]
@@ -63,7 +63,7 @@ func.func private @gather(%x: tensor<100x48xf32>, %i: tensor<5xi64>) -> tensor<5
   return %0 : tensor<5x48xf32>
 }
 
-// Where elements come from is in tables made at compile time.
+// Tables made at compile time hold the source indices of elements.
 
 // CHECK-LABEL: func.func private @resize(
 // CHECK-DAG: arith.constant dense<[0, 0, 1, 1]> : tensor<4xi64>

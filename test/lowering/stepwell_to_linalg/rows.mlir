@@ -25,7 +25,7 @@ func.func private @softmax(%x: tensor<2x3x40xf32>) -> tensor<2x3x40xf32> attribu
   return %0 : tensor<2x3x40xf32>
 }
 
-// The elementwise op before it is computed where its result is read.
+// The preceding elementwise op is computed where its result is read.
 
 // CHECK-LABEL: func.func private @add_layer_norm(
 // CHECK-COUNT-2: iterator_types = ["parallel", "reduction"]
@@ -37,7 +37,7 @@ func.func private @add_layer_norm(%x: tensor<8x24xf32>, %y: tensor<8x24xf32>, %g
   return %1 : tensor<8x24xf32>
 }
 
-// Padding is neutral for the reduction, and only said, not made.
+// Padding is the neutral element of the reduction; it is implied, not stored.
 
 // CHECK-LABEL: func.func private @max_pool(
 // CHECK: tensor.pad %{{.*}} low[1, 1, 0] high[0, 0, 0]

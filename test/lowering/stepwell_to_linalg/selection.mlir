@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg)' | FileCheck %s
 
-// The four least stay in a vector; of 32 others at once it is asked which are less than the last of them.
+// The four least elements stay in a vector; 32 others at once are compared with the last of them.
 
 // CHECK-LABEL: func.func private @few(
 // CHECK: scf.for

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s -split-input-file -verify-diagnostics --pass-pipeline='builtin.module(stepwell-add-entry)' | FileCheck %s
 
-// What the arguments are called is nothing for LLVM.
+// Names of arguments are removed for LLVM.
 
 // CHECK: llvm.func internal @main(%{{[^ ]*}}: !llvm.ptr, %{{[^ ]*}}: !llvm.ptr) {
 // CHECK-LABEL: llvm.func @stepwell_main(

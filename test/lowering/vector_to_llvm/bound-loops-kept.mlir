@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --stepwell-bound-loops | FileCheck %s
 
-// Loops end where the data does, and zeros follow up to where somebody needs the result.
+// Loops end with the data; up to the end of the needed part, the result is filled with zeros.
 // CHECK-LABEL: func.func private @rows
 // CHECK-DAG:     %[[NEEDED:.*]] = memref.load %arg0[%c3
 // CHECK-DAG:     %[[DATA:.*]] = memref.load %arg0[%c5
@@ -22,7 +22,7 @@ func.func private @rows(%table: memref<256xi64>, %out: memref<64x20xf32>)
   return
 }
 
-// The last dimension is filled element by element, in the rows of data.
+// The last dimension is filled element by element, in the rows that hold data.
 // CHECK-LABEL: func.func private @columns
 // CHECK:         %[[END:.*]] = arith.index_cast
 // CHECK:         %[[FIRST:.*]] = arith.minsi %{{.*}}, %[[END]]
@@ -35,7 +35,7 @@ func.func private @columns(%table: memref<256xi64>, %out: memref<64x20xf32>)
   return
 }
 
-// What is known to be 0 only where nobody needs it is not filled.
+// A padding of zeros that no reader needs is not filled.
 // CHECK-LABEL: func.func private @not_needed
 // CHECK-NOT:     store
 func.func private @not_needed(%table: memref<256xi64>, %out: memref<64x20xf32>)

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --stepwell-bound-loops | FileCheck %s
 
-// Rounds that read nothing but what a mask hides change no sum.
+// Iterations that only read masked elements do not change a sum.
 // CHECK-LABEL: func.func private @sums
 // CHECK:         %[[N:.*]] = memref.load %arg1[%{{.*}}] : memref<256xi64>
 // CHECK:         %[[EXTENT:.*]] = arith.index_cast %[[N]] : i64 to index
@@ -22,7 +22,7 @@ func.func private @sums(%x: memref<64x16xf32>, %table: memref<256xi64>, %out: me
   return
 }
 
-// A loop that says by its index what is written, or computes with it, takes all its rounds.
+// A loop whose index selects the written elements, or is used in computations, keeps all its iterations.
 // CHECK-LABEL: func.func private @negative_writes
 // CHECK-NOT:     arith.minsi
 func.func private @negative_writes(%x: memref<64xf32>, %table: memref<256xi64>, %out: memref<64xf32>)

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --stepwell-bound-loops | FileCheck %s
 
-// A loop over rows ends where the table says, and what overhangs is computed as a whole.
+// A loop over rows ends at the number in the table; a partial tile is computed completely.
 // CHECK-LABEL: func.func private @rows
 // CHECK:         %[[N:.*]] = memref.load %arg0[%{{.*}}] : memref<256xi64>
 // CHECK:         %[[EXTENT:.*]] = arith.index_cast %[[N]] : i64 to index
@@ -19,7 +19,7 @@ func.func private @rows(%table: memref<256xi64>, %out: memref<64x16xf32>)
   return
 }
 
-// Rounds of a parallel loop are skipped.
+// Iterations of a parallel loop are skipped.
 // CHECK-LABEL: func.func private @blocks
 // CHECK:         scf.forall (%[[I:.*]]) in (8)
 // CHECK:           %[[NEEDED:.*]] = arith.cmpi slt, %[[I]]
@@ -35,7 +35,7 @@ func.func private @blocks(%table: memref<256xi64>, %out: memref<8xf32>)
   return
 }
 
-// Of a loop whose rounds write what others read nothing is left out.
+// No iteration is skipped in a loop whose iterations write elements that others read.
 // CHECK-LABEL: func.func private @shared
 // CHECK-NOT:     arith.minsi
 func.func private @shared(%table: memref<256xi64>, %out: memref<8xf32>)
@@ -54,7 +54,7 @@ func.func private @shared(%table: memref<256xi64>, %out: memref<8xf32>)
   return
 }
 
-// Tiles that are moved back at the edge stop where those before them would.
+// Tiles that are moved back at the edge are skipped by their original position.
 // CHECK-LABEL: func.func private @moved_back
 // CHECK:         scf.forall (%[[I:.*]]) in (7)
 // CHECK:           %[[NEEDED:.*]] = arith.cmpi slt, %[[I]]

@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-plan-memory,func.func(eliminate-empty-tensors),one-shot-bufferize{buffer-alignment=64},canonicalize,cse,canonicalize,func.func(buffer-hoisting,buffer-loop-hoisting,promote-buffers-to-stack{max-alloc-size-in-bytes=65536 max-rank-of-allocated-memref=8}),stepwell-plan-workspaces)' | FileCheck %s
 
-// A kernel writes to its destination with neither copy nor allocation, in parallel loops too; its small temporary is on
-// the stack, outside of the sequential loop and inside of the parallel one, where every thread has its own.
+// A kernel writes to its destination without copy or allocation, in parallel loops too. Its small temporary is on the
+// stack, outside the sequential loop and inside the parallel one, where every thread has its own.
 
 // CHECK-LABEL: func.func private @k(
 // CHECK-SAME: %[[X:.*]]: memref<64x128xf32> {llvm.noalias, llvm.readonly}, %[[OUT:.*]]: memref<64x128xf32> {llvm.noalias})

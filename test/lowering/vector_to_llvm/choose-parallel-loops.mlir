@@ -15,7 +15,7 @@ func.func @large() attributes {stepwell.kernel = {flops = 3000000 : i64, bytes =
   return
 }
 
-// One that says nothing of its cost counts as large.
+// A kernel without a declared cost counts as large.
 
 // CHECK-LABEL: func.func @unknown
 // CHECK: scf.forall

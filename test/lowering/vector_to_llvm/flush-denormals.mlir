@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --stepwell-flush-denormals=target=x86-64-v3 | FileCheck %s
 // RUN: stepwell-opt %s --stepwell-flush-denormals=target=aarch64 | FileCheck %s --check-prefix=ARM
 
-// The mode is set back before every return.
+// The mode is restored before every return.
 // CHECK-LABEL: llvm.func @garbage
 // CHECK:         llvm.call_intrinsic "llvm.x86.sse.stmxcsr"(%[[BEFORE:.*]]) :
 // CHECK:         %[[OLD:.*]] = llvm.load %[[BEFORE]]
@@ -35,7 +35,7 @@ llvm.func @garbage(%x: !llvm.ptr, %is_none: i1) attributes {stepwell.reads_garba
   llvm.return
 }
 
-// Where all of every tensor is data, denormal numbers are what the model says.
+// Without padding in any tensor, denormal numbers are kept, as the model defines.
 // CHECK-LABEL: llvm.func @negative_data
 // CHECK-NOT:     llvm.call_intrinsic
 // ARM-LABEL: llvm.func @negative_data
@@ -46,6 +46,6 @@ llvm.func @negative_data(%x: !llvm.ptr) {
   llvm.return
 }
 
-// A declaration has nothing to change.
+// A declaration is not changed.
 // CHECK-LABEL: llvm.func @negative_declaration
 llvm.func @negative_declaration(!llvm.ptr) attributes {stepwell.reads_garbage}

@@ -18,7 +18,7 @@ func.func private @loop(%x: memref<8xf32>) {
   return
 }
 
-// One whose size is known in the loop only stays there.
+// A buffer whose size is only known inside the loop stays there.
 
 // CHECK-LABEL: func.func private @negative_dynamic(
 // CHECK:         scf.for

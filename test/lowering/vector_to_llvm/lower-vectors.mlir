@@ -24,7 +24,7 @@ func.func @contraction(%a: memref<2x1xf32>, %b: memref<1x16xf32>, %acc: vector<2
   return %r : vector<2x16xf32>
 }
 
-// The sum may be contracted with a product; what has flags of its own keeps them, integers have none.
+// The sum may be contracted with a product; ops with their own flags keep them, and integers have none.
 
 // CHECK-LABEL: func.func @negative_flags
 // CHECK: arith.addf %{{.*}} fastmath<contract> : vector<4xf32>

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --stepwell-prefetch-rows="min-bytes=4096 min-stream=4096" | FileCheck %s
 
-// The second sweep over a row asks for the next one, or for the same where there is none.
+// The second sweep over a row prefetches the next row, or the same one at the end.
 
 // CHECK-LABEL: func.func private @sweeps(
 // CHECK:         scf.for %[[ROW:.+]] = %{{.+}} to %[[END:.+]] step %[[STEP:.+]] {
@@ -48,7 +48,7 @@ func.func private @sweeps(%x: memref<16x256xf32>, %y: memref<16x256xf32>, %first
   return
 }
 
-// One sweep only, what is the same for all rows, what is small, and kernels that compute more.
+// Negative: a single sweep, operands that all rows share, small operands, and kernels with more computation.
 
 // CHECK-LABEL: func.func private @negative_once(
 // CHECK-NOT:     memref.prefetch

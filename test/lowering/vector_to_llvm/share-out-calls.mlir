@@ -6,7 +6,7 @@
 llvm.func @k(!llvm.ptr, i64, !llvm.ptr, i64, i64)
 llvm.func @whole(!llvm.ptr)
 
-// The function that helpers call takes the arguments from memory.
+// The function that workers call loads its arguments from memory.
 
 // CHECK-LABEL: llvm.func internal @k.part(
 // CHECK-SAME: %[[ARGS:.*]]: !llvm.ptr, %[[FIRST:.*]]: i64, %[[LAST:.*]]: i64) {
@@ -37,7 +37,7 @@ llvm.func @main(%x: !llvm.ptr, %n: i64) {
 
 // -----
 
-// A short program says so, and wakes nobody by itself.
+// A short program is declared as such, and wakes no worker by itself.
 
 // CHECK-LABEL: llvm.func @main(
 // CHECK: %[[SHORT:.*]] = llvm.mlir.constant(2 : i64) : i64
@@ -52,7 +52,7 @@ module attributes {stepwell.is_short} {
 
 // -----
 
-// Where nothing is shared out, there are no threads.
+// Without distributed loops, the program uses no threads.
 
 // CHECK-NOT: stepwell_work
 // CHECK: llvm.func @main(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr) {

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s -split-input-file --stepwell-share-out-loops | FileCheck %s
 
-// What gives values to others is done with them, by whoever has their block.
+// An op whose result others read is computed with its readers, by the thread that has their block.
 
 // CHECK-LABEL: func.func private @chain(
 // CHECK-SAME:    %[[FIRST:[^:]+]]: index, %[[LAST:[^:]+]]: index)
@@ -39,7 +39,7 @@ func.func @main(%x: memref<8xf32>, %y: memref<4xf32>, %z: memref<1xf32>) {
 
 // -----
 
-// Other work in between keeps the kernel in one piece.
+// An unrelated op between them keeps the kernel undivided.
 
 // CHECK-LABEL: func.func private @negative_between(
 // CHECK-NOT:     : index)

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s "--stepwell-bound-loops" "--stepwell-share-out-loops" | FileCheck %s
 
-// Of sixteen blocks of rows as many are shared out as hold rows that are needed: each thread gets about as many.
+// Of sixteen blocks of rows, those with live rows are distributed: each thread gets about the same number of blocks.
 // CHECK-LABEL: func.func private @k
 // CHECK-SAME:    %[[FIRST:[a-z0-9]+]]: index, %[[LAST:[a-z0-9]+]]: index)
 // CHECK:         %[[ROUNDS:.+]] = arith.ceildivsi

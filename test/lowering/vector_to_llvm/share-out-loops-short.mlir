@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s -split-input-file --stepwell-share-out-loops | FileCheck %s
 
-// A program of some microseconds is shared out among threads that are awake.
+// A program of a few microseconds is distributed to threads that are awake.
 
 // CHECK: module attributes {stepwell.is_short}
 // CHECK-LABEL: func.func private @short
@@ -20,7 +20,7 @@ func.func @main(%x: memref<4xf32>) {
 
 // -----
 
-// One of fewer is not.
+// A shorter program is not distributed.
 
 // CHECK-LABEL: func.func private @negative_tiny
 // CHECK: call @negative_tiny({{.*}}, {{.*}}, {{.*}}) : (
@@ -39,7 +39,7 @@ func.func @main(%x: memref<4xf32>) {
 
 // -----
 
-// One of many wakes threads.
+// A longer program wakes threads.
 
 // CHECK-NOT: stepwell.is_short
 // CHECK-LABEL: func.func private @negative_long

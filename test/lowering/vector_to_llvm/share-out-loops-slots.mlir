@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s -split-input-file -verify-diagnostics --pass-pipeline='builtin.module(stepwell-share-out-loops)' | FileCheck %s
 
-// A call has a slot of the workspace for itself: the one with the number of its first block. There are no more blocks.
+// A call has its own slot of the workspace, with the index of its first block. A loop has no more blocks than slots.
 
 // CHECK-LABEL: func.func private @slots(
 // CHECK-SAME: %[[WORK:[^:]*]]: memref<512xi8> {llvm.noalias}, %[[FIRST:[^:]*]]: index, %[[LAST:[^:]*]]: index)

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s -split-input-file -verify-diagnostics --pass-pipeline='builtin.module(stepwell-share-out-loops)' | FileCheck %s
 
-// The rounds of a parallel loop are blocks, numbered with the last dimension fastest; a call does all of them.
+// The iterations of a parallel loop are blocks, numbered with the last dimension fastest; a call computes all of them.
 
 // CHECK-LABEL: func.func private @loop(
 // CHECK-SAME: %[[X:.*]]: memref<4x24xf32> {llvm.noalias}, %[[FIRST:.*]]: index, %[[LAST:.*]]: index)
@@ -31,7 +31,7 @@ func.func @main(%x: memref<4x24xf32>) {
 
 // -----
 
-// Work on parts of memory that have nothing in common is one phase; what reads the result is the next.
+// Loops that access disjoint parts of memory are one phase; the loop that reads their results is the next phase.
 
 // CHECK-LABEL: func.func private @phases(
 // CHECK-SAME: %[[FIRST:[^:]*]]: index, %[[LAST:[^:]*]]: index)
@@ -65,7 +65,7 @@ func.func private @phases(%x: memref<4xf32> {llvm.noalias}, %y: memref<4xf32> {l
   return
 }
 
-// Code that was compiled before is called as it says.
+// Calls to declared functions, which were compiled before, keep their signature.
 // CHECK: func.func private @declared(memref<4xf32> {llvm.noalias}, index, index)
 func.func private @declared(memref<4xf32> {llvm.noalias})
   attributes {stepwell.kernel = {}, stepwell.phases = array<i64: 1, 5>}

@@ -39,7 +39,7 @@ func.func private @whole_lines(%x: memref<16x256xf32>, %y: memref<16x256xf32>, %
   return
 }
 
-// Rows that begin within a line, parts of lines, what is read too, small results, and kernels that compute more.
+// Negative: rows that start inside a line, partial lines, results that are read too, small ones, and more computation.
 
 // CHECK-LABEL: func.func private @negative_rows(
 // CHECK-NOT:     nontemporal

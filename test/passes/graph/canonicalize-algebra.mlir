@@ -103,7 +103,7 @@ func.func @pool_to_reduce(%x: tensor<1x4x6x6xf32>) -> (tensor<1x4x1x1xf32>, tens
 
 // CHECK-LABEL: func.func @negative_pool_to_reduce
 func.func @negative_pool_to_reduce(%x: tensor<1x4x6x6xf32>) -> (tensor<1x4x1x1xf32>, tensor<1x4x1x1xf32>) {
-  // A window of less than the image, and one with gaps.
+  // A window smaller than the image, and one with gaps.
   // CHECK: stepwell.average_pool
   %0 = "stepwell.average_pool"(%x) {kernel = array<i64: 5, 6>, strides = array<i64: 2, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x4x6x6xf32>) -> tensor<1x4x1x1xf32>
   // CHECK: stepwell.sum_pool

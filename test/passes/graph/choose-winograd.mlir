@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --stepwell-choose-winograd | FileCheck %s
 // RUN: stepwell-opt %s --stepwell-choose-winograd=tile=2 | FileCheck %s --check-prefix=SMALL
 
-// The transformed weight has 36 places for 9, computed in float64; the padding stays with the convolution.
+// The transformed weight has 36 elements instead of 9, computed in float64; the padding stays with the convolution.
 // CHECK-LABEL: func.func @large_image
 // CHECK: %[[W:.+]] = "stepwell.parameter"
 // CHECK: %[[WIDE:.+]] = "stepwell.cast"(%[[W]]) {dtype = f64}
@@ -19,7 +19,7 @@ func.func @large_image(%x: tensor<1x56x56x64xf32>, %b: tensor<64xf32>) -> tensor
   return %0 : tensor<1x56x56x64xf32>
 }
 
-// There would be four times as much weight to read as now, for few tiles.
+// With few tiles, reading four times the weight costs more than it saves.
 // CHECK-LABEL: func.func @negative_small_image
 // CHECK-NOT: stepwell.winograd_conv
 // CHECK: stepwell.conv
@@ -43,7 +43,7 @@ func.func @negative_stride(%x: tensor<1x56x56x64xf32>) -> tensor<1x28x28x64xf32>
   return %0 : tensor<1x28x28x64xf32>
 }
 
-// The weights would be transformed in every run.
+// The weights would have to be transformed in every run.
 // SMALL-LABEL: func.func @negative_computed_weight
 // SMALL-NOT: stepwell.winograd_conv
 // SMALL: stepwell.conv
@@ -53,7 +53,7 @@ func.func @negative_computed_weight(%x: tensor<1x56x56x64xf32>, %w: tensor<64x64
   return %0 : tensor<1x56x56x64xf32>
 }
 
-// Of volumes the planes that a window meets are stacked: three times the channels.
+// Convolutions over volumes stack the planes of a window: three times the channels.
 // CHECK-LABEL: func.func @volumes
 // CHECK: %[[PADDED:.+]] = "stepwell.pad"(%{{.+}}) {{.*}} -> tensor<1x6x28x28x64xf32>
 // CHECK-COUNT-3: "stepwell.slice"(%[[PADDED]]) {{.*}} -> tensor<1x4x28x28x64xf32>

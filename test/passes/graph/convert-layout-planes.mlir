@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --stepwell-convert-layout --split-input-file | FileCheck %s
 
-// Between input and result: the planes are the right-hand side of a product.
+// Between an input and a result, the planes are the right-hand side of a product.
 // CHECK-LABEL: func.func @pointwise
 // CHECK-SAME: (%[[X:.+]]: tensor<1x64x56x56xf32>)
 func.func @pointwise(%x: tensor<1x64x56x56xf32>) -> tensor<1x96x56x56xf32> {
@@ -37,7 +37,7 @@ func.func @strided(%x: tensor<2x64x56x56xf32>) -> tensor<2x96x28x28xf32> {
 
 // -----
 
-// A component as a whole: what is between the ops has no layout.
+// A connected component is converted completely: elementwise ops between have no layout.
 // CHECK-LABEL: func.func @depthwise
 func.func @depthwise(%x: tensor<1x64x56x56xf32>) -> tensor<1x64x28x28xf32> {
   %w = "stepwell.parameter"() {name = "w", shape = array<i64: 64, 1, 3, 3>, dtype = f32} : () -> tensor<64x1x3x3xf32>
@@ -57,7 +57,7 @@ func.func @depthwise(%x: tensor<1x64x56x56xf32>) -> tensor<1x64x28x28xf32> {
 
 // -----
 
-// A convolution of 3x3 pixels of all channels wants the channels last, and so does what is next to it.
+// A 3x3 convolution over all channels prefers channels-last, and so do its neighbours.
 // CHECK-LABEL: func.func @negative_dense
 func.func @negative_dense(%x: tensor<1x64x56x56xf32>) -> tensor<1x64x28x28xf32> {
   %w = "stepwell.parameter"() {name = "w", shape = array<i64: 64, 64, 3, 3>, dtype = f32} : () -> tensor<64x64x3x3xf32>
@@ -74,7 +74,7 @@ func.func @negative_dense(%x: tensor<1x64x56x56xf32>) -> tensor<1x64x28x28xf32> 
 
 // -----
 
-// What a branch reads leaves the ops whose layout is chosen together.
+// A value that a branch reads is outside the ops whose layout is chosen together.
 // CHECK-LABEL: func.func @negative_branch
 func.func @negative_branch(%x: tensor<1x64x56x56xf32>, %c: i1) -> tensor<1x64x28x28xf32> {
   // CHECK: "stepwell.max_pool"
@@ -90,7 +90,7 @@ func.func @negative_branch(%x: tensor<1x64x56x56xf32>, %c: i1) -> tensor<1x64x28
   return %1 : tensor<1x64x28x28xf32>
 }
 
-// An image of one channel is the same in memory either way, so its op is for itself whatever its neighbours are.
+// An image of one channel has the same memory layout either way, so its op is independent of its neighbours.
 // CHECK-LABEL: func.func @one_channel
 // CHECK: "stepwell.conv"{{.*}}layout = "channels_last"
 // CHECK: "stepwell.planar_conv"(%{{.+}}, %{{.+}}) {{.*}} -> tensor<1x1x40x40xf32>
@@ -104,7 +104,7 @@ func.func @one_channel(%x: tensor<1x16x40x40xf32>, %u: tensor<1x16x3x3xf32>, %v:
 
 // -----
 
-// Windows of one row that lie in the padding alone read nothing.
+// Windows of one row that lie completely in the padding read nothing.
 // CHECK-LABEL: func.func @negative_windows_without_data
 // CHECK-NOT: stepwell.planar_conv
 func.func @negative_windows_without_data(%x: tensor<1x1x5x70xf32>, %w: tensor<1x1x1x2xf32>) -> tensor<1x1x6x71xf32> {

@@ -19,7 +19,7 @@ func.func @negative_attributes(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   return %2 : tensor<4x4xf32>
 }
 
-// A branch sees what was computed before it; the other branch and the code after do not see what is in it.
+// A branch sees values computed before it; the other branch and later code do not see values in it.
 
 // CHECK-LABEL: func.func @regions
 func.func @regions(%x: tensor<4xf32>, %c: i1) -> (tensor<4xf32>, tensor<4xf32>) {

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-decompose | FileCheck %s
 
-// Query heads that share a key head are rows of one matrix; the mask of bools becomes a choice.
+// Query heads that share a key head become rows of one matrix; the bool mask becomes a select.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[S:.+]] = "stepwell.mul"(%{{.+}}, %{{.+}}) : (tensor<1x4x3x8xf32>
 // CHECK:         %[[Q:.+]] = "stepwell.reshape"(%[[S]]) {shape = array<i64: 1, 2, 6, 8>}
@@ -18,7 +18,7 @@ func.func @main(%q: tensor<1x4x3x8xf32>, %k: tensor<1x2x5x8xf32>, %v: tensor<1x2
 
 // -----
 
-// Without static shapes it stays.
+// With dynamic shapes, it stays.
 // CHECK-LABEL: func.func @main
 // CHECK:         stepwell.attention
 func.func @main(%q: tensor<1x4x?x8xf32>, %k: tensor<1x4x?x8xf32>, %v: tensor<1x4x?x8xf32>) -> tensor<1x4x?x8xf32> {

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-decompose | FileCheck %s
 
-// Where no two windows of a transposed convolution overlap, each pixel becomes a block.
+// If no two windows of a transposed convolution overlap, each pixel becomes a block.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[P:.+]] = "stepwell.conv"({{.+}}) {{.*}}strides = array<i64: 1, 1>
 // CHECK:         %[[B:.+]] = "stepwell.reshape"(%[[P]]) {shape = array<i64: 1, 4, 5, 2, 2, 6>}
@@ -15,8 +15,8 @@ func.func @main(%x: tensor<1x4x5x3xf32>, %w: tensor<3x6x2x2xf32>) -> tensor<1x8x
 
 // -----
 
-// Where windows overlap, the pixels that meet at a phase of the stride are a convolution; of what is woven of all phases
-// the padding is cut off.
+// If windows overlap, each phase of the stride is a convolution over the pixels that contribute to it. The phases are
+// interleaved, and the padding is cut off.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     stepwell.pad
 // CHECK:         %[[P:.+]] = "stepwell.conv"({{.+}}) {{.*}}pads = array<i64: 1, 1, 1, 1>
@@ -33,7 +33,7 @@ func.func @main(%x: tensor<1x4x5x3xf32>, %w: tensor<3x6x4x4xf32>) -> tensor<1x8x
 
 // -----
 
-// Phases of fewer pixels have a convolution of their own.
+// Phases with fewer taps have separate convolutions.
 // CHECK-LABEL: func.func @main
 // CHECK-COUNT-2: "stepwell.conv"
 // CHECK:         "stepwell.concat"
@@ -49,7 +49,7 @@ func.func @main(%x: tensor<1x4x5x3xf32>, %w: tensor<3x6x3x3xf32>) -> tensor<1x9x
 
 // -----
 
-// A kernel with holes sees zeros between the pixels; before the channels are last it stays.
+// A dilated kernel sees zeros between the pixels; before the conversion to channels-last it stays.
 // CHECK-LABEL: func.func @main
 // CHECK:         "stepwell.reverse"
 // CHECK:         "stepwell.conv"

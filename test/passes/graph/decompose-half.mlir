@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-decompose | FileCheck %s
 // RUN: stepwell-opt %s --split-input-file --stepwell-decompose=on-gpu=true | FileCheck %s --check-prefix=GPU
 
-// CPUs multiply floats of 32 bits: a weight is widened once, the result is rounded once.
+// CPUs multiply 32-bit floats: a weight is widened once, and the result is rounded once.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[W:.+]] = "stepwell.parameter"
 // CHECK-DAG:     %[[X32:.+]] = "stepwell.cast"(%{{.+}}) {dtype = f32}
@@ -33,7 +33,7 @@ func.func @main(%x: tensor<1x6x6x3xbf16>, %b: tensor<4xbf16>) -> tensor<1x4x4x4x
 
 // -----
 
-// A row alone takes as long as the weight takes to load; what every run computes is no weight.
+// A single row takes as long as loading the weight; a value that every run computes is not a weight.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     stepwell.cast
 func.func @main(%x: tensor<1x8xf16>, %y: tensor<16x8xf16>, %z: tensor<8x4xf16>) -> (tensor<1x4xf16>, tensor<16x4xf16>) {

@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --stepwell-decompose | FileCheck %s
 // RUN: stepwell-opt %s --pass-pipeline="builtin.module(stepwell-decompose{max-steps=1})" | FileCheck %s --check-prefix=LONG
 
-// All inputs are multiplied at once, the state in each of the two steps.
+// The products with all inputs are computed at once, those with the state in each of the two steps.
 
 // CHECK-LABEL: func.func @lstm
 // LONG-LABEL: func.func @lstm

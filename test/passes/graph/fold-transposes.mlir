@@ -9,7 +9,7 @@ func.func @rhs(%q: tensor<2x3x4xf32>, %k: tensor<2x5x4xf32>) -> tensor<2x3x5xf32
   return %1 : tensor<2x3x5xf32>
 }
 
-// The heads move to the front, as rows that stay whole.
+// The heads move to the front, as contiguous rows.
 
 // CHECK-LABEL: func.func @heads
 func.func @heads(%q: tensor<1x2x3x4xf32>, %k: tensor<1x5x2x4xf32>) -> tensor<1x2x3x5xf32> {

@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --stepwell-fuse-composites --split-input-file | FileCheck %s
 // RUN: stepwell-opt %s --stepwell-fuse-composites=on-gpu=true --stepwell-canonicalize --split-input-file | FileCheck %s --check-prefix=GPU
 
-// As torch's exporter writes attention with a mask of bits: weights that are no numbers are 0.
+// Attention with a bool mask as torch's exporter writes it: weights that are NaN become 0.
 // CHECK-LABEL: func.func @guarded
 // CHECK:         "stepwell.attention"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) {{.*}}zero_empty = true
 // CHECK-NOT:     stepwell.softmax
@@ -34,7 +34,7 @@ func.func @negative_other_number(%q: tensor<1x4x32x8xf32>, %k: tensor<1x4x48x8xf
 
 // -----
 
-// Two heads of queries share a head of keys and values, which is not repeated then.
+// Two query heads share a head of keys and values, which is then not repeated.
 // GPU-LABEL: func.func @shared
 // GPU-SAME:    (%[[Q:.+]]: tensor<1x4x1x8xf32>, %[[K:.+]]: tensor<1x2x48x8xf32>
 // GPU:         "stepwell.attention"(%[[Q]], %{{.*}}, %{{.*}}) {{.*}} : (tensor<1x4x1x8xf32>, tensor<1x2x48x8xf32>, tensor<1x2x48x8xf32>)

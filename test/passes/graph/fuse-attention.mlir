@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-fuse-composites | FileCheck %s
 
-// A divisor of the scores is a scale; a mask is added.
+// A divisor of the scores becomes the scale; the mask is additive.
 // CHECK-LABEL: func.func @bert
 // CHECK-SAME:    %[[Q:[^:]+]]: {{.*}}, %[[K:[^:]+]]: {{.*}}, %[[V:[^:]+]]: {{.*}}, %[[M:[^:]+]]: tensor<2x1x1x7xf32>)
 // CHECK:         %[[T:.+]] = "stepwell.transpose"(%[[K]]) {permutation = array<i64: 0, 1, 3, 2>}
@@ -20,7 +20,7 @@ func.func @bert(%q: tensor<2x4x6x8xf32>, %k: tensor<2x4x8x7xf32>, %v: tensor<2x4
 
 // -----
 
-// Query and key are scaled each, before they were transposed; a mask chooses the scores or a number.
+// Query and key are each scaled before their transposes; a mask selects the scores or a constant.
 // CHECK-LABEL: func.func @scaled_operands
 // CHECK-SAME:    %[[Q:[^:]+]]: {{.*}}, %[[K:[^:]+]]: {{.*}}, %[[V:[^:]+]]: {{.*}}, %[[M:[^:]+]]: tensor<6x7xi1>)
 // CHECK-DAG:     %[[QT:.+]] = "stepwell.transpose"(%[[Q]]) {permutation = array<i64: 0, 2, 1, 3>}
@@ -45,7 +45,7 @@ func.func @scaled_operands(%q: tensor<1x6x4x8xf32>, %k: tensor<1x4x7x8xf32>, %v:
 
 // -----
 
-// Batch and heads may be one dimension.
+// Batch and heads may be merged.
 // CHECK-LABEL: func.func @joined_heads
 // CHECK:         "stepwell.attention"({{.*}}) {{.*}} : (tensor<1x8x6x8xf32>, tensor<1x8x6x8xf32>, tensor<1x8x6x8xf32>) -> tensor<1x8x6x8xf32>
 func.func @joined_heads(%q: tensor<8x6x8xf32>, %k: tensor<8x6x8xf32>, %v: tensor<8x6x8xf32>) -> tensor<8x6x8xf32> {
@@ -69,7 +69,7 @@ func.func @negative_weights_are_a_result(%q: tensor<1x4x6x8xf32>, %v: tensor<1x4
 
 // -----
 
-// A scale of the masked scores is one of the mask too.
+// A scale after the mask would scale the mask too.
 // CHECK-LABEL: func.func @negative_scale_after_mask
 // CHECK-NOT:     stepwell.attention
 func.func @negative_scale_after_mask(%q: tensor<1x4x6x8xf32>, %v: tensor<1x4x6x8xf32>, %m: tensor<6x6xf32>) -> tensor<1x4x6x8xf32> {
@@ -84,7 +84,7 @@ func.func @negative_scale_after_mask(%q: tensor<1x4x6x8xf32>, %v: tensor<1x4x6x8
 
 // -----
 
-// Queries are the lanes of the kernel's vectors; for a few of them it would be slow.
+// Queries are the lanes of the kernel's vectors; with few of them it would be slow.
 // CHECK-LABEL: func.func @negative_few_queries
 // CHECK-NOT:     stepwell.attention
 func.func @negative_few_queries(%q: tensor<1x4x1x8xf32>, %k: tensor<1x4x6x8xf32>, %v: tensor<1x4x6x8xf32>) -> tensor<1x4x1x8xf32> {

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-hoist-invariants | FileCheck %s
 
-// What leaves the inner loop leaves the outer one too.
+// Ops that leave the inner loop leave the outer one too.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[T:.+]] = "stepwell.transpose"
 // CHECK-NEXT:    %[[E:.+]] = "stepwell.exp"(%[[T]])
@@ -25,7 +25,7 @@ func.func @main(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-// What changes from round to round stays, and so does what a branch computes that may not be taken.
+// Values that change between iterations stay, and so do the ops of a branch that may not be taken.
 // CHECK-LABEL: func.func @negative_varying
 // CHECK:         scf.while
 // CHECK:           "stepwell.exp"

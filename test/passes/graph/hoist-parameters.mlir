@@ -42,7 +42,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// What is much larger than what it is made of is not stored.
+// A value much larger than its operands is not stored.
 
 // CHECK-NOT: func.func @init
 // CHECK: stepwell.broadcast_to
@@ -55,7 +55,7 @@ func.func @main(%x: tensor<1000x1000xf32>) -> tensor<1000x1000xf32> {
 
 // -----
 
-// But for ranges, which no kernel makes.
+// Ranges are an exception, because no kernel computes them.
 
 // CHECK: func.func @init() -> (tensor<100000xi64> {{.*}})
 // CHECK: "stepwell.range"
@@ -72,7 +72,7 @@ func.func @main(%x: tensor<100000xi64>) -> tensor<100000xi64> {
 
 // -----
 
-// A file may ask for any length: more than so many numbers are not made when a model is compiled.
+// A file may request any length: larger values than this are not computed at compile time.
 
 // CHECK-NOT: func.func @init
 // CHECK: func.func @main
@@ -88,7 +88,7 @@ func.func @main(%x: tensor<20000000xi64>) -> tensor<20000000xi64> {
 
 // -----
 
-// A result of the model may need no input.
+// A result of the model may depend on no input.
 
 // CHECK: func.func @init
 // CHECK: func.func @main

@@ -18,7 +18,7 @@ func.func @symbols(%x: tensor<1x3x?xf32> {stepwell.dims = [1, 3, "w"]}, %w: tens
   return %0 : tensor<?x?x?xf32>
 }
 
-// A shape that the program computes is followed.
+// A shape that the program computes is inferred.
 
 // CHECK-LABEL: func.func @computed_shape
 func.func @computed_shape(%x: tensor<4x6xf32>) -> tensor<?x?xf32> {

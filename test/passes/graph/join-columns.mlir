@@ -36,7 +36,7 @@ module attributes {stepwell.ranges = "{\"n\": [1, 24, 1]}"} {
 
 // -----
 
-// Columns of a group that fill vectors are well where they are, and so is what is reduced over groups.
+// Groups whose columns fill vectors stay, and so do reductions over groups.
 // CHECK-LABEL: func.func @negative_wide
 // CHECK: "stepwell.reduce_sum"(%{{.+}}) {axes = array<i64: 1, 3>
 // CHECK-LABEL: func.func @negative_groups

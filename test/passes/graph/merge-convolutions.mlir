@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s -split-input-file --stepwell-merge-convolutions | FileCheck %s
 
-// The kernel of one tap counts as one of nine, and both biases are added.
+// The kernel of one tap is padded to nine taps, and both biases are added.
 // CHECK-LABEL: func.func @two_branches
 func.func @two_branches(%x: tensor<1x3x8x8xf32>) -> tensor<1x4x4x4xf32> {
   // CHECK-DAG: %[[V:.+]] = "stepwell.parameter"() {{.*}}name = "v"
@@ -39,7 +39,7 @@ func.func @another_term_between(%x: tensor<1x3x8x8xf32>) -> tensor<1x3x8x8xf32> 
 
 // -----
 
-// A kernel of one tap that is not in the middle of the other's window, and one whose result is used again.
+// Negative: a kernel of one tap not in the centre of the other's window, and one whose result has other readers.
 // CHECK-LABEL: func.func @negative
 func.func @negative(%x: tensor<1x3x8x8xf32>) -> (tensor<1x4x6x6xf32>, tensor<1x4x6x6xf32>) {
   %v = "stepwell.parameter"() {name = "v", shape = array<i64: 4, 3, 5, 5>, dtype = f32} : () -> tensor<4x3x5x5xf32>

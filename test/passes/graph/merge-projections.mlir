@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-merge-projections --stepwell-dce | FileCheck %s
 
-// Three products of one input become one; where one has no bias, zeros are added.
+// Three products of one input become one; zeros replace a missing bias.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    (%[[X:[^:]+]]: tensor<1x6x8xf32>)
 // CHECK:         %[[W0:.+]] = "stepwell.concat"(%{{.+}}, %{{.+}}) {axis = 1 : i64{{.*}}} : (tensor<8x8xf32>, tensor<8x8xf32>)
@@ -36,7 +36,7 @@ func.func @main(%x: tensor<1x6x8xf32>) -> tensor<1x2x6x2xf32> {
 
 // -----
 
-// A product that is read by others too, and one whose result is not only moved, stay products of their own.
+// A product with other readers, and one whose result is not only moved, stay separate.
 // CHECK-LABEL: func.func @negative_other_readers
 // CHECK-COUNT-3: stepwell.matmul
 // CHECK-NOT:     stepwell.slice

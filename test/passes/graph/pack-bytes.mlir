@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --stepwell-pack-weights=bytes-by-depth=true | FileCheck %s
 
-// Columns of bytes are lines along what is summed over: panels of one column.
+// Columns of 8-bit weights are contiguous along the summed dimension: panels of one column.
 // CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<8x16xui8>, %y: tensor<1x6x6x16xui8>, %z: tensor<8x16xf32>)
     -> (tensor<8x48xi32>, tensor<1x4x4x48xi32>, tensor<8x48xf32>) {

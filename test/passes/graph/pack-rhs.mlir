@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --stepwell-pack-weights=vector-bytes=64 --split-input-file | FileCheck %s
 
-// A transposed right-hand side is rearranged in any case: into panels, one weight for each of the batch.
+// A transposed right-hand side is always rearranged: into panels, one weight per batch element.
 // CHECK-LABEL: func.func @matmul_of_two
 // CHECK-SAME: (%[[X:.+]]: tensor<2x20x8xf32>, %[[Y:.+]]: tensor<2x64x8xf32>)
 func.func @matmul_of_two(%x: tensor<2x20x8xf32>, %y: tensor<2x64x8xf32>) -> tensor<2x20x64xf32> {
@@ -14,7 +14,7 @@ func.func @matmul_of_two(%x: tensor<2x20x8xf32>, %y: tensor<2x64x8xf32>) -> tens
 
 // -----
 
-// Rows of four KiB push each other out of the cache where they are many; of a few, all stay.
+// Many rows of four KiB evict each other from the cache, so they are packed; a few rows all stay in it.
 // CHECK-LABEL: func.func @matmul_of_far_rows
 // CHECK: "stepwell.packed_matmul"
 // CHECK: "stepwell.matmul"
@@ -27,7 +27,7 @@ func.func @matmul_of_far_rows(%x: tensor<64x512xf32>, %y: tensor<512x1024xf32>, 
 
 // -----
 
-// A row of two KiB is half a page, which many rows of the other side pay for.
+// A row of two KiB is half a page; with many rows on the other side, packing pays off.
 // CHECK-LABEL: func.func @matmul_of_many_pages
 // CHECK: "stepwell.packed_matmul"
 // CHECK: "stepwell.matmul"

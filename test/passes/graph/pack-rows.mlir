@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --stepwell-pack-rows --split-input-file | FileCheck %s
 
-// What is kept of a row that holds data is all of it; outside of the rows it is kept again.
+// Live rows are kept completely; after the products, the rows are masked again.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    (%[[X:.+]]: tensor<4x8x512xf32>, %[[TABLE:.+]]: tensor<256xi64>)
 // CHECK:         %[[LENGTH:.+]] = "stepwell.slice"(%[[TABLE]]) {starts = array<i64: 1>
@@ -30,7 +30,7 @@ module attributes {stepwell.table = ["\"batch\"", "\"length\""]} {
 
 // -----
 
-// A product of few columns is less work than to move its rows.
+// A product of few columns is less work than moving its rows.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     stepwell.take_rows
 module attributes {stepwell.table = ["\"batch\"", "\"length\""]} {
@@ -56,7 +56,7 @@ module attributes {stepwell.table = ["\"batch\"", "\"length\""]} {
 
 // -----
 
-// Of sequences of one length there is no garbage between.
+// Sequences of a fixed length have no padding between them.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     stepwell.take_rows
 module attributes {stepwell.table = ["\"batch\""]} {

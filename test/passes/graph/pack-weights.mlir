@@ -3,7 +3,7 @@
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: (%[[X:.+]]: tensor<8x4xf32>
 func.func @main(%x: tensor<8x4xf32>) -> tensor<8x100xf32> {
-  // Two panels of 48 columns and a tail of 4 take fewer registers than equal panels do.
+  // Two panels of 48 columns and a tail of 4 take fewer registers than equal panels.
   // CHECK: %[[W:.+]] = "stepwell.parameter"()
   %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4, 100>, dtype = f32} : () -> tensor<4x100xf32>
   // CHECK: %[[T:.+]] = "stepwell.transpose"(%[[W]]) {{.*}} -> tensor<100x4xf32>
@@ -15,7 +15,7 @@ func.func @main(%x: tensor<8x4xf32>) -> tensor<8x100xf32> {
 
 // -----
 
-// One row: a panel of eight registers, as nothing else gives independent sums.
+// One row: a panel of eight registers, the only source of independent sums.
 // CHECK-LABEL: func.func @matmul_one_row
 func.func @matmul_one_row(%x: tensor<1x4xf32>) -> tensor<1x256xf32> {
   %w = "stepwell.parameter"() {name = "w", shape = array<i64: 256, 4>, dtype = f32} : () -> tensor<256x4xf32>
@@ -108,7 +108,7 @@ func.func @negative_conv_channels_first(%x: tensor<1x4x8x8xf32>) -> tensor<1x32x
 
 // -----
 
-// Sixteen rows at most: panels of one register would leave single rows waiting for each of their sums.
+// At most sixteen rows: with panels of one register, each row would wait for each of its sums.
 // CHECK-LABEL: func.func @rows_that_vary
 module attributes {stepwell.ranges = "{\"n\": [1, 16, 1]}"} {
   func.func @rows_that_vary(%x: tensor<16x4xf32>) -> tensor<16x512xf32> {

@@ -52,7 +52,7 @@ func.func @mean_over_image(%x: tensor<1x4x6x8xf32>) -> tensor<1x8xf32> {
   return %1 : tensor<1x8xf32>
 }
 
-// A channel shuffle of an image with the channels last moves channels only.
+// A channel shuffle of a channels-last image only moves channels.
 
 // CHECK-LABEL: func.func @channel_shuffle
 // CHECK-SAME: (%[[X:.+]]: tensor<1x4x6x8xf32>)
@@ -71,7 +71,7 @@ func.func @channel_shuffle(%x: tensor<1x4x6x8xf32>) -> tensor<1x4x6x8xf32> {
 
 // -----
 
-// What is looked up along one dimension is looked up along that dimension.
+// A resampling along one dimension stays along that dimension.
 // CHECK-LABEL: func.func @resample
 // CHECK: %[[R:.*]] = "stepwell.resample"(%arg0, %arg1, %arg2) {axis = 2 : i64{{.*}}tensor<1x4x6x8xf32>
 // CHECK: "stepwell.transpose"(%[[R]]) {permutation = array<i64: 0, 3, 1, 2>}
@@ -98,7 +98,7 @@ func.func @gather(%x: tensor<1x4x6x8xf32>, %i: tensor<9xi64>) -> tensor<1x4x9x8x
 
 // -----
 
-// Lists along both dimensions of an image, one after the other, and what is chosen in between.
+// Gathers along both dimensions of an image, one after the other, with a select between them.
 // CHECK-LABEL: func.func @gathers
 // CHECK: %[[ROWS:.*]] = "stepwell.gather"(%arg0, %arg1) {axis = 1 : i64
 // CHECK: %[[CHOSEN:.*]] = "stepwell.select"(%{{.*}}, %[[ROWS]]
@@ -118,7 +118,7 @@ func.func @gathers(%x: tensor<1x4x6x8xf32>, %i: tensor<9xi64>, %is: tensor<9x1xi
 
 // -----
 
-// A gather of many elements leaves more to transpose.
+// A gather of many elements would leave more elements to transpose.
 // CHECK-LABEL: func.func @negative_gather
 // CHECK: %[[T:.*]] = "stepwell.transpose"(%arg0)
 // CHECK: "stepwell.gather"(%[[T]], %arg1) {axis = 3 : i64

@@ -5,7 +5,7 @@
 
 // SAME-NOT: stepwell.cast
 
-// The cast comes before what only moves the operand.
+// The cast comes before ops that only move the operand.
 // CHECK-LABEL: func.func @product
 // CHECK-SAME: (%[[X:.+]]: tensor<8x4xf32>, %[[Y:.+]]: tensor<8x2xf32>)
 // CHECK: %[[LHS:.+]] = "stepwell.cast"(%[[X]]) {dtype = bf16}
@@ -39,7 +39,7 @@ func.func @convolution(%x: tensor<1x8x8x4xf32>, %b: tensor<16xf32>) -> tensor<1x
   return %0 : tensor<1x8x8x16xf32>
 }
 
-// What the mask hides stays finite: a softmax of nothing but -inf would be NaN.
+// Masked scores stay finite: a softmax of nothing but -inf would be NaN.
 // CHECK-LABEL: func.func @attention
 // CHECK: stepwell.attention{{.*}} -> tensor<1x2x4x8xbf16>
 // HALF-LABEL: func.func @attention
@@ -68,7 +68,7 @@ func.func @negative_parameters_alone() -> tensor<4x4xf32> {
   return %0 : tensor<4x4xf32>
 }
 
-// -inf in the mask says that a query attends to nothing.
+// -inf in the mask means that a query attends to nothing.
 // CHECK-LABEL: func.func @negative_empty_rows
 // CHECK-NOT: stepwell.cast
 func.func @negative_empty_rows(%x: tensor<1x2x4x8xf32>, %m: tensor<1x1x4x4xf32>) -> tensor<1x2x4x8xf32> {

@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-sink-movement | FileCheck %s
 
-// Pixels that are woven into a larger image wait until rows are short, and are moved once: what works on pixels comes
-// before. A piece of a row is repeated for every piece that the row has.
+// Pixels that are interleaved into a larger image are moved once, late, when rows are short: ops on pixels come first.
+// An operand for one piece of a row is repeated for every piece of the row.
 // CHECK-LABEL: func.func @woven
 // CHECK-SAME:    (%[[X:[^:]+]]: tensor<5x8xf32>
 // CHECK:         %[[ROWS:.+]] = "stepwell.packed_matmul"(%[[X]], %{{.+}}) {{.*}}columns = 12 : i64
@@ -25,7 +25,7 @@ func.func @woven(%x: tensor<5x8xf32>, %w: tensor<96xf32>, %v: tensor<8xf32>) -> 
 
 // -----
 
-// Two transposes on either side of a reshape are one of the pieces that both move.
+// Two transposes on either side of a reshape are merged into one of the common pieces.
 // CHECK-LABEL: func.func @twice
 // CHECK:         %[[CUT:.+]] = "stepwell.reshape"(%{{.+}}) {shape = array<i64: 2, 3, 2, 2>}
 // CHECK:         %[[TURNED:.+]] = "stepwell.transpose"(%[[CUT]]) {permutation = array<i64: 3, 1, 0, 2>}
@@ -62,7 +62,7 @@ func.func @negative_padded(%x: tensor<4x2x3xf32>) -> tensor<4x7xf32> {
 
 // -----
 
-// Nothing makes an input, so that nothing would take the op along; rows that would be longer are moved as they are.
+// No kernel makes an input, so no kernel could absorb the op; rows that would become longer are moved as they are.
 // CHECK-LABEL: func.func @negative
 // CHECK:         %[[MOVED:.+]] = "stepwell.transpose"
 // CHECK:         "stepwell.relu"(%[[MOVED]])

@@ -3,7 +3,7 @@
 // RUN: not stepwell-opt %s --pass-pipeline="builtin.module(stepwell-specialize-shapes{shapes=2x8,3})" 2>&1 | FileCheck %s --check-prefix=TWICE
 // RUN: not stepwell-opt %s --pass-pipeline="builtin.module(stepwell-specialize-shapes{shapes=2x8})" 2>&1 | FileCheck %s --check-prefix=COUNT
 
-// The second input is bound by the symbol it shares with the first.
+// The second input is bound through the symbol that it shares with the first.
 
 // CHECK: func.func @main(%{{.+}}: tensor<2x8xf32> {{{.+}}}, %{{.+}}: tensor<2xf32> {{{.+}}}) -> tensor<8x2xf32>
 // STATIC: input 0 has a dimension of 8 elements, which cannot be 9

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --stepwell-pack-weights="vector-bytes=1099511627776 by-depth=true" --split-input-file | FileCheck %s
 
-// The lines of the weight run along the depth, rounded to tf32: c - (c - w) with c = w * 8193.
+// The weight is stored along the depth, rounded to tf32: c - (c - w) with c = w * 8193.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: (%[[X:.+]]: tensor<8x64xf32>
 func.func @main(%x: tensor<8x64xf32>) -> tensor<8x96xf32> {
@@ -30,7 +30,7 @@ func.func @conv_of_one_pixel(%x: tensor<1x8x8x4xf32>, %b: tensor<32xf32>) -> ten
 
 // -----
 
-// Columns that are no whole panels, other types, and what is no product are packed as ever.
+// Partial panels of columns, other types, and ops other than products are packed as usual.
 // CHECK-LABEL: func.func @others
 func.func @others(%x: tensor<8x64xf32>, %y: tensor<8x64xf16>, %z: tensor<1x10x10x4xf32>)
     -> (tensor<8x100xf32>, tensor<8x64xf16>, tensor<1x8x8x32xf32>) {

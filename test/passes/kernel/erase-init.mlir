@@ -12,7 +12,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Other functions stay, and nothing happens where there is no @init.
+// Other functions stay; without @init, nothing happens.
 // CHECK:       func.func @initial
 func.func @initial() {
   return

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-form-kernels | FileCheck %s
 
-// Attention takes along what says where its operands are and where its result goes; whole reshapes cost nothing.
+// Attention is fused with the ops that define the layout of its operands and result; reshapes cost nothing.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    (%[[X:[^:]+]]: tensor<1x6x96xf32>, %[[M:[^:]+]]: tensor<1x1x1x6xf32>)
 // CHECK:         %[[S:.+]] = "stepwell.reshape"(%[[X]])
@@ -30,7 +30,7 @@ func.func @main(%x: tensor<1x6x96xf32>, %m: tensor<1x1x1x6xf32>) -> tensor<1x6x3
 
 // -----
 
-// A slice with a step, a transpose that others read too, and one of the result that takes rows apart, stay outside.
+// A slice with a step, a transpose with other readers, and one of the result that splits rows stay outside.
 // CHECK-LABEL: func.func @main
 // CHECK-COUNT-4: call @
 // CHECK:       func.func private

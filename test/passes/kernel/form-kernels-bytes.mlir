@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-form-kernels | FileCheck %s
 
-// Of a table no more is read than comes out: 4 rows of 8 numbers, 4 indices of 8 bytes, and 4 rows written.
+// A table is read only as far as the result: 4 rows of 8 numbers, 4 indices of 8 bytes, and 4 rows written.
 // CHECK: stepwell.kernel = {bytes = 288 : i64
 func.func @main(%table: tensor<1000x8xf32>, %rows: tensor<4xi64>) -> tensor<4x8xf32> {
   %0 = "stepwell.gather"(%table, %rows) {axis = 0 : i64} : (tensor<1000x8xf32>, tensor<4xi64>) -> tensor<4x8xf32> loc("Gather_0")
@@ -9,7 +9,7 @@ func.func @main(%table: tensor<1000x8xf32>, %rows: tensor<4xi64>) -> tensor<4x8x
 
 // -----
 
-// Of what is sliced only the slice: 2 rows of 10 numbers, read and written.
+// Only the slice of a sliced tensor counts: 2 rows of 10 numbers, read and written.
 // CHECK: stepwell.kernel = {bytes = 160 : i64
 func.func @main(%x: tensor<20x10xf32>) -> tensor<2x10xf32> {
   %0 = "stepwell.slice"(%x) {starts = array<i64: 0, 0>, stops = array<i64: 2, 10>, steps = array<i64: 1, 1>} : (tensor<20x10xf32>) -> tensor<2x10xf32> loc("Slice_0")
@@ -19,7 +19,7 @@ func.func @main(%x: tensor<20x10xf32>) -> tensor<2x10xf32> {
 
 // -----
 
-// What is read in full counts in full: the sliced row is read in one kernel, all rows in the other.
+// A tensor that is read completely counts in full: one kernel reads the sliced row, the other all rows.
 // CHECK: stepwell.kernel = {bytes = 80 : i64
 // CHECK: stepwell.kernel = {bytes = 1640 : i64
 func.func @main(%x: tensor<20x10xf32>) -> tensor<20x10xf32> {
@@ -30,7 +30,7 @@ func.func @main(%x: tensor<20x10xf32>) -> tensor<20x10xf32> {
 
 // -----
 
-// Of a border only what lies outside is written, here 2 * 8 + 4 * 2 numbers; what is inside is made by another kernel.
+// A border writes only the elements outside, here 2 * 8 + 4 * 2 numbers; another kernel makes those inside.
 // CHECK: stepwell.kernel = {bytes = 96 : i64, class = "movement"
 func.func @main() -> tensor<6x8xf32> {
   %0 = "stepwell.border"() {shape = array<i64: 6, 8>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, value = dense<0.0> : tensor<f32>} : () -> tensor<6x8xf32> loc("Pad_0")
@@ -39,7 +39,7 @@ func.func @main() -> tensor<6x8xf32> {
 
 // -----
 
-// Of an image that windows step over, only what they cover is read: 16 of 64 places of 4 numbers, and as many written.
+// If windows skip elements of an image, only covered ones are read: 16 of 64 pixels of 4 numbers, and 16 written.
 // CHECK: stepwell.kernel = {bytes = 512 : i64
 func.func @main(%x: tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32> {
   %0 = "stepwell.max_pool"(%x) {kernel = array<i64: 1, 1>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = false, layout = "channels_last"} : (tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32> loc("Pool_0")
@@ -48,7 +48,7 @@ func.func @main(%x: tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32> {
 
 // -----
 
-// Windows that overlap cover all: 64 places read, 16 written.
+// Overlapping windows cover all elements: 64 pixels read, 16 written.
 // CHECK: stepwell.kernel = {bytes = 1280 : i64
 func.func @main(%x: tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32> {
   %0 = "stepwell.max_pool"(%x) {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 1, 1>, dilations = array<i64: 1, 1>, ceil_mode = false, layout = "channels_last"} : (tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32> loc("Pool_0")
@@ -57,7 +57,7 @@ func.func @main(%x: tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32> {
 
 // -----
 
-// An image made smaller by the nearest of its elements: 16 numbers read and 16 written.
+// An image is reduced by its nearest elements: 16 numbers read and 16 written.
 // CHECK: stepwell.kernel = {bytes = 128 : i64
 func.func @main(%x: tensor<1x1x8x8xf32>) -> tensor<1x1x4x4xf32> {
   %0 = "stepwell.resize"(%x) {sizes = array<i64: 1, 1, 4, 4>, scales = dense<[1.0, 1.0, 0.5, 0.5]> : tensor<4xf32>, mode = "nearest", coordinates = "asymmetric", nearest = "floor"} : (tensor<1x1x8x8xf32>) -> tensor<1x1x4x4xf32> loc("Resize_0")

@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-form-kernels)' --split-input-file | FileCheck %s
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-form-views,stepwell-form-kernels)' --split-input-file | FileCheck %s
 
-// What is looked up lies where data does: no more than that is made.
+// Gathered elements are live data, so their producer computes no more than the live data.
 // CHECK-LABEL: func.func @main
 // CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 1, -1>
 // CHECK-NEXT: "stepwell.exp"
@@ -36,7 +36,7 @@ module attributes {stepwell.table = ["\"n\""]} {
 
 // -----
 
-// Elements stay in their order, whichever dimensions become which: n rows of 8 are a quarter as many of 32.
+// A reshape keeps the order of elements, whatever the dimensions: n rows of 8 are n / 4 rows of 32.
 // CHECK-LABEL: func.func @main
 // CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: [[ROWS:[0-9]+]], -1>
 // CHECK-NEXT: "stepwell.exp"
@@ -54,7 +54,7 @@ module attributes {stepwell.table = ["\"n\""]} {
 
 // -----
 
-// Of an inner dimension nothing follows for an outer one.
+// The live prefix of an inner dimension gives no bound for an outer one.
 // CHECK-LABEL: func.func @main
 // CHECK: func.func private @kernel_0({{.*}}attributes {stepwell.kernel =
 // CHECK-NEXT: "stepwell.exp"
@@ -70,7 +70,7 @@ module attributes {stepwell.table = ["\"n\""]} {
 
 // -----
 
-// Of matrices that each have a weight of their own as many weights are needed; of one weight all.
+// If each matrix has its own weight, only the weights of live matrices are needed; a shared one is needed completely.
 // CHECK-LABEL: func.func @main
 // CHECK: func.func private @{{.*}}attributes {stepwell.kernel =
 // CHECK-NEXT: "stepwell.neg"
@@ -96,7 +96,7 @@ module attributes {stepwell.table = ["\"n\""]} {
 
 // -----
 
-// Of parts as much as is read of each, wherever they lie in the whole.
+// Each operand of a concatenation is needed as far as it is read, wherever it is in the whole.
 // CHECK-LABEL: func.func @main
 // CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 0, -1>
 // CHECK-NEXT: "stepwell.exp"

@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-form-kernels)' --split-input-file | FileCheck %s
 
-// What is made in the rounds of a loop stops where what comes after it does, and so does what it reads: rows of which
-// as many hold data as the table says.
+// A value computed in the iterations of a loop ends where its readers do, and so do its own operands: the table has the
+// number of live rows.
 // CHECK-LABEL: func.func @main
 // CHECK: scf.for
 // CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 0, -1>
@@ -28,7 +28,7 @@ module attributes {stepwell.table = ["\"n\"", "\"t\""]} {
 
 // -----
 
-// The last row of one round is the first one of the next: all of them are needed.
+// The last row of one iteration is the first row of the next: all rows are needed.
 // CHECK-LABEL: func.func @main
 // CHECK: func.func private @kernel_0({{.*}}attributes {stepwell.kernel =
 // CHECK: func.func private @kernel_1({{.*}}attributes {stepwell.extents = array<i64: 0, -1>
@@ -49,7 +49,7 @@ module attributes {stepwell.table = ["\"n\""]} {
 
 // -----
 
-// Each round needs one row more than the one behind it.
+// Each iteration needs one row more than the next one.
 // CHECK-LABEL: func.func @main
 // CHECK: func.func private @kernel_0({{.*}}attributes {stepwell.kernel =
 // CHECK-NEXT: "stepwell.slice"
@@ -73,7 +73,7 @@ module attributes {stepwell.table = ["\"n\""]} {
 
 // -----
 
-// Of branches as much as of what they make; what decides is needed whole.
+// Branches need as much of their operands as is needed of their results; the condition is needed completely.
 // CHECK-LABEL: func.func @main
 // CHECK: scf.if
 // CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 0, -1>

@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-form-kernels)' --split-input-file | FileCheck %s
 
-// A mask of what a reduction reads goes along with the reduction, which ends where the mask does, whatever it makes of
-// what it reads first.
+// A mask on the operand of a reduction is fused into the reduction, which ends where the mask does, whatever ops come
+// between the operand and the reduction.
 // CHECK-LABEL: func.func @main
 // CHECK: func.func private @{{.*}}class = "contraction"
 // CHECK-NOT: stepwell.keep
@@ -43,7 +43,7 @@ module attributes {stepwell.table = ["\"n\""]} {
 
 // -----
 
-// Of masks that put different numbers there, only the last one is an end.
+// If masks insert different numbers, only the last one is an end.
 // CHECK-LABEL: func.func @main
 // CHECK: stepwell.skipped = array<i64: 0, 1, 1>
 module attributes {stepwell.table = ["\"n\"", "\"m\""]} {

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-form-kernels)' --split-input-file | FileCheck %s
 
-// A large result of which all elements are equal is filled while the model runs.
+// A large result with equal elements is filled at run time.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: dense<0.000000e+00> : tensor<64x64xf32>
 // CHECK: %[[R:.*]] = call @[[KERNEL:.*]]() {{.*}} -> tensor<64x64xf32>

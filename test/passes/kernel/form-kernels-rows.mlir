@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-form-kernels)' --split-input-file | FileCheck %s
 
-// Where sizes vary, a norm of sums is one kernel; each reader takes the mean off by itself.
+// If sizes vary, a norm of sums is one kernel; each reader subtracts the mean itself.
 // CHECK-LABEL: func.func @main
 // CHECK: call @kernel_0
 // CHECK-NOT: call
@@ -30,7 +30,7 @@ module attributes {stepwell.table = ["\"n\""]} {
 
 // -----
 
-// Columns are not rows: a reduction across them reads all before anything can be made of it.
+// Columns are not rows: a reduction across them must read everything before its result can be used.
 // CHECK-LABEL: func.func @main
 // CHECK: call @kernel_0
 // CHECK: call @kernel_1
@@ -44,7 +44,7 @@ module attributes {stepwell.table = ["\"n\""]} {
 
 // -----
 
-// What was reduced leaves too, so that there would be two results.
+// The reduced operand leaves the group too, so there would be two results.
 // CHECK-LABEL: func.func @main
 // CHECK: call @kernel_0
 // CHECK: call @kernel_1
@@ -58,7 +58,7 @@ module attributes {stepwell.table = ["\"n\""]} {
 
 // -----
 
-// At one size norms are ops of their own, and what is left is grouped as ever.
+// For a single size, norms are separate ops, and the others are grouped as usual.
 // CHECK-LABEL: func.func @main
 // CHECK: call @kernel_0
 // CHECK: call @kernel_1

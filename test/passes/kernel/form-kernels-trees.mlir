@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-form-kernels | FileCheck %s
 
-// Branches that lead to nothing but the end of a chain are computed with it; what another op reads is not.
+// Branches that lead only to the end of a chain are computed with it; values with other readers are not.
 // CHECK-LABEL: func.func @main
 // CHECK-COUNT-2: call
 // CHECK-NOT:     call
@@ -24,7 +24,7 @@ func.func @main(%i: tensor<4x8xf32>, %f: tensor<4x8xf32>, %g: tensor<4x8xf32>, %
 
 // -----
 
-// A feeder of another shape stays a kernel of its own.
+// A producer of another shape stays a separate kernel.
 // CHECK-LABEL: func.func @main
 // CHECK-COUNT-2: call
 func.func @main(%x: tensor<4x8xf32>, %y: tensor<8xf32>) -> tensor<4x8xf32> {

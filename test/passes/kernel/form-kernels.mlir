@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-form-kernels | FileCheck %s
 
-// A contraction takes along the elementwise ops behind it, as long as one value leaves.
+// A contraction is fused with the elementwise ops after it, as long as one value leaves the group.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    (%[[X:[^:]+]]: tensor<4x8xf32>, %[[W:[^:]+]]: tensor<8x2xf32>, %[[B:[^:]+]]: tensor<2xf32>)
 // CHECK:         %[[R:.+]] = call @[[K:[^(]+]](%[[X]], %[[W]], %[[B]])
@@ -22,7 +22,7 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>, %b: tensor<2xf32>) -> 
 
 // -----
 
-// What is used in between is an escape: the chain ends there.
+// An intermediate value with other readers escapes: the chain ends there.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[A:.+]] = call @[[FIRST:[^(]+]](
 // CHECK:         %[[B:.+]] = call @[[SECOND:[^(]+]](%[[A]])
@@ -35,7 +35,7 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> (tensor<4x2xf32>, t
 
 // -----
 
-// A value that forks and joins again inside of the group does not leave it.
+// A value that forks and joins again inside the group does not leave it.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[R:.+]] = call @
 // CHECK-NOT:     call
@@ -49,7 +49,7 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
-// A reduction also takes what feeds it and nothing else; a scalar is part of the kernel's code.
+// A reduction is also fused with its producers if they have no other reader; a scalar is part of the kernel's code.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    (%[[X:[^:]+]]: tensor<4x8xf32>)
 // CHECK:         call @[[K:[^(]+]](%[[X]])
@@ -67,7 +67,7 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
-// Nested concats are one kernel; a reshape is none.
+// Nested concatenations are one kernel; a reshape is not a kernel.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[C:.+]] = call @[[K:[^(]+]](
 // CHECK-NEXT:    "stepwell.reshape"(%[[C]])
@@ -82,7 +82,7 @@ func.func @main(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<7x1xf32> {
 
 // -----
 
-// Who adds an enlarged image reads the small one.
+// An addition of an enlarged image reads the small image.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    (%[[X:[^:]+]]: tensor<1x4x4x8xf32>, %[[Y:[^:]+]]: tensor<1x2x2x8xf32>)
 // CHECK:         %[[R:.+]] = call @[[K:[^(]+]](%[[Y]], %[[X]])

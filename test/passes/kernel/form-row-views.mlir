@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-form-row-views | FileCheck %s
 
-// A row is read where it is, and made where it belongs; nobody asks what was there before a loop that writes all of it.
+// A row is read and written in place; if a loop writes all rows, the previous contents are not needed.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<9x4xf32>
 // CHECK:         %[[NONE:.+]] = tensor.empty() : tensor<9x4xf32>
@@ -28,7 +28,7 @@ func.func @main(%x: tensor<9x4xf32>) -> tensor<9x4xf32> {
 
 // -----
 
-// Rows from both ends are all rows. What is not made for its place alone is copied there.
+// Rows counted from both ends are all rows. A value with other uses than its row is copied there.
 // CHECK-LABEL: func.func @main
 // CHECK:         tensor.empty() : tensor<8x4xf32>
 // CHECK:         scf.for
@@ -65,8 +65,8 @@ func.func @main(%x: tensor<4xf32>) -> tensor<8x4xf32> {
 
 // -----
 
-// An index may be computed by a kernel. A tensor that is not the loop's own is copied; what was there before is kept
-// where not every row is written.
+// A kernel may compute an index. A tensor that does not belong to the loop is copied; its previous contents are kept if
+// not every row is written.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<9x4xf32>
 // CHECK:         %[[ITEM:.+]] = tensor.extract %{{.+}}[] : tensor<i64>
@@ -94,7 +94,7 @@ func.func @main(%x: tensor<9x4xf32>, %i: tensor<i64>) -> tensor<9x4xf32> {
 
 // -----
 
-// A row that a kernel makes with a leading dimension of 1 is made where it belongs, without a copy.
+// A row that a kernel makes with a leading dimension of 1 is made in place, without a copy.
 // CHECK-LABEL: func.func @main
 // CHECK:         scf.for %{{.+}} iter_args(%[[S:.+]] = %{{.+}})
 // CHECK:           %[[ROW:.+]] = tensor.extract_slice

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-form-views | FileCheck %s
 
-// Padding becomes a border around what is padded, a concatenation inside of it a part of the same tensor.
+// Padding becomes a border around its operand, and a concatenation inside it becomes a part of the same tensor.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[BORDER:.+]] = "stepwell.border"()
 // CHECK-SAME:      high = array<i64: 1, 0>, low = array<i64: 1, 0>, shape = array<i64: 6, 16>, value = dense<0.000000e+00>
@@ -24,7 +24,7 @@ func.func @main(%x: tensor<4x8xf32>) -> (tensor<4x16xf32>, tensor<6x16xf32>) {
 
 // -----
 
-// An input cannot be made there, nor can what lies elsewhere already: they are copied.
+// An input cannot be made in place, nor can a value that has another place already: they are copied.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[WHOLE:.+]] = tensor.empty() : tensor<4x24xf32>
 // CHECK:         %[[A:.+]] = "stepwell.relu"
@@ -43,7 +43,7 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<4x24xf32> {
 
 // -----
 
-// What is padded in two ways is padded once; a slice is read where it is.
+// A value padded in two ways is padded once; a slice is read in place.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[BORDER:.+]] = "stepwell.border"() {{.*}} shape = array<i64: 8, 8>
 // CHECK:         %[[A:.+]] = "stepwell.relu"
@@ -62,7 +62,7 @@ func.func @main(%x: tensor<4x8xf32>) -> (tensor<6x8xf32>, tensor<8x8xf32>) {
 
 // -----
 
-// Nothing of these can be made in place: a kernel each is less than one for every operand.
+// None of these operands can be made in place: one kernel for each op is less than one for every operand.
 // CHECK-LABEL: func.func @negative_inputs
 // CHECK:         stepwell.concat
 // CHECK:         stepwell.pad
@@ -73,7 +73,7 @@ func.func @negative_inputs(%x: tensor<4x8xf32>) -> tensor<6x16xf32> {
   return %1 : tensor<6x16xf32>
 }
 
-// What is returned, what steps over columns, and weights are no views.
+// Results of the model, slices with a step over columns, and weights are not views.
 // CHECK-COUNT-3: stepwell.slice
 func.func @main(%x: tensor<4x8xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4, 8>, dtype = f32} : () -> tensor<4x8xf32>

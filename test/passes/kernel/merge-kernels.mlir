@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --stepwell-form-kernels --stepwell-merge-kernels | FileCheck %s
 
-// Equal but for their names and the model's ops: one function. Other shapes: another.
+// Kernels that differ only in their names and in the model's ops share a function; other shapes need another one.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[A:.+]] = call @[[K:[^(]+]](%{{[^)]+}}) {stepwell.ops = ["first"], stepwell.work
 // CHECK:         call @[[OTHER:[^(]+]](%[[A]]) {stepwell.ops = ["mean", "second"], stepwell.work

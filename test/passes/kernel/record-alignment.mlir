@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --stepwell-record-alignment | FileCheck %s
 
-// A part that begins 20 bytes into a tensor lies at a multiple of 4, one that begins 64 bytes into it at one of 16.
+// A part that begins 20 bytes into a tensor is aligned to 4 bytes; one that begins 64 bytes into it, to 16.
 
 // CHECK: func.func private @k(%{{.+}}: tensor<3x5xf32> {stepwell.alignment = 4 : i64}) -> tensor<3x5xf32>
 // CHECK-LABEL: func.func private @negative_aligned(

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-split-batches="cache-bytes=65536" | FileCheck %s
 
-// There is one image.
+// There is only one image.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     scf.for
 func.func @main(%x: tensor<1x112x112x16xf32>) -> tensor<1x112x112x16xf32> {
@@ -13,7 +13,7 @@ func.func @main(%x: tensor<1x112x112x16xf32>) -> tensor<1x112x112x16xf32> {
 
 // -----
 
-// All images together stay in the cache.
+// All images together fit into the cache.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     scf.for
 func.func @main(%x: tensor<4x7x7x16xf32>) -> tensor<4x7x7x16xf32> {
@@ -26,7 +26,7 @@ func.func @main(%x: tensor<4x7x7x16xf32>) -> tensor<4x7x7x16xf32> {
 
 // -----
 
-// Each image fills little of the cache: kernels of one would be too short for threads.
+// Each image fills little of the cache: kernels for single images would be too short for threads.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     scf.for
 func.func @main(%x: tensor<512x7x7x16xf32>) -> tensor<512x7x7x16xf32> {
@@ -39,7 +39,7 @@ func.func @main(%x: tensor<512x7x7x16xf32>) -> tensor<512x7x7x16xf32> {
 
 // -----
 
-// To read the weights again for every image takes longer than to read the activations from farther away.
+// Reading the weights again for every image takes longer than reading the activations from outer caches or memory.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     scf.for
 func.func @main(%x: tensor<8x4x4x2048xf32>) -> tensor<8x4x4x2048xf32> {
@@ -50,7 +50,7 @@ func.func @main(%x: tensor<8x4x4x2048xf32>) -> tensor<8x4x4x2048xf32> {
 
 // -----
 
-// An image of the result is made of several images of the operand.
+// An image of the result depends on several images of the operand.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     scf.for
 func.func @main(%x: tensor<112x112x112x16xf32>) -> tensor<112x112x112x16xf32> {
@@ -62,7 +62,7 @@ func.func @main(%x: tensor<112x112x112x16xf32>) -> tensor<112x112x112x16xf32> {
 
 // -----
 
-// The first input that may be images has another number of them.
+// The first input that could be images has another batch size.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     scf.for
 func.func @main(%y: tensor<3x8x8xf32>, %x: tensor<4x112x112x16xf32>, %w: tensor<256xf32>) -> tensor<4x112x112x16xf32> {
@@ -72,7 +72,7 @@ func.func @main(%y: tensor<3x8x8xf32>, %x: tensor<4x112x112x16xf32>, %w: tensor<
 
 // -----
 
-// Both tensors are needed after every place.
+// Both tensors are needed after every possible end of the loop.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     scf.for
 func.func @main(%x: tensor<4x112x112x16xf32>) -> (tensor<4x112x112x16xf32>, tensor<4x112x112x16xf32>) {
@@ -85,7 +85,7 @@ func.func @main(%x: tensor<4x112x112x16xf32>) -> (tensor<4x112x112x16xf32>, tens
 
 // -----
 
-// In a program for a range of sizes the number of images varies.
+// In a program for a range of sizes, the number of images varies.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     scf.for
 module attributes {stepwell.table = ["\"batch\""]} {

@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-split-batches="cache-bytes=65536" | FileCheck %s
 
-// The convolution and the pooling make more than the cache holds: they run image by image. The first op that needs all
-// images reads them together again.
+// The results of the convolution and the pooling exceed the cache: these ops run image by image. The first op that
+// needs all images reads them together again.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    (%[[X:.+]]: tensor<4x112x112x16xf32>)
 // CHECK:         %[[W:.+]] = "stepwell.parameter"() {dtype = f32, name = "w"
@@ -32,8 +32,8 @@ func.func @main(%x: tensor<4x112x112x16xf32>) -> tensor<1x56x56x32xf32> {
 
 // -----
 
-// A loop does not end inside of a residual block, where two tensors are needed after it, nor between a product and what
-// is added to it. Attributes that name the number of images name one.
+// A loop does not end inside a residual block, where two tensors are needed after it, nor between a product and its
+// addend. Attributes that hold the number of images are set to one.
 // CHECK-LABEL: func.func @main
 // CHECK:         scf.for
 // CHECK:           "stepwell.slice"(%{{.+}}) {starts = array<i64: 0, 0, 0, 0>, steps = array<i64: 1, 1, 1, 1>, stops = array<i64: 1, 112, 112, 16>}

@@ -21,7 +21,7 @@ func.func private @k2(memref<4xf32>, memref<256xi64>, memref<4xf32>)
 
 // -----
 
-// A kernel of one version is called as before.
+// Calls of a kernel with one version do not change.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     scf.if
 // CHECK:         call @k(%arg0, %arg1) {stepwell.step = 0 : i64}

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-eliminate-empty-tensors)' | FileCheck %s
 
-// What is computed in an empty tensor and then inserted is computed in its place.
+// A value computed in an empty tensor and then inserted is computed in place.
 
 // CHECK-LABEL: func.func private @with_empty(
 // CHECK-SAME: %{{.*}}: tensor<4xf32>, %[[OUT:.*]]: tensor<8xf32>)
@@ -24,7 +24,7 @@ func.func private @without_empty(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tens
   return %1 : tensor<4xf32>
 }
 
-// Nor does one whose empty tensor only parts of the result are cut from: there is nothing that all of it is put into.
+// Negative: only parts of the result are cut from the empty tensor, so it is not inserted as a whole.
 
 // CHECK-LABEL: func.func private @with_parts(
 // CHECK: tensor.empty() : tensor<8xf32>
@@ -37,7 +37,7 @@ func.func private @with_parts(%x: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<
   return %3 : tensor<8xf32>
 }
 
-// What a loop makes of an empty tensor may be inserted too.
+// The result of a loop over an empty tensor may be inserted too.
 
 // CHECK-LABEL: func.func private @through_loop(
 // CHECK: %[[PLACE:.*]] = tensor.extract_slice %{{.*}}[2] [4] [1]

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg,stepwell-plan-memory,one-shot-bufferize,stepwell-plan-workspaces)' | FileCheck %s
 
-// A library has kernels and no @main: they get their signatures all the same.
+// A library has kernels but no @main: its kernels get their signatures all the same.
 
 // CHECK: module attributes {stepwell.library}
 // CHECK-LABEL: func.func private @k(

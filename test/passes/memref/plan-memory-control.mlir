@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s -split-input-file --pass-pipeline='builtin.module(stepwell-plan-memory,canonicalize,cse)' | FileCheck %s
 
-// What a branch computes goes straight into the result; what was there before is copied. A bool is a byte.
+// The results of a branch are written directly into the result; existing values are copied. A bool is a byte.
 
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[X:.*]]: memref<4xf32>, %[[C:.*]]: memref<i8>, %[[Y:.*]]: memref<4xf32>
@@ -29,8 +29,8 @@ func.func @main(%x: tensor<4xf32>, %c: tensor<i1>) -> tensor<4xf32> {
 
 // -----
 
-// A loop copies what it carries at the end of a round, out of the way where two values change places. The tensor from
-// before the loop, @k of %x, lives until the loop ends though its last reader is the first op of the body.
+// A loop copies its carried values at the end of an iteration, through a temporary if two values are swapped. The
+// tensor from before the loop, @k of %x, lives until the loop ends, though its last reader is the body's first op.
 
 // CHECK: {bytes = 16 : i64, first = 1 : i64, last = 9 : i64, name = "k", offset = 0 : i64}
 // CHECK-LABEL: func.func @main(

@@ -1,7 +1,7 @@
 // RUN: stepwell-opt %s -split-input-file --pass-pipeline='builtin.module(stepwell-plan-memory,canonicalize,cse)' | FileCheck %s
 
-// Rows are read from the input and written to the output; the round writes the state once it has read it, so that
-// nothing is copied in the loop.
+// Rows are read from the input and written to the output. The iteration writes the state after reading it, so the loop
+// copies nothing.
 
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[X:.*]]: memref<96xi8>, %[[H:.*]]: memref<4xf32>, %[[Y:.*]]: memref<96xi8>, %[[ARENA:.*]]: memref<{{.*}}xi8>)
@@ -39,8 +39,8 @@ func.func @main(%x: tensor<6x4xf32>, %h: tensor<4xf32>) -> tensor<6x4xf32> {
 
 // -----
 
-// A loop with a condition carries scalars beside its tensors. Here the round writes what it still reads: a copy. A
-// scalar that kernels read is stored for them.
+// A loop with a condition carries scalars beside its tensors. Here the iteration writes a value that it still reads,
+// which needs a copy. A scalar that kernels read is stored for them.
 
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[X:.*]]: memref<4xf32>, %[[Y:.*]]: memref<4xf32>

@@ -32,7 +32,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<8xf32> {
 
 // -----
 
-// A tensor is written over while it is still to be read.
+// A tensor is overwritten before its last read.
 func.func @main(%x: tensor<4xf32>) -> (tensor<8xf32>, tensor<4xf32>) {
   %e = tensor.empty() : tensor<8xf32>
   %a = tensor.extract_slice %e[0] [4] [1] : tensor<8xf32> to tensor<4xf32>

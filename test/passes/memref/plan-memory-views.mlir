@@ -23,7 +23,7 @@ func.func private @whole(%x: tensor<4x16xf32>, %out: tensor<4x16xf32>) -> tensor
 
 // -----
 
-// An input of which parts are used is bytes in @main; parts that are contiguous are plain memory.
+// An input whose parts are used is bytes in @main; contiguous parts are plain memory.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: memref<128xi8>
 // CHECK:         %[[C:.+]] = arith.constant 64 : index

@@ -23,7 +23,7 @@ func.func private @k(%x: tensor<12xf32>, %w: tensor<12xf32>, %out: tensor<12xf32
 func.func @main(%x: tensor<3x4xf32> {stepwell.name = "x"}) -> (tensor<12xf32> {stepwell.name = "y"}) {
   %w = "stepwell.parameter"() {name = "w", shape = array<i64: 12>, dtype = f32} : () -> tensor<12xf32>
   %flat = tensor.collapse_shape %x [[0, 1]] : tensor<3x4xf32> into tensor<12xf32>
-  // One empty tensor for two kernels is still two buffers.
+  // One empty tensor for two kernels still becomes two buffers.
   %d = tensor.empty() : tensor<12xf32>
   %0 = func.call @k(%flat, %w, %d) : (tensor<12xf32>, tensor<12xf32>, tensor<12xf32>) -> tensor<12xf32>
   %1 = func.call @k(%0, %w, %d) : (tensor<12xf32>, tensor<12xf32>, tensor<12xf32>) -> tensor<12xf32>
@@ -32,7 +32,7 @@ func.func @main(%x: tensor<3x4xf32> {stepwell.name = "x"}) -> (tensor<12xf32> {s
 
 // -----
 
-// Memory of the first temporary is free again when the third is made.
+// The memory of the first temporary is reused for the third.
 
 // CHECK: stepwell.arena_bytes = 128 : i64
 // CHECK-LABEL: func.func @main
@@ -57,7 +57,7 @@ func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
 
 // -----
 
-// An output that is an input, a constant or another output has to be copied.
+// An output that is an input, a constant or another output must be copied.
 
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[X:.*]]: memref<4xf32>, %[[O0:.*]]: memref<4xf32>, %[[O1:.*]]: memref<4xf32>, %[[O2:.*]]: memref<4xf32>, %[[O3:.*]]: memref<2xi8>, %{{.*}}: memref<0xi8>)

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s -allow-unregistered-dialect -split-input-file -verify-diagnostics --pass-pipeline='builtin.module(stepwell-plan-memory,stepwell-plan-workspaces,canonicalize,cse)' | FileCheck %s
 
-// A parallel loop has a slot for each of its rounds, of which there are eight at most; what is outside has one place.
+// A parallel loop has a slot for each iteration, eight at most; temporaries outside the loop have one.
 
 // CHECK-LABEL: func.func private @parallel(
 // CHECK-SAME: %[[WORK:[a-z0-9]*]]: memref<3584xi8> {llvm.noalias}) attributes {stepwell.workspace_bytes = 3584 : i64}
@@ -37,7 +37,7 @@ func.func @main() -> tensor<4xf32> {
 
 // -----
 
-// So large that there is room for one.
+// A workspace so large that only one slot fits.
 
 // CHECK-LABEL: func.func private @large(
 // CHECK-SAME: stepwell.workspace_bytes = 16777216 : i64
@@ -57,7 +57,7 @@ func.func @main() -> tensor<4xf32> {
 
 // -----
 
-// What one part of a kernel leaves on the stack for a parallel loop would be lost if threads did that loop together.
+// A value that one part of a kernel leaves on the stack for a parallel loop would be lost if threads shared that loop.
 
 // CHECK-LABEL: func.func private @shared(
 // CHECK-SAME: %[[WORK:[a-z0-9]*]]: memref<256xi8> {llvm.noalias}) attributes {stepwell.workspace_bytes = 256 : i64}

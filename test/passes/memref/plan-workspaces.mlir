@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s -allow-unregistered-dialect -split-input-file -verify-diagnostics --pass-pipeline='builtin.module(stepwell-plan-memory,stepwell-plan-workspaces,canonicalize,cse)' | FileCheck %s
 
-// A kernel's temporaries lie in the arena where it is free during the call: here behind what the call reads.
+// A kernel's temporaries are in the arena where it is free during the call: here after the kernel's operands.
 
 // CHECK: stepwell.arena_bytes = 384 : i64, stepwell.arena_lower_bound = 384 : i64
 // CHECK-SAME: {bytes = 320 : i64, first = 2 : i64, last = 2 : i64, name = "large.workspace", offset = 64 : i64}
@@ -38,7 +38,7 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 // -----
 
-// A workspace that fits no gap, unless the second tensor moves.
+// A workspace that fits no gap unless the second tensor moves.
 
 // CHECK: stepwell.arena_bytes = 192 : i64, stepwell.arena_lower_bound = 192 : i64
 // CHECK-LABEL: func.func @main(
@@ -63,7 +63,7 @@ func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
 
 // -----
 
-// Nothing to do.
+// Negative: nothing to plan.
 
 // CHECK-LABEL: func.func private @negative_stack(
 // CHECK-SAME: %{{[a-z0-9]*}}: memref<4xf32> {llvm.noalias})

@@ -22,7 +22,7 @@ func.func @pairs(%x: vector<16xf64>) -> vector<16xf64> {
   return %0 : vector<16xf64>
 }
 
-// Part of a register is not.
+// A partial register is not scaled.
 
 // SCALEF-LABEL: func.func @negative_scalef
 // SCALEF-NOT: llvm.call_intrinsic
@@ -59,7 +59,7 @@ func.func @square(%x: vector<16xf32>) -> vector<16xf32> {
   return %0 : vector<16xf32>
 }
 
-// What has an instruction stays.
+// A function with a hardware instruction stays.
 
 // CHECK-LABEL: func.func @negative_sqrt
 // CHECK: math.sqrt

@@ -10,7 +10,7 @@
 // ERROR: reproducer generated at
 // AGAIN: error: {{.*}}op was not bufferized
 
-// Without a reproducer in it, the input is printed.
+// If the input has no reproducer, it is printed.
 // NONE: stepwell.exp
 
 // CHECK: stepwell.exp

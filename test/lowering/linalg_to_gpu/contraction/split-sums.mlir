@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-split-sums=target=cuda:sm_90a | FileCheck %s
 
-// One row of few columns: a few blocks would go through the whole sum while all others have nothing to do.
+// One row of few columns: without splitting, a few blocks would compute the whole sum while all others are idle.
 
 // CHECK: #[[$LHS:.+]] = affine_map<(d0, d1, d2, d3) -> (d1, d0, d3)>
 // CHECK: #[[$RHS:.+]] = affine_map<(d0, d1, d2, d3) -> (d0, d3, d2)>
@@ -33,7 +33,7 @@ func.func private @few_results(%x: tensor<4x4096xf32>, %w: tensor<4096x512xf32>,
 
 // -----
 
-// Many results keep all multiprocessors busy: nothing is to be gained.
+// Many results keep all multiprocessors busy, so splitting gains nothing.
 
 // CHECK-LABEL: func.func private @many_results(
 // CHECK-NOT: stepwell.materialize
