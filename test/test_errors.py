@@ -46,7 +46,7 @@ def test_builtin_bases_are_kept(name: str, builtin: type[Exception]) -> None:
     assert issubclass(getattr(stepwell, name), stepwell.StepwellError)
 
 
-def test_what_users_catch_is_exported() -> None:
+def test_exported_exceptions_have_the_base_class() -> None:
     for name in stepwell.__all__:
         item = getattr(stepwell, name)
         if inspect.isclass(item) and issubclass(item, BaseException):

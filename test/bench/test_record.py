@@ -100,7 +100,7 @@ def test_regressions_are_found(results: Results) -> None:
     assert [cells[-1] for cells in table.rows] == ["SLOWER", ""]
 
 
-def test_what_no_longer_runs_is_found(results: Results) -> None:
+def test_cases_that_no_longer_run_are_found(results: Results) -> None:
     broken = [Row("swift", "model", {"x": (1, 3)}, 1, "stepwell", "it broke"), row("slow", "stepwell", 1.0)]
     assert compare.compare(results, replace(results, rows=broken)).gone == ["swift (1 threads)"]
 

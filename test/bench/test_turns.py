@@ -54,7 +54,7 @@ def test_the_peak_right_after_calls_is_measured(tmp_path: Path) -> None:
         assert worker.ask("peak_then", 0.001) > 1e8
 
 
-def test_what_a_system_throws_is_the_reason(tmp_path: Path) -> None:
+def test_an_exception_of_a_system_is_the_reason(tmp_path: Path) -> None:
     with turns.pinned(1) as worker:
         with pytest.raises(turns.Failure, match="numpy has no such function"):
             worker.ask("open", "numpy", job(tmp_path, "gelu 1x128x1536"))

@@ -50,7 +50,7 @@ def test_a_range_is_one_program():
     assert executable.ranges == {"n": Range(1, 9)}
 
 
-def test_programs_can_be_asked_what_they_serve():
+def test_explain_lists_the_ranges_of_programs():
     executable = _compile(n=[(2, 4), (5, 9)])
     first, second = executable.explain().splitlines()
     assert first.startswith("n 2 to 4: ") and second.startswith("n 5 to 9: ")
@@ -95,7 +95,7 @@ def test_an_artefact_serves_all_sizes_without_a_compiler(tmp_path):
 
 
 @pytest.mark.parametrize("is_stored", [False, True])
-def test_what_prepares_for_a_size_gets_the_program_for_its_range(is_stored, tmp_path):
+def test_prepare_returns_the_program_for_the_range_of_a_size(is_stored, tmp_path):
     executable = _compile(n=(1, 9))
     if is_stored:
         executable.save(tmp_path / "model.stw")
@@ -120,7 +120,7 @@ def test_a_fixed_size_is_compiled_as_one():
         executable(np.zeros((4, 4), np.float32))
 
 
-def test_what_cannot_serve_a_range_is_compiled_for_each_size():
+def test_a_model_without_a_program_for_a_range_is_compiled_for_each_size():
     text = (
         MODEL.replace("softmax", "reduce_mean")
         .replace("xf32", "xi64")

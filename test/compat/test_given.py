@@ -129,7 +129,7 @@ def test_sequences_and_options_are_given_as_they_are():
     assert [session.run(None, feed)[0] for feed in ({}, {"x": None}, {"x": X})] == [False, False, True]
 
 
-def test_what_is_no_model():
+def test_invalid_models_fail_as_in_onnxruntime():
     with pytest.raises(TypeError, match="Unable to load from type '<class 'NoneType'>'"):
         ort.InferenceSession(None)
     with pytest.raises(ort.errors.InvalidArgument, match="No graph was found"):

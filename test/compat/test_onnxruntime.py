@@ -184,7 +184,7 @@ def test_profiles_are_chrome_traces(model, monkeypatch, tmp_path):
     assert event["name"] == "model_run" and event["ph"] == "X"
 
 
-def test_types_of_what_is_no_tensor_of_numbers():
+def test_names_of_non_numeric_types():
     tensor = helper.make_tensor_type_proto
     kinds = {
         "tensor(string)": tensor(TensorProto.STRING, ["n"]),
@@ -250,7 +250,7 @@ def test_bindings_by_their_inner_names(model):
     np.testing.assert_array_equal(twice.numpy(), X * 6)
 
 
-def test_providers_that_are_no_names_leave_the_cpu(model):
+def test_invalid_providers_leave_the_cpu(model):
     with pytest.warns(UserWarning, match="EP Error 'providers' values must be"):
         session = ort.InferenceSession(model, providers=[["CPUExecutionProvider", {}]])
     assert session.get_providers() == ["CPUExecutionProvider"]

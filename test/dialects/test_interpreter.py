@@ -93,7 +93,7 @@ func.func @main() -> tensor<2xf32> {
 """
 
 
-def test_parameters_come_from_beside(context):
+def test_parameters_are_passed_to_the_interpreter(context):
     assert run(PARAMETER, w=np.array([1, 2], F32))[0].tolist() == [1, 2]
 
 
@@ -124,7 +124,7 @@ def test_wrong_inputs_are_refused(context, inputs, message):
         run(CONDITIONAL, *inputs, entry="twice")
 
 
-def test_what_is_not_known_is_refused_with_its_place(context):
+def test_unknown_ops_and_functions_are_refused_with_their_location(context):
     with pytest.raises(EvaluationError, match=r"'math\.exp' cannot be evaluated") as caught:
         run("func.func @main(%x: tensor<2xf32>) { %0 = math.exp %x : tensor<2xf32> return }", np.zeros(2, F32))
     assert caught.value.location is not None
@@ -132,7 +132,7 @@ def test_what_is_not_known_is_refused_with_its_place(context):
         run(CONDITIONAL, entry="other")
 
 
-def test_contents_that_break_an_op_are_refused_with_its_place(context):
+def test_invalid_contents_of_operands_are_refused_with_the_op_s_location(context):
     text = """
     func.func @main(%x: tensor<2xf32>, %s: tensor<1xi64>) -> tensor<?xf32> {
       %0 = "stepwell.dynamic_reshape"(%x, %s) : (tensor<2xf32>, tensor<1xi64>) -> tensor<?xf32> loc("form")

@@ -50,7 +50,7 @@ def softmax(attributes: str, result: str = "3x4xf32") -> str:
 @pytest.mark.parametrize(
     "text", [softmax(""), softmax("axis = 0"), softmax("stepwell.note = 1"), softmax("", "?x4xf32")]
 )
-def test_what_is_right_passes(context, text):
+def test_valid_ops_pass(context, text):
     check(text)
 
 
@@ -67,14 +67,14 @@ def test_what_is_right_passes(context, text):
         ('%0 = "stepwell.relu"(%x) : (tensor<3x4xf32>) -> f32', "takes and returns ranked tensors, but one is f32"),
     ],
 )
-def test_what_is_wrong_is_named(context, text, message):
+def test_errors_name_the_fault(context, text, message):
     with pytest.raises(VerificationError, match=re.escape(message)) as caught:
         check(text)
     (violation,) = caught.value.violations
     assert ":2:" in str(violation.location)
 
 
-def test_all_that_is_wrong_is_listed(context):
+def test_all_errors_are_listed(context):
     with pytest.raises(VerificationError) as caught:
         check(softmax("axis = 5") + "\n" + softmax("axis = 6").replace("%0", "%1"))
     assert ["axis 5" in violation.message for violation in caught.value.violations] == [True, False]

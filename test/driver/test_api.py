@@ -143,7 +143,7 @@ def test_other_targets_are_compiled_and_not_run() -> None:
 
 
 @pytest.mark.parametrize("model", ["nowhere.onnx", 7])
-def test_what_is_no_model_is_refused(model) -> None:
+def test_invalid_models_are_refused(model) -> None:
     with pytest.raises(SourceError):
         stepwell.compile(model)
 

@@ -96,7 +96,7 @@ def test_a_model_with_native_code_for_all(tmp_path):
     assert run.fallbacks == ()
 
 
-def test_what_is_found_is_what_runs_on_the_host():
+def test_findings_are_the_nodes_that_run_on_the_host():
     nodes = [
         node("Neg", ["x"], ["a"], "neg"),
         node("StringSplit", ["s"], ["t", "count"], "Split", delimiter=" "),

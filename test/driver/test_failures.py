@@ -133,7 +133,7 @@ def test_nodes_on_the_host_say_where_the_compiler_failed(monkeypatch, tmp_path):
     assert found.record()["pass_name"] == PlantedPass.name
 
 
-def test_what_needs_another_way_is_not_done_again():
+def test_a_request_for_contents_is_not_retried():
     runs = []
 
     def again() -> None:
@@ -259,6 +259,6 @@ def test_a_guarded_compile_gives_the_same_program(dims):
     assert made[0].programs[0].objects == made[1].programs[0].objects
 
 
-def test_watchers_live_in_the_process_that_asks():
+def test_guarded_compiles_refuse_callbacks():
     with pytest.raises(ValueError, match="guarded"):
         stepwell.compile(MODEL, options=stepwell.Options(guarded=True, reached=print))

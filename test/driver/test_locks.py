@@ -214,7 +214,7 @@ def test_a_lock_that_is_never_freed_is_not_waited_for_without_end(
     assert not list((tmp_path / "locks").iterdir())
 
 
-def test_locks_are_no_entries_and_are_dropped_when_abandoned(tmp_path: Path) -> None:
+def test_locks_are_not_entries_and_are_dropped_when_abandoned(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.put("kernels", "ab12", b"code")
     with program_lock(cache, "key", lambda: None):

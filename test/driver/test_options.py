@@ -52,7 +52,7 @@ def test_wrong_values_are_refused_when_options_are_made(fields: dict, said: str)
         assert "\n" not in str(caught.value)
 
 
-def test_what_numpy_makes_is_accepted() -> None:
+def test_numpy_numbers_are_accepted() -> None:
     stepwell.Options(shapes={"x": np.array([3, 4])}, codegen_threads=np.int64(2), winograd=np.bool_(True))  # type: ignore[arg-type]
     stepwell.Options(shapes={"x": [3, 4]}, dims={"n": np.int64(3), "m": [1, 2], "k": "n + 1"})
 
@@ -72,7 +72,7 @@ def test_a_mapping_stands_for_options() -> None:
         ("fast", "options must be stepwell.Options or a mapping of option names, but is 'fast'"),
     ],
 )
-def test_what_is_no_options_is_refused(options, said: str) -> None:
+def test_invalid_options_are_refused(options, said: str) -> None:
     with pytest.raises(stepwell.OptionError) as caught:
         stepwell.compile(MODEL, options=options)
     assert said in str(caught.value)
@@ -87,7 +87,7 @@ def test_an_unknown_target_is_refused_at_compile(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", [None, 3, Path("cpu")])
-def test_a_target_that_is_no_name_is_refused(target) -> None:
+def test_a_target_that_is_not_a_name_is_refused(target) -> None:
     with pytest.raises(stepwell.OptionError, match="must be a name"):
         stepwell.compile(MODEL, target=target)
 

@@ -44,14 +44,14 @@ def _run(path: Path, kernel: str, file: Path) -> np.ndarray:
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_what_is_put_back_as_it_was_computes_the_same(path: Path, phase: str) -> None:
+def test_an_unchanged_kernel_gives_the_same_results(path: Path, phase: str) -> None:
     file = _written(path, phase)
     assert f'stepwell.phase = "{phase}"' in file.read_text()
     np.testing.assert_array_equal(_run(path, "sum", file), stepwell.compile(path, threads=1)(X))
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_an_edit_shows_in_what_comes_out(path: Path, phase: str) -> None:
+def test_an_edit_changes_the_results(path: Path, phase: str) -> None:
     file = _written(path, phase)
     text, count = re.subn(r"(constant\S* ?\(?(?:dense<)?)0\.000000e\+00", r"\g<1>1.000000e+01", file.read_text())
     assert count, text
@@ -107,7 +107,7 @@ def _fails(path: Path, text: str, kernel: str = "sum") -> str:
     return str(caught.value)
 
 
-def test_what_cannot_be_put_back_is_refused(path: Path) -> None:
+def test_invalid_replacements_are_refused(path: Path) -> None:
     text = _written(path, "kernels").read_text()
     assert "there is no kernel 'other'; the kernels are kernel_" in _fails(path, text, "other")
     assert "wrong.mlir: not MLIR" in _fails(path, "func.func @")
@@ -118,7 +118,7 @@ def test_what_cannot_be_put_back_is_refused(path: Path) -> None:
         _run(path, "sum", path.with_name("absent.mlir"))
 
 
-def test_the_command_refuses_what_makes_no_sense(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_refuses_incomplete_options(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(path), "--kernel", "sum"]) == 2
     assert "--kernel needs --compile-to" in capsys.readouterr().err
     assert main([str(path), "--substitute", "sum"]) == 2

@@ -86,7 +86,7 @@ def test_ranges_of_sizes_are_explained_too(cache: Cache, path: str) -> None:
     assert "sizes" in other.differences
 
 
-def test_an_entry_whose_code_was_dropped_is_no_entry(cache: Cache, path: str) -> None:
+def test_an_entry_without_its_code_is_not_an_entry(cache: Cache, path: str) -> None:
     stepwell.compile(path)(X)
     for entry in list(cache.entries()):
         if entry.kind == "programs":

@@ -51,7 +51,7 @@ def test_the_top_is_the_arena_and_nothing_beats_the_bound(program) -> None:
     assert 0 < facts["lower_bound"] == max(facts["alive_bytes"]) <= made.arena_bytes
 
 
-def test_what_is_in_use() -> None:
+def test_bytes_in_use() -> None:
     buffers = [memory.ArenaBuffer("k", "n", 0, 100, 1, 2), memory.ArenaBuffer("k", "m", 128, 64, 2, 3)]
     assert memory.alive_bytes(buffers) == [0, 128, 192, 64]
     assert memory.alive_bytes([]) == []
@@ -81,7 +81,7 @@ def test_without_matplotlib(program, tmp_path: Path, monkeypatch) -> None:
         memory.draw(program.programs[0], tmp_path / "one.svg")
 
 
-def test_what_is_drawn_can_be_written_as_data(program, tmp_path) -> None:
+def test_pictures_can_be_written_as_json(program, tmp_path) -> None:
     (made,) = program.programs
     memory.save(made, tmp_path / "memory.json")
     assert json.loads((tmp_path / "memory.json").read_text()) == memory.record(made)

@@ -43,7 +43,7 @@ def test_errors_are_as_large_as_the_bits_say(precision: str, bits: int) -> None:
     assert error.lost == 0
 
 
-def test_what_overflows_is_counted() -> None:
+def test_overflows_are_counted() -> None:
     x = np.full((4, 16), 100, np.float32)
     (error,) = precision_errors(_model(1000), {"x": x}, "f16")
     assert error.lost == 32

@@ -25,7 +25,7 @@ def entry_path(cache: Cache) -> Path:
     return cache.folder / "kernels" / KEY[:2] / KEY
 
 
-def test_get_gives_what_put_kept(tmp_path):
+def test_get_returns_what_put_stored(tmp_path):
     cache = Cache(tmp_path)
     assert cache.get("kernels", KEY) is None
     cache.put("kernels", KEY, b"object code")
@@ -124,7 +124,7 @@ def test_a_folder_whose_name_is_too_long(tmp_path):
         cache.put_array("parameters", np.ones(3))
 
 
-def test_verify_gives_what_it_dropped(tmp_path):
+def test_verify_returns_the_dropped_entries(tmp_path):
     cache = Cache(tmp_path)
     cache.put("kernels", KEY, b"object code")
     cache.put("kernels", "other", b"fine")
@@ -264,7 +264,7 @@ def test_negative_sizes_in_the_environment(text, monkeypatch):
         default_cache()
 
 
-def test_environment_sets_it_up(tmp_path, monkeypatch):
+def test_environment_variables_configure_the_default_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("STEPWELL_CACHE_MEGABYTES", "3")
     cache = default_cache()

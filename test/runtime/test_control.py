@@ -20,6 +20,6 @@ def test_a_condition_is_one_number():
         loop(None, None, [], [], lambda values: [np.zeros(0, np.bool_)])
 
 
-def test_what_a_scan_takes_has_one_length():
+def test_inputs_of_a_scan_have_one_length():
     with pytest.raises(RuntimeFailure, match="inputs of one length, but they have 2, 3"):
         scan([], [np.zeros(2), np.zeros(3)], [Sliced(), Sliced()], [], lambda values: [])

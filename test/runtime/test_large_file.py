@@ -50,7 +50,7 @@ def test_missing_files_are_refused(path: Path) -> None:
         file.read()
 
 
-def test_a_file_is_known_again_until_it_changes(path: Path, tmp_path: Path) -> None:
+def test_a_file_is_recognised_until_it_changes(path: Path, tmp_path: Path) -> None:
     cache, made = Cache(tmp_path / "cache"), []
 
     def make() -> str:

@@ -33,6 +33,6 @@ def test_pages_are_released_and_come_back(tmp_path: Path) -> None:
     assert weights[1, 1] == 1025
 
 
-def test_what_is_in_memory_stays() -> None:
+def test_arrays_that_are_not_mapped_stay() -> None:
     for value in (np.ones((1024, 1024), np.float32)[1:], 3.0, None):
         forget_pages(value)

@@ -148,6 +148,6 @@ def test_loads_from_paths_bytes_and_open_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [3, None, io.StringIO("text"), b"", b"not an artefact", object()])
-def test_what_is_no_artefact_is_refused(given) -> None:
+def test_invalid_artefacts_are_refused(given) -> None:
     with pytest.raises(stepwell.ArtefactError):
         stepwell.load(given)

@@ -84,7 +84,7 @@ def test_many_inputs_are_cut() -> None:
     assert repr(run.source).startswith("Source(kind='onnx', contents=<2")
 
 
-def test_a_program_says_what_it_is_of() -> None:
+def test_the_repr_of_a_program_names_its_inputs() -> None:
     run = stepwell.compile(_model(), threads=1)
     run(np.ones((3, 256), np.float32))
     assert "1 program>" in repr(run)

@@ -224,7 +224,7 @@ def test_the_cache_is_listed_verified_and_cleared(compiled, capsys):
     assert not list(Path("cache").glob("*/*/*"))
 
 
-def test_a_cache_turned_off_is_an_error(monkeypatch, capsys):
+def test_a_disabled_cache_is_an_error(monkeypatch, capsys):
     monkeypatch.setenv("STEPWELL_CACHE", "0")
     assert cache.main(["list"]) == 2
     assert capsys.readouterr().err == "stepwell-cache: error: the cache is turned off (STEPWELL_CACHE)\n"

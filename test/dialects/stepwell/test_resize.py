@@ -64,7 +64,7 @@ def test_scales(run_onnx, compute, scales, mode):
     np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_axes_name_what_the_operand_speaks_of(compute):
+def test_axes_select_the_resized_dimensions(compute):
     (result,) = compute(DynamicResizeOp, X, None, np.array([4, 3]), axes=(3, 2), mode="linear")
     sizes, scales = resolve_sizes(X.shape, None, np.array([4, 3]), (3, 2))
     assert sizes == (1, 2, 3, 4)

@@ -48,7 +48,7 @@ def test_range(run_onnx, compute, start, limit, delta):
     np.testing.assert_allclose(compute(RangeOp, *bounds)[0], run_onnx("Range", *bounds)[0], rtol=1e-6)
 
 
-def test_constant_says_what_it_holds():
+def test_constants_and_parameters_give_their_contents_and_types():
     with ir.Context() as context, ir.Location.unknown():
         load_dialects(context)
         module = ir.Module.create()

@@ -304,7 +304,7 @@ def test_function_beyond_its_error_bound(monkeypatch: Planter) -> None:
     assert (fault.level, fault.pass_name) == ("kernel", "stepwell-approximate-math")
 
 
-def test_rounding_that_a_softmax_amplifies_is_no_fault() -> None:
+def test_rounding_that_a_softmax_amplifies_is_not_a_fault() -> None:
     # The sums are equal in exact arithmetic, but each order of their terms rounds differently.
     column = RNG.standard_normal(512) * 1e6
     weight = np.stack([RNG.permutation(column) for _ in range(16)], axis=1).astype(np.float32)

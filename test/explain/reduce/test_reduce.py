@@ -106,7 +106,7 @@ def test_crash_and_checkpoints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         assert [item.pattern for item in once(request, case)[1]] == [result.failure.pattern]
 
 
-def test_what_does_not_fail(tmp_path: Path) -> None:
+def test_a_model_that_does_not_fail(tmp_path: Path) -> None:
     assert reduce(Request(CompileTest(), limits=LIMITS, parent=tmp_path), _case(_model(1))) is None
     assert not list(tmp_path.iterdir())
 

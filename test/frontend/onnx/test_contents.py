@@ -77,7 +77,7 @@ def missing(nodes, inputs, contents=None):
     ],
     ids=["reshape", "expand", "tile", "computed", "others", "range", "large"],
 )
-def test_what_decides_on_sizes_is_found(nodes, inputs, wanted):
+def test_inputs_that_decide_on_sizes_are_found(nodes, inputs, wanted):
     assert missing(nodes, inputs) == wanted
 
 

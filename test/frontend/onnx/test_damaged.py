@@ -37,7 +37,7 @@ def refuses(model, message, kind=ModelError, **options):
 
 
 @pytest.mark.parametrize("data", [b"", b"garbage" * 10, b"\x08\x08", b"\x00" * 64])
-def test_what_is_no_model(data):
+def test_files_that_are_not_models(data):
     refuses(data, "not an ONNX model")
 
 
@@ -172,7 +172,7 @@ def test_outputs_that_are_wrong():
     refuses(model_of(outputs=()), "has no outputs")
 
 
-def test_inputs_that_are_no_tensors():
+def test_inputs_that_are_not_tensors():
     sequence = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None)
     expected = r"'x' has the type seq\(float32\)"
     refuses(model_of(node("Relu", ["x"], ["y"]), inputs=(sequence,)), expected, UnsupportedError)
@@ -194,7 +194,7 @@ def test_shapes_that_do_not_fit():
     assert import_model(free, ir.Context(), {"x": (2, 3)})
 
 
-def test_what_depends_on_contents_is_no_matter_of_shapes():
+def test_required_contents_are_requested_by_input():
     sizes = helper.make_tensor_value_info("s", TensorProto.INT64, [2])
     fixed = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])
     error = refuses(model_of(node("Tile", ["x", "s"], ["y"]), inputs=(fixed, sizes)), "must be a constant")
@@ -248,7 +248,7 @@ def test_input_that_no_memory_holds():
 
 
 @pytest.mark.parametrize("place", [2, 3])
-def test_sizes_of_a_resize_that_are_no_row(place):
+def test_sizes_of_a_resize_that_are_not_one_dimensional(place):
     """With tables for antialiasing, the sizes are read one by one."""
     array = np.array([[1, 1, 2, 2]], np.float32 if place == 2 else np.int64)
     resize = node("Resize", ["x", "", "s"] if place == 2 else ["x", "", "", "s"], ["y"], mode="linear", antialias=1)
@@ -257,7 +257,7 @@ def test_sizes_of_a_resize_that_are_no_row(place):
     refuses(model, r"must be a list of 4 numbers, but have the shape \(1, 4\)", NodeError)
 
 
-def test_a_name_that_is_no_text_in_a_graph_of_another_type():
+def test_an_invalid_name_in_a_graph_attribute_of_another_type():
     """An attribute whose declared type is a number may still hold a graph."""
     inner = helper.make_graph([helper.make_node("Neg", ["x"], ["NAME"])], "inner", [], [])
     node = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)

@@ -51,7 +51,7 @@ def test_as_onnx_runtime_does(check, rng):
     check("Einsum", 12, [arrays[0][0, :, :3]], equation="ii->i", dynamic=False)
 
 
-def test_what_lies_beside_a_diagonal_does_not_count():
+def test_elements_outside_a_diagonal_are_ignored():
     array = np.full((3, 3), np.inf, F32)
     np.fill_diagonal(array, 1)
     np.testing.assert_array_equal(computed("ii->i", [array]), np.ones(3, F32))

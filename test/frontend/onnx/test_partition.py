@@ -93,7 +93,7 @@ def test_constants_go_with_the_steps_that_read_them():
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_every_cut_gives_what_later_ones_take(data):
+def test_every_cut_makes_the_inputs_of_later_ones(data):
     names, nodes = ["x"], []
     for index in range(data.draw(st.integers(1, 12))):
         inputs = [data.draw(st.sampled_from(names)) for _ in range(2)]

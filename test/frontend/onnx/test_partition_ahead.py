@@ -192,7 +192,7 @@ def after_nonzero():
 
 
 @pytest.mark.filterwarnings("default")
-def test_the_model_is_stored_for_what_only_a_run_can_tell(tmp_path, capsys):
+def test_the_model_is_stored_if_shapes_are_known_only_at_run_time(tmp_path, capsys):
     path = tmp_path / "model.onnx"
     onnx.save(after_nonzero(), path)
     assert main([str(path), "-o", str(tmp_path / "model.stw"), "--fallback=quiet"]) == 0
@@ -233,7 +233,7 @@ def test_a_branch_that_no_run_took_is_not_forgotten(tmp_path):
     assert run.uncompiled == []
 
 
-def test_contents_that_a_run_decides_are_not_made_up():
+def test_contents_known_only_at_run_time_are_not_guessed():
     """No shape determines the shape of NonZero's result, though ONNX has a node Shape for it."""
     model = model_of(
         node("NonZero", ["x"], ["places"]),

@@ -69,7 +69,7 @@ def test_elements(axis, reduction, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("reduction", ["none", "add"])
-def test_as_many_updates_as_a_call_has(reduction, monkeypatch) -> None:
+def test_a_variable_number_of_updates(reduction, monkeypatch) -> None:
     monkeypatch.setenv("STEPWELL_CUDA", "simulate")
     x, updates = (RANDOM.standard_normal((10, 4)).astype(np.float32) for _ in range(2))
     places = np.argsort(RANDOM.random((10, 4)), axis=0)
@@ -86,7 +86,7 @@ def test_as_many_updates_as_a_call_has(reduction, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("largest", [0, 1])
-def test_the_first_of_as_many_as_a_call_has(largest, monkeypatch) -> None:
+def test_the_first_of_a_variable_number_of_elements(largest, monkeypatch) -> None:
     monkeypatch.setenv("STEPWELL_CUDA", "simulate")
     x = RANDOM.integers(-9, 9, (3, 40)).astype(np.float32)
     node = helper.make_node("TopK", ["x", "k"], ["values", "places"], axis=1, largest=largest)

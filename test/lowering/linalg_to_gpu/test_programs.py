@@ -100,7 +100,7 @@ def test_nodes_without_a_launch_are_named() -> None:
     assert values.tolist() == [[9, 5]] and places.tolist() == [[70000, 3]]
 
 
-def test_tensors_without_elements_are_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_without_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPWELL_CUDA", "simulate")
     nodes = [helper.make_node("Exp", ["x"], ["e"]), helper.make_node("Transpose", ["e"], ["y"])]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [0, 5])

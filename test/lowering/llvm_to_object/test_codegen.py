@@ -112,7 +112,7 @@ def symbols(path, *flags: str) -> set[str]:
     return set(listed.stdout.split())
 
 
-def test_only_what_is_asked_for(lowered) -> None:
+def test_only_requested_functions_are_emitted(lowered) -> None:
     with lowered() as module:
         assert exported(module) == FUNCTIONS
         assert list(emit_objects(module, Target.host(), only={"double"})) == ["double"]

@@ -20,7 +20,7 @@ from stepwell.runtime.cuda.boxes import BoxPosition, boxes
         ((0, 3), (2, 3)),
     ],
 )
-def test_the_copies_bring_what_both_have(source: tuple[int, ...], target: tuple[int, ...]) -> None:
+def test_copies_transfer_the_common_elements(source: tuple[int, ...], target: tuple[int, ...]) -> None:
     given, made = np.arange(np.prod(source, dtype=int), dtype=np.int32).reshape(source), np.full(target, -1, np.int32)
     common = tuple(map(slice, map(min, source, target)))
     want = made.copy()
@@ -35,7 +35,7 @@ def test_the_copies_bring_what_both_have(source: tuple[int, ...], target: tuple[
     np.testing.assert_array_equal(made, want)
 
 
-def test_what_lies_side_by_side_is_one_row() -> None:
+def test_contiguous_dimensions_are_one_row() -> None:
     (box,) = boxes((3, 17, 8, 4), (4, 40, 8, 4), 2)
     assert (box.width, box.height, box.depth) == (17 * 64, 3, 1)
     assert (box.source, box.target) == (BoxPosition(0, 17 * 64, 3), BoxPosition(0, 40 * 64, 4))

@@ -80,7 +80,7 @@ def test_sizes_and_shared_heads(simulated, spills, element, shapes):
 @pytest.mark.parametrize(
     ("element", "before", "after"), [("f32", UNBOUNDED, 0), ("f16", UNBOUNDED, 30), ("f16", 20, 10), ("f16", 0, 0)]
 )
-def test_bands_hide_what_is_far_away(simulated, element, before, after):
+def test_bands_hide_distant_keys(simulated, element, before, after):
     shapes = [(1, 1, 80, 32), (1, 1, 140, 32), (1, 1, 140, 32)]
     arrays = drawn(shapes, element)
     made = simulated(attention(shapes, element, before=before, after=after), *arrays, start="graph")

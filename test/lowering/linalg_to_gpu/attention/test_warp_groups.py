@@ -53,7 +53,7 @@ def test_sizes_and_shared_heads(on_hopper, element, shapes, numbers):
 @pytest.mark.parametrize(
     ("before", "after"), [(UNBOUNDED, 0), (UNBOUNDED, 70), (20, 10), (0, 0)], ids=["causal", "ahead", "near", "own"]
 )
-def test_bands_hide_what_is_far_away(on_hopper, before, after):
+def test_bands_hide_distant_keys(on_hopper, before, after):
     """Two warp groups and several tiles, some of which lie completely inside the band."""
     shapes = [(1, 2, 200, 64), (1, 1, 300, 64), (1, 1, 300, 64)]
     arrays = drawn(shapes, "f16")

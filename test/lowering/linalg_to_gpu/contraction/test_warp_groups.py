@@ -65,7 +65,7 @@ def test_floats_of_8_bits(kind):
         ("fence.mbarrier_init.release.cluster;", SimulationError, "no fence.mbarrier_init follows"),
     ],
 )
-def test_what_is_left_out_is_found(without, error, reason):
+def test_missing_instructions_are_found(without, error, reason):
     product = Product(Problem(1, 64, 64, 320), Tiling("wgmma", 64, 64, 64, 64, 64, 3), "f16", F16)
     with pytest.raises(error, match=reason):
         run(product, "sm_90a", lambda text: text.replace(without, ""))

@@ -92,7 +92,7 @@ def test_an_odd_row_is_read_one_by_one():
         ("%m = arith.mulf %o, %a : f32 %c = arith.addf %m, %o : f32", None),
     ],
 )
-def test_what_a_reduction_combines_by(combine, neutral):
+def test_neutral_elements_of_reductions(combine, neutral):
     with compiler_context():
         module = ir.Module.parse(SUM.format(x="4x4", out="4", combine=combine, **ALONG))
         *_, reduction, _ = module.body.operations[0].operation.regions[0].blocks[0].operations

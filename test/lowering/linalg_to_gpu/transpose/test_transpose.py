@@ -68,7 +68,7 @@ def test_global_memory_is_read_and_written_by_16_bytes(simulated, element, width
     assert re.search(rf"ld\.global\S*\.v{width}", ptx) and re.search(rf"st\.global\.v{width}", ptx)
 
 
-def test_what_follows_a_transpose_is_computed_on_the_way(simulated):
+def test_an_elementwise_op_is_fused_into_a_transpose(simulated):
     x, b = values((48, 80), "f32"), values((48,), "f32")
     made = simulated(transposed((48, 80), (1, 0), "f32", "%y = arith.addf %a, %c : f32", 48), x, b)
     assert made.schedules == ["transpose"]
