@@ -17,7 +17,7 @@ _NO_WORK = {"stepwell.parameter", "stepwell.constant", "stepwell.reshape"}
 
 
 def check_import(module: ir.Module) -> None:
-    """Checks that the entry point exists and that the location of every stepwell op names an op of the model."""
+    """Checks that the entry point exists, and the location of every stepwell op names an op of the model."""
     main = main_function(module.operation)
     for op in walk(main):
         location = op.location
@@ -34,7 +34,7 @@ def check_graph(module: ir.Module) -> None:
 
 
 def check_kernels(module: ir.Module) -> None:
-    """Checks that all work is in kernels, that kernels are lowered to linalg, and that parts are written in place."""
+    """Checks that all work is in kernels, kernels are lowered to linalg, and parts are written in place."""
     for op in [] if is_library(module) else walk(main_function(module.operation)):
         if op.name in OPS and op.name not in _NO_WORK:
             raise PassError(f"'{op.name}' op is outside of every kernel", op.location)
@@ -63,7 +63,7 @@ def check_vector(module: ir.Module) -> None:
 
 
 def check_memref(module: ir.Module) -> None:
-    """Checks that no tensor is left, and that nothing allocates."""
+    """Checks that no tensor is left, and nothing allocates."""
     for function in [*kernels(module)] if is_library(module) else [main_function(module.operation), *kernels(module)]:
         left = find_op(function, lambda op: op.name in _ALLOCATING or _makes_tensor(op))
         if left and left.name in _ALLOCATING:

@@ -1,4 +1,4 @@
-"""The drawing of the architecture agrees with the code."""
+"""The page of the architecture, its drawing and the glossary agree with the code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pytest
+from stepwell.driver.route import GPU_PHASES, PHASES, Phase
+from stepwell.passes.entry_points import ENTRY_POINT_GROUPS
+
 DOCS = Path(__file__).parent.parent.parent / "docs"
+PAGE = (DOCS / "architecture.md").read_text(encoding="utf-8")
+TERM = re.compile(r"^\| \*\*(.*?)\*\* \| (.*) \| (.*) \|$", re.MULTILINE)
 
 _spec = importlib.util.spec_from_file_location("architecture_drawing", DOCS / "architecture_drawing.py")
 assert _spec is not None and _spec.loader is not None
@@ -25,3 +31,30 @@ def test_drawing_has_the_layers_and_imports_of_the_code() -> None:
 def test_imports_point_down() -> None:
     rooms = [room for layer in drawing.layers() for room in layer]
     assert all(rooms.index(room) < rooms.index(other) for room, other in drawing.imports()[0])
+
+
+def test_page_has_all_rooms_from_the_top_down() -> None:
+    listed = re.findall(r"^\| \[`(\w+)/`\]", PAGE, re.MULTILINE)
+    assert listed == [room for layer in drawing.layers() for room in layer]
+
+
+@pytest.mark.parametrize("phases", [PHASES, GPU_PHASES[3:]], ids=["cpu", "gpu"])
+def test_page_has_the_phases(phases: tuple[Phase, ...]) -> None:
+    table = "\n".join(_row(phase) for phase in phases)
+    assert f"|---|---|---|\n{table}\n\n" in PAGE, f"the table of docs/architecture.md should be\n{table}"
+
+
+def test_page_names_the_groups_of_entry_points() -> None:
+    assert [group for group in ENTRY_POINT_GROUPS if f"`{group}`" not in PAGE] == []
+
+
+def test_glossary_is_sorted_and_linked() -> None:
+    rows = TERM.findall((DOCS / "glossary.md").read_text(encoding="utf-8"))
+    terms = [re.sub(r"\W", "", term).lower() for term, _, _ in rows]
+    assert len(terms) > 20 and terms == sorted(terms)
+    assert [term for term, _, links in rows if "](" not in links] == []
+
+
+def _row(phase: Phase) -> str:
+    invariant = (phase.check.__doc__ or "").partition("\n")[0].removeprefix("Checks that ").removesuffix(".")
+    return f"| `{phase.name}` | {phase.summary} | {invariant} |"
