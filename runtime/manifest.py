@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from . import sizes
+from .codec import SCHEMA, decode_program, decode_tensors, encode_program, encode_tensors, natural
 from .cuda.launch_plan import LaunchPlan
 from .errors import ArtefactError
-from .expressions import evaluate
 from .fallback import Fallback, read_fallback
 from .plan import ControlStep, NativeStep, read_control_step
-from .program import ENTRY, ArenaBuffer, CpuTarget, KernelInfo, TensorInfo
-from .safetensors import dtype_of
+from .program import ArenaBuffer, CpuTarget, KernelInfo, TensorInfo
 from .short_repr import short_repr
 from .sizes import Bounds
 from .wording import quantity
-
-SCHEMA = 5
-_HOST_DTYPES = ("object", "complex64", "complex128")
 
 
 @dataclass(frozen=True)
@@ -157,7 +150,7 @@ class Manifest:
     source: StoredSource | None
     members: Mapping[str, Member]
     made_by: str = ""
-    """Version of Stepwell that wrote the artefact; "" if not recorded."""
+    """Version of Stepwell that wrote the artefact."""
 
     def encode(self) -> bytes:
         """Returns the manifest as JSON; equal manifests give equal bytes."""
@@ -165,8 +158,8 @@ class Manifest:
             "schema": SCHEMA,
             "made_by": self.made_by,
             "name": self.name,
-            "inputs": _tensors(self.inputs),
-            "outputs": _tensors(self.outputs),
+            "inputs": encode_tensors(self.inputs),
+            "outputs": encode_tensors(self.outputs),
             "symbols": sorted({dim for info in self.inputs for dim in info.shape if isinstance(dim, str)}),
             "peak_bytes": max((program.arena_bytes for program in self.programs), default=0),
             "programs": [_program(program) for program in self.programs],
@@ -192,106 +185,41 @@ def decode(text: bytes) -> Manifest:
             )
         return Manifest(
             name=str(record["name"]),
-            inputs=_read_tensors(record["inputs"]),
-            outputs=_read_tensors(record["outputs"]),
+            inputs=decode_tensors(record["inputs"]),
+            outputs=decode_tensors(record["outputs"]),
             programs=tuple(_read_program(entry) for entry in record["programs"]),
             plan=None if record["plan"] is None else _read_plan(record["plan"]),
             source=None if record["source"] is None else _read_source(record["source"]),
             members={
                 str(name): Member(int(entry["size"]), str(entry["sha256"])) for name, entry in record["members"].items()
             },
-            made_by=str(record.get("made_by", "")),  # missing in older artefacts
+            made_by=str(record["made_by"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtefactError(f"its manifest does not match schema {SCHEMA}: {error!r}") from error
 
 
-def _tensors(tensors: Iterable[TensorInfo]) -> list[dict[str, Any]]:
-    return [
-        {"name": info.name, "dtype": info.dtype.name, "shape": list(info.shape), "kind": info.kind} for info in tensors
-    ]
-
-
-def _read_tensors(entries: Sequence[Mapping[str, Any]]) -> tuple[TensorInfo, ...]:
-    return tuple(
-        TensorInfo(str(entry["name"]), _read_dtype(entry["dtype"]), _read_shape(entry["shape"]), str(entry["kind"]))
-        for entry in entries
-    )
-
-
-def _read_dtype(name: str) -> np.dtype:
-    """Returns an element type, including those that only steps on the host have."""
-    return np.dtype(name) if name in _HOST_DTYPES else dtype_of(name)
-
-
-def _read_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:
-    if any(not isinstance(dim, str | int) or (isinstance(dim, int) and dim < 0) for dim in shape):
-        raise ValueError(f"{shape} is not a shape")
-    return tuple(shape)
-
-
 def _program(program: StoredProgram) -> dict[str, Any]:
     return {
-        "entry": ENTRY,
-        "target": asdict(program.target),
-        "inputs": _tensors(program.inputs),
-        "outputs": _tensors(program.outputs),
+        **encode_program(program),
         "parameters": [asdict(parameter) for parameter in program.parameters],
-        "arena_bytes": program.arena_bytes,
-        "uses_threads": program.uses_threads,
-        "is_short": program.is_short,
-        "guards": list(program.guards),
         "contents": [asdict(parameter) for parameter in program.contents],
-        "bounds": sizes.encode(program.bounds),
-        "buffers": list(program.buffers),
         "objects": dict(program.objects),
         "library": program.library,
         "facts": program.facts,
-        "launches": None if program.launches is None else program.launches.record(),
-        "kernels": [asdict(kernel) for kernel in program.kernels],
     }
 
 
 def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
-    if entry["entry"] != ENTRY:
-        raise ValueError(f"unknown entry {entry['entry']!r}")
-    target = entry["target"]
-    inputs, outputs = _read_tensors(entry["inputs"]), _read_tensors(entry["outputs"])
-    if not all(info.is_static for info in (*inputs, *outputs)):
-        raise ValueError("a program's shapes must be numbers")
+    fields = decode_program(entry)
     return StoredProgram(
-        inputs=inputs,
-        outputs=outputs,
+        **fields,
         parameters=_read_parameters(entry["parameters"]),
-        arena_bytes=_natural(entry["arena_bytes"]),
-        target=CpuTarget(
-            str(target["triple"]), str(target["cpu"]), tuple(map(str, target["features"])), str(target["precision"])
-        ),
         objects={str(name): str(member) for name, member in entry["objects"].items()},
         library=None if entry["library"] is None else str(entry["library"]),
-        kernels=tuple(map(KernelInfo.read, entry["kernels"])),
-        uses_threads=bool(entry["uses_threads"]),
-        is_short=bool(entry.get("is_short", False)),  # missing in older artefacts
-        guards=tuple(map(str, entry["guards"])),
-        contents=_read_contents(entry["contents"], {info.name for info in inputs}),
-        bounds=_read_bounds(entry["bounds"], len(inputs), outputs),
-        buffers=tuple(map(ArenaBuffer.read, entry["buffers"])),
-        # Missing in artefacts that are older than reports.
-        facts=None if entry.get("facts") is None else str(entry["facts"]),
-        # Missing in artefacts that are older than GPU programs.
-        launches=None if entry.get("launches") is None else LaunchPlan.read(entry["launches"]),
+        contents=_read_contents(entry["contents"], {info.name for info in fields["inputs"]}),
+        facts=None if entry["facts"] is None else str(entry["facts"]),
     )
-
-
-def _read_bounds(entry: Mapping[str, Any] | None, inputs: int, outputs: Sequence[TensorInfo]) -> Bounds | None:
-    bounds = sizes.decode(entry)
-    if bounds is None:
-        return None
-    most = {name: values.high for name, values in bounds.ranges.items()}
-    largest = [tuple(evaluate(dim, most) for dim in shape) for shape in bounds.outputs]
-    if not inputs or largest != [info.shape for info in outputs]:
-        raise ValueError("the output shapes differ from those at the upper bounds")
-    return bounds
 
 
 def _plan(plan: StoredPlan) -> dict[str, Any]:
@@ -356,8 +284,8 @@ def _read_piece(entry: Mapping[str, Any]) -> StoredNativeStep:
         if any(tuple(info.name for info in program.inputs) != inputs for program in programs):
             raise ValueError("a program's inputs differ from those of its subgraph")
         variants.append(StoredVariant(kinds, programs, None if plan is None else _read_plan(plan)))
-    body = None if entry["body"] is None else (_natural(entry["body"][0]), str(entry["body"][1]))
-    return StoredNativeStep(inputs, outputs, tuple(map(_natural, entry["nodes"])), tuple(variants), body)
+    body = None if entry["body"] is None else (natural(entry["body"][0]), str(entry["body"][1]))
+    return StoredNativeStep(inputs, outputs, tuple(map(natural, entry["nodes"])), tuple(variants), body)
 
 
 def _read_names(entries: Sequence[Any]) -> tuple[str, ...]:
@@ -375,7 +303,7 @@ def _read_parameters(entries: Sequence[Mapping[str, Any]]) -> tuple[StoredParame
         StoredParameter(
             str(entry["name"]),
             str(entry["tensor"]),
-            None if entry["shape"] is None else tuple(_natural(dim) for dim in entry["shape"]),
+            None if entry["shape"] is None else tuple(natural(dim) for dim in entry["shape"]),
         )
         for entry in entries
     )
@@ -386,9 +314,3 @@ def _read_contents(entries: Sequence[Mapping[str, Any]], inputs: Collection[str]
     if any(parameter.name not in inputs for parameter in contents):
         raise ValueError("contents are given for a name that is not an input")
     return contents
-
-
-def _natural(value: Any) -> int:
-    if not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is not a size")
-    return value

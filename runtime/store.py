@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from . import sizes
 from .cache import Cache
-from .cuda.launch_plan import LaunchPlan
+from .codec import decode_program, decode_tensors, encode_program, encode_tensors
 from .fallback import read_fallback
 from .large_file import LargeFile
 from .plan import ExecutionPlan, HostStep, NativeStep, Step, read_control_step
-from .program import ArenaBuffer, CpuTarget, KernelInfo, Program, TensorInfo
+from .program import Program, TensorInfo
 from .specialization import ByContents
 
 
@@ -51,7 +50,7 @@ def put_interface(
     cache: Cache, key: str, name: str, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]
 ) -> None:
     """Stores a model's name, inputs and outputs."""
-    record = {"name": name, "inputs": [*map(_tensor, inputs)], "outputs": [*map(_tensor, outputs)]}
+    record = {"name": name, "inputs": encode_tensors(inputs), "outputs": encode_tensors(outputs)}
     cache.put("models", key, json.dumps(record).encode())
 
 
@@ -61,7 +60,7 @@ def get_interface(cache: Cache, key: str) -> tuple[str, tuple[TensorInfo, ...], 
     if data is None:
         return None
     record = json.loads(bytes(data))
-    return record["name"], tuple(map(_read_tensor, record["inputs"])), tuple(map(_read_tensor, record["outputs"]))
+    return record["name"], decode_tensors(record["inputs"]), decode_tensors(record["outputs"])
 
 
 def put_program(cache: Cache, key: str, program: Program) -> None:
@@ -69,21 +68,11 @@ def put_program(cache: Cache, key: str, program: Program) -> None:
     parameters = _put_arrays(cache, program.parameters)
     objects = {name: _put_object(cache, data) for name, data in program.objects.items()}
     record = {
-        "inputs": [*map(_tensor, program.inputs)],
-        "outputs": [*map(_tensor, program.outputs)],
-        "guards": list(program.guards),
+        **encode_program(program),
         "parameters": parameters,
         "objects": objects,
-        "arena_bytes": program.arena_bytes,
-        "target": asdict(program.target),
-        "kernels": [asdict(kernel) for kernel in program.kernels],
-        "uses_threads": program.uses_threads,
-        "is_short": program.is_short,
         "contents": _put_arrays(cache, program.contents),
-        "bounds": sizes.encode(program.bounds),
-        "buffers": list(program.buffers),
         "facts": _put_object(cache, program.facts),
-        "launches": None if program.launches is None else program.launches.record(),
     }
     cache.put("programs", key, json.dumps(record).encode())
 
@@ -145,21 +134,11 @@ def get_program(cache: Cache, key: str) -> Program | ByContents | ExecutionPlan 
     if facts is None or any(part is None for part in [*parameters.values(), *objects.values(), *contents.values()]):
         return None
     return Program(
-        inputs=tuple(map(_read_tensor, record["inputs"])),
-        outputs=tuple(map(_read_tensor, record["outputs"])),
+        **decode_program(record),
         parameters={name: array for name, array in parameters.items() if array is not None},
-        guards=tuple(record["guards"]),
-        arena_bytes=record["arena_bytes"],
-        target=CpuTarget(**(record["target"] | {"features": tuple(record["target"]["features"])})),
         objects={name: bytes(data) for name, data in objects.items() if data is not None},
-        kernels=[*map(KernelInfo.read, record["kernels"])],
-        uses_threads=record["uses_threads"],
-        is_short=record["is_short"],
         contents={name: array for name, array in contents.items() if array is not None},
-        bounds=sizes.decode(record["bounds"]),
-        buffers=[*map(ArenaBuffer.read, record["buffers"])],
         facts=bytes(facts),
-        launches=None if record["launches"] is None else LaunchPlan.read(record["launches"]),
     )
 
 
@@ -177,12 +156,3 @@ def _put_object(cache: Cache, data: bytes) -> str:
     key = key_of(data)
     cache.put("objects", key, data)
     return key
-
-
-def _tensor(info: TensorInfo) -> list:
-    return [info.name, info.dtype.name, list(info.shape), info.kind]
-
-
-def _read_tensor(record: list) -> TensorInfo:
-    name, dtype, shape, kind = record
-    return TensorInfo(name, np.dtype(dtype), tuple(shape), kind)
