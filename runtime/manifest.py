@@ -122,7 +122,7 @@ StoredStep = StoredHostStep | StoredNativeStep | StoredControlStep
 @short_repr
 @dataclass(frozen=True)
 class StoredPlan:
-    """The steps of a model that runs in steps; see `Plan`."""
+    """The steps of a model that runs in steps; see `ExecutionPlan`."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
