@@ -38,7 +38,7 @@ from .setup import Setup
 from .source import Importable
 from .workers.library import KernelCode, generate
 from .workers.pool import KernelPool, kernel_pool
-from .workers.team import LARGE
+from .workers.worker_pool import LARGE
 
 
 @dataclass

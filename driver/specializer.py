@@ -31,7 +31,7 @@ from .fingerprint import fingerprint
 from .locks import program_lock
 from .setup import Setup
 from .source import ModelSource, PieceSource
-from .workers.team import LARGE, waiting_team
+from .workers.worker_pool import LARGE, waiting_pool
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,7 +110,7 @@ class Specializer:
                 return known
             reporter.miss()
             # Much of a first compile is imports; workers start during these.
-            with paused_collection(), waiting_team(self._processes()):
+            with paused_collection(), waiting_pool(self._processes()):
                 made = self._compile_or_plan(shapes, contents)
             if cache:
                 _store_result(cache, key, made)

@@ -18,8 +18,8 @@ from .library import KernelCode, compile_library, library_of
 from .process import AHEAD, Worker
 from .shared_queue import SharedQueue
 from .shares import bytecode, in_order, module_bytecode, slowest_first
-from .team import joined_team
 from .worker import compile_apart
+from .worker_pool import joined_pool
 
 _TELL_SECONDS = 0.2
 """Seconds between two progress events while only workers compile."""
@@ -199,5 +199,5 @@ class _Listener(threading.Thread):
 @contextmanager
 def kernel_pool(target: str, processes: int) -> Iterator[KernelPool]:
     """A pool of up to `processes` processes, including this one, but not more than there are processors."""
-    with joined_team(processes) as team:
-        yield KernelPool(target, processes, team.workers, team.queue, team.claims)
+    with joined_pool(processes) as pool:
+        yield KernelPool(target, processes, pool.workers, pool.queue, pool.claims)

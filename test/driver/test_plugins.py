@@ -14,7 +14,7 @@ import stepwell
 from onnx import TensorProto, helper
 from stepwell.dialects.stepwell.elementwise import NegOp, ReluOp
 from stepwell.driver import plugins
-from stepwell.driver.workers.team import team_of
+from stepwell.driver.workers.worker_pool import worker_pool
 from stepwell.explain.cache import explain_cache
 from stepwell.passes.graph.patterns import movement
 from stepwell.passes.rewriting import Pattern
@@ -118,11 +118,11 @@ def test_explain_names_the_plugin(cache, monkeypatch):
 
 def test_kernels_are_compiled_in_this_process(monkeypatch):
     monkeypatch.setattr(plugins, "fingerprint", lambda: "")
-    with team_of(2) as team:
-        assert len(team.workers) == 1
+    with worker_pool(2) as pool:
+        assert len(pool.workers) == 1
     monkeypatch.setattr(plugins, "fingerprint", lambda: "mine:123")
-    with team_of(2) as team:
-        assert not team.workers
+    with worker_pool(2) as pool:
+        assert not pool.workers
 
 
 def test_an_installed_plugin_works_and_has_code_of_its_own(tmp_path):

@@ -65,7 +65,7 @@ def claims_of(module: ir.Module) -> Claims:
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelPool]:
     """A pool of this process and another one."""
-    monkeypatch.setattr("stepwell.driver.workers.team.available_cores", lambda: 2)
+    monkeypatch.setattr("stepwell.driver.workers.worker_pool.available_cores", lambda: 2)
     with kernel_pool(TARGET, 2) as pool:
         yield pool
 

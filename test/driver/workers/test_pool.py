@@ -71,7 +71,7 @@ def compiled(pool: KernelPool, module: ir.Module) -> dict[str, KernelCode]:
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelPool]:
     """A pool of this process and another one."""
-    monkeypatch.setattr("stepwell.driver.workers.team.available_cores", lambda: 2)
+    monkeypatch.setattr("stepwell.driver.workers.worker_pool.available_cores", lambda: 2)
     with kernel_pool("x86-64-v3", 2) as pool:
         yield pool
 
@@ -165,7 +165,7 @@ def test_a_system_without_child_processes_leaves_this_process(monkeypatch: pytes
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_no_process_outlives_a_compile(error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepwell.driver.workers.team.available_cores", lambda: 2)
+    monkeypatch.setattr("stepwell.driver.workers.worker_pool.available_cores", lambda: 2)
     identities = []
 
     def fail() -> None:

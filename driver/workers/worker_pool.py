@@ -39,30 +39,30 @@ _waiting: ContextVar[WorkerPool | None] = ContextVar("waiting", default=None)
 
 
 @contextmanager
-def team_of(processes: int) -> Iterator[WorkerPool]:
+def worker_pool(processes: int) -> Iterator[WorkerPool]:
     """Starts up to `processes` processes, including this one, but not more than there are processors."""
     with ExitStack() as stack:
-        team = WorkerPool()
+        pool = WorkerPool()
         # A worker lacks plug-ins that only this process has imported.
         count = min(processes, available_cores()) - 1
         with suppress(OSError):  # one process can do all the work
             for _ in range(count if count > 0 and not plugins.fingerprint() else 0):
-                if team.claims is None:
-                    team.queue = SharedQueue()
-                    stack.callback(team.queue.close)
-                    team.claims = Claims()
-                    stack.callback(team.claims.close)
-                worker = Worker(team.queue, team.claims)
+                if pool.claims is None:
+                    pool.queue = SharedQueue()
+                    stack.callback(pool.queue.close)
+                    pool.claims = Claims()
+                    stack.callback(pool.claims.close)
+                worker = Worker(pool.queue, pool.claims)
                 stack.callback(worker.close)
-                team.workers.append(worker)
-        yield team
+                pool.workers.append(worker)
+        yield pool
 
 
 @contextmanager
-def waiting_team(processes: int) -> Iterator[None]:
-    """Starts workers in advance; the first `joined_team` inside the block takes them over."""
-    with team_of(processes) as team:
-        token = _waiting.set(team if team.workers else None)
+def waiting_pool(processes: int) -> Iterator[None]:
+    """Starts workers in advance; the first `joined_pool` inside the block takes them over."""
+    with worker_pool(processes) as pool:
+        token = _waiting.set(pool if pool.workers else None)
         try:
             yield
         finally:
@@ -70,15 +70,15 @@ def waiting_team(processes: int) -> Iterator[None]:
 
 
 @contextmanager
-def joined_team(processes: int) -> Iterator[WorkerPool]:
-    """The waiting team, if there is one and more than one process is requested; else a new one."""
-    team = _waiting.get() if processes > 1 else None
-    if team is None:
-        with team_of(processes) as made:
+def joined_pool(processes: int) -> Iterator[WorkerPool]:
+    """The waiting pool, if there is one and more than one process is requested; else a new one."""
+    pool = _waiting.get() if processes > 1 else None
+    if pool is None:
+        with worker_pool(processes) as made:
             yield made
         return
     token = _waiting.set(None)
     try:
-        yield team
+        yield pool
     finally:
         _waiting.reset(token)
