@@ -2,8 +2,8 @@
 
 The native entry is `void stepwell_main(void **table)`. The table holds the address of every input, output and
 parameter, in the order of the program's fields, then the address of the arena, and last that of a thread pool
-(team.py), or null if the calling thread is to do everything. Programs that use thread pools have a second function,
-which the workers run: `void stepwell_work(void *team, int64_t thread)`.
+(thread_pool.py), or null if the calling thread is to do everything. Programs that use thread pools have a second
+function, which the workers run: `void stepwell_work(void *pool, int64_t thread)`.
 """
 
 from __future__ import annotations

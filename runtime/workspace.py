@@ -13,7 +13,7 @@ from . import loader, poison
 from .data_check import guard_error
 from .program import Program, aligned_empty
 from .results import shelves_for
-from .team import POOL
+from .thread_pool import THREAD_POOLS
 
 T = TypeVar("T")
 
@@ -108,13 +108,13 @@ class Workspace:
         if threads == 1 or not loaded.program.uses_threads:
             loaded.entry(table.address)
             return
-        team = POOL.lend(threads, loaded.code)
-        slots[len(slots) - 1] = team.address
+        pool = THREAD_POOLS.lend(threads, loaded.code)
+        slots[len(slots) - 1] = pool.address
         try:
             loaded.entry(table.address)
         finally:
             slots[len(slots) - 1] = None
-            POOL.take_back(threads, team)
+            THREAD_POOLS.take_back(threads, pool)
 
     def _new_table(self, loaded: LoadedProgram) -> _Table:
         program = loaded.program

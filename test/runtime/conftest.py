@@ -1,4 +1,4 @@
-"""A tiny program made without the compiler: `y = x * scale + bias`, through the arena; it returns its team's size."""
+"""A tiny program made without the compiler: `y = x * scale + bias`, through the arena, and its number of threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pool of thread teams: lent to one call at a time, kept for the next, not inherited by fork."""
+"""The thread pools of a process: lent to one call at a time, kept for the next, not inherited by fork."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import threading
 
 import numpy as np
 import pytest
-from stepwell.runtime import loader, team
+from stepwell.runtime import loader, thread_pool
 from stepwell.runtime.executable import Executable
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 @pytest.fixture
-def pool(monkeypatch) -> team.Pool:
-    fresh = team.Pool()
-    monkeypatch.setattr("stepwell.runtime.workspace.POOL", fresh)
+def pool(monkeypatch) -> thread_pool.ThreadPools:
+    fresh = thread_pool.ThreadPools()
+    monkeypatch.setattr("stepwell.runtime.workspace.THREAD_POOLS", fresh)
     return fresh
 
 
-def test_a_team_goes_from_call_to_call_and_from_model_to_model(pool, program) -> None:
+def test_a_thread_pool_goes_from_call_to_call_and_from_model_to_model(pool, program) -> None:
     code = loader.load(program())
     first, second = pool.lend(2, code), pool.lend(2, code)
     assert first is not second
@@ -31,20 +31,20 @@ def test_a_team_goes_from_call_to_call_and_from_model_to_model(pool, program) ->
     assert pool.lend(3, code) not in (first, second)
 
 
-def test_one_thread_needs_no_team(pool, program, monkeypatch) -> None:
+def test_one_thread_needs_no_thread_pool(pool, program, monkeypatch) -> None:
     monkeypatch.setattr(pool, "lend", None)
     made = program()
     Executable(made.inputs, made.outputs, [made], threads=1)(X)
 
 
-def test_calls_one_after_the_other_share_a_team(pool, program) -> None:
+def test_calls_one_after_the_other_share_a_thread_pool(pool, program) -> None:
     made, other = program(), program(2, 3)
     for item in (made, other, made):
         assert int(Executable(item.inputs, item.outputs, [item], threads=3)(X)[1]) == 3
-    assert [len(teams) for teams in pool._idle.values()] == [1]
+    assert [len(pools) for pools in pool._idle.values()] == [1]
 
 
-def test_calls_at_once_have_a_team_each(pool, program) -> None:
+def test_calls_at_once_have_a_thread_pool_each(pool, program) -> None:
     made = program()
     executable = Executable(made.inputs, made.outputs, [made], threads=2)
     wrong = []

@@ -1,8 +1,9 @@
 """Thread pools for calls: workers wait in native code, and each pool is lent to one call at a time.
 
-A pool is memory, laid out as the compiler's `team.py` defines, and workers: threads that never leave the native
-function `stepwell_work`. They spin for some tens of microseconds after the last work, then sleep until there is more. A
-call never waits for a worker that has not begun, so pools may have more workers in total than there are cores.
+A pool is memory, laid out as `lowering/vector_to_llvm/thread_pool.py` defines, and workers: threads that never leave
+the native function `stepwell_work`. They spin for some tens of microseconds after the last work, then sleep until there
+is more. A call never waits for a worker that has not begun, so pools may have more workers in total than there are
+cores.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _FIXED_BYTES, _BYTES_PER_THREAD = 512, 128
 
 # Workers never exit, so the memory of a pool must not be freed.
-_TEAMS: list[ThreadPool] = []
+_POOLS: list[ThreadPool] = []
 
 
 class ThreadPool:
@@ -44,7 +45,7 @@ class ThreadPool:
         self._memory.fill(0)
         self._memory[:8].view(np.int64)[0] = threads
         self.address = self._memory.ctypes.data
-        _TEAMS.append(self)
+        _POOLS.append(self)
         self._code, work = code, code.work()
         # If the system cannot start a thread, the existing ones do its part. A thread of `threading` would be joined
         # at the end of the process.
@@ -53,7 +54,7 @@ class ThreadPool:
                 _thread.start_new_thread(work, (self.address, index))
 
 
-class Pool:
+class ThreadPools:
     """The thread pools of a process. Safe under threads: lending and returning are single list operations."""
 
     def __init__(self) -> None:
@@ -66,15 +67,15 @@ class Pool:
         except (KeyError, IndexError):
             return ThreadPool(threads, code)
 
-    def take_back(self, threads: int, team: ThreadPool) -> None:
+    def take_back(self, threads: int, pool: ThreadPool) -> None:
         """Keeps a thread pool for the next call."""
-        self._idle.setdefault(threads, []).append(team)
+        self._idle.setdefault(threads, []).append(pool)
 
     def forget(self) -> None:
         """Drops all thread pools; in a child of `fork`, which has none of its parent's threads."""
         self._idle = {}
 
 
-POOL = Pool()
+THREAD_POOLS = ThreadPools()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=POOL.forget)
+    os.register_at_fork(after_in_child=THREAD_POOLS.forget)
