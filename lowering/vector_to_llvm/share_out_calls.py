@@ -11,7 +11,7 @@ from ...passes.functions import LIBRARY, body_of, main_function
 from ...passes.rewriting import walk
 from ..target import Target
 from .share_out_loops import IS_SHORT, SHARED
-from .team import BEGIN, END, LONG, SHARE, SHORT, module_text
+from .thread_pool import BEGIN, END, LONG, SHARE, SHORT, module_text
 
 
 @register
@@ -25,16 +25,16 @@ class ShareOutCallsPass(Pass):
           %x = llvm.load %args ...
           llvm.call @k(%x, %first, %last)
         }
-        llvm.func @main(%x: !llvm.ptr, %team: !llvm.ptr) {
-          llvm.call @stepwell_begin(%team, %is_long_or_short)
+        llvm.func @main(%x: !llvm.ptr, %pool: !llvm.ptr) {
+          llvm.call @stepwell_begin(%pool, %is_long_or_short)
           %args = llvm.alloca ...
           llvm.store %x, %args
-          llvm.call @stepwell_share(%team, @k.part, %args, %first, %last) {stepwell.shared = @k}
-          llvm.call @stepwell_end(%team)
+          llvm.call @stepwell_share(%pool, @k.part, %args, %first, %last) {stepwell.shared = @k}
+          llvm.call @stepwell_end(%pool)
         }
 
-    If there are calls to distribute, the functions of thread pools are added to the module (see team.py). Without a
-    pool, which is a null pointer, the calling thread does all blocks.
+    If there are calls to distribute, the functions of thread pools are added to the module (see thread_pool.py).
+    Without a pool, which is a null pointer, the calling thread does all blocks.
 
     Preconditions: LLVM dialect, bare pointers.
     """
@@ -48,7 +48,7 @@ class ShareOutCallsPass(Pass):
             return
         main = main_function(op)
         with main.location:
-            team = _add_team(main)
+            pool = _add_pool(main)
             calls = [call for call in walk(main) if call.name == "llvm.call" and SHARED in call.attributes]
             if not calls:
                 return
@@ -58,19 +58,19 @@ class ShareOutCallsPass(Pass):
             with ir.InsertionPoint.at_block_begin(body_of(main)):
                 most = max(len(call.operands) for call in calls) - 2
                 args = _alloca(most)
-                _call(BEGIN, [team, _number(SHORT if IS_SHORT in op.attributes else LONG)])
+                _call(BEGIN, [pool, _number(SHORT if IS_SHORT in op.attributes else LONG)])
             for end in [op for op in walk(main) if op.name == "llvm.return"]:
                 with ir.InsertionPoint(end):
-                    _call(END, [team])
+                    _call(END, [pool])
             parts: dict[str, str] = {}
             for call in calls:
                 callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
                 if callee not in parts:
                     parts[callee] = _make_part(main, callee, [operand.type for operand in call.operands])
-                _share(call, team, parts[callee], args)
+                _share(call, pool, parts[callee], args)
 
 
-def _add_team(main: ir.Operation) -> ir.Value:
+def _add_pool(main: ir.Operation) -> ir.Value:
     """Adds the last argument of main."""
     body, pointer = body_of(main), ir.Type.parse("!llvm.ptr")
     types = ", ".join(str(item.type) for item in body.arguments)
@@ -114,10 +114,10 @@ def _make_part(main: ir.Operation, callee: str, kinds: list[ir.Type]) -> str:
     return f"{callee}.part"
 
 
-def _share(call: ir.Operation, team: ir.Value, part: str, args: ir.Value) -> None:
+def _share(call: ir.Operation, pool: ir.Value, part: str, args: ir.Value) -> None:
     """Distributes a call.
 
-    llvm.call @k(%x, %first, %last) --> llvm.call @stepwell_share(%team, @k.part, %args, %first, %last)
+    llvm.call @k(%x, %first, %last) --> llvm.call @stepwell_share(%pool, @k.part, %args, %first, %last)
     """
     operands, i64 = list(call.operands), ir.IntegerType.get_signless(64)
     pointer = args.type
@@ -126,7 +126,7 @@ def _share(call: ir.Operation, team: ir.Value, part: str, args: ir.Value) -> Non
             ir.Operation.create("llvm.store", operands=[operand, _slot(args, slot, i64)])
         symbol = {"global_name": ir.FlatSymbolRefAttr.get(part)}
         address = ir.Operation.create("llvm.mlir.addressof", results=[pointer], attributes=symbol).result
-        made = _call(SHARE, [team, address, args, *operands[-2:]])
+        made = _call(SHARE, [pool, address, args, *operands[-2:]])
         made.attributes[SHARED] = call.attributes["callee"]
         for name in ("stepwell.step", "stepwell.ops"):
             if name in call.attributes:

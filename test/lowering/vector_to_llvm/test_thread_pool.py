@@ -85,10 +85,10 @@ def code(request: pytest.FixtureRequest) -> NativeCode:
 def run(code: NativeCode) -> Run:
     """Returns a function that calls the code, and returns x, y and z afterwards."""
 
-    def call(x: np.ndarray, team: ThreadPool | None) -> list[np.ndarray]:
+    def call(x: np.ndarray, pool: ThreadPool | None) -> list[np.ndarray]:
         arrays = [x.copy(), np.zeros((ROWS, COLUMNS), np.float32), np.zeros(COLUMNS, np.float32)]
         addresses = [array.ctypes.data for array in arrays]
-        table = (ctypes.c_void_p * 4)(*addresses, None if team is None else team.address)
+        table = (ctypes.c_void_p * 4)(*addresses, None if pool is None else pool.address)
         code.entry(ctypes.addressof(table))
         return arrays
 
@@ -106,10 +106,10 @@ def expected(x: np.ndarray) -> list[np.ndarray]:
     return [x, y, z]
 
 
-def check(run: Run, team: ThreadPool | None, seed: int = 0) -> None:
+def check(run: Run, pool: ThreadPool | None, seed: int = 0) -> None:
     """Compares one call on random numbers with numpy."""
     x = np.random.default_rng(seed).random((ROWS, COLUMNS), np.float32)
-    for got, want in zip(run(x, team), expected(x), strict=True):
+    for got, want in zip(run(x, pool), expected(x), strict=True):
         np.testing.assert_array_equal(got, want)
 
 
@@ -119,21 +119,21 @@ def test_the_calling_thread_needs_no_team(run: Run) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8, 50])
 def test_any_number_of_threads_does_every_block_once(run: Run, code: NativeCode, threads: int) -> None:
-    team = ThreadPool(threads, code)
+    pool = ThreadPool(threads, code)
     for seed in range(200):
-        check(run, team, seed)
+        check(run, pool, seed)
 
 
 def test_helpers_wake_up_again(run: Run, code: NativeCode) -> None:
-    team = ThreadPool(3, code)
+    pool = ThreadPool(3, code)
     for seed in range(5):
-        check(run, team, seed)
+        check(run, pool, seed)
         time.sleep(0.02)
 
 
-def sleepers(team: ThreadPool) -> int:
-    """Returns the number of sleeping workers, as the team's memory records it."""
-    return int(team._memory[384:388].view(np.int32)[0])
+def sleepers(pool: ThreadPool) -> int:
+    """Returns the number of sleeping workers, as the pool's memory records it."""
+    return int(pool._memory[384:388].view(np.int32)[0])
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -147,18 +147,18 @@ def test_a_short_call_wakes_no_worker_unless_it_is_one_of_many(
     run: Run, code: NativeCode, request: pytest.FixtureRequest
 ) -> None:
     is_short = request.node.callspec.params["code"] == "short"
-    team = ThreadPool(2, code)
-    check(run, team)
+    pool = ThreadPool(2, code)
+    check(run, pool)
     for _ in range(3):
-        until(lambda: sleepers(team) == 1)
+        until(lambda: sleepers(pool) == 1)
         time.sleep(0.01)
-        check(run, team)
-        assert not is_short or sleepers(team) == 1
+        check(run, pool)
+        assert not is_short or sleepers(pool) == 1
 
     def call_again() -> bool:
         for _ in range(5):
-            run(np.zeros((ROWS, COLUMNS), np.float32), team)
-        return sleepers(team) == 0
+            run(np.zeros((ROWS, COLUMNS), np.float32), pool)
+        return sleepers(pool) == 0
 
     until(call_again)
 
@@ -173,14 +173,14 @@ def test_a_team_without_helpers_is_the_caller_alone(
     check(run, ThreadPool(4, code))
 
 
-def test_teams_do_not_mix(run: Run, code: NativeCode) -> None:
+def test_thread_pools_do_not_mix(run: Run, code: NativeCode) -> None:
     failures = []
 
     def work(threads: int) -> None:
-        team = ThreadPool(threads, code)
+        pool = ThreadPool(threads, code)
         try:
             for seed in range(100):
-                check(run, team, seed)
+                check(run, pool, seed)
         except AssertionError as error:
             failures.append(error)
 

@@ -1,10 +1,10 @@
-"""Functions of `team.py` as text, with placeholders for the pool's fields, numbers and the pause instruction."""
+"""Functions of `thread_pool.py` as text, with placeholders for the pool's fields, numbers and the pause instruction."""
 
 CODE = """
 llvm.func @sched_yield() -> i32
 {rest}
 // Does the remaining announced blocks, from the thread's own part on; returns how many it did.
-llvm.func internal @stepwell.do_blocks(%team: !llvm.ptr, %self: i64, %epoch: i64, %part: !llvm.ptr, %args: !llvm.ptr,
+llvm.func internal @stepwell.do_blocks(%pool: !llvm.ptr, %self: i64, %epoch: i64, %part: !llvm.ptr, %args: !llvm.ptr,
                                        %first: i64, %last: i64) -> i64 {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
@@ -68,7 +68,7 @@ llvm.func internal @stepwell.do_blocks(%team: !llvm.ptr, %self: i64, %epoch: i64
 }}
 
 // Announces work to the pool; returns the epoch of the announcement.
-llvm.func internal @stepwell.announce(%team: !llvm.ptr, %part: !llvm.ptr, %args: !llvm.ptr, %first: i64, %last: i64)
+llvm.func internal @stepwell.announce(%pool: !llvm.ptr, %part: !llvm.ptr, %args: !llvm.ptr, %first: i64, %last: i64)
     -> i64 {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
@@ -93,7 +93,7 @@ llvm.func internal @stepwell.announce(%team: !llvm.ptr, %part: !llvm.ptr, %args:
 }}
 
 // Wakes sleeping workers after an announcement.
-llvm.func internal @stepwell.wake_sleepers(%team: !llvm.ptr) {{
+llvm.func internal @stepwell.wake_sleepers(%pool: !llvm.ptr) {{
   %none = llvm.mlir.constant(0 : i32) : i32
   %epoch_at = {epoch}
   %sleepers_at = {sleepers}
@@ -125,10 +125,10 @@ llvm.func internal @stepwell.wait(%polls: i64) -> i64 {{
 }}
 
 // Does blocks `first` to `last` with the pool's workers, if there are any, and returns when all are done.
-llvm.func internal @stepwell_share(%team: !llvm.ptr, %part: !llvm.ptr, %args: !llvm.ptr, %first: i64, %last: i64) {{
+llvm.func internal @stepwell_share(%pool: !llvm.ptr, %part: !llvm.ptr, %args: !llvm.ptr, %first: i64, %last: i64) {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
-  %is_alone = llvm.icmp "eq" %team, %null : !llvm.ptr
+  %is_alone = llvm.icmp "eq" %pool, %null : !llvm.ptr
   llvm.cond_br %is_alone, ^alone, ^check_workers
 ^alone:
   llvm.call %part(%args, %first, %last) : !llvm.ptr, (!llvm.ptr, i64, i64) -> ()
@@ -151,14 +151,14 @@ llvm.func internal @stepwell_share(%team: !llvm.ptr, %part: !llvm.ptr, %args: !l
   llvm.cond_br %is_shared, ^announce, ^alone
 ^announce:
   %done_at = {done}
-  %epoch = llvm.call @stepwell.announce(%team, %part, %args, %first, %last)
+  %epoch = llvm.call @stepwell.announce(%pool, %part, %args, %first, %last)
     : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64) -> i64
   llvm.cond_br %is_long, ^wake, ^together
 ^wake:
-  llvm.call @stepwell.wake_sleepers(%team) : (!llvm.ptr) -> ()
+  llvm.call @stepwell.wake_sleepers(%pool) : (!llvm.ptr) -> ()
   llvm.br ^together
 ^together:
-  %mine = llvm.call @stepwell.do_blocks(%team, %c0, %epoch, %part, %args, %first, %last)
+  %mine = llvm.call @stepwell.do_blocks(%pool, %c0, %epoch, %part, %args, %first, %last)
     : (!llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr, i64, i64) -> i64
   %blocks = llvm.sub %last, %first : i64
   %theirs = llvm.sub %blocks, %mine : i64
@@ -175,7 +175,7 @@ llvm.func internal @stepwell_share(%team: !llvm.ptr, %part: !llvm.ptr, %args: !l
 }}
 
 // Main loop of a worker: waits for announcements and does its part, as long as the process lives.
-llvm.func @stepwell_work(%team: !llvm.ptr, %self: i64) {{
+llvm.func @stepwell_work(%pool: !llvm.ptr, %self: i64) {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %one = llvm.mlir.constant(1 : i32) : i32
@@ -219,7 +219,7 @@ llvm.func @stepwell_work(%team: !llvm.ptr, %self: i64) {{
   %is_same = llvm.icmp "eq" %again, %epoch : i64
   llvm.cond_br %is_same, ^do, ^poll(%seen, %c0 : i64, i64)
 ^do:
-  %mine = llvm.call @stepwell.do_blocks(%team, %self, %epoch, %part, %args, %first, %last)
+  %mine = llvm.call @stepwell.do_blocks(%pool, %self, %epoch, %part, %args, %first, %last)
     : (!llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr, i64, i64) -> i64
   %is_any = llvm.icmp "ne" %mine, %c0 : i64
   llvm.cond_br %is_any, ^report, ^poll(%epoch, %c0 : i64, i64)

@@ -1,9 +1,9 @@
-"""Native code of thread pools ("teams") that distribute blocks of work, in the LLVM dialect.
+"""Native code of thread pools that distribute blocks of work, in the LLVM dialect.
 
-The code is in team_code.py and team_calls.py. The calling thread never waits for a thread that has not begun: it
-announces a range of blocks and starts on its own part, and workers that are awake start on theirs. A thread that
-has finished its part continues with the rest of the other parts. So a worker that the system does not run, because
-another pool or program uses its core, costs nothing.
+The code is in thread_pool_code.py and thread_pool_calls.py. The calling thread never waits for a thread that has not
+begun: it announces a range of blocks and starts on its own part, and workers that are awake start on theirs. A thread
+that has finished its part continues with the rest of the other parts. So a worker that the system does not run,
+because another pool or program uses its core, costs nothing.
 
 A pool is memory that the runtime provides, zeroed except for the number of threads. Fields that different threads
 write are in different cache lines:
@@ -26,7 +26,7 @@ is over. A worker reads the announcement between two reads of the epoch, so that
 from __future__ import annotations
 
 from ..target import Target
-from . import team_calls, team_code
+from . import thread_pool_calls, thread_pool_code
 from .clock import clock_text
 
 LONG, SHORT = 1, 2
@@ -43,12 +43,12 @@ _PAUSES, _POLLS_IN_CALL, _POLLS_BETWEEN_CALLS = 4000, 10000, 4200
 # Maximum time since the last call for a call to count as made in a loop, so that another one will follow.
 _RECENT_NS = 150_000
 
-_FIELD = "llvm.getelementptr %team[{offset}] : (!llvm.ptr) -> !llvm.ptr, i8"
+_FIELD = "llvm.getelementptr %pool[{offset}] : (!llvm.ptr) -> !llvm.ptr, i8"
 
 
 def module_text(target: Target) -> str:
     """Returns a module with `stepwell_begin`, `stepwell_share`, `stepwell_end` (internal) and `stepwell_work`."""
-    code = (team_code.CODE + team_calls.CODE).format(
+    code = (thread_pool_code.CODE + thread_pool_calls.CODE).format(
         pauses=_PAUSES,
         in_call=_POLLS_IN_CALL,
         between_calls=_POLLS_BETWEEN_CALLS,

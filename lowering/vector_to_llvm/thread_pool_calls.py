@@ -1,15 +1,15 @@
-"""Begin and end of a model's call in its thread pool, as text like that of `team_code.py`."""
+"""Begin and end of a model's call in its thread pool, as text like that of `thread_pool_code.py`."""
 
 CODE = """
 // Begins a call: sleeping workers should be awake when there is work. Waking them for a short call pays off only if
 // more calls will find them awake, which is likely if the last call has just ended.
-llvm.func internal @stepwell_begin(%team: !llvm.ptr, %length: i64) {{
+llvm.func internal @stepwell_begin(%pool: !llvm.ptr, %length: i64) {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %long = llvm.mlir.constant({long} : i64) : i64
   %recent = llvm.mlir.constant({recent} : i64) : i64
   %none = llvm.mlir.constant(0 : i32) : i32
   %null = llvm.mlir.zero : !llvm.ptr
-  %is_alone = llvm.icmp "eq" %team, %null : !llvm.ptr
+  %is_alone = llvm.icmp "eq" %pool, %null : !llvm.ptr
   llvm.cond_br %is_alone, ^return, ^begin
 ^begin:
   %active_at = {active}
@@ -29,19 +29,19 @@ llvm.func internal @stepwell_begin(%team: !llvm.ptr, %length: i64) {{
   %is_recent = llvm.icmp "ult" %since, %recent : i64
   llvm.cond_br %is_recent, ^wake, ^return
 ^wake:
-  %0 = llvm.call @stepwell.announce(%team, %null, %null, %c0, %c0)
+  %0 = llvm.call @stepwell.announce(%pool, %null, %null, %c0, %c0)
     : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64) -> i64
-  llvm.call @stepwell.wake_sleepers(%team) : (!llvm.ptr) -> ()
+  llvm.call @stepwell.wake_sleepers(%pool) : (!llvm.ptr) -> ()
   llvm.br ^return
 ^return:
   llvm.return
 }}
 
 // Ends a call.
-llvm.func internal @stepwell_end(%team: !llvm.ptr) {{
+llvm.func internal @stepwell_end(%pool: !llvm.ptr) {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
-  %is_alone = llvm.icmp "eq" %team, %null : !llvm.ptr
+  %is_alone = llvm.icmp "eq" %pool, %null : !llvm.ptr
   llvm.cond_br %is_alone, ^return, ^end
 ^end:
   %active_at = {active}
