@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,7 +148,8 @@ def isolate(module: ir.Module, name: str, phase: str) -> str:
             text = texts.pop()
             for op in module.body.operations:
                 symbol = _symbol(op.operation)
-                if symbol and symbol not in needed and f"@{symbol}" in text and "stepwell.kernel" not in op.attributes:
+                is_known = not symbol or symbol in needed or "stepwell.kernel" in op.attributes
+                if not is_known and re.search(rf"@{re.escape(symbol)}(?![\w.$-])", text):
                     needed.add(symbol)
                     texts.append(str(op))
         for op in module.body.operations:

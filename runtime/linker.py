@@ -13,13 +13,12 @@ from . import host
 from .errors import StepwellWarning
 from .program import ENTRY, WORK, CpuTarget
 
-# -Bsymbolic prefers the library's own symbols to the process's. Without a build id, equal objects give equal bytes.
+# Without a build id, equal objects give equal bytes.
 _FLAGS = (
     "-shared",
     "-nostartfiles",
-    "-Wl,-Bsymbolic",
     "-Wl,--build-id=none",
-    # Kernels are called by this library alone, even if the process has another symbol of the same name.
+    # Prefers the library's own kernels to symbols of the same name in the process.
     "-Wl,-Bsymbolic",
     "-Wl,--gc-sections",
     f"-Wl,--undefined={ENTRY}",
