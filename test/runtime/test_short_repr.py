@@ -70,9 +70,10 @@ def test_every_object_of_a_compiled_model_has_a_short_repr(options: dict, string
         roots.append(run.profile({"<input & number 0>": x}, calls=3))
     found = _walked(*roots, ModelSource.read(model.SerializeToString()), stepwell.check(model))
     names = {type(item).__name__ for item in found}
-    assert {"Executable", "Program", "Report", "Source", "ModelSource", "Artefact", "TensorInfo", "KernelInfo"} <= names
+    assert {"Executable", "Program", "Report", "PerformanceReport", "Artefact", "TensorInfo", "KernelInfo"} <= names
+    assert {"ArtefactSource", "ModelSource"} <= names
     if strings:
-        assert {"Plan", "HostStep", "NativeStep", "Fallback"} <= names
+        assert {"ExecutionPlan", "HostStep", "NativeStep", "Fallback"} <= names
     long = {type(item).__name__: len(repr(item)) for item in found if len(repr(item)) >= 1000}
     assert long == {}
 
@@ -81,7 +82,7 @@ def test_many_inputs_are_cut() -> None:
     run = stepwell.compile(_model(40), threads=1)
     assert len(repr(run)) < 1000
     assert "0 programs" in repr(run)
-    assert repr(run.source).startswith("Source(kind='onnx', contents=<2")
+    assert repr(run.source).startswith("ArtefactSource(kind='onnx', contents=<2")
 
 
 def test_the_repr_of_a_program_names_its_inputs() -> None:
