@@ -23,7 +23,7 @@ from .shared import CHUNK
 from .tiles import CopyUnit, Problem, Tiling
 
 _SMALLEST_ASYNC = 4
-# Registers per piece that a thread copies: its address, and a predicate for pieces smaller than a chunk.
+# Registers per unit that a thread copies: its address, and a predicate for units smaller than a chunk.
 _PLACE_REGISTERS, _GUARD_REGISTERS, _REGISTER_BYTES = 2, 1, 4
 _FLOAT = MmaTypes(4, "")
 
@@ -153,12 +153,12 @@ def _copies(
 
 
 def _is_async(access: OperandAccess, stored: ir.Type, wanted: ir.Type, by_depth: bool) -> bool:
-    """Returns whether `cp.async` can copy an operand: unconverted, not transposed, in pieces of at least 4 bytes."""
+    """Returns whether `cp.async` can copy an operand: unconverted, not transposed, in units of at least 4 bytes."""
     wide = access.vector * access.element_bytes >= _SMALLEST_ASYNC
     return _moved(stored) == wanted and by_depth == access.by_depth and wide
 
 
-def piece_of(access: OperandAccess, element: ir.Type | None, compute: str) -> CopyUnit:
+def copy_unit_of(access: OperandAccess, element: ir.Type | None, compute: str) -> CopyUnit:
     """Returns how a thread copies an operand with the given element type in memory (None: the operand is computed)."""
     bytes = 4 if compute == "f32" else KINDS[compute].element_bytes
     by_depth, wanted = access.by_depth or bytes == 1, shared_element(compute)

@@ -27,7 +27,7 @@ class ContractionRequest:
         compute: type of the multiplication: `f32`, or a key of `mma.KINDS`.
         by_boxes: whether the copy engine can copy both operands.
         transposed: whether lines of either operand run along rows; wgmma multiplies such operands only if of 2 bytes.
-        pieces: how threads copy the left-hand and right-hand side, if the copy engine does not.
+        units: how threads copy the left-hand and right-hand side, if the copy engine does not.
         window: how the copy engine copies a left-hand side that consists of windows of an image.
     """
 
@@ -35,7 +35,7 @@ class ContractionRequest:
     compute: str
     by_boxes: bool = False
     transposed: bool = False
-    pieces: tuple[CopyUnit, ...] = ()
+    units: tuple[CopyUnit, ...] = ()
     window: Im2colLayout | None = None
 
     @property
@@ -52,7 +52,7 @@ def choose(request: ContractionRequest, capability: Capability) -> Tiling:
         problem = (
             wgmma_problem(request.problem, request.window, tiling) if tiling.method == "wgmma" else request.problem
         )
-        return cycles(problem, tiling, request.compute, bytes, shared_bytes(tiling, bytes), capability, request.pieces)
+        return cycles(problem, tiling, request.compute, bytes, shared_bytes(tiling, bytes), capability, request.units)
 
     return min(_candidates(request, capability), key=cost)
 

@@ -1,8 +1,8 @@
 """Copies of an operand's tiles from global to shared memory, distributed over the threads of a block.
 
 A tile is `rows` x `depth` elements, stored as lines: along depth (one line per row) or along rows (one line per depth).
-Lines are split into pieces of one access each. Thread t copies pieces t, t + threads, and so on, so that neighbouring
-threads read neighbouring addresses. The row's part of a piece's address is computed before the loop over depth.
+Lines are split into units of one access each. Thread t copies units t, t + threads, and so on, so that neighbouring
+threads read neighbouring addresses. The row's part of a unit's address is computed before the loop over depth.
 
 Elements outside the operand (past the last row or depth, or in the padding) become zero in shared memory.
 """
@@ -62,15 +62,15 @@ class OperandSlice:
     threads: int
 
 
-class _Pieces:
-    """The pieces of a tile that one thread copies.
+class _CopyUnits:
+    """The units of a tile that one thread copies.
 
     Args:
         access: access function of the operand.
         tile: the destination.
         part: the block's part of the operand.
-        width: elements per piece.
-        by_depth: whether a piece's elements differ in depth.
+        width: elements per unit.
+        by_depth: whether a unit's elements differ in depth.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class _Pieces:
         line = tile.depth if by_depth else tile.rows
         per_line, total = line // width, tile.rows * tile.depth // width
         self.is_mine = None if total % part.threads == 0 else part.thread.below(total)
-        # Row and depth in the tile of every piece's first element, and the row's part of its address.
+        # Row and depth in the tile of every unit's first element, and the row's part of its address.
         self.places: list[tuple[Int, Int]] = []
         self._row_places: list[tuple[ElementOffset, ir.Value | None]] = []
         known: dict[int, tuple[ElementOffset, ir.Value | None]] = {}
@@ -95,7 +95,7 @@ class _Pieces:
             self._row_places.append(known[key])
 
     def sources(self, start: Int) -> list[tuple[Int, ir.Value | None]]:
-        """Returns, for every piece of the tile at depth `start`, its offset in elements and whether it is in bounds."""
+        """Returns, for every unit of the tile at depth `start`, its offset in elements and whether it is in bounds."""
         known: dict[object, tuple[ElementOffset, ir.Value | None]] = {}
         found = []
         for (_, depth), (row_place, in_rows) in zip(self.places, self._row_places, strict=True):
@@ -133,15 +133,15 @@ class AsyncCopies:
             pointer: the operand in global memory.
             element: element type.
         """
-        self._pieces = _Pieces(access, tile, part, access.vector, access.by_depth)
+        self._units = _CopyUnits(access, tile, part, access.vector, access.by_depth)
         self._pointer, self._element = pointer, element
         self._bytes = access.vector * access.element_bytes
-        self._targets = [_target(tile, row, depth) for row, depth in self._pieces.places]
+        self._targets = [_target(tile, row, depth) for row, depth in self._units.places]
 
     def start(self, depth: Int, shared: Int, wanted: ir.Value | None) -> None:
         """Starts the copies of the tile at `depth` to the address `shared`, if `wanted` holds."""
-        with when(both(wanted, self._pieces.is_mine)):
-            for target, (offset, valid) in zip(self._targets, self._pieces.sources(depth), strict=True):
+        with when(both(wanted, self._units.is_mine)):
+            for target, (offset, valid) in zip(self._targets, self._units.sources(depth), strict=True):
                 size = None if valid is None else Int(self._bytes).where(valid, 0)
                 source = element_pointer(self._pointer, self._element, offset)
                 copy_async(shared + target, source, self._bytes, size)
@@ -179,7 +179,7 @@ class StagedCopies:
             shared: shared memory.
         """
         width = min(access.vector, CHUNK // tile.element_bytes)
-        self._pieces = _Pieces(access, tile, part, width, access.by_depth)
+        self._units = _CopyUnits(access, tile, part, width, access.by_depth)
         self._tile, self._read, self._element, self._shared = tile, read, element, shared
         self._transposed = access.by_depth != tile.by_depth
         self._pending: list[ir.Value] = []
@@ -188,9 +188,9 @@ class StagedCopies:
     def start(self, depth: Int, shared: Int, wanted: ir.Value | None) -> None:
         """Reads the tile at `depth`, to be written at the offset `shared`, if `wanted` holds."""
         self._base, self._pending = shared, []
-        for offset, valid in self._pieces.sources(depth):
-            valid = both(valid, wanted, self._pieces.is_mine)
-            value = self._read(offset.where(valid, 0), self._pieces.width)
+        for offset, valid in self._units.sources(depth):
+            valid = both(valid, wanted, self._units.is_mine)
+            value = self._read(offset.where(valid, 0), self._units.width)
             if valid is not None:
                 zero = arith.constant(value.type, ir.DenseElementsAttr.get_splat(value.type, _zero(self._element)))
                 value = arith.select(valid, value, zero)
@@ -198,16 +198,16 @@ class StagedCopies:
 
     def finish(self) -> None:
         """Writes the elements that `start` has read."""
-        with when(self._pieces.is_mine):
-            for (row, depth), value in zip(self._pieces.places, self._pending, strict=True):
-                self._write_piece(row, depth, value)
+        with when(self._units.is_mine):
+            for (row, depth), value in zip(self._units.places, self._pending, strict=True):
+                self._write_unit(row, depth, value)
 
-    def _write_piece(self, row: Int, depth: Int, value: ir.Value) -> None:
+    def _write_unit(self, row: Int, depth: Int, value: ir.Value) -> None:
         if not self._transposed:
             self._write(row, depth, value)
             return
-        for lane in range(self._pieces.width):
-            ahead = (row, depth + lane) if self._pieces.access.by_depth else (row + lane, depth)
+        for lane in range(self._units.width):
+            ahead = (row, depth + lane) if self._units.access.by_depth else (row + lane, depth)
             self._write(*ahead, vector.extract(value, [], [lane]))
 
     def _write(self, row: Int, depth: Int, value: ir.Value) -> None:
@@ -244,7 +244,7 @@ def _target(tile: OperandTile, row: Int, depth: Int) -> Int:
 
 
 def _shares(part: OperandSlice, total: int, per_line: int) -> Iterator[tuple[Int, Int]]:
-    """Returns the line, and the position in the line, of every piece of the thread."""
+    """Returns the line, and the position in the line, of every unit of the thread."""
     numbers = range(-(-total // part.threads))
     if part.threads % per_line == 0:
         across, along = divmod(part.thread, per_line)

@@ -44,22 +44,22 @@ class Occupancy:
     warps: int
 
 
-def registers(tiling: Tiling, pieces: Sequence[CopyUnit] = ()) -> int:
+def registers(tiling: Tiling, units: Sequence[CopyUnit] = ()) -> int:
     """Returns an estimate of the registers per thread, for its sums, fragments and pending copies of operands."""
     if tiling.method == "wgmma":
         return 168
     copied = sum(
-        math.ceil(size * tiling.depth / (piece.width * tiling.threads)) * piece.registers
-        for size, piece in zip((tiling.rows, tiling.columns), pieces, strict=False)
+        math.ceil(size * tiling.depth / (unit.width * tiling.threads)) * unit.registers
+        for size, unit in zip((tiling.rows, tiling.columns), units, strict=False)
     )
     sums = tiling.warp_rows * tiling.warp_columns // WARP
     fragments = (tiling.warp_rows + tiling.warp_columns) // 2 if tiling.method == "mma" else 48
     return sums + fragments + copied + 24
 
 
-def occupancy(tiling: Tiling, shared_bytes: int, capability: Capability, pieces: Sequence[CopyUnit] = ()) -> Occupancy:
+def occupancy(tiling: Tiling, shared_bytes: int, capability: Capability, units: Sequence[CopyUnit] = ()) -> Occupancy:
     """Returns the resident blocks per multiprocessor; none if a block does not fit, or a thread's registers."""
-    needed = registers(tiling, pieces)
+    needed = registers(tiling, units)
     if shared_bytes > capability.shared_bytes or needed > _MOST_REGISTERS:
         return Occupancy(0, 0)
     by_shared = capability.multiprocessor_shared_bytes // (shared_bytes + _BLOCK_SHARED_BYTES)
@@ -87,10 +87,10 @@ def cycles(
     element_bytes: int,
     shared_bytes: int,
     capability: Capability,
-    pieces: Sequence[CopyUnit] = (),
+    units: Sequence[CopyUnit] = (),
 ) -> float:
     """Returns the estimated cycles of the contraction; infinite if a block does not fit."""
-    held = occupancy(tiling, shared_bytes, capability, pieces)
+    held = occupancy(tiling, shared_bytes, capability, units)
     if not held.blocks:
         return math.inf
     tiles = math.ceil(problem.rows / tiling.rows) * math.ceil(problem.columns / tiling.columns)

@@ -61,10 +61,10 @@ def request_of(contraction: Contraction, known: Mapping[ir.Value, Memory], targe
     operands = [operand_of(contraction, side, known) for side in range(2)]
     if any(_reach(contraction, side, operand) >= _INDEX_LIMIT for side, operand in enumerate(operands)):
         return None
-    pieces = [_piece(contraction, side, operand, compute) for side, operand in enumerate(operands)]
+    units = [_copy_unit(contraction, side, operand, compute) for side, operand in enumerate(operands)]
     image = operand_of(contraction, 0, known, windows=True)
     by_boxes, transposed, window = _boxes(operands, image, compute)
-    return ContractionRequest(problem, compute, by_boxes, transposed, tuple(pieces), window)
+    return ContractionRequest(problem, compute, by_boxes, transposed, tuple(units), window)
 
 
 def emit(launch: LaunchContext, values: Values) -> LaunchGeometry:
@@ -92,8 +92,8 @@ def emit(launch: LaunchContext, values: Values) -> LaunchGeometry:
     made = block.emit(problem, tiling, compute, lhs, rhs, finish, finisher.width)
     shared = shared_bytes(tiling, ContractionRequest(problem, compute).element_bytes)
     # Fixes the register budget to the occupancy that the tiles were chosen for: ptxas may spill to raise occupancy.
-    pieces = [block.piece_of(side.access, None if side.read else side.element, compute) for side in (lhs, rhs)]
-    blocks = max(1, occupancy(tiling, shared, launch.capability, pieces).blocks)
+    units = [block.copy_unit_of(side.access, None if side.read else side.element, compute) for side in (lhs, rhs)]
+    blocks = max(1, occupancy(tiling, shared, launch.capability, units).blocks)
     return LaunchGeometry(
         (made.blocks, 1, 1), (made.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=blocks
     )
@@ -198,10 +198,10 @@ def _boxes(
     return (by_boxes[0] or window is not None) and by_boxes[1], transposed, window
 
 
-def _piece(contraction: Contraction, side: int, operand: ContractionOperand | None, compute: str) -> CopyUnit:
+def _copy_unit(contraction: Contraction, side: int, operand: ContractionOperand | None, compute: str) -> CopyUnit:
     if operand is None:
-        return block.piece_of(computed_access(contraction, side), None, compute)
-    return block.piece_of(operand.access, operand.memory.element, compute)
+        return block.copy_unit_of(computed_access(contraction, side), None, compute)
+    return block.copy_unit_of(operand.access, operand.memory.element, compute)
 
 
 def _reach(contraction: Contraction, side: int, operand: ContractionOperand | None) -> int:

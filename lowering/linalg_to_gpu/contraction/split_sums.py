@@ -81,7 +81,7 @@ def best_split(request: ContractionRequest, depths: Sequence[int], target: Targe
     def cost(wanted: ContractionRequest) -> float:
         tiling, bytes = choose(wanted, capability), wanted.element_bytes
         shared = shared_bytes(tiling, bytes)
-        return cycles(wanted.problem, tiling, wanted.compute, bytes, shared, capability, wanted.pieces)
+        return cycles(wanted.problem, tiling, wanted.compute, bytes, shared, capability, wanted.units)
 
     whole = cost(request)
     options = {

@@ -68,7 +68,7 @@ class CopyUnit:
 
     Attributes:
         width: number of elements.
-        registers: registers that a piece occupies until it is in shared memory.
+        registers: registers that a unit occupies until it is in shared memory.
     """
 
     width: int

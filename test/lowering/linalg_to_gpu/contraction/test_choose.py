@@ -77,9 +77,9 @@ def test_sums_are_shared_out_where_their_results_are_few(sizes, depths, is_split
 
 def test_operands_that_are_copied_by_single_elements_leave_registers_for_smaller_tiles():
     problem = Problem(1, 4096, 4096, 4096)
-    whole = choose(ContractionRequest(problem, "bf16", pieces=(CopyUnit(8, 2), CopyUnit(8, 2))), AMPERE)
-    single = choose(ContractionRequest(problem, "bf16", pieces=(CopyUnit(1, 3), CopyUnit(1, 3))), AMPERE)
+    whole = choose(ContractionRequest(problem, "bf16", units=(CopyUnit(8, 2), CopyUnit(8, 2))), AMPERE)
+    single = choose(ContractionRequest(problem, "bf16", units=(CopyUnit(1, 3), CopyUnit(1, 3))), AMPERE)
     sums = [tiling.warp_rows * tiling.warp_columns for tiling in (whole, single)]
     assert sums[0] == 64 * 64 and sums[1] < sums[0]
-    for tiling, piece in ((whole, CopyUnit(8, 2)), (single, CopyUnit(1, 3))):
-        assert registers(tiling, (piece, piece)) <= 255
+    for tiling, unit in ((whole, CopyUnit(8, 2)), (single, CopyUnit(1, 3))):
+        assert registers(tiling, (unit, unit)) <= 255
