@@ -122,8 +122,8 @@ def facts_of(
         elif op.name in _VIEWS:
             views.update(names_in(op.location))
     called = {name for _, names in calls for name in names}
-    ends = _remarks_by_name(kept)
-    known = _Fates(homes, views, set(initial), ends)
+    remarks = _remarks_by_name(kept)
+    known = _Fates(homes, views, set(initial), remarks)
     described = [
         {
             "name": node.name,
@@ -163,11 +163,11 @@ def packed(facts: Mapping[str, Any]) -> bytes:
 def _remarks_by_name(kept: Journal) -> dict[str, list[tuple[str, str, list[str]]]]:
     """Returns all remarks about each name, in order."""
     found: dict[str, list[tuple[str, str, list[str]]]] = {}
-    for end in kept.ends:
-        names = names_in(end.location)
-        into = [other for place in end.into for other in names_in(place) if other not in names]
+    for removal in kept.removals:
+        names = names_in(removal.location)
+        into = [other for place in removal.into for other in names_in(place) if other not in names]
         for name in names:
-            found.setdefault(name, []).append((end.how, end.by, into))
+            found.setdefault(name, []).append((removal.how, removal.by, into))
     return found
 
 
@@ -177,9 +177,9 @@ class _Fates:
         homes: Mapping[str, Sequence[str]],
         views: set[str],
         initial: set[str],
-        ends: dict[str, list[tuple[str, str, list[str]]]],
+        remarks: dict[str, list[tuple[str, str, list[str]]]],
     ) -> None:
-        self._homes, self._views, self._initial, self._remarks_by_name = homes, views, initial, ends
+        self._homes, self._views, self._initial, self._remarks_by_name = homes, views, initial, remarks
 
     def of(self, name: str, is_constant: bool) -> dict[str, Any]:
         """Returns a node's `fate`, the pass or pattern that decided it, and the nodes that it was merged into."""
@@ -229,7 +229,7 @@ class _Fates:
 def _not_fused(kept: Journal, called: set[str]) -> list[list[str]]:
     found = dict.fromkeys(
         (maker, reader, item.reason)
-        for item in kept.apart
+        for item in kept.unfused
         if (maker := dominant(item.maker)) != (reader := dominant(item.reader)) and {maker, reader} <= called
     )
     return [list(item) for item in found]

@@ -15,7 +15,7 @@ from mlir import ir
 
 
 @dataclass(frozen=True)
-class End:
+class OpRemoval:
     """The removal of an op.
 
     Attributes:
@@ -33,7 +33,7 @@ class End:
 
 
 @dataclass(frozen=True)
-class Apart:
+class UnfusedPair:
     """Two ops that were not fused into one kernel although the second reads the first, and the reason."""
 
     maker: ir.Location
@@ -54,8 +54,8 @@ class RefusedRewrite:
 class Journal:
     """The entries of one compile in chronological order."""
 
-    ends: list[End] = field(default_factory=list)
-    apart: list[Apart] = field(default_factory=list)
+    removals: list[OpRemoval] = field(default_factory=list)
+    unfused: list[UnfusedPair] = field(default_factory=list)
     refused: list[RefusedRewrite] = field(default_factory=list)
 
 
@@ -78,11 +78,11 @@ def current() -> Journal | None:
     return _journal.get()
 
 
-def note_end(op: ir.Operation, how: str, by: str, into: Sequence[ir.Location] = ()) -> None:
-    """Notes that an op is about to be erased; see `End`."""
+def note_removal(op: ir.Operation, how: str, by: str, into: Sequence[ir.Location] = ()) -> None:
+    """Notes that an op is about to be erased; see `OpRemoval`."""
     kept = _journal.get()
     if kept is not None:
-        kept.ends.append(End(op.location, how, by, into))
+        kept.removals.append(OpRemoval(op.location, how, by, into))
 
 
 def makers_of(values: Sequence[ir.Value]) -> list[ir.Location]:

@@ -166,7 +166,7 @@ def erase_dead_ops(root: ir.Operation | ir.OpView) -> int:
     erased = 0
     for op in reversed(list(walk(root))):
         if op.name in OPS and not _is_read(op):
-            journal.note_end(op, "unread", "")
+            journal.note_removal(op, "unread", "")
             op.erase()
             erased += 1
     return erased
@@ -238,9 +238,9 @@ class _Driver:
         if not _is_read(op):
             cause = self._causes.get(identity(op))
             if cause is None:
-                journal.note_end(op, "unread", "")
+                journal.note_removal(op, "unread", "")
             else:
-                journal.note_end(op, "absorbed", cause[0], (cause[1],))
+                journal.note_removal(op, "absorbed", cause[0], (cause[1],))
             self._erase(op, cause)
             return False
         patterns = self._rooted_at(op.name)
@@ -300,7 +300,7 @@ class _Driver:
         inherit(fresh, [op, *left_unread(op)])
         named = {name for made in fresh for name in names_in(made.location)}
         how = "absorbed" if named and named.isdisjoint(names_in(op.location)) else "rewritten"
-        journal.note_end(op, how, pattern, journal.makers_of(values))
+        journal.note_removal(op, how, pattern, journal.makers_of(values))
         self._erase(op, (pattern, op.location))
         for value in values:
             self._push_new(value)

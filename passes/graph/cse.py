@@ -11,7 +11,7 @@ from mlir import ir
 from ...dialects.registry import OPS
 from ...dialects.stepwell.ranges import may_share
 from ..base import Pass, register
-from ..journal import note_end
+from ..journal import note_removal
 from ..rewriting import replace_op
 
 _ALSO = {"tensor.extract", "arith.constant"}
@@ -60,7 +60,7 @@ def _share_one(op: ir.Operation, scope: ChainMap[Hashable, ir.Operation]) -> Non
         return
     first = _lookup(scope, _key(op), op)
     if first is not op:
-        note_end(op, "shared", CsePass.name, (first.location,))
+        note_removal(op, "shared", CsePass.name, (first.location,))
         replace_op(op, list(first.results))
 
 

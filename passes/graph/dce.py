@@ -8,7 +8,7 @@ from mlir import ir
 
 from ...dialects.registry import OPS
 from ..base import Pass, register
-from ..journal import note_end
+from ..journal import note_removal
 
 _PURE = {
     "tensor.extract",
@@ -58,5 +58,5 @@ def _sweep(op: ir.Operation) -> None:
                 _sweep(inner)
                 is_pure = inner.name in OPS or inner.name in _PURE
                 if is_pure and not any(True for result in inner.results for _ in result.uses):
-                    note_end(inner, "unread", DcePass.name)
+                    note_removal(inner, "unread", DcePass.name)
                     inner.erase()

@@ -17,7 +17,7 @@ from ...dialects.stepwell.shape import FillOp
 from ...dialects.types import array_of
 from ..base import Pass, register
 from ..functions import functions_with_bodies
-from ..journal import note_end
+from ..journal import note_removal
 from ..rewriting import erase_dead_ops, replace_op, walk
 from .inference import infer_function, input_specs
 from .values import constant, constant_of, dtype_of, size_of, splat_constant
@@ -72,7 +72,7 @@ class FoldConstantsPass(Pass):
                     values = self._fold(view, known)
                 if values is not None:
                     note_folded(view, values)
-                    note_end(inner, "folded", self.name)
+                    note_removal(inner, "folded", self.name)
                     replace_op(inner, values)
             erase_dead_ops(function)
 

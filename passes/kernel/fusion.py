@@ -52,9 +52,9 @@ class Grouping:
         self.groups.sort(key=lambda group: self._position[group[-1]])
         kept = journal.current()
         if kept is not None:
-            kept.apart.extend(self._fusion_refusals())
+            kept.unfused.extend(self._fusion_refusals())
 
-    def _fusion_refusals(self) -> list[journal.Apart]:
+    def _fusion_refusals(self) -> list[journal.UnfusedPair]:
         """The reasons why elementwise ops are in other kernels than the producers or readers of their values."""
         group_of = {op: number for number, group in enumerate(self.groups) for op in group}
         found = []
@@ -70,7 +70,7 @@ class Grouping:
                     if kinds[0] in _ABSORBS_CONSUMERS:
                         reason = "its producer shares a kernel with other ops"
                 if reason is not None:
-                    found.append(journal.Apart(maker.location, reader.location, reason))
+                    found.append(journal.UnfusedPair(maker.location, reader.location, reason))
         return found
 
     def _refuse(self, maker: ir.Value, reader: ir.Operation, reason: str) -> None:
