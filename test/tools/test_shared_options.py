@@ -55,7 +55,7 @@ def parsers(name: str) -> list:
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_every_tool_speaks_json_and_can_be_quiet(name):
+def test_every_tool_has_json_and_quiet(name):
     for parser in parsers(name):
         assert {"--json", "--quiet"} <= set(parser._option_string_actions)
 
@@ -65,7 +65,7 @@ def test_tools_that_take_models_have_the_same_options(tool):
     assert set(SHARED) <= set(tool._parser()._option_string_actions)
 
 
-def test_the_cache_is_asked_with_the_same_options():
+def test_explaining_the_cache_takes_the_same_options():
     (explain,) = [parser for parser in parsers("cache") if parser.prog.endswith("explain")]
     assert set(SHARED) <= set(explain._option_string_actions)
 
@@ -116,7 +116,7 @@ def test_an_artefact_of_one_shape_just_runs(model, capsys):
     assert "5x8" in capsys.readouterr().out
 
 
-def test_what_an_artefact_settled_is_no_option(model, capsys):
+def test_settings_of_an_artefact_are_not_options(model, capsys):
     assert compile.main([model, "--shape=x=3x8", "--quiet"]) == 0
     for option in ("--dims=n=3", "--no-winograd", "--precision=bf16", "--checked"):
         assert run.main(["model.stw", option]) == 2
@@ -199,7 +199,7 @@ def test_models_of_strings_run_and_print(folder, capsys):
     np.savez("z.npz", y=np.array(["HELLO", "WORLD", "HELLO"]))
     assert run.main([*given, "--expect=z.npz"]) == 1
     assert "y: DIFFERS: 1 of 3 elements, first at (1,): 'HELLO', expected 'WORLD'" in capsys.readouterr().err
-    assert run.main(["words.onnx", "--fallback=quiet"]) == 0  # words are made up
+    assert run.main(["words.onnx", "--fallback=quiet"]) == 0  # makes up words as input
     np.save("words.npy", np.array(["a", "b", "c"]))
     assert run.main(["words.onnx", "--fallback=quiet", "--input=words=@words.npy"]) == 0
     assert "'A', 'B', 'C'" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`stepwell`: leads to every command, and says what there is."""
+"""`stepwell`: starts every command, and lists them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_command_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("command", TOOLS)
-def test_it_leads_to_the_command(command: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_it_starts_the_command(command: str, capfd: pytest.CaptureFixture[str]) -> None:
     try:
         code = main([command, "--help"])
     except SystemExit as ended:

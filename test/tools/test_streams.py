@@ -1,4 +1,4 @@
-"""Standard streams that are closed, as some services start programs."""
+"""Closed standard streams, with which some services start programs, and encodings other than UTF-8."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ def test_tools_do_their_work_with_streams_closed(tool, closed, tmp_path):
 
 @pytest.mark.parametrize("name", [b"\xff\xfe.mlir", "\u00e9.mlir".encode()])
 @pytest.mark.parametrize("tool", ["compile", "explore"])
-def test_names_and_contents_that_are_no_ascii_where_text_is(tool, name, tmp_path):
+def test_names_and_contents_beyond_ascii_in_an_ascii_locale(tool, name, tmp_path):
     model = os.fsdecode(name)
     Path(tmp_path, model).write_text(MODEL.replace("}\n", '} loc("\u00e9")\n'), encoding="utf-8")
     code = f"import sys; from stepwell.tools.{tool} import main; sys.exit(main())"

@@ -1,4 +1,4 @@
-"""Crashes of a whole tool: one message that says where, a reproducer, and exit code 1."""
+"""Crashes of a whole tool: one message with the location, a reproducer, and exit code 1."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_an_abort_in_a_pass_is_one_message_with_a_reproducer(tmp_path):
     assert "crashed (SIGABRT) in test-abort" in again.stderr
 
 
-def test_an_abort_is_one_json_object_where_that_was_asked_for(tmp_path):
+def test_an_abort_is_one_json_object_if_requested(tmp_path):
     (tmp_path / "abort.py").write_text(PLUGIN)
     (tmp_path / "model.mlir").write_text(MODEL)
     arguments = ("model.mlir", "--no-cache", "--json", "--target=x86-64-v3")
@@ -101,7 +101,7 @@ def test_an_interrupt_ends_both_with_its_own_code(tmp_path):
 
 
 @pytest.mark.parametrize(("tool", "inner"), [("run", "_run"), ("opt", "_main")])
-def test_to_be_told_to_end_is_no_crash(tool, inner, tmp_path):
+def test_a_termination_signal_is_not_a_crash(tool, inner, tmp_path):
     planted = (
         f"import os, signal, stepwell.tools.{tool} as tool\n"
         f"tool.{inner} = lambda *_: os.kill(os.getppid(), signal.SIGTERM) or signal.pause()"
@@ -112,7 +112,7 @@ def test_to_be_told_to_end_is_no_crash(tool, inner, tmp_path):
 
 
 def test_a_signal_is_passed_on_whenever_it_arrives():
-    """Also between the last look for signals and the call that waits for the child."""
+    """Also between the last check for signals and the system call that waits for the child."""
 
     def work(delay: float) -> int:
         end = time.perf_counter() + delay
@@ -127,7 +127,7 @@ def test_a_signal_is_passed_on_whenever_it_arrives():
 
 
 @pytest.mark.parametrize(("number", "code", "said"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
-def test_a_crash_of_what_is_told_to_end_is_no_news(number, code, said, tmp_path):
+def test_a_crash_after_a_termination_signal_is_not_reported(number, code, said, tmp_path):
     """Native code that is interrupted while it is loaded may crash."""
     planted = (
         "import os, signal, time, stepwell.tools.run as tool\n"
@@ -152,7 +152,7 @@ def test_json_is_one_object_either_way(tmp_path):
     assert (failed.returncode, record["schema"], record["phase"]) == (1, 1, "memref")
 
 
-def test_a_crash_is_shown_with_what_came_before(tmp_path: Path) -> None:
+def test_a_crash_is_shown_with_the_phases_before_it(tmp_path: Path) -> None:
     (tmp_path / "abort.py").write_text(PLUGIN)
     (tmp_path / "model.mlir").write_text(MODEL)
     done = _tool("explore", tmp_path, "model.mlir", "-o", "page.html", "--json", before="import abort")

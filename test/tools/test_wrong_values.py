@@ -84,7 +84,7 @@ def test_numbers_that_are_not_a_size(model, option, capsys):
     ("option", "main"), [("--expect=", run.main), ("--input=x=@", run.main), ("--inputs=", bisect.main)]
 )
 @pytest.mark.parametrize("name", ["pipe", "folder", "junk", "damaged.npz", "/dev/zero", "/dev/null", "absent"])
-def test_files_that_hold_no_arrays(model, main, option, name, capsys):
+def test_files_without_arrays_are_refused(model, main, option, name, capsys):
     os.mkfifo("pipe")
     os.mkdir("folder")
     with open("junk", "wb") as junk, open("damaged.npz", "wb") as damaged:
@@ -115,5 +115,5 @@ def test_strings_that_are_not_valid_unicode():
         "2x8xf32:1j",
     ],
 )
-def test_arrays_that_there_cannot_be(model, value, capsys):
+def test_impossible_arrays_are_refused(model, value, capsys):
     assert "--input x=" in _refusal(run.main, [model, f"--input=x={value}"], capsys)
