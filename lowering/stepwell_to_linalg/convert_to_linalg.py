@@ -72,12 +72,12 @@ class ConvertToLinalgPass(Pass):
 
 
 def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, on_gpu: bool) -> None:
-    drop_masks(kernel)
-    add_destination_strides(kernel)
     operations = kernel.regions[0].blocks[0].operations
     kind = class_of(kernel)
     if kind and all(kernel_class(op) != kind for op in operations):
         raise PassError(f"a kernel of class '{kind}' must have an op of that class", kernel.location)
+    drop_masks(kernel)
+    add_destination_strides(kernel)
     whole = next(filter(None, map(_lowering_of_kernel, operations)), None)
     if whole is not None:
         whole(kernel.opview)

@@ -134,7 +134,7 @@ def test_a_model_without_a_program_for_a_range_is_compiled_for_each_size():
     np.testing.assert_array_equal(executable(x), x.mean(0, keepdims=True))
     first, second = executable.explain().splitlines()
     assert first.startswith(
-        "each size is compiled separately, at its first call: 'stepwell.reduce_mean' op: the mean of integers"
+        "each size is compiled separately, at its first call: 'stepwell.reduce_mean' op: it rounds the mean of integers"
     )
     assert second.startswith("x=5x4: ")
     with pytest.raises(InputError, match="compiled for 1 to 9"):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from mlir import ir
+from stepwell.dialects import core
 from stepwell.dialects.core import Dialect, Op, OpError, attribute, operand, optional_operand, result, spec_of
 from stepwell.dialects.registry import STEPWELL, view_of
 from stepwell.dialects.stepwell.constant import ConstantOp
@@ -118,6 +119,17 @@ def test_evaluate_runs_the_reference_and_returns_arrays(x):
     assert isinstance(ReshapeOp(x, shape=(2, 4)).evaluate({x: np.zeros((2, 4), np.float32)}.__getitem__)[0], np.ndarray)
 
 
+@pytest.fixture
+def own_dialects():
+    """Removes dialects that a test declares: they would take part in all compiles of this process."""
+    dialects, ops = dict(core.DIALECTS), dict(core.OPS)
+    yield
+    for table, kept in ((core.DIALECTS, dialects), (core.OPS, ops)):
+        table.clear()
+        table.update(kept)
+
+
+@pytest.mark.usefixtures("own_dialects")
 def test_another_dialect_loads_beside_and_twice():
     class OneOp(Op):
         """One."""
