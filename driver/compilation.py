@@ -22,7 +22,6 @@ from ..passes.functions import value_names
 from ..passes.guarded import CompilerCrash, Crash, Note, guarded
 from ..passes.journal import Journal, journal
 from ..passes.pipeline import Pipeline
-from ..passes.rewriting import walk
 from ..passes.state import CompileState
 from ..runtime import progress, store
 from ..runtime.program import Program, Shape
@@ -137,7 +136,11 @@ class Compilation:
         return self._graph(module, parameters, collected or _ReportFacts(), _input_shapes(module, shapes))
 
     def from_static(
-        self, module: ir.Module, parameters: Mapping[str, np.ndarray], nodes: Sequence[Any] = ()
+        self,
+        module: ir.Module,
+        parameters: Mapping[str, np.ndarray],
+        nodes: Sequence[Any],
+        pool: KernelPool,
     ) -> Program:
         """Compiles a module in the phase `import` whose shapes are all known.
 
@@ -145,13 +148,13 @@ class Compilation:
             module: the module.
             parameters: the contents of its parameters.
             nodes: the model's nodes that it was built from, for the report.
+            pool: compiles the kernels.
 
         Raises:
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM rejected a function.
         """
-        processes = self.setup.options.codegen_threads if _is_large(module) else 1
-        with kernel_pool(self.target, processes) as pool, journal() as kept:
+        with journal() as kept:
             collected = _ReportFacts(nodes, kept)
             return self._finish(module, self._graph(module, parameters, collected), "graph", pool, collected)
 
@@ -331,12 +334,6 @@ def _input_shapes(module: ir.Module, shapes: Mapping[str, Shape]) -> list[Shape]
     """The shapes of the inputs of @main, in order."""
     main = ir.SymbolTable(module.operation)["main"]
     return [shapes[name] for name in value_names(main, "arg_attrs", "input")]
-
-
-def _is_large(module: ir.Module) -> bool:
-    """Returns whether compiling the module takes longer than starting another process."""
-    main = ir.SymbolTable(module.operation)["main"]
-    return sum(1 for _ in walk(main)) >= LARGE
 
 
 def phase_of(module: ir.Module) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from mlir import ir
@@ -27,11 +28,18 @@ from .context import compiler_context
 from .failures import explained, nodes_of
 from .samples import Samples, imported_at, to_sample
 from .source import ModelSource, PieceSource
+from .workers.pool import KernelPool, kernel_pool
 
 __all__ = ["BoundedError", "compile_bounded"]
 
 _MAX_ROUNDS = 8
 """Maximum number of refinement rounds."""
+
+_LARGE = 32
+"""Models with at least this many ops, counted once for each bucket, take longer to compile than a process to start.
+
+Fewer than of static models: an op becomes kernels of several versions.
+"""
 
 _INTERVALS = 4
 """Number of intervals between the representative sizes of a range, for which tiles are chosen."""
@@ -83,17 +91,29 @@ def _programs(compilation: Compilation, model: Samples, buckets: Sequence[Mappin
 
 def _programs_as(compilation: Compilation, model: Samples, buckets: Sequence[Mapping[str, Range]]) -> list[Program]:
     whole = {name: union_of([bucket[name] for bucket in buckets]) for name in buckets[0]}
-    programs, known = [], {}
+    is_large = model.source.size * len(buckets) >= _LARGE
+    processes = compilation.setup.options.codegen_threads if is_large else 1
+    with kernel_pool(compilation.target, processes) as pool:
+        return [*_programs_by(compilation, model, buckets, whole, pool)]
+
+
+def _programs_by(
+    compilation: Compilation,
+    model: Samples,
+    buckets: Sequence[Mapping[str, Range]],
+    whole: Mapping[str, Range],
+    pool: KernelPool,
+) -> Iterator[Program]:
+    known: dict[Any, np.ndarray] = {}
     for bucket in buckets:
         # A size that is fixed in this bucket must not vary in the samples either.
         fixed = tuple(
             name for name, values in bucket.items() if values.low == values.high and whole[name].low < whole[name].high
         )
-        program = _compile(compilation, model, bucket, model.over(bucket if fixed else whole))
+        program = _compile(compilation, model, bucket, model.over(bucket if fixed else whole), pool)
         # Programs that pack a weight in the same way share it.
         shared = {name: known.setdefault(_contents(array), array) for name, array in program.parameters.items()}
-        programs.append(replace(program, parameters=shared))
-    return programs
+        yield replace(program, parameters=shared)
 
 
 def _contents(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes | int]:
@@ -104,11 +124,15 @@ def _contents(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes | int]:
 
 
 def _compile(
-    compilation: Compilation, model: Samples, ranges: Mapping[str, Range], samples: Sequence[Snapshot]
+    compilation: Compilation,
+    model: Samples,
+    ranges: Mapping[str, Range],
+    samples: Sequence[Snapshot],
+    pool: KernelPool,
 ) -> Program:
     for _ in range(_MAX_ROUNDS):
         try:
-            return _compile_as(compilation, model, ranges, samples)
+            return _compile_as(compilation, model, ranges, samples, pool)
         except MoreSizes as error:
             more = [model.at(sizes) for sizes in error.sizes]
             samples = [*samples, *(sample for sample in more if sample.is_like((samples or more)[-1]))]
@@ -116,7 +140,11 @@ def _compile(
 
 
 def _compile_as(
-    compilation: Compilation, model: Samples, ranges: Mapping[str, Range], samples: Sequence[Snapshot]
+    compilation: Compilation,
+    model: Samples,
+    ranges: Mapping[str, Range],
+    samples: Sequence[Snapshot],
+    pool: KernelPool,
 ) -> Program:
     source, inputs = model.source, model.inputs
     sizes = _bounds(model, ranges, samples)
@@ -134,7 +162,7 @@ def _compile_as(
         limits = {name: (values.low, values.high, values.step) for name, values in ranges.items()}
         others = [sample for sample in samples if sample.sizes != sizes]
         extents = bind_to_bounds(module, [here, *others], symbols, limits, typical_sizes(ranges))
-        program = compilation.from_static(module, imported.parameters, imported.nodes)
+        program = compilation.from_static(module, imported.parameters, imported.nodes, pool)
         table = tuple(read_table(module.operation))
     model.check(extents, ranges)
     outputs = extents[: len(program.outputs)]  # followed by the guards
