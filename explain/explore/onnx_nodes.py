@@ -12,13 +12,14 @@ import onnx
 from onnx import numpy_helper
 
 from ...frontend.onnx.names import node_name
+from ...frontend.registry import format_of
 
 _LISTED = 16
 
 
 def nodes_of(path: Path) -> dict[str, dict[str, Any]]:
-    """Returns the nodes of a file by name, including those in bodies of control flow; empty for MLIR files."""
-    if path.suffix in (".mlir", ".mlirbc"):
+    """Returns the nodes of a file by name, including those in bodies of control flow; empty for other formats."""
+    if format_of(path) != "onnx":
         return {}
     model = onnx.load(str(path), load_external_data=False)
     opsets = {each.domain: each.version for each in model.opset_import}

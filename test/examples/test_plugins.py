@@ -131,6 +131,8 @@ print(executable(x).ravel().tolist(), [info.name for info in executable.inputs])
     for tool in ("stepwell-compile", "stepwell-run", "stepwell-bisect"):
         done = _run(installed, tmp_path, tool, "model.layers")
         assert done.returncode == 0, f"{tool}: {done.stdout}{done.stderr}"
+    page = _run(installed, tmp_path, "stepwell-explore", "model.layers", "-o", "page.html")
+    assert page.returncode == 0, page.stdout + page.stderr
     stored = _run(None, tmp_path, "stepwell-run", "model.stw")
     assert stored.returncode == 0, stored.stderr
 
