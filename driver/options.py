@@ -175,12 +175,12 @@ def options_of(given: Made | Mapping[str, Any] | None, kind: Callable[..., Made]
     if given is None:
         return kind()
     if isinstance(given, Mapping):
-        names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+        names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]  # a callable to its callers
         unknown = [name for name in given if name not in names]
         if unknown:
             raise OptionError(f"there is no option {unknown[0]!r}{_closest(unknown[0], names)}")
         return kind(**given)
-    if not isinstance(given, kind):  # type: ignore[arg-type]
+    if not isinstance(given, kind):  # type: ignore[arg-type]  # as above
         raise OptionError(f"options must be stepwell.Options or a mapping of option names, but is {_short(given)}")
     return given
 

@@ -130,6 +130,7 @@ def _compile(
     samples: Sequence[Snapshot],
     pool: KernelPool,
 ) -> Program:
+    """Compiles the program of a bucket; samples the model at more sizes while some expression is undetermined."""
     for _ in range(_MAX_ROUNDS):
         try:
             return _compile_as(compilation, model, ranges, samples, pool)
