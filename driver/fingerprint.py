@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..runtime.version import VERSION
 
-ROOMS = ("dialects", "driver", "frontend", "lowering", "passes", "runtime")
+ROOMS = ("dialects", "driver", "frontend", "lowering", "passes", "runtime", "targets")
 """Folders that the driver is in or imports from; a test compares them with the import contract."""
 
 

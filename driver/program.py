@@ -43,7 +43,7 @@ def program_of(
     inputs, outputs = _tensors(interface["inputs"]), _tensors(interface["outputs"])
     guards, used, launches = strings(interface["guards"]), _used(module, parameters), None
     if target.is_gpu:
-        from ..lowering.linalg_to_gpu.plan import plan_of  # loads all code generation for GPUs
+        from ..targets.nvidia.launches.plan import plan_of  # loads all code generation for GPUs
 
         launches, constants = plan_of(module, (len(inputs), len(outputs) + len(guards), len(used)))
         used |= {f"{CONSTANT}{number}": aligned(contents) for number, contents in enumerate(constants)}

@@ -15,7 +15,6 @@ from mlir import ir
 
 from ..lowering import invariants
 from ..lowering.check_phase import CheckPhasePass
-from ..lowering.linalg_to_gpu.pipelines import gpu_pipeline, launches_pipeline, nvvm_pipeline
 from ..lowering.target import Target
 from ..lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
 from ..passes.failure import in_phase
@@ -26,6 +25,7 @@ from ..passes.recorder import is_recording
 from ..passes.state import CompileState
 from ..runtime.errors import OptionError
 from ..runtime.program import Shape
+from ..targets.nvidia.pipelines import gpu_pipeline, launches_pipeline, nvvm_pipeline
 
 if TYPE_CHECKING:
     from ..passes.instrumentation import Instrumentation

@@ -10,7 +10,7 @@ from ..dialects.interfaces import INTERFACES
 from ..dialects.registry import OPS
 
 _ROOT = __name__.partition(".explain.")[0]
-_ROOMS = ("passes", "lowering")
+_ROOMS = ("passes", "lowering", "targets")
 """Packages that declare interfaces."""
 
 

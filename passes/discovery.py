@@ -1,4 +1,4 @@
-"""Finds all passes: those of `stepwell.passes` and `stepwell.lowering`, and those of other packages.
+"""Finds all passes: those of the rooms `passes`, `lowering` and `targets`, and those of other packages.
 
 The pass `stepwell-form-kernels` is defined in a file `form_kernels.py`.
 
@@ -65,7 +65,7 @@ def _index() -> dict[str, str]:
 @cache
 def _files() -> dict[str, Path]:
     """The files that may define passes, by file name."""
-    folders = [parent for name in ("passes", "lowering") for parent in sorted(os.walk(_ROOT / name))]
+    folders = [parent for name in ("passes", "lowering", "targets") for parent in sorted(os.walk(_ROOT / name))]
     return {name[:-3]: Path(folder, name) for folder, _, names in folders for name in names if name.endswith(".py")}
 
 

@@ -30,6 +30,9 @@ from .data import contents
 _CARRIED = (
     "__init__.py",
     "runtime",
+    "targets/__init__.py",
+    "targets/nvidia/__init__.py",
+    "targets/nvidia/simulator",
     "bench/__init__.py",
     "bench/bert.py",
     "bench/gpu",
@@ -169,7 +172,7 @@ def _plain(array: np.ndarray) -> np.ndarray:
 
 
 def _carry(folder: Path) -> None:
-    """Copies the runtime into the folder, and the script that uses it."""
+    """Copies the runtime and the simulator into the folder, and the script that uses it."""
     home = folder / "stepwell"
     shutil.rmtree(home, ignore_errors=True)
     for name in _CARRIED:

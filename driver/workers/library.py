@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...lowering import invariants
-from ...lowering.linalg_to_gpu.pipelines import LAUNCHES
 from ...lowering.llvm_to_object.codegen import emit_objects
 from ...lowering.llvm_to_object.emit_objects import EmitObjectsPass
 from ...lowering.target import Target
@@ -19,6 +18,7 @@ from ...passes.functions import LIBRARY
 from ...passes.memref.plan_workspaces import ATTRIBUTE as WORKSPACE
 from ...passes.pipeline import Pipeline
 from ...passes.recorder import is_recording
+from ...targets.nvidia.pipelines import LAUNCHES
 from .. import route
 from ..facts import kernel_details
 
@@ -85,7 +85,7 @@ def generate(module: ir.Module, target: str, threads: int) -> dict[str, bytes]:
     with in_phase("object"):
         machine = Target.parse(target)
         if machine.is_gpu:
-            from ...lowering.llvm_to_object.ptx import emit_ptx  # loads all code generation for GPUs
+            from ...targets.nvidia.ptx import emit_ptx  # loads all code generation for GPUs
 
             return emit_ptx(module, machine)
         if is_recording():  # as a pass, so that a reproducer can repeat it

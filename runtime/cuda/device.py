@@ -1,4 +1,4 @@
-"""Interface of a device, implemented by the driver of a GPU (driver.py) and by the simulator (simulated.py)."""
+"""Interface of a device, which the driver of a GPU (driver.py) and the simulator of `targets/nvidia` implement."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import re
 
 from .. import environment
@@ -10,7 +11,9 @@ from ..environment import SIMULATE
 from . import driver
 from .device import Device
 from .errors import DeviceError
-from .simulated import SimulatedDevice
+
+_SIMULATOR = f"{__name__.partition('.')[0]}.targets.nvidia.simulator.device"
+"""The module of the simulator. It is looked up by its name, as the runtime also runs without the rooms above it."""
 
 
 def is_simulated() -> bool:
@@ -51,6 +54,19 @@ def current() -> Device:
     """Returns the device that programs run on: the first GPU, or a new simulator with memory of its own.
 
     Raises:
-        DeviceError: there is no device.
+        DeviceError: there is no device, or the simulator is not installed.
     """
-    return SimulatedDevice() if is_simulated() else driver.device()
+    return _simulator() if is_simulated() else driver.device()
+
+
+def _simulator() -> Device:
+    try:
+        module = importlib.import_module(_SIMULATOR)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{_SIMULATOR}.".startswith(f"{error.name}."):
+            raise
+        raise DeviceError(
+            f"STEPWELL_CUDA={SIMULATE} needs the module '{_SIMULATOR}', which is not installed; install stepwell or "
+            "stepwell-runtime, or unset STEPWELL_CUDA to run on a GPU"
+        ) from error
+    return module.SimulatedDevice()

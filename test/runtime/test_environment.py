@@ -11,7 +11,19 @@ from stepwell.runtime import environment
 from stepwell.tools.cache import main
 
 ROOT = Path(stepwell.__file__).parent
-FOLDERS = ("bench", "compat", "dialects", "driver", "explain", "frontend", "lowering", "passes", "runtime", "tools")
+FOLDERS = (
+    "bench",
+    "compat",
+    "dialects",
+    "driver",
+    "explain",
+    "frontend",
+    "lowering",
+    "passes",
+    "runtime",
+    "targets",
+    "tools",
+)
 WRONG = {
     "STEPWELL_CACHE": "bogus",
     "STEPWELL_CACHE_MEGABYTES": "many",

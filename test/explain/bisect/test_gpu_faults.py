@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 from stepwell.driver.source import ModelSource
 from stepwell.explain.bisect.model import Bisector
 from stepwell.explain.bisect.result import Bisection
-from stepwell.lowering.linalg_to_gpu.emit_launches import EmitLaunchesPass
 from stepwell.passes.rewriting import walk
+from stepwell.targets.nvidia.launches.emit_launches import EmitLaunchesPass
 
 
 def bisection() -> Bisection:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from stepwell.runtime.cuda.errors import PtxError
 from stepwell.runtime.cuda.launch_plan import BufferSlice, TensorMap
-from stepwell.runtime.cuda.simulator.batch import GridGeometry
-from stepwell.runtime.cuda.simulator.memory import GlobalMemory
-from stepwell.runtime.cuda.simulator.simulate import SimulatedModule
-from stepwell.runtime.cuda.simulator.tensor_maps import encode
+from stepwell.targets.nvidia.simulator.batch import GridGeometry
+from stepwell.targets.nvidia.simulator.memory import GlobalMemory
+from stepwell.targets.nvidia.simulator.simulate import SimulatedModule
+from stepwell.targets.nvidia.simulator.tensor_maps import encode
 
 OK = SimpleNamespace(name="CUDA_SUCCESS")
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from stepwell.runtime.cuda import devices
 from stepwell.runtime.cuda.device import Device
 from stepwell.runtime.cuda.dlpack import DeviceArray, adopt, on_device
 from stepwell.runtime.cuda.driver import CudaDevice
 from stepwell.runtime.cuda.errors import DeviceError, DeviceMemoryError, SimulationError
 from stepwell.runtime.cuda.executor import DeviceProgram
 from stepwell.runtime.cuda.launch_plan import BufferSlice, DeviceCopy, Fill, Launch, LaunchPlan, Scalar, TensorMap
-from stepwell.runtime.cuda.simulated import SimulatedDevice
 from stepwell.runtime.errors import InputError
 from stepwell.runtime.program import CpuTarget, Program, TensorInfo
 from stepwell.runtime.sizes import Bounds, Range
+from stepwell.targets.nvidia.simulator.device import SimulatedDevice
 
-from .conftest import kernel
+from ...targets.nvidia.simulator.conftest import kernel
 from .fake_driver import FakeDriver
 
 F32 = np.dtype(np.float32)
@@ -207,6 +209,13 @@ def test_a_plan_with_missing_code_is_refused(fake: FakeDriver) -> None:
 def test_a_missing_device_is_reported(fake: FakeDriver) -> None:
     with pytest.raises(DeviceError, match="no device 3: the driver sees 1"):
         CudaDevice(fake, 3)
+
+
+def test_a_missing_simulator_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWELL_CUDA", "simulate")
+    monkeypatch.setitem(sys.modules, SimulatedDevice.__module__, None)
+    with pytest.raises(DeviceError, match=r"needs the module 'stepwell\.targets\.nvidia.* is not installed; install"):
+        devices.current()
 
 
 def test_out_of_bounds_accesses_are_reported_by_the_simulator() -> None:

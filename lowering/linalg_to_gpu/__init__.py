@@ -1,1 +1,0 @@
-"""Lowering of kernels of linalg on tensors to launches on a GPU."""

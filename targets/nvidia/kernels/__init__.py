@@ -1,0 +1,1 @@
+"""Kernels: a room for each schedule of a launch."""
