@@ -11,7 +11,7 @@ MUTANTS ?= 5000
 FIRST ?= 0
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: venv test lint check-style check-types check-imports check-prose lit pytest fuzz demo bench prepare-gpu test-gpu bench-gpu format clean
+.PHONY: venv test lint check-style check-types check-imports check-prose lit pytest docs fuzz demo bench prepare-gpu test-gpu bench-gpu format clean
 
 # What is installed is remembered by a stamp: a change of the project's metadata installs anew.
 venv: $(VENV)/stamp
@@ -46,6 +46,11 @@ lit: venv
 
 pytest: venv
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --quiet
+
+# The site of the documentation: build/docs/index.html.
+docs: venv
+	@$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --jobs auto --quiet --conf-dir docs . build/docs
 
 # Broken files of every kind, and random programs, until one fails; MUTANTS and FIRST say which.
 fuzz: venv
