@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import html
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,8 @@ from sphinx.transforms import SphinxTransform
 
 _FOLDER = "source"
 _MOST_LINES = 1000  # of data files
-_References = (addnodes.pending_xref, addnodes.download_reference)
+_BUILT = ("__pycache__", "build")
+_REFERENCES = (addnodes.pending_xref, addnodes.download_reference)
 
 
 class SourceLinks(SphinxTransform):
@@ -37,7 +37,7 @@ class SourceLinks(SphinxTransform):
 
     def apply(self, **kwargs: Any) -> None:
         """Replaces the references that MyST made."""
-        for node in list(self.document.findall(lambda node: isinstance(node, _References))):
+        for node in [node for kind in _REFERENCES for node in self.document.findall(kind)]:
             place = _place(node, Path(self.app.srcdir), self.env)
             if place is not None:
                 uri = self.app.builder.get_relative_uri(self.env.docname, f"{_FOLDER}/{place}")
@@ -84,20 +84,15 @@ def _text(path: Path) -> str:
 
 
 def _listing(app: Any, root: Path, place: str, wanted: set[str]) -> str:
-    """Returns a table of the tracked files and folders in a folder, with links to those that have pages."""
+    """Returns a table of the files and folders in a folder, with links to those that have pages."""
     rows = []
-    for name in sorted({path.removeprefix(f"{place}/").partition("/")[0] for path in _tracked(root, place)}):
+    for name in sorted(path.name for path in (root / place).iterdir() if path.name not in _BUILT):
         path, text = f"{place}/{name}", f"<code>{html.escape(name)}{'/' * (root / place / name).is_dir()}</code>"
         if path in wanted:
             uri = app.builder.get_relative_uri(f"{_FOLDER}/{place}", f"{_FOLDER}/{path}")
             text = f'<a href="{html.escape(uri)}">{text}</a>'
         rows.append(f"<tr><td>{text}</td><td>{html.escape(_summary(root / path))}</td></tr>\n")
     return f'<div class="table-wrapper"><table class="docutils">\n{"".join(rows)}</table></div>'
-
-
-def _tracked(root: Path, place: str) -> list[str]:
-    command = ["git", "ls-files", "-z", "--", place]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.split("\0")[:-1]
 
 
 def _summary(path: Path) -> str:
