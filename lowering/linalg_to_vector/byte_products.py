@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 from mlir.dialects import arith, llvm, vector
 
-from .linear_forms import Place
+from ..builders.linear_forms import Place
 from .tile_reads import Chunk, Reader
 
 GRAIN = 4

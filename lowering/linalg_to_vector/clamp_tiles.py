@@ -7,7 +7,7 @@ from mlir.dialects import affine
 
 from ...passes.named_ops import ops_named
 from ...passes.upstream import PreparedPipelines
-from .linear_forms import linear_form
+from ..builders.linear_forms import linear_form
 
 _CLEAN_UP = "func.func(canonicalize,cse)"
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import linalg, scf
 
-from .linear_forms import Linear, Place, constant_index, linear_place
+from ..builders.linear_forms import Linear, Place, constant_index, linear_place
 from .row_stream import RowStream, row_stream
 from .schedules.tile_script import FEWEST
 from .slices import shape_of

@@ -29,8 +29,8 @@ from mlir import ir
 from mlir.dialects import linalg, vector
 
 from ...passes.base import PassError
+from ..builders.linear_forms import Place, constant_index
 from .byte_products import byte_step
-from .linear_forms import Place, constant_index
 from .reduction_nest import ReductionNest
 from .scalar_bodies import evaluate_body
 from .tile_reads import Chunk, Indexing, Reader, chunks_of

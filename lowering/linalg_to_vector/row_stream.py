@@ -18,7 +18,7 @@ from mlir import ir
 from mlir.dialects import affine, bufferization, linalg, memref
 
 from ...dialects.types import numpy_dtype
-from .linear_forms import Linear, apply_linear
+from ..builders.linear_forms import Linear, apply_linear
 from .slices import shape_of, whole
 from .weight_stream import tile_loops
 

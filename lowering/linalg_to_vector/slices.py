@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from .linear_forms import Linear, linear_place
+from ..builders.linear_forms import Linear, linear_place
 
 
 def shape_of(value: ir.Value) -> tuple[int, ...]:

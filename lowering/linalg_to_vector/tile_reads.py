@@ -10,7 +10,7 @@ from mlir import ir
 from mlir.dialects import arith, tensor, vector
 
 from ...passes.base import PassError
-from .linear_forms import Linear, Place, apply_linear, linear_form
+from ..builders.linear_forms import Linear, Place, apply_linear, linear_form
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from mlir import ir
 from mlir.dialects import affine, bufferization, memref, tensor
 
 from ...dialects.types import numpy_dtype
-from .linear_forms import Linear, apply_linear
+from ..builders.linear_forms import Linear, apply_linear
 from .slices import shape_of, whole
 
 _LINE_BYTES = 64

@@ -10,8 +10,8 @@ from mlir import ir
 from mlir.dialects import arith, math
 
 from ...dialects.core import Op
-from . import scalars
-from .scalars import AFN, number
+from ..builders import scalars
+from ..builders.scalars import AFN, number
 
 
 def _sigmoid(op: Op, dtype: np.dtype, value: ir.Value) -> ir.Value:

@@ -39,11 +39,11 @@ from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.normalization import UNBOUNDED, AttentionOp
 from ...passes.base import PassError
 from ...passes.kernel.demand import KEYS
-from . import scalars
-from .generics import multiply_add
+from ..builders import scalars
+from ..builders.generics import multiply_add
+from ..builders.scalars import number
+from ..builders.tensors import Body, element_of, empty, shape_of, structured, with_shape
 from .rules import LINALG_KERNEL
-from .scalars import number
-from .tensors import Body, element_of, empty, shape_of, structured, with_shape
 from .views import TensorView
 
 Named = tuple[ir.Value, str]

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, linalg, math, tensor, vector
 
-from ..linalg_to_vector.loops.access import Point, broadcast, read_row, vector_type
-from ..linalg_to_vector.loops.indices import value_of
-from .scalars import number
+from ..builders.access import Point, broadcast, read_row, vector_type
+from ..builders.indices import value_of
+from ..builders.scalars import number
+from ..builders.tensors import dims, element_of, empty, filled, shape_of, structured, with_shape
 from .sequences import part, repeat
-from .tensors import dims, element_of, empty, filled, shape_of, structured, with_shape
 
 # Bytes of keys that are compared at once.
 _VECTOR_BYTES = 128

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith
 
-from ..linalg_to_vector.loops.access import Point, broadcast, read_row, vector_type, write_row
-from ..linalg_to_vector.loops.indices import value_of
+from ..builders.access import Point, broadcast, read_row, vector_type, write_row
+from ..builders.indices import value_of
+from ..builders.scalars import compute_type, number
+from ..builders.tensors import copy, dims, element_of, empty, shape_of, with_shape
 from .cumulative import pieces, place_of
-from .scalars import compute_type, number
 from .sequences import in_parallel, repeat
-from .tensors import copy, dims, element_of, empty, shape_of, with_shape
 
 Read = Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
 """Reads an element, or those of a vector of channels, at an image, a row and a column."""

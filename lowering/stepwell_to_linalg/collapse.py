@@ -15,7 +15,7 @@ from mlir import ir
 from mlir.dialects import linalg, tensor
 
 from ...passes.kernel.demand import varying_rows
-from .strides import breaks, strides_of, strides_of_made
+from ..builders.strides import breaks, strides_of, strides_of_made
 
 # Ops that may make or read a tensor with collapsed dimensions; a collapsed slice would be a copy.
 _RESHAPES = {"tensor.collapse_shape", "tensor.expand_shape"}

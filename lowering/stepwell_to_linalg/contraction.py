@@ -32,14 +32,14 @@ from ...dialects.stepwell.packed import (
     PackedGroupedConvOp,
     PackedMatmulOp,
 )
+from ..builders.generics import constant, generic, zero_of
+from ..builders.scalars import compute_type, narrow
+from ..builders.spaces import Shape, shape_of
+from ..builders.strides import breaks_of
 from . import convolution, products
 from .epilogues import Epilogue, lower_around
-from .generics import constant, generic, zero_of
 from .products import Product
 from .rules import LINALG_KERNEL
-from .scalars import compute_type, narrow
-from .spaces import Shape, shape_of
-from .strides import breaks_of
 
 _PRODUCTS: dict[type[Op], Callable[..., Product]] = {
     MatmulOp: products.matmul,

@@ -19,13 +19,13 @@ from ...passes.kernel.classify import kernel_class
 from ...passes.kernel.views import box_of, insertion_of
 from ...passes.rewriting import walk
 from ...passes.upstream import PreparedPipelines, prepared
+from ..builders.scalars import signless
+from ..builders.strides import add_destination_strides
 from ..target import Target
 from .collapse import collapse
 from .destinations import bind_destination, copy_inserted
 from .masks import drop_masks
 from .rules import LINALG_KERNEL, lower
-from .scalars import signless
-from .strides import add_destination_strides
 
 # Fused before unit dimensions are folded, as reshapes between ops prevent fusion.
 _FUSE = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,canonicalize,cse)"

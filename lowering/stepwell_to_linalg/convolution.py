@@ -13,7 +13,9 @@ from ...dialects.stepwell.packed import (
     PackedGroupedConvOp,
     column_groups,
 )
-from .generics import constant, zero_of
+from ..builders.generics import constant, zero_of
+from ..builders.spaces import ResultSpace, Shape, collapse, expand, shape_of, slice_axis
+from ..builders.tensors import pad_with
 from .products import (
     Product,
     aligned_outer,
@@ -26,8 +28,6 @@ from .products import (
     lines_of,
     panels_of,
 )
-from .spaces import ResultSpace, Shape, collapse, expand, shape_of, slice_axis
-from .tensors import pad_with
 
 
 def packed_conv(op: PackedConvOp, others: Sequence[Shape]) -> Product:

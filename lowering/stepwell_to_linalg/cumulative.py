@@ -14,13 +14,13 @@ from mlir import ir
 from mlir.dialects import arith, vector
 
 from ...dialects.stepwell.cumulative import CumulativeOp
-from ..linalg_to_vector.loops.access import Point, broadcast, read_row, vector_type, write_row
-from ..linalg_to_vector.loops.indices import Index, value_of
+from ..builders.access import Point, broadcast, read_row, vector_type, write_row
+from ..builders.indices import Index, value_of
+from ..builders.scalars import compute_type, number
+from ..builders.tensors import element_of, shape_of, with_shape
 from .rules import LINALG
-from .scalars import compute_type, number
 from .scattering import around
 from .sequences import in_parallel, part, repeat
-from .tensors import element_of, shape_of, with_shape
 
 # Bytes per vector: one register for totals of neighbours; for columns, enough to hide the latency of an addition.
 _NEIGHBOURS, _COLUMNS = 64, 256

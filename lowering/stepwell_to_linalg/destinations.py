@@ -7,7 +7,7 @@ import itertools
 from mlir import ir
 from mlir.dialects import tensor
 
-from .tensors import copy, shape_of, with_shape
+from ..builders.tensors import copy, shape_of, with_shape
 
 
 def bind_destination(kernel: ir.Operation) -> None:

@@ -16,12 +16,12 @@ from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.cumulative import CumulativeOp
 from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.types import spec_of_type
-from ..linalg_to_vector.loops.indices import value_of
+from ..builders.indices import value_of
+from ..builders.scalars import narrow, number, widen
+from ..builders.tensors import copy, dims, element_of, empty, filled, loop_index, shape_of, structured, with_shape
 from . import cumulative, scattering, sorting
 from .rules import LINALG_GPU
-from .scalars import narrow, number, widen
 from .sequences import from_front
-from .tensors import copy, dims, element_of, empty, filled, loop_index, shape_of, structured, with_shape
 
 # Maximum number of reads; they take some milliseconds.
 _MOST_READS = 1 << 34

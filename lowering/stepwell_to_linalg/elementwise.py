@@ -16,10 +16,11 @@ from ...dialects.registry import OPS
 from ...dialects.stepwell.elementwise import BitcastOp, CastOp, ElementwiseOp, SelectOp
 from ...dialects.types import is_float, spec_of_type
 from ...passes.base import PassError
-from . import activations, integers, scalars
+from ..builders import scalars
+from ..builders.scalars import number
+from ..builders.tensors import elementwise_generic
+from . import activations, integers
 from .rules import LINALG
-from .scalars import number
-from .tensors import elementwise_generic
 
 Scalar = Callable[..., ir.Value]
 """A function of an op, the dtype of its first operand and one unpacked scalar per operand, in the compute type."""

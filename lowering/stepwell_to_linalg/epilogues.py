@@ -14,10 +14,10 @@ from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.types import array_of, dense, spec_of_type
 from ...passes.base import PassError
+from ..builders.generics import constant
+from ..builders.scalars import pack, signless, unpack
+from ..builders.spaces import shape_of
 from .elementwise import scalar_body
-from .generics import constant
-from .scalars import pack, signless, unpack
-from .spaces import shape_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from mlir.dialects import arith
 
 from ...dialects.core import Op
 from ...dialects.types import integer_bits, spec_of_type
-from .scalars import number
+from ..builders.scalars import number
 
 _EQUAL, _UNSIGNED_LESS = arith.CmpIPredicate.eq, arith.CmpIPredicate.ult
 

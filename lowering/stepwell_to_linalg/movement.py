@@ -10,11 +10,9 @@ from mlir.dialects import arith, linalg, tensor
 
 from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.shape import BorderOp
-from ..linalg_to_vector.loops.indices import value_of
-from .rules import LINALG
-from .scalars import number
-from .sequences import from_front
-from .tensors import (
+from ..builders.indices import value_of
+from ..builders.scalars import number
+from ..builders.tensors import (
     broadcast_map,
     copy,
     dims,
@@ -25,6 +23,8 @@ from .tensors import (
     structured,
     with_shape,
 )
+from .rules import LINALG
+from .sequences import from_front
 
 
 @LINALG.attach(ops.TransposeOp)

@@ -9,11 +9,9 @@ from mlir import ir
 from mlir.dialects import arith, math
 
 from ...dialects.stepwell import normalization as ops
-from . import scalars
-from .reduction import summed
-from .rules import LINALG
-from .scalars import AFN, CONTRACT, flags, narrow, number, widen
-from .tensors import (
+from ..builders import scalars
+from ..builders.scalars import AFN, CONTRACT, flags, narrow, number, widen
+from ..builders.tensors import (
     along,
     broadcast_map,
     dims,
@@ -26,6 +24,8 @@ from .tensors import (
     shape_of,
     structured,
 )
+from .reduction import summed
+from .rules import LINALG
 
 # Maximum length of a row whose exponentials in the compute type are kept: they need extra memory, and for longer rows
 # computing them again is faster.

@@ -14,13 +14,10 @@ from ...dialects.stepwell import pooling as ops
 from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.windows import Window
 from ...dialects.types import spec_of_type
-from . import scalars
-from .generics import multiply_add
-from .reduction import extreme, wins
-from .rules import LINALG
-from .scalars import narrow, number, widen
-from .sequences import part
-from .tensors import (
+from ..builders import scalars
+from ..builders.generics import multiply_add
+from ..builders.scalars import narrow, number, widen
+from ..builders.tensors import (
     constant_tensor,
     dims,
     element_of,
@@ -32,6 +29,9 @@ from .tensors import (
     shape_of,
     structured,
 )
+from .reduction import extreme, wins
+from .rules import LINALG
+from .sequences import part
 
 
 def _spatial(op: Any, rank: int) -> range:

@@ -11,10 +11,20 @@ from mlir.dialects import arith
 
 from ...dialects.stepwell import reduction as ops
 from ...dialects.types import is_float, spec_of_type
-from . import scalars
+from ..builders import scalars
+from ..builders.scalars import number
+from ..builders.tensors import (
+    dims,
+    element_of,
+    elementwise_over,
+    filled,
+    loop_index,
+    reduce,
+    shape_of,
+    structured,
+    with_shape,
+)
 from .rules import LINALG
-from .scalars import number
-from .tensors import dims, element_of, elementwise_over, filled, loop_index, reduce, shape_of, structured, with_shape
 
 
 def extreme(dtype: np.dtype, sign: int) -> float | int:

@@ -8,13 +8,13 @@ from mlir import ir
 from mlir.dialects import arith, math, tensor
 
 from ...dialects.stepwell.regions import RoiAlignOp, RoiMaxPoolOp
-from ..linalg_to_vector.loops.indices import Index, value_of
-from . import scalars
+from ..builders import scalars
+from ..builders.indices import Index, value_of
+from ..builders.scalars import narrow, number, widen
+from ..builders.tensors import dims, element_of, loop_index, shape_of, structured
 from .channels import Read, by_channels, filled_like, like, scalar_of
 from .rules import LINALG, LINALG_GPU
-from .scalars import narrow, number, widen
 from .sequences import from_front, repeat
-from .tensors import dims, element_of, loop_index, shape_of, structured
 
 
 def _to_float(value: ir.Value, kind: ir.Type) -> ir.Value:

@@ -10,11 +10,20 @@ from mlir.dialects import arith, tensor
 
 from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.resampling import Sampling
-from ..linalg_to_vector.loops.indices import value_of
-from . import scalars
+from ..builders import scalars
+from ..builders.indices import value_of
+from ..builders.scalars import narrow, widen
+from ..builders.tensors import (
+    constant_tensor,
+    dims,
+    element_of,
+    elementwise_generic,
+    filled,
+    loop_index,
+    shape_of,
+    structured,
+)
 from .rules import LINALG
-from .scalars import narrow, widen
-from .tensors import constant_tensor, dims, element_of, elementwise_generic, filled, loop_index, shape_of, structured
 
 
 @LINALG.attach(ops.ResizeOp)

@@ -11,11 +11,11 @@ from mlir.dialects import arith, math, tensor
 
 from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.movement.sampling import CUBIC_COEFFICIENT
-from . import scalars
+from ..builders import scalars
+from ..builders.scalars import narrow, number, widen
+from ..builders.tensors import dims, element_of, loop_index, shape_of, structured, with_shape
 from .rules import LINALG
-from .scalars import narrow, number, widen
 from .sequences import part
-from .tensors import dims, element_of, loop_index, shape_of, structured, with_shape
 
 Tap = tuple[ir.Value, ir.Value | None]
 

@@ -16,12 +16,12 @@ from mlir.dialects import arith, tensor
 
 from ...dialects.stepwell import movement as ops
 from ...dialects.types import is_float, spec_of_type
-from ..linalg_to_vector.loops.indices import value_of
-from . import scalars
+from ..builders import scalars
+from ..builders.indices import value_of
+from ..builders.scalars import narrow, pack, unpack, widen
+from ..builders.tensors import copy, dims, shape_of, structured, with_shape
 from .rules import LINALG
-from .scalars import narrow, pack, unpack, widen
 from .sequences import clamped, from_front, in_parallel, part, put, repeat, where
-from .tensors import copy, dims, shape_of, structured, with_shape
 
 # Minimum number of elements in a part of a slice, as each part reads all indices.
 _PART = 512

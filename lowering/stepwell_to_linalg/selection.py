@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith, math, scf, tensor, vector
 
-from ..linalg_to_vector.loops.access import Point, broadcast, read_row, vector_type
-from ..linalg_to_vector.loops.indices import value_of
-from .scalars import number
+from ..builders.access import Point, broadcast, read_row, vector_type
+from ..builders.indices import value_of
+from ..builders.scalars import number
+from ..builders.tensors import element_of, shape_of
 from .sequences import repeat
-from .tensors import element_of, shape_of
 
 MOST = 32
 """Maximum `k`; this many keys take two or four registers."""

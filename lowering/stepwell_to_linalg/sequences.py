@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith, scf, tensor
 
-from ..linalg_to_vector.loops.indices import Index, value_of
-from .tensors import element_of
+from ..builders.indices import Index, value_of
+from ..builders.tensors import element_of
 
 Values = list[ir.Value]
 

@@ -16,14 +16,14 @@ from mlir.dialects import arith, linalg, tensor
 
 from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.types import is_float, spec_of_type
-from ..linalg_to_vector.loops.access import Point, broadcast, read_row, vector_type, write_row
-from ..linalg_to_vector.loops.indices import value_of
+from ..builders.access import Point, broadcast, read_row, vector_type, write_row
+from ..builders.indices import value_of
+from ..builders.scalars import number, widen
+from ..builders.tensors import constant_tensor, dims, element_of, empty, filled, shape_of, structured, with_shape
 from . import selection
 from .candidates import candidates
 from .rules import LINALG
-from .scalars import number, widen
 from .sequences import clamped, in_parallel, part, repeat
-from .tensors import constant_tensor, dims, element_of, empty, filled, shape_of, structured, with_shape
 
 # The time of counting grows with the square of the number of elements, in vectors; that of sorting by digits grows
 # with their number, one by one.

@@ -17,8 +17,8 @@ from mlir import ir
 from ...dialects.core import Op
 from ...dialects.stepwell.movement import SliceOp, TransposeOp
 from ...passes.kernel.folded_movement import splits
-from .spaces import expand, slice_axis
-from .tensors import shape_of, with_shape
+from ..builders.spaces import expand, slice_axis
+from ..builders.tensors import shape_of, with_shape
 
 
 @dataclass(frozen=True)

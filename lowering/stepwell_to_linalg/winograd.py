@@ -22,11 +22,11 @@ from ...dialects.core import Op
 from ...dialects.stepwell.packed import ColumnGroup, column_groups
 from ...dialects.stepwell.winograd import KERNEL, WinogradConvOp, transforms
 from ...dialects.types import dense
+from ..builders.generics import constant, generic, zero_of
+from ..builders.spaces import collapse, expand, insert_axis, shape_of, slice_axis
 from .epilogues import Epilogue, lower_around
-from .generics import constant, generic, zero_of
 from .products import emit_contraction, panels_of
 from .rules import LINALG_KERNEL
-from .spaces import collapse, expand, insert_axis, shape_of, slice_axis
 
 TAG = "stepwell.winograd"
 """Attribute that holds the step of a linalg op."""

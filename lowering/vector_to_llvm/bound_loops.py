@@ -15,7 +15,7 @@ from ...passes.functions import body_of, class_of, strings
 from ...passes.kernel.demand import EXTENTS, KEPT, KEYS, SKIPPED, UNBOUNDED
 from ...passes.kernel.form_kernels import TABLE_ARGUMENT
 from ...passes.rewriting import walk
-from ..linalg_to_vector.linear_forms import Linear
+from ..builders.linear_forms import Linear
 from .bound_keys import bound_keys, is_along_keys
 from .fill_beyond import fill_beyond
 from .limits import Limit, constant, end_of, guard, is_row_needed, number_of

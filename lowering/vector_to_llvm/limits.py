@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, scf
 
-from ..linalg_to_vector.linear_forms import Linear
+from ..builders.linear_forms import Linear
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...passes.base import PassError
-from ..linalg_to_vector.linear_forms import Linear, linear_form
+from ..builders.linear_forms import Linear, linear_form
 from .limits import constant
 
 WRITES = {"memref.store": 1, "vector.store": 1, "vector.transfer_write": 1, "memref.copy": 1}

@@ -8,7 +8,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from ...passes.rewriting import walk
-from ..linalg_to_vector.linear_forms import Linear
+from ..builders.linear_forms import Linear
 from .limits import end_of
 from .positions import linear_of, positions, root_of, split
 

@@ -5,8 +5,8 @@ from mlir import ir
 from mlir.dialects import arith
 from stepwell.dialects.core import Dialect, Op, attribute
 from stepwell.dialects.stepwell.elementwise import FloatUnaryOp
+from stepwell.lowering.builders.scalars import number
 from stepwell.lowering.stepwell_to_linalg.elementwise import SCALAR
-from stepwell.lowering.stepwell_to_linalg.scalars import number
 
 
 class ShrinkOp(FloatUnaryOp):

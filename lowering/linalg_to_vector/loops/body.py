@@ -8,8 +8,8 @@ from mlir import ir
 from mlir.dialects import arith, tensor, vector
 
 from ....passes.rewriting import walk
-from .access import Point, broadcast, gather, is_vector, read_row, vector_type
-from .indices import value_of
+from ...builders.access import Point, broadcast, gather, is_vector, read_row, vector_type
+from ...builders.indices import value_of
 
 
 class Body:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 from mlir.dialects import tensor
 
-from .indices import Index, subtract, value_of
+from ...builders.indices import Index, subtract, value_of
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
+from ...builders.indices import coefficient
 from .generic import Generic, padded
-from .indices import coefficient
 
 # Contiguous elements beyond this number bring no more speed.
 _ENOUGH_LANES = 64

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import tensor, vector
 
-from .access import Point, read_row
+from ...builders.access import Point, read_row
+from ...builders.indices import Index, at_most, loop, multiply, value_of
 from .generic import Generic
-from .indices import Index, at_most, loop, multiply, value_of
 from .widths import Widths, element_bytes
 
 Values = list[ir.Value]

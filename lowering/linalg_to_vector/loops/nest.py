@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlir import ir
 from mlir.dialects import arith
 
-from .access import Point, broadcast, is_vector, read, write
+from ...builders.access import Point, broadcast, is_vector, read, write
 from .body import Body
 from .generic import Generic
 from .groups import LoopGroup, lane_dim

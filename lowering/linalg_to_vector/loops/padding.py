@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from mlir import ir
 from mlir.dialects import vector
 
-from .access import Point, broadcast, read, read_row
+from ...builders.access import Point, broadcast, read, read_row
+from ...builders.indices import Index, add, affine, ceil_divide, clamp, coefficient, multiply, subtract
 from .generic import Generic, Padded, padded
-from .indices import Index, add, affine, ceil_divide, clamp, coefficient, multiply, subtract
 
 # Maximum number of unrolled steps of reductions along the vectorised dimension of a padded operand.
 _MOST_STEPS = 8

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from mlir import ir
 from mlir.dialects import vector
 
-from .access import is_vector
+from ...builders.access import is_vector
 from .body import replay
 from .generic import Generic
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import tensor, vector
 
-from .access import Point, read, write
+from ...builders.access import Point, read, write
+from ...builders.indices import Index, add, at_most, coefficient, loop
 from .body import Body
 from .generic import Generic
-from .indices import Index, add, at_most, coefficient, loop
 from .widths import Widths, element_bytes
 
 Values = list[ir.Value]

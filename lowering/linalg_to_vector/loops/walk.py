@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from .access import Point
-from .indices import Index, loop
+from ...builders.access import Point
+from ...builders.indices import Index, loop
 from .padding import Padding
 from .widths import pieces
 

@@ -9,9 +9,9 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import tensor, vector
 
-from ...stepwell_to_linalg.spaces import shape_of
+from ...builders.indices import Index, add, at_most, multiply, subtract, value_of
+from ...builders.spaces import shape_of
 from ...stepwell_to_linalg.winograd import TAG
-from ..loops.indices import Index, add, at_most, multiply, subtract, value_of
 from ..scalar_bodies import evaluate_body
 from ..tile_reads import Chunk
 from .walk import along, apply_twice, grid, matrix_of, read_row, write_row

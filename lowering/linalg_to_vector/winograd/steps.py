@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ....passes.rewriting import walk
-from ...stepwell_to_linalg.spaces import shape_of
+from ...builders.spaces import shape_of
 from ...stepwell_to_linalg.winograd import TAG
 
 

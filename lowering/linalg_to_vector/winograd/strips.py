@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import linalg, scf, tensor
 
-from ...stepwell_to_linalg.generics import constant, zero_of
+from ...builders.generics import constant, zero_of
+from ...builders.indices import Index, add, at_most, multiply, subtract
+from ...builders.spaces import collapse, expand, shape_of
 from ...stepwell_to_linalg.products import emit_contraction
-from ...stepwell_to_linalg.spaces import collapse, expand, shape_of
 from ...stepwell_to_linalg.winograd import TAG, twice_transformed
-from ..loops.indices import Index, add, at_most, multiply, subtract
 from .steps import WinogradGroup, WinogradSteps
 
 Place = Callable[[Index, Index], tuple[list[Index], list[Index]]]

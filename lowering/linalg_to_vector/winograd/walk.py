@@ -9,7 +9,7 @@ from mlir import ir
 from mlir.dialects import arith, vector
 
 from ....dialects.types import array_of
-from ..loops.indices import Index, loop, value_of
+from ...builders.indices import Index, loop, value_of
 from ..tile_reads import Chunk, chunks_of
 from .linear_maps import LinearMap
 

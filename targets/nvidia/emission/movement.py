@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mlir import ir
 from mlir.dialects import arith, scf
 
-from ....lowering.stepwell_to_linalg.strides import reassociation
+from ....lowering.builders.strides import reassociation
 from ....passes.base import PassError
 from ....passes.kernel.views import kept_dims
 from .indices import Index, add, delinearize, linearize, multiply, value_of

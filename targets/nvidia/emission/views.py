@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mlir import ir
 
-from ....lowering.stepwell_to_linalg.strides import breaks, collapsed, expanded, reassociation
+from ....lowering.builders.strides import breaks, collapsed, expanded, reassociation
 from ....passes.functions import body_of, dictionaries
 from ....passes.kernel.record_alignment import ATTRIBUTE as ALIGNMENT
 from ....passes.kernel.record_alignment import WHOLE

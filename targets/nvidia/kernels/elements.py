@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import scf
 
-from ....lowering.stepwell_to_linalg.strides import strides_of_made
+from ....lowering.builders.strides import strides_of_made
 from ....passes.functions import body_of
 from ..emission.indices import Index, add, delinearize, multiply, value_of
 from ..emission.launch import LaunchContext, LaunchGeometry, Memory, below, block_id, thread_id

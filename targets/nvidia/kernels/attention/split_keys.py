@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith, linalg, tensor
 
-from .....lowering.stepwell_to_linalg import scalars
-from .....lowering.stepwell_to_linalg.scalars import number
-from .....lowering.stepwell_to_linalg.tensors import filled, pad_with, structured
+from .....lowering.builders import scalars
+from .....lowering.builders.scalars import number
+from .....lowering.builders.tensors import filled, pad_with, structured
 from .....lowering.target import Target
 from .....passes.functions import body_of
 from ...emission.bodies import evaluate

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from .....lowering.stepwell_to_linalg.strides import reassociation
+from .....lowering.builders.strides import reassociation
 from ...instructions.integers import Int
 from .matching import Contraction, maps_of
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from .....lowering.stepwell_to_linalg.strides import reassociation
+from .....lowering.builders.strides import reassociation
 from ...emission.launch import Memory
 from ...emission.views import memory_of
 from .access import Dim, IndexGuard, OperandAccess

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import arith, linalg, tensor
 
-from .....lowering.stepwell_to_linalg.generics import constant, generic, multiply_add, zero_of
-from .....lowering.stepwell_to_linalg.spaces import expand
+from .....lowering.builders.generics import constant, generic, multiply_add, zero_of
+from .....lowering.builders.spaces import expand
 from .....lowering.target import Target
 from .....passes.base import Pass, register
 from .....passes.functions import kernels_in

@@ -13,7 +13,7 @@ from __future__ import annotations
 from mlir import ir
 from mlir.dialects import linalg, tensor
 
-from .....lowering.stepwell_to_linalg.tensors import structured
+from .....lowering.builders.tensors import structured
 from .....lowering.target import Target
 from .....passes.functions import body_of
 from ...emission.bodies import evaluate
