@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import elf, orc
+from .elf_image import UnsupportedObjectError
 from .errors import ArtefactError, NativeCodeError
 from .program import ENTRY, WORK, Program
 from .short_repr import short_repr
@@ -110,6 +111,6 @@ def _linked(objects: Mapping[str, bytes]) -> elf.ElfCode | orc.OrcCode:
     if elf.is_supported():
         try:
             return elf.ElfCode(objects)
-        except elf.UnsupportedObjectError:
+        except UnsupportedObjectError:
             pass  # LLVM's linker supports everything
     return orc.load_objects(objects)

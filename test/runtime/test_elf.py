@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stepwell.runtime import elf, loader, orc, store
+from stepwell.runtime import elf, host, loader, orc, store
 from stepwell.runtime.cache import Cache
+from stepwell.runtime.elf_image import UnsupportedObjectError
 from stepwell.runtime.errors import NativeCodeError
 from stepwell.runtime.executable import Executable
 from stepwell.runtime.program import Program
@@ -65,7 +66,8 @@ define ptr @address_of_labs() {
 @functools.cache
 def _object(text: str) -> bytes:
     llc = Path(orc.libllvm_path()).parent.parent / "bin" / "llc"
-    command = [str(llc), "-filetype=obj", "-relocation-model=pic", "-mtriple=x86_64-unknown-linux-gnu", "-o", "-"]
+    triple = f"{host.architecture()}-unknown-linux-gnu"
+    command = [str(llc), "-filetype=obj", "-relocation-model=pic", f"-mtriple={triple}", "-o", "-"]
     return subprocess.run(command, input=text.encode(), capture_output=True, check=True).stdout
 
 
@@ -119,7 +121,7 @@ def test_negative_damaged_objects_are_refused_whatever_is_cut_off() -> None:
 def test_objects_that_need_llvm_are_linked_by_llvm(program: Callable[..., Program]) -> None:
     made = program()
     variable = "@v = thread_local(initialexec) global i64 7\n"
-    with pytest.raises(elf.UnsupportedObjectError, match="thread-local"):
+    with pytest.raises(UnsupportedObjectError, match="thread-local"):
         elf.ElfCode({"variable": _object(variable)})
     unusual = replace(made, objects={**made.objects, "variable": _object(variable)})
     assert isinstance(loader.load(made).owner, elf.ElfCode)
@@ -134,6 +136,7 @@ import sys
 import numpy as np
 from stepwell.runtime import store
 from stepwell.runtime.cache import Cache
+from stepwell.runtime.elf_image import UnsupportedObjectError
 from stepwell.runtime.executable import Executable
 program = store.get_program(Cache(sys.argv[1]), "key")
 Executable(program.inputs, program.outputs, [program], threads=1)(np.ones((2, 3), np.float32))
