@@ -1,0 +1,60 @@
+"""Pytest plugin: `cpu` stands for AArch64, and compiled code runs under the emulator (`pytest -p emulate`).
+
+STEPWELL_TEST_ARM names another target than `aarch64` and, after a comma, the emulator's processor:
+`aarch64:neoverse-v1,max,sve256=on`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import harness
+import numpy as np
+import pytest
+from harness import ALIGNED, READ, WRITE
+from stepwell.driver.workers import pool
+from stepwell.lowering.target import Target
+from stepwell.runtime import host, linker, loader
+from stepwell.runtime.program import Program
+from stepwell.runtime.workspace import LoadedProgram, Workspace
+
+TARGET, _, CPU = os.environ.get("STEPWELL_TEST_ARM", "aarch64,max").partition(",")
+
+
+class _NoCode:
+    """Code of a program that runs in another process."""
+
+    def address(self, symbol: str) -> int:
+        pytest.skip(f"calls {symbol} in this process")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Redirects compiles for this machine, and calls."""
+    if not harness.is_available():
+        raise pytest.UsageError(harness.INSTALL)
+    Target.host = staticmethod(lambda: Target.parse(TARGET))
+    host.architecture = lambda: "aarch64"
+    host.features = lambda: None
+    linker.link = lambda objects, target: None
+    loader.load = _load
+    Workspace.run = _run
+
+
+def _load(program: Program) -> loader.NativeCode:
+    return loader.NativeCode(_NoCode().address, _NoCode())
+
+
+def _run(
+    self: Workspace, loaded: LoadedProgram, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
+) -> None:
+    program = loaded.program
+    buffers = [
+        *((array, READ) for array in inputs),
+        *((array, READ | WRITE) for array in outputs),
+        *((array, READ | ALIGNED) for array in loaded.parameters),
+        (program.arena_bytes, ALIGNED),
+    ]
+    results = harness.run(program.objects, buffers, threads=threads if program.uses_threads else 1, cpu=CPU)
+    for array, result in zip(outputs, results, strict=True):
+        array[...] = result
