@@ -13,7 +13,6 @@ import harness
 import numpy as np
 import pytest
 from harness import ALIGNED, READ, WRITE
-from stepwell.driver.workers import pool
 from stepwell.lowering.target import Target
 from stepwell.runtime import host, linker, loader
 from stepwell.runtime.program import Program

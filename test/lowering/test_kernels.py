@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +20,9 @@ from stepwell.dialects.types import TensorSpec, tensor_type
 from stepwell.driver import route
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
-from stepwell.runtime import orc
+from stepwell.runtime import loader
+from stepwell.runtime.program import CpuTarget, Program, TensorInfo
+from stepwell.runtime.workspace import LoadedProgram, Workspace
 
 Array = np.ndarray
 Build = Callable[..., Any]
@@ -60,12 +61,11 @@ def check(body: Build, *arrays: Array, tolerance: float = 2e-6, target: str = "c
         want = reference(module, arrays)
         route.run(module, target, start="graph")
         size = ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value
-        code = orc.load_objects(emit_objects(module, Target.parse(target)))
-    out, arena = np.zeros(want.shape, want.dtype), np.zeros(size + 64, np.uint8)
-    inputs = [np.ascontiguousarray(array) for array in arrays]
-    places = [*(item.ctypes.data for item in (*inputs, out)), (arena.ctypes.data + 63) & ~63, None]
-    table = (ctypes.c_void_p * len(places))(*places)
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("stepwell_main"))(table)
+        objects = emit_objects(module, Target.parse(target))
+    inputs, outputs = (tuple(TensorInfo("", item.dtype, item.shape) for item in items) for items in (arrays, [want]))
+    program = Program(inputs, outputs, {}, size, CpuTarget("", target), objects=objects)
+    loaded = LoadedProgram(program, loader.load(program), [])
+    (out,) = loaded.run(Workspace(), list(map(np.ascontiguousarray, arrays)), threads=1)
     np.testing.assert_allclose(out.astype(np.float64), want.astype(np.float64), rtol=tolerance, atol=tolerance)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import random
 from collections.abc import Callable
 
@@ -13,7 +12,9 @@ from stepwell.dialects.registry import load_dialects
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
-from stepwell.runtime import orc
+from stepwell.runtime import loader
+from stepwell.runtime.program import CpuTarget, Program, TensorInfo
+from stepwell.runtime.workspace import LoadedProgram, Workspace
 
 KERNEL = """
 func.func private @mix(%x: tensor<16xi32>, %y: tensor<16xi32>, %out: tensor<16xi32>) -> tensor<16xi32> {
@@ -132,16 +133,17 @@ def test_planned_memory_keeps_the_meaning(seed: int) -> None:
         module = ir.Module.parse(text)
         memref_pipeline("cpu").run(module)
         llvm_pipeline("cpu").run(module)
-        code = orc.load_objects(emit_objects(module, Target.host()))
-        arena = np.zeros(ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value, np.uint8)
-    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("stepwell_main"))
+        objects = emit_objects(module, Target.host())
+        size = ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value
+    kinds = [("x", np.int32, (16,)), ("y", np.int32, (16,)), ("p", bool, ()), ("q", bool, ()), ("n", np.int64, ())]
+    inputs = tuple(TensorInfo(name, np.dtype(kind), shape) for name, kind, shape in kinds)
+    program = Program(inputs, (inputs[0],) * len(outputs), {}, size, CpuTarget("", "cpu"), objects=objects)
+    loaded = LoadedProgram(program, loader.load(program), [])
     for flags in range(4):
         p, q, n = (np.array(item, kind) for item, kind in ((flags & 1, bool), (flags & 2, bool), (flags, np.int64)))
         x, y = np.arange(16, dtype=np.int32), np.arange(16, dtype=np.int32)[::-1].copy()
         state: State = {"%x": x, "%y": y, "%p": p, "%q": q, "%n": n}
         run(state)
-        results = [np.zeros(16, np.int32) for _ in outputs]
-        arrays = [x, y, np.array(p), np.array(q), np.array(n), *results, arena]
-        entry((ctypes.c_void_p * (len(arrays) + 1))(*[array.ctypes.data for array in arrays], None))
+        results = loaded.run(Workspace(), [x, y, p, q, n], threads=1)
         for name, result in zip(outputs, results, strict=True):
             np.testing.assert_array_equal(result, state[name])

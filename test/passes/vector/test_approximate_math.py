@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import re
 from collections.abc import Callable
@@ -16,7 +15,9 @@ from stepwell.lowering.target import Target
 from stepwell.lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
 from stepwell.passes.vector import approximate_math
 from stepwell.passes.vector.approximate_math import ApproximateMathPass
-from stepwell.runtime import orc
+from stepwell.runtime import loader
+from stepwell.runtime.program import CpuTarget, Program, TensorInfo
+from stepwell.runtime.workspace import LoadedProgram, Workspace
 
 Array = np.ndarray
 LANES = 16
@@ -52,10 +53,10 @@ def compute(body: str, x: Array, has_scalef: bool = False) -> Array:
         ApproximateMathPass(has_scalef).run(module.operation)
         memref_pipeline("cpu").run(module)
         llvm_pipeline("cpu").run(module)
-        code = orc.load_objects(emit_objects(module, Target.host()))
-    out, arena = np.zeros_like(padded), np.zeros(64, np.uint8)
-    table = (ctypes.c_void_p * 4)(padded.ctypes.data, out.ctypes.data, arena.ctypes.data, None)
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("stepwell_main"))(table)
+        objects = emit_objects(module, Target.host())
+    port = (TensorInfo("", padded.dtype, padded.shape),)
+    program = Program(port, port, {}, 0, CpuTarget("", "cpu"), objects=objects)
+    (out,) = LoadedProgram(program, loader.load(program), []).run(Workspace(), [padded], threads=1)
     return out[: len(x)]
 
 
