@@ -25,7 +25,7 @@ from stepwell.runtime.program import WORK
 QEMU = "qemu-aarch64"
 INSTALL = "AArch64 code runs under qemu-aarch64: install it (on Debian and Ubuntu: apt-get install qemu-user)"
 READ, WRITE, ALIGNED = 1, 2, 4
-"""How a buffer is used: its contents are given, it is returned, its address is a multiple of 64."""
+"""Uses of a buffer: its contents are given, it is returned, its address is a multiple of 64."""
 
 _BASE, _PAGE = 0x400000, 4096
 _POOL_BYTES, _POOL_BYTES_PER_THREAD = 512, 128  # runtime/thread_pool.py
