@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .runtime.version import VERSION as __version__
+from .support.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from .driver.api import compile, load
+    from .driver.cache_key import CacheMissError
     from .driver.check import Report, check
     from .driver.options import At, Options
     from .driver.source import SourceError
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
     from .passes.failure import CompileError, Failure
     from .passes.guarded import CompilerCrash
     from .passes.runner import PassFailure
-    from .runtime.cache_key import CacheMissError
-    from .runtime.errors import (
+    from .runtime.execution.executable import Executable
+    from .runtime.host.fallback import Fallback, FallbackWarning
+    from .runtime.program import TensorInfo
+    from .runtime.progress.progress import Progress
+    from .runtime.report.slow import SlowWarning
+    from .support.errors import (
         ArtefactError,
         CapacityError,
         DataError,
@@ -38,11 +43,6 @@ if TYPE_CHECKING:
         StepwellError,
         StepwellWarning,
     )
-    from .runtime.executable import Executable
-    from .runtime.fallback import Fallback, FallbackWarning
-    from .runtime.program import TensorInfo
-    from .runtime.progress import Progress
-    from .runtime.slow import SlowWarning
 
 __all__ = [
     "ArtefactError",
@@ -98,23 +98,23 @@ _HOME = {
     "PassFailure": "passes.runner",
     "TargetError": "lowering.target_names",
     "CodegenError": "lowering.llvm_to_object.codegen",
-    "CacheMissError": "runtime.cache_key",
-    "ArtefactError": "runtime.errors",
-    "CapacityError": "runtime.errors",
-    "DataError": "runtime.errors",
-    "GuardError": "runtime.errors",
-    "InputError": "runtime.errors",
-    "RuntimeFailure": "runtime.errors",
-    "ShapeError": "runtime.errors",
-    "OptionError": "runtime.errors",
-    "StepwellError": "runtime.errors",
-    "StepwellWarning": "runtime.errors",
-    "Executable": "runtime.executable",
-    "Fallback": "runtime.fallback",
-    "FallbackWarning": "runtime.fallback",
+    "CacheMissError": "driver.cache_key",
+    "ArtefactError": "support.errors",
+    "CapacityError": "support.errors",
+    "DataError": "support.errors",
+    "GuardError": "support.errors",
+    "InputError": "support.errors",
+    "RuntimeFailure": "support.errors",
+    "ShapeError": "support.errors",
+    "OptionError": "support.errors",
+    "StepwellError": "support.errors",
+    "StepwellWarning": "support.errors",
+    "Executable": "runtime.execution.executable",
+    "Fallback": "runtime.host.fallback",
+    "FallbackWarning": "runtime.host.fallback",
     "PluginWarning": "passes.entry_points",
-    "Progress": "runtime.progress",
-    "SlowWarning": "runtime.slow",
+    "Progress": "runtime.progress.progress",
+    "SlowWarning": "runtime.report.slow",
     "TensorInfo": "runtime.program",
 }
 

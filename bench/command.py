@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ..runtime.peaks import Peaks
-from ..runtime.wording import quantity
+from ..runtime.profile.peaks import Peaks
+from ..support.wording import quantity
 from ..tools import arguments, model_options
 from ..tools.console import ProgressBar, duration, print_table, progress
 from ..tools.flags import UsageError

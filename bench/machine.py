@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..driver.fingerprint import fingerprint
 from ..lowering.target import Target
-from ..runtime.version import VERSION
+from ..support.version import VERSION
 from .peers import HERE, SYSTEMS
 
 _CPUS = Path("/sys/devices/system/cpu")

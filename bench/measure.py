@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime import peaks
+from ..runtime.profile import peaks
 from ..runtime.program import Shape
-from ..runtime.wording import quantity
+from ..support.wording import quantity
 from ..tools.console import ProgressBar
 from . import kernels, turns
 from .bert import BertConfig, make_bert, random_weights
@@ -57,7 +57,7 @@ def find_peaks(threads: Sequence[int]) -> dict[int, peaks.Peaks]:
     found = {}
     for count in threads:
         with turns.pinned(count) as worker:
-            found[count] = worker.ask("run", "stepwell.runtime.peaks", "measure", cores()[:count])
+            found[count] = worker.ask("run", "stepwell.runtime.profile.peaks", "measure", cores()[:count])
     return found
 
 

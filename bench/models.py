@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from ..driver.source import ModelSource
-from ..runtime.errors import StepwellError
 from ..runtime.program import Shape, TensorInfo
+from ..support.errors import StepwellError
 from ..tools import arguments
 from ..tools.flags import UsageError
 from .bert import make_bert

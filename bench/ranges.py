@@ -16,7 +16,7 @@ import numpy as np
 from ..driver.api import compile
 from ..driver.options import Options
 from ..runtime.program import Shape, TensorInfo
-from ..runtime.sizes import with_derived
+from ..sizes.bounds import with_derived
 from ..tools import arguments
 from .measure import difference
 from .turns import CALLS_AT_MOST

@@ -11,8 +11,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ..runtime.errors import StepwellError
-from ..runtime.peaks import Peaks
+from ..runtime.profile.peaks import Peaks
+from ..support.errors import StepwellError
 from .machine import PINNING, Machine
 from .peers import HERE
 

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ..runtime.errors import StepwellError
+from ..support.errors import StepwellError
 from .machine import cores, cpus
 
 SECONDS_TO_START = 300.0

@@ -17,11 +17,11 @@ import onnx
 from onnx import helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
-from ..runtime.errors import OptionError
+from ..support.errors import OptionError
 
 if TYPE_CHECKING:
     from ..driver.options import Options
-    from ..runtime.executable import Executable
+    from ..runtime.execution.executable import Executable
 
 
 class StepwellBackendRep(BackendRep):

@@ -1,6 +1,6 @@
 """The IR: the declarative op layer, the stepwell dialect and its reference semantics."""
 
-from ..runtime.interrupts import held_interrupts
+from ..support.interrupts import held_interrupts
 
 # MLIR's extension modules import Python modules while they load, and crash if such an import is interrupted.
 with held_interrupts():

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from mlir import ir
 
-from ..runtime.errors import StepwellError
+from ..support.errors import StepwellError
 from .types import array_of, dense, element_type, numpy_dtype
 
 T = TypeVar("T")

@@ -39,7 +39,7 @@ from mlir import ir
 from mlir._mlir_libs import _mlir
 from mlir.dialects import irdl
 
-from ..runtime.wording import quantity
+from ..support.wording import quantity
 from .attributes import AttributeField, OpError, attribute
 from .dims import MAX_RANK, Shape
 from .types import TensorSpec, array_of, spec_of_type, tensor_type

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ..runtime.errors import StepwellError
-from ..runtime.mapped import forget_pages
-from ..runtime.wording import quantity
+from ..support.errors import StepwellError
+from ..support.mapped import forget_pages
+from ..support.wording import quantity
 from .core import Op, OpError
 from .dims import numbers
 from .registry import view_of

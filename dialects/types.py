@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 from mlir import ir
 
-from ..runtime.errors import StepwellError
+from ..support.errors import StepwellError
 from . import dims
 from .dims import Shape
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ..runtime.errors import StepwellError
+from ..support.errors import StepwellError
 from .core import DIALECTS, Op, OpError, check_extents, spec_of
 from .registry import view_of
 from .stepwell.shapes import may_equal

@@ -12,16 +12,19 @@ from dataclasses import replace
 from typing import Any
 
 from ..lowering.target_names import check_target
-from ..runtime import artefact, environment, slow, store
-from ..runtime.buckets import named_sizes, parse_dims
-from ..runtime.cache import default_cache, is_turned_off
-from ..runtime.data_check import checked_in
-from ..runtime.dims_option import resolve_dims
-from ..runtime.errors import OptionError
-from ..runtime.executable import Executable
-from ..runtime.loaded_plan import LoadedPlan
+from ..runtime.artefact import reader
+from ..runtime.cache import store
+from ..runtime.cache.cache import default_cache, is_turned_off
+from ..runtime.execution.data_check import checked_in
+from ..runtime.execution.executable import Executable
+from ..runtime.hybrid.loaded_plan import LoadedPlan
 from ..runtime.program import TensorInfo
-from ..runtime.sizes import with_derived
+from ..runtime.report import slow
+from ..sizes.bounds import with_derived
+from ..sizes.buckets import named_sizes, parse_dims
+from ..sizes.dims_option import resolve_dims
+from ..support import environment
+from ..support.errors import OptionError
 from .fingerprint import fingerprint
 from .options import Options, options_of
 from .setup import Setup
@@ -73,7 +76,7 @@ def compile(
     resolved = resolve_dims(options.dims, inputs)
     dims, inputs = resolved.dims, resolved.inputs
     specializer = specializer_of(source, inputs, setup)
-    kept = artefact.ArtefactSource(source.kind, source.contents) if source.is_whole else None
+    kept = reader.ArtefactSource(source.kind, source.contents) if source.is_whole else None
     ranges, buckets = parse_dims(dims, inputs, resolved.derived) if dims else ({}, [])
     programs, unranged = specializer.for_buckets(inputs, buckets, resolved.derived) if buckets else ([], "")
     executable = Executable(
@@ -116,7 +119,7 @@ def specializer_of(source: ModelSource, inputs: tuple[TensorInfo, ...], setup: S
     return Specializer(source, tuple(info.name for info in inputs), replace(setup, cache=cache))
 
 
-def load(path: artefact.Given, threads: int | None = None) -> Executable:
+def load(path: reader.Given, threads: int | None = None) -> Executable:
     """Loads a model that `Executable.save` or `stepwell-compile` wrote; does not need MLIR.
 
     If the file also holds the model, and MLIR is installed, calls with further input shapes are compiled on demand.
@@ -132,7 +135,7 @@ def load(path: artefact.Given, threads: int | None = None) -> Executable:
         SlowWarning: its code does not use all instruction sets of this machine.
     """
     environment.check()
-    stored = artefact.read(path)
+    stored = reader.read(path)
     specializer, compile_piece, foresight = None, None, None
     if stored.source is not None and importlib.util.find_spec("mlir") is not None:
         options = Options(checked=checked_in(stored.programs))

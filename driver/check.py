@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..runtime import html
-from ..runtime.fallback import Fallback
-from ..runtime.short_repr import short_repr
-from ..runtime.wording import quantity
+from ..runtime.host.fallback import Fallback
+from ..runtime.report import html
+from ..support.short_repr import short_repr
+from ..support.wording import quantity
 from .source import ModelSource, SourceError
 
 

@@ -23,9 +23,10 @@ from ..passes.guarded import CompilerCrash, Crash, Note, guarded
 from ..passes.journal import Journal, journal
 from ..passes.pipeline import Pipeline
 from ..passes.state import CompileState
-from ..runtime import progress, store
+from ..runtime.cache import store
 from ..runtime.program import Program, Shape
-from ..runtime.short_repr import short_repr
+from ..runtime.progress import progress
+from ..support.short_repr import short_repr
 from . import facts, plugins, route
 from .context import compiler_context
 from .failures import explained, nodes_of

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from mlir import ir
 
 from ..passes.upstream import keeping_pipelines
-from ..runtime.collection import paused_collection
+from ..support.collection import paused_collection
 
 
 @contextmanager

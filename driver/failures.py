@@ -38,8 +38,8 @@ from ..passes.recorder import (
 )
 from ..passes.rewriting import walk
 from ..passes.runner import PassFailure
-from ..runtime import environment
-from ..runtime.cache import default_folder
+from ..runtime.cache.cache import default_folder
+from ..support import environment
 from .smaller import smaller
 
 _KEPT = 32

@@ -7,9 +7,9 @@ import hashlib
 import os
 from pathlib import Path
 
-from ..runtime.version import VERSION
+from ..support.version import VERSION
 
-ROOMS = ("dialects", "driver", "frontend", "lowering", "passes", "runtime", "targets")
+ROOMS = ("dialects", "driver", "frontend", "lowering", "passes", "runtime", "sizes", "support", "targets")
 """Folders that the driver is in or imports from; a test compares them with the import contract."""
 
 

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..runtime.cache import Cache
+from ..runtime.cache.cache import Cache
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from ..runtime.errors import OptionError
 from ..runtime.program import PRECISIONS, Shape
-from ..runtime.progress import Progress
-from ..runtime.short_repr import short_repr
+from ..runtime.progress.progress import Progress
+from ..support.errors import OptionError
+from ..support.short_repr import short_repr
 
 if TYPE_CHECKING:
     from mlir import ir

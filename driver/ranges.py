@@ -19,10 +19,11 @@ from ..passes.graph.bounded.bind import MoreSizes, bind_to_bounds
 from ..passes.graph.bounded.checks import require_room
 from ..passes.graph.bounded.snapshot import BoundedError, Snapshot, VaryingConstant
 from ..passes.kernel.demand import read_table
-from ..runtime import host
-from ..runtime.expressions import Expression
+from ..runtime import processor
 from ..runtime.program import Program, TensorInfo
-from ..runtime.sizes import Bounds, Range, union_of, with_derived
+from ..sizes.bounds import Bounds, with_derived
+from ..sizes.expressions import Expression
+from ..sizes.ranges import Range, union_of
 from .compilation import Compilation
 from .context import compiler_context
 from .failures import explained, nodes_of
@@ -157,7 +158,7 @@ def _compile_as(
             to_sample(module, model, shapes)
         here = Snapshot.of(module, sizes)
         if not Target.parse(compilation.target).is_gpu:
-            require_room(module, host.memory_bytes())
+            require_room(module, processor.memory_bytes())
         named = with_derived({name: _dim(name, values) for name, values in ranges.items()}, model.derived)
         symbols = [tuple(named[dim] if isinstance(dim, str) else dim for dim in info.shape) for info in inputs]
         limits = {name: (values.low, values.high, values.step) for name, values in ranges.items()}

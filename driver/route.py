@@ -23,8 +23,8 @@ from ..passes.graph.specialize_shapes import SpecializeShapesPass
 from ..passes.pipeline import Pipeline
 from ..passes.recorder import is_recording
 from ..passes.state import CompileState
-from ..runtime.errors import OptionError
 from ..runtime.program import Shape
+from ..support.errors import OptionError
 from ..targets.nvidia.pipelines import gpu_pipeline, launches_pipeline, nvvm_pipeline
 
 if TYPE_CHECKING:

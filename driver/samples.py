@@ -26,9 +26,10 @@ from ..passes.graph.specialize_shapes import SpecializeShapesPass
 from ..passes.pipeline import Pipeline
 from ..passes.rewriting import Pattern, Replacement, apply_patterns
 from ..passes.runner import PassFailure
-from ..runtime.expressions import Expression, evaluate
 from ..runtime.program import Shape, TensorInfo
-from ..runtime.sizes import Range, with_derived
+from ..sizes.bounds import with_derived
+from ..sizes.expressions import Expression, evaluate
+from ..sizes.ranges import Range
 from .context import compiler_context
 from .source import ModelSource, PieceSource
 

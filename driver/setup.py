@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..runtime import environment
-from ..runtime.cache import Cache, default_cache
-from ..runtime.short_repr import short_repr
+from ..runtime.cache.cache import Cache, default_cache
+from ..support import environment
+from ..support.short_repr import short_repr
 from .options import Options
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ..passes.entry_points import load_entry_points
-from ..runtime import store
-from ..runtime.cache import Cache, default_cache
-from ..runtime.errors import StepwellError
-from ..runtime.large_file import LargeFile
-from ..runtime.plan import Kinds, NativeStep
+from ..runtime.cache import store
+from ..runtime.cache.cache import Cache, default_cache
+from ..runtime.hybrid.plan import Kinds, NativeStep
 from ..runtime.program import ANY_RANK, Shape, TensorInfo
-from ..runtime.short_repr import short_repr
+from ..support.errors import StepwellError
+from ..support.large_file import LargeFile
+from ..support.short_repr import short_repr
 
 if TYPE_CHECKING:
     import numpy as np

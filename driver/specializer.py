@@ -9,24 +9,26 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..runtime import cache_key, progress, slow, store
-from ..runtime.buckets import Buckets
-from ..runtime.cache import Cache
-from ..runtime.cache_key import CacheKey
-from ..runtime.collection import paused_collection
-from ..runtime.expressions import Expression
-from ..runtime.fallback import Fallback, FallbackWarning, summary
-from ..runtime.foresight import Foresight, Known
-from ..runtime.host_step import HostNode, HostStepError
-from ..runtime.loaded_plan import LoadedPlan, PieceCode
-from ..runtime.plan import ExecutionPlan, HostStep, Kinds, NativeStep, Step
+from ..runtime.cache import store
+from ..runtime.cache.cache import Cache
+from ..runtime.execution.specialization import ByContents, Contents, HybridModel
+from ..runtime.host.fallback import Fallback, FallbackWarning, summary
+from ..runtime.host.step import HostNode, HostStepError
+from ..runtime.hybrid.foresight import Foresight, Known
+from ..runtime.hybrid.loaded_plan import LoadedPlan, PieceCode
+from ..runtime.hybrid.plan import ExecutionPlan, HostStep, Kinds, NativeStep, Step
 from ..runtime.program import Program, Shape, TensorInfo
-from ..runtime.progress import CompileReporter
+from ..runtime.progress import progress
+from ..runtime.progress.progress import CompileReporter
+from ..runtime.report import slow
 from ..runtime.report.report import slow_kernels
-from ..runtime.short_repr import short_repr
-from ..runtime.specialization import ByContents, Contents, HybridModel
-from ..runtime.wording import quantity
-from . import plugins
+from ..sizes.buckets import Buckets
+from ..sizes.expressions import Expression
+from ..support.collection import paused_collection
+from ..support.short_repr import short_repr
+from ..support.wording import quantity
+from . import cache_key, plugins
+from .cache_key import CacheKey
 from .fingerprint import fingerprint
 from .locks import program_lock
 from .setup import Setup
@@ -200,7 +202,7 @@ class Specializer:
 
     def key(self, shapes: tuple[Shape, ...], contents: Contents) -> CacheKey:
         """Returns the cache key for these shapes (and contents)."""
-        from ..runtime import host
+        from ..runtime import processor
 
         target = self.setup.target
         held = [item for position, array in contents.items() for item in (str(position), array.tobytes())]
@@ -210,7 +212,7 @@ class Specializer:
             fingerprint(),
             self.source.fingerprint,
             target,
-            machine="+".join(sorted(host.features() or ())) if target.partition("+")[0] == "cpu" else "",
+            machine="+".join(sorted(processor.features() or ())) if target.partition("+")[0] == "cpu" else "",
             options=self.setup.options.key,
             plugins=plugins.fingerprint(),
             element_types=" ".join(self.source.kinds) if isinstance(self.source, PieceSource) else "",

@@ -12,9 +12,9 @@ from mlir import ir
 from ..passes.base import PassError
 from ..passes.diagnostics import MLIRError
 from ..passes.locations import dominant, names_in
-from ..runtime.large_file import contents_of
 from ..runtime.program import SHORT_NAME
-from ..runtime.wording import quantity
+from ..support.large_file import contents_of
+from ..support.wording import quantity
 from . import route
 
 _PHASE = "stepwell.phase"

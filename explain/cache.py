@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from ..driver.api import interface_of, specializer_of
+from ..driver.cache_key import CacheKey, nearest, remembered
 from ..driver.options import Options
 from ..driver.setup import Setup
 from ..driver.source import ModelSource
 from ..driver.specializer import Specializer
-from ..runtime import store
-from ..runtime.buckets import parse_dims
-from ..runtime.cache import Cache
-from ..runtime.cache_key import CacheKey, nearest, remembered
-from ..runtime.dims_option import resolve_dims
-from ..runtime.errors import InputError
+from ..runtime.cache import store
+from ..runtime.cache.cache import Cache
+from ..runtime.execution.specialization import ByContents
 from ..runtime.program import Shape, TensorInfo
-from ..runtime.specialization import ByContents
+from ..sizes.buckets import parse_dims
+from ..sizes.dims_option import resolve_dims
+from ..support.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..runtime import artefact, host, safetensors
-from ..runtime.fallback import Fallback
-from ..runtime.manifest import (
+from ..runtime import processor
+from ..runtime.artefact import reader, safetensors
+from ..runtime.artefact.manifest import (
     SCHEMA,
     Manifest,
     StoredControlStep,
@@ -18,6 +18,7 @@ from ..runtime.manifest import (
     StoredProgram,
     StoredStep,
 )
+from ..runtime.host.fallback import Fallback
 from ..runtime.program import TensorInfo
 
 _GROUPS = {"programs": "code", "objects": "code", "nodes": "nodes", "facts": "facts"}
@@ -32,8 +33,8 @@ def contents_of(path: Path) -> dict[str, Any]:
     Raises:
         ArtefactError: the file is damaged, or of another schema.
     """
-    manifest, members = artefact.read_manifest(path)
-    sizes = {name: array.nbytes for name, array in safetensors.view(members[artefact.PARAMETERS]).items()}
+    manifest, members = reader.read_manifest(path)
+    sizes = {name: array.nbytes for name, array in safetensors.view(members[reader.PARAMETERS]).items()}
     own = [(None, program) for program in manifest.programs]
     pieces = [] if manifest.plan is None else list(_programs_of(manifest.plan))
     programs = [_program(piece, program, manifest, sizes) for piece, program in (*own, *pieces)]
@@ -58,7 +59,7 @@ def _sizes(manifest: Manifest) -> dict[str, int]:
     """Returns the bytes of each kind of member."""
     found: dict[str, int] = dict.fromkeys(("parameters", "code", "nodes", "facts", "model"), 0)
     for name, member in manifest.members.items():
-        kind = "parameters" if name == artefact.PARAMETERS else _GROUPS.get(name.partition("/")[0], name)
+        kind = "parameters" if name == reader.PARAMETERS else _GROUPS.get(name.partition("/")[0], name)
         found[kind] = found.get(kind, 0) + member.size
     return found
 
@@ -84,7 +85,7 @@ def _program(
         for kernel in program.kernels
     ]
     members = [*program.objects.values(), *([] if program.library is None else [program.library])]
-    missing = host.missing(program.target)
+    missing = processor.missing(program.target)
     return {
         "piece": piece,
         "target": {**asdict(program.target), "name": program.target.name, "features": list(program.target.features)},

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..runtime.errors import StepwellError
 from ..runtime.program import ALIGNMENT, ArenaBuffer, Program
+from ..support.errors import StepwellError
 
 SCHEMA = 1
 SUFFIXES = (".svg", ".png", ".pdf", ".json")

@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from ..dialects.types import NATIVE_DTYPES
-from ..runtime.short_repr import short_repr
+from ..support.short_repr import short_repr
 
 
 @short_repr

@@ -18,9 +18,9 @@ from ..dialects.verifier import VerificationError, verify
 from ..passes.custom_forms import find_custom_form
 from ..passes.diagnostics import MLIRError, find_place
 from ..passes.guarded import Crash, guarded
-from ..runtime import safetensors
-from ..runtime.errors import ArtefactError
-from ..runtime.wording import quantity
+from ..runtime.artefact import safetensors
+from ..support.errors import ArtefactError
+from ..support.wording import quantity
 from .errors import ModelError
 from .imported import ImportedModel, ModelInfo, ValueInfo
 from .notes import INTERFACE, check_all_there, check_notes, check_parameters, is_late

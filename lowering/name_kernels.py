@@ -12,7 +12,7 @@ from ..passes.base import Pass, PassError, register
 from ..passes.kernel.merge_kernels import kernel_text
 from ..passes.kernel.versions import rename_versions
 from ..passes.rewriting import walk
-from ..runtime import store
+from ..runtime.cache import store
 from . import invariants
 from .target import Target
 

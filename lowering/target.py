@@ -9,7 +9,7 @@ import re
 import subprocess
 from dataclasses import asdict, dataclass, replace
 
-from ..runtime.short_repr import short_repr
+from ..support.short_repr import short_repr
 from .llvm_to_object import llvm
 from .target_names import X86_LEVELS, TargetError, split_precision, unknown_target
 

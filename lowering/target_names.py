@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..runtime.errors import StepwellError
 from ..runtime.program import PRECISIONS
+from ..support.errors import StepwellError
 
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 GPUS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a")

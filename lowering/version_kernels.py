@@ -16,7 +16,7 @@ from ..passes.functions import class_of, kernels_in, main_function
 from ..passes.kernel.demand import EXTENTS, KEPT, MOST_ENTRIES, RANGES, TABLE, TYPICAL, read_table, varying_rows
 from ..passes.kernel.versions import CHOICE, TILE, VERSIONS
 from ..passes.named_ops import ops_named
-from ..runtime.expressions import Expression, evaluate
+from ..sizes.expressions import Expression, evaluate
 from .target import Target
 from .version_plans import TileCost, plans_of
 

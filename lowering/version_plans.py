@@ -16,7 +16,7 @@ from ..dialects.stepwell.winograd import WinogradConvOp
 from ..dialects.types import numpy_dtype
 from ..passes.functions import body_of
 from ..passes.kernel.prefixes import sizes_of
-from ..runtime.expressions import Expression
+from ..sizes.expressions import Expression
 from .linalg_to_vector.schedules import depthwise
 from .linalg_to_vector.schedules.contraction import tile_cycles, waiting_cycles
 from .linalg_to_vector.schedules.tiles import rows_of_registers

@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from ..runtime import progress
-from ..runtime.errors import StepwellError
+from ..runtime.progress import progress
+from ..support.errors import StepwellError
 from .base import PassError
 from .note import SharedNote, signal_of
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
-from ..runtime.large_file import contents_of
+from ..support.large_file import contents_of
 from .bindings import ir
 
 DEFAULT_MARKER = "// -----"

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..sizes.bounds import Bounds
+from ..support.errors import CapacityError
+from ..support.mapped import forget_pages
+from ..support.short_repr import cut, short_repr, size_of
+from ..support.wording import quantity
 from .cuda.launch_plan import LaunchPlan
-from .errors import CapacityError
-from .mapped import forget_pages
-from .short_repr import cut, short_repr, size_of
-from .sizes import Bounds
-from .wording import quantity
 
 Shape = tuple[int, ...]
 ENTRY = "stepwell_main"

@@ -8,7 +8,7 @@ import pkgutil
 
 import pytest
 import stepwell
-from stepwell.runtime.errors import StepwellError, StepwellWarning
+from stepwell.support.errors import StepwellError, StepwellWarning
 
 
 def _modules() -> list[str]:

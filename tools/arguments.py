@@ -27,11 +27,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..runtime import environment
-from ..runtime.dims_option import Dims, read_dims, read_sizes
-from ..runtime.environment import VariableError
-from ..runtime.errors import InputError
 from ..runtime.program import Shape, TensorInfo
+from ..sizes.dims_option import Dims, read_dims, read_sizes
+from ..support import environment
+from ..support.environment import VariableError
+from ..support.errors import InputError
 from .flags import UsageError
 from .streams import silenced
 from .supervisor import run_supervised
@@ -428,6 +428,6 @@ def is_artefact(path: str) -> bool:
 
 
 def _version() -> str:
-    from ..runtime.version import VERSION
+    from ..support.version import VERSION
 
     return VERSION

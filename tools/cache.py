@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ..runtime.cache import Cache, Entry, default_cache
-from ..runtime.cache_key import remembered
-from ..runtime.wording import quantity
+from ..driver.cache_key import remembered
+from ..runtime.cache.cache import Cache, Entry, default_cache
+from ..support.wording import quantity
 from . import arguments, model_options
 from .console import print_table, progress
 from .flags import UsageError

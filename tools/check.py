@@ -9,7 +9,7 @@ from .console import print_table
 from .model_options import Given
 
 if TYPE_CHECKING:
-    from ..runtime.fallback import Fallback
+    from ..runtime.host.fallback import Fallback
 
 
 def check(model: str, given: Given, as_json: bool) -> int:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..runtime import artefact, artefact_writer, safetensors
-from ..runtime.errors import InputError, StepwellError
-from ..runtime.executable import Executable
+from ..runtime.artefact import reader, safetensors, writer
+from ..runtime.execution.executable import Executable
 from ..runtime.program import Program
+from ..support.errors import InputError, StepwellError
 from . import arguments, model_options
 from .check import check
 from .console import duration, print_table, progress
@@ -203,14 +203,14 @@ def _no_code(target: str, executable: Executable) -> str:
     return f"{why}name the sizes one by one (--dims n=16/64, or --shape), or store the model (--keep-model)"
 
 
-def _write(output: OutputFile, model: artefact.Artefact, cubins: bool) -> int:
+def _write(output: OutputFile, model: reader.Artefact, cubins: bool) -> int:
     """Writes an artefact; returns its size in bytes."""
     with output.writing() as path:
-        artefact_writer.write(path, model, cubins=cubins)
+        writer.write(path, model, cubins=cubins)
         return path.stat().st_size
 
 
-def _merged(models: Sequence[artefact.Artefact]) -> artefact.Artefact:
+def _merged(models: Sequence[reader.Artefact]) -> reader.Artefact:
     """Merges artefacts into one with the code for all targets."""
     first, *others = models
     programs, plan = first.programs, first.plan

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..runtime import progress as events
-from ..runtime import progress_bar
+from ..runtime.progress import bar
+from ..runtime.progress import progress as events
 from .streams import shows_bars
 
 
@@ -46,10 +46,10 @@ class Compiles:
             self._task = self._progress.add_task("", total=None, rest="")
         self._progress.update(
             self._task,
-            description=progress_bar.described(event),
+            description=bar.described(event),
             total=event.total or None,
             completed=event.done,
-            rest=progress_bar.counted(event),
+            rest=bar.counted(event),
         )
 
 

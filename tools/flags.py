@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ..runtime.errors import StepwellError
+from ..support.errors import StepwellError
 
 _TRUE, _FALSE = ("", "true", "TRUE", "True", "1"), ("false", "FALSE", "False", "0")
 _WIDTHS = {"uint": (0, 2**32 - 1), "long": (-(2**63), 2**63 - 1)}

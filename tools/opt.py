@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str], supervisor: Supervisor) -> int:
-    from ..runtime import environment
+    from ..support import environment
     from .flags import UsageError
 
     note_in(supervisor.note)

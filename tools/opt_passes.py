@@ -21,7 +21,7 @@ from ..passes.pipeline import Pipeline
 from ..passes.reproducer import Reproducer
 from ..passes.runner import PassFailure, PipelineRunner, check
 from ..passes.timing import Timing
-from ..runtime import environment
+from ..support import environment
 from .flags import CommandLine, UsageError
 from .opt_pipeline import PipelineText, emit, single_passes
 

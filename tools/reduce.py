@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..runtime.large_file import LargeFile, contents_of
+from ..support.large_file import LargeFile, contents_of
 from . import arguments, model_options
 from .console import print_table, status
 from .flags import UsageError

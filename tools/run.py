@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..explain import memory
-from ..runtime import peaks
-from ..runtime.cache import default_cache
-from ..runtime.executable import Executable
+from ..runtime.cache.cache import default_cache
+from ..runtime.execution.executable import Executable
+from ..runtime.profile import peaks
 from . import arguments, model_options, values
 from .console import duration, print_table, progress
 from .flags import UsageError

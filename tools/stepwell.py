@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from ..runtime.version import VERSION
+from ..support.version import VERSION
 from . import arguments
 
 NAME = "stepwell"

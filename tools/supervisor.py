@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..passes.note import SharedNote, note_in, signal_of
-from ..runtime import environment
+from ..support import environment
 
 if TYPE_CHECKING:
     from ..passes.failure import Failure

@@ -18,11 +18,11 @@ import onnx
 
 from ...driver import api
 from ...passes.failure import CompileError
-from ...runtime import artefact_writer
+from ...runtime.artefact import writer
 from ...runtime.cuda.assembler import find_assembler
-from ...runtime.errors import RuntimeFailure
-from ...runtime.executable import Executable
-from ...runtime.wording import quantity
+from ...runtime.execution.executable import Executable
+from ...support.errors import RuntimeFailure
+from ...support.wording import quantity
 from .. import models
 from . import cases, whole
 from .data import contents
@@ -30,6 +30,8 @@ from .data import contents
 _CARRIED = (
     "__init__.py",
     "runtime",
+    "sizes",
+    "support",
     "targets/__init__.py",
     "targets/nvidia/__init__.py",
     "targets/nvidia/simulator",
@@ -132,7 +134,7 @@ def _whole(model: whole.Whole, name: str, target: str, precision: str, folder: P
     stored = on_gpu.stored()
     programs = tuple(replace(program, parameters=whole.splats(program.parameters)) for program in stored.programs)
     kept = replace(stored, programs=programs)
-    artefact_writer.write(folder / f"{name}.stw", kept, cubins=find_assembler() is not None)
+    writer.write(folder / f"{name}.stw", kept, cubins=find_assembler() is not None)
     onnx.save(made, folder / f"{name}.onnx")
     facts = {"dtype": "float32", "peer": "", "flops": 0, "nbytes": 0, "tolerance": 0.0, "precision": precision}
     return {**facts, "artefact": f"{name}.stw", "data": None, "torch": model.torch, "onnx": f"{name}.onnx"}
@@ -162,7 +164,7 @@ def _compiled(
         arrays |= {f"out.{info.name}": array for info, array in zip(executable.outputs, outputs, strict=True)}
         data = f"{name}.npz"
         np.savez(folder / data, allow_pickle=False, **{key: _plain(array) for key, array in arrays.items()})
-    artefact_writer.write(folder / f"{name}.stw", on_gpu.stored(), cubins=find_assembler() is not None)
+    writer.write(folder / f"{name}.stw", on_gpu.stored(), cubins=find_assembler() is not None)
     return {"artefact": f"{name}.stw", "data": data}
 
 

@@ -17,10 +17,10 @@ from typing import Any
 from ...driver import api
 from ...lowering.target import Target
 from ...runtime.cuda import assembler
-from ...runtime.errors import ArtefactError, RuntimeFailure
 from ...runtime.program import Program
 from ...runtime.report import facts
-from ...runtime.wording import quantity
+from ...support.errors import ArtefactError, RuntimeFailure
+from ...support.wording import quantity
 from ...tools import arguments, model_options
 from ...tools.console import print_table
 from .. import models

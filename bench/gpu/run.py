@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime import artefact
+from ...runtime.artefact import reader
 from ...runtime.cuda import devices, dlpack
 from ...runtime.cuda.device import Device
 from ...runtime.cuda.errors import DeviceError
 from ...runtime.cuda.executor import DeviceProgram
 from ...runtime.program import Program
-from ...runtime.wording import quantity
+from ...support.wording import quantity
 from . import peers, sanitize, worker
 from .data import contents, worst
 
@@ -125,7 +125,7 @@ def _result(case: Mapping[str, Any], folder: Path, device: Device, torch: Any, *
     """Runs a case and returns its result; a failure does not affect other cases."""
     result: dict[str, Any] = {"name": case["name"], "state": "failed", "reason": ""}
     try:
-        (program,) = artefact.read(folder / case["artefact"]).programs
+        (program,) = reader.read(folder / case["artefact"]).programs
         loaded = DeviceProgram(program, device)
         if case["data"]:
             result["difference"] = _checked(program, loaded, folder / case["data"])

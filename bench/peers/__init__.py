@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.errors import StepwellError
+from ...support.errors import StepwellError
 
 HERE = "stepwell"
 

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from ...runtime.dims_option import read_dims
-from ...runtime.errors import InputError
+from ...sizes.dims_option import read_dims
+from ...support.errors import InputError
 from . import install, ranges
 
 _USAGE = """Runs a Python program on Stepwell in place of ONNX Runtime.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...runtime.errors import StepwellError
+from ...support.errors import StepwellError
 
 
 class Fail(StepwellError):

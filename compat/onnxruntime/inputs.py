@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...frontend.errors import UnsupportedError
-from ...runtime.errors import DataError, InputError
 from ...runtime.program import TensorInfo
+from ...support.errors import DataError, InputError
 from .errors import Fail, InvalidArgument, NotImplemented, failure
 from .values import OrtValue, type_name
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import onnx
 
-from ...runtime.dims_option import Dims, read_dims, resolve_dims
-from ...runtime.errors import InputError
-from ...runtime.executable import Executable, Outputs
+from ...runtime.execution.executable import Executable, Outputs
+from ...runtime.execution.size_advice import Suggested, as_text, users_stacklevel
 from ...runtime.program import Program, TensorInfo
-from ...runtime.size_advice import Suggested, as_text, users_stacklevel
-from ...runtime.sizes import Range, widened
-from ...runtime.slow import SlowWarning
+from ...runtime.report.slow import SlowWarning
+from ...sizes.dims_option import Dims, read_dims, resolve_dims
+from ...sizes.ranges import Range, widened
+from ...support.errors import InputError
 from .options import SessionOptions
 
 ENTRY = "stepwell.dims"

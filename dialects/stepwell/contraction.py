@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...runtime.wording import quantity
+from ...support.wording import quantity
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
 from ..dims import Shape, numbers
 from ..types import TensorSpec

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...runtime.wording import quantity
+from ...support.wording import quantity
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
 from ..dims import Dim
 from ..types import TensorSpec, is_float

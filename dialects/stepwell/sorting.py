@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.wording import quantity
+from ...support.wording import quantity
 from ..core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
 from ..types import TensorSpec, is_float
 from .shape import INDEX

@@ -14,7 +14,7 @@ from mlir.dialects import func
 from ...lowering import invariants
 from ...passes.functions import body_of, main_function
 from ...passes.instrumentation import Instrumentation, Step
-from ...runtime.errors import StepwellError
+from ...support.errors import StepwellError
 from .. import route
 from .claims import Claims, Outlook
 from .library import KernelCode, compile_library, library_of

@@ -12,7 +12,7 @@ from mlir import ir
 from ...lowering import invariants
 from ...passes.functions import kernels_in
 from ...passes.recorder import is_recording
-from ...runtime import progress
+from ...runtime.progress import progress
 from .claims import Claims, Outlook
 from .library import KernelCode, compile_library, library_of
 from .process import AHEAD, Worker

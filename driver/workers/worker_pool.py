@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from ...runtime.cores import available_cores
+from ...support.cores import available_cores
 from .. import plugins
 from .claims import Claims
 from .process import Worker

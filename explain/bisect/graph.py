@@ -19,7 +19,7 @@ from ...passes.pipeline import Pipeline
 from ...passes.rewriting import limit_rewrites
 from ...passes.state import CompileState
 from ...runtime.program import Shape
-from ...runtime.wording import quantity
+from ...support.wording import quantity
 from .comparison import Difference, Tolerance, compare, noise_of, worst
 from .result import Fault, Level
 

@@ -15,7 +15,7 @@ from ...frontend.imported import ImportedModel
 from ...frontend.onnx.model import Model
 from ...frontend.onnx.names import node_name
 from ...frontend.onnx.weights import tensor_array
-from ...runtime.errors import StepwellError
+from ...support.errors import StepwellError
 from .comparison import NOISE_FACTOR, Tolerance, approximation_error, compare, noise_of
 from .result import Fault, Level
 

@@ -21,8 +21,8 @@ from ...dialects.types import is_float
 from ...passes.locations import names_in
 from ...passes.pipeline import Pipeline
 from ...passes.rewriting import walk
-from ...runtime.errors import StepwellError
 from ...runtime.program import Program
+from ...support.errors import StepwellError
 from .blame import CANNOT, Probe, first_wrong
 from .comparison import Tolerance, noise_of, rounding_of
 from .graph import Stage

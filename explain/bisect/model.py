@@ -18,12 +18,12 @@ from ...driver.source import ModelSource, PieceSource
 from ...driver.specializer import Specializer
 from ...frontend.errors import ModelError, NeedsContents
 from ...frontend.onnx.model import Model
-from ...runtime.errors import StepwellError
-from ...runtime.foresight import Known
-from ...runtime.loaded_plan import LoadedPlan, PieceCode
-from ...runtime.plan import Kinds, NativeStep
+from ...runtime.execution.specialization import ByContents, Contents, HybridModel
+from ...runtime.hybrid.foresight import Known
+from ...runtime.hybrid.loaded_plan import LoadedPlan, PieceCode
+from ...runtime.hybrid.plan import Kinds, NativeStep
 from ...runtime.program import Program, Shape
-from ...runtime.specialization import ByContents, Contents, HybridModel
+from ...support.errors import StepwellError
 from .comparison import Tolerance, noise_of
 from .graph import check_graph, stages_of
 from .importing import check_import, first_not_finite

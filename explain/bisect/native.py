@@ -13,8 +13,8 @@ from ...driver.workers.library import generate
 from ...lowering.target import Target
 from ...passes.base import Pass
 from ...passes.pipeline import Element, Nested, Pipeline, Upstream
-from ...runtime import poison
-from ...runtime.executable import Executable
+from ...runtime.execution.executable import Executable
+from ...runtime.native import poison
 from ...runtime.program import Program
 
 SUBSTITUTES: Mapping[str, tuple[Element | str, ...]] = {

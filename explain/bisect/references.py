@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 from ...frontend.onnx.model import Model
 from ...frontend.onnx.weights import tensor_array
-from ...runtime.errors import StepwellError
+from ...support.errors import StepwellError
 
 REFERENCES = ("onnxruntime", "numpy")
 

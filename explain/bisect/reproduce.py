@@ -13,7 +13,7 @@ from ...frontend.mlir_text import PARAMETERS
 from ...passes.options import PipelineError
 from ...passes.pipeline import Pipeline
 from ...passes.reproducer import Reproducer
-from ...runtime import safetensors
+from ...runtime.artefact import safetensors
 from .result import Fault
 
 BEFORE, AFTER, INPUTS, EXPECTED, COMMAND = "before.mlir", "after.mlir", "inputs.npz", "expected.npz", "command.txt"

@@ -17,8 +17,8 @@ from ...driver.context import compiler_context
 from ...driver.fingerprint import fingerprint
 from ...lowering.target import Target
 from ...passes.pipeline import Pipeline
-from ...runtime.executable import Executable
-from ...runtime.profiler import profile
+from ...runtime.execution.executable import Executable
+from ...runtime.profile.profiler import profile
 from ...runtime.program import Shape
 from .machine_code import add_assembly
 from .onnx_nodes import nodes_of

@@ -14,7 +14,7 @@ from ...driver import route
 from ...passes.graph.specialize_shapes import SpecializeShapesPass
 from ...passes.instrumentation import Instrumentation, Step, title_of
 from ...passes.pipeline import Nested, Pipeline
-from ...runtime.errors import StepwellError
+from ...support.errors import StepwellError
 from .graph import calls_of, graph_of
 from .texts import Texts
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ...runtime.errors import StepwellError
+from ...support.errors import StepwellError
 
 
 class ReduceError(StepwellError):

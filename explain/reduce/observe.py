@@ -24,8 +24,8 @@ from ...passes.instrumentation import Instrumentation, Step
 from ...passes.options import PipelineError
 from ...passes.pipeline import Pipeline
 from ...passes.runner import PassFailure, PipelineRunner
-from ...runtime.errors import StepwellError
-from ...runtime.executable import Executable
+from ...runtime.execution.executable import Executable
+from ...support.errors import StepwellError
 from .case import Case, ReduceError
 from .failure import FailureSignature, failure
 from .onnx_graph import all_names

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from ...runtime.errors import StepwellError
+from ...support.errors import StepwellError
 from .case import Case
 from .child import Child, Desk, Ended, Limits
 from .failure import FailureSignature, crash_message, failure

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...driver.source import ModelSource
-from ...runtime import poison
+from ...runtime.native import poison
 from ..bisect.model import Bisector
 from ..bisect.result import Fault
 from . import onnx_values

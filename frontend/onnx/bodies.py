@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import onnx
 
-from ...runtime.control import Sliced, Stacked
-from ...runtime.fallback import Fallback
-from ...runtime.plan import FEWEST_OPERANDS, ControlStep, NativeStep
+from ...runtime.host.fallback import Fallback
+from ...runtime.hybrid.control import Sliced, Stacked
+from ...runtime.hybrid.plan import FEWEST_OPERANDS, ControlStep, NativeStep
 from .inferred import shape_of_type
 from .model import Model, host_dtype, opsets
 from .names import normal_domain

@@ -13,7 +13,7 @@ from ...dialects.stepwell.elementwise import AndOp, CastOp, EqualOp, GreaterEqua
 from ...dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, ReshapeOp, SqueezeOp
 from ...dialects.stepwell.reduction import ReduceMinOp
 from ...dialects.types import is_integer
-from ...runtime.data_check import DataCheck
+from ...runtime.execution.data_check import DataCheck
 from . import places
 from .build import cast, constant, dtype, emit, integers, joined, rank, reshaped, scalar
 from .node import Node

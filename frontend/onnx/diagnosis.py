@@ -17,8 +17,8 @@ from onnx import helper
 from ...dialects.core import OpError, spec_of
 from ...dialects.registry import load_dialects
 from ...dialects.types import element_type
-from ...runtime.fallback import Fallback
-from ...runtime.host_step import HostNode, HostStepError
+from ...runtime.host.fallback import Fallback
+from ...runtime.host.step import HostNode, HostStepError
 from ..errors import ModelError, NeedsContents, NeedsShapes, UnsupportedError
 from .importer import Importer
 from .inferred import inferred_types

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import onnx
 from mlir import ir
 
-from ...runtime.wording import quantity
+from ...support.wording import quantity
 from ..errors import ModelError, NodeError
 from .model import Model, opsets
 from .names import normal_domain

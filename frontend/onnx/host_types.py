@@ -9,8 +9,8 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from ...passes.guarded import Crash, guarded
-from ...runtime.foresight import Known
-from ...runtime.plan import HostStep
+from ...runtime.hybrid.foresight import Known
+from ...runtime.hybrid.plan import HostStep
 from ...runtime.program import TensorInfo
 from .inferred import shape_of_type
 from .model import host_dtype

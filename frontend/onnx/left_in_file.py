@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import onnx
 
-from ...runtime.errors import StepwellError
+from ...support.errors import StepwellError
 
 _LEAST_BYTES = 1 << 18
 # Field numbers (onnx.proto) and wire types (Protocol Buffers, "Encoding").

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from onnx import helper, inliner, version_converter
 
 from ...dialects.dims import MAX_RANK
-from ...runtime.short_repr import short_repr
+from ...support.short_repr import short_repr
 from ..errors import ModelError, UnsupportedError
 from ..imported import ModelInfo, ValueInfo
 from .classes import with_numbered_classes

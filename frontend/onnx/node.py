@@ -16,7 +16,7 @@ from mlir import ir
 from ...dialects.core import spec_of
 from ...dialects.dims import Dim
 from ...dialects.stepwell.constant import ConstantOp
-from ...runtime.wording import quantity
+from ...support.wording import quantity
 from ..errors import AttributeFault, NeedsShapes, NodeError, UnsupportedError
 from .lists import ValueList
 from .model import element_dtype

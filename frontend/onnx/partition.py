@@ -16,7 +16,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ...passes.failure import CompileError
-from ...runtime.fallback import Fallback
+from ...runtime.host.fallback import Fallback
 from ..errors import AttributeFault, ModelError, NeedsContents, NodeError
 from .inferred import inferred_types
 from .model import Model, is_native, opsets, type_text

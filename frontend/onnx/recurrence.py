@@ -17,7 +17,7 @@ from ...dialects.stepwell import elementwise as ew
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.movement import DynamicSliceOp, ExpandDimsOp, SqueezeOp
 from ...dialects.stepwell.shape import FillOp, RangeOp
-from ...runtime.wording import quantity
+from ...support.wording import quantity
 from ..errors import NodeError
 from .activations import Activation, activations
 from .build import (

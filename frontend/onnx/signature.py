@@ -8,7 +8,7 @@ from mlir import ir
 
 from ...dialects.core import OpError, check_extents, spec_of
 from ...dialects.types import element_type
-from ...runtime.wording import quantity
+from ...support.wording import quantity
 from ..errors import ModelError, NeedsShapes
 from ..imported import ModelInfo, ValueInfo
 

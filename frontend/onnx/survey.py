@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import onnx
 
-from ...runtime.fallback import Fallback
+from ...runtime.host.fallback import Fallback
 from ..errors import UnsupportedError
 from .definitions import is_defined
 from .functions import FunctionTable

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...runtime.wording import quantity
+from ...support.wording import quantity
 from ..errors import AttributeFault, NodeError
 from .build import rank, shape
 from .node import Node

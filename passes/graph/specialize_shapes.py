@@ -11,7 +11,7 @@ from ...dialects import dims
 from ...dialects.core import OpError, check_extents
 from ...dialects.dims import Dim, Sym
 from ...dialects.types import TensorSpec
-from ...runtime.wording import quantity
+from ...support.wording import quantity
 from ..base import Pass, PassError, register
 from ..functions import main_function
 from .inference import infer_function, input_specs, is_settled

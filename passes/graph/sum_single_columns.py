@@ -12,7 +12,7 @@ from ...dialects.stepwell.elementwise.arithmetic import AddOp, MulOp
 from ...dialects.stepwell.movement import ReshapeOp
 from ...dialects.stepwell.reduction import ReduceSumOp
 from ...dialects.stepwell.windows import CHANNELS_LAST
-from ...runtime.wording import quantity
+from ...support.wording import quantity
 from ..base import Pass, register
 from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .values import is_float, shape_of

@@ -14,7 +14,7 @@ from mlir import ir
 
 from ...dialects.stepwell.elementwise import KeepOp
 from ...dialects.stepwell.normalization import AttentionOp
-from ...runtime.expressions import evaluate
+from ...sizes.expressions import evaluate
 from ..functions import body_of, dictionaries, strings
 from ..named_ops import ops_named
 from ..rewriting import defining_op

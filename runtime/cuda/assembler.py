@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..cores import available_cores
-from ..errors import ArtefactError
+from ...support.cores import available_cores
+from ...support.errors import ArtefactError
 
 _PACKAGES = ("nvidia.cu13", "nvidia.cuda_nvcc")
 """Packages that contain NVIDIA's programs in folders `bin`; installed by `nvidia-cuda-nvcc`."""

@@ -6,8 +6,8 @@ import functools
 import importlib
 import re
 
-from .. import environment
-from ..environment import SIMULATE
+from ...support import environment
+from ...support.environment import SIMULATE
 from . import driver
 from .device import Device
 from .errors import DeviceError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import CapacityError, RuntimeFailure
+from ...support.errors import CapacityError, RuntimeFailure
 
 
 class DeviceError(RuntimeFailure):

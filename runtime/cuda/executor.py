@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CapacityError
+from ...support.errors import CapacityError
 from ..program import Program, Shape, TensorInfo
 from .boxes import boxes
 from .device import Device, Kernel, Stream

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..wording import quantity
+from ...support.wording import quantity
 from .launch_plan import (
     ARENA,
     ELEMENT_BYTES,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..short_repr import short_repr
+from ...support.short_repr import short_repr
 from .errors import DeviceError
 
 INPUT, OUTPUT, PARAMETER, ARENA = "input", "output", "parameter", "arena"

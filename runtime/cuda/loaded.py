@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ArtefactError
-from ..expressions import evaluate
+from ...sizes.bounds import table_of
+from ...sizes.expressions import evaluate
+from ...support.errors import ArtefactError
+from ..execution.workspace import LoadedProgram
 from ..program import Program, Shape
-from ..sizes import table_of
-from ..workspace import LoadedProgram
 from . import devices
 from .dlpack import DeviceArray
 from .executor import DeviceProgram
 from .launch_checks import check_plan
 
 if TYPE_CHECKING:
-    from ..recorder import CallRecorder
-    from ..workspace import Workspace
+    from ..execution.workspace import Workspace
+    from ..profile.recorder import CallRecorder
 
 
 class LoadedLaunches(LoadedProgram):

@@ -6,7 +6,7 @@ import json
 import zlib
 from typing import Any
 
-from ..errors import ArtefactError
+from ...support.errors import ArtefactError
 
 _MAX_BYTES = 256 << 20
 _NO_FACTS: dict[str, Any] = {

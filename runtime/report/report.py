@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import html, slow
+from ...support.errors import ArtefactError
+from ...support.short_repr import short_repr
+from ...support.wording import quantity
 from ..cuda.launch_plan import Launch
-from ..errors import ArtefactError
-from ..fallback import Fallback
+from ..host.fallback import Fallback
 from ..program import KernelInfo, Program
-from ..short_repr import short_repr
-from ..wording import quantity
-from . import device, facts
+from . import device, facts, html, slow
 from .roofline import Roofline, roofline_of
 from .text import table_of
 

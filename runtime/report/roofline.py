@@ -7,9 +7,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import host, peaks
-from ..cache import default_cache
-from ..peaks import Peaks
+from .. import processor
+from ..cache.cache import default_cache
+from ..profile import peaks
+from ..profile.peaks import Peaks
 from ..program import CpuTarget
 
 # For processors that do not report their clock, and for targets other than this machine.
@@ -61,7 +62,7 @@ class Roofline:
 def roofline_of(target: CpuTarget, vector_bytes: int, threads: int) -> Roofline:
     """Returns the peaks of code for a target on a number of cores: measured ones of this machine, else nominal ones."""
     bits = 8 * (vector_bytes or vector_bytes_of(target))
-    measured = None if host.missing(target) else _measured(threads)
+    measured = None if processor.missing(target) else _measured(threads)
     if measured is not None:
         flops = measured.flops * min(1.0, bits / (_ELEMENT_BITS * peaks.lanes()))
         near, far = measured.rate(_CACHE_BYTES), measured.rate(_FAR_BYTES)

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...support.wording import quantity
 from ..program import SHORT_NAME
-from ..wording import quantity
 from .device import SOURCE as PUBLISHED
 
 _MAX_WIDTH = 48

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from harness import ALIGNED, READ, WRITE
 from stepwell.lowering.target import Target
-from stepwell.runtime import host, linker, loader
+from stepwell.runtime import processor
+from stepwell.runtime.artefact import linker
+from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
+from stepwell.runtime.native import loader
 from stepwell.runtime.program import Program
-from stepwell.runtime.workspace import LoadedProgram, Workspace
 
 TARGET, _, CPU = os.environ.get("STEPWELL_TEST_ARM", "aarch64,max").partition(",")
 
@@ -33,8 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not harness.is_available():
         raise pytest.UsageError(harness.INSTALL)
     Target.host = staticmethod(lambda: Target.parse(TARGET))
-    host.architecture = lambda: "aarch64"
-    host.features = lambda: None
+    processor.architecture = lambda: "aarch64"
+    processor.features = lambda: None
     linker.link = lambda objects, target: None
     loader.load = _load
     Workspace.run = _run

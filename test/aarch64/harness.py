@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 from stepwell.lowering.llvm_to_object import llvm
-from stepwell.runtime.elf_image import ElfImage
-from stepwell.runtime.elf_machines import AARCH64
+from stepwell.runtime.native.elf_image import ElfImage
+from stepwell.runtime.native.elf_machines import AARCH64
 from stepwell.runtime.program import WORK
 
 QEMU = "qemu-aarch64"

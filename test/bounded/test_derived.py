@@ -7,11 +7,11 @@ import onnx
 import pytest
 import stepwell
 from onnx import TensorProto, helper
-from stepwell.runtime.dims_option import resolve_dims
-from stepwell.runtime.errors import InputError
-from stepwell.runtime.expressions import evaluate, parse_expression, text_of
 from stepwell.runtime.program import TensorInfo
-from stepwell.runtime.sizes import Range
+from stepwell.sizes.dims_option import resolve_dims
+from stepwell.sizes.expressions import evaluate, parse_expression, text_of
+from stepwell.sizes.ranges import Range
+from stepwell.support.errors import InputError
 
 INPUTS = (TensorInfo("x", np.dtype(np.float32), ("n", 3, "m")),)
 
@@ -111,7 +111,7 @@ def _decoder() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.runtime.slow.SlowWarning")
+@pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.runtime.report.slow.SlowWarning")
 @pytest.mark.parametrize("is_stored", [False, True])
 def test_a_decoder_is_one_program_for_any_past(is_stored, tmp_path):
     dims = {"b": (1, 3), "n": (1, 5), "past_n": (0, 40)}

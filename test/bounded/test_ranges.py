@@ -12,11 +12,12 @@ import stepwell
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.driver.samples import sample_sizes
-from stepwell.runtime.buckets import parse_dims
-from stepwell.runtime.errors import InputError
-from stepwell.runtime.expressions import evaluate
 from stepwell.runtime.program import TensorInfo
-from stepwell.runtime.sizes import Bounds, Range, check_ranges, decode, encode, union
+from stepwell.sizes.bounds import Bounds, decode_bounds, encode_bounds, union
+from stepwell.sizes.buckets import parse_dims
+from stepwell.sizes.expressions import evaluate
+from stepwell.sizes.ranges import Range, check_ranges
+from stepwell.support.errors import InputError
 from stepwell.tools.arguments import parse_dims as parse_dims_options
 from stepwell.tools.flags import UsageError
 
@@ -176,9 +177,9 @@ def test_expressions_are_evaluated():
 
 def test_bounds_survive_being_written():
     bounds = Bounds({"n": Range(1, 8, 1)}, ("n", ["*", "n", 2]), (("n", 4),))
-    assert decode(encode(bounds)) == bounds
+    assert decode_bounds(encode_bounds(bounds)) == bounds
     with pytest.raises(ValueError, match="from a smaller to a larger"):
-        decode({**(encode(bounds) or {}), "ranges": {"n": [8, 1, 1]}})
+        decode_bounds({**(encode_bounds(bounds) or {}), "ranges": {"n": [8, 1, 1]}})
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from onnx import TensorProto, helper
 from stepwell.compat import onnxruntime as ort
 from stepwell.frontend.errors import UnsupportedError
-from stepwell.runtime.errors import InputError
 from stepwell.runtime.program import TensorInfo
+from stepwell.support.errors import InputError
 
 F32 = np.dtype(np.float32)
 

@@ -22,8 +22,8 @@ from stepwell.driver import locks as compile_locks
 from stepwell.driver.locks import KernelTurns, program_lock
 from stepwell.driver.workers.pool import KernelPool
 from stepwell.lowering import invariants
-from stepwell.runtime.cache import Cache
-from stepwell.runtime.slow import SlowWarning
+from stepwell.runtime.cache.cache import Cache
+from stepwell.runtime.report.slow import SlowWarning
 
 X = np.arange(12, dtype=np.float32).reshape(2, 6) - 3
 

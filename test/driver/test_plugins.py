@@ -18,7 +18,7 @@ from stepwell.driver.workers.worker_pool import worker_pool
 from stepwell.explain.cache import explain_cache
 from stepwell.passes.graph.patterns import movement
 from stepwell.passes.rewriting import Pattern
-from stepwell.runtime.cache import Cache
+from stepwell.runtime.cache.cache import Cache
 
 X = np.array([[-1, 2, -3]], np.float32)
 RELU = helper.make_model(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import stepwell
 from onnx import TensorProto, helper
-from stepwell.runtime.cache import Cache
+from stepwell.runtime.cache.cache import Cache
 
 _COMPILE = """
 import sys, numpy as np, stepwell
@@ -40,7 +40,7 @@ ON_HOST = model_of(
 )
 
 
-@pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.runtime.slow.SlowWarning")
+@pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.runtime.report.slow.SlowWarning")
 @pytest.mark.parametrize(("model", "calls"), [(NATIVE, 1000), (ON_HOST, 100)], ids=["native", "on the host"])
 def test_eight_threads_call_one_executable(model: bytes, calls: int) -> None:
     executable = stepwell.compile(model, threads=1, options=stepwell.Options(fallback="quiet"))

@@ -12,9 +12,9 @@ import pytest
 import stepwell
 from onnx import TensorProto, helper
 from stepwell import Options
+from stepwell.driver.cache_key import nearest
 from stepwell.explain.cache import Answer, entries_of, explain_cache
-from stepwell.runtime.cache import Cache
-from stepwell.runtime.cache_key import nearest
+from stepwell.runtime.cache.cache import Cache
 from stepwell.tools.cache import main
 
 X = np.ones((2, 4), np.float32)

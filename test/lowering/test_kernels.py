@@ -20,9 +20,9 @@ from stepwell.dialects.types import TensorSpec, tensor_type
 from stepwell.driver import route
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
-from stepwell.runtime import loader
+from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
+from stepwell.runtime.native import loader
 from stepwell.runtime.program import CpuTarget, Program, TensorInfo
-from stepwell.runtime.workspace import LoadedProgram, Workspace
 
 Array = np.ndarray
 Build = Callable[..., Any]

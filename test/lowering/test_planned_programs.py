@@ -12,9 +12,9 @@ from stepwell.dialects.registry import load_dialects
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
-from stepwell.runtime import loader
+from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
+from stepwell.runtime.native import loader
 from stepwell.runtime.program import CpuTarget, Program, TensorInfo
-from stepwell.runtime.workspace import LoadedProgram, Workspace
 
 KERNEL = """
 func.func private @mix(%x: tensor<16xi32>, %y: tensor<16xi32>, %out: tensor<16xi32>) -> tensor<16xi32> {

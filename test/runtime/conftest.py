@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stepwell.runtime import orc
-from stepwell.runtime.host import architecture
+from stepwell.runtime.native import orc
+from stepwell.runtime.processor import architecture
 from stepwell.runtime.program import CpuTarget, KernelInfo, Program, TensorInfo
 
 F32 = np.dtype(np.float32)

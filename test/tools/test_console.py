@@ -8,7 +8,7 @@ import sys
 import pytest
 from onnx import TensorProto, helper, save
 from rich.progress import Progress
-from stepwell.runtime import progress as compiles
+from stepwell.runtime.progress import progress as compiles
 from stepwell.tools import compile as compile_tool
 from stepwell.tools import console, explore
 from stepwell.tools import run as run_tool

@@ -13,7 +13,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.driver import route
-from stepwell.runtime import artefact, peaks
+from stepwell.runtime.artefact import reader
+from stepwell.runtime.profile import peaks
 from stepwell.tools import bisect, cache, compile, explore, reduce, run
 
 WEIGHT = np.random.default_rng(0).random((8, 4), np.float32)
@@ -41,7 +42,7 @@ def compiled(model, capsys) -> str:
 
 
 def test_an_artefact_has_code_for_every_shape_and_target(compiled, model):
-    assert [made.input_shapes for made in artefact.read(Path(compiled)).programs] == [((2, 8),), ((3, 8),)]
+    assert [made.input_shapes for made in reader.read(Path(compiled)).programs] == [((2, 8),), ((3, 8),)]
     assert compile.main([model, "-o", "two.stw", "--shape=x=2x8", "--target=x86-64-v2,x86-64-v3", "--no-cache"]) == 0
     with zipfile.ZipFile("two.stw") as archive:
         manifest = json.loads(archive.read("manifest.json"))

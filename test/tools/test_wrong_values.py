@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from stepwell.bench import command as bench
-from stepwell.runtime import store
+from stepwell.runtime.cache import store
 from stepwell.tools import bisect, cache, compile, explore, reduce, run
 
 MANY_DIGITS = "9" * 5000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ... import dims
 from ...core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
 from ...dims import Dim, Shape, Sym, ceil_div, numbers, product

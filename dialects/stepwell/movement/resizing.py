@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ... import dims
 from ...core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
 from ...dims import Dim, Shape

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...core import KernelTraits, Op, OpError, attribute, operand, result
 from ...types import TensorSpec, is_integer
 from ..shapes import common_dim, may_equal, require_rank, same_dtype

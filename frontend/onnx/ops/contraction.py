@@ -11,7 +11,7 @@ from ....dialects.dims import Dim
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.elementwise import MulOp
 from ....dialects.stepwell.movement import ExpandDimsOp, ReshapeOp, SqueezeOp
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import AttributeFault, NodeError
 from ..build import added, cast, dtype, emit, rank, scalar, shape, transposed
 from ..byte_products import Bytes, convolved, dequantized, is_one, may_convolve, may_multiply, multiplied

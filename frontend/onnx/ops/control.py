@@ -16,7 +16,7 @@ from mlir import ir
 from mlir.dialects import scf, tensor
 
 from ....dialects.stepwell.elementwise import AndOp, NotOp
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import NeedsShapes, NodeError, UnsupportedError
 from ..build import chained, constant, emit, integers, rank, reshaped
 from ..lists import has_lists

@@ -13,7 +13,7 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import MulOp, SelectOp
 from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
 from ....dialects.stepwell.reduction import ReduceSumOp
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import NodeError
 from ..build import chained, dims_of, emit, integers, joined, known_dim, rank, reshaped, scalar, shape, transposed
 from ..node import Node

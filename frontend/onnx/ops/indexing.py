@@ -9,7 +9,7 @@ from mlir import ir
 
 from ....dialects.stepwell.elementwise import LessOp, SelectOp, SubOp
 from ....dialects.stepwell.movement import DynamicSliceOp, ExpandDimsOp
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import NodeError
 from .. import places
 from ..build import cast, emit, gathered, integers, known_dim, normal_axis, rank, scalar

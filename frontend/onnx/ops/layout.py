@@ -8,7 +8,7 @@ from mlir import ir
 
 from ....dialects.core import OpError
 from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, SqueezeOp, TileOp
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import AttributeFault, NeedsShapes
 from ..build import as_shape, dims_of, emit, flattened, integers, joined, normal_axis, rank, reshaped, shape, transposed
 from ..node import Node

@@ -15,7 +15,7 @@ from mlir import ir
 from ....dialects.core import spec_of
 from ....dialects.stepwell.elementwise import SubOp
 from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import NeedsContents, NeedsShapes, NodeError, UnsupportedError
 from ..build import constant, dims_of, emit, integers, joined, normal_axis, rank, reshaped, scalar, transposed
 from ..lists import has_lists

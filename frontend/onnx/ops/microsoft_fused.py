@@ -13,7 +13,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.reduction import ReduceSumOp
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import AttributeFault, NodeError
 from ..activations import activations
 from ..build import added, emit, rank, scalar, transposed

@@ -11,7 +11,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.reduction import ReduceMeanOp
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import NodeError
 from ..build import added, cast, dtype, emit, joined, normal_axis, rank, scalar
 from ..byte_products import Bytes, may_multiply, multiplied

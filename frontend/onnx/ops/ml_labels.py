@@ -8,7 +8,7 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import AttributeFault, UnsupportedError
 from ..build import cast, dtype, emit, gathered, scalar
 from ..node import Node

@@ -10,7 +10,7 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.normalization import SoftmaxOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceSumOp
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import AttributeFault, NodeError, UnsupportedError
 from ..build import cast, dims_of, dtype, emit, gathered, joined, rank, reshaped, scalar
 from ..node import Node

@@ -10,7 +10,7 @@ from mlir import ir
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceSumOp
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import AttributeFault, NodeError, UnsupportedError
 from ..build import cast, chained, dims_of, emit, gathered, integers, joined, rank, reshaped, scalar
 from ..loops import counted

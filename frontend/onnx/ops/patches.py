@@ -11,7 +11,7 @@ from mlir import ir
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import PadOp
 from ....dialects.stepwell.reduction import ReduceSumOp
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import NodeError
 from ..build import dtype, emit, gathered, integers, reshaped, shape, transposed
 from ..node import Node

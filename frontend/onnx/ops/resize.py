@@ -12,7 +12,7 @@ from ....dialects.stepwell.movement import DynamicResizeOp, ResampleOp, ResizeOp
 from ....dialects.stepwell.movement.resizing import resolve_sizes
 from ....dialects.stepwell.resampling import Sampling, crop_positions
 from ....dialects.types import is_float
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import AttributeFault, NodeError
 from ..build import cast, constant, dtype, emit, gathered, normal_axis, rank, scalar, shape
 from ..node import Node

@@ -12,7 +12,7 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp, DivOp, MulOp, SubOp
 from ....dialects.stepwell.movement import ExpandDimsOp, ReverseOp, SampleOp
 from ....dialects.types import is_float
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import NodeError
 from ..build import cast, dtype, emit, integers, rank, reshaped, scalar, shape, transposed
 from ..node import Node

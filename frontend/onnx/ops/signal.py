@@ -10,7 +10,7 @@ from mlir import ir
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp, MulOp
 from ....dialects.stepwell.movement import ExpandDimsOp, PadOp, ReverseOp
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from ...errors import NodeError, UnsupportedError
 from ..build import (
     cast,

@@ -11,8 +11,8 @@ from mlir import ir
 from ....dialects.core import Op
 from ....dialects.dims import Dim, Sym
 from ....dialects.registry import view_of
-from ....runtime.errors import StepwellError
-from ....runtime.wording import quantity
+from ....support.errors import StepwellError
+from ....support.wording import quantity
 from ...base import PassError
 from ...functions import body_of, dictionaries, main_function
 from ...kernel import demand

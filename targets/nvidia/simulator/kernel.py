@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ....runtime.cuda.errors import PtxError
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from .batch import PARAM_ORIGIN
 from .builder import Builder, Environment, Step, Sync, storage_of
 from .frame import Frame

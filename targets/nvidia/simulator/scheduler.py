@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....runtime.cuda.errors import SimulationError
-from ....runtime.wording import quantity
+from ....support.wording import quantity
 from .batch import Batch
 from .frame import BLOCK, Frame, Selection, chosen, selected, size_of
 from .kernel import Code

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from stepwell.bench.gpu import cases, resources
 from stepwell.runtime.cuda import assembler
-from stepwell.runtime.errors import ArtefactError
+from stepwell.support.errors import ArtefactError
 
 needs_assembler = pytest.mark.skipif(assembler.find_assembler() is None, reason="install nvidia-cuda-nvcc")
 PRODUCT = cases.product(256, 64, 128, "float32")

@@ -7,7 +7,7 @@ import stepwell
 from onnx import TensorProto, helper
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 from stepwell.compat import onnxruntime as drop_in
-from stepwell.runtime.data_check import DataCheck, guard_error
+from stepwell.runtime.execution.data_check import DataCheck, guard_error
 
 TABLE = np.arange(12, dtype=np.float32).reshape(4, 3)
 

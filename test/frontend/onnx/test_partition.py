@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from stepwell.frontend.errors import UnsupportedError
 from stepwell.frontend.onnx.model import read_model
 from stepwell.frontend.onnx.partition import fallback_of, partition
-from stepwell.runtime.host_step import HostNode
+from stepwell.runtime.host.step import HostNode
 
 F32 = np.float32
 FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING

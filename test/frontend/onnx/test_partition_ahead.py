@@ -11,7 +11,7 @@ import stepwell
 from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.passes.base import PassError
-from stepwell.runtime.loaded_plan import LoadedPlan
+from stepwell.runtime.hybrid.loaded_plan import LoadedPlan
 from stepwell.tools.compile import main
 
 FLOAT, INT64, BOOL, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.runtime.loaded_plan import LoadedPlan
-from stepwell.runtime.plan import ControlStep
+from stepwell.runtime.hybrid.loaded_plan import LoadedPlan
+from stepwell.runtime.hybrid.plan import ControlStep
 
 F32 = np.float32
 FLOAT, INT64, BOOL, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING
@@ -161,7 +161,7 @@ def test_branches_of_different_ranks_and_types(flag):
 
 
 def test_too_many_sizes_are_not_compiled_for(monkeypatch):
-    monkeypatch.setattr("stepwell.runtime.specialization.MANY_SHAPES", 2)
+    monkeypatch.setattr("stepwell.runtime.execution.specialization.MANY_SHAPES", 2)
     nodes = [
         *through_text("x", "t"),
         node("Unique", ["t"], ["u"]),

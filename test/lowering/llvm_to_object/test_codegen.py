@@ -11,7 +11,7 @@ from mlir import ir
 from stepwell.lowering.llvm_to_object import llvm
 from stepwell.lowering.llvm_to_object.codegen import CodegenError, assembly, emit_objects, exported
 from stepwell.lowering.target import Target
-from stepwell.runtime import orc
+from stepwell.runtime.native import orc
 
 SHAPE = (64, 128)
 FOREIGN = {"clock_gettime", "memcpy", "memmove", "memset", "sched_yield", "syscall"}

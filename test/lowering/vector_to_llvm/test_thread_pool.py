@@ -16,9 +16,9 @@ from stepwell.lowering.target import Target
 from stepwell.lowering.vector_to_llvm.pipelines import llvm_pipeline
 from stepwell.lowering.vector_to_llvm.share_out_loops import IS_SHORT
 from stepwell.passes.pipeline import Pipeline
-from stepwell.runtime import orc
-from stepwell.runtime.loader import NativeCode
-from stepwell.runtime.thread_pool import ThreadPool
+from stepwell.runtime.native import orc
+from stepwell.runtime.native.loader import NativeCode
+from stepwell.runtime.native.thread_pool import ThreadPool
 
 ROWS, COLUMNS = 37, 64
 # A kernel of three phases: the second needs all of the first, and the last is a single block that reads the results
@@ -169,7 +169,7 @@ def test_a_team_without_helpers_is_the_caller_alone(
     def refuse(*args: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("stepwell.runtime.thread_pool._thread.start_new_thread", refuse)
+    monkeypatch.setattr("stepwell.runtime.native.thread_pool._thread.start_new_thread", refuse)
     check(run, ThreadPool(4, code))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from stepwell.passes.kernel.prefixes import Prefix, divided, larger, scaled
-from stepwell.runtime.expressions import evaluate
+from stepwell.sizes.expressions import evaluate
 
 _STEPS = st.lists(
     st.tuples(st.sampled_from(("scale", "divide", "join")), st.integers(1, 6), st.integers(-5, 5)), max_size=12

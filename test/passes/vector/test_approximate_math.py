@@ -15,9 +15,9 @@ from stepwell.lowering.target import Target
 from stepwell.lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
 from stepwell.passes.vector import approximate_math
 from stepwell.passes.vector.approximate_math import ApproximateMathPass
-from stepwell.runtime import loader
+from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
+from stepwell.runtime.native import loader
 from stepwell.runtime.program import CpuTarget, Program, TensorInfo
-from stepwell.runtime.workspace import LoadedProgram, Workspace
 
 Array = np.ndarray
 LANES = 16

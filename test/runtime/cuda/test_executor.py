@@ -15,9 +15,10 @@ from stepwell.runtime.cuda.driver import CudaDevice
 from stepwell.runtime.cuda.errors import DeviceError, DeviceMemoryError, SimulationError
 from stepwell.runtime.cuda.executor import DeviceProgram
 from stepwell.runtime.cuda.launch_plan import BufferSlice, DeviceCopy, Fill, Launch, LaunchPlan, Scalar, TensorMap
-from stepwell.runtime.errors import InputError
 from stepwell.runtime.program import CpuTarget, Program, TensorInfo
-from stepwell.runtime.sizes import Bounds, Range
+from stepwell.sizes.bounds import Bounds
+from stepwell.sizes.ranges import Range
+from stepwell.support.errors import InputError
 from stepwell.targets.nvidia.simulator.device import SimulatedDevice
 
 from ...targets.nvidia.simulator.conftest import kernel

@@ -7,7 +7,7 @@ import onnx
 import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.runtime.errors import ArtefactError
+from stepwell.support.errors import ArtefactError
 
 OPTIONS = stepwell.Options(cache=False, fallback="error")
 

@@ -11,7 +11,7 @@ import stepwell
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.runtime.cuda import devices
 from stepwell.runtime.cuda.dlpack import DeviceArray
-from stepwell.runtime.errors import InputError, ShapeError
+from stepwell.support.errors import InputError, ShapeError
 from stepwell.targets.nvidia.simulator.device import SimulatedDevice
 from stepwell.tools import compile as command
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from .....passes.base import PassError
-from .....runtime.errors import StepwellError
+from .....support.errors import StepwellError
 from ...emission.indices import Index, add
 from ...emission.launch import LaunchContext
 from ...emission.values import Lanes, Values, pack

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
-from .....runtime.errors import StepwellError
+from .....support.errors import StepwellError
 from ...emission.launch import Memory
 from ...emission.views import memory_of
 from .generics import iterators, loop_sizes, maps, through_views

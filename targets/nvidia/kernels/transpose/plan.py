@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from .....runtime.errors import StepwellError
+from .....support.errors import StepwellError
 from ...emission.launch import Memory
 from ...emission.views import memory_of
 from ..elements import root_before

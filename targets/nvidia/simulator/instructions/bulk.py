@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .....runtime.cuda.errors import SimulationError
-from .....runtime.wording import quantity
+from .....support.wording import quantity
 from ..batch import CLUSTER_SHIFT
 from ..builder import Builder, Reader, Step
 from ..frame import BLOCK, THREAD, Frame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .....runtime.wording import quantity
+from .....support.wording import quantity
 from ..builder import Builder, Step
 from ..frame import Frame
 from ..kinds import Array

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .....runtime.wording import quantity
+from .....support.wording import quantity
 from ..builder import Builder, Sync, builds
 from ..fragments import (
     ELEMENTS,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .....runtime.wording import quantity
+from .....support.wording import quantity
 from ..builder import Builder, Reader, Step, Writer, builds
 from ..frame import THREAD, Frame
 from ..kinds import STORAGE, Array, decode, encode

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .....runtime.cuda.errors import SimulationError
-from .....runtime.wording import quantity
+from .....support.wording import quantity
 from ..builder import Builder, Built, Step, Sync, builds
 from ..descriptors import PIECE, MatrixDescriptor
 from ..fragments import ELEMENTS, RAW, Element, accumulator, accumulator_elements, left_factor

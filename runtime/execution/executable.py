@@ -1,0 +1,458 @@
+"""`Executable`: a compiled model as a callable on numpy arrays."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index, itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...sizes.ranges import Range
+from ...support.cores import available_cores
+from ...support.errors import ArtefactError, InputError
+from ...support.short_repr import cut
+from ...support.wording import quantity
+from ..artefact import reader
+from ..cuda import dlpack
+from ..host.fallback import Fallback
+from ..hybrid.loaded_plan import HostShare, LoadedPlan
+from ..program import Program, Shape, TensorInfo
+from ..progress.progress import because
+from ..report import html
+from ..report.report import PerformanceReport
+from .bounded import explained
+from .dlpack import from_dlpack
+from .input_shapes import check_shapes
+from .size_advice import SizeWatch
+from .specialization import ByContents, HybridModel, Specializations, Specialize
+from .workspace import LoadedProgram
+
+if TYPE_CHECKING:
+    from ..profile.profile import Profile
+    from ..profile.recorder import CallRecorder
+
+_MAX_THREADS = 4096
+_MAX_LISTING_LENGTH = 300
+
+Outputs = np.ndarray | tuple[np.ndarray, ...]
+
+
+class Executable:
+    """A compiled model. Calls may come from any number of threads at once.
+
+    Attributes:
+        inputs: inputs of a call; dynamic dimensions are symbols.
+        outputs: outputs of a call.
+        threads: number of threads of a call.
+        source: the model itself; None if it is not available in one file.
+        unranged: why no program serves the requested ranges of sizes; empty if one does, or none were requested.
+        watch: warns if calls compile for one size after another.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[TensorInfo],
+        outputs: Sequence[TensorInfo],
+        programs: Iterable[Program] = (),
+        *,
+        specialize: Specialize | None = None,
+        threads: int | None = None,
+        name: str = "model",
+        source: reader.ArtefactSource | None = None,
+        steps: HybridModel | None = None,
+        ranges: Mapping[str, Range] | None = None,
+        recorder: CallRecorder | None = None,
+    ) -> None:
+        """Makes native code callable.
+
+        Args:
+            inputs: the model's inputs, in order.
+            outputs: the model's outputs, in order.
+            programs: the code compiled so far.
+            specialize: compiles for further input shapes, given in input order, and contents.
+            threads: number of threads of a call; by default the number of cores available to this process.
+            name: the model's name.
+            source: the model itself, for `save`; None if it cannot be stored in one file.
+            steps: the steps of the model if some of its nodes run on the host.
+            ranges: the sizes that calls may have, by the names of dynamic dimensions.
+            recorder: records calls of programs.
+
+        Raises:
+            InputError: `threads` is not a valid number of threads.
+        """
+        self.name = name
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.threads = available_cores() if threads is None else _count(threads)
+        self._default_threads = self.threads if threads is None else None
+        self.source = source
+        self.unranged = ""
+        self._code = Specializations(self.inputs, programs, specialize, name, ranges, recorder=recorder)
+        self._code.steps = steps
+        self.watch = self._code.watch = SizeWatch(name, self.inputs)
+        self._loaded = self._code.loaded
+        self._by_name = _getter([info.name for info in self.inputs])
+        self._takes_arrays = all(_is_tensor(info) and info.dtype != object for info in self.inputs)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The compiled programs, one for each set of input shapes (and contents of the inputs in `by_contents`)."""
+        return self._code.programs
+
+    @property
+    def ranges(self) -> dict[str, Range]:
+        """The sizes that calls may have, by the names of dimensions; empty if none were declared."""
+        return dict(self._code.ranges)
+
+    def explain(self) -> str:
+        """Describes the sizes that each program serves, its kernels, and why it was compiled.
+
+        If no program could serve the requested ranges of sizes, the first line says why.
+        """
+        why = [f"each size is compiled separately, at its first call: {self.unranged}"] if self.unranged else []
+        return "\n".join([*why, *map(explained, self.programs)])
+
+    def report(self) -> PerformanceReport:
+        """Returns a report on every node of the model and the bound of each kernel's time (docs/report.md)."""
+        return PerformanceReport.of(self.name, self.programs, self.fallbacks, self.threads)
+
+    @property
+    def by_contents(self) -> dict[str, str]:
+        """Small inputs whose contents, like shapes, the code is specialised for: by name, with the reason.
+
+        They are found during compilation: if shapes vary, in the first call.
+        """
+        return self._code.by_contents
+
+    @property
+    def peak_bytes(self) -> int:
+        """Maximum scratch memory of a call in bytes, beside its inputs, outputs and parameters."""
+        return max((program.arena_bytes for program in self.programs), default=0)
+
+    # Any, since the model decides whether the result is one array or a tuple; a union would burden every caller.
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the model on numpy arrays, or any objects with `__dlpack__`, by position or by name.
+
+        Returns:
+            One output as a `numpy.ndarray`; several as a tuple of them, in the model's order. They are new arrays.
+
+        Raises:
+            InputError: the inputs do not match the model's inputs.
+            GuardError: their contents select a branch of the model that does not support these shapes.
+        """
+        if kwargs or len(args) != len(self.inputs):
+            args = self._in_order(args, kwargs)
+        if not self._takes_arrays:
+            return self._call_on_values(args)
+        arrays = [_accept(value, info) for value, info in zip(args, self.inputs, strict=True)]
+        shapes = tuple([array.shape for array in arrays])
+        loaded = self._loaded.get(shapes)
+        if not isinstance(loaded, LoadedProgram):
+            loaded = self._ready(shapes, arrays)
+        outputs = self._code.run(loaded, arrays, self.threads)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    @property
+    def fallbacks(self) -> tuple[Fallback, ...]:
+        """The nodes that run on the host, each with the reason; if shapes vary, those found so far."""
+        return () if self._code.steps is None else self._code.steps.fallbacks
+
+    @property
+    def share_on_host(self) -> HostShare:
+        """The share of the model's nodes, and of the time of its runs so far, that is on the host."""
+        return self._code.steps.share if isinstance(self._code.steps, LoadedPlan) else HostShare()
+
+    def prepare(self, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None) -> Program | None:
+        """Compiles for further input shapes before the first call, and loads the code if it is for this machine.
+
+        Args:
+            shapes: by input name; inputs with fixed shapes, and those in `contents`, may be omitted.
+            contents: contents of inputs, for those in `by_contents`.
+
+        Returns:
+            The program; None for a model that runs in steps, for which everything determined by shapes is compiled.
+
+        Raises:
+            InputError: the model does not take such shapes, or the contents of an input are needed too.
+        """
+        made = self.try_prepare(shapes, contents)
+        if isinstance(made, ByContents):
+            names = [self.inputs[place].name for place in made.positions]
+            missing = next(name for name in names if name not in (contents or {}))
+            raise InputError(f"input '{missing}' must be given with its contents, which determine sizes: {made.reason}")
+        return made if isinstance(made, Program) else None
+
+    def try_prepare(
+        self, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None
+    ) -> Program | ByContents | HybridModel:
+        """Does the same as `prepare`, but reports missing contents as a result, not as an error.
+
+        Raises:
+            InputError: the model does not take such shapes.
+        """
+        known = dict(contents or {})
+        unknown = (set(shapes) | set(known)) - {info.name for info in self.inputs}
+        if unknown:
+            raise InputError(f"no input is called '{min(unknown)}'; the inputs are {_listing(self.inputs)}")
+        held = {place: _accept(known[info.name], info) for place, info in enumerate(self.inputs) if info.name in known}
+        chosen = []
+        for place, info in enumerate(self.inputs):
+            if info.name not in shapes and place not in held and not info.is_static and _is_tensor(info):
+                raise InputError(f"input '{info.name}' has no fixed shape, so it needs one: {info}")
+            shape = held[place].shape if place in held else shapes.get(info.name, info.shape)
+            chosen.append(_numbers(shape, info))
+        tensors = [(info, shape) for info, shape in zip(self.inputs, chosen, strict=True) if _is_tensor(info)]
+        check_shapes([info for info, _ in tensors], tuple(shape for _, shape in tensors))
+        with because("ahead, for given shapes"):
+            return self._code.prepare(tuple(chosen), held)
+
+    def profile(self, inputs: Mapping[str, Any], calls: int = 20, warmup: int = 3) -> Profile:
+        """Calls the model repeatedly on the same inputs and measures where the time goes.
+
+        It links instrumented code from the same kernels; other calls are not affected.
+
+        Args:
+            inputs: by name, as a call takes them.
+            calls: number of calls to record.
+            warmup: number of calls before those.
+
+        Raises:
+            InputError: the inputs do not match the model's inputs.
+            ArtefactError: an older version compiled the code and did not record how its kernels are called.
+        """
+        from ..profile.profiler import profile  # not needed by calls
+
+        return profile(self, inputs, calls, warmup)
+
+    def save(self, path: str | os.PathLike[str], *, keep_model: bool = False, cubins: bool = False) -> None:
+        """Writes the code compiled so far as an artefact, which `stepwell.load` and `stepwell-run` read.
+
+        Args:
+            path: the file to write.
+            keep_model: whether to store the model too, so that further input shapes can be compiled after loading.
+                It is always stored if `uncompiled` is not empty.
+            cubins: whether to store GPU machine code beside the PTX, so that the driver need not compile it.
+
+        Raises:
+            ArtefactError: the file cannot be written, the model would have to be stored but consists of several files,
+                or ptxas is missing for cubins.
+
+        Warns:
+            UserWarning: the model is stored too, because there is no code for parts of it.
+        """
+        if not keep_model and (reasons := self.uncompiled):
+            keep_model = True
+            text = "; ".join(reasons)
+            if self.source is None:
+                raise ArtefactError(f"{self.name}: the artefact could not run: {text}. Call the model before saving it")
+            warnings.warn(
+                f"{self.name}: the artefact includes the model, to compile when it is called: {text}", stacklevel=2
+            )
+        if keep_model and self.source is None:
+            raise ArtefactError(f"{self.name}: the model does not exist as one file, so the artefact cannot include it")
+        from ..artefact.writer import write  # not needed by calls
+
+        write(Path(path), self.stored(keep_model=keep_model), cubins=cubins)
+
+    @property
+    def uncompiled(self) -> list[str]:
+        """The reasons why an artefact of the code so far could not run by itself: one for each part without code."""
+        steps = self._code.steps
+        if isinstance(steps, LoadedPlan):
+            return steps.uncompiled
+        return [] if self._code.own_programs else ["it has not been compiled for any input shapes yet"]
+
+    def stored(self, *, keep_model: bool = False) -> reader.Artefact:
+        """Returns the artefact that `save` writes."""
+        source = self.source if keep_model else None
+        steps = self._code.steps
+        plan = steps.stored() if isinstance(steps, LoadedPlan) else None
+        return reader.Artefact(self.name, self.inputs, self.outputs, self._code.own_programs, source, plan)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the code compiled so far as an artefact, with the model and its options for further compilation."""
+        from ..artefact.writer import encoded
+
+        return _unpickled, (encoded(self.stored()), *self._settings())
+
+    def __copy__(self) -> Executable:
+        return _restored(self.stored(), *self._settings())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Executable:
+        # The parts shared with the copy (code, parameters, the model) are immutable.
+        return self.__copy__()
+
+    def _settings(self) -> tuple[Any, ...]:
+        """Returns the state that `stored` lacks."""
+        # None stands for the default number of threads on the machine that unpickles.
+        threads = None if self.threads == self._default_threads else self.threads
+        return self._code.specialize, self.source, threads, self.unranged, self.ranges
+
+    def __repr__(self) -> str:
+        takes, gives = (cut(_listing(items), _MAX_LISTING_LENGTH) for items in (self.inputs, self.outputs))
+        count = quantity(len(self.programs), "program")
+        return f"<Executable {cut(self.name, 100)}: ({takes}) -> ({gives}), {count}>"
+
+    def _repr_html_(self) -> str:
+        ports = [("input", info) for info in self.inputs] + [("output", info) for info in self.outputs]
+        rows = [(role, info.name, str(info).removeprefix(f"{info.name}: ")) for role, info in ports]
+        code = [
+            (cut(explained(program).splitlines()[0], _MAX_LISTING_LENGTH), program.target.name)
+            for program in self.programs
+        ]
+        programs = html.heading(quantity(len(code), "program")) + html.table(("serves", "target"), code)
+        title = f"{self.name}, {quantity(self.threads, 'thread')}"
+        return html.heading(title) + html.table(("", "name", "type"), rows) + (programs if code else "")
+
+    def _in_order(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
+        if not args and len(kwargs) == len(self.inputs):
+            try:
+                return self._by_name(kwargs)
+            except KeyError:
+                pass  # an input is not given by name; reported below
+        names = [info.name for info in self.inputs]
+        if len(args) > len(names):
+            raise InputError(
+                f"the model takes {quantity(len(names), 'input')}, but {len(args)} were given: {_listing(self.inputs)}"
+            )
+        given = dict(zip(names, args, strict=False)) | kwargs
+        twice = [name for name in names[: len(args)] if name in kwargs]
+        if twice:
+            raise InputError(f"input '{twice[0]}' was given by position and by name")
+        unknown = [name for name in kwargs if name not in names]
+        if unknown:
+            raise InputError(f"no input is called '{unknown[0]}'; the inputs are {_listing(self.inputs)}")
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise InputError(f"input '{missing[0]}' is missing; the inputs are {_listing(self.inputs)}")
+        return tuple(given[name] for name in names)
+
+    def _call_on_values(self, args: Sequence[Any]) -> Outputs:
+        """Runs a model whose inputs include strings or other values than tensors."""
+        values = [_accept_any(value, info) for value, info in zip(args, self.inputs, strict=True)]
+        tensors = [(info, value.shape) for info, value in zip(self.inputs, values, strict=True) if _is_tensor(info)]
+        check_shapes([info for info, _ in tensors], tuple(shape for _, shape in tensors))
+        shapes = tuple(value.shape if isinstance(value, np.ndarray) else () for value in values)
+        outputs = self._code.run(self._code.choose(shapes, values), values, self.threads)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _ready(self, shapes: tuple[Shape, ...], arrays: Sequence[np.ndarray]) -> LoadedProgram | HybridModel:
+        if shapes not in self._loaded:
+            check_shapes(self.inputs, shapes)
+        return self._code.choose(shapes, arrays)
+
+
+def _unpickled(data: bytes, *settings: Any) -> Executable:
+    """Restores an executable from its artefact and `Executable._settings`.
+
+    Raises:
+        ArtefactError: its code does not run on this machine.
+    """
+    return _restored(reader.read(data), *settings)
+
+
+def _restored(
+    stored: reader.Artefact,
+    specialize: Specialize | None,
+    source: reader.ArtefactSource | None,
+    threads: int | None,
+    unranged: str,
+    ranges: Mapping[str, Range],
+) -> Executable:
+    if importlib.util.find_spec("mlir") is None:
+        specialize = None
+    plan, steps = stored.plan, None
+    if plan is not None:
+        compile_piece, foresight = (getattr(specialize, name, None) for name in ("compile_piece", "foresight"))
+        steps = LoadedPlan(plan, compile_piece, stored.name, foresight=foresight)
+    made = Executable(
+        stored.inputs,
+        stored.outputs,
+        stored.programs,
+        specialize=specialize,
+        threads=threads,
+        name=stored.name,
+        source=source,
+        steps=steps,
+        ranges=ranges,
+    )
+    made.unranged = unranged
+    return made
+
+
+def _accept(value: Any, info: TensorInfo) -> np.ndarray:
+    """Returns the argument as an array that native code can read in place, copied only if its layout requires it."""
+    array = value if type(value) is np.ndarray else _as_array(value, info)
+    if array.dtype is not info.dtype and array.dtype != info.dtype:
+        order = "" if array.dtype.isnative else " in non-native byte order"
+        raise InputError(f"input '{info.name}' must be {info.dtype.name}, but is {array.dtype.name}{order} ({info})")
+    if array.flags.c_contiguous:
+        return array
+    return np.array(array, order="C", copy=True)
+
+
+def _count(threads: Any) -> int:
+    try:
+        count = index(threads)
+    except TypeError:
+        raise InputError(f"threads is {threads!r}, and must be a number") from None
+    if not 1 <= count <= _MAX_THREADS:
+        raise InputError(f"threads is {count}, and must be 1 to {_MAX_THREADS}")
+    return count
+
+
+def _numbers(shape: Any, info: TensorInfo) -> Shape:
+    try:
+        numbers = tuple(index(dim) for dim in shape)
+    except TypeError:
+        raise InputError(f"the shape of input '{info.name}' must be numbers ({info}), but is {shape!r}") from None
+    if any(number < 0 for number in numbers):
+        raise InputError(f"the shape of input '{info.name}' must not be negative ({info}), but is {list(numbers)}")
+    return numbers
+
+
+def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple]:
+    """Returns a function that looks up all these names at once; it raises KeyError if one is missing."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda given: tuple([given[name] for name in names])
+
+
+def _is_tensor(info: TensorInfo) -> bool:
+    return info.kind == "tensor"
+
+
+def _accept_any(value: Any, info: TensorInfo) -> Any:
+    """Returns the argument as steps take it: strings as object arrays, values other than tensors unchanged."""
+    if not _is_tensor(info):
+        return list(value) if isinstance(value, tuple) else value
+    if info.dtype != object:
+        return _accept(value, info)
+    array = np.asarray(value)
+    if array.dtype.kind not in "OUS":
+        raise InputError(f"input '{info.name}' must hold strings, but is {array.dtype.name} ({info})")
+    return array.astype(object)
+
+
+def _as_array(value: Any, info: TensorInfo) -> np.ndarray:
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        if dlpack.on_device(value):
+            return dlpack.adopt(value, info.name)  # type: ignore[return-value]
+        try:
+            return from_dlpack(value)
+        except Exception as error:  # another library's object may raise anything
+            raise InputError(f"input '{info.name}' cannot be read through __dlpack__: {error}") from error
+    raise InputError(
+        f"input '{info.name}' must be a numpy array or have __dlpack__ ({info}), but is of type {type(value).__name__}"
+    )
+
+
+def _listing(tensors: Sequence[TensorInfo]) -> str:
+    return ", ".join(map(str, tensors))

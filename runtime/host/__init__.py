@@ -1,0 +1,1 @@
+"""Nodes on the host: operators without native code, and the reasons."""

@@ -1,0 +1,1 @@
+"""Profiles: instrumented calls, recordings, traces, and the machine's peaks."""

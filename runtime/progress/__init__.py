@@ -1,0 +1,1 @@
+"""The progress of compiles: events, the logger, and the progress bar."""

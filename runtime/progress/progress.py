@@ -1,0 +1,220 @@
+"""Reports the progress of compiles: to a callback, and to the logger `stepwell` (docs/logging.md)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, replace
+
+_SLOW_SECONDS = 5.0
+"""Compile time in seconds after which a warning is logged."""
+
+logger = logging.getLogger("stepwell")
+logger.addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True)
+class Progress:
+    """An event of one compile.
+
+    Attributes:
+        phase: "start", "phase" (the IR has reached `step`), "kernels" (some are compiled), "hit" (the code was in the
+            cache), "done" or "failed"; the last three end a compile.
+        model: the model's name.
+        what: the input shapes or ranges of sizes of the code.
+        why: why the code is needed, such as "a call with new shapes".
+        done: number of kernels compiled so far.
+        total: number of kernels to compile; 0 if not known yet.
+        seconds: time since the start.
+        target: name of the code's target.
+        step: the phase of the IR reached last, such as "graph" (docs/logging.md); "" before the first.
+    """
+
+    phase: str
+    model: str
+    what: str = ""
+    why: str = ""
+    done: int = 0
+    total: int = 0
+    seconds: float = 0.0
+    target: str = ""
+    step: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """True if this is the last event of its compile."""
+        return self.phase in ("hit", "done", "failed")
+
+
+Listener = Callable[[Progress], object]
+
+
+class CompileReporter:
+    """One compile, whose events are reported.
+
+    Attributes:
+        event: the last event.
+        listener: called with each event; None to report to the log only.
+    """
+
+    def __init__(self, listener: Listener | None, start: Progress) -> None:
+        self.listener, self.event, self._start = listener, start, time.perf_counter()
+        self._timer: threading.Timer | None = None
+        self.is_hit = True
+
+    def miss(self) -> None:
+        """Records that the code is not in the cache; from here on the compile may take long."""
+        self.is_hit = False
+        self._warn_later("compiling")
+
+    def wait(self) -> None:
+        """Records that this compile waits for another process or thread that compiles the same code."""
+        logger.info("%s: waiting for another process that compiles the same model", _where(self.event))
+        self._warn_later("waiting for another process that compiles the same model")
+
+    def wait_for_kernels(self) -> None:
+        """Records that this compile waits for other processes or threads that compile kernels of this model."""
+        logger.info("%s: waiting for another process that compiles the same kernels", _where(self.event))
+
+    def _warn_later(self, doing: str) -> None:
+        self.end()
+        where, why = _where(self.event), self.event.why
+        text = "%s: still %s after %g s (%s); see docs/dynamic_shapes.md and docs/cache.md for compiling ahead"
+        self._timer = threading.Timer(_SLOW_SECONDS, logger.warning, (text, where, doing, _SLOW_SECONDS, why))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def end(self) -> None:
+        """Cancels the warning that the compile takes long."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def report(self, phase: str, done: int | None = None, total: int | None = None, step: str | None = None) -> None:
+        """Reports an event; fields that are not given keep their values."""
+        event = self.event
+        self.event = replace(
+            event,
+            phase=phase,
+            done=event.done if done is None else done,
+            total=event.total if total is None else total,
+            seconds=time.perf_counter() - self._start,
+            step=event.step if step is None else step,
+        )
+        if self.listener is not None:
+            self.listener(self.event)
+
+    def relay(self, line: bytes) -> None:
+        """Reports an event that `written_to` wrote in another process."""
+        self.event = Progress(**json.loads(line))
+        if self.listener is not None:
+            self.listener(self.event)
+
+    @property
+    def has_listener(self) -> bool:
+        """True if events have a listener."""
+        return self.listener is not None
+
+
+_current: ContextVar[CompileReporter | None] = ContextVar("progress", default=None)
+
+
+_watcher: ContextVar[Listener | None] = ContextVar("watcher", default=None)
+_why: ContextVar[str] = ContextVar("why", default="a call with new shapes")
+
+
+@contextmanager
+def watched_by(listener: Listener) -> Iterator[None]:
+    """Reports all compiles inside the block to a listener, unless their options specify a callback of their own."""
+    token = _watcher.set(listener)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+@contextmanager
+def because(why: str) -> Iterator[None]:
+    """Sets the reason for code that is requested inside the block."""
+    token = _why.set(why)
+    try:
+        yield
+    finally:
+        _why.reset(token)
+
+
+def reason() -> str:
+    """Returns why code is needed here: the reason set by `because`, or else a call."""
+    return _why.get()
+
+
+@contextmanager
+def reporting(
+    listener: Listener | bool | None, model: str, what: str, why: str, target: str = "cpu"
+) -> Iterator[CompileReporter]:
+    """Reports the start and the end of a compile, to a callback and to the log.
+
+    Args:
+        listener: the callback, as in `Options.progress`. An exception that it raises ends the compile.
+        model: the model's name.
+        what: the shapes or ranges of sizes of the code.
+        why: why the code is needed.
+        target: the name of the target.
+    """
+    made = CompileReporter(_listener_of(listener), Progress("start", model, what, why, target=target))
+    where = _where(made.event)
+    token = _current.set(made)
+    try:
+        made.report("start")
+        yield made
+    except BaseException:
+        made.end()
+        made.report("failed")
+        logger.info("%s: failed after %.2f s (%s)", where, made.event.seconds, why)
+        raise
+    finally:
+        made.end()
+        _current.reset(token)
+    made.report("hit" if made.is_hit else "done")
+    outcome = "from the cache" if made.is_hit else "compiled"
+    logger.info("%s: %s in %.2f s (%s)", where, outcome, made.event.seconds, why)
+
+
+def _listener_of(choice: Listener | bool | None) -> Listener | None:
+    """Returns the callback that `Options.progress` selects."""
+    if not isinstance(choice, bool) and choice is not None:
+        return choice
+    if choice is False:
+        return None
+    if _watcher.get() is not None:
+        return _watcher.get()
+    # Imported here because the bar uses this module.
+    from . import bar
+
+    return bar.bar(in_terminal=choice is True)
+
+
+def _where(event: Progress) -> str:
+    at = f" at {event.what}" if event.what else ""
+    return f"{event.model}{at} for {event.target}"
+
+
+def current() -> CompileReporter | None:
+    """Returns the current compile; None outside of one."""
+    return _current.get()
+
+
+def mute() -> None:
+    """Stops reporting the current compile, in a child process that is a copy of this one."""
+    _current.set(None)
+
+
+def written_to(write: Callable[[bytes], object]) -> None:
+    """Writes the events of the current compile as lines, for `CompileReporter.relay` in another process."""
+    compile_ = _current.get()
+    if compile_ is not None:
+        compile_.listener = lambda event: write(json.dumps(asdict(event)).encode() + b"\n")

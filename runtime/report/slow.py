@@ -1,0 +1,43 @@
+"""Warnings about known causes of slow models. Reports list the same causes.
+
+Nodes on the host have a warning of their own (fallback.py).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+
+from ...support.errors import StepwellWarning
+from .. import processor
+from ..program import CpuTarget, Program
+
+
+class SlowWarning(StepwellWarning):
+    """A model runs or compiles slower than it could on this machine, for a known reason."""
+
+
+def unused_features(target: CpuTarget) -> list[str]:
+    """Returns wider vector instruction sets that this machine has and code for a target does not use."""
+    if target.is_gpu:
+        return []
+    here, needs = processor.features(), set(processor.needs(target))
+    if here is None or processor.missing(target) or not (target.features or target.cpu in processor.LEVELS):
+        return []
+    return [name for name in ("avx512f", "avx2", "fma") if name in here and name not in needs]
+
+
+def generic_code(programs: Iterable[Program]) -> list[str]:
+    """Returns a line for each target whose code leaves some of this machine's instruction sets unused."""
+    found = []
+    for target in dict.fromkeys(program.target for program in programs):
+        if unused := unused_features(target):
+            text = f"the code is for {target.cpu}, and does not use this machine's {', '.join(unused)}"
+            found.append(f"{text}: compile for 'cpu'")
+    return found
+
+
+def warn(model: str, reasons: Iterable[str], stacklevel: int = 3) -> None:
+    """Issues one warning with all reasons; none if there are no reasons."""
+    if listed := "; ".join(reasons):
+        warnings.warn(f"{model}: slower than it could be: {listed}", SlowWarning, stacklevel=stacklevel)

@@ -1,0 +1,104 @@
+"""The sizes that a program serves, and the parts of a program that depend on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..support.errors import InputError
+from ..support.short_repr import short_repr
+from .expressions import Expression, evaluate, text_of
+from .ranges import Range, union_of
+
+
+@short_repr
+@dataclass(frozen=True)
+class Bounds:
+    """The sizes that one program serves.
+
+    Attributes:
+        ranges: the values of each size.
+        table: expressions for the contents of the program's last input.
+        outputs: valid extents of each output, whose shape is given by the upper bounds.
+        derived: dimensions of inputs that follow from others, as expressions over those.
+    """
+
+    ranges: Mapping[str, Range]
+    table: Sequence[Expression] = ()
+    outputs: Sequence[Sequence[Expression]] = field(default=(), repr=False)
+    derived: Mapping[str, Expression] = field(default_factory=dict)
+
+    def covers(self, sizes: Mapping[str, int]) -> bool:
+        """Returns whether the program serves the given sizes."""
+        return all(sizes[name] in values for name, values in self.ranges.items())
+
+    @property
+    def volume(self) -> int:
+        """The product of the upper bounds: of two programs, the one with less does less redundant work."""
+        return math.prod(values.high for values in self.ranges.values())
+
+
+def table_of(bounds: Bounds, length: int, sizes: Mapping[str, int]) -> np.ndarray:
+    """Returns the last input of a program at given sizes: `length` int64, the table followed by zeros."""
+    table = np.zeros(length, np.int64)
+    table[: len(bounds.table)] = [evaluate(item, sizes) for item in bounds.table]
+    return table
+
+
+def with_derived(sizes: Mapping[str, Any], derived: Mapping[str, Expression]) -> dict[str, Any]:
+    """Returns sizes, numeric or symbolic, and those of the dimensions that follow from them."""
+    return {**sizes, **{name: evaluate(item, sizes) for name, item in derived.items()}}
+
+
+def check_derived(derived: Mapping[str, Expression], sizes: Mapping[str, int]) -> None:
+    """Checks sizes that follow from others.
+
+    Raises:
+        InputError: a size differs from the value of its expression.
+    """
+    for name, size in with_derived(sizes, derived).items():
+        if sizes[name] != size:
+            raise InputError(f"dimension '{name}' is {sizes[name]}, but must be {text_of(derived[name])} = {size}")
+
+
+def union(bounds: Iterable[Bounds]) -> dict[str, Range]:
+    """Returns the smallest ranges that contain those of several programs."""
+    several = list(bounds)
+    names = several[0].ranges if several else ()
+    return {name: union_of([item.ranges[name] for item in several]) for name in names}
+
+
+def encode_bounds(bounds: Bounds | None) -> dict[str, Any] | None:
+    """Returns the sizes of a program as a record for JSON."""
+    if bounds is None:
+        return None
+    ranges = {name: [values.low, values.high, values.step] for name, values in bounds.ranges.items()}
+    outputs = [list(shape) for shape in bounds.outputs]
+    return {"ranges": ranges, "table": list(bounds.table), "outputs": outputs, "derived": dict(bounds.derived)}
+
+
+def decode_bounds(record: Mapping[str, Any] | None) -> Bounds | None:
+    """Reads the sizes of a program from a record of `encode_bounds`.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is not such a record.
+    """
+    if record is None:
+        return None
+    bounds = Bounds(
+        ranges={str(name): Range(*map(int, values)) for name, values in record["ranges"].items()},
+        table=tuple(record["table"]),
+        outputs=tuple(tuple(shape) for shape in record["outputs"]),
+        derived={str(name): item for name, item in record.get("derived", {}).items()},
+    )
+    if any(not 0 <= values.low <= values.high or values.step < 1 for values in bounds.ranges.values()):
+        raise ValueError("a range of sizes must go from a smaller to a larger one")
+    most = {name: values.high for name, values in bounds.ranges.items()}
+    with_derived(most, bounds.derived)
+    for expression in (*bounds.table, *(dim for shape in bounds.outputs for dim in shape)):
+        evaluate(expression, most)
+    return bounds

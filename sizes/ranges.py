@@ -1,0 +1,81 @@
+"""The ranges of sizes that vary from call to call."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from ..support.errors import InputError
+
+
+class HasShape(Protocol):
+    """A dataclass that describes a tensor."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def shape(self) -> tuple[int | str, ...]:
+        """The extent of each dimension: a number, or the name of a size."""
+        ...
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values that a size may have: from `low` to `high` in steps of `step`."""
+
+    low: int
+    high: int
+    step: int = 1
+
+    def __contains__(self, size: int) -> bool:
+        return self.low <= size <= self.high and (size - self.low) % self.step == 0
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return str(self.low)
+        return f"{self.low} to {self.high}" + (f" in steps of {self.step}" if self.step > 1 else "")
+
+
+def sizes_of(inputs: Sequence[HasShape], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
+    """Returns the value of each size, given shapes that match the declared ones."""
+    return {
+        name: size
+        for info, shape in zip(inputs, shapes, strict=True)
+        for name, size in zip(info.shape, shape, strict=True)
+        if isinstance(name, str)
+    }
+
+
+def check_ranges(ranges: Mapping[str, Range], sizes: Mapping[str, int]) -> None:
+    """Checks sizes against the ranges that a model was compiled for.
+
+    Raises:
+        InputError: a size is out of its range.
+    """
+    for name, values in ranges.items():
+        if sizes[name] not in values:
+            low, high = wide = widened(values, sizes[name])
+            raise InputError(
+                f"dimension '{name}' is {sizes[name]}, but the model was compiled for {values}; compile it with "
+                f"a range that contains it: {name!r}: {wide} in `dims`, or --dims {shlex.quote(f'{name}={low}:{high}')}"
+            )
+
+
+def widened(values: Range, size: int) -> tuple[int, int]:
+    """Returns the bounds of a range that contains a size and the values of another range."""
+    return min(values.low, size), values.high if size <= values.high else power_above(size)
+
+
+def power_above(size: int) -> int:
+    """Returns the smallest power of two that is not less than a size, but at least 2."""
+    return 1 << max(size - 1, 1).bit_length()
+
+
+def union_of(ranges: Sequence[Range]) -> Range:
+    """Returns the smallest range that contains the given ones."""
+    first = ranges[0]
+    gaps = [number for item in ranges for number in (item.step if item.low < item.high else 0, item.low - first.low)]
+    return Range(min(item.low for item in ranges), max(item.high for item in ranges), math.gcd(*gaps) or 1)

@@ -1,0 +1,1 @@
+"""Common ground of all rooms: errors, wording of messages, environment variables, files, interrupts."""

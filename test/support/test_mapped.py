@@ -1,0 +1,38 @@
+"""Pages of mapped files: released, and read again on demand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stepwell.support.mapped import forget_pages
+
+_STATUS = Path("/proc/self/smaps")
+
+
+def _resident(name: str) -> int:
+    """Returns the bytes of a mapped file that are in this process's memory."""
+    total, inside = 0, False
+    for line in _STATUS.read_text().splitlines():
+        if "-" in line.split(" ", 1)[0]:
+            inside = line.endswith(name)
+        elif inside and line.startswith("Rss:"):
+            total += int(line.split()[1]) << 10
+    return total
+
+
+@pytest.mark.skipif(not _STATUS.exists(), reason="the system does not say what is in memory")
+def test_pages_are_released_and_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    np.arange(1 << 20, dtype=np.float32).tofile(path)
+    weights = np.memmap(path, np.uint8, mode="r").view(np.float32).reshape(1024, 1024)
+    assert weights.sum(dtype=np.float64) > 0 and _resident("weights") == 4 << 20
+    forget_pages(weights.T[5:])
+    assert _resident("weights") == 0
+    assert weights[1, 1] == 1025
+
+
+def test_arrays_that_are_not_mapped_stay() -> None:
+    for value in (np.ones((1024, 1024), np.float32)[1:], 3.0, None):
+        forget_pages(value)
