@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from .frontend.errors import ModelError
     from .lowering.llvm_to_object.codegen import CodegenError
     from .lowering.target_names import TargetError
-    from .passes.base import PassError
-    from .passes.entry_points import PluginWarning
-    from .passes.failure import CompileError, Failure
-    from .passes.guarded import CompilerCrash
-    from .passes.runner import PassFailure
+    from .passes.infra.base import PassError
+    from .passes.infra.entry_points import PluginWarning
+    from .passes.infra.failure import CompileError, Failure
+    from .passes.infra.guarded import CompilerCrash
+    from .passes.infra.runner import PassFailure
     from .runtime.execution.executable import Executable
     from .runtime.host.fallback import Fallback, FallbackWarning
     from .runtime.program import TensorInfo
@@ -91,11 +91,11 @@ _HOME = {
     "load": "driver.api",
     "SourceError": "driver.source",
     "ModelError": "frontend.errors",
-    "CompileError": "passes.failure",
-    "CompilerCrash": "passes.guarded",
-    "Failure": "passes.failure",
-    "PassError": "passes.base",
-    "PassFailure": "passes.runner",
+    "CompileError": "passes.infra.failure",
+    "CompilerCrash": "passes.infra.guarded",
+    "Failure": "passes.infra.failure",
+    "PassError": "passes.infra.base",
+    "PassFailure": "passes.infra.runner",
     "TargetError": "lowering.target_names",
     "CodegenError": "lowering.llvm_to_object.codegen",
     "CacheMissError": "driver.cache_key",
@@ -112,7 +112,7 @@ _HOME = {
     "Executable": "runtime.execution.executable",
     "Fallback": "runtime.host.fallback",
     "FallbackWarning": "runtime.host.fallback",
-    "PluginWarning": "passes.entry_points",
+    "PluginWarning": "passes.infra.entry_points",
     "Progress": "runtime.progress.progress",
     "SlowWarning": "runtime.report.slow",
     "TensorInfo": "runtime.program",

@@ -15,14 +15,14 @@ from ..frontend.notes import check_all_there
 from ..lowering import invariants
 from ..lowering.name_kernels import NameKernelsPass
 from ..lowering.target import Target
-from ..passes.apart import apart
-from ..passes.base import PassError
-from ..passes.failure import ModelOp, in_phase
-from ..passes.functions import value_names
-from ..passes.guarded import CompilerCrash, Crash, Note, guarded
-from ..passes.journal import Journal, journal
-from ..passes.pipeline import Pipeline
-from ..passes.state import CompileState
+from ..passes.infra.apart import apart
+from ..passes.infra.base import PassError
+from ..passes.infra.failure import ModelOp, in_phase
+from ..passes.infra.guarded import CompilerCrash, Crash, Note, guarded
+from ..passes.infra.journal import Journal, journal
+from ..passes.infra.pipeline import Pipeline
+from ..passes.infra.state import CompileState
+from ..passes.ir.functions import value_names
 from ..runtime.cache import store
 from ..runtime.program import Program, Shape
 from ..runtime.progress import progress

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from mlir import ir
 
-from ..passes.upstream import keeping_pipelines
+from ..passes.infra.upstream import keeping_pipelines
 from ..support.collection import paused_collection
 
 

@@ -17,12 +17,12 @@ from ..dialects.registry import view_of
 from ..dialects.types import numpy_dtype
 from ..lowering.code_shape import code_shape
 from ..lowering.vector_to_llvm.choose_parallel_loops import ChooseParallelLoopsPass, microseconds
-from ..passes.functions import main_function, strings
-from ..passes.journal import Journal
+from ..passes.infra.journal import Journal
+from ..passes.ir.functions import main_function, strings
+from ..passes.ir.locations import dominant, names_in
+from ..passes.ir.rewriting import walk
 from ..passes.kernel.demand import UNBOUNDED
 from ..passes.kernel.form_kernels import WORK
-from ..passes.locations import dominant, names_in
-from ..passes.rewriting import walk
 
 _SCHEDULE, _PHASES = "stepwell.schedule", "stepwell.phases"
 _VIEWS = {"stepwell.reshape", "tensor.extract_slice", "tensor.insert_slice", "tensor.cast"}

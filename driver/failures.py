@@ -19,14 +19,13 @@ from mlir import ir
 from ..frontend.errors import ModelError
 from ..frontend.imported import ImportedModel
 from ..lowering.target import Target
-from ..passes import debug
-from ..passes.base import registry
-from ..passes.diagnostics import find_place
-from ..passes.failure import CompileError, Failure, ModelOp
 from ..passes.graph.bounded.snapshot import BoundedError
-from ..passes.guarded import CompilerCrash
-from ..passes.locations import names_in
-from ..passes.recorder import (
+from ..passes.infra import debug
+from ..passes.infra.base import registry
+from ..passes.infra.diagnostics import find_place
+from ..passes.infra.failure import CompileError, Failure, ModelOp
+from ..passes.infra.guarded import CompilerCrash
+from ..passes.infra.recorder import (
     MODULE,
     STEP,
     FailureRecorder,
@@ -36,8 +35,9 @@ from ..passes.recorder import (
     recording,
     reproducer_text,
 )
-from ..passes.rewriting import walk
-from ..passes.runner import PassFailure
+from ..passes.infra.runner import PassFailure
+from ..passes.ir.locations import names_in
+from ..passes.ir.rewriting import walk
 from ..runtime.cache.cache import default_folder
 from ..support import environment
 from .smaller import smaller

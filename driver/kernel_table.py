@@ -10,9 +10,9 @@ from mlir import ir
 
 from ..lowering import invariants
 from ..lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
-from ..passes.base import PassError
+from ..passes.infra.base import PassError
+from ..passes.ir.rewriting import walk
 from ..passes.kernel.versions import versions_of
-from ..passes.rewriting import walk
 from ..runtime.program import KernelInfo
 from .facts import work_of
 

@@ -20,8 +20,8 @@ from ..support.short_repr import short_repr
 if TYPE_CHECKING:
     from mlir import ir
 
-    from ..passes.base import Pass
-    from ..passes.instrumentation import Instrumentation
+    from ..passes.infra.base import Pass
+    from ..passes.infra.instrumentation import Instrumentation
 
 FALLBACK = ("warn", "error", "quiet")
 CACHE = (True, False, "require")
@@ -92,7 +92,7 @@ class Options:
             and each size is compiled separately.
         passes: passes of the caller, each `At` a phase; see docs/writing-a-pass.md.
         reached: called at each phase with its name, the module, and the parameters that the module names.
-        instrumentation: called before and after every pass; see `passes/instrumentation.py`.
+        instrumentation: called before and after every pass; see `passes/infra/instrumentation.py`.
         substitutes: MLIR files with kernels that replace others, by the names of the replaced ones (docs/kernels.md).
         guarded: whether to compile in a child process, so that a crash of native code becomes a `CompilerCrash` with a
             reproducer instead of ending this process (docs/failures.md); `STEPWELL_GUARDED=1` does the same. Cannot be

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..passes.entry_points import load_entry_points
+from ..passes.infra.entry_points import load_entry_points
 
 _PACKAGE = __name__.partition(".")[0]
 _PARTS = tuple(

@@ -9,8 +9,8 @@ from mlir import ir
 
 from ..dialects.types import numpy_dtype
 from ..lowering.target import Target
-from ..passes.base import PassError
-from ..passes.functions import main_function, strings
+from ..passes.infra.base import PassError
+from ..passes.ir.functions import main_function, strings
 from ..runtime.program import WORK, ArenaBuffer, CpuTarget, KernelInfo, Program, TensorInfo, aligned
 
 LIFETIMES = "stepwell.lifetimes"

@@ -13,11 +13,11 @@ from mlir import ir
 from ..dialects import dims
 from ..dialects.stepwell.ranges import keep_ranges
 from ..lowering.target import Target
-from ..passes.apart import apart
-from ..passes.failure import ModelOp
 from ..passes.graph.bounded.bind import MoreSizes, bind_to_bounds
 from ..passes.graph.bounded.checks import require_room
 from ..passes.graph.bounded.snapshot import BoundedError, Snapshot, VaryingConstant
+from ..passes.infra.apart import apart
+from ..passes.infra.failure import ModelOp
 from ..passes.kernel.demand import read_table
 from ..runtime import processor
 from ..runtime.program import Program, TensorInfo

@@ -17,18 +17,18 @@ from ..lowering import invariants
 from ..lowering.check_phase import CheckPhasePass
 from ..lowering.target import Target
 from ..lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
-from ..passes.failure import in_phase
 from ..passes.graph.pipelines import gpu_graph_pipeline, graph_pipeline
 from ..passes.graph.specialize_shapes import SpecializeShapesPass
-from ..passes.pipeline import Pipeline
-from ..passes.recorder import is_recording
-from ..passes.state import CompileState
+from ..passes.infra.failure import in_phase
+from ..passes.infra.pipeline import Pipeline
+from ..passes.infra.recorder import is_recording
+from ..passes.infra.state import CompileState
 from ..runtime.program import Shape
 from ..support.errors import OptionError
 from ..targets.nvidia.pipelines import gpu_pipeline, launches_pipeline, nvvm_pipeline
 
 if TYPE_CHECKING:
-    from ..passes.instrumentation import Instrumentation
+    from ..passes.infra.instrumentation import Instrumentation
     from .options import At
 
 

@@ -23,9 +23,9 @@ from ..passes.graph.infer_shapes import InferShapesPass
 from ..passes.graph.patterns.movement import DropIdentity
 from ..passes.graph.patterns.reductions import PoolToReduce, ReduceUnitDims
 from ..passes.graph.specialize_shapes import SpecializeShapesPass
-from ..passes.pipeline import Pipeline
-from ..passes.rewriting import Pattern, Replacement, apply_patterns
-from ..passes.runner import PassFailure
+from ..passes.infra.pipeline import Pipeline
+from ..passes.infra.runner import PassFailure
+from ..passes.ir.rewriting import Pattern, Replacement, apply_patterns
 from ..runtime.program import Shape, TensorInfo
 from ..sizes.bounds import with_derived
 from ..sizes.expressions import Expression, evaluate

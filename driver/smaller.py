@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 from mlir import ir
 
-from ..passes.diagnostics import MLIRError
-from ..passes.functions import kernels_in
-from ..passes.pipeline import Pipeline
-from ..passes.recorder import FailureRecorder, recording
-from ..passes.rewriting import walk
-from ..passes.runner import PassFailure
+from ..passes.infra.diagnostics import MLIRError
+from ..passes.infra.pipeline import Pipeline
+from ..passes.infra.recorder import FailureRecorder, recording
+from ..passes.infra.runner import PassFailure
+from ..passes.ir.functions import kernels_in
+from ..passes.ir.rewriting import walk
 from .workers.library import library_of
 
 _LARGE = 256

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..passes.entry_points import load_entry_points
+from ..passes.infra.entry_points import load_entry_points
 from ..runtime.cache import store
 from ..runtime.cache.cache import Cache, default_cache
 from ..runtime.hybrid.plan import Kinds, NativeStep

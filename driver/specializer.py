@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from ..frontend.errors import ModelError, NodeError, UnsupportedError
     from ..frontend.onnx.partition import Subgraph
     from ..lowering.llvm_to_object.codegen import CodegenError
-    from ..passes.base import PassError
-    from ..passes.failure import CompileError
-    from ..passes.runner import PassFailure
+    from ..passes.infra.base import PassError
+    from ..passes.infra.failure import CompileError
+    from ..passes.infra.runner import PassFailure
     from .compilation import Compilation
 
 
@@ -154,8 +154,8 @@ class Specializer:
 
         # isort: split
         from ..lowering.llvm_to_object.codegen import CodegenError
-        from ..passes.base import PassError
-        from ..passes.runner import PassFailure
+        from ..passes.infra.base import PassError
+        from ..passes.infra.runner import PassFailure
         from .ranges import BoundedError, compile_bounded
 
         with program_lock(cache, store.key_of(*(key.digest for key in keys)), reporter.wait):
@@ -223,8 +223,8 @@ class Specializer:
     def _compile_or_plan(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | ExecutionPlan:
         from ..frontend.errors import NeedsContents, NodeError, UnsupportedError
         from ..lowering.llvm_to_object.codegen import CodegenError
-        from ..passes.base import PassError
-        from ..passes.runner import PassFailure
+        from ..passes.infra.base import PassError
+        from ..passes.infra.runner import PassFailure
 
         compilation = self._compilation()
         held = {self.names[position]: array for position, array in contents.items()}
@@ -310,7 +310,7 @@ class Specializer:
         If the error names no node, the model is cut into two subgraphs, one of which will fail again.
         """
         from ..frontend.onnx import partition
-        from ..passes.locations import names_in
+        from ..passes.ir.locations import names_in
 
         model, names = self.source.model, names_in(getattr(error, "location", None))
         on_host = partition.nodes_that_failed(model, names, error)
@@ -427,7 +427,7 @@ def _store_result(cache: Cache, key: CacheKey, made: Program | ByContents | Exec
 
 def _as_bug(error: CompileError) -> str:
     """Describes a failure of the compiler in one sentence: reason, location, reproducer, and how to report it."""
-    from ..passes.failure import one_line
+    from ..passes.infra.failure import one_line
 
     failure = error.failure
     node = next((str(op).partition(":")[0] for op in failure.ops), "") if failure else ""

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from mlir import ir
 
-from ..passes.base import PassError
-from ..passes.diagnostics import MLIRError
-from ..passes.locations import dominant, names_in
+from ..passes.infra.base import PassError
+from ..passes.infra.diagnostics import MLIRError
+from ..passes.ir.locations import dominant, names_in
 from ..runtime.program import SHORT_NAME
 from ..support.large_file import contents_of
 from ..support.wording import quantity

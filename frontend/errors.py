@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..passes.failure import CompileError
+from ..passes.infra.failure import CompileError
 
 
 class ModelError(CompileError):

@@ -15,9 +15,9 @@ from mlir import ir
 from ..dialects.registry import load_dialects
 from ..dialects.types import numpy_dtype
 from ..dialects.verifier import VerificationError, verify
-from ..passes.custom_forms import find_custom_form
-from ..passes.diagnostics import MLIRError, find_place
-from ..passes.guarded import Crash, guarded
+from ..passes.infra.custom_forms import find_custom_form
+from ..passes.infra.diagnostics import MLIRError, find_place
+from ..passes.infra.guarded import Crash, guarded
 from ..runtime.artefact import safetensors
 from ..support.errors import ArtefactError
 from ..support.wording import quantity

@@ -14,11 +14,11 @@ from mlir import ir
 from ..dialects.registry import OPS
 from ..dialects.stepwell.constant import ParameterOp
 from ..dialects.types import ElementTypeError, TensorSpec, numpy_dtype, spec_of_type
-from ..passes.diagnostics import find_place
-from ..passes.functions import dictionaries
+from ..passes.infra.diagnostics import find_place
+from ..passes.ir.functions import dictionaries
+from ..passes.ir.named_ops import ops_named
+from ..passes.ir.rewriting import find_ops
 from ..passes.memref.layout import byte_size
-from ..passes.named_ops import ops_named
-from ..passes.rewriting import find_ops
 from .errors import ModelError
 
 PHASE, INTERFACE, PARAMETERS, ARENA = (

@@ -7,7 +7,7 @@ from typing import Any
 
 from mlir import ir
 
-from ..passes.base import Pass, PassError, register
+from ..passes.infra.base import Pass, PassError, register
 from . import invariants
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mlir import ir
 
-from ..passes.parallel import trip_counts
+from ..passes.ir.parallel import trip_counts
 
 # Assumed number of iterations of a loop whose bounds are not constant.
 _ROUNDS = 16

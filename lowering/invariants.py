@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from mlir import ir
 
 from ..dialects.registry import OPS
-from ..passes.base import PassError
-from ..passes.functions import LIBRARY, main_function
+from ..passes.infra.base import PassError
+from ..passes.ir.functions import LIBRARY, main_function
+from ..passes.ir.rewriting import find_op, walk
 from ..passes.kernel.views import EXTRACT, INSERT, box_of
-from ..passes.rewriting import find_op, walk
 
 _ALLOCATING = ("memref.alloc", "memref.dealloc")
 _NO_WORK = {"stepwell.parameter", "stepwell.constant", "stepwell.reshape"}

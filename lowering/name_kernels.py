@@ -8,10 +8,10 @@ from typing import Any
 
 from mlir import ir
 
-from ..passes.base import Pass, PassError, register
+from ..passes.infra.base import Pass, PassError, register
+from ..passes.ir.rewriting import walk
 from ..passes.kernel.merge_kernels import kernel_text
 from ..passes.kernel.versions import rename_versions
-from ..passes.rewriting import walk
 from ..runtime.cache import store
 from . import invariants
 from .target import Target

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ..passes.base import Pass, register
-from ..passes.functions import class_of, kernels_in, main_function
+from ..passes.infra.base import Pass, register
+from ..passes.ir.functions import class_of, kernels_in, main_function
+from ..passes.ir.named_ops import ops_named
 from ..passes.kernel.demand import EXTENTS, KEPT, MOST_ENTRIES, RANGES, TABLE, TYPICAL, read_table, varying_rows
 from ..passes.kernel.versions import CHOICE, TILE, VERSIONS
-from ..passes.named_ops import ops_named
 from ..sizes.expressions import Expression, evaluate
 from .target import Target
 from .version_plans import TileCost, plans_of

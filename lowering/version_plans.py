@@ -14,7 +14,7 @@ from ..dialects.stepwell.contraction import MatmulOp
 from ..dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedMatmulOp, column_groups
 from ..dialects.stepwell.winograd import WinogradConvOp
 from ..dialects.types import numpy_dtype
-from ..passes.functions import body_of
+from ..passes.ir.functions import body_of
 from ..passes.kernel.prefixes import sizes_of
 from ..sizes.expressions import Expression
 from .linalg_to_vector.schedules import depthwise

@@ -1,1 +1,1 @@
-"""Passes that transform IR without changing its level, their registry, and pipelines of passes."""
+"""Passes that transform IR without changing its level, their infrastructure, and tools for IR."""

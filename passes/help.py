@@ -6,10 +6,10 @@ import dataclasses
 import inspect
 import re
 
-from .base import Pass
-from .discovery import all_passes
-from .options import option_types, print_value, type_name
-from .upstream import PIPELINES, listing
+from .infra.base import Pass
+from .infra.discovery import all_passes
+from .infra.options import option_types, print_value, type_name
+from .infra.upstream import PIPELINES, listing
 
 _WIDTH = 48
 _PACKAGE = "stepwell."

@@ -67,7 +67,7 @@ _PASSES: dict[str, Any] = {}
 
 def _hide_passes_of_other_files(module: str) -> None:
     """Hides passes that other test files register: every plug-in pass is a part of all cache keys."""
-    base = sys.modules.get("stepwell.passes.base")
+    base = sys.modules.get("stepwell.passes.infra.base")
     registered = {} if base is None else base._REGISTRY
     _PASSES.update({name: kind for name, kind in registered.items() if not kind.__module__.startswith("stepwell.")})
     for name, kind in _PASSES.items():

@@ -127,7 +127,7 @@ def _usage_record(reason: str) -> dict[str, Any]:
 
 def _record(error: Exception) -> dict[str, Any]:
     """Returns the record of an error, with those keys of docs/failures.md that are known."""
-    from ..passes.failure import CompileError, Failure, ModelOp  # not needed by a tool that succeeds
+    from ..passes.infra.failure import CompileError, Failure, ModelOp  # not needed by a tool that succeeds
 
     if not isinstance(error, CompileError):
         return {"schema": 1, "kind": "error", "reason": _one_line(error)}
@@ -167,7 +167,7 @@ def load_plugins(options: argparse.Namespace) -> list[str]:
     Raises:
         UsageError: one cannot be loaded.
     """
-    from ..passes.discovery import load_plugin
+    from ..passes.infra.discovery import load_plugin
 
     names = [name for name in (options.load_pass_plugin or "").split(",") if name]
     for name in names:

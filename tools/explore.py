@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..passes.note import SharedNote, signal_of
+from ..passes.infra.note import SharedNote, signal_of
 from ..runtime.program import Shape
 from . import arguments, model_options
 from .console import progress
@@ -99,7 +99,7 @@ def _run(
 def _explore(options: argparse.Namespace, note: Callable[[str], None], crash: tuple[int, str] | None) -> Exploration:
     from ..explain.explore import explorer
     from ..explain.explore.recorder import CrashSite
-    from ..passes.pipeline import Pipeline
+    from ..passes.infra.pipeline import Pipeline
 
     site = None if crash is None else CrashSite(*crash)
     if options.pass_pipeline is not None:

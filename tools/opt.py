@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ..passes.note import note_in
+from ..passes.infra.note import note_in
 from .supervisor import Supervisor
 
 NAME = "stepwell-opt"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from ..passes.sources import DEFAULT_MARKER
+from ..passes.infra.sources import DEFAULT_MARKER
 from .flags import CommandLine, Flag, UsageError, nearest_name, parse
 
 _BOTH = "all|only-expected"
@@ -156,7 +156,7 @@ def _plugins(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _load_plugin(program: str, name: str) -> None:
-    from ..passes.discovery import load_plugin
+    from ..passes.infra.discovery import load_plugin
 
     try:
         load_plugin(name)
@@ -166,33 +166,33 @@ def _load_plugin(program: str, name: str) -> None:
 
 
 def _is_pass(name: str) -> bool:
-    from ..passes.upstream import anchor_of
+    from ..passes.infra.upstream import anchor_of
 
     return anchor_of(name) is not None or is_python_pass(name)
 
 
 def is_python_pass(name: str) -> bool:
     """Returns whether there is a Python pass of that name; searches only if MLIR has none, as the search is slow."""
-    from ..passes.upstream import anchor_of
+    from ..passes.infra.upstream import anchor_of
 
-    has_plugins = "stepwell.passes.discovery" in sys.modules
+    has_plugins = "stepwell.passes.infra.discovery" in sys.modules
     if anchor_of(name) is not None and not has_plugins:
         return False
-    from ..passes.discovery import find_pass
+    from ..passes.infra.discovery import find_pass
 
     return find_pass(name) is not None
 
 
 def _llvm_flags() -> dict[str, bool]:
-    from ..passes.native import llvm_flags
+    from ..passes.ir.native import llvm_flags
 
     return llvm_flags() | dict.fromkeys(UNSUPPORTED, False)
 
 
 def all_names() -> Iterator[str]:
     """Yields the names of all flags and passes, the candidates for correcting an unknown name."""
-    from ..passes.discovery import pass_names
-    from ..passes.upstream import upstream_passes
+    from ..passes.infra.discovery import pass_names
+    from ..passes.infra.upstream import upstream_passes
 
     yield from (flag.name for flag in FLAGS)
     yield from upstream_passes()
@@ -236,7 +236,7 @@ def _dialects() -> list[str]:
     # isort: split
     from mlir import ir
 
-    from ..passes.diagnostics import MLIRError
+    from ..passes.infra.diagnostics import MLIRError
 
     context = ir.Context()
     load_dialects(context)

@@ -13,14 +13,14 @@ from .. import dialects  # noqa: F401  (before anything else imports MLIR)
 from mlir import ir
 from mlir.passmanager import PassDisplayMode
 
-from ..passes.base import PassError
-from ..passes.discovery import find_pass
-from ..passes.instrumentation import Instrumentation, PrintFlags, PrintIR, always, never
-from ..passes.options import PipelineError
-from ..passes.pipeline import Pipeline
-from ..passes.reproducer import Reproducer
-from ..passes.runner import PassFailure, PipelineRunner, check
-from ..passes.timing import Timing
+from ..passes.infra.base import PassError
+from ..passes.infra.discovery import find_pass
+from ..passes.infra.instrumentation import Instrumentation, PrintFlags, PrintIR, always, never
+from ..passes.infra.options import PipelineError
+from ..passes.infra.pipeline import Pipeline
+from ..passes.infra.reproducer import Reproducer
+from ..passes.infra.runner import PassFailure, PipelineRunner, check
+from ..passes.infra.timing import Timing
 from ..support import environment
 from .flags import CommandLine, UsageError
 from .opt_pipeline import PipelineText, emit, single_passes

@@ -11,18 +11,18 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..passes.bindings import ir
-from ..passes.diagnostics import DiagnosticPrinter, DiagnosticVerifier, MLIRError, listening, report_violations
-from ..passes.native import parse_flags
-from ..passes.resources import REPRODUCER, Resources, read_resources, reproducer_of, with_resources
-from ..passes.sources import DEFAULT_MARKER, SHORTEST_MARKER, SourceText, read_source, split_source
-from ..passes.upstream import bare_context
+from ..passes.infra.diagnostics import DiagnosticPrinter, DiagnosticVerifier, MLIRError, listening, report_violations
+from ..passes.infra.sources import DEFAULT_MARKER, SHORTEST_MARKER, SourceText, read_source, split_source
+from ..passes.infra.upstream import bare_context
+from ..passes.ir.bindings import ir
+from ..passes.ir.native import parse_flags
+from ..passes.ir.resources import REPRODUCER, Resources, read_resources, reproducer_of, with_resources
 from . import opt_flags
 from .flags import CommandLine, UsageError
 from .opt_pipeline import NativePipeline, PipelineText, is_native
 
 if TYPE_CHECKING:
-    from ..passes.timing import Timing
+    from ..passes.infra.timing import Timing
 
 Handler = Callable[[Any], bool]
 """Receives diagnostics, from the bindings or from `native`; both have the same form."""
@@ -187,7 +187,7 @@ class Tool:
     def _timing(self) -> Timing | None:
         if not self._line.has("mlir-timing"):
             return None
-        from ..passes.timing import Timing
+        from ..passes.infra.timing import Timing
 
         return Timing()
 
@@ -250,7 +250,7 @@ def _reported(source: SourceText) -> AbstractContextManager[None]:
     """Reports IR that MLIR's parser rejects without a message."""
     if _OURS not in source.contents:
         return nullcontext()
-    from ..passes.custom_forms import reported_custom_forms  # not loaded for IR without our ops
+    from ..passes.infra.custom_forms import reported_custom_forms  # not loaded for IR without our ops
 
     return reported_custom_forms(source.filename, source.contents)
 
@@ -272,7 +272,7 @@ def _reference_text(op: ir.Operation) -> str:
 
 def _load_stepwell(context: ir.Context) -> None:
     from ..dialects.registry import load_dialects
-    from ..passes.entry_points import load_entry_points
+    from ..passes.infra.entry_points import load_entry_points
 
     load_entry_points()
     context.load_all_available_dialects()

@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     from ..explain.reduce.case import ReduceError
     from ..explain.reduce.folder import read_settings
-    from ..passes.options import PipelineError
+    from ..passes.infra.options import PipelineError
 
     try:
         if options.resume is not None:
@@ -136,7 +136,7 @@ def _request(options: argparse.Namespace) -> Request:
     from ..explain.reduce import observe
     from ..explain.reduce.child import Limits
     from ..explain.reduce.run import Request
-    from ..passes.pipeline import Pipeline
+    from ..passes.infra.pipeline import Pipeline
 
     arguments.load_plugins(options)
     compiling = observe.CompileTest(

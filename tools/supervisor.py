@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..passes.note import SharedNote, note_in, signal_of
+from ..passes.infra.note import SharedNote, note_in, signal_of
 from ..support import environment
 
 if TYPE_CHECKING:
-    from ..passes.failure import Failure
+    from ..passes.infra.failure import Failure
 
 
 Handler = Callable[[int, FrameType | None], None]

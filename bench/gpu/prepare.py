@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 
 from ...driver import api
-from ...passes.failure import CompileError
+from ...passes.infra.failure import CompileError
 from ...runtime.artefact import writer
 from ...runtime.cuda.assembler import find_assembler
 from ...runtime.execution.executable import Executable

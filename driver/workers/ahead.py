@@ -12,8 +12,8 @@ from mlir import ir
 from mlir.dialects import func
 
 from ...lowering import invariants
-from ...passes.functions import body_of, main_function
-from ...passes.instrumentation import Instrumentation, Step
+from ...passes.infra.instrumentation import Instrumentation, Step
+from ...passes.ir.functions import body_of, main_function
 from ...support.errors import StepwellError
 from .. import route
 from .claims import Claims, Outlook

@@ -13,11 +13,11 @@ from ...lowering.llvm_to_object.codegen import emit_objects
 from ...lowering.llvm_to_object.emit_objects import EmitObjectsPass
 from ...lowering.target import Target
 from ...lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
-from ...passes.failure import in_phase
-from ...passes.functions import LIBRARY
+from ...passes.infra.failure import in_phase
+from ...passes.infra.pipeline import Pipeline
+from ...passes.infra.recorder import is_recording
+from ...passes.ir.functions import LIBRARY
 from ...passes.memref.plan_workspaces import ATTRIBUTE as WORKSPACE
-from ...passes.pipeline import Pipeline
-from ...passes.recorder import is_recording
 from ...targets.nvidia.pipelines import LAUNCHES
 from .. import route
 from ..facts import kernel_details

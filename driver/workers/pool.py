@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from ...lowering import invariants
-from ...passes.functions import kernels_in
-from ...passes.recorder import is_recording
+from ...passes.infra.recorder import is_recording
+from ...passes.ir.functions import kernels_in
 from ...runtime.progress import progress
 from .claims import Claims, Outlook
 from .library import KernelCode, compile_library, library_of

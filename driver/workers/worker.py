@@ -16,9 +16,9 @@ from queue import SimpleQueue
 from mlir import ir
 
 from ...dialects.registry import load_dialects
-from ...passes.entry_points import PluginWarning
-from ...passes.guarded import CompilerCrash, crash_text, last_line
-from ...passes.recorder import FailureRecorder, recording
+from ...passes.infra.entry_points import PluginWarning
+from ...passes.infra.guarded import CompilerCrash, crash_text, last_line
+from ...passes.infra.recorder import FailureRecorder, recording
 from ..context import compiler_context
 from .ahead import compile_ahead
 from .claims import Claims, Outlook

@@ -10,9 +10,9 @@ from mlir import ir
 
 from ...lowering.llvm_to_object.codegen import CodegenError
 from ...lowering.target import Target
-from ...passes.base import PassError
-from ...passes.pipeline import Pipeline
-from ...passes.runner import PassFailure
+from ...passes.infra.base import PassError
+from ...passes.infra.pipeline import Pipeline
+from ...passes.infra.runner import PassFailure
 from .comparison import Difference, Tolerance, compare, worst
 from .native import NEEDED, SUBSTITUTES, name_of, partly_simple, way_down
 from .overlaps import find_overlap

@@ -12,12 +12,12 @@ from ...dialects import interpreter
 from ...dialects.interpreter import Around, EvaluationError
 from ...driver import route
 from ...driver.compilation import phase_of
-from ...passes.base import Pass
 from ...passes.graph.evaluate_init import evaluate_init
-from ...passes.locations import names_in
-from ...passes.pipeline import Pipeline
-from ...passes.rewriting import limit_rewrites
-from ...passes.state import CompileState
+from ...passes.infra.base import Pass
+from ...passes.infra.pipeline import Pipeline
+from ...passes.infra.state import CompileState
+from ...passes.ir.locations import names_in
+from ...passes.ir.rewriting import limit_rewrites
 from ...runtime.program import Shape
 from ...support.wording import quantity
 from .comparison import Difference, Tolerance, compare, noise_of, worst

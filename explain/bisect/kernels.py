@@ -18,9 +18,9 @@ from ...dialects.stepwell.elementwise import AddOp, SubOp
 from ...dialects.stepwell.normalization import AttentionOp
 from ...dialects.stepwell.recurrent import LstmOp
 from ...dialects.types import is_float
-from ...passes.locations import names_in
-from ...passes.pipeline import Pipeline
-from ...passes.rewriting import walk
+from ...passes.infra.pipeline import Pipeline
+from ...passes.ir.locations import names_in
+from ...passes.ir.rewriting import walk
 from ...runtime.program import Program
 from ...support.errors import StepwellError
 from .blame import CANNOT, Probe, first_wrong

@@ -11,8 +11,8 @@ from ...driver import route
 from ...driver.program import program_of
 from ...driver.workers.library import generate
 from ...lowering.target import Target
-from ...passes.base import Pass
-from ...passes.pipeline import Element, Nested, Pipeline, Upstream
+from ...passes.infra.base import Pass
+from ...passes.infra.pipeline import Element, Nested, Pipeline, Upstream
 from ...runtime.execution.executable import Executable
 from ...runtime.native import poison
 from ...runtime.program import Program

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from ...passes.functions import main_function
+from ...passes.infra.pipeline import Element, Pipeline
+from ...passes.ir.functions import main_function
+from ...passes.ir.named_ops import ops_named
 from ...passes.memref.plan_memory import BUFFER, PlanMemoryPass
 from ...passes.memref.plan_workspaces import PlanWorkspacesPass
-from ...passes.named_ops import ops_named
-from ...passes.pipeline import Element, Pipeline
 from .native import name_of
 
 _PLANS = (PlanMemoryPass.name, PlanWorkspacesPass.name)

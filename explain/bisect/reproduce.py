@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from ...frontend.mlir_text import PARAMETERS
-from ...passes.options import PipelineError
-from ...passes.pipeline import Pipeline
-from ...passes.reproducer import Reproducer
+from ...passes.infra.options import PipelineError
+from ...passes.infra.pipeline import Pipeline
+from ...passes.infra.reproducer import Reproducer
 from ...runtime.artefact import safetensors
 from .result import Fault
 

@@ -8,7 +8,7 @@ from typing import Any
 from mlir import ir
 
 from ...lowering import invariants
-from ...passes.rewriting import walk
+from ...passes.ir.rewriting import walk
 from .texts import Texts, places_in
 
 _WEIGHTS = ("parameter", "constant")

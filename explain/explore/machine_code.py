@@ -9,8 +9,8 @@ from mlir import ir
 
 from ...lowering.llvm_to_object.codegen import emit_assembly
 from ...lowering.target import Target
-from ...passes.guarded import Note, guarded
-from ...passes.pipeline import Pipeline
+from ...passes.infra.guarded import Note, guarded
+from ...passes.infra.pipeline import Pipeline
 from ...targets.nvidia.ptx import emit_ptx
 from .recorder import ModuleRecord
 from .texts import print_op, relocated

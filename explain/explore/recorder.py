@@ -12,8 +12,8 @@ from mlir import ir
 
 from ...driver import route
 from ...passes.graph.specialize_shapes import SpecializeShapesPass
-from ...passes.instrumentation import Instrumentation, Step, title_of
-from ...passes.pipeline import Nested, Pipeline
+from ...passes.infra.instrumentation import Instrumentation, Step, title_of
+from ...passes.infra.pipeline import Nested, Pipeline
 from ...support.errors import StepwellError
 from .graph import calls_of, graph_of
 from .texts import Texts

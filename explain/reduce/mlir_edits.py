@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 from mlir import ir
 
-from ...passes.diagnostics import MLIRError
+from ...passes.infra.diagnostics import MLIRError
 
 _ZEROS = ("0", "0.0", "false", "dense<0>", "dense<0.0>", "dense<false>")
 _RETURNS = ("func.return", "llvm.return", "gpu.return")

@@ -11,9 +11,9 @@ from pathlib import Path
 from mlir import ir
 
 from ...dialects.verifier import violations
-from ...passes.diagnostics import MLIRError
-from ...passes.pipeline import Element, Nested, Pipeline
-from ...passes.runner import PassFailure
+from ...passes.infra.diagnostics import MLIRError
+from ...passes.infra.pipeline import Element, Nested, Pipeline
+from ...passes.infra.runner import PassFailure
 from . import mlir_edits
 from .case import Case
 from .observe import PassesTest, context_for_passes

@@ -19,11 +19,11 @@ from ...dialects.registry import load_dialects
 from ...driver.api import compile
 from ...driver.options import Options
 from ...frontend.errors import ModelError
-from ...passes.diagnostics import MLIRError
-from ...passes.instrumentation import Instrumentation, Step
-from ...passes.options import PipelineError
-from ...passes.pipeline import Pipeline
-from ...passes.runner import PassFailure, PipelineRunner
+from ...passes.infra.diagnostics import MLIRError
+from ...passes.infra.instrumentation import Instrumentation, Step
+from ...passes.infra.options import PipelineError
+from ...passes.infra.pipeline import Pipeline
+from ...passes.infra.runner import PassFailure, PipelineRunner
 from ...runtime.execution.executable import Executable
 from ...support.errors import StepwellError
 from .case import Case, ReduceError

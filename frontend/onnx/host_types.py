@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper, shape_inference
 
-from ...passes.guarded import Crash, guarded
+from ...passes.infra.guarded import Crash, guarded
 from ...runtime.hybrid.foresight import Known
 from ...runtime.hybrid.plan import HostStep
 from ...runtime.program import TensorInfo

@@ -20,7 +20,7 @@ from ...dialects.core import OpError, spec_of
 from ...dialects.registry import load_dialects
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.types import is_float
-from ...passes.named_ops import ops_named
+from ...passes.ir.named_ops import ops_named
 from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ModelInfo
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 from onnx import helper, shape_inference
 
-from ...passes.guarded import Crash, guarded
+from ...passes.infra.guarded import Crash, guarded
 from .model import Model
 
 _SMALL = 64

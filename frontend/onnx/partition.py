@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from ...passes.failure import CompileError
+from ...passes.infra.failure import CompileError
 from ...runtime.host.fallback import Fallback
 from ..errors import AttributeFault, ModelError, NeedsContents, NodeError
 from .inferred import inferred_types
@@ -79,7 +79,7 @@ def nodes_on_host(model: Model, error: ModelError | None) -> dict[int, Fallback]
 def nodes_that_failed(model: Model, names: Sequence[str], error: CompileError) -> dict[int, Fallback]:
     """The node at which the compiler failed: the first one that the error's location names, or the model's only node.
 
-    A kernel stands for several nodes, and the first does most of the work (`passes/locations.py`). The others are
+    A kernel stands for several nodes, and the first does most of the work (`passes/ir/locations.py`). The others are
     compiled without it; if the compiler fails again, the next one follows. An error without a location, such as a
     crash, is attributed to the nodes of the kernel in which it occurred.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mlir import ir
 from mlir.dialects import affine, arith
 
-from ...passes.base import PassError
+from ...passes.infra.base import PassError
 
 Linear = tuple[int, tuple[tuple[ir.Value, int], ...]]
 """A constant and a sum of values with factors."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from ...passes.functions import dictionaries
+from ...passes.ir.functions import dictionaries
 from ...passes.kernel.views import argument_strides, row_major
 
 

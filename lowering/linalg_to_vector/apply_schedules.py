@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects.transform import interpreter
 
-from ...passes.base import Pass, PassError, register
-from ...passes.functions import class_of, kernels_in
-from ...passes.locations import names_in
+from ...passes.infra.base import Pass, PassError, register
+from ...passes.ir.functions import class_of, kernels_in
+from ...passes.ir.locations import names_in
 from ..target import Target
 from .schedules.attention import attention
 from .schedules.base import Schedule

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlir import ir
 from mlir.dialects import affine
 
-from ...passes.named_ops import ops_named
-from ...passes.upstream import PreparedPipelines
+from ...passes.infra.upstream import PreparedPipelines
+from ...passes.ir.named_ops import ops_named
 from ..builders.linear_forms import linear_form
 
 _CLEAN_UP = "func.func(canonicalize,cse)"

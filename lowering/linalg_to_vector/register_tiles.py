@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 from mlir.dialects import linalg, vector
 
-from ...passes.base import PassError
+from ...passes.infra.base import PassError
 from ..builders.linear_forms import Place, constant_index
 from .byte_products import byte_step
 from .reduction_nest import ReductionNest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlir import ir
 from mlir.dialects import linalg
 
-from ...passes.rewriting import walk
+from ...passes.ir.rewriting import walk
 
 
 def sink_fills(kernel: ir.Operation) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, tensor, vector
 
-from ...passes.base import PassError
+from ...passes.infra.base import PassError
 from ..builders.linear_forms import Linear, Place, apply_linear, linear_form
 
 

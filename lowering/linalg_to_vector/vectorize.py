@@ -7,11 +7,11 @@ from typing import Any
 
 from mlir import ir
 
-from ...passes.base import Pass, PassError, register
-from ...passes.functions import class_of, kernels_in
-from ...passes.named_ops import ops_named
-from ...passes.rewriting import find_ops, walk
-from ...passes.upstream import PreparedPipelines, prepared
+from ...passes.infra.base import Pass, PassError, register
+from ...passes.infra.upstream import PreparedPipelines, prepared
+from ...passes.ir.functions import class_of, kernels_in
+from ...passes.ir.named_ops import ops_named
+from ...passes.ir.rewriting import find_ops, walk
 from ..streams import is_stream
 from .clamp_tiles import clamp_tiles
 from .loops.emit import vectorize_loops

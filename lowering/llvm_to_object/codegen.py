@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from mlir import ir
 
-from ...passes.failure import CompileError
+from ...passes.infra.failure import CompileError
 from ..target import Target
 from ..vector_to_llvm.add_entry import AddEntryPass
 from . import llvm

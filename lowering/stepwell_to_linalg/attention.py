@@ -37,7 +37,7 @@ from ...dialects.core import Op
 from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.normalization import UNBOUNDED, AttentionOp
-from ...passes.base import PassError
+from ...passes.infra.base import PassError
 from ...passes.kernel.demand import KEYS
 from ..builders import scalars
 from ..builders.generics import multiply_add

@@ -13,12 +13,12 @@ from mlir.dialects import arith, func, tensor
 from ...dialects.registry import OPS, view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.types import dense
-from ...passes.base import Pass, PassError, register
-from ...passes.functions import class_of
+from ...passes.infra.base import Pass, PassError, register
+from ...passes.infra.upstream import PreparedPipelines, prepared
+from ...passes.ir.functions import class_of
+from ...passes.ir.rewriting import walk
 from ...passes.kernel.classify import kernel_class
 from ...passes.kernel.views import box_of, insertion_of
-from ...passes.rewriting import walk
-from ...passes.upstream import PreparedPipelines, prepared
 from ..builders.scalars import signless
 from ..builders.strides import add_destination_strides
 from ..target import Target

@@ -15,7 +15,7 @@ from ...dialects.interfaces import Interface
 from ...dialects.registry import OPS
 from ...dialects.stepwell.elementwise import BitcastOp, CastOp, ElementwiseOp, SelectOp
 from ...dialects.types import is_float, spec_of_type
-from ...passes.base import PassError
+from ...passes.infra.base import PassError
 from ..builders import scalars
 from ..builders.scalars import number
 from ..builders.tensors import elementwise_generic

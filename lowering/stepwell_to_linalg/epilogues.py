@@ -13,7 +13,7 @@ from ...dialects.core import Op
 from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.types import array_of, dense, spec_of_type
-from ...passes.base import PassError
+from ...passes.infra.base import PassError
 from ..builders.generics import constant
 from ..builders.scalars import pack, signless, unpack
 from ..builders.spaces import shape_of

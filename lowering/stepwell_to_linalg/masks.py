@@ -5,9 +5,9 @@ from __future__ import annotations
 from mlir import ir
 
 from ...dialects.stepwell.elementwise import KeepOp
+from ...passes.ir.rewriting import defining_op
 from ...passes.kernel.demand import KEPT
 from ...passes.kernel.masks import masked_axis
-from ...passes.rewriting import defining_op
 
 
 def drop_masks(kernel: ir.Operation) -> None:

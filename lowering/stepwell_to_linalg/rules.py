@@ -18,7 +18,7 @@ from mlir import ir
 
 from ...dialects.core import Op
 from ...dialects.interfaces import Interface
-from ...passes.base import PassError
+from ...passes.infra.base import PassError
 
 Rule = Callable[[Any, list[Any], list[ir.Value]], list[ir.Value]]
 

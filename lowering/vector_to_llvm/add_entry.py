@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...passes.base import Pass, register
-from ...passes.functions import LIBRARY, body_of, main_function
+from ...passes.infra.base import Pass, register
+from ...passes.ir.functions import LIBRARY, body_of, main_function
 
 
 @register

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlir import ir
 from mlir.dialects import arith
 
-from ...passes.base import PassError
-from ...passes.rewriting import walk
+from ...passes.infra.base import PassError
+from ...passes.ir.rewriting import walk
 from .limits import number_of
 from .positions import WRITES, linear_of, loop_of, positions, root_of
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, memref
 
-from ...passes.base import Pass, register
-from ...passes.functions import body_of, class_of, strings
+from ...passes.infra.base import Pass, register
+from ...passes.ir.functions import body_of, class_of, strings
+from ...passes.ir.rewriting import walk
 from ...passes.kernel.demand import EXTENTS, KEPT, KEYS, SKIPPED, UNBOUNDED
 from ...passes.kernel.form_kernels import TABLE_ARGUMENT
-from ...passes.rewriting import walk
 from ..builders.linear_forms import Linear
 from .bound_keys import bound_keys, is_along_keys
 from .fill_beyond import fill_beyond

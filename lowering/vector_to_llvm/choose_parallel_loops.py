@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects.transform import interpreter
 
-from ...passes.base import Pass, register
-from ...passes.named_ops import ops_named
+from ...passes.infra.base import Pass, register
+from ...passes.ir.named_ops import ops_named
 
 _SEQUENTIAL = "stepwell.sequential"
 # Approximate work of one core in a microsecond: enough to distinguish kernels of one and of a hundred microseconds.

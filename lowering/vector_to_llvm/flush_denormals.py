@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import llvm
 
-from ...passes.base import Pass, register
-from ...passes.functions import body_of
+from ...passes.infra.base import Pass, register
+from ...passes.ir.functions import body_of
+from ...passes.ir.rewriting import walk
 from ...passes.kernel.form_kernels import READS_GARBAGE
-from ...passes.rewriting import walk
 from ..target import Target
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...passes.base import Pass, register
-from ...passes.functions import body_of
-from ...passes.named_ops import ops_named
+from ...passes.infra.base import Pass, register
+from ...passes.ir.functions import body_of
+from ...passes.ir.named_ops import ops_named
 
 
 @register

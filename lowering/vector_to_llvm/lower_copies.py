@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import linalg
 
-from ...passes.base import Pass, register
-from ...passes.named_ops import ops_named
+from ...passes.infra.base import Pass, register
+from ...passes.ir.named_ops import ops_named
 
 
 @register

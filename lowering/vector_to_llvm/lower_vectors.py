@@ -8,8 +8,8 @@ from mlir import ir
 from mlir.dialects import arith, memref, vector
 from mlir.dialects.transform import interpreter
 
-from ...passes.base import Pass, register
-from ...passes.named_ops import ops_named
+from ...passes.infra.base import Pass, register
+from ...passes.ir.named_ops import ops_named
 
 # Contractions come first, as outer products: their operands are then rows, which the second group reads from memory one
 # by one. sink_mem_ops replaces the extraction from a loaded vector by the broadcast of a loaded scalar, one

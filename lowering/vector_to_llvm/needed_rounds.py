@@ -7,7 +7,7 @@ import itertools
 from mlir import ir
 from mlir.dialects import arith
 
-from ...passes.parallel import trip_counts
+from ...passes.ir.parallel import trip_counts
 from .limits import number_of
 
 _ROUNDS = "stepwell.rounds"

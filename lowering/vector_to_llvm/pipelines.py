@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from ...passes.pipeline import Nested, Pipeline
+from ...passes.infra.pipeline import Nested, Pipeline
 from ..target import Target
 
 STACK_BYTES = 256 * 1024

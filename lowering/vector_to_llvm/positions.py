@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...passes.base import PassError
+from ...passes.infra.base import PassError
 from ..builders.linear_forms import Linear, linear_form
 from .limits import constant
 

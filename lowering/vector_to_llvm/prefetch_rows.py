@@ -10,9 +10,9 @@ from mlir import ir
 from mlir.dialects import arith, memref
 
 from ...dialects.types import numpy_dtype
-from ...passes.base import Pass, register
-from ...passes.functions import body_of, class_of, kernels_in
-from ...passes.rewriting import walk
+from ...passes.infra.base import Pass, register
+from ...passes.ir.functions import body_of, class_of, kernels_in
+from ...passes.ir.rewriting import walk
 from ..streams import STREAM_BYTES, is_stream
 from .segments import region_of
 

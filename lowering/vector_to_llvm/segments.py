@@ -13,10 +13,10 @@ from typing import cast
 
 from mlir import ir
 
-from ...passes.functions import body_of, dictionaries
-from ...passes.named_ops import ops_named
-from ...passes.parallel import trip_counts
-from ...passes.rewriting import find_ops, walk
+from ...passes.ir.functions import body_of, dictionaries
+from ...passes.ir.named_ops import ops_named
+from ...passes.ir.parallel import trip_counts
+from ...passes.ir.rewriting import find_ops, walk
 
 _READS = frozenset(
     {"memref.load", "vector.load", "vector.transfer_read", "vector.maskedload", "vector.gather", "vector.expandload"}

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...passes.base import Pass, register
-from ...passes.functions import LIBRARY, body_of, main_function
-from ...passes.rewriting import walk
+from ...passes.infra.base import Pass, register
+from ...passes.ir.functions import LIBRARY, body_of, main_function
+from ...passes.ir.rewriting import walk
 from ..target import Target
 from .share_out_loops import IS_SHORT, SHARED
 from .thread_pool import BEGIN, END, LONG, SHARE, SHORT, module_text

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, func, scf
 
-from ...passes.base import Pass, PassError, register
-from ...passes.functions import dictionaries
-from ...passes.named_ops import ops_named
-from ...passes.parallel import SLOT_BYTES, SLOTS, trip_counts
+from ...passes.infra.base import Pass, PassError, register
+from ...passes.ir.functions import dictionaries
+from ...passes.ir.named_ops import ops_named
+from ...passes.ir.parallel import SLOT_BYTES, SLOTS, trip_counts
 from .choose_parallel_loops import microseconds
 from .needed_rounds import needed_rounds
 from .segments import Segment, phases_of

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith
 
-from ...passes.rewriting import walk
+from ...passes.ir.rewriting import walk
 from ..builders.linear_forms import Linear
 from .limits import end_of
 from .positions import linear_of, positions, root_of, split

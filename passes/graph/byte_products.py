@@ -9,7 +9,7 @@ from ...dialects.stepwell.contraction import ConvOp, MatmulOp
 from ...dialects.stepwell.elementwise.logic import CastOp
 from ...dialects.stepwell.movement import PadOp, ReshapeOp
 from ...dialects.stepwell.packed import grain_of
-from ..rewriting import Pattern, Replacement
+from ..ir.rewriting import Pattern, Replacement
 from .values import dtype_of, is_fixed
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ..base import Pass, register
-from ..rewriting import Pattern, apply_patterns
+from ..infra.base import Pass, register
+from ..ir.rewriting import Pattern, apply_patterns
 from .patterns import algebra, attention, broadcasting, clamping, dynamic, movement, reductions, rows
 
 

@@ -15,9 +15,9 @@ from ...dialects.stepwell.elementwise.logic import CastOp
 from ...dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from ...dialects.stepwell.packed import choose_panel
 from ...dialects.stepwell.winograd import KERNEL, TILES, WinogradConvOp, transforms
-from ..base import Pass, register
+from ..infra.base import Pass, register
+from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from ..kernel.demand import RANGES
-from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .pack_weights import pack
 from .values import dtype_of, is_fixed, shape_of
 

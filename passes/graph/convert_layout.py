@@ -9,9 +9,9 @@ from mlir import ir
 
 from ...dialects.core import Op
 from ...dialects.stepwell.movement import ResizeOp, TransposeOp
-from ..base import Pass, register
-from ..functions import body_of, functions_with_bodies
-from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
+from ..infra.base import Pass, register
+from ..ir.functions import body_of, functions_with_bodies
+from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .planar import IMAGE_OPS, PlanewiseConv, PointwiseToMatmul, planar_images
 from .values import rank_of
 

@@ -10,9 +10,9 @@ from mlir import ir
 
 from ...dialects.registry import OPS
 from ...dialects.stepwell.ranges import may_share
-from ..base import Pass, register
-from ..journal import note_removal
-from ..rewriting import replace_op
+from ..infra.base import Pass, register
+from ..infra.journal import note_removal
+from ..ir.rewriting import replace_op
 
 _ALSO = {"tensor.extract", "arith.constant"}
 _COMMUTATIVE = {f"stepwell.{name}" for name in ("add", "mul", "minimum", "maximum", "equal", "and", "or", "xor")}

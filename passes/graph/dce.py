@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...dialects.registry import OPS
-from ..base import Pass, register
-from ..journal import note_removal
+from ..infra.base import Pass, register
+from ..infra.journal import note_removal
 
 _PURE = {
     "tensor.extract",

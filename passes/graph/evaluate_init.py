@@ -10,11 +10,11 @@ from mlir import ir
 
 from ...dialects import interpreter
 from ...runtime.program import aligned
-from ..base import ParameterPass, register
-from ..functions import value_names
-from ..locations import names_in
-from ..rewriting import walk
-from ..state import CompileState
+from ..infra.base import ParameterPass, register
+from ..infra.state import CompileState
+from ..ir.functions import value_names
+from ..ir.locations import names_in
+from ..ir.rewriting import walk
 
 _VALUES = ("stepwell.parameter", "stepwell.constant", "arith.constant")
 """Ops in @init that only define values and compute nothing."""

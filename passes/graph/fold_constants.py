@@ -15,10 +15,10 @@ from ...dialects.stepwell.movement import BroadcastToOp, DynamicBroadcastToOp, D
 from ...dialects.stepwell.ranges import may_fold, note_folded
 from ...dialects.stepwell.shape import FillOp
 from ...dialects.types import array_of
-from ..base import Pass, register
-from ..functions import functions_with_bodies
-from ..journal import note_removal
-from ..rewriting import erase_dead_ops, replace_op, walk
+from ..infra.base import Pass, register
+from ..infra.journal import note_removal
+from ..ir.functions import functions_with_bodies
+from ..ir.rewriting import erase_dead_ops, replace_op, walk
 from .inference import infer_function, input_specs
 from .values import constant, constant_of, dtype_of, size_of, splat_constant
 

@@ -9,8 +9,8 @@ from mlir import ir
 
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.movement import ReshapeOp, TransposeOp
-from ..base import Pass, register
-from ..rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
+from ..infra.base import Pass, register
+from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
 from .patterns.reshapes import reshape_groups
 from .values import is_fixed, rank_of, shape_of
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ..base import Pass, register
-from ..rewriting import apply_patterns
+from ..infra.base import Pass, register
+from ..ir.rewriting import apply_patterns
 from .patterns import normalization, products
 from .patterns.attention import FuseAttention
 

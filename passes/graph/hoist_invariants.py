@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...dialects.registry import OPS
-from ..base import Pass, register
-from ..rewriting import find_op, walk
+from ..infra.base import Pass, register
+from ..ir.rewriting import find_op, walk
 
 _LOOPS = ("scf.for", "scf.while")
 

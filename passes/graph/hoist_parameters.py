@@ -11,9 +11,9 @@ from mlir.dialects import func
 from ...dialects.registry import OPS
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.stepwell.shape import RangeOp
-from ..base import Pass, register
-from ..functions import body_of, function_named, main_function
-from ..rewriting import identity, walk
+from ..infra.base import Pass, register
+from ..ir.functions import body_of, function_named, main_function
+from ..ir.rewriting import identity, walk
 from .values import dtype_of, shape_of, size_of, splat_of
 
 MAX_GROWTH = 16

@@ -8,9 +8,9 @@ from mlir import ir
 
 from ...dialects.dims import Dim
 from ...dialects.registry import OPS
-from ..base import Pass, register
-from ..functions import functions_with_bodies
-from ..rewriting import walk
+from ..infra.base import Pass, register
+from ..ir.functions import functions_with_bodies
+from ..ir.rewriting import walk
 from .inference import Inference, infer_function, input_specs, is_settled
 
 

@@ -15,8 +15,8 @@ from ...dialects.core import Op, OpError, spec_of
 from ...dialects.dims import Dim
 from ...dialects.registry import view_of
 from ...dialects.types import TensorSpec, spec_of_type, tensor_type
-from ..base import PassError
-from ..rewriting import find_op
+from ..infra.base import PassError
+from ..ir.rewriting import find_op
 from .control_flow import drop_casts, inline_branch
 
 MAX_ELEMENTS = 1024

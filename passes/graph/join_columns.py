@@ -12,9 +12,9 @@ from ...dialects.core import Op
 from ...dialects.stepwell.elementwise import BinaryOp, KeepOp, UnaryOp
 from ...dialects.stepwell.movement import BroadcastToOp, ReshapeOp
 from ...dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
-from ..base import Pass, register
+from ..infra.base import Pass, register
+from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
 from ..kernel.demand import RANGES
-from ..rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
 from .patterns.movement import DropIdentity, ReshapeOfReshape
 from .values import dtype_of, shape_of
 

@@ -8,8 +8,8 @@ from mlir import ir
 
 from ...dialects.stepwell.contraction import ConvOp
 from ...dialects.stepwell.movement import PadOp
-from ..base import Pass, register
-from ..rewriting import Pattern, Replacement, apply_patterns
+from ..infra.base import Pass, register
+from ..ir.rewriting import Pattern, Replacement, apply_patterns
 
 
 @register

@@ -9,8 +9,8 @@ from mlir import ir
 from ...dialects.stepwell.contraction import ConvOp
 from ...dialects.stepwell.elementwise import AddOp
 from ...dialects.stepwell.movement import PadOp
-from ..base import Pass, register
-from ..rewriting import Pattern, Replacement, apply_patterns, defining_op, has_one_use
+from ..infra.base import Pass, register
+from ..ir.rewriting import Pattern, Replacement, apply_patterns, defining_op, has_one_use
 from .values import is_fixed, shape_of
 
 

@@ -15,10 +15,10 @@ from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import AddOp
 from ...dialects.stepwell.movement import ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from ...dialects.stepwell.normalization import AttentionOp
-from ..base import Pass, register
+from ..infra.base import Pass, register
+from ..ir.locations import fused_location
+from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op, has_one_use
 from ..kernel.folded_movement import can_view
-from ..locations import fused_location
-from ..rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op, has_one_use
 from .values import constant, dtype_of, is_fixed, shape_of, size_of
 
 

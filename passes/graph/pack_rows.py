@@ -14,8 +14,8 @@ from ...dialects.stepwell.elementwise import AddOp, DivOp, KeepOp, MaximumOp, Mi
 from ...dialects.stepwell.movement import ReshapeOp, SliceOp, TakeRowsOp
 from ...dialects.stepwell.normalization import LayerNormOp, RmsNormOp, SoftmaxOp
 from ...dialects.stepwell.packed import PackedMatmulOp
-from ..base import Pass, register
-from ..functions import body_of, main_function
+from ..infra.base import Pass, register
+from ..ir.functions import body_of, main_function
 from ..kernel.classify import elements, kernel_class
 from ..kernel.costs import flops
 from ..kernel.demand import TABLE, Demand

@@ -20,9 +20,9 @@ from ...dialects.stepwell.packed import (
     column_groups,
     grain_of,
 )
-from ..base import Pass, register
+from ..infra.base import Pass, register
+from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from ..kernel.demand import RANGES
-from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
 from .transposed_weights import TransposeMatmulWeight, TransposePointwiseWeight, is_transposed
 from .values import dtype_of, is_fixed, shape_of

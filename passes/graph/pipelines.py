@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..pipeline import Element, Pipeline
+from ..infra.pipeline import Element, Pipeline
 from .canonicalize import CanonicalizePass
 from .choose_winograd import ChooseWinogradPass
 from .convert_layout import ConvertLayoutPass

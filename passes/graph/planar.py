@@ -24,7 +24,7 @@ from ...dialects.stepwell.normalization import BatchNormOp, LocalResponseNormOp
 from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.pooling import PoolOp
 from ...dialects.stepwell.windows import Window
-from ..rewriting import Pattern, Replacement
+from ..ir.rewriting import Pattern, Replacement
 from .values import is_fixed, is_float, shape_of, size_of
 
 IMAGE_OPS = (ConvOp, ConvTransposeOp, PoolOp, ResizeOp, LocalResponseNormOp, BatchNormOp)

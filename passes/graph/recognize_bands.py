@@ -14,9 +14,9 @@ from mlir import ir
 from ...dialects.stepwell.constant import ParameterOp
 from ...dialects.stepwell.movement import ReshapeOp
 from ...dialects.stepwell.normalization import UNBOUNDED, AttentionOp
-from ..base import ParameterPass, register
-from ..rewriting import defining_op, walk
-from ..state import CompileState
+from ..infra.base import ParameterPass, register
+from ..infra.state import CompileState
+from ..ir.rewriting import defining_op, walk
 
 # Maximum of a float mask at hidden scores; it is just above the minimum of f16.
 _HIDDEN = -6e4

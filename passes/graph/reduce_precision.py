@@ -15,8 +15,8 @@ from ...dialects.stepwell.movement import ReshapeOp, SliceOp, TransposeOp
 from ...dialects.stepwell.normalization import AttentionOp
 from ...dialects.stepwell.windows import CHANNELS_LAST
 from ...runtime.program import PRECISIONS
-from ..base import Pass, PassError, register
-from ..rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
+from ..infra.base import Pass, PassError, register
+from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
 from .values import dtype_of, is_fixed, splat_constant
 
 _SHORT = {"bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16)}

@@ -17,9 +17,9 @@ from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.stepwell.elementwise import MulOp
 from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
 from ...dialects.stepwell.winograd import WinogradConvOp
-from ..base import ParameterPass, register
-from ..rewriting import walk
-from ..state import CompileState
+from ..infra.base import ParameterPass, register
+from ..infra.state import CompileState
+from ..ir.rewriting import walk
 
 _CONTRACTIONS = (PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp, WinogradConvOp)
 # Number of elements checked at a time, so that temporaries stay in the cache.

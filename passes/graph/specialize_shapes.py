@@ -12,8 +12,8 @@ from ...dialects.core import OpError, check_extents
 from ...dialects.dims import Dim, Sym
 from ...dialects.types import TensorSpec
 from ...support.wording import quantity
-from ..base import Pass, PassError, register
-from ..functions import main_function
+from ..infra.base import Pass, PassError, register
+from ..ir.functions import main_function
 from .inference import infer_function, input_specs, is_settled
 
 KEEP = "_"

@@ -13,8 +13,8 @@ from ...dialects.stepwell.movement import ReshapeOp
 from ...dialects.stepwell.reduction import ReduceSumOp
 from ...dialects.stepwell.windows import CHANNELS_LAST
 from ...support.wording import quantity
-from ..base import Pass, register
-from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
+from ..infra.base import Pass, register
+from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .values import is_float, shape_of
 
 # Minimum number of products per row that fills enough of a vector.

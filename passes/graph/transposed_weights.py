@@ -10,7 +10,7 @@ from ...dialects.stepwell.contraction import ConvOp, MatmulOp
 from ...dialects.stepwell.elementwise.arithmetic import AddOp
 from ...dialects.stepwell.movement import ReshapeOp, TransposeOp
 from ...dialects.stepwell.windows import CHANNELS_LAST
-from ..rewriting import Pattern, Refusal, Replacement
+from ..ir.rewriting import Pattern, Refusal, Replacement
 from .reduce_precision import is_rounded, rounded
 from .values import dtype_of, is_fixed, shape_of
 

@@ -10,7 +10,7 @@ from mlir import ir
 
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.types import array_of, numpy_dtype
-from ..rewriting import defining_op
+from ..ir.rewriting import defining_op
 
 Shape = tuple[int, ...]
 

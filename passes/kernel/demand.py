@@ -15,9 +15,9 @@ from mlir import ir
 from ...dialects.stepwell.elementwise import KeepOp
 from ...dialects.stepwell.normalization import AttentionOp
 from ...sizes.expressions import evaluate
-from ..functions import body_of, dictionaries, strings
-from ..named_ops import ops_named
-from ..rewriting import defining_op
+from ..ir.functions import body_of, dictionaries, strings
+from ..ir.named_ops import ops_named
+from ..ir.rewriting import defining_op
 from .demand_rules import keys_of, keys_with_data, rule_of
 from .masks import masked_axis
 from .passed_on import PASSING, passed_on

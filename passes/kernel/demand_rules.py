@@ -26,7 +26,7 @@ from ...dialects.stepwell.normalization import (
     AttentionOp,
 )
 from ...dialects.stepwell.packed import PackedMatmulOp
-from ..rewriting import defining_op
+from ..ir.rewriting import defining_op
 from .prefixes import DEMAND, Prefix, Rule, all_of, broadcast, divided, scaled, sizes_of
 from .views import ENDS, EXTRACT, INSERT, ROWS, box_of, kept_dims
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ..base import Pass, register
+from ..infra.base import Pass, register
 
 
 @register

@@ -10,7 +10,7 @@ from mlir import ir
 from ...dialects.core import Op
 from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import ReshapeOp, SliceOp, TransposeOp
-from ..rewriting import has_one_use
+from ..ir.rewriting import has_one_use
 
 
 def views_before(value: ir.Value, is_free: Callable[[ir.Operation], bool]) -> list[ir.Operation]:

@@ -13,10 +13,10 @@ from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.movement import BroadcastToOp
 from ...dialects.types import array_of
-from ..base import Pass, PassError, register
-from ..functions import body_of, main_function
-from ..locations import fused_location, heaviest_first, names_in
-from ..rewriting import walk
+from ..infra.base import Pass, PassError, register
+from ..ir.functions import body_of, main_function
+from ..ir.locations import fused_location, heaviest_first, names_in
+from ..ir.rewriting import walk
 from .classify import ANCHOR_ORDER, elements, kernel_class
 from .costs import flops
 from .demand import EXTENTS, KEPT, KEYS, SKIPPED, TYPICAL, UNBOUNDED, Demand

@@ -13,9 +13,9 @@ from ...dialects.dims import numbers
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.elementwise import AddOp, MulOp, SubOp
 from ...dialects.stepwell.movement import ReshapeOp, RowOp, SliceOp, WithRowOp
-from ..base import Pass, register
-from ..functions import main_function
-from ..rewriting import defining_op, has_one_use, walk
+from ..infra.base import Pass, register
+from ..ir.functions import main_function
+from ..ir.rewriting import defining_op, has_one_use, walk
 from .classify import kernel_class
 from .views import ROWS, strides_of
 

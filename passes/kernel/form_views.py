@@ -13,9 +13,9 @@ from ...dialects.dims import numbers
 from ...dialects.stepwell.movement import ConcatOp, PadOp, SliceOp
 from ...dialects.stepwell.shape import BorderOp
 from ...dialects.types import numpy_dtype
-from ..base import Pass, register
-from ..functions import main_function
-from ..rewriting import walk
+from ..infra.base import Pass, register
+from ..ir.functions import main_function
+from ..ir.rewriting import walk
 from .classify import works_on_views
 from .views import ENDS, strides_of
 

@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.stepwell.movement import ResizeOp
-from .. import journal
+from ..infra import journal
 from .classify import ANCHOR_ORDER, kernel_class
 from .folded_movement import views_after, views_before
 from .masks import is_for_reduction

@@ -10,7 +10,7 @@ from ...dialects.registry import view_of
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import KeepOp
 from ...dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
-from ..rewriting import defining_op
+from ..ir.rewriting import defining_op
 from .prefixes import sizes_of
 
 REDUCTIONS = (ReduceSumOp, ReduceProdOp, ReduceMaxOp, ReduceMinOp)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ..base import Pass, register
-from ..rewriting import walk
+from ..infra.base import Pass, register
+from ..ir.rewriting import walk
 
 
 @register

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ..base import Pass, register
-from ..functions import body_of, dictionaries, main_function
+from ..infra.base import Pass, register
+from ..ir.functions import body_of, dictionaries, main_function
+from ..ir.rewriting import walk
 from ..memref.layout import element_bytes
-from ..rewriting import walk
 from .views import EXTRACT, INSERT, box_of, insertion_of, row_index, row_major
 
 ATTRIBUTE = "stepwell.alignment"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ..base import Pass, register
-from ..functions import dictionaries, main_function
+from ..infra.base import Pass, register
+from ..ir.functions import dictionaries, main_function
 
 
 @register

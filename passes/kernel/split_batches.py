@@ -11,8 +11,8 @@ from mlir.dialects import arith, scf, tensor
 
 from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import PadOp, ReshapeOp, RowOp, WithRowOp
-from ..base import Pass, register
-from ..functions import body_of, main_function
+from ..infra.base import Pass, register
+from ..ir.functions import body_of, main_function
 from .classify import bytes_of, kernel_class
 from .demand import TABLE
 from .image_wise import Attributes, for_one_image, shape_of

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from ..base import PassError
-from ..functions import dictionaries
+from ..infra.base import PassError
+from ..ir.functions import dictionaries
 
 STRIDES = "stepwell.strides"
 INSERT, EXTRACT = "tensor.insert_slice", "tensor.extract_slice"

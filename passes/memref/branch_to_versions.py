@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, func, memref, scf
 
-from ..base import Pass, PassError, register
-from ..functions import LIBRARY, body_of, dictionaries, main_function
+from ..infra.base import Pass, PassError, register
+from ..ir.functions import LIBRARY, body_of, dictionaries, main_function
+from ..ir.named_ops import ops_named
 from ..kernel.versions import CHOICE, VERSIONS, versions_of
-from ..named_ops import ops_named
 
 TABLE = "stepwell.extents"
 """The name of the input that holds the table of extents."""

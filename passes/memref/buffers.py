@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from mlir import ir
 
-from ..base import PassError
+from ..infra.base import PassError
 from ..kernel.views import EXTRACT, INSERT, box_of, row_index
 from .layout import byte_size, is_tensor, shape_of
 from .places import ALIASES, CONSTANTS, Buffer, BufferCopy, BufferView, TensorLocation, Writes

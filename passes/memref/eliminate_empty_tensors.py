@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ..base import Pass, register
-from ..functions import functions_with_bodies
-from ..named_ops import ops_named
-from ..upstream import prepared
+from ..infra.base import Pass, register
+from ..infra.upstream import prepared
+from ..ir.functions import functions_with_bodies
+from ..ir.named_ops import ops_named
 
 # The inserted tensor is the first operand.
 _INSERTIONS = frozenset(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from ..base import PassError
+from ..infra.base import PassError
 
 
 def is_tensor(value: ir.Value) -> bool:

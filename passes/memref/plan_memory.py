@@ -11,11 +11,11 @@ from mlir import ir
 from mlir.dialects import arith, func, memref, scf
 
 from ...dialects.types import array_of, dense
-from ..base import Pass, PassError, register
-from ..functions import LIBRARY, dictionaries, functions_with_bodies, main_function
+from ..infra.base import Pass, PassError, register
+from ..ir.functions import LIBRARY, dictionaries, functions_with_bodies, main_function
+from ..ir.named_ops import ops_named
 from ..kernel.versions import CHOICE, VERSIONS, versions_of
 from ..kernel.views import EXTRACT, INSERT, normal_strides, row_major
-from ..named_ops import ops_named
 from . import arena
 from .buffers import BufferAnalysis
 from .layout import byte_size, element_bytes, is_tensor, memref_type, strided_type

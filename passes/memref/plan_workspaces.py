@@ -10,10 +10,10 @@ from typing import cast
 from mlir import ir
 from mlir.dialects import arith, func, memref
 
-from ..base import Pass, PassError, register
-from ..functions import LIBRARY
-from ..named_ops import ops_named
-from ..parallel import SLOT_BYTES, SLOTS, trip_counts
+from ..infra.base import Pass, PassError, register
+from ..ir.functions import LIBRARY
+from ..ir.named_ops import ops_named
+from ..ir.parallel import SLOT_BYTES, SLOTS, trip_counts
 from . import arena
 from .layout import byte_size
 from .plan_memory import BUFFER

@@ -9,8 +9,8 @@ from math import inf
 from mlir import ir
 from mlir.dialects import arith, math
 
-from ..base import Pass, register
-from ..named_ops import ops_named
+from ..infra.base import Pass, register
+from ..ir.named_ops import ops_named
 from .approximations import (
     error_function,
     exponential,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ..base import Pass, register
-from ..named_ops import ops_named
+from ..infra.base import Pass, register
+from ..ir.named_ops import ops_named
 
 _MOVES = ("llvm.select", "llvm.shufflevector", "llvm.intr.masked.load", "llvm.intr.masked.store")
 

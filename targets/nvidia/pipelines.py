@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from ...passes.pipeline import Nested, Pipeline
+from ...passes.infra.pipeline import Nested, Pipeline
 
 LAUNCHES = "stepwell.launches"
 """Attribute of kernels: their launches, visible to callers without the kernel's body."""

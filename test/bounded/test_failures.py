@@ -9,12 +9,12 @@ import pytest
 import stepwell
 from mlir import ir
 from stepwell.driver import route
-from stepwell.passes.base import Pass, PassError, register
-from stepwell.passes.functions import kernels_in
 from stepwell.passes.graph.bounded.rewriter import PADDING
+from stepwell.passes.infra.base import Pass, PassError, register
+from stepwell.passes.infra.pipeline import Pipeline
+from stepwell.passes.ir.functions import kernels_in
+from stepwell.passes.ir.rewriting import walk
 from stepwell.passes.kernel.demand import EXTENTS
-from stepwell.passes.pipeline import Pipeline
-from stepwell.passes.rewriting import walk
 
 MODEL = b"""func.func @main(%x: tensor<?x8xf32> {stepwell.name = "x", stepwell.dims = ["n", 8]})
     -> (tensor<?x8xf32> {stepwell.name = "y"}) {

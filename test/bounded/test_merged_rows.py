@@ -10,7 +10,7 @@ import pytest
 import stepwell
 from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.passes.functions import kernels_in
+from stepwell.passes.ir.functions import kernels_in
 from stepwell.passes.kernel.demand import EXTENTS
 
 _RNG = np.random.default_rng(0)

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from stepwell.dialects.stepwell.elementwise import KeepOp
 from stepwell.dialects.stepwell.movement import GatherOp, ScatterOp
 from stepwell.dialects.stepwell.sorting import TopKOp
-from stepwell.passes.named_ops import ops_named
+from stepwell.passes.ir.named_ops import ops_named
 
 _NODE = helper.make_node
 _RNG = np.random.default_rng(3)

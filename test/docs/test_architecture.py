@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from stepwell.driver.route import GPU_PHASES, PHASES, Phase
-from stepwell.passes.entry_points import ENTRY_POINT_GROUPS
+from stepwell.passes.infra.entry_points import ENTRY_POINT_GROUPS
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PAGE = (DOCS / "architecture.md").read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from stepwell.dialects.help import reference_page as reference_page_of_ops
 from stepwell.passes.help import reference_page
-from stepwell.passes.upstream import PIPELINES, anchor_of, class_name, upstream_passes
-from stepwell.passes.upstream_names import find_class_name
+from stepwell.passes.infra.upstream import PIPELINES, anchor_of, class_name, upstream_passes
+from stepwell.passes.infra.upstream_names import find_class_name
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -30,7 +30,7 @@ def test_upstream_pipelines_exist() -> None:
 
 def test_class_names_of_upstream_passes() -> None:
     known = {name for name in upstream_passes() if class_name(name) != name}
-    assert len(known) > 0.95 * len(upstream_passes()), "run `python -m stepwell.passes.upstream_names`"
+    assert len(known) > 0.95 * len(upstream_passes()), "run `python -m stepwell.passes.infra.upstream_names`"
     assert class_name("canonicalize") == find_class_name("canonicalize") == "Canonicalizer"
 
 

@@ -20,11 +20,11 @@ from stepwell.driver.failures import explained
 from stepwell.frontend.errors import NeedsContents
 from stepwell.frontend.onnx.model import read_model
 from stepwell.frontend.onnx.partition import nodes_that_failed
-from stepwell.passes.base import Pass, PassError, register
-from stepwell.passes.failure import ModelOp
-from stepwell.passes.functions import kernels_in
-from stepwell.passes.pipeline import Pipeline
-from stepwell.passes.rewriting import walk
+from stepwell.passes.infra.base import Pass, PassError, register
+from stepwell.passes.infra.failure import ModelOp
+from stepwell.passes.infra.pipeline import Pipeline
+from stepwell.passes.ir.functions import kernels_in
+from stepwell.passes.ir.rewriting import walk
 
 MODEL = b"""func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %0 = "stepwell.exp"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("first")

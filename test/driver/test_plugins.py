@@ -17,7 +17,7 @@ from stepwell.driver import plugins
 from stepwell.driver.workers.worker_pool import worker_pool
 from stepwell.explain.cache import explain_cache
 from stepwell.passes.graph.patterns import movement
-from stepwell.passes.rewriting import Pattern
+from stepwell.passes.ir.rewriting import Pattern
 from stepwell.runtime.cache.cache import Cache
 
 X = np.array([[-1, 2, -3]], np.float32)
@@ -34,7 +34,7 @@ RELU = helper.make_model(
 PLUGIN = """
 from stepwell.dialects.stepwell.elementwise import NegOp, ReluOp
 from stepwell.passes.graph.patterns import movement
-from stepwell.passes.rewriting import Pattern
+from stepwell.passes.ir.rewriting import Pattern
 
 class Negate(Pattern[ReluOp]):
     root = ReluOp
@@ -95,7 +95,8 @@ def install(folder: Path, name: str, text: str) -> None:
 def test_the_compiler_has_no_foreign_code_of_its_own():
     script = "import sys, stepwell; from stepwell.driver import plugins\n"
     script += "stepwell.compile(bytes.fromhex(sys.argv[1]), options=stepwell.Options(cache=False))\n"
-    script += "import stepwell.passes.discovery as found; found.all_passes(); print(list(plugins.registrations()))"
+    script += "from stepwell.passes.infra import discovery\n"
+    script += "discovery.all_passes(); print(list(plugins.registrations()))"
     assert run_process(script, RELU.hex())[0] == "[]"
 
 

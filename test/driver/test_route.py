@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 import pytest
 import stepwell
 from stepwell.explain.bisect.native import SUBSTITUTES
-from stepwell.passes.note import SharedNote
-from stepwell.passes.pipeline import Pipeline, print_element
-from stepwell.passes.runner import PipelineRunner
+from stepwell.passes.infra.note import SharedNote
+from stepwell.passes.infra.pipeline import Pipeline, print_element
+from stepwell.passes.infra.runner import PipelineRunner
 from stepwell.tools import bisect, opt_tool
 
 MODEL = """func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}, %w: tensor<8x6xf32>) -> tensor<?x6xf32> {

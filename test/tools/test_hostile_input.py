@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import stepwell
 from stepwell.frontend.errors import ModelError
-from stepwell.passes.base import PassError
+from stepwell.passes.infra.base import PassError
 from stepwell.tools import compile, opt, run
 
 IDENTITY = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"

@@ -28,7 +28,7 @@ MLIR = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 WRONG = """
 from stepwell.dialects.stepwell.elementwise import ReluOp
 from stepwell.passes.graph.patterns import algebra
-from stepwell.passes.rewriting import Pattern
+from stepwell.passes.ir.rewriting import Pattern
 
 
 class ReluIsNothing(Pattern[ReluOp]):

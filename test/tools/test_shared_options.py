@@ -167,7 +167,7 @@ def test_the_command_of_a_bisection_can_be_pasted(folder, capsys):
     wrong = (
         "from stepwell.dialects.stepwell.elementwise import ReluOp\n"
         "from stepwell.passes.graph.patterns import algebra\n"
-        "from stepwell.passes.rewriting import Pattern\n"
+        "from stepwell.passes.ir.rewriting import Pattern\n"
         "class ReluIsNothing(Pattern[ReluOp]):\n"
         "    root = ReluOp\n"
         "    def rewrite(self, op):\n"

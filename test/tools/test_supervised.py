@@ -21,8 +21,8 @@ import os
 from dataclasses import dataclass
 
 from stepwell.driver import route
-from stepwell.passes.base import Pass, register
-from stepwell.passes.pipeline import Pipeline
+from stepwell.passes.infra.base import Pass, register
+from stepwell.passes.infra.pipeline import Pipeline
 
 
 @register
@@ -166,8 +166,8 @@ SOFTMAX_PLUGIN = """
 import os
 from dataclasses import dataclass
 from stepwell.driver import route
-from stepwell.passes.base import Pass, PassError, register
-from stepwell.passes.pipeline import Pipeline
+from stepwell.passes.infra.base import Pass, PassError, register
+from stepwell.passes.infra.pipeline import Pipeline
 
 @register
 @dataclass(frozen=True)
@@ -212,8 +212,8 @@ GROUP_PLUGIN = """
 from dataclasses import dataclass
 from mlir import ir
 from stepwell.driver import route
-from stepwell.passes.base import Pass, register
-from stepwell.passes.pipeline import Pipeline
+from stepwell.passes.infra.base import Pass, register
+from stepwell.passes.infra.pipeline import Pipeline
 
 @register
 @dataclass(frozen=True)

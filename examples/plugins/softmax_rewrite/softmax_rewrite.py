@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from mlir import ir
 from stepwell.dialects.stepwell.elementwise import ExpOp
 from stepwell.dialects.stepwell.normalization import LogSoftmaxOp, SoftmaxOp
-from stepwell.passes.base import Pass, register
-from stepwell.passes.rewriting import Pattern, apply_patterns, defining_op
+from stepwell.passes.infra.base import Pass, register
+from stepwell.passes.ir.rewriting import Pattern, apply_patterns, defining_op
 
 
 class ExpOfLogSoftmax(Pattern):

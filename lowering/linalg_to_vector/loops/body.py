@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 from mlir.dialects import arith, tensor, vector
 
-from ....passes.rewriting import walk
+from ....passes.ir.rewriting import walk
 from ...builders.access import Point, broadcast, gather, is_vector, read_row, vector_type
 from ...builders.indices import value_of
 

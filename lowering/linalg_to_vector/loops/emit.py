@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from ....passes.rewriting import walk
+from ....passes.ir.rewriting import walk
 from .groups import LoopGroup, form_groups
 from .in_place import make_in_place, update_slices
 from .interleave import InterleaveNest, interleaved

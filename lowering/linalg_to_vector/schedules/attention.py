@@ -12,8 +12,8 @@ import itertools
 
 from mlir import ir
 
+from ....passes.ir.rewriting import walk
 from ....passes.kernel.demand import KEYS
-from ....passes.rewriting import walk
 from ...target import Target
 from ..tile_reads import Indexing
 from .base import Schedule

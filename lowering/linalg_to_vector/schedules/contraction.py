@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from mlir import ir
 
-from ....passes.rewriting import walk
+from ....passes.ir.rewriting import walk
 from ...target import Target
 from .base import Schedule
 from .tile_script import make_schedule

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from ....passes.rewriting import walk
+from ....passes.ir.rewriting import walk
 from ...target import Target
 from .base import Schedule
 from .pooling import pooling

@@ -12,7 +12,7 @@ from typing import Any
 
 from mlir import ir
 
-from ....passes.rewriting import walk
+from ....passes.ir.rewriting import walk
 from ...target import Target
 from ..loops.generic import Generic
 from ..loops.widths import is_costly

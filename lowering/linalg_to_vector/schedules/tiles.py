@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ....dialects.types import numpy_dtype
-from ....passes.rewriting import walk
+from ....passes.ir.rewriting import walk
 from ...target import Target
 from ..tile_reads import Indexing, chunks_of, linear_form
 from .typical import chosen_tile, typical_sizes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ....passes.rewriting import walk
+from ....passes.ir.rewriting import walk
 from ...builders.spaces import shape_of
 from ...stepwell_to_linalg.winograd import TAG
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from ....passes.rewriting import identity, walk
+from ....passes.ir.rewriting import identity, walk
 from ...stepwell_to_linalg.winograd import TAG
 from .input import InputTransform
 from .output import OutputTransform

@@ -13,10 +13,10 @@ from ....dialects.dims import Dim, Sym
 from ....dialects.registry import view_of
 from ....support.errors import StepwellError
 from ....support.wording import quantity
-from ...base import PassError
-from ...functions import body_of, dictionaries, main_function
+from ...infra.base import PassError
+from ...ir.functions import body_of, dictionaries, main_function
+from ...ir.rewriting import erase_dead_ops, walk
 from ...kernel import demand
-from ...rewriting import erase_dead_ops, walk
 from ..values import constant, shape_of
 from .checks import require_same
 from .control import Control

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ....dialects.core import Op
-from ...functions import body_of, main_function
-from ...rewriting import walk
+from ...ir.functions import body_of, main_function
+from ...ir.rewriting import walk
 from ..values import dtype_of, size_of
 from .extents import is_dynamic
 from .rewriter import Rewriter

@@ -22,8 +22,8 @@ from ....dialects.stepwell.movement import (
     TransposeOp,
     WithRowOp,
 )
+from ...ir.rewriting import defining_op
 from ...kernel.views import ROWS
-from ...rewriting import defining_op
 from ..values import constant, dtype_of, shape_of
 from .checks import require_same
 from .extents import Extent, count_of, is_dynamic, prefix, regroup, size_of, whole

@@ -11,7 +11,7 @@ from ....dialects.stepwell.constant import ParameterOp
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp
 from ....dialects.stepwell.movement import ReshapeOp, ResizeOp, TransposeOp
-from ...rewriting import defining_op
+from ...ir.rewriting import defining_op
 from ..values import shape_of
 from .extents import Extent
 

@@ -12,10 +12,10 @@ from mlir import ir
 
 from ....dialects.registry import view_of
 from ....dialects.stepwell.movement import DynamicSliceOp, SliceOp
-from ...base import PassError
-from ...functions import body_of, main_function
-from ...named_ops import ops_named
-from ...rewriting import walk
+from ...infra.base import PassError
+from ...ir.functions import body_of, main_function
+from ...ir.named_ops import ops_named
+from ...ir.rewriting import walk
 
 MOST_PLACES = 1 << 24
 """Maximum size of a dimension for which a mask or index constant is created."""

@@ -30,7 +30,7 @@ from ....dialects.stepwell.elementwise import (
     XorOp,
 )
 from ....dialects.stepwell.movement import BroadcastToOp
-from ...rewriting import Pattern, Refusal, Replacement, defining_op
+from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op
 from ..values import constant, constant_of, dtype_of, is_float, is_literal, shape_of, splat_constant, splat_of
 
 MAX_ELEMENTS = 1024

@@ -15,7 +15,7 @@ from ....dialects.stepwell.movement import BroadcastToOp, ReshapeOp, TransposeOp
 from ....dialects.stepwell.normalization import UNBOUNDED, AttentionOp, SoftmaxOp
 from ....dialects.stepwell.reduction import ReduceMaxOp
 from ....dialects.stepwell.shapes import broadcasts_to
-from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
+from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
 from ..values import Shape, dtype_of, is_float, rank_of, scalar_like, shape_of, splat_of, static_shapes
 
 # Maximum number of keys: the scores of longer rows would not stay in the cache.

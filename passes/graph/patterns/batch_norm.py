@@ -11,7 +11,7 @@ from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.elementwise import AddOp, DivOp, MulOp, SqrtOp, SubOp
 from ....dialects.stepwell.movement import BroadcastToOp, ReshapeOp
 from ....dialects.stepwell.normalization import BatchNormOp
-from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
+from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
 from ..values import is_fixed, is_float, rank_of, scalar_like, shape_of
 
 

@@ -7,7 +7,7 @@ from mlir import ir
 
 from ....dialects.stepwell.elementwise import BinaryOp
 from ....dialects.stepwell.movement import BroadcastToOp
-from ...rewriting import Pattern, Replacement, defining_op
+from ...ir.rewriting import Pattern, Replacement, defining_op
 from ..values import scalar_like, shape_of, splat_of
 
 

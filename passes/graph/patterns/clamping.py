@@ -9,7 +9,7 @@ from mlir import ir
 
 from ....dialects.stepwell.elementwise import CastOp, ClipOp, MaximumOp, MinimumOp, ReluOp, SelectOp
 from ....dialects.stepwell.movement import BroadcastToOp
-from ...rewriting import Pattern, Refusal, Replacement, defining_op
+from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op
 from ..values import dtype_of, is_float, shape_of, splat_of
 
 

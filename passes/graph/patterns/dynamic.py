@@ -21,7 +21,7 @@ from ....dialects.stepwell.movement import (
 )
 from ....dialects.stepwell.movement.dynamic import slice_range
 from ....dialects.stepwell.movement.resizing import resolve_sizes
-from ...rewriting import Pattern, Refusal, Replacement
+from ...ir.rewriting import Pattern, Refusal, Replacement
 from ..values import constant_of, shape_of, splat_of
 
 

@@ -9,7 +9,7 @@ from mlir import ir
 
 from ....dialects.stepwell.contraction import ConvOp, MatmulOp
 from ....dialects.stepwell.elementwise import CastOp
-from ...rewriting import Pattern, Refusal, Replacement
+from ...ir.rewriting import Pattern, Refusal, Replacement
 from ..values import dtype_of, is_fixed, shape_of
 
 # Minimum number of rows: with fewer, loading the weight takes most of the time; with more, repeatedly widening each of

@@ -17,7 +17,7 @@ from ....dialects.stepwell.movement import (
     TileOp,
     TransposeOp,
 )
-from ...rewriting import Pattern, Refusal, Replacement, defining_op
+from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op
 from ..values import constant_of, rank_of, shape_of, size_of
 
 

@@ -21,7 +21,7 @@ from ....dialects.stepwell.elementwise import (
 from ....dialects.stepwell.movement import ReshapeOp
 from ....dialects.stepwell.normalization import LayerNormOp, LogSoftmaxOp, RmsNormOp, SoftmaxOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceMeanOp, ReduceSumOp
-from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
+from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
 from ..values import is_fixed, rank_of, shape_of, splat_of
 
 

@@ -14,8 +14,8 @@ from ....dialects.core import Op
 from ....dialects.stepwell.elementwise import BinaryOp, UnaryOp
 from ....dialects.stepwell.movement import PadOp, ReshapeOp, TileOp, TransposeOp
 from ....dialects.stepwell.packed import PackedMatmulOp
+from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
 from ...kernel.classify import kernel_class
-from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
 from ..values import is_fixed, shape_of, size_of
 from .reshapes import reshape_groups
 

@@ -19,7 +19,7 @@ from ....dialects.stepwell.elementwise import (
     SiluOp,
     TanhOp,
 )
-from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
+from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
 from ..values import is_float, splat_of
 
 # Models contain constants such as sqrt(2) rounded to float32, or to fewer digits.

@@ -10,7 +10,7 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp, MulOp, SigmoidOp, TanhOp
 from ....dialects.stepwell.movement import ConcatOp, ReshapeOp, SliceOp
 from ....dialects.stepwell.recurrent import LstmOp
-from ...rewriting import Pattern, Refusal, Replacement
+from ...ir.rewriting import Pattern, Refusal, Replacement
 from ..values import dtype_of, shape_of, splat_constant
 
 

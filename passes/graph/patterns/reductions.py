@@ -12,7 +12,7 @@ from ....dialects.stepwell.reduction import (
     ReduceSumOp,
     ReductionOp,
 )
-from ...rewriting import Pattern, Replacement, defining_op, has_one_use
+from ...ir.rewriting import Pattern, Replacement, defining_op, has_one_use
 from ..values import rank_of, shape_of
 
 

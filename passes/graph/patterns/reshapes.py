@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
-from ...rewriting import Pattern, Refusal, Replacement, defining_op
+from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op
 from ..values import shape_of
 from .transposes import transposed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....dialects.stepwell.movement import ReshapeOp, RowOp, SliceOp
-from ...rewriting import Pattern, Replacement
+from ...ir.rewriting import Pattern, Replacement
 from ..values import shape_of, splat_of
 
 

@@ -11,7 +11,7 @@ from mlir import ir
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp
 from ....dialects.stepwell.elementwise import AddOp
 from ....dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
-from ...rewriting import Pattern, Refusal, Replacement
+from ...ir.rewriting import Pattern, Refusal, Replacement
 from ..values import shape_of
 
 

@@ -25,7 +25,7 @@ from ....dialects.stepwell.movement import (
 )
 from ....dialects.stepwell.normalization import LayerNormOp, LogSoftmaxOp, RmsNormOp, SoftmaxOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReductionOp
-from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
+from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
 from ..values import is_fixed, rank_of, shape_of, size_of
 
 Permutation = tuple[int, ...]

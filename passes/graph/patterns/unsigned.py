@@ -7,7 +7,7 @@ from mlir import ir
 
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.elementwise import BitcastOp
-from ...rewriting import Pattern, Replacement
+from ...ir.rewriting import Pattern, Replacement
 from ..values import dtype_of
 
 

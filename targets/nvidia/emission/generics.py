@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from mlir import ir
 from mlir.dialects import scf
 
-from ....passes.base import PassError
-from ....passes.rewriting import walk
+from ....passes.infra.base import PassError
+from ....passes.ir.rewriting import walk
 from .indices import Index, add, evaluate, value_of
 
 if TYPE_CHECKING:

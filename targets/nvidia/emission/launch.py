@@ -9,7 +9,7 @@ from mlir import ir
 from mlir.dialects import arith, vector
 
 from ....lowering.target import Capability, Target
-from ....passes.functions import body_of
+from ....passes.ir.functions import body_of
 from ....passes.kernel.views import row_major
 from .indices import Index, add, offset, value_of
 

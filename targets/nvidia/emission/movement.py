@@ -9,7 +9,7 @@ from mlir import ir
 from mlir.dialects import arith, scf
 
 from ....lowering.builders.strides import reassociation
-from ....passes.base import PassError
+from ....passes.infra.base import PassError
 from ....passes.kernel.views import kept_dims
 from .indices import Index, add, delinearize, linearize, multiply, value_of
 

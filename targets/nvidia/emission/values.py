@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from mlir import ir
 from mlir.dialects import vector
 
-from ....passes.base import PassError
+from ....passes.infra.base import PassError
 from . import generics, movement
 from .indices import Index, add
 from .launch import Memory

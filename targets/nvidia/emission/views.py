@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mlir import ir
 
 from ....lowering.builders.strides import breaks, collapsed, expanded, reassociation
-from ....passes.functions import body_of, dictionaries
+from ....passes.ir.functions import body_of, dictionaries
 from ....passes.kernel.record_alignment import ATTRIBUTE as ALIGNMENT
 from ....passes.kernel.record_alignment import WHOLE
 from ....passes.kernel.views import STRIDES, argument_strides, box_of, is_contiguous, kept_dims, row_major

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ....passes.base import Pass, PassError, register
-from ....passes.rewriting import walk
+from ....passes.infra.base import Pass, PassError, register
+from ....passes.ir.rewriting import walk
 
 _INTRINSICS = {
     "math.absf": "llvm.fabs",

@@ -9,7 +9,7 @@ from mlir import ir
 from mlir.dialects import scf
 
 from ....lowering.builders.strides import strides_of_made
-from ....passes.functions import body_of
+from ....passes.ir.functions import body_of
 from ..emission.indices import Index, add, delinearize, multiply, value_of
 from ..emission.launch import LaunchContext, LaunchGeometry, Memory, below, block_id, thread_id
 from ..emission.values import Values, pack

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from mlir import ir
 
-from ....passes.base import PassError
+from ....passes.infra.base import PassError
 from ..emission.generics import inputs_of, loop_extents, reduced_dims
 from ..emission.values import PURE
 

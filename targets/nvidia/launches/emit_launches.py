@@ -10,8 +10,8 @@ from mlir.dialects import arith, func, gpu, memref
 
 from ....dialects.types import array_of, dense
 from ....lowering.target import Target
-from ....passes.base import Pass, PassError, register
-from ....passes.functions import body_of, kernels_in
+from ....passes.infra.base import Pass, PassError, register
+from ....passes.ir.functions import body_of, kernels_in
 from ....passes.kernel.views import EXTRACT, INSERT, row_major
 from ....passes.memref.layout import memref_type
 from ..emission.launch import LaunchContext, LaunchGeometry, Memory, TensorMapArgument

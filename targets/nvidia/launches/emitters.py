@@ -13,7 +13,7 @@ from typing import Any
 from mlir import ir
 
 from ....lowering.target import Target
-from ....passes.base import PassError
+from ....passes.infra.base import PassError
 from ..emission.launch import LaunchContext, LaunchGeometry
 from ..emission.values import Values
 from ..kernels import elements

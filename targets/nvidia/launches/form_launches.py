@@ -10,10 +10,10 @@ from mlir import ir
 from mlir.dialects import func, tensor
 
 from ....lowering.target import Target
-from ....passes.base import Pass, PassError, register
-from ....passes.functions import body_of, kernels_in
+from ....passes.infra.base import Pass, PassError, register
+from ....passes.ir.functions import body_of, kernels_in
+from ....passes.ir.rewriting import walk
 from ....passes.kernel.views import EXTRACT, INSERT
-from ....passes.rewriting import walk
 from ..emission.views import attributes_of, memories, memory_of, row_major_memory
 from ..kernels import elements
 from ..kernels.attention.emitter import split as split_attention

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ....passes.base import Pass, register
-from ....passes.functions import body_of
+from ....passes.infra.base import Pass, register
+from ....passes.ir.functions import body_of
 
 MAPS = "stepwell.tensor_maps"
 """Attribute of a kernel: the number of its trailing arguments that are tensor maps."""

@@ -10,8 +10,8 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.types import array_of
-from ....passes.base import PassError
-from ....passes.functions import main_function
+from ....passes.infra.base import PassError
+from ....passes.ir.functions import main_function
 from ....runtime.cuda import launch_plan as plans
 from ..pipelines import LAUNCHES
 from .record_launches import element_bytes

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ....passes.base import Pass, PassError, register
-from ....passes.functions import body_of, kernels_in
+from ....passes.infra.base import Pass, PassError, register
+from ....passes.ir.functions import body_of, kernels_in
 from ..pipelines import LAUNCHES
 from .emit_launches import MAP
 

@@ -17,7 +17,7 @@ from stepwell.driver.workers.claims import Claims, Outlook
 from stepwell.driver.workers.pool import KernelPool, kernel_pool
 from stepwell.driver.workers.shares import module_bytecode
 from stepwell.lowering import invariants
-from stepwell.passes.functions import main_function
+from stepwell.passes.ir.functions import main_function
 
 TARGET = "x86-64-v3"
 OUTLOOK = Outlook(TARGET, ((4, 8),), ())

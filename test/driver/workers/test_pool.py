@@ -21,7 +21,7 @@ from stepwell.driver.workers.library import KernelCode, compile_library, library
 from stepwell.driver.workers.pool import KernelPool, kernel_pool
 from stepwell.driver.workers.shared_queue import SharedQueue
 from stepwell.lowering import invariants
-from stepwell.passes.runner import PassFailure
+from stepwell.passes.infra.runner import PassFailure
 
 OPS = ("relu", "tanh", "exp", "sigmoid", "sqrt", "abs")
 SCRIPT = """

@@ -12,7 +12,7 @@ from stepwell.explain.bisect import blame
 from stepwell.explain.bisect.blame import Blamed, Probe, first_wrong
 from stepwell.explain.bisect.comparison import Tolerance
 from stepwell.explain.bisect.native import name_of, way_down
-from stepwell.passes.pipeline import Pipeline
+from stepwell.passes.infra.pipeline import Pipeline
 
 RIGHT = np.ones(4, np.float32)
 

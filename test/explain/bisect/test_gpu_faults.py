@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from stepwell.driver.source import ModelSource
 from stepwell.explain.bisect.model import Bisector
 from stepwell.explain.bisect.result import Bisection
-from stepwell.passes.rewriting import walk
+from stepwell.passes.ir.rewriting import walk
 from stepwell.targets.nvidia.launches.emit_launches import EmitLaunchesPass
 
 

@@ -22,9 +22,9 @@ from stepwell.lowering.vector_to_llvm.lower_vectors import LowerVectorsPass
 from stepwell.passes.graph import fold_constants
 from stepwell.passes.graph.dce import DcePass
 from stepwell.passes.graph.patterns import algebra, batch_norm
+from stepwell.passes.ir.rewriting import Pattern, walk
 from stepwell.passes.memref import arena
 from stepwell.passes.memref.buffers import BufferAnalysis
-from stepwell.passes.rewriting import Pattern, walk
 from stepwell.passes.vector import approximate_math
 from stepwell.passes.vector.approximations.arithmetic import Arithmetic
 

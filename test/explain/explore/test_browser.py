@@ -18,7 +18,7 @@ import pytest
 from onnx import TensorProto, helper
 from stepwell.explain.explore.explorer import explore_model, explore_pipeline
 from stepwell.explain.explore.page import render
-from stepwell.passes.pipeline import Pipeline
+from stepwell.passes.infra.pipeline import Pipeline
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from stepwell.explain.explore.explorer import explore_model, explore_pipeline
 from stepwell.explain.explore.page import render
 from stepwell.explain.explore.texts import Texts, places_in
-from stepwell.passes.pipeline import Pipeline
+from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.tools.explore import main
 
 EVIL = '</script><img src=x onerror=alert(1)> loc("x")'

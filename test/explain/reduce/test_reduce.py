@@ -20,9 +20,9 @@ from stepwell.explain.reduce.run import Request, once, reduce
 from stepwell.explain.reduce.wrong_numbers import NumbersTest
 from stepwell.frontend.onnx import importer
 from stepwell.frontend.onnx.model import Model
-from stepwell.passes.base import PassError
 from stepwell.passes.graph.patterns import algebra
-from stepwell.passes.rewriting import Pattern
+from stepwell.passes.infra.base import PassError
+from stepwell.passes.ir.rewriting import Pattern
 from stepwell.tools import reduce as tool
 
 LIMITS = Limits(60, 8192)

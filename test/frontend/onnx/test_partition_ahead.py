@@ -10,7 +10,7 @@ import pytest
 import stepwell
 from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.passes.base import PassError
+from stepwell.passes.infra.base import PassError
 from stepwell.runtime.hybrid.loaded_plan import LoadedPlan
 from stepwell.tools.compile import main
 

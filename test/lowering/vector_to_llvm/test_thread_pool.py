@@ -15,7 +15,7 @@ from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.lowering.vector_to_llvm.pipelines import llvm_pipeline
 from stepwell.lowering.vector_to_llvm.share_out_loops import IS_SHORT
-from stepwell.passes.pipeline import Pipeline
+from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.runtime.native import orc
 from stepwell.runtime.native.loader import NativeCode
 from stepwell.runtime.native.thread_pool import ThreadPool

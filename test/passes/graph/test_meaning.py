@@ -11,10 +11,10 @@ import pytest
 from mlir import ir
 from stepwell.dialects.interpreter import evaluate
 from stepwell.dialects.registry import load_dialects
-from stepwell.passes.base import Pass
-from stepwell.passes.functions import function_named
 from stepwell.passes.graph.pipelines import graph_pipeline
-from stepwell.passes.pipeline import Pipeline
+from stepwell.passes.infra.base import Pass
+from stepwell.passes.infra.pipeline import Pipeline
+from stepwell.passes.ir.functions import function_named
 
 _PASSES = (
     "stepwell-infer-shapes",

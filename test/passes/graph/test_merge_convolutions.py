@@ -12,7 +12,7 @@ from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell.constant import ParameterOp
 from stepwell.dialects.stepwell.contraction import ConvOp
 from stepwell.dialects.stepwell.elementwise import AddOp
-from stepwell.passes.pipeline import Pipeline
+from stepwell.passes.infra.pipeline import Pipeline
 
 
 @st.composite

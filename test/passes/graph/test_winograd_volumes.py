@@ -11,8 +11,8 @@ from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell.constant import ParameterOp
 from stepwell.dialects.stepwell.contraction import ConvOp
 from stepwell.passes.graph.choose_winograd import ChooseWinogradPass
+from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.passes.kernel.demand import RANGES
-from stepwell.passes.pipeline import Pipeline
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from .....lowering.builders import scalars
 from .....lowering.builders.scalars import number
 from .....lowering.builders.tensors import filled, pad_with, structured
 from .....lowering.target import Target
-from .....passes.functions import body_of
+from .....passes.ir.functions import body_of
 from ...emission.bodies import evaluate
 from ...emission.generics import inputs_of
 from ...emission.views import memories

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from .....passes.base import PassError
+from .....passes.infra.base import PassError
 from ...emission.launch import LaunchContext, TensorMapArgument, width_of
 from ...instructions.integers import Int
 from ...instructions.warp_groups import LINE, STEP_BYTES

@@ -10,8 +10,8 @@ from mlir import ir
 from mlir.dialects import vector
 
 from .....lowering.target import Target
-from .....passes.base import PassError
-from .....passes.functions import body_of
+from .....passes.infra.base import PassError
+from .....passes.ir.functions import body_of
 from ...emission.launch import LaunchContext, LaunchGeometry, Memory
 from ...emission.values import Values
 from ...emission.views import memories

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from .....passes.base import PassError
+from .....passes.infra.base import PassError
 from .....support.errors import StepwellError
 from ...emission.indices import Index, add
 from ...emission.launch import LaunchContext

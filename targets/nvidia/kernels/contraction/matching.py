@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from .....passes.functions import body_of
+from .....passes.ir.functions import body_of
 from ...emission.generics import loop_extents, reduced_dims
 
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")

@@ -11,8 +11,8 @@ from mlir.dialects import arith, linalg, tensor
 from .....lowering.builders.generics import constant, generic, multiply_add, zero_of
 from .....lowering.builders.spaces import expand
 from .....lowering.target import Target
-from .....passes.base import Pass, register
-from .....passes.functions import kernels_in
+from .....passes.infra.base import Pass, register
+from .....passes.ir.functions import kernels_in
 from ...emission.views import memories
 from ...launches.cut import MATERIALIZE
 from .choose import ContractionRequest, choose, shared_bytes

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .....passes.base import PassError
+from .....passes.infra.base import PassError
 from ...emission.launch import LaunchContext
 from ...instructions.integers import Int, both
 from ...instructions.warp_groups import LINE

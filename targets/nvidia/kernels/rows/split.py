@@ -15,7 +15,7 @@ from mlir.dialects import linalg, tensor
 
 from .....lowering.builders.tensors import structured
 from .....lowering.target import Target
-from .....passes.functions import body_of
+from .....passes.ir.functions import body_of
 from ...emission.bodies import evaluate
 from ...emission.views import memories, memory_of
 from ...launches.cut import MATERIALIZE

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from mlir import ir
-from stepwell.passes.base import Pass, PassError, register
-from stepwell.passes.rewriting import walk
+from stepwell.passes.infra.base import Pass, PassError, register
+from stepwell.passes.ir.rewriting import walk
 
 
 @register

@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..support.errors import StepwellWarning
+from ...support.errors import StepwellWarning
 
 ENTRY_POINT_GROUPS = ("stepwell.dialects", "stepwell.interfaces", "stepwell.passes", "stepwell.frontends")
 """The groups of entry points, in the order in which they are loaded. Each names modules that register on import."""

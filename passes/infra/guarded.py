@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from ..runtime.progress import progress
-from ..support.errors import StepwellError
+from ...runtime.progress import progress
+from ...support.errors import StepwellError
 from .base import PassError
 from .note import SharedNote, signal_of
 
@@ -37,7 +37,7 @@ class CompilerCrash(PassError):
 
     Attributes:
         signal_name: the signal that ended the process.
-        folder: the folder with the progress that the process recorded (`passes/recorder.py`); None if there is none.
+        folder: the folder with the progress that the process recorded (recorder.py); None if there is none.
     """
 
     def __init__(self, message: str, signal_name: str, folder: Path | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from .base import PassError
+from ..infra.base import PassError
 
 SLOTS = "stepwell.slots"
 """On a parallel loop: the number of memory slots, one per range of iterations; absent if the loop needs no memory."""

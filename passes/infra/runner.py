@@ -13,7 +13,7 @@ from typing import Any
 from mlir import ir
 from mlir.passmanager import PassDisplayMode, PassManager
 
-from ..dialects.verifier import violations
+from ...dialects.verifier import violations
 from .base import ParameterPass, Pass, PassError
 from .diagnostics import MLIRError
 from .failure import CompileError, say_pass

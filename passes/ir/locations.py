@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from ..dialects.registry import OPS, view_of
-from .kernel.classify import ANCHOR_ORDER, elements, kernel_class
-from .kernel.costs import flops
+from ...dialects.registry import OPS, view_of
+from ..kernel.classify import ANCHOR_ORDER, elements, kernel_class
+from ..kernel.costs import flops
 
 _WITHOUT_WORK = ("stepwell.constant", "stepwell.parameter")
 

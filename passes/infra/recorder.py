@@ -14,14 +14,14 @@ from pathlib import Path
 
 from mlir import ir
 
+from ..ir.functions import LIBRARY, kernels_in
+from ..ir.locations import names_in
+from ..ir.rewriting import walk
 from . import debug
 from .failure import current_phase
-from .functions import LIBRARY, kernels_in
 from .instrumentation import Instrumentation, Step
-from .locations import names_in
 from .pipeline import Nested, Pipeline
 from .reproducer import Reproducer
-from .rewriting import walk
 
 MODULE, STEP = "failing.mlir", "step.json"
 _recorder: ContextVar[FailureRecorder | None] = ContextVar("recorder", default=None)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from mlir import ir
 
-from .base import PassError
+from ..infra.base import PassError
 
 KERNEL = "stepwell.kernel"
 """Marks a function as a kernel; the value holds the known facts about it."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from .base import Pass, registry
 from .entry_points import load_entry_points
 
-_ROOT = Path(__file__).parent.parent
+_ROOT = Path(__file__).parents[2]
 _PACKAGE = __name__.split(".")[0]
 
 

@@ -8,8 +8,8 @@ from stepwell.dialects.registry import OPS, load_dialects
 from stepwell.dialects.stepwell.contraction import MatmulOp
 from stepwell.dialects.stepwell.elementwise import AddOp, MulOp, ReluOp
 from stepwell.dialects.stepwell.movement import TransposeOp
-from stepwell.passes.locations import dominant, fused_location, heaviest_first, names_in
-from stepwell.passes.rewriting import Pattern, apply_patterns, defining_op, walk
+from stepwell.passes.ir.locations import dominant, fused_location, heaviest_first, names_in
+from stepwell.passes.ir.rewriting import Pattern, apply_patterns, defining_op, walk
 
 _TEXT = """
 func.func @f(%x: tensor<6x4xf32>, %w: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<8x6xf32> {

@@ -6,8 +6,8 @@ import io
 
 import pytest
 from mlir import ir
-from stepwell.passes.diagnostics import DiagnosticPrinter, DiagnosticVerifier, listening, read_expectations
-from stepwell.passes.sources import SourceText, split_source
+from stepwell.passes.infra.diagnostics import DiagnosticPrinter, DiagnosticVerifier, listening, read_expectations
+from stepwell.passes.infra.sources import SourceText, split_source
 
 
 @pytest.mark.parametrize(

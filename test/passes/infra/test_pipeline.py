@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from mlir import ir
-from stepwell.passes.discovery import all_passes, find_pass
 from stepwell.passes.graph.fold_constants import FoldConstantsPass
-from stepwell.passes.options import PipelineError
-from stepwell.passes.pipeline import Nested, Pipeline, Upstream
+from stepwell.passes.infra.discovery import all_passes, find_pass
+from stepwell.passes.infra.options import PipelineError
+from stepwell.passes.infra.pipeline import Nested, Pipeline, Upstream
 
 MIXED = "builtin.module(stepwell-dce,func.func(linalg-generalize-named-ops,cse),canonicalize{max-iterations=3})"
 

@@ -29,10 +29,10 @@ from typing import ClassVar, Generic, TypeVar
 
 from mlir import ir
 
-from ..dialects.core import Op
-from ..dialects.registry import OPS
-from . import journal
-from .journal import RefusedRewrite
+from ...dialects.core import Op
+from ...dialects.registry import OPS
+from ..infra import journal
+from ..infra.journal import RefusedRewrite
 from .locations import inherit, left_unread, names_in
 
 AnyOp = TypeVar("AnyOp", bound=Op)

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..support.errors import StepwellError
-from ..support.short_repr import short_repr
+from ...support.errors import StepwellError
+from ...support.short_repr import short_repr
 from .note import say
 
 SCHEMA = 1

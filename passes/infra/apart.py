@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from ..runtime.progress import progress
+from ...runtime.progress import progress
 from .guarded import CompilerCrash, Crash, Lines, Note, guarded
 from .note import note_in
 from .recorder import FailureRecorder, recording

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from mlir import ir
 from mlir.passmanager import PassManager
-from stepwell.passes.base import Pass, PassError
-from stepwell.passes.instrumentation import Instrumentation, PrintIR, Step, always
-from stepwell.passes.pipeline import Nested, Pipeline
-from stepwell.passes.runner import PassFailure
-from stepwell.passes.timing import Timing
+from stepwell.passes.infra.base import Pass, PassError
+from stepwell.passes.infra.instrumentation import Instrumentation, PrintIR, Step, always
+from stepwell.passes.infra.pipeline import Nested, Pipeline
+from stepwell.passes.infra.runner import PassFailure
+from stepwell.passes.infra.timing import Timing
 
 TEXT = """
 func.func @f(%a: i32) -> i32 {

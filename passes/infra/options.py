@@ -15,7 +15,7 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, Union
 
-from ..support.errors import StepwellError
+from ...support.errors import StepwellError
 from .base import Pass
 
 _BRACKETS = {"{": "}", "(": ")", "[": "]", "<": ">"}

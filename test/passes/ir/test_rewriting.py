@@ -7,8 +7,8 @@ from mlir import ir
 from stepwell.dialects.registry import OPS, load_dialects
 from stepwell.dialects.stepwell.elementwise import AbsOp, NegOp, ReluOp, TanhOp
 from stepwell.dialects.stepwell.movement import ReshapeOp
-from stepwell.passes.journal import journal
-from stepwell.passes.rewriting import Pattern, Refusal, apply_patterns, walk
+from stepwell.passes.infra.journal import journal
+from stepwell.passes.ir.rewriting import Pattern, Refusal, apply_patterns, walk
 
 _TEXT = """
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {

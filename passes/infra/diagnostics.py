@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TextIO
 
-from .bindings import ir
+from ..ir.bindings import ir
 from .sources import SourceText
 
 # The bindings create this class at start-up, so type checkers cannot see it.
@@ -41,7 +41,7 @@ def listening(context: ir.Context, handler: Callable[[ir.Diagnostic], bool]) -> 
 
 def report_violations(root: ir.Operation) -> bool:
     """Emits an error for each stepwell op that violates its invariants; returns whether there is any."""
-    from ..dialects.verifier import violations  # imported late: IR without stepwell ops does not need the dialect
+    from ...dialects.verifier import violations  # imported late: IR without stepwell ops does not need the dialect
 
     found = list(violations(root))
     for violation in found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from stepwell.passes.guarded import Crash, guarded
+from stepwell.passes.infra.guarded import Crash, guarded
 
 
 def test_results_of_the_work_are_returned() -> None:

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ..support.interrupts import held_interrupts
+from ...support.interrupts import held_interrupts
 
 if TYPE_CHECKING:  # the core has no type stubs
     from mlir import ir

@@ -13,7 +13,7 @@ import time
 
 from mlir import ir
 
-from ..support import environment
+from ...support import environment
 from .instrumentation import Instrumentation, PrintIR, Step, always
 
 TRACEBACKS, PASSES, FAILING_IR, ALL_IR = 1, 2, 3, 4

@@ -1,6 +1,6 @@
 """Writes `upstream_names.json`: the C++ class of every pass in the MLIR wheel.
 
-    python -m stepwell.passes.upstream_names
+    python -m stepwell.passes.infra.upstream_names
 
 MLIR prints the class of a pass in dumps and reports but has no list of classes. So every pass runs once on a small
 module with IR dumps enabled. Each runs in a process of its own, because some abort on unexpected IR.

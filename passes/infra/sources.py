@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
-from ..support.large_file import contents_of
-from .bindings import ir
+from ...support.large_file import contents_of
+from ..ir.bindings import ir
 
 DEFAULT_MARKER = "// -----"
 SHORTEST_MARKER = 3
