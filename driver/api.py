@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..lowering.target_names import check_target
 from ..runtime.artefact import reader
 from ..runtime.cache import store
 from ..runtime.cache.cache import default_cache, is_turned_off
@@ -25,6 +24,7 @@ from ..sizes.buckets import named_sizes, parse_dims
 from ..sizes.dims_option import resolve_dims
 from ..support import environment
 from ..support.errors import OptionError
+from ..targets.registry import check_target
 from .fingerprint import fingerprint
 from .options import Options, options_of
 from .setup import Setup

@@ -13,8 +13,6 @@ from mlir import ir
 from ..frontend.errors import ModelError
 from ..frontend.notes import check_all_there
 from ..lowering import invariants
-from ..lowering.name_kernels import NameKernelsPass
-from ..lowering.target import Target
 from ..passes.infra.apart import apart
 from ..passes.infra.base import PassError
 from ..passes.infra.failure import ModelOp, in_phase
@@ -27,6 +25,8 @@ from ..runtime.cache import store
 from ..runtime.program import Program, Shape
 from ..runtime.progress import progress
 from ..support.short_repr import short_repr
+from ..targets.name_kernels import NameKernelsPass
+from ..targets.registry import backend_of, target_of
 from . import facts, plugins, route
 from .context import compiler_context
 from .failures import explained, nodes_of
@@ -105,7 +105,7 @@ class Compilation:
         with compiler_context() as context, ir.Location.unknown(), journal() as kept, pools as pool:
             imported = source.import_into(context, shapes, contents or {})
             module, parameters = imported.module, imported.parameters
-            start = phase_of(module)
+            start = phase_of(module, self.target)
             collected = _ReportFacts(imported.nodes, kept)
             self._phase_reached("import", module, parameters)
             if start not in ("import", "graph"):
@@ -117,7 +117,7 @@ class Compilation:
                 self._compile_in_child(module, parameters, start)
             if start == "import":
                 is_plain = not self.setup.is_whole and not self.setup.options.passes
-                if is_plain and not Target.parse(self.target).is_gpu:
+                if is_plain and backend_of(self.target).compiles_ahead:
                     pool.look_ahead(module, _input_shapes(module, shapes), self.setup.without)
                 parameters = self.graph(module, parameters, shapes, collected)
                 if self.setup.substitutes:
@@ -220,7 +220,7 @@ class Compilation:
         )
         order, placed = route.names(self.target), route.placed(self.target)
         for substitute in self.setup.substitutes:
-            if order.index(substitute.phase(module.context)) <= order.index(start):
+            if order.index(substitute.phase(module.context, self.target)) <= order.index(start):
                 raise PassError(f"{substitute.path}: the model is already past the phase of this kernel")
 
         def tell(phase: str, module: ir.Module) -> None:
@@ -230,7 +230,6 @@ class Compilation:
             options = self.setup.options
             route.run(module, self.target, start, stop, options.instrumentation, tell, added=options.passes)
 
-        target = Target.parse(self.target)
         kernels, objects = {}, {}
         if start == "graph" and not self.setup.is_whole:
             with in_phase("kernels"):
@@ -252,7 +251,7 @@ class Compilation:
             run(start, placed)
             found = [*invariants.kernels(module)]
             collected.details |= {
-                invariants.symbol(kernel): facts.kernel_details(kernel, target.vector_bytes)
+                invariants.symbol(kernel): facts.kernel_details(kernel, self.target)
                 for kernel in found
                 if not invariants.is_declaration(kernel)
             }
@@ -261,8 +260,10 @@ class Compilation:
         kernels = with_signatures(module, kernels)
         fresh = generate(module, self.target, self.setup.options.codegen_threads)
         everything = {**objects, **fresh}
-        packed = facts.packed({**collected.facts, "vector_bytes": target.vector_bytes, "details": collected.details})
-        return replace(program_of(module, parameters, target, everything, list(kernels.values())), facts=packed)
+        width = target_of(self.target).vector_bytes
+        packed = facts.packed({**collected.facts, "vector_bytes": width, "details": collected.details})
+        program = program_of(module, parameters, self.target, everything, list(kernels.values()))
+        return replace(program, facts=packed)
 
     def _compile_kernels(self, module: ir.Module, pool: KernelPool, collected: _ReportFacts) -> dict[str, bytes]:
         """Returns the objects of all kernels, and replaces the kernels by declarations.
@@ -309,7 +310,7 @@ class Compilation:
     def _phase_reached(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
         _report_phase(phase)
         for substitute in self.setup.substitutes:
-            if substitute.phase(module.context) == phase:
+            if substitute.phase(module.context, self.target) == phase:
                 substitute.apply(module, phase)
         if self.setup.options.reached is not None:
             self.setup.options.reached(phase, module, parameters)
@@ -337,18 +338,19 @@ def _input_shapes(module: ir.Module, shapes: Mapping[str, Shape]) -> list[Shape]
     return [shapes[name] for name in value_names(main, "arg_attrs", "input")]
 
 
-def phase_of(module: ir.Module) -> str:
+def phase_of(module: ir.Module, target: str) -> str:
     """Returns the phase that a module declares; `import` if it declares none.
 
     Raises:
-        PassError: there is no such phase.
+        PassError: the target has no such phase.
     """
     attributes = module.operation.attributes
     if "stepwell.phase" not in attributes:
         return "import"
     phase = str(attributes["stepwell.phase"]).strip('"')
-    if phase not in route.NAMES:
-        raise PassError(f"there is no phase '{phase}'; the phases are {', '.join(route.NAMES)}")
+    names = route.names(target)
+    if phase not in names:
+        raise PassError(f"there is no phase '{phase}' for {target}; the phases are {', '.join(names)}")
     return phase
 
 

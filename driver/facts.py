@@ -23,14 +23,18 @@ from ..passes.ir.locations import dominant, names_in
 from ..passes.ir.rewriting import walk
 from ..passes.kernel.demand import UNBOUNDED
 from ..passes.kernel.form_kernels import WORK
+from ..targets.registry import backend_of, target_of
 
 _SCHEDULE, _PHASES = "stepwell.schedule", "stepwell.phases"
 _VIEWS = {"stepwell.reshape", "tensor.extract_slice", "tensor.insert_slice", "tensor.cast"}
 
 
-def kernel_details(kernel: ir.Operation, vector_bytes: int) -> dict[str, Any]:
-    """Returns facts about a kernel's code for a vector width, once its buffers and its blocks of work are planned."""
-    details: dict[str, Any] = {"code": code_shape(kernel, 8 * vector_bytes)}
+def kernel_details(kernel: ir.Operation, target: str) -> dict[str, Any]:
+    """Returns facts about a kernel's code for a target, once its buffers and its blocks of work are planned."""
+    details: dict[str, Any] = {"code": code_shape(kernel, 8 * target_of(target).vector_bytes)}
+    device = backend_of(target).kernel_facts(kernel)
+    if device:
+        details["device"] = dict(device)
     if _SCHEDULE in kernel.attributes:
         recorded = ir.DictAttr(kernel.attributes[_SCHEDULE])
         details["schedule"] = {item.name: _plain(item.attr) for item in recorded}

@@ -18,7 +18,6 @@ from mlir import ir
 
 from ..frontend.errors import ModelError
 from ..frontend.imported import ImportedModel
-from ..lowering.target import Target
 from ..passes.graph.bounded.snapshot import BoundedError
 from ..passes.infra import debug
 from ..passes.infra.base import registry
@@ -40,6 +39,7 @@ from ..passes.ir.locations import names_in
 from ..passes.ir.rewriting import walk
 from ..runtime.cache.cache import default_folder
 from ..support import environment
+from ..targets.registry import target_of
 from .smaller import smaller
 
 _KEPT = 32
@@ -182,7 +182,7 @@ def _plugins(name: str) -> list[str]:
 
 
 def _report(failure: Failure) -> dict[str, object]:
-    target = Target.parse(failure.target)
+    target = target_of(failure.target)
     machine = {"name": failure.target, "triple": target.triple, "cpu": target.cpu, "features": list(target.features)}
     return {**failure.record(), "target": machine, "versions": dict(_versions())}
 

@@ -8,10 +8,10 @@ import numpy as np
 from mlir import ir
 
 from ..dialects.types import numpy_dtype
-from ..lowering.target import Target
 from ..passes.infra.base import PassError
 from ..passes.ir.functions import main_function, strings
-from ..runtime.program import WORK, ArenaBuffer, CpuTarget, KernelInfo, Program, TensorInfo, aligned
+from ..runtime.program import WORK, ArenaBuffer, CodeTarget, KernelInfo, Program, TensorInfo
+from ..targets.registry import backend_of, target_of
 
 LIFETIMES = "stepwell.lifetimes"
 """The attribute of modules with the offset, size and lifetime of each buffer in the arena."""
@@ -19,49 +19,40 @@ LIFETIMES = "stepwell.lifetimes"
 # Operations plus bytes that take one core some tens of microseconds.
 _SHORT_WORK = 4_000_000
 
-CONSTANT = "stepwell.constant."
-"""Prefix of parameters that are constants of a program for a GPU."""
-
 
 def program_of(
     module: ir.Module,
     parameters: Mapping[str, np.ndarray],
-    target: Target,
+    target: str,
     objects: Mapping[str, bytes],
     kernels: Sequence[KernelInfo] = (),
 ) -> Program:
-    """Builds the program of a module that has reached the phase `llvm` or, for a GPU, `nvvm`.
+    """Builds the program of a module that has reached the last phase of a target.
 
     Args:
         module: the module.
         parameters: the contents of its parameters; others are ignored.
-        target: the target of its code.
+        target: the name of the target of its code.
         objects: its code, by symbol.
         kernels: the table of its kernels.
     """
     interface = ir.DictAttr(module.operation.attributes["stepwell.interface"])
     inputs, outputs = _tensors(interface["inputs"]), _tensors(interface["outputs"])
-    guards, used, launches = strings(interface["guards"]), _used(module, parameters), None
-    if target.is_gpu:
-        from ..targets.nvidia.launches.plan import plan_of  # loads all code generation for GPUs
-
-        launches, constants = plan_of(module, (len(inputs), len(outputs) + len(guards), len(used)))
-        used |= {f"{CONSTANT}{number}": aligned(contents) for number, contents in enumerate(constants)}
-        objects = {f"{name}.ptx": code for name, code in objects.items()}
-    return Program(
+    machine = target_of(target)
+    program = Program(
         inputs=inputs,
         outputs=outputs,
-        guards=guards,
-        parameters=used,
+        guards=strings(interface["guards"]),
+        parameters=_used(module, parameters),
         arena_bytes=ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value,
-        target=CpuTarget(target.triple, target.cpu, target.features, target.precision),
+        target=CodeTarget(machine.triple, machine.cpu, machine.features, machine.precision, machine.device),
         objects=objects,
         kernels=kernels,
         uses_threads=WORK in objects,
-        is_short=not target.is_gpu and _is_short(module, kernels),
+        is_short=_is_short(module, kernels),
         buffers=_buffers(module),
-        launches=launches,
     )
+    return backend_of(target).finish(program, module)
 
 
 def _is_short(module: ir.Module, kernels: Sequence[KernelInfo]) -> bool:

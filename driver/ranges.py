@@ -12,18 +12,17 @@ from mlir import ir
 
 from ..dialects import dims
 from ..dialects.stepwell.ranges import keep_ranges
-from ..lowering.target import Target
 from ..passes.graph.bounded.bind import MoreSizes, bind_to_bounds
 from ..passes.graph.bounded.checks import require_room
 from ..passes.graph.bounded.snapshot import BoundedError, Snapshot, VaryingConstant
 from ..passes.infra.apart import apart
 from ..passes.infra.failure import ModelOp
 from ..passes.kernel.demand import read_table
-from ..runtime import processor
 from ..runtime.program import Program, TensorInfo
 from ..sizes.bounds import Bounds, with_derived
 from ..sizes.expressions import Expression
 from ..sizes.ranges import Range, union_of
+from ..targets.registry import backend_of
 from .compilation import Compilation
 from .context import compiler_context
 from .failures import explained, nodes_of
@@ -157,8 +156,9 @@ def _compile_as(
             module = imported.module
             to_sample(module, model, shapes)
         here = Snapshot.of(module, sizes)
-        if not Target.parse(compilation.target).is_gpu:
-            require_room(module, processor.memory_bytes())
+        room = backend_of(compilation.target).memory_bytes()
+        if room is not None:
+            require_room(module, room)
         named = with_derived({name: _dim(name, values) for name, values in ranges.items()}, model.derived)
         symbols = [tuple(named[dim] if isinstance(dim, str) else dim for dim in info.shape) for info in inputs]
         limits = {name: (values.low, values.high, values.step) for name, values in ranges.items()}

@@ -1,4 +1,4 @@
-"""The named phases of a compile, with a pipeline and an invariant each.
+"""The named phases of a compile, with a pipeline and an invariant each: the only list of the steps of a target.
 
 `run(module, stop="tiled")` takes a freshly imported module to the phase `tiled`; a module that was dumped there
 continues with `run(module, start="tiled")`.
@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlir import ir
 
-from ..lowering import invariants
-from ..lowering.check_phase import CheckPhasePass
-from ..lowering.target import Target
-from ..lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
-from ..passes.graph.pipelines import gpu_graph_pipeline, graph_pipeline
+from ..lowering.invariants import EARLY_CHECKS
 from ..passes.graph.specialize_shapes import SpecializeShapesPass
 from ..passes.infra.failure import in_phase
 from ..passes.infra.pipeline import Pipeline
@@ -25,28 +20,28 @@ from ..passes.infra.recorder import is_recording
 from ..passes.infra.state import CompileState
 from ..runtime.program import Shape
 from ..support.errors import OptionError
-from ..targets.nvidia.pipelines import gpu_pipeline, launches_pipeline, nvvm_pipeline
+from ..targets.base import Phase
+from ..targets.check_phase import CheckPhasePass
+from ..targets.registry import backend_of
 
 if TYPE_CHECKING:
     from ..passes.infra.instrumentation import Instrumentation
     from .options import At
 
 
-@dataclass(frozen=True)
-class Phase:
-    """A named level of the IR.
+IMPORT = "import"
+"""The phase of a freshly imported module."""
 
-    Attributes:
-        name: the name, as in `--compile-to=NAME`.
-        summary: describes the IR in one line.
-        pipeline: returns the pipeline from the previous phase, for a target by its name.
-        check: checks the invariants of the phase; raises PassError.
-    """
 
-    name: str
-    summary: str
-    pipeline: Callable[[str], Pipeline]
-    check: Callable[[ir.Module], None]
+def form_kernels_pipeline(target: str = "cpu") -> Pipeline:
+    """The first half of the pipeline to the phase `kernels`: distinct kernels that still consist of stepwell ops."""
+    # Without parameters, nothing has evaluated @init.
+    return Pipeline(("stepwell-erase-init",)) + backend_of(target).form_kernels(target)
+
+
+def lower_kernels_pipeline(target: str) -> Pipeline:
+    """The second half of the pipeline to the phase `kernels`: from here on code is for one target."""
+    return backend_of(target).lower_kernels(target)
 
 
 def _import(target: str) -> Pipeline:
@@ -55,48 +50,10 @@ def _import(target: str) -> Pipeline:
 
 @functools.cache
 def _graph(target: str) -> Pipeline:
-    machine = Target.parse(target)
+    backend = backend_of(target)
     # The results of @init are parameters from here on, whose contents later passes read.
-    with_parameters = Pipeline(("stepwell-evaluate-init", "stepwell-scale-denormal-weights"))
-    if machine.capability is not None:
-        pipeline = gpu_graph_pipeline(machine.precision, machine.capability.has_wgmma)
-        return pipeline + with_parameters + Pipeline(("stepwell-recognize-bands",))
-    return graph_pipeline(machine.vector_bytes, machine.precision) + with_parameters
-
-
-@functools.cache
-def form_kernels_pipeline(target: str = "cpu") -> Pipeline:
-    """The first half of the pipeline to the phase `kernels`: distinct kernels that still consist of stepwell ops."""
-    is_gpu = Target.parse(target).is_gpu
-    return Pipeline(
-        (
-            # Without parameters, nothing has evaluated @init.
-            "stepwell-erase-init",
-            # If both dimensions of a batch of sequences vary, their rows are stored one after the other.
-            *(() if is_gpu else ("stepwell-pack-rows",)),
-            # Records inputs and outputs as the runtime sees them, before bools become bytes and results destinations.
-            "stepwell-record-interface",
-            # Before kernels are formed, so that each is of one image.
-            *(() if is_gpu else ("stepwell-split-batches",)),
-            # Concatenation, padding and slices that are views move no data, and need no kernels.
-            "stepwell-form-views",
-            "stepwell-form-row-views",
-            # Kernels are merged before lowering: equal ones are lowered, scheduled and compiled once.
-            f"stepwell-form-kernels{{on-gpu={str(is_gpu).lower()}}}",
-            "stepwell-merge-kernels",
-            # No tile suits all sizes of a range.
-            *(() if is_gpu else (f"stepwell-version-kernels{{target={target}}}",)),
-            # Threads access 16 bytes at once if the address is known to be a multiple of 16.
-            *(("stepwell-record-alignment",) if is_gpu else ()),
-            f"stepwell-name-kernels{{target={target}}}",
-        )
-    )
-
-
-@functools.cache
-def lower_kernels_pipeline(target: str) -> Pipeline:
-    """The second half of the pipeline to the phase `kernels`: from here on code is for one target."""
-    return Pipeline((f"stepwell-convert-to-linalg{{target={target}}}",))
+    evaluated = Pipeline(("stepwell-evaluate-init", "stepwell-scale-denormal-weights"))
+    return backend.graph(target) + evaluated + backend.with_parameters(target)
 
 
 @functools.cache
@@ -104,50 +61,11 @@ def _kernels(target: str) -> Pipeline:
     return form_kernels_pipeline(target) + lower_kernels_pipeline(target)
 
 
-@functools.cache
-def _tiled(target: str) -> Pipeline:
-    return Pipeline((f"stepwell-apply-schedules{{target={target}}}",))
-
-
-@functools.cache
-def _vector(target: str) -> Pipeline:
-    machine = Target.parse(target)
-    has_scalef = machine.architecture == "x86_64" and machine.vector_bytes == 64
-    return Pipeline(
-        (
-            "stepwell-vectorize",
-            # Math ops are vectors at this point, so that a polynomial is vector code.
-            f"stepwell-approximate-math{{has-scalef={str(has_scalef).lower()}}}",
-        )
-    )
-
-
-PHASES: tuple[Phase, ...] = (
-    Phase("import", "stepwell ops, one per op of the model", _import, invariants.check_import),
-    Phase("graph", "stepwell ops, shapes known, canonical, fused, layouts chosen", _graph, invariants.check_graph),
-    Phase("kernels", "@main is a list of calls of linalg kernels", _kernels, invariants.check_kernels),
-    Phase("tiled", "kernels tiled and fused by their schedules", _tiled, invariants.check_tiled),
-    Phase("vector", "kernels as vector code on tensors", _vector, invariants.check_vector),
-    Phase("memref", "buffers planned in one arena", memref_pipeline, invariants.check_memref),
-    Phase("llvm", "the LLVM dialect", llvm_pipeline, invariants.check_llvm),
+_COMMON: tuple[Phase, ...] = (
+    Phase(IMPORT, "stepwell ops, one per op of the model", _import, EARLY_CHECKS[IMPORT]),
+    Phase("graph", "stepwell ops, shapes known, canonical, fused, layouts chosen", _graph, EARLY_CHECKS["graph"]),
+    Phase("kernels", "@main is a list of calls of linalg kernels", _kernels, EARLY_CHECKS["kernels"]),
 )
-"""The phases of a compile for a CPU."""
-
-GPU_PHASES: tuple[Phase, ...] = (
-    *PHASES[:3],
-    Phase("tiled", "kernels are launches, each with its schedule", launches_pipeline, invariants.check_tiled),
-    Phase(
-        "gpu",
-        "launches are kernels of the gpu dialect, buffers planned in one arena",
-        gpu_pipeline,
-        invariants.check_gpu,
-    ),
-    Phase("nvvm", "the kernels in the NVVM dialect", nvvm_pipeline, invariants.check_nvvm),
-)
-"""The phases of a compile for a GPU."""
-
-NAMES: tuple[str, ...] = tuple(dict.fromkeys(phase.name for phase in (*PHASES, *GPU_PHASES)))
-"""The names of all phases of any target; `names` returns those of one target, in order."""
 
 
 def phases_of(target: str) -> tuple[Phase, ...]:
@@ -156,7 +74,7 @@ def phases_of(target: str) -> tuple[Phase, ...]:
     Raises:
         TargetError: the target is unknown.
     """
-    return GPU_PHASES if Target.parse(target).is_gpu else PHASES
+    return (*_COMMON, *backend_of(target).phases())
 
 
 def names(target: str) -> tuple[str, ...]:
@@ -166,7 +84,7 @@ def names(target: str) -> tuple[str, ...]:
 
 def placed(target: str) -> str:
     """Returns the phase in which all buffers have their offsets in memory."""
-    return "gpu" if Target.parse(target).is_gpu else "memref"
+    return backend_of(target).placed
 
 
 def last(target: str) -> str:
@@ -206,7 +124,7 @@ def run(
 
     Args:
         module: IR in the phase `start`.
-        target: the name of the target, as `Target.parse` takes it.
+        target: the name of the target, as `target_of` takes it.
         start: the phase that the module is in.
         stop: the phase to reach; None for the last one.
         instrumentation: called before and after every pass.
@@ -224,7 +142,7 @@ def run(
         with in_phase(phase.name):
             pipeline = steps(phase, target, without, added, shapes)
             pipeline.run(module, instrumentation, verify=False, state=state)
-            check(phase, module)
+            check(phase, module, target)
         reached(phase.name, module)
 
 
@@ -253,14 +171,14 @@ def steps(
     return bind + phase.pipeline(target).without(without) + of_caller
 
 
-def check(phase: Phase, module: ir.Module) -> None:
-    """Checks that the invariants of a phase hold for a module.
+def check(phase: Phase, module: ir.Module, target: str) -> None:
+    """Checks that the invariants of a phase of a target hold for a module.
 
     Raises:
         PassError, PassFailure: they do not.
     """
     if is_recording():  # as a pass, so that a reproducer can repeat it
-        Pipeline((CheckPhasePass(phase.name),)).run(module)
+        Pipeline((CheckPhasePass(phase.name, target),)).run(module)
     else:
         phase.check(module)
 

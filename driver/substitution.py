@@ -33,8 +33,8 @@ class Substitute:
     kernel: str
     path: Path
 
-    def phase(self, context: ir.Context) -> str:
-        """Returns the phase that the file declares.
+    def phase(self, context: ir.Context, target: str) -> str:
+        """Returns the phase of a target that the file declares.
 
         Raises:
             PassError: the file cannot be read, or declares no valid phase.
@@ -42,7 +42,8 @@ class Substitute:
         with context, ir.Location.unknown():
             attributes = self._parse().operation.attributes
             phase = ir.StringAttr(attributes[_PHASE]).value if _PHASE in attributes else ""
-        possible = route.NAMES[route.NAMES.index("kernels") :]
+        names = route.names(target)
+        possible = names[names.index("kernels") :]
         if phase not in possible:
             raise PassError(f"{self.path}: its '{_PHASE}' must be one of {', '.join(possible)}, but is '{phase}'")
         return phase

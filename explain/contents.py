@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..runtime import processor
 from ..runtime.artefact import reader, safetensors
 from ..runtime.artefact.manifest import (
     SCHEMA,
@@ -18,6 +17,7 @@ from ..runtime.artefact.manifest import (
     StoredProgram,
     StoredStep,
 )
+from ..runtime.devices import registry as devices
 from ..runtime.host.fallback import Fallback
 from ..runtime.program import TensorInfo
 
@@ -85,7 +85,7 @@ def _program(
         for kernel in program.kernels
     ]
     members = [*program.objects.values(), *([] if program.library is None else [program.library])]
-    missing = processor.missing(program.target)
+    missing = devices.missing(program.target)
     return {
         "piece": piece,
         "target": {**asdict(program.target), "name": program.target.name, "features": list(program.target.features)},

@@ -65,7 +65,7 @@ def check_vector(module: ir.Module) -> None:
 def check_memref(module: ir.Module) -> None:
     """Checks that no tensor is left, and nothing allocates."""
     for function in [*kernels(module)] if is_library(module) else [main_function(module.operation), *kernels(module)]:
-        left = find_op(function, lambda op: op.name in _ALLOCATING or _makes_tensor(op))
+        left = find_op(function, lambda op: op.name in _ALLOCATING or makes_tensor(op))
         if left and left.name in _ALLOCATING:
             raise PassError(f"'{left.name}' op allocates while the model runs", left.location)
         if left:
@@ -78,40 +78,12 @@ def check_llvm(module: ir.Module) -> None:
         raise PassError(f"'{left.name}' op was not lowered to the LLVM dialect", left.location)
 
 
-def check_gpu(module: ir.Module) -> None:
-    """Checks that no tensor is left, and no linalg op in modules of the gpu dialect."""
-    check_memref(module)
-    for op in module.body.operations:
-        if op.operation.name != "gpu.module":
-            continue
-        if left := find_op(op.operation, lambda inner: inner.name.startswith("linalg.") or _makes_tensor(inner)):
-            raise PassError(f"'{left.name}' op cannot be part of code for a GPU", left.location)
-
-
-def check_nvvm(module: ir.Module) -> None:
-    """Checks that kernels hold only LLVM and NVVM ops, and call only functions that are defined."""
-    for op in module.body.operations:
-        if op.operation.name != "gpu.module":
-            continue
-        for inner in walk(op.operation):
-            if not inner.name.startswith(("llvm.", "nvvm.")):
-                raise PassError(f"'{inner.name}' op was not lowered to the LLVM dialect", inner.location)
-            if inner.name == "llvm.func" and not len(inner.regions[0].blocks):
-                raise PassError(f"@{symbol(inner)} is called, but is not defined for GPUs", inner.location)
-
-
-CHECKS: Mapping[str, Callable[[ir.Module], None]] = {
+EARLY_CHECKS: Mapping[str, Callable[[ir.Module], None]] = {
     "import": check_import,
     "graph": check_graph,
     "kernels": check_kernels,
-    "tiled": check_tiled,
-    "vector": check_vector,
-    "memref": check_memref,
-    "llvm": check_llvm,
-    "gpu": check_gpu,
-    "nvvm": check_nvvm,
 }
-"""The check of each phase, by phase name."""
+"""The checks of the phases that all targets share, by phase name."""
 
 
 def is_library(module: ir.Module) -> bool:
@@ -146,5 +118,6 @@ def _is_made_in_place(insertion: ir.Operation) -> bool:
     return box_of(target.owner) == box_of(insertion)
 
 
-def _makes_tensor(op: ir.Operation) -> bool:
+def makes_tensor(op: ir.Operation) -> bool:
+    """Returns whether an op has a result that is a tensor."""
     return any(isinstance(value.type, ir.RankedTensorType) for value in op.results)

@@ -1,4 +1,4 @@
-"""Targets of code generation: a CPU or a GPU, reduced to the few numbers that schedules and LLVM need."""
+"""Targets of code generation: a machine, reduced to the few numbers that schedules and LLVM need."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import os
 import re
 import subprocess
 from dataclasses import asdict, dataclass, replace
+from typing import ClassVar
 
 from ..support.short_repr import short_repr
 from .llvm_to_object import llvm
-from .target_names import X86_LEVELS, TargetError, split_precision, unknown_target
+from .target_names import X86_LEVELS, TargetError, split_precision
 
 # Levels of the x86-64 psABI, each with its additions to the level before.
 _X86_V2 = ("+cx16", "+popcnt", "+sahf", "+sse3", "+sse4.1", "+sse4.2", "+ssse3")
@@ -19,7 +20,6 @@ _X86_V3 = (*_X86_V2, "+avx", "+avx2", "+bmi", "+bmi2", "+f16c", "+fma", "+lzcnt"
 _X86_V4 = (*_X86_V3, "+avx512bw", "+avx512cd", "+avx512dq", "+avx512f", "+avx512vl")
 _X86_LEVELS = dict(zip(X86_LEVELS, (_X86_V2, _X86_V3, _X86_V4), strict=True))
 _X86_TRIPLE, _ARM_TRIPLE = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
-_CUDA_TRIPLE = "nvptx64-nvidia-cuda"
 
 # One addition of more lanes than any register has: the registers in its machine code reveal the width.
 _PROBE = """
@@ -32,78 +32,28 @@ define void @probe(ptr %x) {
 """
 
 
-@dataclass(frozen=True)
-class Capability:
-    """Capabilities of an NVIDIA GPU and resources of one of its multiprocessors.
-
-    Attributes:
-        sm: compute capability as a number, 90 for 9.0.
-        is_specific: whether code may use features of this very architecture alone, such as wgmma in `sm_90a`.
-        shared_bytes: maximum shared memory of one block in bytes.
-        multiprocessor_shared_bytes: shared memory of a multiprocessor in bytes; each block takes 1 KiB more.
-        multiprocessor_threads: maximum number of threads on a multiprocessor.
-        multiprocessors: number on the largest chip of this kind, which a grid should keep busy.
-        registers: number of 32-bit registers of a multiprocessor.
-    """
-
-    sm: int
-    is_specific: bool
-    shared_bytes: int
-    multiprocessor_shared_bytes: int
-    multiprocessor_threads: int
-    multiprocessors: int
-    registers: int = 65536
-
-    @property
-    def has_wgmma(self) -> bool:
-        """True if warp groups multiply matrices in shared memory by `wgmma`."""
-        return self.sm == 90 and self.is_specific
-
-    @property
-    def has_tensor_copies(self) -> bool:
-        """True if the copy engine moves boxes of tensors (TMA), and blocks form clusters."""
-        return self.sm >= 90
-
-    @property
-    def has_float8(self) -> bool:
-        """True if tensor cores multiply 8-bit floats."""
-        return self.sm >= 89
-
-
-# From the CUDA programming guide's table of compute capabilities; multiprocessors of A100, A10, L40, H100/H200, B200.
-_CAPABILITIES = {
-    "sm_80": Capability(80, False, 163 * 1024, 164 * 1024, 2048, 108),
-    "sm_86": Capability(86, False, 99 * 1024, 100 * 1024, 1536, 72),
-    "sm_89": Capability(89, False, 99 * 1024, 100 * 1024, 1536, 142),
-    "sm_90a": Capability(90, True, 227 * 1024, 228 * 1024, 2048, 132),
-    "sm_100a": Capability(100, True, 227 * 1024, 228 * 1024, 2048, 148),
-}
-# The oldest versions of PTX that support these architectures: any driver that supports the device reads them.
-_PTX = {"sm_80": "+ptx80", "sm_86": "+ptx80", "sm_89": "+ptx80", "sm_90a": "+ptx80", "sm_100a": "+ptx86"}
-_ACCESS_BYTES, _THREAD_REGISTERS = 16, 255
-
-
 @short_repr
 @dataclass(frozen=True)
 class Target:
-    """A machine to generate code for.
+    """A machine to generate code for. Machines other than CPUs are subclasses.
 
     Attributes:
+        device: what runs the code, "cpu" or the family of other devices.
         triple: LLVM's target triple.
         cpu: LLVM's CPU name, for instruction timings and as the base of the features.
         features: features that LLVM may use or must avoid, as sorted `+name` and `-name`.
-        vector_bytes: width of a vector register in bytes; for a GPU, of a thread's widest memory access.
-        vector_registers: number of vector registers; for a GPU, of 32-bit registers per thread.
-        capability: capabilities of a GPU; None for a CPU.
+        vector_bytes: width of a vector register in bytes.
+        vector_registers: number of vector registers.
         precision: precision in which products of float32 are computed, one of `PRECISIONS`.
     """
+
+    device: ClassVar[str] = "cpu"
 
     triple: str
     cpu: str
     features: tuple[str, ...]
     vector_bytes: int
     vector_registers: int
-    capability: Capability | None = None
     precision: str = "f32"
 
     @staticmethod
@@ -114,28 +64,16 @@ class Target:
         return _measured(triple, cpu, tuple(sorted(filter(None, features.split(",")), key=lambda item: item[1:])))
 
     @staticmethod
-    def parse_gpu(text: str) -> Target:
-        """Returns a GPU by its name.
-
-        Raises:
-            TargetError: there is no such target, or it is not a GPU.
-        """
-        target = Target.parse(text)
-        if not target.is_gpu:
-            raise TargetError(f"'{text}' is not a GPU")
-        return target
-
-    @staticmethod
     @functools.cache
     def parse(text: str) -> Target:
-        """Returns a target by its name.
+        """Returns a CPU by its name.
 
         Names are `cpu` (this machine), `cpu:NAME` (one of LLVM's CPU names, for this architecture), `x86-64-v2`,
-        `x86-64-v3`, `x86-64-v4`, `aarch64`, `aarch64:NAME`, `cuda:sm_80` and other GPUs of NVIDIA. The precision of
-        products of float32 may follow, as in `cuda:sm_80+tf32`.
+        `x86-64-v3`, `x86-64-v4`, `aarch64`, and `aarch64:NAME`. The precision of products of float32 may follow, as in
+        `cpu+bf16`.
 
         Raises:
-            TargetError: there is no such target.
+            TargetError: there is no such CPU.
         """
         machine, precision = split_precision(text)
         return replace(Target._machine(machine), precision=precision)
@@ -147,19 +85,12 @@ class Target:
         if text in _X86_LEVELS:
             return _measured(_X86_TRIPLE, text, _X86_LEVELS[text])
         family, _, cpu = text.partition(":")
-        if family == "cuda" and cpu in _CAPABILITIES:
-            return Target(_CUDA_TRIPLE, cpu, (_PTX[cpu],), _ACCESS_BYTES, _THREAD_REGISTERS, _CAPABILITIES[cpu])
         if family == "aarch64":
             cpu = _known(_ARM_TRIPLE, cpu) if cpu not in ("", "generic") else "generic"
             return _measured(_ARM_TRIPLE, cpu, ("+neon",))
         if family == "cpu" and cpu:
             return _measured(Target.host().triple, _known(Target.host().triple, cpu), ())
-        raise unknown_target(text)
-
-    @property
-    def is_gpu(self) -> bool:
-        """True if the target is a GPU."""
-        return self.capability is not None
+        raise TargetError(f"'{text}' is not a CPU")
 
     def lanes(self, element_bytes: int) -> int:
         """Returns the number of elements per vector register."""
@@ -202,15 +133,8 @@ class Target:
         return "dot" if wanted <= set(self.features) else "pairs"
 
     def to_json(self) -> str:
-        """Returns the target as a JSON object."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @staticmethod
-    def from_json(text: str) -> Target:
-        """Returns the target that `to_json` wrote."""
-        fields = json.loads(text)
-        capability = None if fields["capability"] is None else Capability(**fields["capability"])
-        return Target(**(fields | {"features": tuple(fields["features"]), "capability": capability}))
+        """Returns the target as a JSON object, which identifies the code that is generated for it."""
+        return json.dumps({"device": self.device, **asdict(self)}, sort_keys=True)
 
 
 def _measured(triple: str, cpu: str, features: tuple[str, ...]) -> Target:

@@ -8,7 +8,7 @@ import platform
 import re
 from pathlib import Path
 
-from .program import CpuTarget
+from .program import CodeTarget
 
 _X86_64_V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
 _X86_64_V3 = (*_X86_64_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
@@ -84,12 +84,8 @@ def system() -> str:
     )
 
 
-def missing(target: CpuTarget) -> list[str]:
-    """Returns the requirements of code for `target` that this machine lacks; empty if the code runs."""
-    if target.is_gpu:
-        from .cuda import devices  # most programs are for a CPU
-
-        return devices.missing(target.cpu)
+def missing(target: CodeTarget) -> list[str]:
+    """Returns the requirements of native code for `target` that this machine lacks; empty if the code runs."""
     triple = target.triple.replace("macos", "darwin")
     if target.architecture != architecture() or system() not in triple:
         return [f"{target.triple} (this is {architecture()}-{system()})"]
@@ -97,14 +93,7 @@ def missing(target: CpuTarget) -> list[str]:
     return [] if here is None else [name for name in needs(target) if _plain(name) not in here]
 
 
-def rank(target: CpuTarget) -> tuple[bool, int]:
-    """Returns a sort key for targets; the greatest is best: GPUs by capability, above CPUs by instruction sets."""
-    if target.is_gpu:
-        return True, int(re.sub(r"\D", "", target.cpu))
-    return False, len(needs(target))
-
-
-def needs(target: CpuTarget) -> list[str]:
+def needs(target: CodeTarget) -> list[str]:
     """Returns the instruction sets beyond the architecture's baseline that code for `target` may use."""
     named = {*LEVELS.get(target.cpu, ()), *(name.lstrip("+") for name in target.features if not name.startswith("-"))}
     return sorted(name for name in named if name in _TENSOR_FEATURES)

@@ -71,25 +71,29 @@ PRECISIONS = ("f32", "tf32", "bf16", "f16")
 
 @short_repr
 @dataclass(frozen=True)
-class CpuTarget:
-    """The machine that code is built for: a CPU, or an NVIDIA GPU.
+class CodeTarget:
+    """The machine that code is built for.
 
     Attributes:
         triple: LLVM's target triple.
-        cpu: LLVM's name of the processor or level, such as "x86-64-v3".
+        cpu: LLVM's name of the processor or level, such as "x86-64-v3", or of the GPU, such as "sm_80".
         features: LLVM's names of the instruction sets that the code may use.
         precision: element type in which products of float32 are computed, one of `PRECISIONS`.
+        device: what runs the program, and loads it (`loaders.py`): "cpu", "cuda", or a device of another package by the
+            name of its target, such as "cube:v1"; then the other fields are of the CPU that runs the rest.
     """
 
     triple: str
     cpu: str
     features: tuple[str, ...] = ()
     precision: str = "f32"
+    device: str = "cpu"
 
     @property
     def name(self) -> str:
-        """The processor, and the precision if it is not float32."""
-        return self.cpu if self.precision == "f32" else f"{self.cpu}+{self.precision}"
+        """The processor or the device of another package, and the precision if it is not float32."""
+        machine = self.cpu if self.device in ("cpu", "cuda") else self.device
+        return machine if self.precision == "f32" else f"{machine}+{self.precision}"
 
     @property
     def architecture(self) -> str:
@@ -97,9 +101,9 @@ class CpuTarget:
         return self.triple.split("-", 1)[0]
 
     @property
-    def is_gpu(self) -> bool:
-        """True if it is a GPU."""
-        return self.architecture == "nvptx64"
+    def family(self) -> str:
+        """The family of the device: its name up to a colon."""
+        return self.device.partition(":")[0]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.triple})"
@@ -204,7 +208,7 @@ class Program:
     outputs: tuple[TensorInfo, ...]
     parameters: Mapping[str, np.ndarray]
     arena_bytes: int
-    target: CpuTarget
+    target: CodeTarget
     guards: tuple[str, ...] = ()
     objects: Mapping[str, bytes] = field(default_factory=dict)
     library: bytes | None = None

@@ -1,1 +1,1 @@
-"""Targets: what is specific to one kind of machine, from kernels to code."""
+"""Code generation for each family of machines: CPUs of two architectures, NVIDIA GPUs, and those of other packages."""

@@ -131,7 +131,7 @@ def _run_into(files: Mapping[str, OutputFile], options: argparse.Namespace) -> i
     if options.profile is not None:
         with progress("profiling"):
             profile = executable.profile(inputs, options.calls)
-            if not any(program.target.is_gpu for program in executable.programs):
+            if not any(program.target.device == "cuda" for program in executable.programs):
                 limits = peaks.known(executable.threads, default_cache())
                 profile = profile.beside(limits)
                 if limits.is_disturbed:

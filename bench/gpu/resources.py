@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from ...driver import api
-from ...lowering.target import Target
 from ...runtime.cuda import assembler
 from ...runtime.program import Program
 from ...runtime.report import facts
 from ...support.errors import ArtefactError, RuntimeFailure
 from ...support.wording import quantity
+from ...targets.nvidia.target import GpuTarget
 from ...tools import arguments, model_options
 from ...tools.console import print_table
 from .. import models
@@ -50,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
         raise ArtefactError("there is no ptxas: install nvidia-cuda-nvcc")
     targets = options.target.split(",")
     for target in targets:
-        Target.parse_gpu(target)
+        GpuTarget.parse(target)
     records = []
     with tempfile.TemporaryDirectory() as scratch:
         for model in models.chosen(options.models, arguments.parse_shape_sets(options.shape)):

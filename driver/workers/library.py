@@ -9,20 +9,11 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...lowering import invariants
-from ...lowering.llvm_to_object.codegen import emit_objects
-from ...lowering.llvm_to_object.emit_objects import EmitObjectsPass
-from ...lowering.target import Target
-from ...lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
 from ...passes.infra.failure import in_phase
-from ...passes.infra.pipeline import Pipeline
-from ...passes.infra.recorder import is_recording
 from ...passes.ir.functions import LIBRARY
-from ...passes.memref.plan_workspaces import ATTRIBUTE as WORKSPACE
-from ...targets.nvidia.pipelines import LAUNCHES
+from ...targets.registry import backend_of
 from .. import route
 from ..facts import kernel_details
-
-_FACTS = (WORKSPACE, PHASES, LAUNCHES)
 
 
 @dataclass(frozen=True)
@@ -55,7 +46,7 @@ def compile_library(library: ir.Module, target: str, threads: int = 1) -> dict[s
 
     Args:
         library: kernels as `stepwell-form-kernels` makes them; they are changed.
-        target: the target, as `Target.parse` takes it.
+        target: the target, as `target_of` takes it.
         threads: number of kernels that LLVM compiles concurrently.
 
     Raises:
@@ -64,34 +55,27 @@ def compile_library(library: ir.Module, target: str, threads: int = 1) -> dict[s
     """
     with in_phase("kernels"):
         route.lower_kernels_pipeline(target).run(library, verify=False)
-        route.check(route.phase("kernels", target), library)
+        route.check(route.phase("kernels", target), library, target)
     placed = route.placed(target)
     route.run(library, target, "kernels", placed)
-    facts = {invariants.symbol(kernel): _facts_of(kernel) for kernel in invariants.kernels(library)}
-    width = Target.parse(target).vector_bytes
-    details = {invariants.symbol(kernel): kernel_details(kernel, width) for kernel in invariants.kernels(library)}
+    facts = {invariants.symbol(kernel): _facts_of(kernel, target) for kernel in invariants.kernels(library)}
+    details = {invariants.symbol(kernel): kernel_details(kernel, target) for kernel in invariants.kernels(library)}
     route.run(library, target, placed)
     objects = generate(library, target, threads)
     return {name: KernelCode(facts[name], data, json.dumps(details[name])) for name, data in objects.items()}
 
 
 def generate(module: ir.Module, target: str, threads: int) -> dict[str, bytes]:
-    """Returns the objects of a module in the LLVM dialect.
+    """Returns the code of a module in the last phase of a target, by symbol.
 
     Raises:
         CodegenError: LLVM rejected a function.
         PassFailure: the same while a failure is recorded.
     """
     with in_phase("object"):
-        machine = Target.parse(target)
-        if machine.is_gpu:
-            from ...targets.nvidia.ptx import emit_ptx  # loads all code generation for GPUs
-
-            return emit_ptx(module, machine)
-        if is_recording():  # as a pass, so that a reproducer can repeat it
-            Pipeline((EmitObjectsPass(target),)).run(module)
-        return emit_objects(module, machine, threads)
+        return backend_of(target).emit(module, target, threads)
 
 
-def _facts_of(kernel: ir.Operation) -> str:
-    return str(ir.DictAttr.get({name: kernel.attributes[name] for name in _FACTS if name in kernel.attributes}))
+def _facts_of(kernel: ir.Operation, target: str) -> str:
+    names = [name for name in backend_of(target).call_attributes if name in kernel.attributes]
+    return str(ir.DictAttr.get({name: kernel.attributes[name] for name in names}))

@@ -30,7 +30,7 @@ class KernelPool:
     """Compiles kernels in this process and in workers.
 
     Attributes:
-        target: the target, as `Target.parse` takes it.
+        target: the target, as `target_of` takes it.
         threads: number of kernels that LLVM compiles concurrently if there are no workers.
         workers: the worker processes.
         queue: the queue that they take libraries from.

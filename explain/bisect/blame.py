@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 
+from ...driver import route
 from ...lowering.llvm_to_object.codegen import CodegenError
-from ...lowering.target import Target
 from ...passes.infra.base import PassError
 from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.runner import PassFailure
@@ -143,7 +143,7 @@ def first_wrong(
 ) -> Blamed:
     """Finds the first pass that makes a program wrong if all passes after it are the simplest substitutes.
 
-    For a GPU few passes have a substitute: if none of these is at fault, no pass is named.
+    For other targets than CPUs few passes have a substitute: if none of these is at fault, no pass is named.
 
     Args:
         module: the module of kernels that the pipelines start from.
@@ -153,7 +153,8 @@ def first_wrong(
     """
     search = _Search(target, probe, step)
     elements = search.elements
-    if not Target.parse(target).is_gpu:
+    has_simple_forms = "memref" in route.names(target)
+    if has_simple_forms:
         step("whether buffers overlap")
         overlap = find_overlap(module, elements)
         if overlap is not None:
@@ -172,8 +173,8 @@ def first_wrong(
         counts = [count for count in counts if good < count < bad and count != middle]
     pipeline, kept = search.pipelines[bad]
     between = [name_of(elements[index]) for index in simple if good <= index < bad]
-    if not (good and between) and Target.parse(target).is_gpu:
-        return Blamed("", "one of the passes for GPUs, few of which have a simpler substitute", pipeline)
+    if not (good and between) and not has_simple_forms:
+        return Blamed("", f"one of the passes for {target}, few of which have a simpler substitute", pipeline)
     notes = []
     if good and between:
         name = between[0]

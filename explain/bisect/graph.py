@@ -78,7 +78,7 @@ def stages_of(
             if str(copy) != str(stages[-1].module):
                 stages.append(Stage(step.name, step, copy, dict(state.parameters)))
 
-    if phase_of(module) == "import":
+    if phase_of(module, target) == "import":
         run(route.steps(route.phase("graph", target), target, without, shapes=shapes).elements)
     run(route.form_kernels_pipeline(target).elements)
     return stages

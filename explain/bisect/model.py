@@ -116,7 +116,7 @@ class Bisector:
                     level.blame(fault)
                     fault.inputs = {name: inputs[name] for name in order}
                     return found, []
-            phase = phase_of(imported.module)
+            phase = phase_of(imported.module, self.target)
             if phase not in ("import", "graph"):
                 reason = f"a module in the phase '{phase}' cannot be interpreted: give one in the phase import or graph"
                 raise ModelError(reason).at(model=source.name)

@@ -10,7 +10,6 @@ from mlir import ir
 from ...driver import route
 from ...driver.program import program_of
 from ...driver.workers.library import generate
-from ...lowering.target import Target
 from ...passes.infra.base import Pass
 from ...passes.infra.pipeline import Element, Nested, Pipeline, Upstream
 from ...runtime.execution.executable import Executable
@@ -96,8 +95,8 @@ def compile_by(
     if "stepwell.interface" not in copy.operation.attributes:
         Pipeline(("stepwell-record-interface",)).run(copy, verify=False)
     pipeline.run(copy, verify=False)
-    route.check(route.phase(route.last(target), target), copy)  # otherwise translation would end the process
-    return program_of(copy, parameters, Target.parse(target), generate(copy, target, 2))
+    route.check(route.phase(route.last(target), target), copy, target)  # otherwise translation would end the process
+    return program_of(copy, parameters, target, generate(copy, target, 2))
 
 
 def run(program: Program, inputs: Sequence[np.ndarray], threads: int | None = None) -> list[list[np.ndarray]]:

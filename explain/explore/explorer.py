@@ -15,11 +15,11 @@ from ...dialects.registry import load_dialects
 from ...driver import api
 from ...driver.context import compiler_context
 from ...driver.fingerprint import fingerprint
-from ...lowering.target import Target
 from ...passes.infra.pipeline import Pipeline
 from ...runtime.execution.executable import Executable
 from ...runtime.profile.profiler import profile
 from ...runtime.program import Shape
+from ...targets.registry import target_of
 from .machine_code import add_assembly
 from .onnx_nodes import nodes_of
 from .recorder import CrashSite, ModuleRecord, PassRecorder
@@ -71,11 +71,11 @@ def explore_model(
     Raises:
         SourceError, ModelError: the model cannot be read, or has nothing to compile.
     """
-    machine = Target.parse(target)
+    machine = target_of(target)
 
     def finished(piece: ModuleRecord, module: ir.Operation) -> None:
         if assembly:
-            add_assembly(piece, module, machine)
+            add_assembly(piece, module, target)
 
     recorder = PassRecorder(finished, note, crash, target)
     chosen = api.Options(cache=False, instrumentation=[recorder], **(options or {}))
@@ -88,7 +88,7 @@ def explore_model(
         if not recorder.pieces:
             raise
         error = _note_failure(recorder, failure)
-    record = _record(Path(path).name, recorder, error, time.perf_counter() - started, machine.is_gpu)
+    record = _record(Path(path).name, recorder, error, time.perf_counter() - started, machine.device)
     record["target"] = f"{machine.cpu} ({machine.triple})"
     record["nodes"] = nodes_of(Path(path))
     if executable is not None:
@@ -153,8 +153,8 @@ def _note_failure(recorder: PassRecorder, failure: Exception) -> str:
     return message
 
 
-def _record(name: str, recorder: PassRecorder, error: str, seconds: float, on_gpu: bool = False) -> dict[str, Any]:
-    pieces = [_piece(piece, index, on_gpu) for index, piece in enumerate(recorder.pieces)]
+def _record(name: str, recorder: PassRecorder, error: str, seconds: float, device: str = "cpu") -> dict[str, Any]:
+    pieces = [_piece(piece, index, device) for index, piece in enumerate(recorder.pieces)]
     return {
         "schema": SCHEMA,
         "model": name,
@@ -165,13 +165,13 @@ def _record(name: str, recorder: PassRecorder, error: str, seconds: float, on_gp
     }
 
 
-def _piece(piece: ModuleRecord, index: int, on_gpu: bool) -> dict[str, Any]:
+def _piece(piece: ModuleRecord, index: int, device: str) -> dict[str, Any]:
     return {
         "name": f"piece {index + 1}",
         "graph": piece.graph,
         "first": piece.first,
         "steps": piece.steps,
-        "kernels": _kernels(piece, on_gpu),
+        "kernels": _kernels(piece, device),
         "assembly": piece.assembly,
         "renamed": piece.renamed,
         "chunks": piece.texts.chunks,
@@ -181,9 +181,9 @@ def _piece(piece: ModuleRecord, index: int, on_gpu: bool) -> dict[str, Any]:
     }
 
 
-def _kernels(piece: ModuleRecord, on_gpu: bool) -> list[dict[str, Any]]:
+def _kernels(piece: ModuleRecord, device: str) -> list[dict[str, Any]]:
     """Returns the calls of kernels, with a lower bound of the time of each in seconds."""
-    flops, size = _FLOPS_AND_BYTES_PER_SECOND[on_gpu]
+    flops, size = _FLOPS_AND_BYTES_PER_SECOND[device == "cuda"]
     found = []
     for call in piece.calls:
         least = max(call["flops"] / flops, call["bytes"] / size)

@@ -7,15 +7,11 @@ import re
 
 from mlir import ir
 
-from ...lowering.llvm_to_object.codegen import emit_assembly
-from ...lowering.target import Target
 from ...passes.infra.guarded import Note, guarded
-from ...passes.infra.pipeline import Pipeline
-from ...targets.nvidia.ptx import emit_ptx
+from ...targets.registry import backend_of
 from .recorder import ModuleRecord
 from .texts import print_op, relocated
 
-_SCOPES = Pipeline(("ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly}",))
 _LINE = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
 # Debug information, and directives for linkers and unwinders, are not executed.
 _NOISE = re.compile(
@@ -26,7 +22,7 @@ _REST = re.compile(r"^\s*\.section\s+\"?\.debug", re.MULTILINE)
 _COMMENT = re.compile(r"\s+#.*$|\s+//.*$")
 
 
-def add_assembly(piece: ModuleRecord, module: ir.Operation, target: Target, threads: int = 2) -> None:
+def add_assembly(piece: ModuleRecord, module: ir.Operation, target: str, threads: int = 2) -> None:
     """Compiles a module of the LLVM dialect once more, with its locations as line numbers of debug information.
 
     LLVM does not let debug information change the code. Each line is the number of a location of the piece.
@@ -40,39 +36,12 @@ def add_assembly(piece: ModuleRecord, module: ir.Operation, target: Target, thre
         note("the generation of machine code with line numbers")
         with module.context, ir.Location.unknown():
             copy = ir.Module.parse(text)
-            if not target.is_gpu:
-                _SCOPES.run(copy, verify=False)
-                return json.dumps(emit_assembly(copy, target, threads)).encode()
-            for op in copy.body.operations:
-                if op.operation.name == "gpu.module":
-                    _add_scopes(op.operation)
-            codes = emit_ptx(copy, target)
-            return json.dumps({name: _without_debug(code.decode()) for name, code in codes.items()}).encode()
+            return json.dumps(backend_of(target).assembly(copy, target, threads)).encode()
 
     # In a child process: a crash here must not end the exploration.
     data = guarded(work)
     for symbol, code in json.loads(data or b"{}").items():
         piece.assembly[symbol] = piece.texts.add(symbol, *_lines(code, len(piece.texts.locations)))
-
-
-def _add_scopes(gpu_module: ir.Operation) -> None:
-    """Runs the pass on the contents of a GPU module; the pass itself only takes top-level modules."""
-    block = gpu_module.regions[0].blocks[0]
-    plain = ir.Module.create()
-    with ir.InsertionPoint(plain.body):
-        for op in block.operations:
-            op.operation.clone()
-    _SCOPES.run(plain, verify=False)
-    for op in [op.operation for op in block.operations]:
-        op.erase()
-    with ir.InsertionPoint(block):
-        for op in plain.body.operations:
-            op.operation.clone()
-
-
-def _without_debug(code: str) -> str:
-    """Removes the debug mode from the PTX target."""
-    return re.sub(r"^(\.target \w+), debug$", r"\1", code, flags=re.MULTILINE)
 
 
 def _lines(text: str, count: int) -> tuple[list[str], list[int]]:

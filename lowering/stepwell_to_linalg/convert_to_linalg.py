@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, func, tensor
 
+from ...dialects.interfaces import Interface
 from ...dialects.registry import OPS, view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.types import dense
@@ -21,11 +22,10 @@ from ...passes.kernel.classify import kernel_class
 from ...passes.kernel.views import box_of, insertion_of
 from ..builders.scalars import signless
 from ..builders.strides import add_destination_strides
-from ..target import Target
 from .collapse import collapse
 from .destinations import bind_destination, copy_inserted
 from .masks import drop_masks
-from .rules import LINALG_KERNEL, lower
+from .rules import LINALG_KERNEL, Rule, lower, preferred
 
 # Fused before unit dimensions are folded, as reshapes between ops prevent fusion.
 _FUSE = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,canonicalize,cse)"
@@ -49,15 +49,19 @@ class ConvertToLinalgPass(Pass):
     ```
 
     Attributes:
-        target: machine that contractions are shaped for, in the form that `Target.parse` accepts.
+        rules: interfaces whose rules are preferred to those of `linalg`, by name and in order.
     """
 
     name = "stepwell-convert-to-linalg"
-    target: str = "cpu"
+    rules: tuple[str, ...] = ()
 
     def run(self, op: ir.Operation) -> None:
-        """Lowers every kernel of a module, then rewrites its other functions."""
-        on_gpu = Target.parse(self.target).is_gpu
+        """Lowers every kernel of a module, then rewrites its other functions.
+
+        Raises:
+            PassError: an op has no rule, or there is no such interface.
+        """
+        interfaces = preferred(self.rules)
         pipelines = prepared()
         functions = [
             inner.operation for inner in op.regions[0].blocks[0].operations if inner.operation.name == "func.func"
@@ -66,12 +70,12 @@ class ConvertToLinalgPass(Pass):
             if "stepwell.kernel" in function.attributes and not len(function.regions[0].blocks):
                 _lower_declaration(function)
             elif "stepwell.kernel" in function.attributes:
-                _lower_kernel(function, pipelines, on_gpu)
+                _lower_kernel(function, pipelines, interfaces)
             else:
                 _rewrite_caller(function)
 
 
-def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, on_gpu: bool) -> None:
+def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, rules: Sequence[Interface[Rule]]) -> None:
     operations = kernel.regions[0].blocks[0].operations
     kind = class_of(kernel)
     if kind and all(kernel_class(op) != kind for op in operations):
@@ -82,7 +86,7 @@ def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, on_gpu: bo
     if whole is not None:
         whole(kernel.opview)
         return
-    _to_linalg(kernel, on_gpu)
+    _to_linalg(kernel, rules)
     pipelines.run(_FUSE, kernel)
     collapse(kernel)
     pipelines.run("func.func(canonicalize,cse)", kernel)
@@ -105,7 +109,7 @@ def _lower_declaration(kernel: ir.Operation) -> None:
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, results))
 
 
-def _to_linalg(kernel: ir.Operation, on_gpu: bool) -> None:
+def _to_linalg(kernel: ir.Operation, rules: Sequence[Interface[Rule]]) -> None:
     """Replaces the body, rule by rule, and the arguments by signless ones and a destination."""
     block = kernel.regions[0].blocks[0]
     old = list(block.arguments)
@@ -118,7 +122,7 @@ def _to_linalg(kernel: ir.Operation, on_gpu: bool) -> None:
     destination = block.add_argument(signless(result.type), kernel.location)
     for op in operations[:-1]:
         with op.location, ir.InsertionPoint(returned):
-            values = _lower_op(op, lowered, destination if op.results[0] == result else None, on_gpu)
+            values = _lower_op(op, lowered, destination if op.results[0] == result else None, rules)
         lowered.update(zip(op.results, values, strict=True))
     returned.operands[0] = lowered[result]
     for op in reversed(operations[:-1]):
@@ -130,7 +134,10 @@ def _to_linalg(kernel: ir.Operation, on_gpu: bool) -> None:
 
 
 def _lower_op(
-    op: ir.Operation, lowered: dict[ir.Value, ir.Value], destination: ir.Value | None, on_gpu: bool
+    op: ir.Operation,
+    lowered: dict[ir.Value, ir.Value],
+    destination: ir.Value | None,
+    rules: Sequence[Interface[Rule]],
 ) -> list[ir.Value]:
     view = view_of(op)
     if view is None:
@@ -140,7 +147,7 @@ def _lower_op(
     inputs = [None if value is None else lowered[value] for value in view.operand_values()]
     kinds = [ir.RankedTensorType(signless(value.type)) for value in op.results]
     outs = [destination or tensor.EmptyOp(list(kind.shape), kind.element_type).result for kind in kinds]
-    return lower(view, inputs, outs, on_gpu)
+    return lower(view, inputs, outs, rules)
 
 
 def _signless_constant(op: ConstantOp) -> ir.Attribute:

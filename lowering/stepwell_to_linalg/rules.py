@@ -17,7 +17,7 @@ from typing import Any
 from mlir import ir
 
 from ...dialects.core import Op
-from ...dialects.interfaces import Interface
+from ...dialects.interfaces import INTERFACES, Interface
 from ...passes.infra.base import PassError
 
 Rule = Callable[[Any, list[Any], list[ir.Value]], list[ir.Value]]
@@ -31,13 +31,30 @@ LINALG_KERNEL = Interface[Callable[[Any], None]](
 )
 
 
-def lower(op: Op, inputs: Sequence[ir.Value | None], outs: Sequence[ir.Value], on_gpu: bool = False) -> list[ir.Value]:
-    """Emits the computation of `op`, for a GPU or for CPUs; returns its results.
+def preferred(names: Sequence[str]) -> Sequence[Interface[Rule]]:
+    """Returns interfaces of lowering rules by their names, followed by `linalg`.
+
+    Raises:
+        PassError: there is no such interface.
+    """
+    unknown = [name for name in names if name not in INTERFACES]
+    if unknown:
+        raise PassError(f"there is no interface '{unknown[0]}'; there are {', '.join(INTERFACES)}")
+    return (*(INTERFACES[name] for name in names), LINALG)
+
+
+def lower(
+    op: Op,
+    inputs: Sequence[ir.Value | None],
+    outs: Sequence[ir.Value],
+    rules: Sequence[Interface[Rule]] = (LINALG,),
+) -> list[ir.Value]:
+    """Emits the computation of `op` by the first of some interfaces that has a rule; returns its results.
 
     Raises:
         PassError: no rule lowers the op.
     """
-    rule = (LINALG_GPU.of(type(op)) if on_gpu else None) or LINALG.of(type(op))
+    rule = next(filter(None, (interface.of(type(op)) for interface in rules)), None)
     if rule is None:
         raise PassError(f"no rule lowers '{op.OPERATION_NAME}' to linalg", op.operation.location)
     return rule(op, list(inputs), list(outs))

@@ -9,7 +9,7 @@ from mlir import ir
 from ..infra.base import Pass, register
 from ..ir.rewriting import apply_patterns
 from .patterns import transposed_conv
-from .patterns.attention import SplitAttention
+from .patterns.attention import AttentionKernels, SplitAttention
 from .patterns.half import WidenHalf
 from .patterns.recurrent import UnrollLstm
 from .patterns.unsigned import SignContraction
@@ -19,7 +19,7 @@ from .patterns.unsigned import SignContraction
 @dataclass(frozen=True)
 class DecomposePass(Pass):
     """Decompose ops that no kernel computes as a whole: recurrent layers, attention, contractions of unsigned
-    integers, on CPUs those of 16-bit floats, and transposed convolutions in channels-last layout.
+    integers, optionally those of 16-bit floats, and transposed convolutions in channels-last layout.
 
     ```mlir
     %y, %h, %c = "stepwell.lstm"(%x, %w, %r, %b) {...}
@@ -30,15 +30,18 @@ class DecomposePass(Pass):
 
     Attributes:
         max_steps: maximum number of steps of a layer that is unrolled.
-        on_gpu: whether the kernels are for GPUs, whose attention kernels support more types and sizes.
+        attention: the attention that the target's kernels compute as a whole: where queries are lanes of vectors, where
+            matrix units multiply tiles (which supports more types and sizes), or none.
+        widens_half: whether contractions of 16-bit floats are computed in float32.
     """
 
     name = "stepwell-decompose"
     max_steps: int = 1024
-    on_gpu: bool = False
+    attention: AttentionKernels = "lanes"
+    widens_half: bool = True
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns to a fixed point."""
-        types = (SignContraction(),) if self.on_gpu else (SignContraction(), WidenHalf())
-        split = SplitAttention(self.on_gpu)
+        types = (SignContraction(), WidenHalf()) if self.widens_half else (SignContraction(),)
+        split = SplitAttention(self.attention)
         apply_patterns(op, (UnrollLstm(self.max_steps), split, *types, *transposed_conv.PATTERNS))

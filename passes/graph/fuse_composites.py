@@ -9,7 +9,7 @@ from mlir import ir
 from ..infra.base import Pass, register
 from ..ir.rewriting import apply_patterns
 from .patterns import normalization, products
-from .patterns.attention import FuseAttention
+from .patterns.attention import AttentionKernels, FuseAttention
 
 
 @register
@@ -28,16 +28,19 @@ class FuseCompositesPass(Pass):
     ```
 
     Attributes:
-        on_gpu: whether the kernels are for GPUs, whose attention kernels support more types and sizes.
+        attention: the attention that the target's kernels compute as a whole: where queries are lanes of vectors, where
+            matrix units multiply tiles (which supports more types and sizes), or none.
         at_any_size: whether to ignore the lengths of attention, because they are only one of several possible sizes.
 
     Preconditions: canonical form (constants on the right), common subexpressions shared.
     """
 
     name = "stepwell-fuse-composites"
-    on_gpu: bool = False
+    attention: AttentionKernels = "lanes"
     at_any_size: bool = False
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns to a fixed point."""
-        apply_patterns(op, (*products.PATTERNS, *normalization.PATTERNS, FuseAttention(self.on_gpu, self.at_any_size)))
+        apply_patterns(
+            op, (*products.PATTERNS, *normalization.PATTERNS, FuseAttention(self.attention, self.at_any_size))
+        )

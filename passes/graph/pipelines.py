@@ -88,8 +88,10 @@ def gpu_graph_pipeline(precision: str = "f32", has_wgmma: bool = False) -> Pipel
 
 
 def _for_gpu(element: Element) -> Element:
-    """The pass with the rules for GPU kernels, if it depends on the available kernels."""
-    return replace(element, on_gpu=True) if isinstance(element, DecomposePass | FuseCompositesPass) else element
+    """The pass with the options for GPU kernels, if it depends on the available kernels."""
+    if isinstance(element, DecomposePass):
+        return replace(element, attention="tiles", widens_half=False)
+    return replace(element, attention="tiles") if isinstance(element, FuseCompositesPass) else element
 
 
 WHOLE_ROWS = 1 << 40

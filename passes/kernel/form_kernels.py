@@ -45,11 +45,13 @@ class FormKernelsPass(Pass):
     ```
 
     Attributes:
-        on_gpu: whether the kernels are for a GPU, where one kernel may mix floats of several widths.
+        mixed_widths: whether one kernel may mix floats of several widths.
+        stops_at_extents: whether kernels stop at the sizes of a call, if sizes vary, instead of computing everything.
     """
 
     name = "stepwell-form-kernels"
-    on_gpu: bool = False
+    mixed_widths: bool = False
+    stops_at_extents: bool = True
 
     def run(self, op: ir.Operation) -> None:
         """Forms the kernels of the module's @main."""
@@ -57,7 +59,7 @@ class FormKernelsPass(Pass):
         for inner in list(walk(main)):
             if inner.name in ("func.return", "scf.yield"):
                 _fill_results(inner)
-        _Outliner(op.regions[0].blocks[0], main, Demand(op, main), self.on_gpu).visit(main.regions[0])
+        _Outliner(op.regions[0].blocks[0], main, Demand(op, main), self).visit(main.regions[0])
 
 
 _LARGEST_LITERAL = 1024
@@ -91,8 +93,8 @@ def _fill_results(terminator: ir.Operation) -> None:
 
 
 class _Outliner:
-    def __init__(self, body: ir.Block, main: ir.Operation, demand: Demand, on_gpu: bool) -> None:
-        self._on_gpu = on_gpu
+    def __init__(self, body: ir.Block, main: ir.Operation, demand: Demand, options: FormKernelsPass) -> None:
+        self._options = options
         self._body = body
         self._main = main
         self._demand = demand
@@ -103,10 +105,10 @@ class _Outliner:
             for op in list(block.operations):
                 for inner in op.regions:
                     self.visit(inner)
-            rows_together = self._demand.is_partial and not self._on_gpu
+            rows_together = self._demand.is_partial and self._options.stops_at_extents
             if rows_together:
                 repeat_cheap(block)
-            for group in Grouping(block, self._on_gpu, rows_together).groups:
+            for group in Grouping(block, self._options.mixed_widths, rows_together).groups:
                 self._outline(group)
 
     def _outline(self, group: list[ir.Operation]) -> None:
@@ -116,7 +118,7 @@ class _Outliner:
         result = group[-1].results[0]
         entries, keys = self._demand.entries(result), self._demand.keys(group)
         skipped, kept = skipped_by(group, inputs), self._demand.kept(group)
-        if self._on_gpu:  # GPU kernels read the masks: threads beyond the data would wait for the others anyway
+        if not self._options.stops_at_extents:  # they read the masks instead
             entries, keys, skipped, kept = None, None, [], []
         if entries is None and (keys is not None or skipped or max(kept, default=-1) >= 0):
             entries = [-1] * ir.RankedTensorType(result.type).rank

@@ -14,10 +14,10 @@ import numpy as np
 from ...sizes.bounds import Bounds, decode_bounds, encode_bounds
 from ...sizes.expressions import evaluate
 from ..cuda.launch_plan import LaunchPlan
-from ..program import ENTRY, ArenaBuffer, CpuTarget, KernelInfo, TensorInfo
+from ..program import ENTRY, ArenaBuffer, CodeTarget, KernelInfo, TensorInfo
 from .safetensors import dtype_of
 
-SCHEMA = 6
+SCHEMA = 7
 """Version of the records. A reader takes no other version."""
 _HOST_DTYPES = ("object", "complex64", "complex128")
 
@@ -32,7 +32,7 @@ class Described(Protocol):
     @property
     def arena_bytes(self) -> int: ...
     @property
-    def target(self) -> CpuTarget: ...
+    def target(self) -> CodeTarget: ...
     @property
     def kernels(self) -> Sequence[KernelInfo]: ...
     @property
@@ -83,8 +83,12 @@ def decode_program(record: Mapping[str, Any]) -> dict[str, Any]:
         "inputs": inputs,
         "outputs": outputs,
         "arena_bytes": natural(record["arena_bytes"]),
-        "target": CpuTarget(
-            str(target["triple"]), str(target["cpu"]), tuple(map(str, target["features"])), str(target["precision"])
+        "target": CodeTarget(
+            str(target["triple"]),
+            str(target["cpu"]),
+            tuple(map(str, target["features"])),
+            str(target["precision"]),
+            str(target["device"]),
         ),
         "kernels": tuple(map(KernelInfo.read, record["kernels"])),
         "uses_threads": bool(record["uses_threads"]),

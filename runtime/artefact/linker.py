@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...support.errors import StepwellWarning
 from .. import processor
-from ..program import ENTRY, WORK, CpuTarget
+from ..program import ENTRY, WORK, CodeTarget
 
 # Without a build id, equal objects give equal bytes.
 _FLAGS = (
@@ -26,7 +26,7 @@ _FLAGS = (
 )
 
 
-def link(objects: Mapping[str, bytes], target: CpuTarget) -> bytes | None:
+def link(objects: Mapping[str, bytes], target: CodeTarget) -> bytes | None:
     """Returns a shared library of `objects`; None if this machine cannot link for the target: objects work as well."""
     driver = shutil.which("cc")
     if driver is None or processor.system() != "linux" or target.architecture != processor.architecture():

@@ -14,7 +14,7 @@ from ...support.wording import quantity
 from ..cuda.launch_plan import LaunchPlan
 from ..host.fallback import Fallback, read_fallback
 from ..hybrid.plan import ControlStep, NativeStep, read_control_step
-from ..program import ArenaBuffer, CpuTarget, KernelInfo, TensorInfo
+from ..program import ArenaBuffer, CodeTarget, KernelInfo, TensorInfo
 from .codec import SCHEMA, decode_program, decode_tensors, encode_program, encode_tensors, natural
 
 
@@ -50,7 +50,7 @@ class StoredProgram:
     outputs: tuple[TensorInfo, ...]
     parameters: tuple[StoredParameter, ...]
     arena_bytes: int
-    target: CpuTarget
+    target: CodeTarget
     objects: Mapping[str, str]
     library: str | None
     kernels: tuple[KernelInfo, ...]

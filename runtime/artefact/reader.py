@@ -33,7 +33,7 @@ import numpy as np
 from ...support.errors import ArtefactError
 from ...support.large_file import LargeFile
 from ...support.short_repr import short_repr
-from .. import processor
+from ..devices import registry as devices
 from ..hybrid.plan import ExecutionPlan, HostStep, NativeStep, Step, Variant
 from ..program import Program, TensorInfo
 from . import safetensors
@@ -264,16 +264,16 @@ def _verify(members: Mapping[str, np.ndarray], expected: Mapping[str, Member]) -
 
 
 def _runnable(programs: Iterable[StoredProgram]) -> list[StoredProgram]:
-    """Returns, for each set of inputs, the best program that this machine can run: see `host.rank`."""
+    """Returns, for each set of inputs, the best program that this machine can run: see `devices.rank`."""
     refused: dict[str, list[str]] = {}
     best: dict[tuple, StoredProgram] = {}
     for program in programs:
-        lacking = processor.missing(program.target)
+        lacking = devices.missing(program.target)
         if lacking:
             refused[str(program.target)] = lacking
             continue
         key = tuple(info.shape for info in program.inputs), program.contents
-        if key not in best or processor.rank(program.target) > processor.rank(best[key].target):
+        if key not in best or devices.rank(program.target) > devices.rank(best[key].target):
             best[key] = program
     if refused and not best:
         needs = "; ".join(f"code for {name} needs {', '.join(lacking)}" for name, lacking in refused.items())

@@ -17,6 +17,7 @@ import numpy as np
 from ...support.errors import ArtefactError
 from ...support.version import VERSION
 from ..cuda import assembler
+from ..devices.registry import loader_of
 from ..hybrid.plan import ControlStep, ExecutionPlan, HostStep, NativeStep, Step
 from ..program import ALIGNMENT, ENTRY, WORK, Program, is_splat
 from . import linker, safetensors
@@ -134,7 +135,7 @@ class _Content:
         number = self.count
         self.count += 1
         library = program.library
-        if library is None and program.launches is None:
+        if library is None and loader_of(program.target).links:
             library = linker.link(program.objects, program.target)
         if library is not None:
             self.members[f"programs/{number}.so"] = [library]

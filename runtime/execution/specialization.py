@@ -14,13 +14,12 @@ from ...sizes.bounds import check_derived, union
 from ...sizes.ranges import Range, check_ranges, sizes_of
 from ...support.errors import ArtefactError, ShapeError
 from ...support.short_repr import short_repr
-from .. import processor
+from ..devices import registry as devices
 from ..host.fallback import Fallback
 from ..hybrid.foresight import Known
-from ..native import loader
 from ..program import Program, Shape, TensorInfo, aligned, aligned_empty, is_splat
 from ..report.slow import SlowWarning
-from .bounded import BoundedCall, covering
+from .bounded import covering
 from .size_advice import SizeWatch
 from .workspace import LoadedProgram, Workspace
 
@@ -227,7 +226,7 @@ class Specializations:
                     return made
                 known |= {position: contents[position] for position in made.positions}
                 made = self._made(shapes, known)
-            if isinstance(made, Program) and not processor.missing(made.target):
+            if isinstance(made, Program) and not devices.missing(made.target):
                 empty = np.empty(0)
                 self._load_for(shapes, [contents.get(position, empty) for position in range(len(shapes))])
         return made
@@ -269,13 +268,7 @@ class Specializations:
         sizes = sizes_of(self.inputs, shapes)
         if id(program) not in self._bounded_programs:
             self._bounded_programs[id(program)] = self._load(program)
-        wide = self._bounded_programs[id(program)]
-        if program.launches is not None:
-            from ..cuda.loaded import BoundedLaunches, LoadedLaunches
-
-            assert isinstance(wide, LoadedLaunches)
-            return BoundedLaunches(wide, sizes)
-        return BoundedCall(wide, sizes)
+        return devices.loader_of(program.target).bind(self._bounded_programs[id(program)], sizes)
 
     def _covering(self, shapes: tuple[Shape, ...]) -> Program | None:
         """Returns the program for a range of sizes that contains these; None if there is none.
@@ -362,16 +355,10 @@ class Specializations:
         )
 
     def _load(self, program: Program) -> LoadedProgram:
-        lacking = processor.missing(program.target)
+        lacking = devices.missing(program.target)
         if lacking:
             raise ArtefactError(f"the code is for {program.target}, and this machine lacks {', '.join(lacking)}")
-        if program.launches is not None:
-            from ..cuda.loaded import LoadedLaunches  # most programs are for a CPU
-
-            return LoadedLaunches(program, self._recorder)
-        arrays = [self._resident(array) for array in program.parameters.values()]
-        code = loader.load(program) if self._recorder is None else self._recorder.load(program)
-        return LoadedProgram(program, code, arrays)
+        return devices.loader_of(program.target).load(program, self._resident, self._recorder)
 
     def _resident(self, array: np.ndarray) -> np.ndarray:
         """Returns the parameter as native code reads it, dense and aligned; programs that share it share its memory."""

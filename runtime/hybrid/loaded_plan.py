@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...support.short_repr import short_repr
-from .. import processor
+from ..devices import registry as devices
 from ..execution.specialization import ByContents, HybridModel, Specializations, Specialize
 from ..host.fallback import Fallback
 from ..host.step import HostNode
@@ -382,7 +382,7 @@ class _Native:
 
 def _is_unsupported(program: Program) -> bool:
     """Returns whether this machine cannot run a program."""
-    return bool(processor.missing(program.target))
+    return bool(devices.missing(program.target))
 
 
 def _shapes_of(values: Sequence[Any]) -> tuple:

@@ -13,6 +13,7 @@ import platform
 import sys
 import weakref
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from ...support.errors import NativeCodeError
 from .elf_image import ElfImage
@@ -30,8 +31,12 @@ def is_supported() -> bool:
 class ElfCode:
     """Linked, executable code. It lives as long as this object, so keep it while any of its addresses is in use."""
 
-    def __init__(self, objects: Mapping[str, bytes]) -> None:
-        """Links objects (names are for messages only) with each other and with the process.
+    def __init__(self, objects: Mapping[str, bytes], symbols: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Links objects (names are for messages only) with each other, with given symbols, and with the process.
+
+        Args:
+            objects: the objects.
+            symbols: addresses of functions that no object defines, by name.
 
         Raises:
             UnsupportedObjectError: an object needs another linker.
@@ -41,7 +46,7 @@ class ElfCode:
         base = _allocate(image.size)
         self._free = weakref.finalize(self, _libc().munmap, base, image.size)
         self._free.atexit = False  # at exit another thread may still be running the code
-        code = image.at(base, _process_address)
+        code = image.at(base, lambda name: symbols.get(name) or _process_address(name))
         ctypes.memmove(base, code, len(code))
         # On AArch64 this also makes the instruction cache see the code: Linux cleans the caches of a page that becomes
         # executable for the first time (`__sync_icache_dcache`).

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ...support.errors import ArtefactError, NativeCodeError
@@ -56,8 +57,12 @@ class NativeCode:
             raise ArtefactError(f"the code uses threads, but has no worker function: {error}") from error
 
 
-def load(program: Program) -> NativeCode:
+def load(program: Program, symbols: Mapping[str, int] = MappingProxyType({})) -> NativeCode:
     """Loads a program's code into this process.
+
+    Args:
+        program: the program.
+        symbols: addresses of functions that its objects call, besides those of the process, by name.
 
     Raises:
         ArtefactError: the code cannot be loaded here; the message says what is missing.
@@ -65,7 +70,7 @@ def load(program: Program) -> NativeCode:
     kind = _LOCKED_ENTRY_TYPE if program.is_short else _ENTRY_TYPE
     if program.library is not None:
         return _load_library(program.library, kind)
-    return _load_objects(program, kind)
+    return _load_objects(program, kind, symbols)
 
 
 def _load_library(image: bytes, kind: Any) -> NativeCode:
@@ -98,19 +103,23 @@ def _open_from_file(image: bytes) -> ctypes.CDLL:
         return ctypes.CDLL(str(path), mode=_MODE)
 
 
-def _load_objects(program: Program, kind: Any) -> NativeCode:
+def _load_objects(program: Program, kind: Any, symbols: Mapping[str, int]) -> NativeCode:
     try:
-        code = _linked(program.objects)
+        code = link_in_memory(program.objects, symbols)
         return NativeCode(kind(code.address(ENTRY)), code)
     except NativeCodeError as error:
         raise ArtefactError(f"the objects cannot be linked: {error}") from error
 
 
-def _linked(objects: Mapping[str, bytes]) -> elf.ElfCode | orc.OrcCode:
-    """Loads objects into this process; uses LLVM, which needs more memory, only for unusual objects."""
+def link_in_memory(objects: Mapping[str, bytes], symbols: Mapping[str, int]) -> elf.ElfCode | orc.OrcCode:
+    """Links objects into this process; uses LLVM, which needs more memory, only for unusual objects.
+
+    Raises:
+        NativeCodeError: an object is damaged, or a symbol is not defined.
+    """
     if elf.is_supported():
         try:
-            return elf.ElfCode(objects)
+            return elf.ElfCode(objects, symbols)
         except UnsupportedObjectError:
             pass  # LLVM's linker supports everything
-    return orc.load_objects(objects)
+    return orc.load_objects(objects, symbols)

@@ -12,8 +12,9 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping
-from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_size_t, c_uint8, c_uint64, c_void_p
 from pathlib import Path
+from types import MappingProxyType
 
 from ...support.errors import NativeCodeError
 
@@ -25,6 +26,7 @@ _LLVM_SIGNATURES = {
     "LLVMGetErrorMessage": (c_void_p, [c_void_p]),
     "LLVMGetHostCPUFeatures": (c_void_p, []),
     "LLVMGetHostCPUName": (c_void_p, []),
+    "LLVMOrcAbsoluteSymbols": (c_void_p, [c_void_p, c_size_t]),
     "LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess": (c_void_p, [POINTER(c_void_p), c_char, c_void_p, c_void_p]),
     "LLVMOrcCreateNewThreadSafeContextFromLLVMContext": (c_void_p, [c_void_p]),
     "LLVMOrcCreateNewThreadSafeModule": (c_void_p, [c_void_p, c_void_p]),
@@ -32,21 +34,37 @@ _LLVM_SIGNATURES = {
     "LLVMOrcDisposeThreadSafeContext": (None, [c_void_p]),
     "LLVMOrcDisposeLLJIT": (c_void_p, [c_void_p]),
     "LLVMOrcJITDylibAddGenerator": (None, [c_void_p, c_void_p]),
+    "LLVMOrcJITDylibDefine": (c_void_p, [c_void_p, c_void_p]),
     "LLVMOrcLLJITAddObjectFile": (c_void_p, [c_void_p, c_void_p, c_void_p]),
     "LLVMOrcLLJITAddLLVMIRModule": (c_void_p, [c_void_p, c_void_p, c_void_p]),
     "LLVMOrcLLJITGetGlobalPrefix": (c_char, [c_void_p]),
     "LLVMOrcLLJITGetMainJITDylib": (c_void_p, [c_void_p]),
+    "LLVMOrcLLJITMangleAndIntern": (c_void_p, [c_void_p, c_char_p]),
     "LLVMOrcLLJITLookup": (c_void_p, [c_void_p, POINTER(c_uint64), c_char_p]),
     "LLVMParseIRInContext": (c_int, [c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p)]),
 }
 _LLVM_TARGETS = {"x86_64": "X86", "AMD64": "X86", "aarch64": "AArch64", "arm64": "AArch64"}
 
 
+# Flags of LLVMJITSymbolFlags, from llvm-c/Orc.h.
+_EXPORTED, _CALLABLE = 1, 4
+
+
+class _SymbolPair(ctypes.Structure):
+    """LLVMOrcCSymbolMapPair: the name of a symbol, its address and its flags."""
+
+    _fields_ = (("name", c_void_p), ("address", c_uint64), ("flags", c_uint8), ("target_flags", c_uint8))
+
+
 class OrcCode:
     """Linked, executable code. It lives as long as this object, so keep it while any of its addresses is in use."""
 
-    def __init__(self, objects: Mapping[str, bytes]) -> None:
-        """Links `objects` (names are for messages only) with each other and with the process.
+    def __init__(self, objects: Mapping[str, bytes], symbols: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Links `objects` (names are for messages only) with each other, with given symbols, and with the process.
+
+        Args:
+            objects: the objects.
+            symbols: addresses of functions that no object defines, by name.
 
         Raises:
             NativeCodeError: an object is damaged, or two define the same symbol.
@@ -59,6 +77,12 @@ class OrcCode:
         library, prefix = llvm.LLVMOrcLLJITGetMainJITDylib(engine), llvm.LLVMOrcLLJITGetGlobalPrefix(engine)
         _check(llvm.LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(byref(generator), prefix, None, None))
         llvm.LLVMOrcJITDylibAddGenerator(library, generator)
+        if symbols:
+            pairs = (_SymbolPair * len(symbols))()
+            for pair, (name, place) in zip(pairs, symbols.items(), strict=True):
+                pair.name, pair.address = llvm.LLVMOrcLLJITMangleAndIntern(engine, name.encode()), place
+                pair.flags = _EXPORTED | _CALLABLE
+            _check(llvm.LLVMOrcJITDylibDefine(library, llvm.LLVMOrcAbsoluteSymbols(pairs, len(symbols))))
         for name, data in objects.items():
             buffer = llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(data, len(data), name.encode())
             _check(llvm.LLVMOrcLLJITAddObjectFile(engine, library, buffer))
@@ -94,9 +118,9 @@ class OrcCode:
         return address.value
 
 
-def load_objects(objects: Mapping[str, bytes]) -> OrcCode:
+def load_objects(objects: Mapping[str, bytes], symbols: Mapping[str, int] = MappingProxyType({})) -> OrcCode:
     """Links `objects` into this process; see `OrcCode`."""
-    return OrcCode(objects)
+    return OrcCode(objects, symbols)
 
 
 def host_cpu() -> tuple[str, frozenset[str]]:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -102,24 +103,28 @@ class CallRecorder:
         table = np.array(rows).round().astype(np.int64).reshape(len(rows), _ROW)
         self._calls.append((program, start, round(ends[-1]), 0, True, table))
 
-    def load(self, program: Program) -> loader.NativeCode:
+    def load(self, program: Program, symbols: Mapping[str, int] = MappingProxyType({})) -> loader.NativeCode:
         """Loads a program's code with its kernels instrumented.
+
+        Args:
+            program: the program.
+            symbols: addresses of functions that its objects call, besides those of the process, by name.
 
         Raises:
             ArtefactError: the code cannot be linked here.
         """
         try:
-            return self._load(program)
+            return self._load(program, symbols)
         except orc.NativeCodeError as error:
             raise ArtefactError(f"the instrumented code cannot be linked: {error}") from error
 
-    def _load(self, program: Program) -> loader.NativeCode:
+    def _load(self, program: Program, symbols: Mapping[str, int]) -> loader.NativeCode:
         if ENTRY not in program.objects or any(not kernel.arguments for kernel in program.kernels):
             raise ArtefactError("the code cannot be profiled: it does not record how its kernels are called")
         ends = {name: program.objects[name] for name in (ENTRY, WORK) if name in program.objects}
-        kernels = _Kernels(program)
+        kernels = _Kernels(program, symbols)
         head = aligned_empty(64).view(np.int64)
-        code = orc.load_objects(ends)
+        code = orc.load_objects(ends, symbols)
         code.add_ir(_recorders(program.kernels, kernels.addresses, head.ctypes.data))
         entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address(ENTRY))
         thread = ctypes.CFUNCTYPE(ctypes.c_int64)(code.address(_THREAD))
@@ -151,10 +156,10 @@ class _Owned(orc.OrcCode):
 class _Kernels:
     """The addresses of a program's kernels, in its library or its objects."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, symbols: Mapping[str, int]) -> None:
         self.addresses: list[int] = []
         if program.library is None:
-            self._code = orc.load_objects({k: v for k, v in program.objects.items() if k not in (ENTRY, WORK)})
+            self._code = orc.load_objects({k: v for k, v in program.objects.items() if k not in (ENTRY, WORK)}, symbols)
             self.addresses = [self._code.address(kernel.name) for kernel in program.kernels]
             return
         self._code = loader.load(program)

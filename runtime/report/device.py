@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..cuda.launch_plan import Launch
-from ..program import CpuTarget, KernelInfo
+from ..devices.loader import Estimates
+from ..program import CodeTarget, KernelInfo, Program
 
 SOURCE = "published"
 _FLOAT, _SHORT, _BYTES = "float32", "16 bits", "8 bits"
@@ -69,13 +70,27 @@ _SHEETS = {
 }
 
 
-def peaks_of(target: CpuTarget) -> DevicePeaks:
+def peaks_of(target: CodeTarget) -> DevicePeaks:
     """Returns the peaks of the GPU listed for the target's compute capability.
 
     Raises:
         KeyError: its data sheet is not known.
     """
     return _SHEETS[target.cpu]
+
+
+def estimates_of(program: Program, known: Mapping[str, Any]) -> Estimates:
+    """Returns the estimates of a program's kernels, from the compiler's facts about it."""
+    peaks = peaks_of(program.target)
+    launches: dict[str, list[Launch]] = {}
+    for launch in () if program.launches is None else program.launches.launches:
+        launches.setdefault(launch.kernel, []).append(launch)
+
+    def describe(info: KernelInfo) -> dict[str, Any]:
+        details, operands = known["details"].get(info.name, {}), known["operands"].get(info.name, [])
+        return code_of(info, details, operands, launches.get(info.name, []), peaks)
+
+    return Estimates(describe, 0, peaks.record())
 
 
 def code_of(

@@ -5,18 +5,18 @@ The record's keys are documented in docs/report.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...support.errors import ArtefactError
 from ...support.short_repr import short_repr
 from ...support.wording import quantity
-from ..cuda.launch_plan import Launch
+from ..devices.loader import Estimates
+from ..devices.registry import loader_of
 from ..host.fallback import Fallback
 from ..program import KernelInfo, Program
-from . import device, facts, html, slow
-from .roofline import Roofline, roofline_of
+from . import facts, html, slow
 from .text import table_of
 
 SCHEMA = 1
@@ -117,15 +117,15 @@ def slow_kernels(program: Program, threads: int = 1) -> list[str]:
 
 def _program(program: Program, threads: int) -> dict[str, Any]:
     known = facts.read(program.facts)
-    describe, bits, limit = (_on_gpu if program.target.is_gpu else _on_cpu)(program, known, threads)
-    kernels = [_kernel(info, known, describe) for info in program.kernels]
+    estimates = loader_of(program.target).estimates(program, known, threads)
+    kernels = [_kernel(info, known, estimates) for info in program.kernels]
     return {
-        "target": {"cpu": program.target.cpu, "triple": program.target.triple, "vector_bits": bits},
+        "target": {"cpu": program.target.cpu, "triple": program.target.triple, "vector_bits": estimates.vector_bits},
         "inputs": [{"name": i.name, "dtype": i.dtype.name, "shape": list(i.shape)} for i in program.inputs],
         "bounds": None
         if program.bounds is None
         else {name: [sizes.low, sizes.high, sizes.step] for name, sizes in program.bounds.ranges.items()},
-        "peaks": limit,
+        "peaks": dict(estimates.peaks),
         "flops": sum(item["flops"] * item["calls"] for item in kernels),
         "bytes": sum(item["bytes"] * item["calls"] for item in kernels),
         "predicted_seconds": sum(item["predicted_seconds"] * item["calls"] for item in kernels),
@@ -138,45 +138,9 @@ def _host_row(item: Mapping[str, Any]) -> tuple[str, str, str]:
     return item["node"], item["op_type"], item["reason"]
 
 
-_Describe = Callable[[KernelInfo], dict[str, Any]]
-"""Returns the entries on a kernel's code and its estimated time."""
-
-
-def _on_cpu(program: Program, known: Mapping[str, Any], threads: int) -> tuple[_Describe, int, dict[str, Any]]:
-    """Returns the function that describes CPU kernels, the width of the CPU's vectors in bits, and its peaks."""
-    limits = {
-        count: roofline_of(program.target, known["vector_bytes"], count)
-        for count in {1, threads if program.uses_threads else 1}
-    }
-    limit = limits[max(limits)]
-    peaks = {
-        "source": limit.source,
-        "device": "",
-        "flops": limit.flops,
-        "matrix_flops": {},
-        "bandwidth": limit.bandwidth,
-        "threads": limit.threads,
-    }
-    return lambda info: _cpu_code(info, known["details"].get(info.name, {}), limits), limit.vector_bits, peaks
-
-
-def _on_gpu(program: Program, known: Mapping[str, Any], threads: int) -> tuple[_Describe, int, dict[str, Any]]:
-    """Returns the same for a GPU, which has no vectors."""
-    del threads
-    peaks = device.peaks_of(program.target)
-    launches: dict[str, list[Launch]] = {}
-    for launch in () if program.launches is None else program.launches.launches:
-        launches.setdefault(launch.kernel, []).append(launch)
-
-    def describe(info: KernelInfo) -> dict[str, Any]:
-        details, operands = known["details"].get(info.name, {}), known["operands"].get(info.name, [])
-        return device.code_of(info, details, operands, launches.get(info.name, []), peaks)
-
-    return describe, 0, peaks.record()
-
-
-def _kernel(info: KernelInfo, known: Mapping[str, Any], describe: _Describe) -> dict[str, Any]:
-    schedule = dict(known["details"].get(info.name, {}).get("schedule", {}))
+def _kernel(info: KernelInfo, known: Mapping[str, Any], estimates: Estimates) -> dict[str, Any]:
+    details = known["details"].get(info.name, {})
+    schedule = dict(details.get("schedule", {}))
     return {
         "name": info.name,
         "class": info.kind,
@@ -188,26 +152,8 @@ def _kernel(info: KernelInfo, known: Mapping[str, Any], describe: _Describe) -> 
         "flops": info.flops,
         "bytes": info.bytes,
         "intensity": info.flops / info.bytes if info.bytes else 0.0,
-        **describe(info),
-    }
-
-
-def _cpu_code(info: KernelInfo, details: Mapping[str, Any], limits: Mapping[int, Roofline]) -> dict[str, Any]:
-    blocks = [int(count) for count in details.get("blocks", [])]
-    limit = limits[max(limits) if blocks else 1]
-    code = details.get("code", {})
-    bits, scalar = int(code.get("vector_bits", limit.vector_bits)), float(code.get("scalar_share", 0.0))
-    seconds, bound = limit.seconds(info.flops, info.bytes, (1 - scalar) * bits + scalar * 32)
-    return {
-        "vector_bits": bits,
-        "scalar_share": scalar,
-        "gathers": int(code.get("gathers", 0)),
-        "library_calls": {str(name): int(count) for name, count in code.get("calls", {}).items()},
-        "blocks": blocks,
-        "threads": min(limit.threads, max(blocks, default=1)),
-        "serial": str(details.get("serial", "")),
-        "predicted_seconds": seconds,
-        "bound": bound,
+        **estimates.describe(info),
+        "device": dict(details.get("device", {})),
     }
 
 

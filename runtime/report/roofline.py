@@ -11,7 +11,7 @@ from .. import processor
 from ..cache.cache import default_cache
 from ..profile import peaks
 from ..profile.peaks import Peaks
-from ..program import CpuTarget
+from ..program import CodeTarget
 
 # For processors that do not report their clock, and for targets other than this machine.
 _CLOCK = 3.0e9
@@ -59,7 +59,7 @@ class Roofline:
         return self.near if size <= _CACHE_BYTES else self.bandwidth
 
 
-def roofline_of(target: CpuTarget, vector_bytes: int, threads: int) -> Roofline:
+def roofline_of(target: CodeTarget, vector_bytes: int, threads: int) -> Roofline:
     """Returns the peaks of code for a target on a number of cores: measured ones of this machine, else nominal ones."""
     bits = 8 * (vector_bytes or vector_bytes_of(target))
     measured = None if processor.missing(target) else _measured(threads)
@@ -82,7 +82,7 @@ def _measured(threads: int) -> Peaks | None:
     return found if found is not None and found.threads == threads else None
 
 
-def vector_bytes_of(target: CpuTarget) -> int:
+def vector_bytes_of(target: CodeTarget) -> int:
     """Returns the width of a target's vectors in bytes, by its features."""
     if target.architecture != "x86_64":
         return 16

@@ -10,16 +10,16 @@ from collections.abc import Iterable
 
 from ...support.errors import StepwellWarning
 from .. import processor
-from ..program import CpuTarget, Program
+from ..program import CodeTarget, Program
 
 
 class SlowWarning(StepwellWarning):
     """A model runs or compiles slower than it could on this machine, for a known reason."""
 
 
-def unused_features(target: CpuTarget) -> list[str]:
+def unused_features(target: CodeTarget) -> list[str]:
     """Returns wider vector instruction sets that this machine has and code for a target does not use."""
-    if target.is_gpu:
+    if target.device != "cpu":
         return []
     here, needs = processor.features(), set(processor.needs(target))
     if here is None or processor.missing(target) or not (target.features or target.cpu in processor.LEVELS):

@@ -1,1 +1,1 @@
-"""NVIDIA GPUs: kernels as lists of launches, their code as PTX, and a simulator that runs PTX."""
+"""NVIDIA GPUs: their kernels, their code as PTX, and a simulator of PTX."""

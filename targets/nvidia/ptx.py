@@ -9,7 +9,7 @@ from mlir.dialects import llvm as llvm_dialect
 
 from ...lowering.llvm_to_object import llvm
 from ...lowering.llvm_to_object.codegen import CodegenError
-from ...lowering.target import Target
+from .target import GpuTarget
 
 OPTIMIZE = "default<O2>"
 _ASSEMBLY = re.compile(r"^(.* call .*\basm sideeffect \".*\))((?: #\d+)?(?:, !.*)?)$", re.MULTILINE)
@@ -20,7 +20,7 @@ SUFFIX = ".gpu"
 """Suffix of module names: a module is named after the kernel whose launches it holds."""
 
 
-def emit_ptx(module: ir.Module, target: Target) -> dict[str, bytes]:
+def emit_ptx(module: ir.Module, target: GpuTarget) -> dict[str, bytes]:
     """Returns the PTX of every `gpu.module`, by the name of the kernel whose launches it holds.
 
     Args:
@@ -38,7 +38,7 @@ def emit_ptx(module: ir.Module, target: Target) -> dict[str, bytes]:
     return found
 
 
-def ptx_of(gpu_module: ir.Operation, target: Target) -> str:
+def ptx_of(gpu_module: ir.Operation, target: GpuTarget) -> str:
     """Returns the PTX of one `gpu.module` of the LLVM dialect.
 
     Raises:

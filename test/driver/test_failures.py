@@ -61,20 +61,20 @@ def _plant(monkeypatch, way: str = "error") -> None:
     planted = Pipeline((PlantedPass(way),))
     changed = [
         route.Phase(item.name, item.summary, lambda target: planted, item.check) if item.name == "tiled" else item
-        for item in route.PHASES
+        for item in route.phases_of("cpu")
     ]
-    monkeypatch.setattr(route, "PHASES", tuple(changed))
+    monkeypatch.setattr(route, "phases_of", lambda target: tuple(changed))
 
 
 def _plant_for_convolutions(monkeypatch, way: str) -> None:
     """Inserts the planted pass before those of a phase; it fails at convolutions alone."""
     changed = []
-    for item in route.PHASES:
+    for item in route.phases_of("cpu"):
         made = item.pipeline
         if item.name == "tiled":
             made = lambda target, made=made: Pipeline((PlantedPass(way, "convolution"), *made(target).elements))  # noqa: E731
         changed.append(route.Phase(item.name, item.summary, made, item.check))
-    monkeypatch.setattr(route, "PHASES", tuple(changed))
+    monkeypatch.setattr(route, "phases_of", lambda target: tuple(changed))
 
 
 def _exponential(size: int | str) -> bytes:

@@ -17,7 +17,7 @@ from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
 from stepwell.runtime.native import loader
-from stepwell.runtime.program import CpuTarget, Program, TensorInfo
+from stepwell.runtime.program import CodeTarget, Program, TensorInfo
 
 
 def compile_op(op: type[Op], arrays: list[np.ndarray], want: np.ndarray, attributes: dict[str, Any]) -> LoadedProgram:
@@ -38,7 +38,7 @@ def compile_op(op: type[Op], arrays: list[np.ndarray], want: np.ndarray, attribu
         size = ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value
         objects = emit_objects(module, Target.parse("cpu"))
     inputs, outputs = (tuple(TensorInfo("", item.dtype, item.shape) for item in items) for items in (arrays, [want]))
-    program = Program(inputs, outputs, {}, size, CpuTarget("", "cpu"), objects=objects)
+    program = Program(inputs, outputs, {}, size, CodeTarget("", "cpu"), objects=objects)
     return LoadedProgram(program, loader.load(program), [])
 
 

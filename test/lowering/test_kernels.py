@@ -22,7 +22,7 @@ from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
 from stepwell.runtime.native import loader
-from stepwell.runtime.program import CpuTarget, Program, TensorInfo
+from stepwell.runtime.program import CodeTarget, Program, TensorInfo
 
 Array = np.ndarray
 Build = Callable[..., Any]
@@ -63,7 +63,7 @@ def check(body: Build, *arrays: Array, tolerance: float = 2e-6, target: str = "c
         size = ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value
         objects = emit_objects(module, Target.parse(target))
     inputs, outputs = (tuple(TensorInfo("", item.dtype, item.shape) for item in items) for items in (arrays, [want]))
-    program = Program(inputs, outputs, {}, size, CpuTarget("", target), objects=objects)
+    program = Program(inputs, outputs, {}, size, CodeTarget("", target), objects=objects)
     loaded = LoadedProgram(program, loader.load(program), [])
     (out,) = loaded.run(Workspace(), list(map(np.ascontiguousarray, arrays)), threads=1)
     np.testing.assert_allclose(out.astype(np.float64), want.astype(np.float64), rtol=tolerance, atol=tolerance)

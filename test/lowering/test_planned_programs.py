@@ -14,7 +14,7 @@ from stepwell.lowering.target import Target
 from stepwell.lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
 from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
 from stepwell.runtime.native import loader
-from stepwell.runtime.program import CpuTarget, Program, TensorInfo
+from stepwell.runtime.program import CodeTarget, Program, TensorInfo
 
 KERNEL = """
 func.func private @mix(%x: tensor<16xi32>, %y: tensor<16xi32>, %out: tensor<16xi32>) -> tensor<16xi32> {
@@ -137,7 +137,7 @@ def test_planned_memory_keeps_the_meaning(seed: int) -> None:
         size = ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value
     kinds = [("x", np.int32, (16,)), ("y", np.int32, (16,)), ("p", bool, ()), ("q", bool, ()), ("n", np.int64, ())]
     inputs = tuple(TensorInfo(name, np.dtype(kind), shape) for name, kind, shape in kinds)
-    program = Program(inputs, (inputs[0],) * len(outputs), {}, size, CpuTarget("", "cpu"), objects=objects)
+    program = Program(inputs, (inputs[0],) * len(outputs), {}, size, CodeTarget("", "cpu"), objects=objects)
     loaded = LoadedProgram(program, loader.load(program), [])
     for flags in range(4):
         p, q, n = (np.array(item, kind) for item, kind in ((flags & 1, bool), (flags & 2, bool), (flags, np.int64)))

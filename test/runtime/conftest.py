@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from stepwell.runtime.native import orc
 from stepwell.runtime.processor import architecture
-from stepwell.runtime.program import CpuTarget, KernelInfo, Program, TensorInfo
+from stepwell.runtime.program import CodeTarget, KernelInfo, Program, TensorInfo
 
 F32 = np.dtype(np.float32)
 TRIPLE = f"{architecture()}-unknown-linux-gnu"
@@ -92,7 +92,7 @@ def make_program(rows: int = 2, columns: int = 3, cpu: str = "generic", features
             "bias": np.broadcast_to(np.float32(0.5), (rows, columns)),
         },
         arena_bytes=4 * size,
-        target=CpuTarget(TRIPLE, cpu, features),
+        target=CodeTarget(TRIPLE, cpu, features),
         objects={"main": native_object(size)},
         kernels=(KernelInfo("kernel_0", "elementwise", ("Mul_1", "Add_2"), flops=2 * size, bytes=16 * size),),
     )

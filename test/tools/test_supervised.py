@@ -41,7 +41,8 @@ def planted(item):
     return route.Phase(item.name, item.summary, lambda target: pipeline, item.check) if item.name == "tiled" else item
 
 
-route.PHASES = tuple(map(planted, route.PHASES))
+CHANGED = tuple(map(planted, route.phases_of("cpu")))
+route.phases_of = lambda target: CHANGED
 '''
 MODEL = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %0 = "stepwell.exp"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("first")
@@ -183,7 +184,8 @@ def planted(item):
         return Pipeline((PlantedPass(), *item.pipeline(target).elements))
     return route.Phase(item.name, item.summary, made, item.check) if item.name == "tiled" else item
 
-route.PHASES = tuple(map(planted, route.PHASES))
+CHANGED = tuple(map(planted, route.phases_of("cpu")))
+route.phases_of = lambda target: CHANGED
 """
 
 
@@ -230,7 +232,8 @@ def planted(item):
     made = item.pipeline if item.name != "tiled" else lambda target: Pipeline(group)
     return route.Phase(item.name, item.summary, made, item.check)
 
-route.PHASES = tuple(map(planted, route.PHASES))
+CHANGED = tuple(map(planted, route.phases_of("cpu")))
+route.phases_of = lambda target: CHANGED
 """
 
 

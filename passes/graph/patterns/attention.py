@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from mlir import ir
@@ -22,25 +23,35 @@ from ..values import Shape, dtype_of, is_float, rank_of, scalar_like, shape_of, 
 _MOST_KEYS = 4096
 # Minimum number of queries: queries are vector lanes, and with fewer of them most lanes would be idle.
 _LEAST_QUERIES = 5
-# On a GPU the scores stay in registers whatever their number; the rows of tiles limit the depth.
-_GPU_TYPES = ("float32", "float16", "bfloat16")
+# In tiles the scores stay in registers whatever their number; the rows of tiles limit the depth.
+_TILE_TYPES = ("float32", "float16", "bfloat16")
 _LEAST_DEPTH, _MOST_DEPTH = 8, 256
 
 
-def is_kernel(query: ir.Value, key: ir.Value, on_gpu: bool, *, at_any_size: bool = False) -> bool:
+AttentionKernels = Literal["lanes", "tiles", "none"]
+"""The attention that a target's kernels compute as a whole.
+
+"lanes": of float32, where queries are lanes of vectors; "tiles": of floats with up to 32 bits, also in bands, where
+matrix units multiply tiles; "none".
+"""
+
+
+def is_kernel(query: ir.Value, key: ir.Value, kernels: AttentionKernels, *, at_any_size: bool = False) -> bool:
     """Returns whether one kernel computes the attention of [batch, heads, length, depth] tensors as a whole.
 
     Args:
         query: queries, the rows of the scores.
         key: keys, the columns of the scores.
-        on_gpu: whether the kernel is for a GPU.
+        kernels: the target's kernels.
         at_any_size: whether to ignore the lengths, because they may differ at run time.
     """
     shapes = static_shapes(query, key)
     if shapes is None or 0 in (*shapes[0], *shapes[1]):
         return False
-    if on_gpu:
-        return str(dtype_of(query)) in _GPU_TYPES and _LEAST_DEPTH <= shapes[0][3] <= _MOST_DEPTH
+    if kernels == "none":
+        return False
+    if kernels == "tiles":
+        return str(dtype_of(query)) in _TILE_TYPES and _LEAST_DEPTH <= shapes[0][3] <= _MOST_DEPTH
     if dtype_of(query) != np.float32:
         return False
     return at_any_size or (shapes[0][2] >= _LEAST_QUERIES and shapes[1][2] <= _MOST_KEYS)
@@ -53,16 +64,16 @@ class SplitAttention(Pattern[AttentionOp]):
     Applies if no kernel computes the attention as a whole.
 
     Attributes:
-        on_gpu: whether the kernels are for GPUs.
+        kernels: the target's kernels.
     """
 
-    on_gpu: bool = False
+    kernels: AttentionKernels = "lanes"
 
     root = AttentionOp
 
     def rewrite(self, op: AttentionOp) -> Replacement:
         is_banded = min(op.before, op.after) < UNBOUNDED
-        if is_kernel(op.query, op.key, self.on_gpu) and (self.on_gpu or not is_banded):
+        if is_kernel(op.query, op.key, self.kernels) and (self.kernels == "tiles" or not is_banded):
             return None
         query, key, value = shape_of(op.query), shape_of(op.key), shape_of(op.value)
         if query is None or key is None or value is None:
@@ -111,11 +122,11 @@ class FuseAttention(Pattern[MatmulOp]):
     to nothing, may be replaced by 0.
 
     Attributes:
-        on_gpu: whether the kernels are for GPUs.
+        kernels: the target's kernels.
         at_any_size: whether to ignore the lengths, because they are only one of several possible sizes.
     """
 
-    on_gpu: bool = False
+    kernels: AttentionKernels = "lanes"
     at_any_size: bool = False
 
     root = MatmulOp
@@ -307,7 +318,7 @@ def _assemble(
     key = key if product.transpose_rhs else _transposed(key)
     key = _reshaped(key, (batch, heads, keys, _depth(key)))
     value = _reshaped(value, (batch, heads, keys, _depth(value)))
-    if not is_kernel(query, key, how.on_gpu, at_any_size=how.at_any_size):
+    if not is_kernel(query, key, how.kernels, at_any_size=how.at_any_size):
         return Refusal("no kernel computes attention of this type and size as a whole")
     if mask is not None:
         mask = NotOp(mask).result if scores.is_negated else mask

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from mlir import ir
 from mlir.dialects import arith, vector
 
-from ....lowering.target import Capability, Target
 from ....passes.ir.functions import body_of
 from ....passes.kernel.views import row_major
+from ..target import Capability, GpuTarget
 from .indices import Index, add, offset, value_of
 
 Dims = tuple[int, int, int]
@@ -145,7 +145,7 @@ class LaunchContext:
 
     function: ir.Operation
     schedule: Mapping[str, object]
-    target: Target
+    target: GpuTarget
     arguments: Mapping[ir.Value, Memory]
     kernel: ir.Operation
     maps: list[TensorMapArgument] = field(default_factory=list)
@@ -153,7 +153,6 @@ class LaunchContext:
     @property
     def capability(self) -> Capability:
         """The compute capability of the GPU."""
-        assert self.target.capability is not None
         return self.target.capability
 
     @property

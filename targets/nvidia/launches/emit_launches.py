@@ -9,7 +9,6 @@ from mlir import ir
 from mlir.dialects import arith, func, gpu, memref
 
 from ....dialects.types import array_of, dense
-from ....lowering.target import Target
 from ....passes.infra.base import Pass, PassError, register
 from ....passes.ir.functions import body_of, kernels_in
 from ....passes.kernel.views import EXTRACT, INSERT, row_major
@@ -17,6 +16,7 @@ from ....passes.memref.layout import memref_type
 from ..emission.launch import LaunchContext, LaunchGeometry, Memory, TensorMapArgument
 from ..emission.values import Values
 from ..emission.views import memories
+from ..target import GpuTarget
 from .emitters import EMITTERS, recorded_schedule
 from .form_launches import LAUNCH
 from .pass_tensor_maps import MAPS
@@ -47,7 +47,7 @@ class EmitLaunchesPass(Pass):
     ```
 
     Attributes:
-        target: the GPU, in the form that `Target.parse` accepts.
+        target: the GPU, in the form that `GpuTarget.parse` accepts.
 
     Preconditions: phase `tiled`, and `stepwell-plan-memory`.
     """
@@ -57,7 +57,7 @@ class EmitLaunchesPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites every kernel of a module, and erases its launches."""
-        target, symbols = Target.parse(self.target), ir.SymbolTable(op)
+        target, symbols = GpuTarget.parse(self.target), ir.SymbolTable(op)
         op.attributes["gpu.container_module"] = ir.UnitAttr.get()
         for kernel in kernels_in(op):
             _KernelWriter(kernel, symbols, target).run()
@@ -69,7 +69,7 @@ class EmitLaunchesPass(Pass):
 class _KernelWriter:
     """Rewrites one kernel."""
 
-    def __init__(self, kernel: ir.Operation, symbols: ir.SymbolTable, target: Target) -> None:
+    def __init__(self, kernel: ir.Operation, symbols: ir.SymbolTable, target: GpuTarget) -> None:
         self._kernel, self._symbols, self._target = kernel, symbols, target
         self._old = [op.operation for op in body_of(kernel).operations]
         self._bases: dict[ir.Value, ir.Value] = {}
@@ -149,7 +149,7 @@ def _span(buffer: ir.Type) -> int:
 
 
 def _emit(
-    function: ir.Operation, kinds: list[ir.Type], target: Target
+    function: ir.Operation, kinds: list[ir.Type], target: GpuTarget
 ) -> tuple[LaunchGeometry, list[TensorMapArgument]]:
     """Writes the kernel of a launch at the insertion point."""
     name, numbers = recorded_schedule(function)

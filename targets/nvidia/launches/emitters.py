@@ -12,7 +12,6 @@ from typing import Any
 
 from mlir import ir
 
-from ....lowering.target import Target
 from ....passes.infra.base import PassError
 from ..emission.launch import LaunchContext, LaunchGeometry
 from ..emission.values import Values
@@ -21,10 +20,11 @@ from ..kernels.attention import emitter as attention
 from ..kernels.contraction import emit as contraction
 from ..kernels.rows import emitter as rows
 from ..kernels.transpose import emitter as transpose
+from ..target import GpuTarget
 
 ATTRIBUTE = "stepwell.schedule"
 
-Chooser = Callable[[ir.Operation, Target], Mapping[str, Any] | None]
+Chooser = Callable[[ir.Operation, GpuTarget], Mapping[str, Any] | None]
 """Takes a function made by `stepwell-form-launches` and the target; returns the parameters, or None if not applicable.
 """
 Emitter = Callable[[LaunchContext, Values], LaunchGeometry]
@@ -47,7 +47,7 @@ EMITTERS: Mapping[str, Emitter] = {
 }
 
 
-def choose(function: ir.Operation, target: Target) -> tuple[str, Mapping[str, Any]] | None:
+def choose(function: ir.Operation, target: GpuTarget) -> tuple[str, Mapping[str, Any]] | None:
     """Returns the schedule of a launch and its parameters, or None if only `elements` applies."""
     for name, chooser in CHOOSERS:
         numbers = chooser(function, target)

@@ -9,7 +9,6 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import func, tensor
 
-from ....lowering.target import Target
 from ....passes.infra.base import Pass, PassError, register
 from ....passes.ir.functions import body_of, kernels_in
 from ....passes.ir.rewriting import walk
@@ -18,6 +17,7 @@ from ..emission.views import attributes_of, memories, memory_of, row_major_memor
 from ..kernels import elements
 from ..kernels.attention.emitter import split as split_attention
 from ..kernels.rows.split import split_long_reduction
+from ..target import GpuTarget
 from . import emitters
 from .cut import KernelCut, operands_read
 from .emitters import ATTRIBUTE
@@ -51,7 +51,7 @@ class FormLaunchesPass(Pass):
     A kernel that already has `stepwell.schedule` becomes one launch with that schedule.
 
     Attributes:
-        target: the GPU, in the form that `Target.parse` accepts.
+        target: the GPU, in the form that `GpuTarget.parse` accepts.
 
     Preconditions: phase `kernels`.
     """
@@ -61,12 +61,12 @@ class FormLaunchesPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Splits every kernel of a module."""
-        target = Target.parse_gpu(self.target)
+        target = GpuTarget.parse(self.target)
         for kernel in kernels_in(op):
             _form(kernel, target)
 
 
-def _form(kernel: ir.Operation, target: Target) -> None:
+def _form(kernel: ir.Operation, target: GpuTarget) -> None:
     if ATTRIBUTE not in kernel.attributes:
         split_long_reduction(kernel, target)
         split_attention(kernel, target)
@@ -77,7 +77,7 @@ def _form(kernel: ir.Operation, target: Target) -> None:
     _Former(kernel, target).run()
 
 
-def _form_one(kernel: ir.Operation, target: Target, chosen: tuple | None) -> None:
+def _form_one(kernel: ir.Operation, target: GpuTarget, chosen: tuple | None) -> None:
     """Moves the unchanged body of the kernel to a single launch."""
     launch = kernel.clone(ir.InsertionPoint.after(kernel)).operation
     launch.attributes["sym_name"] = ir.StringAttr.get(f"{_symbol(kernel)}_0")
@@ -98,7 +98,7 @@ def _form_one(kernel: ir.Operation, target: Target, chosen: tuple | None) -> Non
 class _Former:
     """Writes the launches of one kernel after it, and calls to them into it."""
 
-    def __init__(self, kernel: ir.Operation, target: Target) -> None:
+    def __init__(self, kernel: ir.Operation, target: GpuTarget) -> None:
         self._kernel, self._target = kernel, target
         self._block = body_of(kernel)
         self._old = [op.operation for op in self._block.operations]

@@ -55,4 +55,4 @@ def test_a_kernel_emitted_wrongly_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     assert fault is not None
     assert (fault.level, fault.op_type, fault.pass_name) == ("kernel", "stepwell.softmax", "")
     assert "soft" in fault.nodes
-    assert "one of the passes for GPUs" in fault.note
+    assert "one of the passes for cuda:sm_80" in fault.note

@@ -1,4 +1,4 @@
-// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' | FileCheck %s
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg,stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' | FileCheck %s
 
 // Parallel blocks of six of sixteen rows, in tiles of four: the last block is moved back to row ten, and the last tile
 // of every block to its row two. All tiles have one size, so their code exists once.

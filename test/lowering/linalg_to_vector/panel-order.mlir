@@ -1,4 +1,4 @@
-// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4})' --split-input-file | FileCheck %s
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg,stepwell-apply-schedules{target=x86-64-v4})' --split-input-file | FileCheck %s
 
 // A result of several megabytes is written row by row if the weight stays in the cache: blocks have all panels, and the
 // loop over panels is inside the loop over rows.

@@ -1,4 +1,4 @@
-// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --split-input-file | FileCheck %s
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg,stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --split-input-file | FileCheck %s
 
 // Nine rows in tiles of five: the second tile starts at row four, to end at the last row.
 // CHECK: #[[$START:.+]] = affine_map<(d0) -> (4, d0)>

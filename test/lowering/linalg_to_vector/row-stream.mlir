@@ -1,4 +1,4 @@
-// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --split-input-file | FileCheck %s
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg,stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --split-input-file | FileCheck %s
 
 // Rows of 1024 elements are read in panels of 32: two tiles of eight result rows prefetch half of the next panel each.
 // CHECK-DAG: #[[$ROW:.+]] = affine_map<(d0, d1) -> (127, d0 * 8 + d1 * 2)>

@@ -1,4 +1,4 @@
-// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=aarch64},stepwell-apply-schedules{target=aarch64},stepwell-vectorize)' | FileCheck %s
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg,stepwell-apply-schedules{target=aarch64},stepwell-vectorize)' | FileCheck %s
 
 // If a multiply-add can broadcast one lane, four elements of a row, for four steps, are read as one vector.
 // CHECK-LABEL: func.func private @matmul

@@ -1,4 +1,4 @@
-// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --split-input-file | FileCheck %s
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg,stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --split-input-file | FileCheck %s
 
 // A sum and its addend, 512 KiB each: every step prefetches one of the tile's eight rows, two lines of either tensor.
 // CHECK-DAG: #[[$ROW:.+]] = affine_map<(d0) -> (7, d0)>

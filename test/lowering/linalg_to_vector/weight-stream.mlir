@@ -1,4 +1,4 @@
-// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --split-input-file | FileCheck %s
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg,stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --split-input-file | FileCheck %s
 
 // Two tiles of eight rows per panel of 256 x 32 elements: each prefetches half of the next panel in 256 / 4 iterations.
 // CHECK-DAG: #[[$START:.+]] = affine_map<(d0, d1) -> (24576, d0 * 8192 + d1 * 512 + 8192)>

@@ -1,6 +1,6 @@
-// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4})' | FileCheck %s --check-prefix=LINALG
-// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4})' | FileCheck %s --check-prefix=TILED
-// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' | FileCheck %s --check-prefix=VECTOR
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg)' | FileCheck %s --check-prefix=LINALG
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg,stepwell-apply-schedules{target=x86-64-v4})' | FileCheck %s --check-prefix=TILED
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg,stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' | FileCheck %s --check-prefix=VECTOR
 
 // Images of 10 x 10 pixels are 3 x 3 tiles of 4 x 4, read with a margin of one: 14 x 14.
 // LINALG-LABEL: func.func private @conv

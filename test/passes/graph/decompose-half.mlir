@@ -1,5 +1,5 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-decompose | FileCheck %s
-// RUN: stepwell-opt %s --split-input-file --stepwell-decompose=on-gpu=true | FileCheck %s --check-prefix=GPU
+// RUN: stepwell-opt %s --split-input-file --stepwell-decompose='attention=tiles widens-half=false' | FileCheck %s --check-prefix=GPU
 
 // CPUs multiply 32-bit floats: a weight is widened once, and the result is rounded once.
 // CHECK-LABEL: func.func @main

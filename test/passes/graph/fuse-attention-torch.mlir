@@ -1,5 +1,5 @@
 // RUN: stepwell-opt %s --stepwell-fuse-composites --split-input-file | FileCheck %s
-// RUN: stepwell-opt %s --stepwell-fuse-composites=on-gpu=true --stepwell-canonicalize --split-input-file | FileCheck %s --check-prefix=GPU
+// RUN: stepwell-opt %s --stepwell-fuse-composites=attention=tiles --stepwell-canonicalize --split-input-file | FileCheck %s --check-prefix=GPU
 
 // Attention with a bool mask as torch's exporter writes it: weights that are NaN become 0.
 // CHECK-LABEL: func.func @guarded

@@ -17,7 +17,7 @@ from stepwell.passes.vector import approximate_math
 from stepwell.passes.vector.approximate_math import ApproximateMathPass
 from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
 from stepwell.runtime.native import loader
-from stepwell.runtime.program import CpuTarget, Program, TensorInfo
+from stepwell.runtime.program import CodeTarget, Program, TensorInfo
 
 Array = np.ndarray
 LANES = 16
@@ -55,7 +55,7 @@ def compute(body: str, x: Array, has_scalef: bool = False) -> Array:
         llvm_pipeline("cpu").run(module)
         objects = emit_objects(module, Target.host())
     port = (TensorInfo("", padded.dtype, padded.shape),)
-    program = Program(port, port, {}, 0, CpuTarget("", "cpu"), objects=objects)
+    program = Program(port, port, {}, 0, CodeTarget("", "cpu"), objects=objects)
     (out,) = LoadedProgram(program, loader.load(program), []).run(Workspace(), [padded], threads=1)
     return out[: len(x)]
 

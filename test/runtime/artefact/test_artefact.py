@@ -15,7 +15,7 @@ from stepwell.runtime import processor
 from stepwell.runtime.artefact import linker, reader, writer
 from stepwell.runtime.execution.executable import Executable
 from stepwell.runtime.native import loader
-from stepwell.runtime.program import CpuTarget, is_splat
+from stepwell.runtime.program import CodeTarget, is_splat
 from stepwell.support.errors import ArtefactError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -157,15 +157,15 @@ def test_a_changed_parameter_is_refused(saved):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (change_manifest(schema=99), "its schema is 99, and this version of Stepwell reads schema 6"),
-        (change_manifest(programs=[{}]), "its manifest does not match schema 6"),
+        (change_manifest(schema=99), "its schema is 99, and this version of Stepwell reads schema 7"),
+        (change_manifest(programs=[{}]), "its manifest does not match schema 7"),
         (change_manifest(inputs=[{"name": "x", "dtype": "float13", "shape": []}]), "'float13' is not an element type"),
         (change_manifest(inputs=[{"name": "x", "dtype": "float32", "shape": [-1]}]), "does not match schema"),
         (lambda members: members.pop("manifest.json"), "not a Stepwell artefact"),
         (lambda members: members.update({"extra.bin": b"x"}), "differ from those in the manifest: extra.bin"),
         (lambda members: members.update({"../evil": b"x"}), "'../evil' has a path that leaves the archive"),
         (lambda members: members.update({"/evil": b"x"}), "leaves the archive"),
-        (lambda members: members.update({"manifest.json": b"[]"}), "its manifest does not match schema 6"),
+        (lambda members: members.update({"manifest.json": b"[]"}), "its manifest does not match schema 7"),
     ],
 )
 def test_altered_files_are_refused(saved, change, message):
@@ -263,4 +263,4 @@ def test_names_that_no_file_can_have(program, name):
 def test_every_checked_feature_of_a_level_is_known(monkeypatch):
     monkeypatch.setattr(processor, "features", lambda: frozenset())
     for cpu, features in processor.LEVELS.items():
-        assert processor.missing(CpuTarget("x86_64-unknown-linux-gnu", cpu)) == sorted(features)
+        assert processor.missing(CodeTarget("x86_64-unknown-linux-gnu", cpu)) == sorted(features)

@@ -15,7 +15,7 @@ from stepwell.runtime.cuda.driver import CudaDevice
 from stepwell.runtime.cuda.errors import DeviceError, DeviceMemoryError, SimulationError
 from stepwell.runtime.cuda.executor import DeviceProgram
 from stepwell.runtime.cuda.launch_plan import BufferSlice, DeviceCopy, Fill, Launch, LaunchPlan, Scalar, TensorMap
-from stepwell.runtime.program import CpuTarget, Program, TensorInfo
+from stepwell.runtime.program import CodeTarget, Program, TensorInfo
 from stepwell.sizes.bounds import Bounds
 from stepwell.sizes.ranges import Range
 from stepwell.support.errors import InputError
@@ -70,7 +70,7 @@ def program(objects: Mapping[str, str] | None = None) -> Program:
         outputs=(TensorInfo("sum", F32, (64,)), TensorInfo("padded", F32, (2, 64))),
         parameters={"b": np.arange(64, dtype=np.float32)},
         arena_bytes=BYTES,
-        target=CpuTarget("nvptx64-nvidia-cuda", "sm_90a"),
+        target=CodeTarget("nvptx64-nvidia-cuda", "sm_90a", device="cuda"),
         objects={name: text.encode() for name, text in texts.items()},
         launches=LaunchPlan(steps, BYTES),
     )

@@ -7,8 +7,7 @@ import onnx
 import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.lowering.target import Target
-from stepwell.runtime.program import CpuTarget, KernelInfo
+from stepwell.runtime.program import CodeTarget, KernelInfo
 from stepwell.runtime.report import device
 
 
@@ -262,7 +261,7 @@ def test_estimates_for_a_gpu_use_its_data_sheet(small):
 
 
 def test_tensor_cores_have_rates_of_their_own():
-    cuda = CpuTarget("nvptx64-nvidia-cuda", "sm_80")
+    cuda = CodeTarget("nvptx64-nvidia-cuda", "sm_80", device="cuda")
     peaks = device.peaks_of(cuda)
     info = KernelInfo("k", "contraction", flops=10**12, bytes=1)
 
@@ -278,5 +277,5 @@ def test_tensor_cores_have_rates_of_their_own():
 
 @pytest.mark.parametrize("name", ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"])
 def test_every_gpu_has_a_data_sheet(name):
-    peaks = device.peaks_of(CpuTarget("nvptx64-nvidia-cuda", Target.parse(f"cuda:{name}").cpu))
+    peaks = device.peaks_of(CodeTarget("nvptx64-nvidia-cuda", name, device="cuda"))
     assert peaks.rates["float32"] < peaks.rates["tf32"] < peaks.rates["16 bits"] < peaks.rates["8 bits"]

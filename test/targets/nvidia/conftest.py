@@ -13,7 +13,6 @@ from mlir import ir
 from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
-from stepwell.lowering.target import Target
 from stepwell.runtime.cuda.assembler import find_assembler, resources
 from stepwell.runtime.cuda.launch_plan import BufferSlice, Launch, TensorMap
 from stepwell.targets.nvidia.launches.emitters import recorded_schedule, schedule_attribute
@@ -21,6 +20,7 @@ from stepwell.targets.nvidia.launches.plan import launch_of
 from stepwell.targets.nvidia.ptx import emit_ptx
 from stepwell.targets.nvidia.simulator.batch import GridGeometry
 from stepwell.targets.nvidia.simulator.harness import simulate
+from stepwell.targets.nvidia.target import GpuTarget
 
 ELEMENTS = {
     "bf16": ml_dtypes.bfloat16,
@@ -100,7 +100,7 @@ def simulated() -> Callable[..., Simulated]:
             launches = [launch_of("kernel", item, operands) for item in launches]
             schedule = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.schedule"])["name"]).value
             route.run(module, target, "gpu")
-            (code,) = emit_ptx(module, Target.parse(target)).values()
+            (code,) = emit_ptx(module, GpuTarget.parse(target)).values()
         ptx = code.decode()
         arrays = [np.ascontiguousarray(item).copy() for item in inputs]
         arrays += [np.zeros(shape, ELEMENTS[element]) for shape, element in shapes[len(inputs) :]]

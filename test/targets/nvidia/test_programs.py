@@ -56,7 +56,7 @@ def test_an_artefact_holds_several_targets(tmp_path, monkeypatch: pytest.MonkeyP
     x = np.random.default_rng(1).random((1, 3, 16, 16), np.float32)
     monkeypatch.delenv("STEPWELL_CUDA", raising=False)
     on_cpu = stepwell.load(path)
-    assert [program.target.is_gpu for program in on_cpu.programs] == [False]
+    assert [program.target.device for program in on_cpu.programs] == ["cpu"]
     monkeypatch.setenv("STEPWELL_CUDA", "simulate")
     on_gpu = stepwell.load(path)
     assert [program.target.cpu for program in on_gpu.programs] == ["sm_90a"]

@@ -8,10 +8,10 @@ from typing import Any
 
 from mlir import ir
 
-from .....lowering.target import Capability, Target
 from ...emission.launch import LaunchContext, LaunchGeometry
 from ...emission.values import Values
 from ...emission.views import memories
+from ...target import Capability, GpuTarget
 from .boxed import GROUP_ROWS
 from .elements import MOST_ELEMENTS, check
 from .problem import Attention, NoAttention, attention_of
@@ -34,7 +34,7 @@ _TILES: Mapping[str, Sequence[Tiles]] = {
 }
 
 
-def choose(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
+def choose(function: ir.Operation, target: GpuTarget) -> Mapping[str, Any] | None:
     """Returns the parameters for a launch, or None if it is not a supported attention."""
     assert target.capability is not None
     try:
@@ -54,7 +54,7 @@ def choose(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
     return None
 
 
-def split(kernel: ir.Operation, target: Target) -> None:
+def split(kernel: ir.Operation, target: GpuTarget) -> None:
     """Splits the keys of a kernel into parts, if the kernel would otherwise leave most of the device idle."""
     numbers = choose(kernel, target)
     if numbers is not None:

@@ -16,12 +16,12 @@ from mlir.dialects import arith, linalg, tensor
 from .....lowering.builders import scalars
 from .....lowering.builders.scalars import number
 from .....lowering.builders.tensors import filled, pad_with, structured
-from .....lowering.target import Target
 from .....passes.ir.functions import body_of
 from ...emission.bodies import evaluate
 from ...emission.generics import inputs_of
 from ...emission.views import memories
 from ...launches.cut import WHOLE
+from ...target import GpuTarget
 from ..rows.generics import maps
 from .problem import EXTRA, PART, Attention, NoAttention, attention_of, loops, role_of
 
@@ -34,7 +34,7 @@ _TILE_KEYS = 64
 _BLOCKS_PER_MULTIPROCESSOR = 2
 
 
-def split_long_attention(kernel: ir.Operation, target: Target, rows: int) -> bool:
+def split_long_attention(kernel: ir.Operation, target: GpuTarget, rows: int) -> bool:
     """Splits the keys of a kernel that is one attention, if it leaves most of the device idle.
 
     Args:

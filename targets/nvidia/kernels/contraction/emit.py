@@ -9,7 +9,6 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import vector
 
-from .....lowering.target import Target
 from .....passes.infra.base import PassError
 from .....passes.ir.functions import body_of
 from ...emission.launch import LaunchContext, LaunchGeometry, Memory
@@ -17,6 +16,7 @@ from ...emission.values import Values
 from ...emission.views import memories
 from ...instructions.integers import Int
 from ...instructions.memory import global_memory
+from ...target import GpuTarget
 from ..elements import root_before
 from . import block, wgmma
 from .access import OperandAccess
@@ -39,7 +39,7 @@ _FEWEST_COLUMNS, _FEWEST_SUMS = 4, 64
 _LEAST_ROWS = 64
 
 
-def choose_numbers(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
+def choose_numbers(function: ir.Operation, target: GpuTarget) -> Mapping[str, Any] | None:
     """Returns the parameters of the schedule, or None if the launch is not a supported contraction."""
     contraction = contraction_of(function)
     if contraction is None or target.capability is None or path_to_result(contraction, _root(function)) is None:
@@ -53,7 +53,9 @@ def choose_numbers(function: ir.Operation, target: Target) -> Mapping[str, Any] 
     return {"compute": request.compute, **{name: getattr(tiling, name) for name in Tiling.__dataclass_fields__}}
 
 
-def request_of(contraction: Contraction, known: Mapping[ir.Value, Memory], target: Target) -> ContractionRequest | None:
+def request_of(
+    contraction: Contraction, known: Mapping[ir.Value, Memory], target: GpuTarget
+) -> ContractionRequest | None:
     """Returns the tiling request of a contraction, or None if its types or sizes are unsupported."""
     problem, compute = problem_of(contraction), _compute(contraction, target)
     if compute is None or problem.columns < _FEWEST_COLUMNS or problem.rows * problem.columns < _FEWEST_SUMS:
@@ -164,7 +166,7 @@ def _source(
     return block.OperandSource(access, element, read=read)
 
 
-def _compute(contraction: Contraction, target: Target) -> str | None:
+def _compute(contraction: Contraction, target: GpuTarget) -> str | None:
     """Returns the type of the products: the operands' type on tensor cores, else the target's float32 precision."""
     assert target.capability is not None
     kinds = [str(ir.RankedTensorType(contraction.op.operands[side].type).element_type) for side in contraction.sides]

@@ -10,11 +10,11 @@ from mlir.dialects import arith, linalg, tensor
 
 from .....lowering.builders.generics import constant, generic, multiply_add, zero_of
 from .....lowering.builders.spaces import expand
-from .....lowering.target import Target
 from .....passes.infra.base import Pass, register
 from .....passes.ir.functions import kernels_in
 from ...emission.views import memories
 from ...launches.cut import MATERIALIZE
+from ...target import GpuTarget
 from .choose import ContractionRequest, choose, shared_bytes
 from .cost import cycles, gathering
 from .emit import request_of
@@ -41,7 +41,7 @@ class SplitSumsPass(Pass):
     One launch computes the parts, another their sum. The order of the sums is fixed, so that results are reproducible.
 
     Attributes:
-        target: the GPU, in the form that `Target.parse` accepts.
+        target: the GPU, in the form that `GpuTarget.parse` accepts.
 
     Preconditions: phase `kernels`.
     """
@@ -51,12 +51,12 @@ class SplitSumsPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Splits the contractions in the kernels of a module."""
-        target = Target.parse_gpu(self.target)
+        target = GpuTarget.parse(self.target)
         for kernel in kernels_in(op):
             _split_kernel(kernel, target)
 
 
-def _split_kernel(function: ir.Operation, target: Target) -> None:
+def _split_kernel(function: ir.Operation, target: GpuTarget) -> None:
     contraction = contraction_of(function)
     request = None if contraction is None else request_of(contraction, memories(function), target)
     if contraction is None or request is None or str(_total(contraction)) != "f32":
@@ -67,7 +67,7 @@ def _split_kernel(function: ir.Operation, target: Target) -> None:
         _rewrite(contraction, contraction.depth[place], parts)
 
 
-def best_split(request: ContractionRequest, depths: Sequence[int], target: Target) -> tuple[int, int] | None:
+def best_split(request: ContractionRequest, depths: Sequence[int], target: GpuTarget) -> tuple[int, int] | None:
     """Returns the dimension of the sum to split and the number of parts; None if splitting does not pay off.
 
     Args:

@@ -7,11 +7,11 @@ from dataclasses import asdict
 
 from mlir import ir
 
-from .....lowering.target import Target
 from ...emission.launch import LaunchContext, LaunchGeometry
 from ...emission.values import Values
 from ...emission.views import memories
 from ...instructions import memory
+from ...target import GpuTarget
 from . import emit as code
 from . import schedule as schedules
 from .assignment import NoRows
@@ -19,7 +19,7 @@ from .axes import merged_axes
 from .space import row_space
 
 
-def choose(function: ir.Operation, target: Target) -> Mapping[str, int] | None:
+def choose(function: ir.Operation, target: GpuTarget) -> Mapping[str, int] | None:
     """Returns the parameters for a launch, or None if its ops do not share rows."""
     assert target.capability is not None
     try:

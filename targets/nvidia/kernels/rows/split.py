@@ -14,11 +14,11 @@ from mlir import ir
 from mlir.dialects import linalg, tensor
 
 from .....lowering.builders.tensors import structured
-from .....lowering.target import Target
 from .....passes.ir.functions import body_of
 from ...emission.bodies import evaluate
 from ...emission.views import memories, memory_of
 from ...launches.cut import MATERIALIZE
+from ...target import GpuTarget
 from .assignment import NoRows
 from .axes import merged_axes
 from .combiners import Combiner
@@ -32,7 +32,7 @@ _FEWEST_PARTS = 4
 _BLOCKS_PER_MULTIPROCESSOR = 2
 
 
-def split_long_reduction(kernel: ir.Operation, target: Target) -> None:
+def split_long_reduction(kernel: ir.Operation, target: GpuTarget) -> None:
     """Splits the reduction of a kernel with a single one, if the kernel leaves most of the device idle."""
     assert target.capability is not None
     found = [op.operation for op in body_of(kernel).operations if op.operation.name == "linalg.generic"]

@@ -8,11 +8,11 @@ from dataclasses import asdict
 
 from mlir import ir
 
-from .....lowering.target import Target
 from ...emission.launch import LaunchContext, LaunchGeometry
 from ...emission.values import Values
 from ...emission.views import memories
 from ...instructions import memory
+from ...target import GpuTarget
 from . import emit as code
 from . import plan as plans
 
@@ -20,7 +20,7 @@ from . import plan as plans
 _FEWEST = 8
 
 
-def choose(function: ir.Operation, _target: Target) -> Mapping[str, int] | None:
+def choose(function: ir.Operation, _target: GpuTarget) -> Mapping[str, int] | None:
     """Returns the parameters for a launch, or None if it contains no transpose that is large enough."""
     try:
         plan = plans.transpose_of(function, memories(function))

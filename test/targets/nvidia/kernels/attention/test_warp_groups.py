@@ -10,9 +10,9 @@ from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell.normalization import UNBOUNDED
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
-from stepwell.lowering.target import Target
 from stepwell.runtime.cuda.assembler import find_assembler
 from stepwell.targets.nvidia.ptx import emit_ptx
+from stepwell.targets.nvidia.target import GpuTarget
 
 from .test_attention import RNG, TOLERANCE, TYPES, attention, check, drawn, expected, near
 
@@ -103,7 +103,7 @@ def code(length: int, depth: int, element: str, target: str = HOPPER, batch: int
         load_dialects(context)
         module = ir.Module.parse(attention(shapes, element, None, **attributes))
         route.run(module, target, "graph", "nvvm")
-        (text,) = emit_ptx(module, Target.parse(target)).values()
+        (text,) = emit_ptx(module, GpuTarget.parse(target)).values()
     return text.decode()
 
 

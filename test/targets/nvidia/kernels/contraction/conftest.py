@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from mlir import ir
 from mlir.dialects import gpu, vector
-from stepwell.lowering.target import Target
 from stepwell.runtime.cuda.assembler import find_assembler
 from stepwell.runtime.cuda.launch_plan import BufferSlice, TensorMap
 from stepwell.targets.nvidia.instructions.integers import Int, both
@@ -31,6 +30,7 @@ from stepwell.targets.nvidia.pipelines import nvvm_pipeline
 from stepwell.targets.nvidia.ptx import ptx_of
 from stepwell.targets.nvidia.simulator.batch import GridGeometry
 from stepwell.targets.nvidia.simulator.harness import simulate
+from stepwell.targets.nvidia.target import GpuTarget
 
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i8": np.int8, "i32": np.int32}
 TYPES |= {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
@@ -90,7 +90,7 @@ def ptx(product: Product, architecture: str) -> str:
             _body(product, kinds, list(kernel.entry_block.arguments))
             gpu.return_([])
         nvvm_pipeline(f"cuda:{architecture}").run(module)
-        return ptx_of(module.body.operations[0].operation, Target.parse(f"cuda:{architecture}"))
+        return ptx_of(module.body.operations[0].operation, GpuTarget.parse(f"cuda:{architecture}"))
 
 
 def accesses(product: Product) -> tuple[OperandAccess, OperandAccess]:

@@ -1,15 +1,15 @@
 """The choice of tiles follows the model of the machine."""
 
 import pytest
-from stepwell.lowering.target import Capability, Target
 from stepwell.targets.nvidia.kernels.contraction.choose import ContractionRequest, choose, shared_bytes
 from stepwell.targets.nvidia.kernels.contraction.cost import cycles, occupancy, registers
 from stepwell.targets.nvidia.kernels.contraction.split_sums import best_split
 from stepwell.targets.nvidia.kernels.contraction.tiles import CopyUnit, Problem
+from stepwell.targets.nvidia.target import Capability, GpuTarget
 
 
 def capability(architecture: str) -> Capability:
-    found = Target.parse(f"cuda:{architecture}").capability
+    found = GpuTarget.parse(f"cuda:{architecture}").capability
     assert found is not None
     return found
 
@@ -68,7 +68,7 @@ def test_few_rows_take_low_tiles():
     ],
 )
 def test_sums_are_shared_out_where_their_results_are_few(sizes, depths, is_split):
-    found = best_split(ContractionRequest(Problem(*sizes), "f32"), depths, Target.parse("cuda:sm_90a"))
+    found = best_split(ContractionRequest(Problem(*sizes), "f32"), depths, GpuTarget.parse("cuda:sm_90a"))
     assert (found is not None) == is_split
     if found is not None:
         place, parts = found

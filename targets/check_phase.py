@@ -7,8 +7,9 @@ from typing import Any
 
 from mlir import ir
 
+from ..lowering import invariants
 from ..passes.infra.base import Pass, PassError, register
-from . import invariants
+from .registry import backend_of
 
 
 @register
@@ -23,10 +24,12 @@ class CheckPhasePass(Pass):
 
     Attributes:
         phase: name of the phase, as in `--compile-to`.
+        target: name of the target, which the later phases depend on.
     """
 
     name = "stepwell-check-phase"
     phase: str = "import"
+    target: str = "cpu"
 
     def run(self, op: ir.Operation) -> None:
         """Checks a module.
@@ -34,7 +37,9 @@ class CheckPhasePass(Pass):
         Raises:
             PassError: an invariant does not hold, or the phase does not exist.
         """
-        if self.phase not in invariants.CHECKS:
-            raise PassError(f"there is no phase '{self.phase}'; the phases are {', '.join(invariants.CHECKS)}")
+        late = {phase.name: phase.check for phase in backend_of(self.target).phases()}
+        checks = {**invariants.EARLY_CHECKS, **late}
+        if self.phase not in checks:
+            raise PassError(f"there is no phase '{self.phase}' for {self.target}; the phases are {', '.join(checks)}")
         module: Any = op.opview
-        invariants.CHECKS[self.phase](module)
+        checks[self.phase](module)

@@ -8,13 +8,13 @@ from typing import Any
 
 from mlir import ir
 
+from ..lowering import invariants
 from ..passes.infra.base import Pass, PassError, register
 from ..passes.ir.rewriting import walk
 from ..passes.kernel.merge_kernels import kernel_text
 from ..passes.kernel.versions import rename_versions
 from ..runtime.cache import store
-from . import invariants
-from .target import Target
+from .registry import target_of
 
 _BY_CONTENT = re.compile(r"kernel_[0-9a-f]{20}")
 
@@ -44,7 +44,7 @@ class NameKernelsPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Renames the kernels of a module; of equal kernels, one is kept."""
         module: Any = op.opview
-        machine = Target.parse(self.target).to_json()
+        machine = target_of(self.target).to_json()
         renamed: dict[str, str] = {}
         known: set[str] = set()
         for kernel in list(invariants.kernels(module)):

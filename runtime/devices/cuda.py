@@ -1,0 +1,38 @@
+"""The loader of programs for NVIDIA GPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..cuda import devices
+from ..cuda.loaded import BoundedLaunches, LoadedLaunches
+from ..program import CodeTarget, Program
+from .loader import Estimates, Loader, Resident
+
+if TYPE_CHECKING:
+    from ..execution.workspace import LoadedProgram
+    from ..profile.recorder import CallRecorder
+
+
+class CudaLoader(Loader):
+    """Loads programs onto a GPU, or the simulator."""
+
+    def missing(self, target: CodeTarget) -> list[str]:
+        return devices.missing(target.cpu)
+
+    def rank(self, target: CodeTarget) -> tuple[int, int]:
+        return 1, int(re.sub(r"\D", "", target.cpu))
+
+    def load(self, program: Program, resident: Resident, recorder: CallRecorder | None) -> LoadedProgram:
+        return LoadedLaunches(program, recorder)
+
+    def bind(self, loaded: LoadedProgram, sizes: Mapping[str, int]) -> LoadedProgram:
+        assert isinstance(loaded, LoadedLaunches)
+        return BoundedLaunches(loaded, sizes)
+
+    def estimates(self, program: Program, facts: Mapping[str, Any], threads: int) -> Estimates:
+        from ..report.device import estimates_of  # only reports need it
+
+        return estimates_of(program, facts)
