@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,13 +14,14 @@ from ..frontend.notes import check_all_there
 from ..lowering import invariants
 from ..passes.infra.apart import apart
 from ..passes.infra.base import PassError
-from ..passes.infra.failure import ModelOp, in_phase
+from ..passes.infra.failure import ModelOp
 from ..passes.infra.guarded import CompilerCrash, Crash, Note, guarded
-from ..passes.infra.journal import Journal, journal
 from ..passes.infra.pipeline import Pipeline
+from ..passes.infra.recorder import FailureRecorder, process_recorder
 from ..passes.infra.state import CompileState
 from ..passes.ir.functions import value_names
 from ..runtime.cache import store
+from ..runtime.facts import CompileFacts, KernelDetails
 from ..runtime.program import Program, Shape
 from ..runtime.progress import progress
 from ..support.short_repr import short_repr
@@ -38,7 +38,7 @@ from .setup import Setup
 from .source import Importable
 from .workers.library import KernelCode, generate
 from .workers.pool import KernelPool, kernel_pool
-from .workers.worker_pool import LARGE
+from .workers.worker_pool import LARGE, WorkerPool
 
 
 @dataclass
@@ -46,10 +46,8 @@ class _ReportFacts:
     """Facts about one module that are collected during its compile, for the report."""
 
     nodes: Sequence[Any] = ()
-    kept: Journal = field(default_factory=Journal)
-    initial: set[str] = field(default_factory=set)
-    details: dict[str, Any] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, KernelDetails] = field(default_factory=dict)
+    facts: CompileFacts = field(default_factory=CompileFacts)
 
 
 @short_repr
@@ -69,7 +67,11 @@ class Compilation:
         return self.setup.target
 
     def program(
-        self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None
+        self,
+        source: Importable,
+        shapes: Mapping[str, Shape],
+        contents: Mapping[str, np.ndarray] | None = None,
+        workers: WorkerPool | None = None,
     ) -> Program:
         """Compiles the program for one set of input shapes.
 
@@ -77,6 +79,7 @@ class Compilation:
             source: the model.
             shapes: the shape of each input.
             contents: contents of some inputs.
+            workers: workers that were started in advance; None for none.
 
         Raises:
             ModelError: the model cannot be read.
@@ -90,83 +93,56 @@ class Compilation:
             with compiler_context() as context, ir.Location.unknown():
                 return nodes_of(source.import_into(context, shapes, contents or {}))
 
-        def made() -> Program:
-            return self._program(source, shapes, contents)
+        def made(recorder: FailureRecorder | None = None) -> Program:
+            return self._program(source, shapes, contents or {}, workers, recorder or process_recorder())
 
         with explained(made, self.target, described):
             return apart(made) if self.setup.is_guarded else made()
 
     def _program(
-        self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None
+        self,
+        source: Importable,
+        shapes: Mapping[str, Shape],
+        contents: Mapping[str, np.ndarray],
+        workers: WorkerPool | None,
+        recorder: FailureRecorder | None,
     ) -> Program:
         # Worker processes start while the model is read.
         processes = self.setup.options.codegen_threads if source.size >= LARGE else 1
-        pools = kernel_pool(self.target, processes)
-        with compiler_context() as context, ir.Location.unknown(), journal() as kept, pools as pool:
-            imported = source.import_into(context, shapes, contents or {})
-            module, parameters = imported.module, imported.parameters
+        pools = kernel_pool(self.target, processes, workers)
+        with compiler_context() as context, ir.Location.unknown(), pools as pool:
+            imported = source.import_into(context, shapes, contents)
+            module, state = imported.module, CompileState(dict(imported.parameters), recorder=recorder)
             start = phase_of(module, self.target)
-            collected = _ReportFacts(imported.nodes, kept)
-            self._phase_reached("import", module, parameters)
+            collected = _ReportFacts(imported.nodes)
+            self._phase_reached("import", module, imported.parameters)
             if start not in ("import", "graph"):
                 if not self.setup.is_whole:
                     try:
-                        check_all_there(module, parameters)
+                        check_all_there(module, imported.parameters)
                     except ModelError as error:
                         raise error.at(model=imported.name) from None
-                self._compile_in_child(module, parameters, start)
+                self._compile_in_child(module, state, start)
             if start == "import":
                 is_plain = not self.setup.is_whole and not self.setup.options.passes
                 if is_plain and backend_of(self.target).compiles_ahead:
-                    pool.look_ahead(module, _input_shapes(module, shapes), self.setup.without)
-                parameters = self.graph(module, parameters, shapes, collected)
+                    pool.look_ahead(module, _input_shapes(module, shapes), self.setup.without, state)
+                self.graph(module, state, _input_shapes(module, shapes))
                 if self.setup.substitutes:
-                    self._compile_in_child(module, parameters, "graph")
+                    self._compile_in_child(module, state, "graph")
             first = max(start, "graph", key=route.names(self.target).index)
-            program = self._finish(module, parameters, first, pool, collected)
-            return replace(program, contents=dict(contents or {}))
+            program = self._finish(module, state, first, pool, collected)
+            return replace(program, contents=dict(contents))
 
-    def graph(
-        self,
-        module: ir.Module,
-        parameters: Mapping[str, np.ndarray],
-        shapes: Mapping[str, Shape],
-        collected: _ReportFacts | None = None,
-    ) -> Mapping[str, np.ndarray]:
-        """Takes a module to the phase `graph` for given input shapes, and runs its @init; returns all parameters."""
-        return self._graph(module, parameters, collected or _ReportFacts(), _input_shapes(module, shapes))
-
-    def from_static(
-        self,
-        module: ir.Module,
-        parameters: Mapping[str, np.ndarray],
-        nodes: Sequence[Any],
-        pool: KernelPool,
-    ) -> Program:
-        """Compiles a module in the phase `import` whose shapes are all known.
+    def graph(self, module: ir.Module, state: CompileState, shapes: Sequence[Shape] | None = None) -> None:
+        """Takes a module to the phase `graph`, and evaluates its @init.
 
         Args:
-            module: the module.
-            parameters: the contents of its parameters.
-            nodes: the model's nodes that it was built from, for the report.
-            pool: compiles the kernels.
-
-        Raises:
-            PassFailure, PassError: a pass failed.
-            CodegenError: LLVM rejected a function.
+            module: the module, in the phase `import`.
+            state: the state of the compile.
+            shapes: the shapes of the inputs, in order; None if the module's shapes are all known.
         """
-        with journal() as kept:
-            collected = _ReportFacts(nodes, kept)
-            return self._finish(module, self._graph(module, parameters, collected), "graph", pool, collected)
-
-    def _graph(
-        self,
-        module: ir.Module,
-        parameters: Mapping[str, np.ndarray],
-        collected: _ReportFacts,
-        shapes: Sequence[Shape] | None = None,
-    ) -> Mapping[str, np.ndarray]:
-        options, state = self.setup.options, CompileState(dict(parameters))
+        options = self.setup.options
         route.run(
             module,
             self.target,
@@ -177,11 +153,25 @@ class Compilation:
             added=options.passes,
             shapes=shapes,
         )
-        collected.initial = state.evaluated
-        self._phase_reached("graph", module, state.parameters)
-        return state.parameters
+        self._phase_reached("graph", module, state.parameters or {})
 
-    def _compile_in_child(self, module: ir.Module, parameters: Mapping[str, np.ndarray], start: str) -> None:
+    def from_static(self, module: ir.Module, state: CompileState, nodes: Sequence[Any], pool: KernelPool) -> Program:
+        """Compiles a module in the phase `import` whose shapes are all known.
+
+        Args:
+            module: the module.
+            state: the state of the compile, with the contents of the module's parameters.
+            nodes: the model's nodes that it was built from, for the report.
+            pool: compiles the kernels.
+
+        Raises:
+            PassFailure, PassError: a pass failed.
+            CodegenError: LLVM rejected a function.
+        """
+        self.graph(module, state)
+        return self._finish(module, state, "graph", pool, _ReportFacts(nodes))
+
+    def _compile_in_child(self, module: ir.Module, state: CompileState, start: str) -> None:
         """Compiles a module that our own passes did not produce in a child process first, to detect a crash.
 
         Raises:
@@ -198,7 +188,7 @@ class Compilation:
                 codegen_threads=1, reached=reached, instrumentation=(), guarded=False
             )
             rehearsal = Compilation(setup)
-            rehearsal._finish(module, parameters, start)
+            rehearsal._finish(module, state, start)
             return b""
 
         try:
@@ -209,7 +199,7 @@ class Compilation:
     def _finish(
         self,
         module: ir.Module,
-        parameters: Mapping[str, np.ndarray],
+        state: CompileState,
         start: str,
         pool: KernelPool | None = None,
         collected: _ReportFacts | None = None,
@@ -224,29 +214,31 @@ class Compilation:
                 raise PassError(f"{substitute.path}: the model is already past the phase of this kernel")
 
         def tell(phase: str, module: ir.Module) -> None:
-            self._phase_reached(phase, module, parameters)
+            self._phase_reached(phase, module, state.parameters or {})
 
         def run(start: str, stop: str | None) -> None:
             options = self.setup.options
-            route.run(module, self.target, start, stop, options.instrumentation, tell, added=options.passes)
+            hooks = options.instrumentation, tell
+            route.run(module, self.target, start, stop, *hooks, state=state, added=options.passes)
 
         kernels, objects = {}, {}
         if start == "graph" and not self.setup.is_whole:
-            with in_phase("kernels"):
-                route.form_kernels_pipeline(self.target).run(module, verify=False)
+            with state.in_phase("kernels"):
+                route.form_kernels_pipeline(self.target).run(module, verify=False, state=state)
             _report_phase("kernels")
             kernels = kernel_infos(module)
-            collected.facts = _facts(module, collected)
-            objects = self._compile_kernels(module, pool, collected)
-            with in_phase("kernels"):
-                route.lower_kernels_pipeline(self.target).run(module, verify=False)
+            collected.facts = _facts(module, collected, state)
+            objects = self._compile_kernels(module, state, pool, collected)
+            with state.in_phase("kernels"):
+                route.lower_kernels_pipeline(self.target).run(module, verify=False, state=state)
+                route.check(route.phase("kernels", self.target), module, self.target, state)
             start = "kernels"
         elif order.index(start) <= order.index("kernels"):
             run(start, "kernels")
             # Kernels that were read in this phase, or substituted, may have any name.
-            Pipeline((NameKernelsPass(self.target),)).run(module, verify=False)
+            Pipeline((NameKernelsPass(self.target),)).run(module, verify=False, state=state)
             kernels, start = kernel_infos(module), "kernels"
-            collected.facts = _facts(module, collected)
+            collected.facts = _facts(module, collected, state)
         if order.index(start) < order.index(placed):
             run(start, placed)
             found = [*invariants.kernels(module)]
@@ -258,14 +250,16 @@ class Compilation:
             start = placed
         run(start, None)
         kernels = with_signatures(module, kernels)
-        fresh = generate(module, self.target, self.setup.options.codegen_threads)
+        fresh = generate(module, self.target, state, self.setup.options.codegen_threads)
         everything = {**objects, **fresh}
         width = target_of(self.target).vector_bytes
-        packed = facts.packed({**collected.facts, "vector_bytes": width, "details": collected.details})
-        program = program_of(module, parameters, self.target, everything, list(kernels.values()))
-        return replace(program, facts=packed)
+        found = replace(collected.facts, vector_bytes=width, details=collected.details)
+        program = program_of(module, state.parameters or {}, self.target, everything, list(kernels.values()))
+        return replace(program, facts=found.encoded())
 
-    def _compile_kernels(self, module: ir.Module, pool: KernelPool, collected: _ReportFacts) -> dict[str, bytes]:
+    def _compile_kernels(
+        self, module: ir.Module, state: CompileState, pool: KernelPool, collected: _ReportFacts
+    ) -> dict[str, bytes]:
         """Returns the objects of all kernels, and replaces the kernels by declarations.
 
         Kernels are taken from the cache if possible. The others are compiled, except those that another process or
@@ -282,17 +276,16 @@ class Compilation:
         while True:
             with turns.turn() as names:
                 codes |= self._all_cached(keys, names)  # others may have compiled them since the last look-up
-                fresh = pool.compile([kernels[name] for name in kernels if name in names and name not in codes])
+                fresh = pool.compile([kernels[name] for name in kernels if name in names and name not in codes], state)
                 if self.setup.cache is not None:
                     for name, code in fresh.items():
-                        head = f"{code.facts}\n{code.details}\n".encode()
-                        self.setup.cache.put("kernels", keys[name], [head, code.data])
+                        self.setup.cache.put("kernels", keys[name], code.encoded())
             codes |= fresh
             if not turns.left:
                 break
         for name, kernel in kernels.items():
             make_declaration(kernel, ir.DictAttr(ir.Attribute.parse(codes[name].facts)))
-        collected.details = {name: json.loads(codes[name].details) for name in kernels}
+        collected.details = {name: codes[name].details for name in kernels}
         # In the order of the model, independent of their source, so that the same model gives the same bytes.
         return {name: codes[name].data for name in kernels}
 
@@ -302,10 +295,7 @@ class Compilation:
 
     def _cached(self, key: str) -> KernelCode | None:
         data = self.setup.cache.get("kernels", key) if self.setup.cache is not None else None
-        if data is None:
-            return None
-        known, details, code = bytes(data).split(b"\n", 2)
-        return KernelCode(known.decode(), code, details.decode())
+        return None if data is None else KernelCode.decoded(bytes(data))
 
     def _phase_reached(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
         _report_phase(phase)
@@ -322,14 +312,14 @@ def _report_phase(phase: str) -> None:
         reporter.report("phase", step=phase)
 
 
-def _facts(module: ir.Module, collected: _ReportFacts) -> dict[str, Any]:
+def _facts(module: ir.Module, collected: _ReportFacts, state: CompileState) -> CompileFacts:
     # A module that was read in a later phase has linalg in its kernels, without layouts.
     operands = {
         invariants.symbol(kernel): facts.operands_of(kernel)
         for kernel in invariants.kernels(module)
         if not invariants.is_declaration(kernel)
     }
-    return facts.facts_of(module, collected.nodes, collected.kept, collected.initial, operands)
+    return facts.facts_of(module, collected.nodes, state.remarks, state.evaluated, operands)
 
 
 def _input_shapes(module: ir.Module, shapes: Mapping[str, Shape]) -> list[Shape]:

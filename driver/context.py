@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from mlir import ir
 
-from ..passes.infra.upstream import keeping_pipelines
 from ..support.collection import paused_collection
 
 
@@ -20,5 +19,5 @@ def compiler_context() -> Iterator[ir.Context]:
     with paused_collection():
         context = ir.Context()
         context.enable_multithreading(False)
-        with context, keeping_pipelines():
+        with context:
             yield context

@@ -1,14 +1,13 @@
-"""Facts about a compile that the program itself no longer shows, for its report.
+"""Collects the facts about a compile that the program itself no longer shows, for its report (`runtime/facts.py`).
 
-They are stored with the program as compressed JSON, so that a report of a program from the cache or an artefact equals
-that of a fresh compile. The runtime reads them (`runtime/report`).
+They are stored with the program, so that a report of a program from the cache or an artefact equals that of a fresh
+compile.
 """
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlir import ir
@@ -17,35 +16,32 @@ from ..dialects.registry import view_of
 from ..dialects.types import numpy_dtype
 from ..lowering.code_shape import code_shape
 from ..lowering.vector_to_llvm.choose_parallel_loops import ChooseParallelLoopsPass, microseconds
-from ..passes.infra.journal import Journal
 from ..passes.ir.functions import main_function, strings
-from ..passes.ir.locations import dominant, names_in
+from ..passes.ir.locations import names_in
 from ..passes.ir.rewriting import walk
 from ..passes.kernel.demand import UNBOUNDED
 from ..passes.kernel.form_kernels import WORK
+from ..runtime.facts import CallFacts, CompileFacts, KernelDetails, NodeFacts, Operand, TensorFacts
+from ..runtime.remarks import ABSORBED, FOLDED, FUSE, HOW, INTO, PASSED, READS, REWRITTEN, SHARED, Remark
 from ..targets.registry import backend_of, target_of
 
 _SCHEDULE, _PHASES = "stepwell.schedule", "stepwell.phases"
 _VIEWS = {"stepwell.reshape", "tensor.extract_slice", "tensor.insert_slice", "tensor.cast"}
 
 
-def kernel_details(kernel: ir.Operation, target: str) -> dict[str, Any]:
+def kernel_details(kernel: ir.Operation, target: str) -> KernelDetails:
     """Returns facts about a kernel's code for a target, once its buffers and its blocks of work are planned."""
-    details: dict[str, Any] = {"code": code_shape(kernel, 8 * target_of(target).vector_bytes)}
-    device = backend_of(target).kernel_facts(kernel)
-    if device:
-        details["device"] = dict(device)
-    if _SCHEDULE in kernel.attributes:
-        recorded = ir.DictAttr(kernel.attributes[_SCHEDULE])
-        details["schedule"] = {item.name: _plain(item.attr) for item in recorded}
-    if _PHASES in kernel.attributes:
-        ends = list(ir.DenseI64ArrayAttr(kernel.attributes[_PHASES]))
-        details["blocks"] = [end - start for start, end in zip([0, *ends], ends, strict=False)]
-    else:
-        details["serial"] = _serial(kernel)
-    if UNBOUNDED in kernel.attributes:
-        details["unbounded"] = list(strings(kernel.attributes[UNBOUNDED]))
-    return details
+    attributes = kernel.attributes
+    recorded = ir.DictAttr(attributes[_SCHEDULE]) if _SCHEDULE in attributes else ()
+    ends = list(ir.DenseI64ArrayAttr(attributes[_PHASES])) if _PHASES in attributes else []
+    return KernelDetails(
+        code_shape(kernel, 8 * target_of(target).vector_bytes),
+        {item.name: _plain(item.attr) for item in recorded},
+        tuple(end - start for start, end in zip([0, *ends], ends, strict=False)),
+        "" if _PHASES in attributes else _serial(kernel),
+        strings(attributes[UNBOUNDED]) if UNBOUNDED in attributes else (),
+        dict(backend_of(target).kernel_facts(kernel)),
+    )
 
 
 def _serial(kernel: ir.Operation) -> str:
@@ -63,7 +59,7 @@ def _plain(attribute: ir.Attribute) -> Any:
     return [_plain(item) for item in ir.ArrayAttr(attribute)]
 
 
-def operands_of(kernel: ir.Operation) -> list[dict[str, Any]]:
+def operands_of(kernel: ir.Operation) -> list[Operand]:
     """Returns the tensors that a kernel of stepwell ops reads, and the one that it writes, each with its layout."""
     block = kernel.regions[0].blocks[0]
     returned = block.operations[len(block.operations) - 1]
@@ -78,7 +74,7 @@ def operands_of(kernel: ir.Operation) -> list[dict[str, Any]]:
     made = returned.operands[0]
     layout = named.get(made) or next(iter(named.values()), "")
     found = [_operand(value, named.get(value, "")) for value in block.arguments]
-    return [*found, {**_operand(made, layout), "is_result": True}]
+    return [*found, _operand(made, layout, is_result=True)]
 
 
 def _layout(op: ir.Operation) -> str | None:
@@ -91,26 +87,31 @@ def _layout(op: ir.Operation) -> str | None:
     return str(layout)
 
 
-def _operand(value: ir.Value, layout: str) -> dict[str, Any]:
-    return {**_tensor(value.type), "layout": layout or "row-major"}
+def _operand(value: ir.Value, layout: str, is_result: bool = False) -> Operand:
+    tensor = _tensor(value.type)
+    return Operand(tensor.dtype, tensor.shape, layout or "row-major", is_result)
 
 
-def _tensor(kind: ir.Type) -> dict[str, Any]:
+def _tensor(kind: ir.Type) -> TensorFacts:
     if not isinstance(kind, ir.RankedTensorType):
-        return {"dtype": str(kind), "shape": []}
-    shape = [size if size >= 0 else -1 for size in kind.shape]
-    return {"dtype": numpy_dtype(kind.element_type).name, "shape": shape}
+        return TensorFacts(str(kind), ())
+    shape = tuple(size if size >= 0 else -1 for size in kind.shape)
+    return TensorFacts(numpy_dtype(kind.element_type).name, shape)
 
 
 def facts_of(
-    module: ir.Module, nodes: Sequence[Any], kept: Journal, initial: Iterable[str], operands: Mapping[str, Any]
-) -> dict[str, Any]:
+    module: ir.Module,
+    nodes: Sequence[Any],
+    remarks: Sequence[Remark],
+    initial: Iterable[str],
+    operands: Mapping[str, Sequence[Operand]],
+) -> CompileFacts:
     """Collects the facts of a module whose kernels have their final names.
 
     Args:
         module: the module, whose @main is a list of calls.
         nodes: the model's nodes (`ImportedNode`), in order.
-        kept: the optimisation remarks of passes.
+        remarks: the remarks of the passes.
         initial: the names of nodes that @init computed.
         operands: `operands_of` each kernel, by name.
     """
@@ -119,31 +120,19 @@ def facts_of(
     for op in walk(main):
         if op.name == "func.call":
             work = work_of(op)
-            calls.append([ir.FlatSymbolRefAttr(op.attributes["callee"]).value, list(work)])
+            calls.append(CallFacts(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, tuple(work)))
             home = [name for name, amount in work.items() if amount][:1]
             for name in work:
                 homes.setdefault(name, []).extend(home if not work[name] else [name])
         elif op.name in _VIEWS:
             views.update(names_in(op.location))
-    called = {name for _, names in calls for name in names}
-    remarks = _remarks_by_name(kept)
-    known = _Fates(homes, views, set(initial), remarks)
+    known = _Fates(homes, views, set(initial), _removals(remarks))
     described = [
-        {
-            "name": node.name,
-            "type": node.op_type,
-            "outputs": [_tensor(kind) for kind in node.outputs],
-            **known.of(node.name, node.is_constant),
-        }
+        NodeFacts(node.name, node.op_type, tuple(map(_tensor, node.outputs)), *known.of(node.name, node.is_constant))
         for node in nodes
     ]
-    return {
-        "nodes": described,
-        "calls": calls,
-        "operands": dict(operands),
-        "apart": _not_fused(kept, called),
-        "refused": _refusals(kept),
-    }
+    called = {name for call in calls for name in call.nodes}
+    return CompileFacts(described, calls, dict(operands), _worth_reporting(remarks, called))
 
 
 def work_of(call: ir.Operation) -> dict[str, int]:
@@ -159,20 +148,47 @@ def work_of(call: ir.Operation) -> dict[str, int]:
     return amounts if any(amounts.values()) else dict.fromkeys(amounts, 1)
 
 
-def packed(facts: Mapping[str, Any]) -> bytes:
-    """Encodes facts for storage with a program."""
-    return zlib.compress(json.dumps(facts, separators=(",", ":")).encode(), 6)
+def _worth_reporting(remarks: Iterable[Remark], called: set[str]) -> list[Remark]:
+    """Returns the remarks without repetitions, and without those on the fusion of ops that are in no kernel."""
+    found = {}
+    for remark in remarks:
+        around = {*remark.nodes, *remark.names(READS)}
+        if remark.rule != FUSE or (len(around) > 1 and around <= called):
+            found[remark] = None
+    return list(found)
 
 
-def _remarks_by_name(kept: Journal) -> dict[str, list[tuple[str, str, list[str]]]]:
-    """Returns all remarks about each name, in order."""
-    found: dict[str, list[tuple[str, str, list[str]]]] = {}
-    for removal in kept.removals:
-        names = names_in(removal.location)
-        into = [other for place in removal.into for other in names_in(place) if other not in names]
-        for name in names:
-            found.setdefault(name, []).append((removal.how, removal.by, into))
+@dataclass(frozen=True)
+class _Removal:
+    """The removal of an op of a node.
+
+    Attributes:
+        how: what became of the op, a value of `HOW`.
+        by: the pattern or pass.
+        into: other nodes, whose ops replaced it.
+    """
+
+    how: str
+    by: str
+    into: Sequence[str]
+
+
+def _removals(remarks: Iterable[Remark]) -> dict[str, list[_Removal]]:
+    """Returns the removals of the ops of each node, in order."""
+    found: dict[str, list[_Removal]] = {}
+    for remark in remarks:
+        how = remark.argument(HOW)
+        if remark.kind != PASSED or not how:
+            continue
+        by = remark.rule if how in (REWRITTEN, ABSORBED) else remark.pass_name
+        removal = _Removal(str(how), by, [name for name in remark.names(INTO) if name not in remark.nodes])
+        for name in remark.nodes:
+            found.setdefault(name, []).append(removal)
     return found
+
+
+_Fate = tuple[str, str, tuple[str, ...]]
+"""A node's fate, the pass or pattern that decided it, and the nodes that do its work."""
 
 
 class _Fates:
@@ -181,38 +197,40 @@ class _Fates:
         homes: Mapping[str, Sequence[str]],
         views: set[str],
         initial: set[str],
-        remarks: dict[str, list[tuple[str, str, list[str]]]],
+        removals: Mapping[str, Sequence[_Removal]],
     ) -> None:
-        self._homes, self._views, self._initial, self._remarks_by_name = homes, views, initial, remarks
+        self._homes, self._views, self._initial, self._removals = homes, views, initial, removals
 
-    def of(self, name: str, is_constant: bool) -> dict[str, Any]:
-        """Returns a node's `fate`, the pass or pattern that decided it, and the nodes that it was merged into."""
-        homes = self._homes.get(name, [])
+    def of(self, name: str, is_constant: bool) -> _Fate:
+        """Returns the fate of a node."""
+        homes, events = self._homes.get(name, []), self._removals.get(name, [])
         if name in homes:
-            return {"fate": "kernel", "by": "", "into": []}
+            return "kernel", "", ()
         if homes:
-            found = [by for _, by, into in self._remarks_by_name.get(name, []) if not set(homes).isdisjoint(into)]
-            by = found[0] if found else ""
-            return {"fate": "merged", "by": by, "into": list(dict.fromkeys(homes))}
+            by = next((event.by for event in events if not set(homes).isdisjoint(event.into)), "")
+            return "merged", by, tuple(dict.fromkeys(homes))
         if name in self._views:
-            return {"fate": "view", "by": "", "into": []}
+            return "view", "", ()
         if is_constant:
-            return {"fate": "constant", "by": "import", "into": []}
+            return "constant", "import", ()
         if name in self._initial:
-            return {"fate": "computed at compile time", "by": "stepwell-hoist-parameters", "into": []}
-        events = self._remarks_by_name.get(name, [])
-        how, by, into = events[-1] if events else ("", "", [])
-        if how == "folded":
-            return {"fate": "constant", "by": by, "into": []}
-        if how == "shared":
-            return {"fate": "shared", "by": by, "into": into}
+            return "computed at compile time", "stepwell-hoist-parameters", ()
+        return self._fate_by(events)
+
+    def _fate_by(self, events: Sequence[_Removal]) -> _Fate:
+        """Returns the fate of a node without work at run time, by the removals of its ops."""
+        if not events:
+            return "removed", "import", ()
+        last = events[-1]
+        if last.how == FOLDED:
+            return "constant", last.by, ()
+        if last.how == SHARED:
+            return "shared", last.by, tuple(last.into)
         # A node may become several ops (an image's padding, a product, its bias), which are rewritten independently.
-        for event, pattern, others in reversed(events):
-            if event == "absorbed" and (home := self._home(others)):
-                return {"fate": "merged", "by": pattern, "into": home}
-        if how in ("absorbed", "rewritten"):
-            return {"fate": "removed", "by": by, "into": []}
-        return {"fate": "removed", "by": by or ("" if how else "import"), "into": []}
+        for event in reversed(events):
+            if event.how == ABSORBED and (home := self._home(event.into)):
+                return "merged", event.by, tuple(home)
+        return "removed", last.by, ()
 
     def _home(self, names: Sequence[str]) -> list[str]:
         """Returns the nodes in kernels that replaced the given ones, directly or through others."""
@@ -226,21 +244,5 @@ class _Fates:
             if name in self._homes:
                 found.append(name)
             else:
-                pending.extend(other for _, _, others in self._remarks_by_name.get(name, ()) for other in others)
+                pending.extend(other for event in self._removals.get(name, ()) for other in event.into)
         return found
-
-
-def _not_fused(kept: Journal, called: set[str]) -> list[list[str]]:
-    found = dict.fromkeys(
-        (maker, reader, item.reason)
-        for item in kept.unfused
-        if (maker := dominant(item.maker)) != (reader := dominant(item.reader)) and {maker, reader} <= called
-    )
-    return [list(item) for item in found]
-
-
-def _refusals(kept: Journal) -> list[list[str]]:
-    found = dict.fromkeys(
-        (name, item.pattern, item.reason) for item in kept.refused for name in names_in(item.location)
-    )
-    return [list(item) for item in found]

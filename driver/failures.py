@@ -28,10 +28,10 @@ from ..passes.infra.recorder import (
     MODULE,
     STEP,
     FailureRecorder,
-    is_recording,
     kernel_of,
     names_of,
-    recording,
+    process_recorder,
+    record_process,
     reproducer_text,
 )
 from ..passes.infra.runner import PassFailure
@@ -50,11 +50,11 @@ Described = Callable[[], Mapping[str, ModelOp]]
 
 
 @contextmanager
-def explained(again: Callable[[], object], target: str, described: Described = dict) -> Iterator[None]:
+def explained(again: Callable[[FailureRecorder], object], target: str, described: Described = dict) -> Iterator[None]:
     """Adds a `Failure` to errors of the compiler that leave the block.
 
     Args:
-        again: repeats the work of the block.
+        again: repeats the work of the block under a recorder.
         target: the name of the target.
         described: returns the nodes of the model, by their names.
     """
@@ -63,7 +63,7 @@ def explained(again: Callable[[], object], target: str, described: Described = d
     except CompileError as error:
         # Errors that request another way of compiling are no failures, and a model's own faults name their node.
         is_ours = not isinstance(error, BoundedError | ModelError)
-        if error.failure is None and not is_recording() and is_ours:
+        if error.failure is None and process_recorder() is None and is_ours:
             _explain(error, again, target, described)
         raise
 
@@ -86,7 +86,9 @@ def _types(values: Iterable[ir.Value]) -> tuple[str, ...]:
     return tuple(str(value.type) for value in values)
 
 
-def _explain(error: CompileError, again: Callable[[], object], target: str, described: Described = dict) -> None:
+def _explain(
+    error: CompileError, again: Callable[[FailureRecorder], object], target: str, described: Described = dict
+) -> None:
     if isinstance(error, CompilerCrash):
         failure, text = _failure_of_crash(error, target)
     else:
@@ -123,13 +125,13 @@ def explained_crash(
     folder = Path(tempfile.mkdtemp(prefix="stepwell-"))
 
     def recorded() -> int:
-        with recording(FailureRecorder(folder)):
-            return work()
+        record_process(folder)
+        return work()
 
     reason = describe()
     has_crashed = again(recorded)
     crash = CompilerCrash(describe() if has_crashed else reason, signal_name, folder if has_crashed else None)
-    _explain(crash, lambda: None, target)
+    _explain(crash, lambda recorder: None, target)
     shutil.rmtree(folder, ignore_errors=True)
     assert crash.failure is not None
     return crash.failure
@@ -146,14 +148,13 @@ def _failure_of_crash(error: CompilerCrash, target: str) -> tuple[Failure, str]:
     return replace(failure, phase=step["phase"], pass_name=step["pass"], kernel=step["kernel"], ops=ops), text
 
 
-def _repeated(error: CompileError, again: Callable[[], object], target: str) -> tuple[Failure, str]:
+def _repeated(error: CompileError, again: Callable[[FailureRecorder], object], target: str) -> tuple[Failure, str]:
     """Repeats the work with recording; returns the failure and its IR, or the error alone if it does not recur."""
     recorder, last = FailureRecorder(), error
-    with recording(recorder):
-        try:
-            again()
-        except CompileError as seen:
-            last = seen
+    try:
+        again(recorder)
+    except CompileError as seen:
+        last = seen
     reason = last.reason if isinstance(last, PassFailure) else str(last)
     failure = Failure(reason, last.phase or error.phase, last.pass_name, target=target)
     location = getattr(last, "location", None) or getattr(error, "location", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from ..passes.graph.bounded.checks import require_room
 from ..passes.graph.bounded.snapshot import BoundedError, Snapshot, VaryingConstant
 from ..passes.infra.apart import apart
 from ..passes.infra.failure import ModelOp
+from ..passes.infra.recorder import FailureRecorder
+from ..passes.infra.state import CompileState
 from ..passes.kernel.demand import read_table
 from ..runtime.program import Program, TensorInfo
 from ..sizes.bounds import Bounds, with_derived
@@ -74,46 +76,29 @@ def compile_bounded(
             shapes = model.shapes({name: values.high for name, values in buckets[-1].items()})
             return nodes_of(imported_at(source, context, shapes))
 
-    def programs() -> list[Program]:
-        return _programs(compilation, model, buckets)
+    def programs(recorder: FailureRecorder | None = None) -> list[Program]:
+        return _programs(compilation, model, buckets, recorder)
 
     with explained(programs, compilation.target, described):
         return apart(programs) if compilation.setup.is_guarded else programs()
 
 
-def _programs(compilation: Compilation, model: Samples, buckets: Sequence[Mapping[str, Range]]) -> list[Program]:
-    try:
-        return _programs_as(compilation, model, buckets)
-    except VaryingConstant:
-        # Constants derived from coordinates, such as the centres of all cells of an image, may be computed at run time.
-        return _programs_as(compilation, Samples(model.source, model.inputs, model.derived, keep_ranges), buckets)
-
-
-def _programs_as(compilation: Compilation, model: Samples, buckets: Sequence[Mapping[str, Range]]) -> list[Program]:
-    whole = {name: union_of([bucket[name] for bucket in buckets]) for name in buckets[0]}
-    is_large = model.source.size * len(buckets) >= _LARGE
-    processes = compilation.setup.options.codegen_threads if is_large else 1
-    with kernel_pool(compilation.target, processes) as pool:
-        return [*_programs_by(compilation, model, buckets, whole, pool)]
-
-
-def _programs_by(
+def _programs(
     compilation: Compilation,
     model: Samples,
     buckets: Sequence[Mapping[str, Range]],
-    whole: Mapping[str, Range],
-    pool: KernelPool,
-) -> Iterator[Program]:
-    known: dict[Any, np.ndarray] = {}
-    for bucket in buckets:
-        # A size that is fixed in this bucket must not vary in the samples either.
-        fixed = tuple(
-            name for name, values in bucket.items() if values.low == values.high and whole[name].low < whole[name].high
-        )
-        program = _compile(compilation, model, bucket, model.over(bucket if fixed else whole), pool)
-        # Programs that pack a weight in the same way share it.
-        shared = {name: known.setdefault(_contents(array), array) for name, array in program.parameters.items()}
-        yield replace(program, parameters=shared)
+    recorder: FailureRecorder | None,
+) -> list[Program]:
+    is_large = model.source.size * len(buckets) >= _LARGE
+    processes = compilation.setup.options.codegen_threads if is_large else 1
+    with kernel_pool(compilation.target, processes) as pool:
+        try:
+            return [*_RangeCompile(compilation, model, pool, recorder).programs(buckets)]
+        except VaryingConstant:
+            # Constants derived from coordinates, such as the centres of all cells of an image, may be computed at run
+            # time.
+            model = Samples(model.source, model.inputs, model.derived, keep_ranges)
+            return [*_RangeCompile(compilation, model, pool, recorder).programs(buckets)]
 
 
 def _contents(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes | int]:
@@ -123,52 +108,115 @@ def _contents(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes | int]:
     return array.dtype.name, array.shape, hashlib.sha256(array.reshape(-1).view(np.uint8).data).digest()
 
 
-def _compile(
-    compilation: Compilation,
+@dataclass(frozen=True)
+class _RangeCompile:
+    """Compiles the programs of buckets.
+
+    Attributes:
+        compilation: compiles each program.
+        model: snapshots of the model.
+        pool: compiles the kernels.
+        recorder: follows every pass if a failed compile is being repeated.
+    """
+
+    compilation: Compilation
+    model: Samples
+    pool: KernelPool
+    recorder: FailureRecorder | None
+
+    def programs(self, buckets: Sequence[Mapping[str, Range]]) -> Iterator[Program]:
+        """Yields the program of each bucket."""
+        whole = {name: union_of([bucket[name] for bucket in buckets]) for name in buckets[0]}
+        known: dict[Any, np.ndarray] = {}
+        for bucket in buckets:
+            # A size that is fixed in this bucket must not vary in the samples either.
+            fixed = tuple(
+                name
+                for name, values in bucket.items()
+                if values.low == values.high and whole[name].low < whole[name].high
+            )
+            program = self._program(bucket, self.model.over(bucket if fixed else whole))
+            # Programs that pack a weight in the same way share it.
+            shared = {name: known.setdefault(_contents(array), array) for name, array in program.parameters.items()}
+            yield replace(program, parameters=shared)
+
+    def _program(self, ranges: Mapping[str, Range], samples: Sequence[Snapshot]) -> Program:
+        """Compiles the program of a bucket; samples the model at more sizes while some expression is undetermined."""
+        for _ in range(_MAX_ROUNDS):
+            try:
+                return self._program_from(ranges, samples)
+            except MoreSizes as error:
+                more = [self.model.at(sizes) for sizes in error.sizes]
+                samples = [*samples, *(sample for sample in more if sample.is_like((samples or more)[-1]))]
+        raise BoundedError("numbers in the model depend on the sizes in no simple way")
+
+    def _program_from(self, ranges: Mapping[str, Range], samples: Sequence[Snapshot]) -> Program:
+        model = self.model
+        with compiler_context() as context, ir.Location.unknown():
+            bound = bind_model(model, ranges, samples, context, self.compilation.target, self.recorder)
+            program = self.compilation.from_static(bound.module, bound.state, bound.nodes, self.pool)
+            table = tuple(read_table(bound.module.operation))
+        model.check(bound.extents, ranges)
+        outputs = bound.extents[: len(program.outputs)]  # followed by the guards
+        return replace(program, bounds=Bounds(dict(ranges), table, outputs, model.derived))
+
+
+@dataclass(frozen=True)
+class BoundModel:
+    """A model in the phase `import`, whose shapes are the upper bounds of ranges, correct for all sizes in them.
+
+    Attributes:
+        module: the module; the last input of its @main is a table of extents.
+        state: the state of the compile, with the contents of the module's parameters.
+        nodes: the model's nodes that it was built from.
+        extents: the shapes of the outputs, as expressions over the sizes.
+    """
+
+    module: ir.Module
+    state: CompileState
+    nodes: Sequence[Any]
+    extents: Sequence[Sequence[Expression]]
+
+
+def bind_model(
     model: Samples,
     ranges: Mapping[str, Range],
     samples: Sequence[Snapshot],
-    pool: KernelPool,
-) -> Program:
-    """Compiles the program of a bucket; samples the model at more sizes while some expression is undetermined."""
-    for _ in range(_MAX_ROUNDS):
-        try:
-            return _compile_as(compilation, model, ranges, samples, pool)
-        except MoreSizes as error:
-            more = [model.at(sizes) for sizes in error.sizes]
-            samples = [*samples, *(sample for sample in more if sample.is_like((samples or more)[-1]))]
-    raise BoundedError("numbers in the model depend on the sizes in no simple way")
+    context: ir.Context,
+    target: str,
+    recorder: FailureRecorder | None = None,
+) -> BoundModel:
+    """Imports a model for ranges of sizes.
 
+    Args:
+        model: snapshots of the model.
+        ranges: the ranges of the symbolic dimensions, by name.
+        samples: snapshots over these ranges.
+        context: the context of the module.
+        target: the target's name.
+        recorder: follows every pass if a failed compile is being repeated.
 
-def _compile_as(
-    compilation: Compilation,
-    model: Samples,
-    ranges: Mapping[str, Range],
-    samples: Sequence[Snapshot],
-    pool: KernelPool,
-) -> Program:
-    source, inputs = model.source, model.inputs
+    Raises:
+        BoundedError: one program cannot serve all sizes; names the op.
+        MoreSizes: the samples do not determine all expressions.
+    """
     sizes = _bounds(model, ranges, samples)
-    with compiler_context() as context, ir.Location.unknown():
-        shapes = model.shapes(sizes)
-        with model.folding():
-            imported = imported_at(source, context, shapes)
-            module = imported.module
-            to_sample(module, model, shapes)
-        here = Snapshot.of(module, sizes)
-        room = backend_of(compilation.target).memory_bytes()
-        if room is not None:
-            require_room(module, room)
-        named = with_derived({name: _dim(name, values) for name, values in ranges.items()}, model.derived)
-        symbols = [tuple(named[dim] if isinstance(dim, str) else dim for dim in info.shape) for info in inputs]
-        limits = {name: (values.low, values.high, values.step) for name, values in ranges.items()}
-        others = [sample for sample in samples if sample.sizes != sizes]
-        extents = bind_to_bounds(module, [here, *others], symbols, limits, typical_sizes(ranges))
-        program = compilation.from_static(module, imported.parameters, imported.nodes, pool)
-        table = tuple(read_table(module.operation))
-    model.check(extents, ranges)
-    outputs = extents[: len(program.outputs)]  # followed by the guards
-    return replace(program, bounds=Bounds(dict(ranges), table, outputs, model.derived))
+    shapes = model.shapes(sizes)
+    with model.folding():
+        imported = imported_at(model.source, context, shapes)
+        module = imported.module
+        to_sample(module, model, shapes)
+    here = Snapshot.of(module, sizes)
+    room = backend_of(target).memory_bytes()
+    if room is not None:
+        require_room(module, room)
+    named = with_derived({name: _dim(name, values) for name, values in ranges.items()}, model.derived)
+    symbols = [tuple(named[dim] if isinstance(dim, str) else dim for dim in info.shape) for info in model.inputs]
+    limits = {name: (values.low, values.high, values.step) for name, values in ranges.items()}
+    others = [sample for sample in samples if sample.sizes != sizes]
+    state = CompileState(dict(imported.parameters), recorder=recorder)
+    extents = bind_to_bounds(module, [here, *others], symbols, limits, state, typical_sizes(ranges))
+    return BoundModel(module, state, imported.nodes, extents)
 
 
 def _bounds(model: Samples, ranges: Mapping[str, Range], samples: Sequence[Snapshot]) -> dict[str, int]:

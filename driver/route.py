@@ -14,9 +14,7 @@ from mlir import ir
 
 from ..lowering.invariants import EARLY_CHECKS
 from ..passes.graph.specialize_shapes import SpecializeShapesPass
-from ..passes.infra.failure import in_phase
 from ..passes.infra.pipeline import Pipeline
-from ..passes.infra.recorder import is_recording
 from ..passes.infra.state import CompileState
 from ..runtime.program import Shape
 from ..support.errors import OptionError
@@ -130,7 +128,7 @@ def run(
         instrumentation: called before and after every pass.
         reached: called with the name and the module of every phase that is reached.
         without: the names of passes to leave out.
-        state: the module's parameters and other state; None for a module alone.
+        state: the state of the compile; None for a new one, of a module without parameters.
         added: passes of the caller, each run after the passes of its phase.
         shapes: the shapes of the inputs of @main, to which the phase `graph` binds them; None for those of the module.
 
@@ -138,11 +136,12 @@ def run(
         PassFailure: a pass failed.
         PassError: the invariants of a phase do not hold.
     """
+    state = CompileState() if state is None else state
     for phase in between(start, stop or last(target), target):
-        with in_phase(phase.name):
+        with state.in_phase(phase.name):
             pipeline = steps(phase, target, without, added, shapes)
             pipeline.run(module, instrumentation, verify=False, state=state)
-            check(phase, module, target)
+            check(phase, module, target, state)
         reached(phase.name, module)
 
 
@@ -171,14 +170,14 @@ def steps(
     return bind + phase.pipeline(target).without(without) + of_caller
 
 
-def check(phase: Phase, module: ir.Module, target: str) -> None:
+def check(phase: Phase, module: ir.Module, target: str, state: CompileState) -> None:
     """Checks that the invariants of a phase of a target hold for a module.
 
     Raises:
         PassError, PassFailure: they do not.
     """
-    if is_recording():  # as a pass, so that a reproducer can repeat it
-        Pipeline((CheckPhasePass(phase.name, target),)).run(module)
+    if state.is_recorded:  # as a pass, so that a reproducer can repeat it
+        Pipeline((CheckPhasePass(phase.name, target),)).run(module, state=state)
     else:
         phase.check(module)
 

@@ -25,6 +25,7 @@ from ..passes.graph.patterns.reductions import PoolToReduce, ReduceUnitDims
 from ..passes.graph.specialize_shapes import SpecializeShapesPass
 from ..passes.infra.pipeline import Pipeline
 from ..passes.infra.runner import PassFailure
+from ..passes.infra.state import CompileState
 from ..passes.ir.rewriting import Pattern, Replacement, apply_patterns
 from ..runtime.program import Shape, TensorInfo
 from ..sizes.bounds import with_derived
@@ -212,11 +213,12 @@ def to_sample(module: ir.Module, model: Samples, shapes: Mapping[str, Shape]) ->
         The shapes of sliced tensors, and those of the slices.
     """
     specialize = SpecializeShapesPass.of([shapes[info.name] for info in model.inputs])
-    Pipeline((specialize, InferShapesPass())).run(module)
+    state = CompileState()
+    Pipeline((specialize, InferShapesPass())).run(module, state=state)
     slices = slices_of(module)
-    FoldConstantsPass(_MOST_ELEMENTS).run(module.operation)
-    apply_patterns(module.operation, list(_patterns_at_any_size()))
-    Pipeline((CsePass(), DcePass(), FuseCompositesPass(at_any_size=True))).run(module)
+    FoldConstantsPass(_MOST_ELEMENTS).run(module.operation, state)
+    apply_patterns(module.operation, list(_patterns_at_any_size()), state)
+    Pipeline((CsePass(), DcePass(), FuseCompositesPass(at_any_size=True))).run(module, state=state)
     return slices
 
 

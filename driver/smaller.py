@@ -12,8 +12,9 @@ from mlir import ir
 
 from ..passes.infra.diagnostics import MLIRError
 from ..passes.infra.pipeline import Pipeline
-from ..passes.infra.recorder import FailureRecorder, recording
+from ..passes.infra.recorder import FailureRecorder
 from ..passes.infra.runner import PassFailure
+from ..passes.infra.state import CompileState
 from ..passes.ir.functions import kernels_in
 from ..passes.ir.rewriting import walk
 from .workers.library import library_of
@@ -43,8 +44,7 @@ def _kernels(root: ir.Operation) -> Iterator[ir.Operation]:
 
 def _fails_in_same_way(root: ir.Operation, pipeline: Pipeline, failure: PassFailure) -> bool:
     try:
-        with recording(FailureRecorder()):
-            pipeline.run(_copy(root))
+        pipeline.run(_copy(root), state=CompileState(recorder=FailureRecorder()))
     except PassFailure as seen:
         return (seen.pass_name, seen.reason) == (failure.pass_name, failure.reason)
     except MLIRError:

@@ -33,7 +33,7 @@ from .fingerprint import fingerprint
 from .locks import program_lock
 from .setup import Setup
 from .source import ModelSource, PieceSource
-from .workers.worker_pool import LARGE, waiting_pool
+from .workers.worker_pool import LARGE, WorkerPool, worker_pool
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,8 +112,8 @@ class Specializer:
                 return known
             reporter.miss()
             # Much of a first compile is imports; workers start during these.
-            with paused_collection(), waiting_pool(self._processes()):
-                made = self._compile_or_plan(shapes, contents)
+            with paused_collection(), worker_pool(self._processes()) as workers:
+                made = self._compile_or_plan(shapes, contents, workers if workers.workers else None)
             if cache:
                 _store_result(cache, key, made)
         if isinstance(made, Program):
@@ -220,7 +220,9 @@ class Specializer:
             contents=store.key_of(*held) if held else "",
         )
 
-    def _compile_or_plan(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | ExecutionPlan:
+    def _compile_or_plan(
+        self, shapes: tuple[Shape, ...], contents: Contents, workers: WorkerPool | None
+    ) -> Program | ByContents | ExecutionPlan:
         from ..frontend.errors import NeedsContents, NodeError, UnsupportedError
         from ..lowering.llvm_to_object.codegen import CodegenError
         from ..passes.infra.base import PassError
@@ -230,7 +232,7 @@ class Specializer:
         held = {self.names[position]: array for position, array in contents.items()}
         by_name = dict(zip(self.names, shapes, strict=True))
         try:
-            return compilation.program(self.source, by_name, held)
+            return compilation.program(self.source, by_name, held, workers)
         except NeedsContents as error:
             if error.inputs and self._may_depend_on(error.inputs):
                 return ByContents(tuple(map(self.names.index, error.inputs)), str(error))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 from mlir import ir
 
 from ..passes.ir.parallel import trip_counts
+from ..runtime.facts import CodeShape
 
 # Assumed number of iterations of a loop whose bounds are not constant.
 _ROUNDS = 16
@@ -43,29 +43,22 @@ class _Work:
     calls: Counter[str] = field(default_factory=Counter)
 
 
-def code_shape(kernel: ir.Operation, vector_bits: int) -> dict[str, Any]:
-    """Returns the report entry on the code of a kernel that is bufferised, but not yet lowered to LLVM.
+def code_shape(kernel: ir.Operation, vector_bits: int) -> CodeShape:
+    """Returns the vector width of the code of a kernel that is bufferised, but not yet lowered to LLVM.
 
     Args:
         kernel: function of the kernel.
         vector_bits: width of the target's vectors.
-
-    Returns:
-        `vector_bits`, the width of most vector ops, or 0 without any; `scalar_share`, the fraction of all ops done on
-        single elements; `gathers` and `calls`, if there are any.
     """
     work = _Work()
     _count(kernel, 1, vector_bits, work)
     total = work.vectors.total() + work.scalar
-    found: dict[str, Any] = {
-        "vector_bits": work.vectors.most_common(1)[0][0] if work.vectors else 0,
-        "scalar_share": round(work.scalar / total, 3) if total else 0.0,
-    }
-    if work.gathers:
-        found["gathers"] = work.gathers
-    if work.calls:
-        found["calls"] = dict(sorted(work.calls.items()))
-    return found
+    return CodeShape(
+        work.vectors.most_common(1)[0][0] if work.vectors else 0,
+        round(work.scalar / total, 3) if total else 0.0,
+        work.gathers,
+        dict(sorted(work.calls.items())),
+    )
 
 
 def _count(parent: ir.Operation, rounds: int, native: int, work: _Work) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from mlir import ir
 
 from ..passes.infra.base import Pass, register
+from ..passes.infra.state import CompileState
 from ..passes.ir.functions import class_of, kernels_in, main_function
 from ..passes.ir.named_ops import ops_named
 from ..passes.kernel.demand import EXTENTS, KEPT, MOST_ENTRIES, RANGES, TABLE, TYPICAL, read_table, varying_rows
@@ -55,7 +56,7 @@ class VersionKernelsPass(Pass):
     name = "stepwell-version-kernels"
     target: str = "cpu"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Adds versions to the kernels of a module."""
         if RANGES not in op.attributes or TABLE not in op.attributes:
             return

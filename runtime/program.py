@@ -8,6 +8,7 @@ function, which the workers run: `void stepwell_work(void *pool, int64_t thread)
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from ..support.mapped import forget_pages
 from ..support.short_repr import cut, short_repr, size_of
 from ..support.wording import quantity
 from .cuda.launch_plan import LaunchPlan
+from .facts import CompileFacts
 
 Shape = tuple[int, ...]
 ENTRY = "stepwell_main"
@@ -200,7 +202,7 @@ class Program:
             were found; the program does not read these inputs.
         bounds: the sizes it serves, if more than those of its shapes; its last input is then a table of sizes.
         buffers: the parts of the arena, with the steps at which they are in use.
-        facts: the compiler's facts about it, for its report (`report/facts.py`); compressed until the report is read.
+        facts: the compiler's facts about it, for its report, in encoded form; `compile_facts` decodes them.
         launches: the launches of a GPU program, which has no entry function; its objects are PTX, with names in ".ptx".
     """
 
@@ -233,6 +235,15 @@ class Program:
             f"{size_of(self.arena_bytes)} of scratch memory",
         ]
         return f"<Program for {'; '.join(parts)}>"
+
+    @functools.cached_property
+    def compile_facts(self) -> CompileFacts:
+        """The compiler's facts about it.
+
+        Raises:
+            ArtefactError: they are damaged.
+        """
+        return CompileFacts.decoded(self.facts)
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:

@@ -19,6 +19,7 @@ from mlir import ir
 
 from ..lowering.target import Target
 from ..passes.infra.pipeline import Pipeline
+from ..passes.infra.state import CompileState
 from ..runtime.program import Program
 
 
@@ -91,12 +92,13 @@ class Backend(ABC):
         """Returns the phases after `kernels`, in order."""
 
     @abstractmethod
-    def emit(self, module: ir.Module, name: str, threads: int) -> dict[str, bytes]:
+    def emit(self, module: ir.Module, name: str, state: CompileState, threads: int) -> dict[str, bytes]:
         """Generates code from a module in the last phase.
 
         Args:
             module: a program, or a library of kernels.
             name: the target's name.
+            state: the state of the compile.
             threads: number of kernels that are compiled concurrently.
 
         Returns:

@@ -9,6 +9,7 @@ from mlir import ir
 
 from ..lowering import invariants
 from ..passes.infra.base import Pass, PassError, register
+from ..passes.infra.state import CompileState
 from .registry import backend_of
 
 
@@ -31,7 +32,7 @@ class CheckPhasePass(Pass):
     phase: str = "import"
     target: str = "cpu"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Checks a module.
 
         Raises:

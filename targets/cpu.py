@@ -15,7 +15,7 @@ from ..lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
 from ..lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as BLOCKS
 from ..passes.graph.pipelines import graph_pipeline
 from ..passes.infra.pipeline import Pipeline
-from ..passes.infra.recorder import is_recording
+from ..passes.infra.state import CompileState
 from ..passes.memref.plan_workspaces import ATTRIBUTE as WORKSPACE
 from ..runtime import processor
 from .base import Backend, Phase
@@ -70,9 +70,9 @@ class CpuBackend(Backend):
             Phase("llvm", "the LLVM dialect", llvm_pipeline, invariants.check_llvm),
         )
 
-    def emit(self, module: ir.Module, name: str, threads: int) -> dict[str, bytes]:
-        if is_recording():  # as a pass, so that a reproducer can repeat it
-            Pipeline((EmitObjectsPass(name),)).run(module)
+    def emit(self, module: ir.Module, name: str, state: CompileState, threads: int) -> dict[str, bytes]:
+        if state.is_recorded:  # as a pass, so that a reproducer can repeat it
+            Pipeline((EmitObjectsPass(name),)).run(module, state=state)
         return emit_objects(module, self.target(name), threads)
 
     def assembly(self, module: ir.Module, name: str, threads: int) -> dict[str, str]:

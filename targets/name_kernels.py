@@ -10,6 +10,7 @@ from mlir import ir
 
 from ..lowering import invariants
 from ..passes.infra.base import Pass, PassError, register
+from ..passes.infra.state import CompileState
 from ..passes.ir.rewriting import walk
 from ..passes.kernel.merge_kernels import kernel_text
 from ..passes.kernel.versions import rename_versions
@@ -41,7 +42,7 @@ class NameKernelsPass(Pass):
     name = "stepwell-name-kernels"
     target: str = "cpu"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Renames the kernels of a module; of equal kernels, one is kept."""
         module: Any = op.opview
         machine = target_of(self.target).to_json()

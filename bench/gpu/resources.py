@@ -17,7 +17,6 @@ from typing import Any
 from ...driver import api
 from ...runtime.cuda import assembler
 from ...runtime.program import Program
-from ...runtime.report import facts
 from ...support.errors import ArtefactError, RuntimeFailure
 from ...support.wording import quantity
 from ...targets.nvidia.target import GpuTarget
@@ -95,7 +94,7 @@ def _assemble(program: Program, tool: Path, kernels: list[dict[str, Any]], refus
         raise RuntimeFailure("a program has no launches: its target is not a GPU")
     launches = {launch.entry: launch for launch in plan.launches}
     infos = {info.name: info for info in program.kernels}
-    details = facts.read(program.facts)["details"]
+    facts = program.compile_facts
     for module in plan.modules:
         try:
             taken = assembler.resources(tool, program.objects[f"{module}.ptx"], program.target.cpu)
@@ -109,7 +108,7 @@ def _assemble(program: Program, tool: Path, kernels: list[dict[str, Any]], refus
                 {
                     "name": item.entry,
                     "class": info.kind,
-                    "schedule": details[info.name]["schedule"]["name"],
+                    "schedule": facts.details_of(info.name).schedule_name,
                     "nodes": list(dict.fromkeys(info.ops)),
                     "threads": launch.block[0] * launch.block[1] * launch.block[2],
                     "registers": item.registers,

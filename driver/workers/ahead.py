@@ -13,6 +13,7 @@ from mlir.dialects import func
 
 from ...lowering import invariants
 from ...passes.infra.instrumentation import Instrumentation, Step
+from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, main_function
 from ...support.errors import StepwellError
 from .. import route
@@ -30,25 +31,27 @@ def compile_ahead(outlook: Outlook, claims: Claims) -> dict[str, KernelCode]:
     Some may be missing: errors are reported when the kernel is compiled on request.
     """
     done: dict[str, KernelCode] = {}
+    state = CompileState()
     try:
         for share in _SHARES:
-            module = _first_part(outlook, claims, share)  # keeps the operations in it alive
+            module = _first_part(outlook, claims, share, state)  # keeps the operations in it alive
             fresh = [kernel for kernel in invariants.kernels(module) if invariants.symbol(kernel) not in done]
             for kernels in in_order(fresh):
                 if not claims.claim([invariants.symbol(kernel) for kernel in kernels]):
                     return done
-                done |= compile_library(library_of(kernels), outlook.target)
+                done |= compile_library(library_of(kernels), outlook.target, state)
     except Exception:  # the requester compiles these kernels again, and reports the error
         return done
     return done
 
 
-def _first_part(outlook: Outlook, claims: Claims, share: float) -> ir.Module:
+def _first_part(outlook: Outlook, claims: Claims, share: float, state: CompileState) -> ir.Module:
     watchers = (_UntilSettled(claims),)
     module = ir.Module.parse(claims.model())
     cut_after(main_function(module.operation), share)
-    route.run(module, outlook.target, "import", "graph", watchers, without=outlook.without, shapes=outlook.shapes)
-    route.form_kernels_pipeline(outlook.target).run(module, watchers, verify=False)
+    target, without, shapes = outlook.target, outlook.without, outlook.shapes
+    route.run(module, target, "import", "graph", watchers, without=without, state=state, shapes=shapes)
+    route.form_kernels_pipeline(target).run(module, watchers, verify=False, state=state)
     return module
 
 

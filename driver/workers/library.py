@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 
 from mlir import ir
 
 from ...lowering import invariants
-from ...passes.infra.failure import in_phase
+from ...passes.infra.state import CompileState
 from ...passes.ir.functions import LIBRARY
+from ...runtime.facts import KernelDetails
 from ...targets.registry import backend_of
 from .. import route
 from ..facts import kernel_details
@@ -23,12 +24,22 @@ class KernelCode:
     Attributes:
         facts: attributes that its callers need besides its type, as the text of a dictionary attribute.
         data: the object file that defines it.
-        details: facts about the code for the report, as JSON on one line.
+        details: facts about the code, for the report.
     """
 
     facts: str
     data: bytes
-    details: str = "{}"
+    details: KernelDetails = field(default_factory=KernelDetails)
+
+    def encoded(self) -> list[bytes | memoryview]:
+        """Returns the parts of the bytes that `decoded` reads: a line of facts, a line of details, and the object."""
+        return [f"{self.facts}\n{json.dumps(asdict(self.details))}\n".encode(), self.data]
+
+    @staticmethod
+    def decoded(data: bytes) -> KernelCode:
+        """Returns the code of a kernel from its bytes."""
+        facts, details, code = data.split(b"\n", 2)
+        return KernelCode(facts.decode(), code, KernelDetails.read(json.loads(details)))
 
 
 def library_of(kernels: Iterable[ir.Operation]) -> ir.Module:
@@ -41,39 +52,40 @@ def library_of(kernels: Iterable[ir.Operation]) -> ir.Module:
     return library
 
 
-def compile_library(library: ir.Module, target: str, threads: int = 1) -> dict[str, KernelCode]:
+def compile_library(library: ir.Module, target: str, state: CompileState, threads: int = 1) -> dict[str, KernelCode]:
     """Compiles every kernel of a library; returns the code by name.
 
     Args:
         library: kernels as `stepwell-form-kernels` makes them; they are changed.
         target: the target, as `target_of` takes it.
+        state: the state of the compile.
         threads: number of kernels that LLVM compiles concurrently.
 
     Raises:
         PassFailure, PassError: a pass failed.
         CodegenError: LLVM rejected a kernel.
     """
-    with in_phase("kernels"):
-        route.lower_kernels_pipeline(target).run(library, verify=False)
-        route.check(route.phase("kernels", target), library, target)
+    with state.in_phase("kernels"):
+        route.lower_kernels_pipeline(target).run(library, verify=False, state=state)
+        route.check(route.phase("kernels", target), library, target, state)
     placed = route.placed(target)
-    route.run(library, target, "kernels", placed)
+    route.run(library, target, "kernels", placed, state=state)
     facts = {invariants.symbol(kernel): _facts_of(kernel, target) for kernel in invariants.kernels(library)}
     details = {invariants.symbol(kernel): kernel_details(kernel, target) for kernel in invariants.kernels(library)}
-    route.run(library, target, placed)
-    objects = generate(library, target, threads)
-    return {name: KernelCode(facts[name], data, json.dumps(details[name])) for name, data in objects.items()}
+    route.run(library, target, placed, state=state)
+    objects = generate(library, target, state, threads)
+    return {name: KernelCode(facts[name], data, details[name]) for name, data in objects.items()}
 
 
-def generate(module: ir.Module, target: str, threads: int) -> dict[str, bytes]:
+def generate(module: ir.Module, target: str, state: CompileState, threads: int) -> dict[str, bytes]:
     """Returns the code of a module in the last phase of a target, by symbol.
 
     Raises:
         CodegenError: LLVM rejected a function.
         PassFailure: the same while a failure is recorded.
     """
-    with in_phase("object"):
-        return backend_of(target).emit(module, target, threads)
+    with state.in_phase("object"):
+        return backend_of(target).emit(module, target, state, threads)
 
 
 def _facts_of(kernel: ir.Operation, target: str) -> str:

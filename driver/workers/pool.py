@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from mlir import ir
 
 from ...lowering import invariants
-from ...passes.infra.recorder import is_recording
+from ...passes.infra.state import CompileState
 from ...passes.ir.functions import kernels_in
 from ...runtime.progress import progress
 from .claims import Claims, Outlook
@@ -19,7 +19,7 @@ from .process import AHEAD, Worker
 from .shared_queue import SharedQueue
 from .shares import bytecode, in_order, module_bytecode, slowest_first
 from .worker import compile_apart
-from .worker_pool import joined_pool
+from .worker_pool import WorkerPool, worker_pool
 
 _TELL_SECONDS = 0.2
 """Seconds between two progress events while only workers compile."""
@@ -45,47 +45,50 @@ class KernelPool:
     claims: Claims | None = None
     listeners: list[_Listener] = field(default_factory=list)
 
-    def look_ahead(self, module: ir.Module, shapes: Sequence[Sequence[int]], without: Sequence[str]) -> None:
+    def look_ahead(
+        self, module: ir.Module, shapes: Sequence[Sequence[int]], without: Sequence[str], state: CompileState
+    ) -> None:
         """Starts a speculative compile of the first part of a model in a worker, if there is one.
 
         Args:
             module: the model, in the phase `import`.
             shapes: the shapes of its inputs.
             without: the names of passes to leave out before the phase `graph`.
+            state: the state of the compile.
         """
-        if self.claims is None or not self.workers or is_recording():
+        if self.claims is None or not self.workers or state.is_recorded:
             return
         with suppress(OSError):  # all kernels are compiled later
             self.claims.put(module_bytecode(module))
             self.workers[0].go_ahead(Outlook(self.target, tuple(map(tuple, shapes)), tuple(without)))
 
-    def compile(self, kernels: Sequence[ir.Operation]) -> dict[str, KernelCode]:
+    def compile(self, kernels: Sequence[ir.Operation], state: CompileState) -> dict[str, KernelCode]:
         """Compiles kernels as `stepwell-form-kernels` makes them; returns the code by name.
 
         Raises:
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM rejected a kernel.
         """
-        if is_recording():
-            return self._compile_one_by_one(kernels)
+        if state.is_recorded:
+            return self._compile_one_by_one(kernels, state)
         reporter = progress.current()
         if reporter is not None and reporter.has_listener:
             reporter.report("kernels", 0, len(kernels))
-        codes = self._compile(kernels, reporter)
+        codes = self._compile(kernels, state, reporter)
         if reporter is not None and reporter.has_listener:
             reporter.report("kernels", len(kernels), len(kernels))
         return codes
 
     def _compile(
-        self, kernels: Sequence[ir.Operation], reporter: progress.CompileReporter | None
+        self, kernels: Sequence[ir.Operation], state: CompileState, reporter: progress.CompileReporter | None
     ) -> dict[str, KernelCode]:
         has_listener = reporter is not None and reporter.has_listener
         if (self.queue is None or not self.workers) and not has_listener:
-            return compile_library(library_of(kernels), self.target, self.threads) if kernels else {}
+            return compile_library(library_of(kernels), self.target, state, self.threads) if kernels else {}
         if self.queue is None or not self.workers:
             codes: dict[str, KernelCode] = {}
             for share in in_order(kernels):
-                codes |= compile_library(library_of(share), self.target, self.threads)
+                codes |= compile_library(library_of(share), self.target, state, self.threads)
                 _report(reporter, len(codes))
             return codes
         claimed = self.claims.settle() if self.claims is not None else set()
@@ -94,11 +97,11 @@ class KernelPool:
         try:
             self.queue.fill(libraries)
         except OSError:
-            return self._compile_all_here([bytecode(kernels)])
+            return self._compile_all_here([bytecode(kernels)], state)
         listeners = self._start_workers()
         done: dict[int, dict[str, KernelCode]] = {}
         while (library := self.queue.take()) is not None:
-            done[library.number] = self._compile_here(library.data)
+            done[library.number] = self._compile_here(library.data, state)
             _report(reporter, _count(done, listeners))
         if len(done) == len(libraries) and not claimed:
             # Workers that have taken no library, perhaps because they are still starting, owe no answer.
@@ -111,15 +114,15 @@ class KernelPool:
                 _report(reporter, _count(done, listeners))
             listener.join()
             ahead |= listener.done.pop(AHEAD, {})
-            done |= listener.done | {index: self._compile_here(libraries[index]) for index in listener.failed}
+            done |= listener.done | {index: self._compile_here(libraries[index], state) for index in listener.failed}
         for index, library in enumerate(libraries):
             if index not in done:  # the worker that took it has ended
-                done[index] = self._compile_apart(library)
+                done[index] = self._compile_apart(library, state)
         codes = {name: code for index in sorted(done) for name, code in done[index].items()}
         known = codes | ahead
         missing = [kernel for kernel in kernels if invariants.symbol(kernel) not in known]
         if missing:  # the worker that claimed them failed, or has ended
-            known |= self._compile_apart(bytecode(missing))
+            known |= self._compile_apart(bytecode(missing), state)
         return {name: known[name] for name in map(invariants.symbol, kernels)}
 
     def _start_workers(self) -> list[_Listener]:
@@ -136,20 +139,20 @@ class KernelPool:
                 self.listeners[-1].start()
         return self.listeners
 
-    def _compile_all_here(self, libraries: Sequence[bytes]) -> dict[str, KernelCode]:
-        return {name: code for library in libraries for name, code in self._compile_here(library).items()}
+    def _compile_all_here(self, libraries: Sequence[bytes], state: CompileState) -> dict[str, KernelCode]:
+        return {name: code for library in libraries for name, code in self._compile_here(library, state).items()}
 
-    def _compile_here(self, library: bytes) -> dict[str, KernelCode]:
-        return compile_library(ir.Module.parse(library), self.target)
+    def _compile_here(self, library: bytes, state: CompileState) -> dict[str, KernelCode]:
+        return compile_library(ir.Module.parse(library), self.target, state)
 
-    def _compile_one_by_one(self, kernels: Sequence[ir.Operation]) -> dict[str, KernelCode]:
+    def _compile_one_by_one(self, kernels: Sequence[ir.Operation], state: CompileState) -> dict[str, KernelCode]:
         """Compiles each kernel separately, so that a failure is attributed to a single kernel."""
         done: dict[str, KernelCode] = {}
         for kernel in kernels:
-            done |= compile_library(library_of([kernel]), self.target)
+            done |= compile_library(library_of([kernel]), self.target, state)
         return done
 
-    def _compile_apart(self, library: bytes) -> dict[str, KernelCode]:
+    def _compile_apart(self, library: bytes, state: CompileState) -> dict[str, KernelCode]:
         """Compiles kernels in child processes, one of which may have crashed before.
 
         Raises:
@@ -160,7 +163,7 @@ class KernelPool:
         for kernel in kernels_in(module.operation):
             alone = bytecode([kernel])
             code = compile_apart(alone, self.target)
-            done |= self._compile_here(alone) if code is None else code
+            done |= self._compile_here(alone, state) if code is None else code
         return done
 
 
@@ -197,7 +200,11 @@ class _Listener(threading.Thread):
 
 
 @contextmanager
-def kernel_pool(target: str, processes: int) -> Iterator[KernelPool]:
-    """A pool of up to `processes` processes, including this one, but not more than there are processors."""
-    with joined_pool(processes) as pool:
+def kernel_pool(target: str, processes: int, waiting: WorkerPool | None = None) -> Iterator[KernelPool]:
+    """A pool of up to `processes` processes, including this one, but not more than there are processors.
+
+    If more than one process is requested, workers that were started in advance, `waiting`, are used instead.
+    """
+    started = nullcontext(waiting) if waiting is not None and processes > 1 else worker_pool(processes)
+    with started as pool:
         yield KernelPool(target, processes, pool.workers, pool.queue, pool.claims)

@@ -8,8 +8,6 @@ import socket
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -18,7 +16,8 @@ from mlir import ir
 from ...dialects.registry import load_dialects
 from ...passes.infra.entry_points import PluginWarning
 from ...passes.infra.guarded import CompilerCrash, crash_text, last_line
-from ...passes.infra.recorder import FailureRecorder, recording
+from ...passes.infra.recorder import FailureRecorder
+from ...passes.infra.state import CompileState
 from ..context import compiler_context
 from .ahead import compile_ahead
 from .claims import Claims, Outlook
@@ -63,16 +62,13 @@ def _attempt(library: bytes, target: str, folder: Path | None) -> tuple[dict[str
         worker.close()
 
 
-@contextmanager
-def _recorded(folder: Path | None) -> Iterator[None]:
-    """Records the progress of the work, and the messages of native code, in a folder."""
+def _recorder(folder: Path | None) -> FailureRecorder | None:
+    """Returns a recorder of the work in a folder, where the messages of native code go as well; None for no folder."""
     if folder is None:
-        yield
-        return
+        return None
     with open(folder / _STDERR, "wb") as stderr:
         os.dup2(stderr.fileno(), 2)
-    with recording(FailureRecorder(folder)):
-        yield
+    return FailureRecorder(folder)
 
 
 def serve(descriptors: str) -> None:
@@ -99,6 +95,7 @@ class _Server:
         self._queue = None if queue is None else SharedQueue(queue)
         self._claims = None if claims is None else Claims(claims)
         self._ahead: dict[str, KernelCode] = {}
+        self._state = CompileState()
 
     def run(self) -> None:
         """Processes requests.
@@ -109,14 +106,13 @@ class _Server:
         with compiler_context() as context, ir.Location.unknown():
             load_dialects(context)
             # Imports the passes in advance: they are imported when they first run.
-            compile_library(library_of([]), "cpu")
+            compile_library(library_of([]), "cpu", self._state)
             while (request := self._requests.get()) is not None:
                 self._answer(request)
 
     def _answer(self, request: Compile | QueueRequest | Outlook) -> None:
         if isinstance(request, Compile):
-            with _recorded(request.folder):
-                send(self._connection, _compiled(request.library, request.target))
+            send(self._connection, self._compiled(request.library, request.target, _recorder(request.folder)))
         elif isinstance(request, QueueRequest):
             self._share(request.target)
         elif self._claims is not None:
@@ -126,15 +122,17 @@ class _Server:
         send(self._connection, (AHEAD, self._ahead))
         self._ahead = {}
         while self._queue is not None and (library := self._queue.take()) is not None:
-            send(self._connection, (library.number, _compiled(library.data, target)))
+            send(self._connection, (library.number, self._compiled(library.data, target)))
         send(self._connection, None)
 
-
-def _compiled(library: bytes, target: str) -> dict[str, KernelCode] | None:
-    try:
-        return compile_library(ir.Module.parse(library), target)
-    except Exception:  # the requester compiles it again, and reports the error
-        return None
+    def _compiled(
+        self, library: bytes, target: str, recorder: FailureRecorder | None = None
+    ) -> dict[str, KernelCode] | None:
+        state = self._state.for_another(recorder)
+        try:
+            return compile_library(ir.Module.parse(library), target, state)
+        except Exception:  # the requester compiles it again, and reports the error
+            return None
 
 
 def _read(connection: socket.socket, requests: Requests) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from ...support.cores import available_cores
@@ -35,9 +34,6 @@ class WorkerPool:
     claims: Claims | None = None
 
 
-_waiting: ContextVar[WorkerPool | None] = ContextVar("waiting", default=None)
-
-
 @contextmanager
 def worker_pool(processes: int) -> Iterator[WorkerPool]:
     """Starts up to `processes` processes, including this one, but not more than there are processors."""
@@ -56,29 +52,3 @@ def worker_pool(processes: int) -> Iterator[WorkerPool]:
                 stack.callback(worker.close)
                 pool.workers.append(worker)
         yield pool
-
-
-@contextmanager
-def waiting_pool(processes: int) -> Iterator[None]:
-    """Starts workers in advance; the first `joined_pool` inside the block takes them over."""
-    with worker_pool(processes) as pool:
-        token = _waiting.set(pool if pool.workers else None)
-        try:
-            yield
-        finally:
-            _waiting.reset(token)
-
-
-@contextmanager
-def joined_pool(processes: int) -> Iterator[WorkerPool]:
-    """The waiting pool, if there is one and more than one process is requested; else a new one."""
-    pool = _waiting.get() if processes > 1 else None
-    if pool is None:
-        with worker_pool(processes) as made:
-            yield made
-        return
-    token = _waiting.set(None)
-    try:
-        yield pool
-    finally:
-        _waiting.reset(token)

@@ -15,9 +15,8 @@ from ...driver.compilation import phase_of
 from ...passes.graph.evaluate_init import evaluate_init
 from ...passes.infra.base import Pass
 from ...passes.infra.pipeline import Pipeline
-from ...passes.infra.state import CompileState
+from ...passes.infra.state import CompileState, RewriteLimit
 from ...passes.ir.locations import names_in
-from ...passes.ir.rewriting import limit_rewrites
 from ...runtime.program import Shape
 from ...support.wording import quantity
 from .comparison import Difference, Tolerance, compare, noise_of, worst
@@ -68,7 +67,7 @@ def stages_of(
         without: passes to leave out.
     """
     state = CompileState(dict(parameters))
-    stages = [Stage("import", None, module.operation.clone(), state.parameters)]
+    stages = [Stage("import", None, module.operation.clone(), dict(parameters))]
 
     def run(elements: Sequence[object]) -> None:
         for step in elements:
@@ -76,7 +75,7 @@ def stages_of(
             Pipeline((step,)).run(module, verify=False, state=state)
             copy = module.operation.clone()
             if str(copy) != str(stages[-1].module):
-                stages.append(Stage(step.name, step, copy, dict(state.parameters)))
+                stages.append(Stage(step.name, step, copy, dict(state.parameters or {})))
 
     if phase_of(module, target) == "import":
         run(route.steps(route.phase("graph", target), target, without, shapes=shapes).elements)
@@ -152,10 +151,9 @@ def _find_pattern(fault: Fault, before: Stage, after: Stage, difference: Callabl
 
     def rewritten(most: int) -> tuple[Stage, list[tuple[str, ir.Location]]]:
         module = before.module.clone()
-        with limit_rewrites(most) as limit:
-            state = CompileState(dict(before.parameters))
-            Pipeline((after.step,) if after.step else ()).run(module, verify=False, state=state)
-        return Stage(after.name, after.step, module, state.parameters), limit.done
+        state = CompileState(dict(before.parameters), limit=(limit := RewriteLimit(most)))
+        Pipeline((after.step,) if after.step else ()).run(module, verify=False, state=state)
+        return Stage(after.name, after.step, module, state.parameters or {}), limit.done
 
     total = len(rewritten(1 << 60)[1])
     good, bad = 0, total

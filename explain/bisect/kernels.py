@@ -27,7 +27,7 @@ from .blame import CANNOT, Probe, first_wrong
 from .comparison import Tolerance, noise_of, rounding_of
 from .graph import Stage
 from .isolation import IsolatedCall, isolate
-from .native import compile_by, run, way_down
+from .native import NativeCompiler, run, way_down
 from .result import Fault, Level
 
 _LARGER = 64
@@ -51,7 +51,7 @@ class _Found(StepwellError):
 def check_kernels(
     stage: Stage,
     inputs: Sequence[np.ndarray],
-    target: str,
+    native: NativeCompiler,
     tolerance: Tolerance,
     level: Level,
     step: Callable[[str], None] = lambda text: None,
@@ -61,13 +61,13 @@ def check_kernels(
     Args:
         stage: the model as kernels of stepwell ops.
         inputs: the model's inputs.
-        target: the target's name.
+        native: compiles for the target.
         tolerance: the error that counts as rounding.
         level: counts the comparisons.
         step: called with the name of each kernel that is compared.
     """
     symbols = ir.SymbolTable(stage.module)
-    way = Pipeline(way_down(target))
+    way = Pipeline(way_down(native.target))
     programs: dict[str, Program] = {}
     seen: set[ir.Value] = set()
 
@@ -81,7 +81,7 @@ def check_kernels(
         call = isolate(operation, symbols[name].operation)
         text = str(call.module.operation.get_asm(enable_debug_info=False))
         if text not in programs:
-            programs[text] = compile_by(call.module, way, target, {})
+            programs[text] = native.compile(call.module, way, {})
         nodes = tuple(names_in(operation.location))
         for arrays in (operands, *_larger(call, operands)):
             want = np.asarray(results[0]) if arrays is operands else call.expected(arrays)
@@ -101,7 +101,7 @@ def check_kernels(
         fault.before = _as_graph(found.call)
         fault.inputs = {f"input{index}": array for index, array in enumerate(found.call.inputs(found.operands))}
         fault.expected = {"output0": want}
-        _find_pass(fault, found.call, found.operands, target, tolerance, step)
+        _find_pass(fault, found.call, found.operands, native, tolerance, step)
         return fault
     return None
 
@@ -149,7 +149,7 @@ def _find_pass(
     fault: Fault,
     call: IsolatedCall,
     operands: Sequence[np.ndarray],
-    target: str,
+    native: NativeCompiler,
     tolerance: Tolerance,
     step: Callable[[str], None],
 ) -> None:
@@ -157,20 +157,20 @@ def _find_pass(
     want = call.expected(operands)
 
     def probe(pipeline: Pipeline) -> Probe:
-        return _probe(call, compile_by(call.module, pipeline, target, {}), operands, want, tolerance)
+        return _probe(call, native.compile(call.module, pipeline, {}), operands, want, tolerance)
 
-    found = first_wrong(call.module.operation, target, probe, step)
+    found = first_wrong(call.module.operation, native.target, probe, step)
     fault.pass_name, fault.note = found.pass_name, "; ".join(filter(None, (fault.note, found.note)))
     fault.difference = probe(found.pipeline).difference
     step("its ops")
-    _find_op(fault, call, operands, target, found.pipeline, tolerance)
+    _find_op(fault, call, operands, native, found.pipeline, tolerance)
 
 
 def _find_op(
     fault: Fault,
     call: IsolatedCall,
     operands: Sequence[np.ndarray],
-    target: str,
+    native: NativeCompiler,
     pipeline: Pipeline,
     tolerance: Tolerance,
 ) -> None:
@@ -185,7 +185,7 @@ def _find_op(
             continue
         short = _shortened(call, kernel, index)
         try:
-            program = compile_by(short.module, pipeline, target, {})
+            program = native.compile(short.module, pipeline, {})
             difference = _probe(short, program, operands, short.expected(operands), tolerance).difference
         except CANNOT:
             continue  # a prefix of a kernel need not be a valid kernel
@@ -243,7 +243,7 @@ def check_program(
     inputs: Sequence[np.ndarray],
     want: Sequence[np.ndarray],
     noise: Callable[[], Sequence[np.ndarray]],
-    target: str,
+    native: NativeCompiler,
     tolerance: Tolerance,
     level: Level,
     step: Callable[[str], None] = lambda text: None,
@@ -255,15 +255,15 @@ def check_program(
         inputs: the model's inputs.
         want: the expected outputs.
         noise: computes how much of a difference is rounding; called only if needed.
-        target: the target's name.
+        native: compiles for the target.
         tolerance: the error that counts as rounding.
         level: counts the comparisons.
         step: called with a description of each attempt.
     """
-    elements = way_down(target)
+    elements = way_down(native.target)
 
     def probe(pipeline: Pipeline, threads: int | None = None) -> Probe:
-        program = compile_by(stage.module, pipeline, target, stage.parameters)
+        program = native.compile(stage.module, pipeline, stage.parameters)
         return Probe.of(run(program, inputs, threads), want, tolerance, noise)
 
     step("the whole program")
@@ -277,7 +277,7 @@ def check_program(
     if not probe(Pipeline(elements), threads=1).difference.is_wrong:
         fault.pass_name, fault.note = "stepwell-share-out-calls", "right with one thread, wrong with several"
         return fault
-    blamed = first_wrong(stage.module, target, probe, step)
+    blamed = first_wrong(stage.module, native.target, probe, step)
     fault.pass_name, fault.note = blamed.pass_name, blamed.note
     fault.difference = probe(blamed.pipeline).difference
     return fault

@@ -28,6 +28,7 @@ from .comparison import Tolerance, noise_of
 from .graph import check_graph, stages_of
 from .importing import check_import, first_not_finite
 from .kernels import check_kernels, check_program
+from .native import NativeCompiler
 from .references import REFERENCES, ReferenceError, default_reference, values_of
 from .result import Bisection, Fault, Level
 
@@ -125,18 +126,17 @@ class Bisector:
             stages = stages_of(imported.module, imported.parameters, shapes, self.target, without)
             found.levels.append(level := Level("graph"))
             want, noise, found.fault = check_graph(stages, arrays, tolerance, level, self.step)
+            native = NativeCompiler(self.target)
             if found.fault is None:
                 found.levels.append(level := Level("kernel"))
-                found.fault = check_kernels(stages[-1], arrays, self.target, tolerance, level, self.step)
+                found.fault = check_kernels(stages[-1], arrays, native, tolerance, level, self.step)
             if found.fault is None:
                 found.levels.append(level := Level("program"))
 
                 def rounding() -> Sequence[np.ndarray]:
                     return noise if noise is not None else noise_of(stages[0].outputs, arrays)
 
-                found.fault = check_program(
-                    stages[-1], arrays, want, rounding, self.target, tolerance, level, self.step
-                )
+                found.fault = check_program(stages[-1], arrays, want, rounding, native, tolerance, level, self.step)
             _name_inputs(found.fault, order)
             if found.fault is not None:
                 level.blame(found.fault)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from mlir import ir
@@ -12,6 +13,7 @@ from ...driver.program import program_of
 from ...driver.workers.library import generate
 from ...passes.infra.base import Pass
 from ...passes.infra.pipeline import Element, Nested, Pipeline, Upstream
+from ...passes.infra.state import CompileState
 from ...runtime.execution.executable import Executable
 from ...runtime.native import poison
 from ...runtime.program import Program
@@ -82,21 +84,35 @@ def partly_simple(elements: Sequence[Element], count: int, kept: Collection[str]
     return Pipeline((*elements[:count], *rest))
 
 
-def compile_by(
-    module: ir.Module | ir.Operation, pipeline: Pipeline, target: str, parameters: Mapping[str, np.ndarray]
-) -> Program:
-    """Compiles a copy of a module of kernels by a pipeline to the last phase.
+@dataclass
+class NativeCompiler:
+    """Compiles modules of kernels by given pipelines.
 
-    Raises:
-        PassFailure, PassError: a pass failed.
-        CodegenError: LLVM rejected a function.
+    Attributes:
+        target: the target's name.
+        state: keeps the upstream pipelines that many compiles use.
     """
-    copy = ir.Module.parse(str(module.operation.get_asm(enable_debug_info=True)))
-    if "stepwell.interface" not in copy.operation.attributes:
-        Pipeline(("stepwell-record-interface",)).run(copy, verify=False)
-    pipeline.run(copy, verify=False)
-    route.check(route.phase(route.last(target), target), copy, target)  # otherwise translation would end the process
-    return program_of(copy, parameters, target, generate(copy, target, 2))
+
+    target: str
+    state: CompileState = field(default_factory=CompileState)
+
+    def compile(
+        self, module: ir.Module | ir.Operation, pipeline: Pipeline, parameters: Mapping[str, np.ndarray]
+    ) -> Program:
+        """Compiles a copy of a module of kernels by a pipeline to the last phase.
+
+        Raises:
+            PassFailure, PassError: a pass failed.
+            CodegenError: LLVM rejected a function.
+        """
+        target, state = self.target, self.state.for_another()
+        copy = ir.Module.parse(str(module.operation.get_asm(enable_debug_info=True)))
+        if "stepwell.interface" not in copy.operation.attributes:
+            Pipeline(("stepwell-record-interface",)).run(copy, verify=False, state=state)
+        pipeline.run(copy, verify=False, state=state)
+        # Translation of other ops would end the process.
+        route.check(route.phase(route.last(target), target), copy, target, state)
+        return program_of(copy, parameters, target, generate(copy, target, state, 2))
 
 
 def run(program: Program, inputs: Sequence[np.ndarray], threads: int | None = None) -> list[list[np.ndarray]]:

@@ -9,6 +9,7 @@ from mlir import ir
 from mlir.dialects.transform import interpreter
 
 from ...passes.infra.base import Pass, PassError, register
+from ...passes.infra.state import CompileState
 from ...passes.ir.functions import class_of, kernels_in
 from ...passes.ir.locations import names_in
 from ..target import Target
@@ -62,7 +63,7 @@ class ApplySchedulesPass(Pass):
     name = "stepwell-apply-schedules"
     target: str = "cpu"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Schedules every kernel of a module."""
         target = Target.parse(self.target)
         for kernel in kernels_in(op):

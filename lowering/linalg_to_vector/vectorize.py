@@ -8,7 +8,8 @@ from typing import Any
 from mlir import ir
 
 from ...passes.infra.base import Pass, PassError, register
-from ...passes.infra.upstream import PreparedPipelines, prepared
+from ...passes.infra.state import CompileState
+from ...passes.infra.upstream import PreparedPipelines
 from ...passes.ir.functions import class_of, kernels_in
 from ...passes.ir.named_ops import ops_named
 from ...passes.ir.rewriting import find_ops, walk
@@ -45,9 +46,9 @@ class VectorizePass(Pass):
 
     name = "stepwell-vectorize"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Vectorises every kernel of a module."""
-        pipelines = prepared()
+        pipelines = state.pipelines
         for kernel in kernels_in(op):
             _vectorize(kernel, pipelines)
 

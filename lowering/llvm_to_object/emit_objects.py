@@ -8,6 +8,7 @@ from typing import Any
 from mlir import ir
 
 from ...passes.infra.base import Pass, PassError, register
+from ...passes.infra.state import CompileState
 from ..target import Target
 from .codegen import CodegenError, emit_objects
 
@@ -29,7 +30,7 @@ class EmitObjectsPass(Pass):
     name = "stepwell-emit-objects"
     target: str = "cpu"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Compiles all functions.
 
         Raises:

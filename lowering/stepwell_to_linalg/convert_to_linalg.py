@@ -15,7 +15,8 @@ from ...dialects.registry import OPS, view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.types import dense
 from ...passes.infra.base import Pass, PassError, register
-from ...passes.infra.upstream import PreparedPipelines, prepared
+from ...passes.infra.state import CompileState
+from ...passes.infra.upstream import PreparedPipelines
 from ...passes.ir.functions import class_of
 from ...passes.ir.rewriting import walk
 from ...passes.kernel.classify import kernel_class
@@ -55,14 +56,14 @@ class ConvertToLinalgPass(Pass):
     name = "stepwell-convert-to-linalg"
     rules: tuple[str, ...] = ()
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Lowers every kernel of a module, then rewrites its other functions.
 
         Raises:
             PassError: an op has no rule, or there is no such interface.
         """
         interfaces = preferred(self.rules)
-        pipelines = prepared()
+        pipelines = state.pipelines
         functions = [
             inner.operation for inner in op.regions[0].blocks[0].operations if inner.operation.name == "func.func"
         ]

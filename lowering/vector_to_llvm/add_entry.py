@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...passes.infra.base import Pass, register
+from ...passes.infra.state import CompileState
 from ...passes.ir.functions import LIBRARY, body_of, main_function
 
 
@@ -28,7 +29,7 @@ class AddEntryPass(Pass):
     name = "stepwell-add-entry"
     symbol: str = "stepwell_main"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Adds the function at the end of the lowering."""
         if LIBRARY in op.attributes:
             return

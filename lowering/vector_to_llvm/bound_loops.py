@@ -11,6 +11,7 @@ from mlir import ir
 from mlir.dialects import arith, memref
 
 from ...passes.infra.base import Pass, register
+from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, class_of, strings
 from ...passes.ir.rewriting import walk
 from ...passes.kernel.demand import EXTENTS, KEPT, KEYS, SKIPPED, UNBOUNDED
@@ -56,7 +57,7 @@ class BoundLoopsPass(Pass):
 
     name = "stepwell-bound-loops"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every kernel that has the attribute of needed extents."""
         for function in [item.operation for item in op.regions[0].blocks[0].operations]:
             if EXTENTS in function.attributes and len(function.regions[0].blocks):

@@ -8,6 +8,7 @@ from mlir import ir
 from mlir.dialects.transform import interpreter
 
 from ...passes.infra.base import Pass, register
+from ...passes.infra.state import CompileState
 from ...passes.ir.named_ops import ops_named
 
 _SEQUENTIAL = "stepwell.sequential"
@@ -47,7 +48,7 @@ class ChooseParallelLoopsPass(Pass):
     name = "stepwell-choose-parallel-loops"
     min_microseconds: int = 2
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites the loops of every kernel."""
         sequential = [loop for loop in ops_named(op, "scf.forall") if not self._is_parallel(loop)]
         if not sequential:

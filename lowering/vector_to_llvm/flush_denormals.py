@@ -8,6 +8,7 @@ from mlir import ir
 from mlir.dialects import llvm
 
 from ...passes.infra.base import Pass, register
+from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of
 from ...passes.ir.rewriting import walk
 from ...passes.kernel.form_kernels import READS_GARBAGE
@@ -44,7 +45,7 @@ class FlushDenormalsPass(Pass):
     name = "stepwell-flush-denormals"
     target: str = "cpu"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites the kernels of a module that are marked as reading padding."""
         change = _x86 if Target.parse(self.target).architecture == "x86_64" else _arm
         for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...passes.infra.base import Pass, register
+from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of
 from ...passes.ir.named_ops import ops_named
 
@@ -29,7 +30,7 @@ class HoistStackPass(Pass):
 
     name = "stepwell-hoist-stack"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Visits every function of a module."""
         for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
             if function.name == "func.func" and len(function.regions[0].blocks):

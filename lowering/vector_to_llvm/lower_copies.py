@@ -8,6 +8,7 @@ from mlir import ir
 from mlir.dialects import linalg
 
 from ...passes.infra.base import Pass, register
+from ...passes.infra.state import CompileState
 from ...passes.ir.named_ops import ops_named
 
 
@@ -24,7 +25,7 @@ class LowerCopiesPass(Pass):
 
     name = "stepwell-lower-copies"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every such copy."""
         for copy in ops_named(op, "memref.copy"):
             if all(_is_contiguous(value) for value in copy.operands):

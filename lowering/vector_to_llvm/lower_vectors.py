@@ -9,6 +9,7 @@ from mlir.dialects import arith, memref, vector
 from mlir.dialects.transform import interpreter
 
 from ...passes.infra.base import Pass, register
+from ...passes.infra.state import CompileState
 from ...passes.ir.named_ops import ops_named
 
 # Contractions come first, as outer products: their operands are then rows, which the second group reads from memory one
@@ -62,7 +63,7 @@ class LowerVectorsPass(Pass):
 
     name = "stepwell-lower-vectors"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every function."""
         exact, contract = (ir.Attribute.parse(f"#arith.fastmath<{flag}>") for flag in ("none", "contract"))
         for inner in ops_named(op, *_FLOAT_OPS, *_TRANSFERS):

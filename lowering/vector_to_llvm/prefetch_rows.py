@@ -11,6 +11,7 @@ from mlir.dialects import arith, memref
 
 from ...dialects.types import numpy_dtype
 from ...passes.infra.base import Pass, register
+from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, class_of, kernels_in
 from ...passes.ir.rewriting import walk
 from ..streams import STREAM_BYTES, is_stream
@@ -62,7 +63,7 @@ class PrefetchRowsPass(Pass):
     min_bytes: int = _LEAST_BYTES
     min_stream: int = STREAM_BYTES
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Visits the kernels of a module."""
         for kernel in kernels_in(op):
             kind = class_of(kernel)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...passes.infra.base import Pass, register
+from ...passes.infra.state import CompileState
 from ...passes.ir.functions import LIBRARY, body_of, main_function
 from ...passes.ir.rewriting import walk
 from ..target import Target
@@ -42,7 +43,7 @@ class ShareOutCallsPass(Pass):
     name = "stepwell-share-out-calls"
     target: str = "cpu"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites the calls in `@main`."""
         if LIBRARY in op.attributes:
             return

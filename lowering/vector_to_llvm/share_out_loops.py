@@ -10,6 +10,7 @@ from mlir import ir
 from mlir.dialects import arith, func, scf
 
 from ...passes.infra.base import Pass, PassError, register
+from ...passes.infra.state import CompileState
 from ...passes.ir.functions import dictionaries
 from ...passes.ir.named_ops import ops_named
 from ...passes.ir.parallel import SLOT_BYTES, SLOTS, trip_counts
@@ -59,7 +60,7 @@ class ShareOutLoopsPass(Pass):
     min_microseconds: int = 10
     wake_microseconds: int = 200
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites the kernels and the calls in `@main`."""
         phases: dict[str, list[int]] = {}
         times: dict[str, float] = {}

@@ -10,6 +10,7 @@ from mlir.dialects import arith, llvm, memref, scf
 
 from ...dialects.types import numpy_dtype
 from ...passes.infra.base import Pass, register
+from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, class_of, kernels_in
 from ...passes.ir.rewriting import walk
 from ..streams import STREAM_BYTES, is_stream
@@ -50,7 +51,7 @@ class StreamStoresPass(Pass):
     target: str = "cpu"
     min_bytes: int = STREAM_BYTES
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Visits the kernels of a module."""
         if Target.parse(self.target).architecture != "x86_64":
             return

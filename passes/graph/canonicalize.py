@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, apply_patterns
 from .patterns import algebra, attention, broadcasting, clamping, dynamic, movement, reductions, rows
 
@@ -30,9 +31,9 @@ class CanonicalizePass(Pass):
 
     name = "stepwell-canonicalize"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to a fixed point."""
-        apply_patterns(op, patterns())
+        apply_patterns(op, patterns(), state)
 
 
 def patterns() -> list[Pattern]:

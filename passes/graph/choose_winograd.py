@@ -16,6 +16,7 @@ from ...dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, SliceOp, T
 from ...dialects.stepwell.packed import choose_panel
 from ...dialects.stepwell.winograd import KERNEL, TILES, WinogradConvOp, transforms
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from ..kernel.demand import RANGES
 from .pack_weights import pack
@@ -56,10 +57,11 @@ class ChooseWinogradPass(Pass):
     vector_bytes: int = 64
     tile: int = 0
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the pattern to every convolution."""
         # If extents vary along the depth, the data of one volume is not contiguous when stacked as planes.
-        apply_patterns(op, (WinogradForConv(self.vector_bytes, self.tile, may_stack=RANGES not in op.attributes),))
+        pattern = WinogradForConv(self.vector_bytes, self.tile, may_stack=RANGES not in op.attributes)
+        apply_patterns(op, (pattern,), state)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from mlir import ir
 from ...dialects.core import Op
 from ...dialects.stepwell.movement import ResizeOp, TransposeOp
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.functions import body_of, functions_with_bodies
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .planar import IMAGE_OPS, PlanewiseConv, PointwiseToMatmul, planar_images
@@ -44,11 +45,11 @@ class ConvertLayoutPass(Pass):
     layout: Literal["channels_last"] = CHANNELS_LAST
     vector_bytes: int = 64
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to every op that has a layout."""
         lanes = self.vector_bytes // 4
         kept = [image for main in functions_with_bodies(op) for image in planar_images(body_of(main), lanes)]
-        apply_patterns(op, (PointwiseToMatmul(kept), PlanewiseConv(kept), ChannelsLast(kept)))
+        apply_patterns(op, (PointwiseToMatmul(kept), PlanewiseConv(kept), ChannelsLast(kept)), state)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ from mlir import ir
 
 from ...dialects.registry import OPS
 from ...dialects.stepwell.ranges import may_share
+from ...runtime.remarks import SHARED
 from ..infra.base import Pass, register
-from ..infra.journal import note_removal
+from ..infra.state import CompileState
+from ..ir.locations import names_in
 from ..ir.rewriting import replace_op
 
 _ALSO = {"tensor.extract", "arith.constant"}
@@ -38,29 +40,30 @@ class CsePass(Pass):
 
     name = "stepwell-cse"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Walks forward once with a table of computed values, one scope per region."""
-        _share(op, ChainMap())
+        _share(op, ChainMap(), state)
 
 
-def _share(op: ir.Operation, seen: ChainMap[Hashable, ir.Operation]) -> None:
+def _share(op: ir.Operation, seen: ChainMap[Hashable, ir.Operation], state: CompileState) -> None:
     for region in op.regions:
         for block in region:
             scope = seen.new_child()
             for inner in [item.operation for item in block.operations]:
-                _share_one(inner, scope)
+                _share_one(inner, scope, state)
 
 
-def _share_one(op: ir.Operation, scope: ChainMap[Hashable, ir.Operation]) -> None:
+def _share_one(op: ir.Operation, scope: ChainMap[Hashable, ir.Operation], state: CompileState) -> None:
     if op.name not in OPS and op.name not in _ALSO:
         # Values of one function are not visible in another.
-        _share(op, ChainMap() if op.name == "func.func" else scope)
+        _share(op, ChainMap() if op.name == "func.func" else scope, state)
         return
     if not may_share(op):
         return
     first = _lookup(scope, _key(op), op)
     if first is not op:
-        note_removal(op, "shared", CsePass.name, (first.location,))
+        names, others = names_in(op.location), names_in(first.location)
+        state.passed("Share", names, f"equal to {', '.join(others)}", how=SHARED, into=tuple(others))
         replace_op(op, list(first.results))
 
 

@@ -8,7 +8,8 @@ from mlir import ir
 
 from ...dialects.registry import OPS
 from ..infra.base import Pass, register
-from ..infra.journal import note_removal
+from ..infra.state import CompileState
+from ..ir.rewriting import note_unread
 
 _PURE = {
     "tensor.extract",
@@ -46,17 +47,17 @@ class DcePass(Pass):
 
     name = "stepwell-dce"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Walks backwards once, inner ops before their parent, so that operands of dead ops become dead too."""
-        _sweep(op)
+        _sweep(op, state)
 
 
-def _sweep(op: ir.Operation) -> None:
+def _sweep(op: ir.Operation, state: CompileState) -> None:
     for region in op.regions:
         for block in region:
             for inner in reversed([item.operation for item in block.operations]):
-                _sweep(inner)
+                _sweep(inner, state)
                 is_pure = inner.name in OPS or inner.name in _PURE
                 if is_pure and not any(True for result in inner.results for _ in result.uses):
-                    note_removal(inner, "unread", DcePass.name)
+                    note_unread(inner, state)
                     inner.erase()

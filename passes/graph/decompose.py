@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import apply_patterns
 from .patterns import transposed_conv
 from .patterns.attention import AttentionKernels, SplitAttention
@@ -40,8 +41,8 @@ class DecomposePass(Pass):
     attention: AttentionKernels = "lanes"
     widens_half: bool = True
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to a fixed point."""
         types = (SignContraction(), WidenHalf()) if self.widens_half else (SignContraction(),)
         split = SplitAttention(self.attention)
-        apply_patterns(op, (UnrollLstm(self.max_steps), split, *types, *transposed_conv.PATTERNS))
+        apply_patterns(op, (UnrollLstm(self.max_steps), split, *types, *transposed_conv.PATTERNS), state)

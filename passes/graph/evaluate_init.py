@@ -10,7 +10,7 @@ from mlir import ir
 
 from ...dialects import interpreter
 from ...runtime.program import aligned
-from ..infra.base import ParameterPass, register
+from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.functions import value_names
 from ..ir.locations import names_in
@@ -22,7 +22,7 @@ _VALUES = ("stepwell.parameter", "stepwell.constant", "arith.constant")
 
 @register
 @dataclass(frozen=True)
-class EvaluateInitPass(ParameterPass):
+class EvaluateInitPass(Pass):
     """Evaluate @init in the interpreter: its results become parameters, and the function is erased.
 
     ```mlir
@@ -37,10 +37,10 @@ class EvaluateInitPass(ParameterPass):
 
     name = "stepwell-evaluate-init"
 
-    def run_with(self, op: ir.Operation, state: CompileState) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Evaluates the function if it exists."""
         symbols = ir.SymbolTable(op)
-        if "init" not in symbols:
+        if "init" not in symbols or state.parameters is None:
             return
         state.evaluated |= {
             name for inner in walk(symbols["init"]) if inner.name not in _VALUES for name in names_in(inner.location)

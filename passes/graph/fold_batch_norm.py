@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import apply_patterns
 from .patterns import batch_norm
 
@@ -32,6 +33,6 @@ class FoldBatchNormPass(Pass):
 
     name = "stepwell-fold-batch-norm"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to a fixed point."""
-        apply_patterns(op, batch_norm.PATTERNS)
+        apply_patterns(op, batch_norm.PATTERNS, state)

@@ -15,9 +15,11 @@ from ...dialects.stepwell.movement import BroadcastToOp, DynamicBroadcastToOp, D
 from ...dialects.stepwell.ranges import may_fold, note_folded
 from ...dialects.stepwell.shape import FillOp
 from ...dialects.types import array_of
+from ...runtime.remarks import FOLDED
 from ..infra.base import Pass, register
-from ..infra.journal import note_removal
+from ..infra.state import CompileState
 from ..ir.functions import functions_with_bodies
+from ..ir.locations import names_in
 from ..ir.rewriting import erase_dead_ops, replace_op, walk
 from .inference import infer_function, input_specs
 from .values import constant, constant_of, dtype_of, size_of, splat_constant
@@ -59,7 +61,7 @@ class FoldConstantsPass(Pass):
     name = "stepwell-fold-constants"
     max_elements: int = 1024
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Folds every function with a body."""
         for function in functions_with_bodies(op):
             inference = infer_function(function, input_specs(function))
@@ -72,9 +74,10 @@ class FoldConstantsPass(Pass):
                     values = self._fold(view, known)
                 if values is not None:
                     note_folded(view, values)
-                    note_removal(inner, "folded", self.name)
+                    names = names_in(inner.location)
+                    state.passed("Fold", names, "computed at compile time", how=FOLDED)
                     replace_op(inner, values)
-            erase_dead_ops(function)
+            erase_dead_ops(function, state)
 
     def _fold(self, view: Op, known: list[np.ndarray | None]) -> list[ir.Value] | None:
         if all(array is not None and array.dtype != object for array in known):

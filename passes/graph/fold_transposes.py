@@ -10,6 +10,7 @@ from mlir import ir
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.movement import ReshapeOp, TransposeOp
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
 from .patterns.reshapes import reshape_groups
 from .values import is_fixed, rank_of, shape_of
@@ -31,9 +32,9 @@ class FoldTransposesPass(Pass):
 
     name = "stepwell-fold-transposes"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to a fixed point."""
-        apply_patterns(op, (TransposeIntoMatmul(), FlattenIntoMatmul()))
+        apply_patterns(op, (TransposeIntoMatmul(), FlattenIntoMatmul()), state)
 
 
 class TransposeIntoMatmul(Pattern[MatmulOp]):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import apply_patterns
 from .patterns import normalization, products
 from .patterns.attention import AttentionKernels, FuseAttention
@@ -39,8 +40,7 @@ class FuseCompositesPass(Pass):
     attention: AttentionKernels = "lanes"
     at_any_size: bool = False
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to a fixed point."""
-        apply_patterns(
-            op, (*products.PATTERNS, *normalization.PATTERNS, FuseAttention(self.attention, self.at_any_size))
-        )
+        attention = FuseAttention(self.attention, self.at_any_size)
+        apply_patterns(op, (*products.PATTERNS, *normalization.PATTERNS, attention), state)

@@ -8,6 +8,7 @@ from mlir import ir
 
 from ...dialects.registry import OPS
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import find_op, walk
 
 _LOOPS = ("scf.for", "scf.while")
@@ -35,7 +36,7 @@ class HoistInvariantsPass(Pass):
 
     name = "stepwell-hoist-invariants"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Visits the loops from the inside out, so that hoisted ops may leave the outer loops too."""
         if find_op(op, lambda inner: inner.name in _LOOPS) is None:
             return

@@ -12,6 +12,7 @@ from ...dialects.registry import OPS
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.stepwell.shape import RangeOp
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.functions import body_of, function_named, main_function
 from ..ir.rewriting import identity, walk
 from .values import dtype_of, shape_of, size_of, splat_of
@@ -66,7 +67,7 @@ class HoistParametersPass(Pass):
     name = "stepwell-hoist-parameters"
     max_elements: int = 1024
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Splits @main. Assumes that `stepwell-cse` has run, so that equal results are one value."""
         main = main_function(op)
         if function_named(op, "init") is not None:

@@ -9,6 +9,7 @@ from mlir import ir
 from ...dialects.dims import Dim
 from ...dialects.registry import OPS
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.functions import functions_with_bodies
 from ..ir.rewriting import walk
 from .inference import Inference, infer_function, input_specs, is_settled
@@ -32,7 +33,7 @@ class InferShapesPass(Pass):
 
     name = "stepwell-infer-shapes"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Infers every function with a body from its own arguments."""
         for function in functions_with_bodies(op):
             if is_settled(function):

@@ -13,6 +13,7 @@ from ...dialects.stepwell.elementwise import BinaryOp, KeepOp, UnaryOp
 from ...dialects.stepwell.movement import BroadcastToOp, ReshapeOp
 from ...dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
 from ..kernel.demand import RANGES
 from .patterns.movement import DropIdentity, ReshapeOfReshape
@@ -47,10 +48,10 @@ class JoinColumnsPass(Pass):
 
     name = "stepwell-join-columns"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to the whole module."""
         if RANGES in op.attributes:
-            apply_patterns(op, (JoinElementwise(), SplitReduction(), DropIdentity(), ReshapeOfReshape()))
+            apply_patterns(op, (JoinElementwise(), SplitReduction(), DropIdentity(), ReshapeOfReshape()), state)
 
 
 def _before_split(value: ir.Value) -> ir.Value | None:

@@ -9,6 +9,7 @@ from mlir import ir
 from ...dialects.stepwell.contraction import ConvOp
 from ...dialects.stepwell.movement import PadOp
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Replacement, apply_patterns
 
 
@@ -29,9 +30,9 @@ class MakePaddingExplicitPass(Pass):
 
     name = "stepwell-make-padding-explicit"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the pattern to every padded convolution."""
-        apply_patterns(op, (PadBeforeConv(),))
+        apply_patterns(op, (PadBeforeConv(),), state)
 
 
 class PadBeforeConv(Pattern[ConvOp]):

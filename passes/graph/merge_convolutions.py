@@ -10,6 +10,7 @@ from ...dialects.stepwell.contraction import ConvOp
 from ...dialects.stepwell.elementwise import AddOp
 from ...dialects.stepwell.movement import PadOp
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Replacement, apply_patterns, defining_op, has_one_use
 from .values import is_fixed, shape_of
 
@@ -37,9 +38,9 @@ class MergeConvolutionsPass(Pass):
 
     name = "stepwell-merge-convolutions"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the pattern to a fixed point."""
-        apply_patterns(op, (MergeConvolutions(),))
+        apply_patterns(op, (MergeConvolutions(),), state)
 
 
 class MergeConvolutions(Pattern[AddOp]):

@@ -16,6 +16,7 @@ from ...dialects.stepwell.elementwise import AddOp
 from ...dialects.stepwell.movement import ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from ...dialects.stepwell.normalization import AttentionOp
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.locations import fused_location
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op, has_one_use
 from ..kernel.folded_movement import can_view
@@ -45,9 +46,9 @@ class MergeProjectionsPass(Pass):
 
     name = "stepwell-merge-projections"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the pattern to a fixed point."""
-        apply_patterns(op, (MergeProjections(),))
+        apply_patterns(op, (MergeProjections(),), state)
 
 
 class MergeProjections(Pattern[AttentionOp]):

@@ -15,6 +15,7 @@ from ...dialects.stepwell.movement import ReshapeOp, SliceOp, TakeRowsOp
 from ...dialects.stepwell.normalization import LayerNormOp, RmsNormOp, SoftmaxOp
 from ...dialects.stepwell.packed import PackedMatmulOp
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
 from ..kernel.classify import elements, kernel_class
 from ..kernel.costs import flops
@@ -54,7 +55,7 @@ class PackRowsPass(Pass):
 
     name = "stepwell-pack-rows"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites @main."""
         if TABLE not in op.attributes:
             return

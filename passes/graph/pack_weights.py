@@ -21,6 +21,7 @@ from ...dialects.stepwell.packed import (
     grain_of,
 )
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from ..kernel.demand import RANGES
 from .byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
@@ -69,7 +70,7 @@ class PackWeightsPass(Pass):
     by_depth: bool = False
     bytes_by_depth: bool = False
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to the whole module."""
         width = self.vector_bytes
         lines = self.bytes_by_depth
@@ -77,7 +78,7 @@ class PackWeightsPass(Pass):
         convolutions = (PackDepthwiseConv(), PackGroupedConv(width), PackConv(width, lines, varies))
         transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()
         products = (*transposing, PackMatmul(width, self.by_depth, lines, varies))
-        apply_patterns(op, (*products, *convolutions, WidenBytes(), PackRhs(width), TransposeRhs()))
+        apply_patterns(op, (*products, *convolutions, WidenBytes(), PackRhs(width), TransposeRhs()), state)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import apply_patterns
 from .patterns import reshapes, transposes
 from .patterns.movement import DropIdentity, ReshapeOfReshape, TransposeOfTranspose
@@ -31,7 +32,7 @@ class PropagateTransposesPass(Pass):
 
     name = "stepwell-propagate-transposes"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to a fixed point."""
         merging = (DropIdentity(), TransposeOfTranspose(), ReshapeOfReshape())
-        apply_patterns(op, (*merging, *transposes.PATTERNS, *reshapes.PATTERNS))
+        apply_patterns(op, (*merging, *transposes.PATTERNS, *reshapes.PATTERNS), state)

@@ -14,7 +14,7 @@ from mlir import ir
 from ...dialects.stepwell.constant import ParameterOp
 from ...dialects.stepwell.movement import ReshapeOp
 from ...dialects.stepwell.normalization import UNBOUNDED, AttentionOp
-from ..infra.base import ParameterPass, register
+from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.rewriting import defining_op, walk
 
@@ -24,7 +24,7 @@ _HIDDEN = -6e4
 
 @register
 @dataclass(frozen=True)
-class RecognizeBandsPass(ParameterPass):
+class RecognizeBandsPass(Pass):
     """Replace masks that are bands by attributes that give the width of the band.
 
     ```mlir
@@ -38,9 +38,10 @@ class RecognizeBandsPass(ParameterPass):
 
     name = "stepwell-recognize-bands"
 
-    def run_with(self, op: ir.Operation, state: CompileState) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every attention op."""
-        recognize_bands(op, state.parameters)
+        if state.parameters is not None:
+            recognize_bands(op, state.parameters)
 
 
 def recognize_bands(module: ir.Operation, parameters: Mapping[str, np.ndarray]) -> None:

@@ -16,6 +16,7 @@ from ...dialects.stepwell.normalization import AttentionOp
 from ...dialects.stepwell.windows import CHANNELS_LAST
 from ...runtime.program import PRECISIONS
 from ..infra.base import Pass, PassError, register
+from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
 from .values import dtype_of, is_fixed, splat_constant
 
@@ -52,14 +53,14 @@ class ReducePrecisionPass(Pass):
     name = "stepwell-reduce-precision"
     precision: str = "f32"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every product once."""
         if self.precision not in PRECISIONS:
             raise PassError(f"unknown precision '{self.precision}'; known are {', '.join(PRECISIONS)}")
         if self.precision == "tf32":
-            apply_patterns(op, (RoundOperands(),))
+            apply_patterns(op, (RoundOperands(),), state)
         elif self.precision != "f32":
-            apply_patterns(op, (CastOperands(_SHORT[self.precision]), CastAttention(_SHORT[self.precision])))
+            apply_patterns(op, (CastOperands(_SHORT[self.precision]), CastAttention(_SHORT[self.precision])), state)
 
 
 def _is_reducible(op: MatmulOp | ConvOp | AttentionOp) -> bool:

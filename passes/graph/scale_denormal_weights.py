@@ -17,7 +17,7 @@ from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.stepwell.elementwise import MulOp
 from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
 from ...dialects.stepwell.winograd import WinogradConvOp
-from ..infra.base import ParameterPass, register
+from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.rewriting import walk
 
@@ -28,7 +28,7 @@ _CHUNK = 1 << 16
 
 @register
 @dataclass(frozen=True)
-class ScaleDenormalWeightsPass(ParameterPass):
+class ScaleDenormalWeightsPass(Pass):
     """Scale packed weights with denormal numbers by a power of two, and scale the products back.
 
     ```mlir
@@ -41,9 +41,10 @@ class ScaleDenormalWeightsPass(ParameterPass):
 
     name = "stepwell-scale-denormal-weights"
 
-    def run_with(self, op: ir.Operation, state: CompileState) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Scales the parameters of a module."""
-        state.parameters = scale_denormal_weights(op, state.parameters)
+        if state.parameters is not None:
+            state.parameters = scale_denormal_weights(op, state.parameters)
 
 
 def scale_denormal_weights(module: ir.Operation, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

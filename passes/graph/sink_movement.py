@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import apply_patterns
 from .patterns import pointwise
 from .patterns.movement import DropIdentity, ReshapeOfReshape, TransposeOfTranspose
@@ -35,6 +36,6 @@ class SinkMovementPass(Pass):
 
     name = "stepwell-sink-movement"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to a fixed point."""
-        apply_patterns(op, (DropIdentity(), TransposeOfTranspose(), ReshapeOfReshape(), *pointwise.PATTERNS))
+        apply_patterns(op, (DropIdentity(), TransposeOfTranspose(), ReshapeOfReshape(), *pointwise.PATTERNS), state)

@@ -13,6 +13,7 @@ from ...dialects.dims import Dim, Sym
 from ...dialects.types import TensorSpec
 from ...support.wording import quantity
 from ..infra.base import Pass, PassError, register
+from ..infra.state import CompileState
 from ..ir.functions import main_function
 from .inference import infer_function, input_specs, is_settled
 
@@ -45,7 +46,7 @@ class SpecializeShapesPass(Pass):
         """The pass that binds the inputs to `shapes`."""
         return cls(tuple("x".join(map(str, shape)) or KEEP for shape in shapes))
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Binds the inputs, then infers @main."""
         if not self.shapes:
             return

@@ -14,6 +14,7 @@ from ...dialects.stepwell.reduction import ReduceSumOp
 from ...dialects.stepwell.windows import CHANNELS_LAST
 from ...support.wording import quantity
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .values import is_float, shape_of
 
@@ -42,9 +43,9 @@ class SumSingleColumnsPass(Pass):
 
     name = "stepwell-sum-single-columns"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to every product."""
-        apply_patterns(op, (SumOfProducts(), SumOfChannels()))
+        apply_patterns(op, (SumOfProducts(), SumOfChannels()), state)
 
 
 class SumOfProducts(Pattern[MatmulOp]):

@@ -15,12 +15,16 @@ from typing import TypeVar
 from ...runtime.progress import progress
 from .guarded import CompilerCrash, Crash, Lines, Note, guarded
 from .note import note_in
-from .recorder import FailureRecorder, recording
+from .recorder import FailureRecorder
 
 Made = TypeVar("Made")
 
 
-def apart(work: Callable[[], Made]) -> Made:
+Work = Callable[[FailureRecorder | None], Made]
+"""A compile, which may be recorded."""
+
+
+def apart(work: Work[Made]) -> Made:
     """Returns the result of `work`, computed in a child process.
 
     If the child raises an exception, `work` runs again in this process and raises it here.
@@ -31,13 +35,13 @@ def apart(work: Callable[[], Made]) -> Made:
 
     def once(note: Note) -> bytes:
         note_in(note)
-        return pickle.dumps(work(), pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(work(None), pickle.HIGHEST_PROTOCOL)
 
     try:
         data = guarded(once, is_loud=True, lines=_events())
     except Crash as crash:
         raise _recorded_crash(work, crash) from None
-    return work() if data is None else pickle.loads(data)
+    return work(None) if data is None else pickle.loads(data)
 
 
 def _events() -> Lines | None:
@@ -46,14 +50,13 @@ def _events() -> Lines | None:
     return Lines(progress.written_to, listener.relay) if listener is not None and listener.has_listener else None
 
 
-def _recorded_crash(work: Callable[[], object], crash: Crash) -> CompilerCrash:
+def _recorded_crash(work: Work[object], crash: Crash) -> CompilerCrash:
     """Runs the work again with a recorder and returns the error of the crash."""
     folder = Path(tempfile.mkdtemp(prefix="stepwell-"))
 
     def again(note: Note) -> bytes:
         note_in(note)
-        with recording(FailureRecorder(folder)):
-            work()
+        work(FailureRecorder(folder))
         return b""
 
     try:

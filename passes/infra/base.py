@@ -11,7 +11,7 @@
         name = "stepwell-fold-constants"
         max_elements: int = 1024
 
-        def run(self, op: ir.Operation) -> None: ...
+        def run(self, op: ir.Operation, state: CompileState) -> None: ...
 
 The docstring is the help text, the fields are the options (`max_elements` is spelt `max-elements` in text).
 """
@@ -47,24 +47,12 @@ class Pass:
     name: ClassVar[str]
     anchor: ClassVar[str] = "builtin.module"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Transforms `op` in place.
 
-        Raises:
-            PassError: the pass cannot do its work.
-        """
-        raise NotImplementedError(self.name)
-
-
-@dataclass(frozen=True)
-class ParameterPass(Pass):
-    """Base class of the passes that read or change parameters. Without parameters they leave the module unchanged."""
-
-    def run(self, op: ir.Operation) -> None:
-        """Leaves `op` unchanged."""
-
-    def run_with(self, op: ir.Operation, state: CompileState) -> None:
-        """Transforms `op` and the parameters in place.
+        Args:
+            op: the op that the pass is anchored on.
+            state: parameters, remarks and other data of the compile.
 
         Raises:
             PassError: the pass cannot do its work.

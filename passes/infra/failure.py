@@ -9,20 +9,15 @@ except stepwell.CompileError as error:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ...support.errors import StepwellError
 from ...support.short_repr import short_repr
-from .note import say
 
 SCHEMA = 1
 _SHOWN_OPS = 4
-_phase: ContextVar[str] = ContextVar("phase", default="")
 
 
 @short_repr
@@ -126,31 +121,6 @@ class CompileError(StepwellError):
         self.kernel, self.reproducer = failure.kernel, failure.reproducer
         if failure.ops:
             self.node, self.op_type = failure.ops[0].name, failure.ops[0].op_type
-
-
-@contextmanager
-def in_phase(name: str) -> Iterator[None]:
-    """Sets the current phase; compile errors that leave the block get it as their phase."""
-    token = _phase.set(name)
-    say(f"phase '{name}'")
-    try:
-        yield
-    except CompileError as error:
-        error.phase = error.phase or name
-        raise
-    finally:
-        _phase.reset(token)
-        say(f"phase '{_phase.get()}'" if _phase.get() else "")
-
-
-def current_phase() -> str:
-    """The phase that is in progress."""
-    return _phase.get()
-
-
-def say_pass(names: str) -> None:
-    """Notes the passes that are about to run."""
-    say(f"phase '{_phase.get()}', pass '{names}'" if _phase.get() else f"pass '{names}'")
 
 
 def one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Instruments all pipelines that run in a block, to record how far a compile got.
+"""Records how far a compile got.
 
 A `FailureRecorder` keeps the module as it was before the current pass. A compile that failed runs once more under a
 recorder; a compile that succeeds pays nothing.
@@ -7,9 +7,7 @@ recorder; a compile that succeeds pays nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mlir import ir
@@ -17,14 +15,11 @@ from mlir import ir
 from ..ir.functions import LIBRARY, kernels_in
 from ..ir.locations import names_in
 from ..ir.rewriting import walk
-from . import debug
-from .failure import current_phase
 from .instrumentation import Instrumentation, Step
 from .pipeline import Nested, Pipeline
 from .reproducer import Reproducer
 
 MODULE, STEP = "failing.mlir", "step.json"
-_recorder: ContextVar[FailureRecorder | None] = ContextVar("recorder", default=None)
 
 
 class FailureRecorder(Instrumentation):
@@ -33,10 +28,16 @@ class FailureRecorder(Instrumentation):
     Args:
         folder: folder to write the module to before each pass, so that it survives a crash; None to keep it in memory.
         note: called with the name of each pass.
+
+    Attributes:
+        phase: the phase that is in progress.
+        snapshot: the module before the last pass; None if it is written to the folder.
+        pipeline: the last pass, on the module.
     """
 
     def __init__(self, folder: Path | None = None, note: Callable[[str], None] = lambda text: None) -> None:
         self._folder, self._note = folder, note
+        self.phase = ""
         self._anchors: list[str] = []
         self.snapshot: ir.Operation | None = None
         self.pipeline: Pipeline | None = None
@@ -64,7 +65,7 @@ class FailureRecorder(Instrumentation):
         record = {
             "pass": step.name,
             "pipeline": str(self.pipeline),
-            "phase": current_phase(),
+            "phase": self.phase,
             "kernel": kernel_of(root),
             "names": names_of(root),
         }
@@ -99,22 +100,17 @@ def names_of(root: ir.Operation) -> list[str]:
     return list(dict.fromkeys(name for op in places for name in names_in(op.location)))
 
 
-@contextmanager
-def recording(recorder: FailureRecorder) -> Iterator[None]:
-    """Instruments every compile in the block with the recorder, and verifies the IR after every pass."""
-    token = _recorder.set(recorder)
-    try:
-        yield
-    finally:
-        _recorder.reset(token)
+class _Process:
+    """The folder in which every compile of this process is recorded; None in all but a child of a supervisor."""
+
+    folder: Path | None = None
 
 
-def is_recording() -> bool:
-    """Returns whether a failed compile is being repeated under a recorder."""
-    return _recorder.get() is not None
+def record_process(folder: Path) -> None:
+    """Records every compile of this process from now on in a folder."""
+    _Process.folder = folder
 
 
-def watchers() -> tuple[Instrumentation, ...]:
-    """The instrumentation of all pipelines that start here."""
-    recorder = _recorder.get()
-    return debug.watchers() if recorder is None else (recorder,)
+def process_recorder() -> FailureRecorder | None:
+    """A recorder for a compile of this process; None if its compiles are not recorded."""
+    return None if _Process.folder is None else FailureRecorder(_Process.folder)

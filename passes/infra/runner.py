@@ -14,15 +14,15 @@ from mlir import ir
 from mlir.passmanager import PassDisplayMode, PassManager
 
 from ...dialects.verifier import violations
-from .base import ParameterPass, Pass, PassError
+from . import debug
+from .base import Pass, PassError
 from .diagnostics import MLIRError
-from .failure import CompileError, say_pass
+from .failure import CompileError
 from .instrumentation import Instrumentation, Step
 from .options import PipelineError
 from .pipeline import Element, Nested, Pipeline, Upstream, print_element
-from .recorder import is_recording, watchers
 from .state import CompileState
-from .upstream import PreparedPipelines, explain_rejection, prepared
+from .upstream import PreparedPipelines, explain_rejection
 
 _ANY = "any"
 
@@ -50,8 +50,8 @@ class PipelineRunner:
         instrumentation: called before and after every pass.
         verify: whether to verify the IR after every pass.
         statistics: the format in which MLIR prints pass statistics to the standard error stream; None for none.
-        note: called with the names of the passes about to run.
-        state: parameters and other data of the module; None for a module without them.
+        note: called with the names of the passes about to run; None to note them for a supervisor.
+        state: the state of the compile; None for a new one, of a module without parameters.
     """
 
     def __init__(
@@ -59,13 +59,15 @@ class PipelineRunner:
         instrumentation: Sequence[Instrumentation] = (),
         verify: bool = True,
         statistics: PassDisplayMode | None = None,
-        note: Callable[[str], None] = say_pass,
+        note: Callable[[str], None] | None = None,
         state: CompileState | None = None,
     ) -> None:
-        self.instrumentation = (*instrumentation, *watchers())
+        self.state = CompileState() if state is None else state
+        recorder = self.state.recorder
+        self.instrumentation = (*instrumentation, *(debug.watchers() if recorder is None else (recorder,)))
         # A repeated compile is verified after every pass: an earlier pass than the failing one may be at fault.
-        self.verify = verify or is_recording()
-        self.statistics, self.note, self.state = statistics, note, state
+        self.verify = verify or self.state.is_recorded
+        self.statistics, self.note = statistics, note or self.state.say_pass
 
     def run(self, pipeline: Pipeline, op: ir.Operation) -> None:
         """Runs `pipeline` on `op`.
@@ -126,7 +128,7 @@ class PipelineRunner:
 
     def _run_upstream(self, elements: Sequence[Element], op: ir.Operation) -> None:
         self.note(_names(elements))
-        pipelines = prepared() if self.statistics is None else PreparedPipelines()
+        pipelines = self.state.pipelines if self.statistics is None else PreparedPipelines()
         manager = pipelines.manager(f"{op.name}({_names(elements)})", self.verify)
         if self.statistics is not None:
             manager.enable_statistics(self.statistics)
@@ -142,12 +144,10 @@ class PipelineRunner:
 
     def _run_python(self, instance: Pass, op: ir.Operation) -> None:
         self.note(instance.name)
+        self.state.pass_name = instance.name
         try:
             with op.location:
-                if isinstance(instance, ParameterPass) and self.state is not None:
-                    instance.run_with(op, self.state)
-                else:
-                    instance.run(op)
+                instance.run(op, self.state)
         except PassError as error:
             raise PassFailure(instance.name, str(error), error.location or op.location) from error
         except Exception as error:

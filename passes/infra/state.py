@@ -1,20 +1,130 @@
-"""Compile state that is stored outside the module."""
+"""The state of one compile, which every pass receives beside the module.
+
+    def run(self, op: ir.Operation, state: CompileState) -> None:
+        ...
+        state.missed("Fuse", names_in(reader.location), "the reader is larger than the kernel")
+
+Nothing of a compile is kept in global variables: two compiles in two threads have two states.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
+
+from ...runtime.remarks import ANALYSIS, MISSED, PASSED, Argument, Remark
+from ..ir.bindings import ir
+from .failure import CompileError
+from .note import say
+from .upstream import PreparedPipelines
+
+
+class Recorder(Protocol):
+    """Instrumentation of a compile that is repeated after a failure; see `FailureRecorder`."""
+
+    phase: str
+
+    def before_nested(self, nested: Any) -> None: ...
+    def after_nested(self, nested: Any) -> None: ...
+    def before_pass(self, step: Any, op: ir.Operation) -> None: ...
+    def after_pass(self, step: Any, op: ir.Operation) -> None: ...
+    def after_pass_failed(self, step: Any, op: ir.Operation) -> None: ...
+
+
+@dataclass
+class RewriteLimit:
+    """The maximum number of rewrites of all patterns together, and a log of those done.
+
+    Bisection over `most` finds a wrong rewrite, and with it the pattern.
+
+    Attributes:
+        most: maximum number of rewrites.
+        done: the pattern of each rewrite, and the location of the op that it replaced.
+    """
+
+    most: int
+    done: list[tuple[str, ir.Location]] = field(default_factory=list)
 
 
 @dataclass
 class CompileState:
-    """Data about the model that the passes of one compile share, besides its module.
+    """Data that the passes of one compile share, besides the module.
 
     Attributes:
-        parameters: arrays that the module names; passes add and replace entries but never modify an array.
+        parameters: arrays that the module names; passes add and replace entries but never modify an array. None for a
+            module without the contents of its parameters.
         evaluated: the model's nodes that are computed at compile time, in `@init`.
+        remarks: what passes said, in order.
+        phase: the phase that is in progress; "" outside of one.
+        pass_name: the pass that is running, or ran last.
+        recorder: follows every pass if a failed compile is being repeated; None otherwise.
+        limit: limits the rewrites of patterns; None for no limit.
+        prepared: upstream pipelines of the last context; passes read `pipelines`.
     """
 
-    parameters: dict[str, np.ndarray] = field(default_factory=dict)
+    parameters: dict[str, np.ndarray] | None = None
     evaluated: set[str] = field(default_factory=set)
+    remarks: list[Remark] = field(default_factory=list)
+    phase: str = ""
+    pass_name: str = ""
+    recorder: Recorder | None = None
+    limit: RewriteLimit | None = None
+    prepared: PreparedPipelines | None = None
+
+    def passed(self, rule: str, nodes: Sequence[str], message: str, **arguments: Argument) -> None:
+        """Adds the remark that the current pass applied a rule to some nodes of the model; see `Remark`."""
+        self._add(PASSED, rule, nodes, message, arguments)
+
+    def missed(self, rule: str, nodes: Sequence[str], reason: str, **arguments: Argument) -> None:
+        """Adds the remark that the current pass considered a rule, and why it did not apply it."""
+        self._add(MISSED, rule, nodes, reason, arguments)
+
+    def found(self, rule: str, nodes: Sequence[str], message: str, **arguments: Argument) -> None:
+        """Adds a remark on what the current pass found out."""
+        self._add(ANALYSIS, rule, nodes, message, arguments)
+
+    def _add(self, kind: str, rule: str, nodes: Sequence[str], message: str, arguments: dict[str, Argument]) -> None:
+        self.remarks.append(Remark(kind, self.pass_name, rule, tuple(nodes), message, tuple(arguments.items())))
+
+    @property
+    def is_recorded(self) -> bool:
+        """True if a failed compile is being repeated under a recorder."""
+        return self.recorder is not None
+
+    @property
+    def pipelines(self) -> PreparedPipelines:
+        """Upstream pipelines in the current context, which are prepared once."""
+        if self.prepared is None or self.prepared.context != ir.Context.current:
+            self.prepared = PreparedPipelines()
+        return self.prepared
+
+    def for_another(self, recorder: Recorder | None = None) -> CompileState:
+        """A new state for another module in the same context, which shares the upstream pipelines."""
+        return CompileState(recorder=recorder, prepared=self.pipelines)
+
+    @contextmanager
+    def in_phase(self, name: str) -> Iterator[None]:
+        """Sets the current phase; compile errors that leave the block get it as their phase."""
+        before = self.phase
+        self._enter(name)
+        try:
+            yield
+        except CompileError as error:
+            error.phase = error.phase or name
+            raise
+        finally:
+            self._enter(before)
+
+    def _enter(self, phase: str) -> None:
+        self.phase = phase
+        if self.recorder is not None:
+            self.recorder.phase = phase
+        say(f"phase '{phase}'" if phase else "")
+
+    def say_pass(self, names: str) -> None:
+        """Notes for a supervisor the passes that are about to run."""
+        say(f"phase '{self.phase}', pass '{names}'" if self.phase else f"pass '{names}'")

@@ -8,9 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
@@ -161,22 +158,3 @@ class PreparedPipelines:
         names = [found[1] for text in texts if (found := _FAILED_PASS.match(text))]
         shutil.rmtree(self._dumps, ignore_errors=True)
         return names[0] if names else ""
-
-
-_prepared: ContextVar[PreparedPipelines | None] = ContextVar("prepared", default=None)
-
-
-@contextmanager
-def keeping_pipelines() -> Iterator[None]:
-    """Makes `prepared` return the same pipelines inside the block, in the current context."""
-    token = _prepared.set(PreparedPipelines())
-    try:
-        yield
-    finally:
-        _prepared.reset(token)
-
-
-def prepared() -> PreparedPipelines:
-    """The pipelines kept for the current context; new ones if there are none."""
-    kept = _prepared.get()
-    return kept if kept is not None and kept.context == ir.Context.current else PreparedPipelines()

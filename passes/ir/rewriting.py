@@ -22,17 +22,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 from mlir import ir
 
 from ...dialects.core import Op
 from ...dialects.registry import OPS
-from ..infra import journal
-from ..infra.journal import RefusedRewrite
+from ...runtime.remarks import ABSORBED, REWRITTEN, UNREAD
+from ..infra.state import CompileState
 from .locations import inherit, left_unread, names_in
 
 AnyOp = TypeVar("AnyOp", bound=Op)
@@ -56,36 +54,6 @@ class Pattern(Generic[AnyOp]):
     def rewrite(self, op: AnyOp) -> Replacement:
         """The values that replace the results of `op`; None for no match, a Refusal for a near match."""
         raise NotImplementedError(type(self).__name__)
-
-
-@dataclass
-class RewriteLimit:
-    """The maximum number of rewrites, and a log of those done.
-
-    Attributes:
-        most: maximum number of rewrites.
-        done: the pattern of each rewrite, and the location of the op that it replaced.
-    """
-
-    most: int
-    done: list[tuple[str, ir.Location]] = field(default_factory=list)
-
-
-_limit: ContextVar[RewriteLimit | None] = ContextVar("limit", default=None)
-
-
-@contextmanager
-def limit_rewrites(most: int) -> Iterator[RewriteLimit]:
-    """Limits all patterns together to the first `most` rewrites inside the block.
-
-    Bisection over `most` finds a wrong rewrite, and with it the pattern.
-    """
-    limit = RewriteLimit(most)
-    token = _limit.set(limit)
-    try:
-        yield limit
-    finally:
-        _limit.reset(token)
 
 
 def defining_op(value: ir.Value | None, kind: type[AnyOp]) -> AnyOp | None:
@@ -161,55 +129,63 @@ def find_op(root: ir.Operation | ir.OpView, wanted: Callable[[ir.Operation], boo
     return found[0] if found else None
 
 
-def erase_dead_ops(root: ir.Operation | ir.OpView) -> int:
+def erase_dead_ops(root: ir.Operation | ir.OpView, state: CompileState) -> int:
     """Erases the stepwell ops (all pure) whose results are unused; returns their number."""
     erased = 0
     for op in reversed(list(walk(root))):
         if op.name in OPS and not _is_read(op):
-            journal.note_removal(op, "unread", "")
+            note_unread(op, state)
             op.erase()
             erased += 1
     return erased
 
 
 def apply_patterns(
-    root: ir.Operation | ir.OpView, patterns: Sequence[Pattern], max_sweeps: int = 16
-) -> list[RefusedRewrite]:
+    root: ir.Operation | ir.OpView, patterns: Sequence[Pattern], state: CompileState, max_sweeps: int = 16
+) -> None:
     """Applies `patterns` to all ops inside `root` until none matches, and erases the ops that became dead.
 
-    Returns:
-        The refusals of the last sweep.
+    Each rewrite, and each refusal of the last sweep, becomes a remark in `state`.
 
     Raises:
         RuntimeError: the patterns undo each other and never reach a fixed point.
     """
-    driver = _Driver(patterns)
+    driver = _Driver(patterns, state)
     for _ in range(max_sweeps):
         if not driver.sweep(root):
             driver.note_refusals()
-            return driver.refused
+            return
     raise driver.endless()
+
+
+def note_unread(op: ir.Operation, state: CompileState) -> None:
+    """Adds the remark that an op is about to be erased because nothing reads it."""
+    state.passed("Erase", names_in(op.location), "nothing reads it", how=UNREAD)
+
+
+def names_of_makers(values: Sequence[ir.Value]) -> tuple[str, ...]:
+    """The names of the model's nodes in the locations of the ops that define the values, each once."""
+    makers = (value.owner for value in values if not isinstance(value.owner, ir.Block))
+    return tuple(dict.fromkeys(name for maker in makers for name in names_in(maker.location)))
 
 
 class _Driver:
     """A worklist in program order; ops affected by a rewrite are visited again before the rest."""
 
-    def __init__(self, patterns: Sequence[Pattern]) -> None:
-        self._patterns = patterns
+    def __init__(self, patterns: Sequence[Pattern], state: CompileState) -> None:
+        self._patterns, self._state, self._limit = patterns, state, state.limit
         self._fitting: dict[str, list[Pattern]] = {}
-        self.refused: list[RefusedRewrite] = []
+        self._refused: list[tuple[str, ir.Location, str]] = []
         self._stack: list[int] = []
         self._pending: dict[int, ir.Operation] = {}
         self._known: set[int] = set()
         self._recent: deque[str] = deque(maxlen=8)
-        self._kept = journal.current()
         # Key: identity of an op that a rewrite may have left unread. Value: that rewrite.
         self._causes: dict[int, tuple[str, ir.Location]] = {}
-        self._limit = _limit.get()
 
     def sweep(self, root: ir.Operation | ir.OpView) -> int:
         """Visits every operation inside `root`, and again those a change affected; returns the number of rewrites."""
-        self.refused = []
+        self._refused = []
         operations = find_ops(root, lambda op: op.name in OPS)
         identities = list(map(identity, operations))
         self._known = set(identities)
@@ -238,9 +214,9 @@ class _Driver:
         if not _is_read(op):
             cause = self._causes.get(identity(op))
             if cause is None:
-                journal.note_removal(op, "unread", "")
+                note_unread(op, self._state)
             else:
-                journal.note_removal(op, "absorbed", cause[0], (cause[1],))
+                self._note_rewrite(op, ABSORBED, cause[0], tuple(names_in(cause[1])))
             self._erase(op, cause)
             return False
         patterns = self._rooted_at(op.name)
@@ -276,21 +252,28 @@ class _Driver:
         self, op: ir.Operation, pattern: Pattern, outcome: ir.Value | Sequence[ir.Value] | Refusal
     ) -> Sequence[ir.Value] | None:
         if isinstance(outcome, Refusal):
-            self.refused.append(RefusedRewrite(type(pattern).__name__, op.location, outcome.reason))
+            self._refused.append((type(pattern).__name__, op.location, outcome.reason))
             return None
         values = [outcome] if isinstance(outcome, ir.Value) else outcome
         for old, new in zip(op.results, values, strict=True):
             if old.type != new.type:
                 self._push_new(new)
                 reason = f"the result would change its type from {old.type} to {new.type}"
-                self.refused.append(RefusedRewrite(type(pattern).__name__, op.location, reason))
+                self._refused.append((type(pattern).__name__, op.location, reason))
                 return None
         return values
 
     def note_refusals(self) -> None:
-        """Adds the refusals of the last sweep to the journal."""
-        if self._kept is not None:
-            self._kept.refused.extend(self.refused)
+        """Adds remarks for the refusals of the last sweep."""
+        for pattern, location, reason in self._refused:
+            self._state.missed(pattern, names_in(location), reason)
+
+    def _note_rewrite(self, op: ir.Operation, how: str, pattern: str, into: tuple[str, ...]) -> None:
+        """Adds a remark for an op that a rewrite is about to erase."""
+        names = names_in(op.location)
+        others = [name for name in into if name not in names]
+        message = f"{how} into {', '.join(others)}" if others else how
+        self._state.passed(pattern, names, message, how=how, into=into)
 
     def _replace(self, op: ir.Operation, values: Sequence[ir.Value], pattern: str) -> None:
         users = [use.owner.operation for result in op.results for use in result.uses]
@@ -299,8 +282,8 @@ class _Driver:
         fresh = self._fresh(values)
         inherit(fresh, [op, *left_unread(op)])
         named = {name for made in fresh for name in names_in(made.location)}
-        how = "absorbed" if named and named.isdisjoint(names_in(op.location)) else "rewritten"
-        journal.note_removal(op, how, pattern, journal.makers_of(values))
+        how = ABSORBED if named and named.isdisjoint(names_in(op.location)) else REWRITTEN
+        self._note_rewrite(op, how, pattern, names_of_makers(values))
         self._erase(op, (pattern, op.location))
         for value in values:
             self._push_new(value)
@@ -348,7 +331,7 @@ class _Driver:
         for maker in makers:
             if not isinstance(maker, ir.Block):
                 self._push(maker.operation)
-                if cause is not None and self._kept is not None:
+                if cause is not None:
                     self._causes[identity(maker)] = cause
 
 

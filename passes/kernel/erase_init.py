@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 
 
 @register
@@ -26,7 +27,7 @@ class EraseInitPass(Pass):
 
     name = "stepwell-erase-init"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Erases the function if it exists."""
         symbols = ir.SymbolTable(op)
         if "init" in symbols:

@@ -14,6 +14,7 @@ from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.movement import BroadcastToOp
 from ...dialects.types import array_of
 from ..infra.base import Pass, PassError, register
+from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
 from ..ir.locations import fused_location, heaviest_first, names_in
 from ..ir.rewriting import walk
@@ -53,13 +54,14 @@ class FormKernelsPass(Pass):
     mixed_widths: bool = False
     stops_at_extents: bool = True
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Forms the kernels of the module's @main."""
         main = main_function(op)
         for inner in list(walk(main)):
             if inner.name in ("func.return", "scf.yield"):
                 _fill_results(inner)
-        _Outliner(op.regions[0].blocks[0], main, Demand(op, main), self).visit(main.regions[0])
+        outliner = _Outliner(op.regions[0].blocks[0], main, Demand(op, main), self, state)
+        outliner.visit(main.regions[0])
 
 
 _LARGEST_LITERAL = 1024
@@ -93,8 +95,10 @@ def _fill_results(terminator: ir.Operation) -> None:
 
 
 class _Outliner:
-    def __init__(self, body: ir.Block, main: ir.Operation, demand: Demand, options: FormKernelsPass) -> None:
-        self._options = options
+    def __init__(
+        self, body: ir.Block, main: ir.Operation, demand: Demand, options: FormKernelsPass, state: CompileState
+    ) -> None:
+        self._options, self._state = options, state
         self._body = body
         self._main = main
         self._demand = demand
@@ -108,7 +112,9 @@ class _Outliner:
             rows_together = self._demand.is_partial and self._options.stops_at_extents
             if rows_together:
                 repeat_cheap(block)
-            for group in Grouping(block, self._options.mixed_widths, rows_together).groups:
+            grouping = Grouping(block, self._options.mixed_widths, rows_together)
+            grouping.note_refusals(self._state)
+            for group in grouping.groups:
                 self._outline(group)
 
     def _outline(self, group: list[ir.Operation]) -> None:

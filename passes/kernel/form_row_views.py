@@ -14,6 +14,7 @@ from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.elementwise import AddOp, MulOp, SubOp
 from ...dialects.stepwell.movement import ReshapeOp, RowOp, SliceOp, WithRowOp
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.functions import main_function
 from ..ir.rewriting import defining_op, has_one_use, walk
 from .classify import kernel_class
@@ -66,7 +67,7 @@ class FormRowViewsPass(Pass):
 
     name = "stepwell-form-row-views"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every block of @main."""
         main = main_function(op)
         indices = _Indices()

@@ -14,6 +14,7 @@ from ...dialects.stepwell.movement import ConcatOp, PadOp, SliceOp
 from ...dialects.stepwell.shape import BorderOp
 from ...dialects.types import numpy_dtype
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.functions import main_function
 from ..ir.rewriting import walk
 from .classify import works_on_views
@@ -47,7 +48,7 @@ class FormViewsPass(Pass):
 
     name = "stepwell-form-views"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every block of @main."""
         main = main_function(op)
         # Collected before any op is erased.

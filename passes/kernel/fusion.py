@@ -9,7 +9,9 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.stepwell.movement import ResizeOp
-from ..infra import journal
+from ...runtime.remarks import FUSE
+from ..infra.state import CompileState
+from ..ir.locations import dominant
 from .classify import ANCHOR_ORDER, kernel_class
 from .folded_movement import views_after, views_before
 from .masks import is_for_reduction
@@ -50,14 +52,10 @@ class Grouping:
                 if self._class[op] == wanted and op not in self._assigned:
                     self._form(op, wanted)
         self.groups.sort(key=lambda group: self._position[group[-1]])
-        kept = journal.current()
-        if kept is not None:
-            kept.unfused.extend(self._fusion_refusals())
 
-    def _fusion_refusals(self) -> list[journal.UnfusedPair]:
-        """The reasons why elementwise ops are in other kernels than the producers or readers of their values."""
+    def note_refusals(self, state: CompileState) -> None:
+        """Adds remarks on why elementwise ops are in other kernels than the producers or readers of their values."""
         group_of = {op: number for number, group in enumerate(self.groups) for op in group}
-        found = []
         for reader, number in group_of.items():
             for value in reader.operands:
                 maker = None if isinstance(value.owner, ir.Block) else value.owner.operation
@@ -69,9 +67,9 @@ class Grouping:
                     reason = f"kernels of class {kinds[0]} absorb no consumers"
                     if kinds[0] in _ABSORBS_CONSUMERS:
                         reason = "its producer shares a kernel with other ops"
-                if reason is not None:
-                    found.append(journal.UnfusedPair(maker.location, reader.location, reason))
-        return found
+                names = dominant(maker.location), dominant(reader.location)
+                if reason is not None and all(names):
+                    state.missed(FUSE, names[1:], reason, reads=names[:1])
 
     def _refuse(self, maker: ir.Value, reader: ir.Operation, reason: str) -> None:
         """Records why `reader` is not in one kernel with the op that defines `maker`."""

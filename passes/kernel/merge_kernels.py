@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.rewriting import walk
 
 
@@ -27,7 +28,7 @@ class MergeKernelsPass(Pass):
 
     name = "stepwell-merge-kernels"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Merges the kernels of a module."""
         first_of: dict[str, str] = {}
         renamed: dict[str, str] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.functions import body_of, dictionaries, main_function
 from ..ir.rewriting import walk
 from ..memref.layout import element_bytes
@@ -40,7 +41,7 @@ class RecordAlignmentPass(Pass):
 
     name = "stepwell-record-alignment"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Visits every call of a kernel in @main."""
         found: dict[str, list[int]] = {}
         for call in walk(main_function(op)):

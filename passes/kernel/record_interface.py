@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.functions import dictionaries, main_function
 
 
@@ -28,7 +29,7 @@ class RecordInterfacePass(Pass):
 
     name = "stepwell-record-interface"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Adds the attribute to the module."""
         main = main_function(op)
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)

@@ -12,6 +12,7 @@ from mlir.dialects import arith, scf, tensor
 from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import PadOp, ReshapeOp, RowOp, WithRowOp
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
 from .classify import bytes_of, kernel_class
 from .demand import TABLE
@@ -63,7 +64,7 @@ class SplitBatchesPass(Pass):
     name = "stepwell-split-batches"
     cache_bytes: int = 1 << 20
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites @main."""
         main = main_function(op)
         batch = 0 if TABLE in op.attributes else _batch(body_of(main))

@@ -8,6 +8,7 @@ from mlir import ir
 from mlir.dialects import arith, func, memref, scf
 
 from ..infra.base import Pass, PassError, register
+from ..infra.state import CompileState
 from ..ir.functions import LIBRARY, body_of, dictionaries, main_function
 from ..ir.named_ops import ops_named
 from ..kernel.versions import CHOICE, VERSIONS, versions_of
@@ -34,7 +35,7 @@ class BranchToVersionsPass(Pass):
 
     name = "stepwell-branch-to-versions"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites the calls in `@main`."""
         if LIBRARY in op.attributes:
             return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..infra.base import Pass, register
-from ..infra.upstream import prepared
+from ..infra.state import CompileState
 from ..ir.functions import functions_with_bodies
 from ..ir.named_ops import ops_named
 
@@ -35,13 +35,13 @@ class EliminateEmptyTensorsPass(Pass):
 
     name = "stepwell-eliminate-empty-tensors"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites the functions of a module."""
         concerned = [
             function for function in functions_with_bodies(op) if any(map(_may_be_eliminated, _empty_tensors(function)))
         ]
         for function in concerned:
-            prepared().run("func.func(eliminate-empty-tensors)", function)
+            state.pipelines.run("func.func(eliminate-empty-tensors)", function)
 
 
 def _empty_tensors(function: ir.Operation) -> list[ir.Operation]:

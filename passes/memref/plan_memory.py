@@ -12,6 +12,7 @@ from mlir.dialects import arith, func, memref, scf
 
 from ...dialects.types import array_of, dense
 from ..infra.base import Pass, PassError, register
+from ..infra.state import CompileState
 from ..ir.functions import LIBRARY, dictionaries, functions_with_bodies, main_function
 from ..ir.named_ops import ops_named
 from ..kernel.versions import CHOICE, VERSIONS, versions_of
@@ -64,7 +65,7 @@ class PlanMemoryPass(Pass):
     name = "stepwell-plan-memory"
     reuse: bool = True
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites `@main` and the signatures of the functions that it calls."""
         symbols = ir.SymbolTable(op)
         if LIBRARY in op.attributes:

@@ -11,6 +11,7 @@ from mlir import ir
 from mlir.dialects import arith, func, memref
 
 from ..infra.base import Pass, PassError, register
+from ..infra.state import CompileState
 from ..ir.functions import LIBRARY
 from ..ir.named_ops import ops_named
 from ..ir.parallel import SLOT_BYTES, SLOTS, trip_counts
@@ -51,7 +52,7 @@ class PlanWorkspacesPass(Pass):
     name = "stepwell-plan-workspaces"
     reuse: bool = True
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites the kernels that allocate memory, and their calls."""
         symbols = ir.SymbolTable(op)
         is_library = LIBRARY in op.attributes

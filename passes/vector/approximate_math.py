@@ -10,6 +10,7 @@ from mlir import ir
 from mlir.dialects import arith, math
 
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.named_ops import ops_named
 from .approximations import (
     error_function,
@@ -76,7 +77,7 @@ class ApproximateMathPass(Pass):
     name = "stepwell-approximate-math"
     has_scalef: bool = False
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every such op inside `op`."""
         for inner in ops_named(op, *FUNCTIONS):
             with inner.location, ir.InsertionPoint(inner):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..infra.base import Pass, register
+from ..infra.state import CompileState
 from ..ir.named_ops import ops_named
 
 _MOVES = ("llvm.select", "llvm.shufflevector", "llvm.intr.masked.load", "llvm.intr.masked.store")
@@ -30,7 +31,7 @@ class MoveNarrowFloatsPass(Pass):
 
     name = "stepwell-move-narrow-floats"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every such op."""
         for move in list(ops_named(op, *_MOVES)):
             if any(_bits(value.type) != value.type for value in (*move.operands, *move.results)):

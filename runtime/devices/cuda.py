@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..cuda import devices
 from ..cuda.loaded import BoundedLaunches, LoadedLaunches
+from ..facts import CompileFacts
 from ..program import CodeTarget, Program
 from .loader import Estimates, Loader, Resident
 
@@ -32,7 +33,7 @@ class CudaLoader(Loader):
         assert isinstance(loaded, LoadedLaunches)
         return BoundedLaunches(loaded, sizes)
 
-    def estimates(self, program: Program, facts: Mapping[str, Any], threads: int) -> Estimates:
+    def estimates(self, program: Program, facts: CompileFacts, threads: int) -> Estimates:
         from ..report.device import estimates_of  # only reports need it
 
         return estimates_of(program, facts)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..facts import CompileFacts
 from ..program import CodeTarget, KernelInfo, Program
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Loader(ABC):
         """Returns the call of a program for a range of sizes, at given sizes."""
 
     @abstractmethod
-    def estimates(self, program: Program, facts: Mapping[str, Any], threads: int) -> Estimates:
+    def estimates(self, program: Program, facts: CompileFacts, threads: int) -> Estimates:
         """Returns what a report says of a program's kernels.
 
         Args:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import processor
 from ..execution.bounded import BoundedCall
 from ..execution.workspace import LoadedProgram
+from ..facts import CompileFacts
 from ..native import loader
 from ..program import CodeTarget, Program
 from .loader import Estimates, Loader, Resident
@@ -43,7 +44,7 @@ class NativeLoader(Loader):
     def bind(self, loaded: LoadedProgram, sizes: Mapping[str, int]) -> LoadedProgram:
         return BoundedCall(loaded, sizes)
 
-    def estimates(self, program: Program, facts: Mapping[str, Any], threads: int) -> Estimates:
+    def estimates(self, program: Program, facts: CompileFacts, threads: int) -> Estimates:
         from ..report.cpu import estimates_of  # only reports need it
 
         return estimates_of(program, facts, threads)

@@ -11,7 +11,6 @@ from ...sizes.bounds import table_of
 from ...sizes.expressions import evaluate
 from ...support.wording import quantity
 from ..program import Program, Shape, TensorInfo, aligned_empty, aligned_zeros
-from ..report import facts
 from .results import Shelf
 from .workspace import LoadedProgram, Workspace
 
@@ -38,9 +37,9 @@ def explained(program: Program) -> str:
 
 def unbounded(program: Program) -> list[str]:
     """Returns a line for each kernel that does more work than a call needs, with its nodes and the reason."""
-    details, found = facts.read(program.facts)["details"], []
+    facts, found = program.compile_facts, []
     for kernel in program.kernels:
-        reasons = details.get(kernel.name, {}).get("unbounded", ())
+        reasons = facts.details_of(kernel.name).unbounded
         names = ", ".join(dict.fromkeys(kernel.ops)) or "no node of the model"
         found += [f"  {kernel.kind} {kernel.name} ({names}) is not bounded: {reason}" for reason in reasons]
     return found

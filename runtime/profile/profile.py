@@ -17,7 +17,7 @@ from typing import Any
 from ...support.short_repr import short_repr
 from ...support.wording import quantity
 from ..program import KernelInfo, Program
-from ..report import facts, html
+from ..report import html
 from .peaks import Peaks
 from .recorder import Recording
 from .trace import trace_events
@@ -193,8 +193,7 @@ class Profile:
     def _operators(self) -> dict[str, str]:
         """Returns the operators of the model's nodes, as far as programs record them."""
         programs = {id(item.program): item.program for call in self.calls for item, _ in call.programs}
-        known = (facts.read(program.facts) for program in programs.values())
-        return {node["name"]: node["type"] for item in known for node in item["nodes"]}
+        return {node.name: node.type for program in programs.values() for node in program.compile_facts.nodes}
 
     def _host(self) -> list[dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..cuda.launch_plan import Launch
 from ..devices.loader import Estimates
+from ..facts import CompileFacts, KernelDetails, Operand
 from ..program import CodeTarget, KernelInfo, Program
 
 SOURCE = "published"
@@ -79,7 +80,7 @@ def peaks_of(target: CodeTarget) -> DevicePeaks:
     return _SHEETS[target.cpu]
 
 
-def estimates_of(program: Program, known: Mapping[str, Any]) -> Estimates:
+def estimates_of(program: Program, known: CompileFacts) -> Estimates:
     """Returns the estimates of a program's kernels, from the compiler's facts about it."""
     peaks = peaks_of(program.target)
     launches: dict[str, list[Launch]] = {}
@@ -87,7 +88,7 @@ def estimates_of(program: Program, known: Mapping[str, Any]) -> Estimates:
         launches.setdefault(launch.kernel, []).append(launch)
 
     def describe(info: KernelInfo) -> dict[str, Any]:
-        details, operands = known["details"].get(info.name, {}), known["operands"].get(info.name, [])
+        details, operands = known.details_of(info.name), known.operands_of(info.name)
         return code_of(info, details, operands, launches.get(info.name, []), peaks)
 
     return Estimates(describe, 0, peaks.record())
@@ -95,14 +96,14 @@ def estimates_of(program: Program, known: Mapping[str, Any]) -> Estimates:
 
 def code_of(
     info: KernelInfo,
-    details: Mapping[str, Any],
-    operands: Sequence[Mapping[str, Any]],
+    details: KernelDetails,
+    operands: Sequence[Operand],
     launches: Sequence[Launch],
     peaks: DevicePeaks,
 ) -> dict[str, Any]:
     """Returns the report's entries on a kernel's code: the thread blocks of each of its launches, and its estimate."""
     distinct = {launch.entry: launch for launch in launches}.values()
-    seconds, bound = peaks.seconds(_kind(details.get("schedule", {}), operands), info.flops, info.bytes)
+    seconds, bound = peaks.seconds(_kind(details.schedule, operands), info.flops, info.bytes)
     return {
         "vector_bits": 0,
         "scalar_share": 0.0,
@@ -116,10 +117,10 @@ def code_of(
     }
 
 
-def _kind(schedule: Mapping[str, Any], operands: Sequence[Mapping[str, Any]]) -> str:
+def _kind(schedule: Mapping[str, Any], operands: Sequence[Operand]) -> str:
     """Returns the element type that a kernel multiplies: from its schedule, or else from its first operand."""
     if "compute" in schedule:
         return _KINDS.get(str(schedule["compute"]), _BYTES)
     if not _MULTIPLIES & set(str(schedule.get("name", "")).split("+")) or not operands:
         return _FLOAT
-    return _DTYPES.get(str(operands[0]["dtype"]), _FLOAT)
+    return _DTYPES.get(operands[0].dtype, _FLOAT)

@@ -14,9 +14,11 @@ from ...support.short_repr import short_repr
 from ...support.wording import quantity
 from ..devices.loader import Estimates
 from ..devices.registry import loader_of
+from ..facts import CompileFacts, NodeFacts
 from ..host.fallback import Fallback
 from ..program import KernelInfo, Program
-from . import facts, html, slow
+from ..remarks import FUSE, MISSED, READS, Remark
+from . import html, slow
 from .text import table_of
 
 SCHEMA = 1
@@ -52,8 +54,8 @@ class PerformanceReport:
         """
         try:
             records = [_program(program, threads) for program in programs]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ArtefactError(f"{model}: the facts for its report cannot be read: {error!r}") from error
+        except ArtefactError as error:
+            raise ArtefactError(f"{model}: {error}") from error
         on_host = [item.record() for item in fallbacks]
         return PerformanceReport(model, threads, _summary(programs, records, fallbacks), records, on_host)
 
@@ -116,7 +118,7 @@ def slow_kernels(program: Program, threads: int = 1) -> list[str]:
 
 
 def _program(program: Program, threads: int) -> dict[str, Any]:
-    known = facts.read(program.facts)
+    known = program.compile_facts
     estimates = loader_of(program.target).estimates(program, known, threads)
     kernels = [_kernel(info, known, estimates) for info in program.kernels]
     return {
@@ -138,55 +140,63 @@ def _host_row(item: Mapping[str, Any]) -> tuple[str, str, str]:
     return item["node"], item["op_type"], item["reason"]
 
 
-def _kernel(info: KernelInfo, known: Mapping[str, Any], estimates: Estimates) -> dict[str, Any]:
-    details = known["details"].get(info.name, {})
-    schedule = dict(details.get("schedule", {}))
+def _kernel(info: KernelInfo, known: CompileFacts, estimates: Estimates) -> dict[str, Any]:
+    details = known.details_of(info.name)
+    schedule = dict(details.schedule)
     return {
         "name": info.name,
         "class": info.kind,
         "calls": info.calls,
-        "ops": [names for name, names in known["calls"] if name == info.name] or [list(info.ops)],
-        "operands": known["operands"].get(info.name, []),
+        "ops": [list(call.nodes) for call in known.calls if call.kernel == info.name] or [list(info.ops)],
+        "operands": [operand.record() for operand in known.operands_of(info.name)],
         "schedule": schedule.pop("name", info.schedule),
         "parameters": schedule,
         "flops": info.flops,
         "bytes": info.bytes,
         "intensity": info.flops / info.bytes if info.bytes else 0.0,
         **estimates.describe(info),
-        "device": dict(details.get("device", {})),
+        "device": dict(details.device),
     }
 
 
-def _ops(known: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _ops(known: CompileFacts) -> list[dict[str, Any]]:
     """Returns the nodes, each with the kernels that compute it and the other nodes in them."""
     calls: dict[str, list[int]] = {}
-    for position, (_, names) in enumerate(known["calls"]):
-        for name in names:
+    for position, call in enumerate(known.calls):
+        for name in call.nodes:
             calls.setdefault(name, []).append(position)
-    unfused: dict[str, list[dict[str, str]]] = {}
-    for maker, reader, reason in known["apart"]:
-        unfused.setdefault(reader, []).append({"reads": maker, "reason": reason})
-    refused: dict[str, list[dict[str, str]]] = {}
-    for name, pattern, reason in known["refused"]:
-        refused.setdefault(name, []).append({"pattern": pattern, "reason": reason})
-    found = []
-    for node in known["nodes"]:
-        homes = [node["name"], *node["into"]]
-        places = sorted({place for name in homes for place in calls.get(name, ())})
-        if node["fate"] not in ("kernel", "merged"):
-            places = []
-        others = dict.fromkeys(name for place in places for name in known["calls"][place][1])
-        found.append(
-            {
-                **node,
-                "kernels": list(dict.fromkeys(known["calls"][place][0] for place in places)),
-                "calls": places,
-                "with": [name for name in others if name != node["name"]],
-                "apart": unfused.get(node["name"], []),
-                "refused": refused.get(node["name"], []),
-            }
-        )
-    return found
+    about: dict[str, list[Remark]] = {}
+    for remark in known.remarks:
+        for name in remark.nodes:
+            about.setdefault(name, []).append(remark)
+    return [_op(node, known, calls, about.get(node.name, ())) for node in known.nodes]
+
+
+def _op(
+    node: NodeFacts, known: CompileFacts, calls: Mapping[str, Sequence[int]], remarks: Sequence[Remark]
+) -> dict[str, Any]:
+    homes = [node.name, *node.into] if node.fate in ("kernel", "merged") else []
+    places = sorted({place for name in homes for place in calls.get(name, ())})
+    others = dict.fromkeys(name for place in places for name in known.calls[place].nodes)
+    missed = [item for item in remarks if item.kind == MISSED]
+    return {
+        "name": node.name,
+        "type": node.type,
+        "outputs": [{"dtype": item.dtype, "shape": list(item.shape)} for item in node.outputs],
+        "fate": node.fate,
+        "by": node.by,
+        "into": list(node.into),
+        "kernels": list(dict.fromkeys(known.calls[place].kernel for place in places)),
+        "calls": places,
+        "with": [name for name in others if name != node.name],
+        "apart": [
+            {"reads": maker, "reason": item.message}
+            for item in missed
+            if item.rule == FUSE
+            for maker in item.names(READS)
+        ],
+        "refused": [{"pattern": item.rule, "reason": item.message} for item in missed if item.rule != FUSE],
+    }
 
 
 def _summary(

@@ -12,6 +12,7 @@ from ...lowering import invariants
 from ...lowering.target import Target
 from ...passes.graph.pipelines import gpu_graph_pipeline
 from ...passes.infra.pipeline import Pipeline
+from ...passes.infra.state import CompileState
 from ...passes.memref.plan_workspaces import ATTRIBUTE as WORKSPACE
 from ...runtime.program import Program, aligned
 from ..base import Backend, Phase
@@ -82,7 +83,7 @@ class CudaBackend(Backend):
             Phase("nvvm", "the kernels in the NVVM dialect", nvvm_pipeline, check_nvvm),
         )
 
-    def emit(self, module: ir.Module, name: str, threads: int) -> dict[str, bytes]:
+    def emit(self, module: ir.Module, name: str, state: CompileState, threads: int) -> dict[str, bytes]:
         return emit_ptx(module, GpuTarget.parse(name))
 
     def assembly(self, module: ir.Module, name: str, threads: int) -> dict[str, str]:

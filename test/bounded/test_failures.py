@@ -12,6 +12,7 @@ from stepwell.driver import route
 from stepwell.passes.graph.bounded.rewriter import PADDING
 from stepwell.passes.infra.base import Pass, PassError, register
 from stepwell.passes.infra.pipeline import Pipeline
+from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.functions import kernels_in
 from stepwell.passes.ir.rewriting import walk
 from stepwell.passes.kernel.demand import EXTENTS
@@ -31,7 +32,7 @@ class FailInRangesPass(Pass):
     name = "test-fail-in-ranges"
     is_bug: bool = False
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Fail at the first op of such a kernel."""
         for kernel in kernels_in(op):
             if EXTENTS in kernel.attributes and self.is_bug:

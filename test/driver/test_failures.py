@@ -23,6 +23,7 @@ from stepwell.frontend.onnx.partition import nodes_that_failed
 from stepwell.passes.infra.base import Pass, PassError, register
 from stepwell.passes.infra.failure import ModelOp
 from stepwell.passes.infra.pipeline import Pipeline
+from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.functions import kernels_in
 from stepwell.passes.ir.rewriting import walk
 
@@ -42,7 +43,7 @@ class PlantedPass(Pass):
     way: str = "error"
     kind: str = ""
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         for kernel in kernels_in(op):
             if self.kind not in str(kernel.attributes["stepwell.kernel"]):
                 continue

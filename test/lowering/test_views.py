@@ -13,6 +13,7 @@ from stepwell.dialects.interpreter import evaluate
 from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell import constant, contraction, elementwise, movement, pooling, reduction
 from stepwell.driver.compilation import Compilation
+from stepwell.passes.infra.state import CompileState
 from stepwell.runtime.execution.executable import Executable
 
 HEIGHT, WIDTH = 6, 5
@@ -152,8 +153,9 @@ def test_random_networks(seed: int) -> None:
         text = str(module)
         wanted = evaluate(module, "main", inputs, network.parameters)
         compilation = Compilation()
-        parameters = compilation.graph(module, network.parameters, {"x": inputs[0].shape})
-        program = compilation._finish(module, parameters, "graph")
+        state = CompileState(dict(network.parameters))
+        compilation.graph(module, state, [inputs[0].shape])
+        program = compilation._finish(module, state, "graph")
     got = Executable(program.inputs, program.outputs, [program], threads=1)(*inputs)
     for want, result in zip(wanted, got, strict=True):
         np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(want).max()), err_msg=text)

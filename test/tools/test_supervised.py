@@ -32,7 +32,7 @@ class AbortPass(Pass):
 
     name = "test-abort"
 
-    def run(self, op) -> None:
+    def run(self, op, state) -> None:
         os.abort()
 
 
@@ -175,7 +175,7 @@ from stepwell.passes.infra.pipeline import Pipeline
 class PlantedPass(Pass):
     name = "test-planted"
 
-    def run(self, op) -> None:
+    def run(self, op, state) -> None:
         if "softmax" in str(op.get_asm(enable_debug_info=True)):
             {fault}
 
@@ -222,7 +222,7 @@ from stepwell.passes.infra.pipeline import Pipeline
 class PlantedPass(Pass):
     name = "test-planted"
 
-    def run(self, op) -> None:
+    def run(self, op, state) -> None:
         found = ir.Module.parse("gpu.module @m { gpu.func @f() kernel { gpu.return } }")
         found.body.operations[0].operation.clone(ip=ir.InsertionPoint(op.regions[0].blocks[0]))
 

@@ -6,6 +6,7 @@ from mlir import ir
 from stepwell.dialects.stepwell.elementwise import ExpOp
 from stepwell.dialects.stepwell.normalization import LogSoftmaxOp, SoftmaxOp
 from stepwell.passes.infra.base import Pass, register
+from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.rewriting import Pattern, apply_patterns, defining_op
 
 
@@ -35,6 +36,6 @@ class UseSoftmaxPass(Pass):
 
     name = "example-use-softmax"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites all functions of a module."""
-        apply_patterns(op, [ExpOfLogSoftmax()])
+        apply_patterns(op, [ExpOfLogSoftmax()], state)

@@ -14,6 +14,7 @@ from ....dialects.registry import view_of
 from ....support.errors import StepwellError
 from ....support.wording import quantity
 from ...infra.base import PassError
+from ...infra.state import CompileState
 from ...ir.functions import body_of, dictionaries, main_function
 from ...ir.rewriting import erase_dead_ops, walk
 from ...kernel import demand
@@ -44,6 +45,7 @@ def bind_to_bounds(
     samples: Sequence[Snapshot],
     inputs: Sequence[Sequence[Dim]],
     ranges: Ranges,
+    state: CompileState,
     typical: Sequence[Mapping[str, int]] = (),
 ) -> tuple[tuple[Expression, ...], ...]:
     """Makes `@main` correct for every size in the ranges; adds an input for the table of extents.
@@ -53,6 +55,7 @@ def bind_to_bounds(
         samples: snapshots of the graph there, and at some other sizes.
         inputs: symbolic shape of every input.
         ranges: minimum, maximum and step of each size, by name.
+        state: the state of the compile.
         typical: representative sizes to optimise for.
 
     Returns:
@@ -88,7 +91,7 @@ def bind_to_bounds(
     results = _results(graph, operations[-1])
     _check_extents(graph)
     outputs = tuple(tuple(expression(count_of(extent)) for extent in graph.of(value)) for value in results)
-    erase_dead_ops(main)
+    erase_dead_ops(main, state)
     _note_extents(graph, main, results)
     _set_type(main, len(graph.expressions))
     texts = [ir.StringAttr.get(json.dumps(item)) for item in graph.expressions]

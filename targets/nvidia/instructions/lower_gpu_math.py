@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ....passes.infra.base import Pass, PassError, register
+from ....passes.infra.state import CompileState
 from ....passes.ir.rewriting import walk
 
 _INTRINSICS = {
@@ -45,7 +46,7 @@ class LowerGpuMathPass(Pass):
 
     name = "stepwell-lower-gpu-math"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every math op in the module's kernels.
 
         Raises:

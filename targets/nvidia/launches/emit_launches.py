@@ -10,6 +10,7 @@ from mlir.dialects import arith, func, gpu, memref
 
 from ....dialects.types import array_of, dense
 from ....passes.infra.base import Pass, PassError, register
+from ....passes.infra.state import CompileState
 from ....passes.ir.functions import body_of, kernels_in
 from ....passes.kernel.views import EXTRACT, INSERT, row_major
 from ....passes.memref.layout import memref_type
@@ -55,7 +56,7 @@ class EmitLaunchesPass(Pass):
     name = "stepwell-emit-launches"
     target: str = "cuda:sm_80"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every kernel of a module, and erases its launches."""
         target, symbols = GpuTarget.parse(self.target), ir.SymbolTable(op)
         op.attributes["gpu.container_module"] = ir.UnitAttr.get()

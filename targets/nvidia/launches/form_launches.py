@@ -10,6 +10,7 @@ from mlir import ir
 from mlir.dialects import func, tensor
 
 from ....passes.infra.base import Pass, PassError, register
+from ....passes.infra.state import CompileState
 from ....passes.ir.functions import body_of, kernels_in
 from ....passes.ir.rewriting import walk
 from ....passes.kernel.views import EXTRACT, INSERT
@@ -59,7 +60,7 @@ class FormLaunchesPass(Pass):
     name = "stepwell-form-launches"
     target: str = "cuda:sm_80"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Splits every kernel of a module."""
         target = GpuTarget.parse(self.target)
         for kernel in kernels_in(op):

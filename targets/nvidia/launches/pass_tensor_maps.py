@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ....passes.infra.base import Pass, register
+from ....passes.infra.state import CompileState
 from ....passes.ir.functions import body_of
 
 MAPS = "stepwell.tensor_maps"
@@ -33,7 +34,7 @@ class PassTensorMapsPass(Pass):
 
     name = "stepwell-pass-tensor-maps"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every kernel of a module."""
         for module in op.regions[0].blocks[0].operations:
             if module.operation.name != "gpu.module":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ....passes.infra.base import Pass, PassError, register
+from ....passes.infra.state import CompileState
 from ....passes.ir.functions import body_of, kernels_in
 from ..pipelines import LAUNCHES
 from .emit_launches import MAP
@@ -31,7 +32,7 @@ class RecordLaunchesPass(Pass):
 
     name = "stepwell-record-launches"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Records the launches of every kernel of a module."""
         for kernel in kernels_in(op):
             launches = [_launch(item.operation) for item in body_of(kernel).operations if _is_launch(item)]

@@ -17,6 +17,7 @@ from stepwell.driver.workers.claims import Claims, Outlook
 from stepwell.driver.workers.pool import KernelPool, kernel_pool
 from stepwell.driver.workers.shares import module_bytecode
 from stepwell.lowering import invariants
+from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.functions import main_function
 
 TARGET = "x86-64-v3"
@@ -96,7 +97,7 @@ def test_kernels_compiled_ahead_are_those_requested() -> None:
     ahead = compile_ahead(OUTLOOK, claims)
     module = formed(model())
     kernels = list(invariants.kernels(module))
-    alone = KernelPool(TARGET).compile(kernels)
+    alone = KernelPool(TARGET).compile(kernels, CompileState())
     common = ahead.keys() & alone.keys()
     assert claims.settle() == ahead.keys()
     assert 0 < len(common) < len(alone)
@@ -121,22 +122,22 @@ def test_code_compiled_ahead_is_used(pool: KernelPool, monkeypatch: pytest.Monke
     assert pool.claims is not None
     module = formed(model())
     kernels = list(invariants.kernels(module))
-    alone = KernelPool(TARGET).compile(kernels)
-    pool.look_ahead(model(), OUTLOOK.shapes, ())
+    alone = KernelPool(TARGET).compile(kernels, CompileState())
+    pool.look_ahead(model(), OUTLOOK.shapes, (), CompileState())
     wait_for_claims(pool.claims)
     with monkeypatch.context() as patches:
         patches.setattr(KernelPool, "_compile_apart", None)
-        assert pool.compile(kernels) == alone
+        assert pool.compile(kernels, CompileState()) == alone
 
 
 def test_claimed_kernels_are_compiled_after_their_process_died(pool: KernelPool) -> None:
     assert pool.claims is not None
     module = formed(model())
     kernels = list(invariants.kernels(module))
-    pool.look_ahead(model(), OUTLOOK.shapes, ())
+    pool.look_ahead(model(), OUTLOOK.shapes, (), CompileState())
     wait_for_claims(pool.claims)
     os.kill(pool.workers[0].process_id, signal.SIGKILL)
-    assert pool.compile(kernels).keys() == {invariants.symbol(kernel) for kernel in kernels}
+    assert pool.compile(kernels, CompileState()).keys() == {invariants.symbol(kernel) for kernel in kernels}
 
 
 def wait_for_claims(claims: Claims) -> None:

@@ -22,6 +22,7 @@ from stepwell.driver.workers.pool import KernelPool, kernel_pool
 from stepwell.driver.workers.shared_queue import SharedQueue
 from stepwell.lowering import invariants
 from stepwell.passes.infra.runner import PassFailure
+from stepwell.passes.infra.state import CompileState
 
 OPS = ("relu", "tanh", "exp", "sigmoid", "sqrt", "abs")
 SCRIPT = """
@@ -65,7 +66,7 @@ def formed(ops: tuple[str, ...] = OPS) -> ir.Module:
 
 def compiled(pool: KernelPool, module: ir.Module) -> dict[str, KernelCode]:
     """Returns the code of a module's kernels."""
-    return pool.compile(list(invariants.kernels(module)))
+    return pool.compile(list(invariants.kernels(module)), CompileState())
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ def test_code_does_not_depend_on_what_else_is_compiled() -> None:
     module = formed()
     together = compiled(KernelPool("cpu"), module)
     for kernel in list(invariants.kernels(module)):
-        assert compile_library(library_of([kernel]), "cpu").items() <= together.items()
+        assert compile_library(library_of([kernel]), "cpu", CompileState()).items() <= together.items()
 
 
 def test_a_failure_elsewhere_is_explained_here(pool: KernelPool) -> None:

@@ -6,6 +6,7 @@ import pytest
 from mlir import ir
 from stepwell.driver.context import compiler_context
 from stepwell.lowering.vector_to_llvm import bound_loops
+from stepwell.passes.infra.state import CompileState
 
 _WRITES = 12
 
@@ -34,6 +35,6 @@ def test_uses_of_memory_are_looked_at_once_per_loop(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(bound_loops, "is_local", lambda root, loop: asked.append(root) is None and is_local(root, loop))
     with compiler_context(), ir.Location.unknown():
         module = ir.Module.parse(_KERNEL)
-        bound_loops.BoundLoopsPass().run(module.operation)
+        bound_loops.BoundLoopsPass().run(module.operation, CompileState())
         assert "arith.minsi" in str(module)
     assert len(asked) == 1

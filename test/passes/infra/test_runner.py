@@ -13,6 +13,7 @@ from stepwell.passes.infra.base import Pass, PassError
 from stepwell.passes.infra.instrumentation import Instrumentation, PrintIR, Step, always
 from stepwell.passes.infra.pipeline import Nested, Pipeline
 from stepwell.passes.infra.runner import PassFailure
+from stepwell.passes.infra.state import CompileState
 from stepwell.passes.infra.timing import Timing
 
 TEXT = """
@@ -35,7 +36,7 @@ class NotePass(Pass):
     name = "test-note"
     anchor = "func.func"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         op.attributes["seen"] = ir.UnitAttr.get()
 
 
@@ -46,7 +47,7 @@ class FailPass(Pass):
     name = "test-fail"
     way: str = "error"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         if self.way == "error":
             raise PassError("no way", ir.Location.file("model.mlir", 3, 4))
         if self.way == "bug":

@@ -8,6 +8,7 @@ from stepwell.dialects.registry import OPS, load_dialects
 from stepwell.dialects.stepwell.contraction import MatmulOp
 from stepwell.dialects.stepwell.elementwise import AddOp, MulOp, ReluOp
 from stepwell.dialects.stepwell.movement import TransposeOp
+from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.locations import dominant, fused_location, heaviest_first, names_in
 from stepwell.passes.ir.rewriting import Pattern, apply_patterns, defining_op, walk
 
@@ -71,20 +72,20 @@ def _names(module: ir.Module) -> dict[str, list[str]]:
 
 
 def test_a_contraction_comes_first_and_what_was_folded_into_it_is_a_member(module):
-    apply_patterns(module.operation, [FactorIntoWeight()])
+    apply_patterns(module.operation, [FactorIntoWeight()], CompileState())
     names = _names(module)
     assert names["stepwell.matmul"] == ["product", "factor"]
     assert names["stepwell.relu"] == ["relu"]
 
 
 def test_ops_that_change_places_keep_their_names(module):
-    apply_patterns(module.operation, [ReluAfterTranspose()])
+    apply_patterns(module.operation, [ReluAfterTranspose()], CompileState())
     names = _names(module)
     assert (names["stepwell.relu"], names["stepwell.transpose"]) == (["relu"], ["turned"])
 
 
 def test_an_op_of_another_name_stands_for_all_that_it_replaces(module):
-    apply_patterns(module.operation, [DropRelu()])
+    apply_patterns(module.operation, [DropRelu()], CompileState())
     assert _names(module)["stepwell.add"] == ["relu", "factor"]
 
 

@@ -7,8 +7,9 @@ from mlir import ir
 from stepwell.dialects.registry import OPS, load_dialects
 from stepwell.dialects.stepwell.elementwise import AbsOp, NegOp, ReluOp, TanhOp
 from stepwell.dialects.stepwell.movement import ReshapeOp
-from stepwell.passes.infra.journal import journal
+from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.rewriting import Pattern, Refusal, apply_patterns, walk
+from stepwell.runtime.remarks import Remark
 
 _TEXT = """
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -52,20 +53,20 @@ def test_dead_ops_go_and_locations_stay(module):
             """Matches once."""
             return ReluOp(op.input.owner.operands[0]).result
 
-    apply_patterns(module.operation, [AbsOfNeg()])
+    apply_patterns(module.operation, [AbsOfNeg()], CompileState())
     assert _names(module) == ["stepwell.relu"]
     relu = next(op for op in walk(module.operation) if op.name == "stepwell.relu")
     assert str(relu.location) == 'loc(fused["second", "first"])'
 
 
 def test_a_new_op_is_looked_at_in_its_turn(module):
-    apply_patterns(module.operation, [_Replace(NegOp, AbsOp), _Replace(AbsOp, TanhOp)])
+    apply_patterns(module.operation, [_Replace(NegOp, AbsOp), _Replace(AbsOp, TanhOp)], CompileState())
     assert _names(module) == ["stepwell.tanh", "stepwell.tanh"]
 
 
 def test_patterns_without_end_are_an_error_that_names_them(module):
     with pytest.raises(RuntimeError, match=r"no fixed point of the patterns; .*_Replace"):
-        apply_patterns(module.operation, [_Replace(NegOp, TanhOp), _Replace(TanhOp, NegOp)])
+        apply_patterns(module.operation, [_Replace(NegOp, TanhOp), _Replace(TanhOp, NegOp)], CompileState())
 
 
 def test_another_type_is_refused(module):
@@ -78,12 +79,12 @@ def test_another_type_is_refused(module):
             """Never returns the right type."""
             return ReshapeOp(op.input, shape=(1, 4)).result
 
-    with journal() as kept:
-        refused = apply_patterns(module.operation, [Widen()])
-    assert kept.refused == refused
+    state = CompileState()
+    apply_patterns(module.operation, [Widen()], state)
     assert _names(module) == ["stepwell.neg", "stepwell.abs"]
-    assert [str(item.location) for item in refused] == ['loc("first")']
-    assert "tensor<4xf32> to tensor<1x4xf32>" in refused[0].reason
+    (remark,) = [item for item in state.remarks if item.kind == "missed"]
+    assert (remark.kind, remark.rule, remark.nodes) == ("missed", "Widen", ("first",))
+    assert "tensor<4xf32> to tensor<1x4xf32>" in remark.message
 
 
 def test_refusals_are_collected(module):
@@ -96,8 +97,6 @@ def test_refusals_are_collected(module):
             """Refuses, with a reason."""
             return Refusal("not today")
 
-    with journal() as kept:
-        apply_patterns(module.operation, [Reluctant()])
-    assert [(item.pattern, str(item.location), item.reason) for item in kept.refused] == [
-        ("Reluctant", 'loc("second")', "not today")
-    ]
+    state = CompileState()
+    apply_patterns(module.operation, [Reluctant()], state)
+    assert state.remarks == [Remark("missed", "", "Reluctant", ("second",), "not today")]

@@ -2,6 +2,7 @@
 
 from mlir import ir
 from stepwell.dialects.registry import load_dialects
+from stepwell.passes.infra.state import CompileState
 from stepwell.passes.kernel.form_views import FormViewsPass
 
 
@@ -20,7 +21,7 @@ def test_concatenations_deeper_than_the_stack():
     with ir.Context() as context:
         load_dialects(context)
         module = ir.Module.parse(f"func.func @main{function}")
-        FormViewsPass().run(module.operation)
+        FormViewsPass().run(module.operation, CompileState())
         left = str(module)
     assert "stepwell.concat" not in left
     assert left.count("tensor.insert_slice") == depth

@@ -13,6 +13,7 @@ from mlir import ir
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
+from stepwell.passes.infra.state import CompileState
 from stepwell.passes.vector import approximate_math
 from stepwell.passes.vector.approximate_math import ApproximateMathPass
 from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
@@ -50,7 +51,7 @@ def compute(body: str, x: Array, has_scalef: bool = False) -> Array:
     body = body.replace("VECTOR", f"vector<{LANES}x{element}>")
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(MODULE.format(n=len(padded), t=element, lanes=LANES, body=body))
-        ApproximateMathPass(has_scalef).run(module.operation)
+        ApproximateMathPass(has_scalef).run(module.operation, CompileState())
         memref_pipeline("cpu").run(module)
         llvm_pipeline("cpu").run(module)
         objects = emit_objects(module, Target.host())

@@ -7,6 +7,7 @@ import onnx
 import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
+from stepwell.runtime.facts import KernelDetails, Operand
 from stepwell.runtime.program import CodeTarget, KernelInfo
 from stepwell.runtime.report import device
 
@@ -212,16 +213,15 @@ def test_a_disabled_cache_is_a_warning_unless_requested(small, monkeypatch):
 def test_flags_kernels_on_single_elements():
     from dataclasses import replace
 
-    from stepwell.driver.facts import packed
-    from stepwell.runtime.report import facts
+    from stepwell.runtime.facts import CodeShape
     from stepwell.runtime.report.report import PerformanceReport
 
     model = _model([helper.make_node("Relu", ["x"], ["y"], "relu")], {"x": (1024, 1024)}, {"y": (1024, 1024)})
     (program,) = stepwell.compile(model).programs
-    known = facts.read(program.facts)
-    for details in known["details"].values():
-        details["code"] = {"vector_bits": 0, "scalar_share": 1.0}
-    (found,) = PerformanceReport.of("m", [replace(program, facts=packed(known))], (), 1).summary
+    known = program.compile_facts
+    scalar = {name: replace(details, code=CodeShape(0, 1.0)) for name, details in known.details.items()}
+    changed = replace(program, facts=replace(known, details=scalar).encoded())
+    (found,) = PerformanceReport.of("m", [changed], (), 1).summary
     assert found["kind"] == "scalar" and found["share"] == 1.0
     assert "(relu) computes single elements" in found["message"]
 
@@ -266,7 +266,9 @@ def test_tensor_cores_have_rates_of_their_own():
     info = KernelInfo("k", "contraction", flops=10**12, bytes=1)
 
     def seconds(schedule, dtype):
-        return device.code_of(info, {"schedule": schedule}, [{"dtype": dtype}], [], peaks)["predicted_seconds"]
+        return device.code_of(info, KernelDetails(schedule=schedule), [Operand(dtype, (), "")], [], peaks)[
+            "predicted_seconds"
+        ]
 
     assert seconds({"name": "contraction", "compute": "f32"}, "float32") == pytest.approx(1 / 19.5)
     assert seconds({"name": "contraction", "compute": "tf32"}, "float32") == pytest.approx(1 / 156)

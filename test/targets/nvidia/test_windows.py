@@ -9,7 +9,6 @@ import onnx
 import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.runtime.report import facts
 
 OPTIONS = stepwell.Options(cache=False, fallback="error")
 RNG = np.random.default_rng(0)
@@ -51,8 +50,7 @@ def _check(model: onnx.ModelProto, architecture: str, monkeypatch: pytest.Monkey
     on_gpu = stepwell.compile(model, f"cuda:{architecture}", options=OPTIONS)
     np.testing.assert_allclose(on_gpu(x), stepwell.compile(model, options=OPTIONS)(x), rtol=1e-4, atol=1e-5)
     (program,) = on_gpu.programs
-    details = facts.read(program.facts)["details"]
-    return {kernel.kind: details[kernel.name]["schedule"]["name"] for kernel in program.kernels}
+    return {kernel.kind: program.compile_facts.details_of(kernel.name).schedule_name for kernel in program.kernels}
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])

@@ -11,6 +11,7 @@ from mlir.dialects import arith, linalg, tensor
 from .....lowering.builders.generics import constant, generic, multiply_add, zero_of
 from .....lowering.builders.spaces import expand
 from .....passes.infra.base import Pass, register
+from .....passes.infra.state import CompileState
 from .....passes.ir.functions import kernels_in
 from ...emission.views import memories
 from ...launches.cut import MATERIALIZE
@@ -49,7 +50,7 @@ class SplitSumsPass(Pass):
     name = "stepwell-split-sums"
     target: str = "cuda:sm_80"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Splits the contractions in the kernels of a module."""
         target = GpuTarget.parse(self.target)
         for kernel in kernels_in(op):

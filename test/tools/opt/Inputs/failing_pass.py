@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 from stepwell.passes.infra.base import Pass, PassError, register
+from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.rewriting import walk
 
 
@@ -19,7 +20,7 @@ class FailPass(Pass):
     name = "test-fail"
     way: str = "error"
 
-    def run(self, op: ir.Operation) -> None:
+    def run(self, op: ir.Operation, state: CompileState) -> None:
         """Fails."""
         for inner in walk(op):
             if inner.name == "stepwell.exp":
