@@ -1,4 +1,4 @@
-"""Attributes of ops declared in Python: one kind of MLIR attribute for each Python type."""
+"""Attributes of ops declared in Python: one form of MLIR attribute for each Python type."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from mlir import ir
 
 from ..support.errors import StepwellError
-from .types import array_of, dense, element_type, numpy_dtype
+from . import forms
+from .forms import Form
 
 T = TypeVar("T")
 
@@ -54,7 +55,7 @@ class AttributeField(Generic[T]):
         Raises:
             OpError: the attribute is not of the declared kind, or not one of the choices.
         """
-        value = _READERS[self.kind](attr)
+        value = _FORMS[self.kind].read(attr)
         if value is None:
             raise OpError(f"attribute '{self.name}' must be {self.kind_name}, but is {attr}")
         return self._chosen(value)
@@ -75,11 +76,11 @@ class AttributeField(Generic[T]):
     @property
     def kind_name(self) -> str:
         """The kind of value in words: `an i64 integer`."""
-        return _KIND_NAMES[self.kind]
+        return _FORMS[self.kind].text
 
     def write(self, value: Any) -> ir.Attribute:
         """The MLIR attribute that holds a Python value."""
-        return _WRITERS[self.kind](value)
+        return _FORMS[self.kind].write(value)
 
 
 _REQUIRED: Any = object()
@@ -92,32 +93,14 @@ def attribute(
     return AttributeField(kind, default, choices, doc)
 
 
-def _read_float(attr: ir.Attribute) -> float | None:
-    return attr.value if isinstance(attr, ir.FloatAttr) and isinstance(attr.type, ir.F64Type) else None
-
-
-def _read_int(attr: ir.Attribute) -> int | None:
-    is_i64 = isinstance(attr, ir.IntegerAttr) and isinstance(attr.type, ir.IntegerType) and attr.type.width == 64
-    return ir.IntegerAttr(attr).value if is_i64 else None
-
-
-_READERS: dict[type, Callable[[ir.Attribute], Any]] = {
-    int: _read_int,
-    float: _read_float,
-    bool: lambda attr: attr.value if isinstance(attr, ir.BoolAttr) else None,
-    str: lambda attr: attr.value if isinstance(attr, ir.StringAttr) else None,
-    tuple: lambda attr: tuple(attr) if isinstance(attr, ir.DenseI64ArrayAttr) else None,
-    np.dtype: lambda attr: numpy_dtype(attr.value) if isinstance(attr, ir.TypeAttr) else None,
-    np.ndarray: lambda attr: array_of(attr) if isinstance(attr, ir.DenseElementsAttr) else None,
-}
-_WRITERS: dict[type, Callable[[Any], ir.Attribute]] = {
-    int: lambda value: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value)),
-    float: lambda value: ir.FloatAttr.get(ir.F64Type.get(), float(value)),
-    bool: lambda value: ir.BoolAttr.get(bool(value)),
-    str: ir.StringAttr.get,
-    tuple: lambda value: ir.DenseI64ArrayAttr.get(list(value)),
-    np.dtype: lambda value: ir.TypeAttr.get(element_type(value)),
-    np.ndarray: dense,
+_FORMS: dict[type, Form] = {
+    int: forms.I64,
+    float: forms.F64,
+    bool: forms.BOOL,
+    str: forms.STRING,
+    tuple: forms.I64S,
+    np.dtype: forms.ELEMENT_TYPE,
+    np.ndarray: forms.DENSE,
 }
 _NORMALIZERS: dict[type, Callable[[Any], Any]] = {
     int: int,
@@ -127,13 +110,4 @@ _NORMALIZERS: dict[type, Callable[[Any], Any]] = {
     tuple: lambda value: tuple(int(entry) for entry in value),
     np.dtype: np.dtype,
     np.ndarray: np.asarray,
-}
-_KIND_NAMES: dict[type, str] = {
-    int: "an i64 integer",
-    float: "an f64 number",
-    bool: "a bool",
-    str: "a string",
-    tuple: "an array<i64: ...>",
-    np.dtype: "an element type",
-    np.ndarray: "a dense constant",
 }

@@ -1,8 +1,9 @@
 """Checks programs of the stepwell dialect: MLIR's own verification first, then the rules that IRDL cannot express.
 
-For each op: the attributes are declared, have the declared kind and are one of the choices; the op's shape function
-accepts the operands and agrees with the declared result types. A `?` in a type agrees with every number. Attributes
-whose name starts with `stepwell.` are annotations of passes and belong to no op.
+For each op of a dialect: the attributes are declared, have the declared kind and are one of the choices; the op's shape
+function accepts the operands and agrees with the declared result types. A `?` in a type agrees with every number.
+
+For every op: each discardable attribute `stepwell.*` is known, has its form, and is in one of its places.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..support.errors import StepwellError
-from .core import DIALECTS, Op, OpError, check_extents, spec_of
+from .core import DIALECTS, OPS, Op, OpError, check_extents, spec_of
+from .discardable import PREFIX
+from .discardable_attribute import ARGUMENT, DISCARDABLE, OF_MODEL, RESULT
 from .registry import view_of
 from .stepwell.shapes import may_equal
 from .types import ElementTypeError, TensorSpec
 
 _SEGMENTS = "operandSegmentSizes"
-_NOTE_PREFIX = "stepwell."
+_FUNCTIONS = ("func.func", "llvm.func", "gpu.func")
+_ARGUMENTS = (("arg_attrs", ARGUMENT), ("res_attrs", RESULT))
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ def verify(root: ir.Module | ir.Operation | ir.OpView) -> None:
 
 def violations(root: ir.Module | ir.Operation | ir.OpView) -> Iterator[Violation]:
     """Yields the violations of the dialect's rules inside `root`, which MLIR has verified, in program order."""
+    yield from _check_discardable(root.operation)
     yield from _check_inside(root.operation, {})
 
 
@@ -75,6 +80,7 @@ def _check_inside(operation: ir.Operation, specs: dict[ir.Value, TensorSpec]) ->
 
 
 def _check(operation: ir.Operation, specs: dict[ir.Value, TensorSpec]) -> Iterator[Violation]:
+    yield from _check_discardable(operation)
     if operation.name.split(".", 1)[0] not in DIALECTS:
         yield from _impossible(operation.results, operation)
         return
@@ -89,6 +95,31 @@ def _check(operation: ir.Operation, specs: dict[ir.Value, TensorSpec]) -> Iterat
 
     try:
         check_op(op, spec)
+    except (OpError, ElementTypeError) as error:
+        yield Violation(operation.location, f"'{operation.name}' op {error}")
+
+
+def _check_discardable(operation: ir.Operation) -> Iterator[Violation]:
+    """Yields a violation for each unknown, ill-formed or misplaced discardable attribute `stepwell.*` of an op."""
+    name, attributes = operation.name, operation.attributes
+    for key in attributes:
+        if key.startswith(PREFIX):
+            places = (name, OF_MODEL) if name in OPS else (name,)
+            yield from _misused(operation, key, lambda key=key: attributes[key], *places)
+    for kind, place in _ARGUMENTS if name in _FUNCTIONS else ():
+        for entry in ir.ArrayAttr(attributes[kind]) if kind in attributes else ():
+            for item in ir.DictAttr(entry):
+                if item.name.startswith(PREFIX):
+                    yield from _misused(operation, item.name, lambda item=item: item.attr, place)
+
+
+def _misused(operation: ir.Operation, name: str, read: Callable[[], ir.Attribute], *places: str) -> Iterator[Violation]:
+    try:
+        if name not in DISCARDABLE:
+            raise OpError(f"unknown attribute '{name}'")
+        DISCARDABLE[name].check(read(), *places)
+    except TypeError as error:  # an attribute of a kind that MLIR's bindings cannot read
+        yield Violation(operation.location, f"'{operation.name}' op attribute '{name}' cannot be read: {error}")
     except (OpError, ElementTypeError) as error:
         yield Violation(operation.location, f"'{operation.name}' op {error}")
 
@@ -132,7 +163,7 @@ def check_op(op: Op, spec: Callable[[ir.Value], TensorSpec] = spec_of) -> None:
 def _check_names(op: Op) -> None:
     known = {field.name for field in op.attribute_fields()}
     for name in op.operation.attributes:
-        if name not in known and not name.startswith(_NOTE_PREFIX) and not (name == _SEGMENTS and op.has_segments()):
+        if name not in known and not name.startswith(PREFIX) and not (name == _SEGMENTS and op.has_segments()):
             raise OpError(f"has no attribute '{name}'")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
+from ..dialects import discardable
 from ..frontend.errors import ModelError
 from ..frontend.notes import check_all_there
 from ..lowering import invariants
@@ -334,10 +335,9 @@ def phase_of(module: ir.Module, target: str) -> str:
     Raises:
         PassError: the target has no such phase.
     """
-    attributes = module.operation.attributes
-    if "stepwell.phase" not in attributes:
+    phase = discardable.PHASE.read(module.operation)
+    if phase is None:
         return "import"
-    phase = str(attributes["stepwell.phase"]).strip('"')
     names = route.names(target)
     if phase not in names:
         raise PassError(f"there is no phase '{phase}' for {target}; the phases are {', '.join(names)}")
@@ -346,7 +346,7 @@ def phase_of(module: ir.Module, target: str) -> str:
 
 def make_declaration(function: ir.Operation, facts: ir.DictAttr) -> None:
     """Replaces a kernel by a declaration, as its code exists; `facts` are the attributes that its callers need."""
-    kept = ("sym_name", "function_type", "sym_visibility", "stepwell.kernel", "arg_attrs", "res_attrs")
+    kept = ("sym_name", "function_type", "sym_visibility", discardable.KERNEL.name, "arg_attrs", "res_attrs")
     attributes = {name: function.attributes[name] for name in kept if name in function.attributes}
     with function.location, ir.InsertionPoint(function):
         ir.Operation.create(

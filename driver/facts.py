@@ -12,34 +12,30 @@ from typing import Any
 
 from mlir import ir
 
+from ..dialects import discardable
 from ..dialects.registry import view_of
 from ..dialects.types import numpy_dtype
 from ..lowering.code_shape import code_shape
 from ..lowering.vector_to_llvm.choose_parallel_loops import ChooseParallelLoopsPass, microseconds
-from ..passes.ir.functions import main_function, strings
+from ..passes.ir.functions import main_function
 from ..passes.ir.locations import names_in
 from ..passes.ir.rewriting import walk
-from ..passes.kernel.demand import UNBOUNDED
-from ..passes.kernel.form_kernels import WORK
 from ..runtime.facts import CallFacts, CompileFacts, KernelDetails, NodeFacts, Operand, TensorFacts
 from ..runtime.remarks import ABSORBED, FOLDED, FUSE, HOW, INTO, PASSED, READS, REWRITTEN, SHARED, Remark
 from ..targets.registry import backend_of, target_of
 
-_SCHEDULE, _PHASES = "stepwell.schedule", "stepwell.phases"
 _VIEWS = {"stepwell.reshape", "tensor.extract_slice", "tensor.insert_slice", "tensor.cast"}
 
 
 def kernel_details(kernel: ir.Operation, target: str) -> KernelDetails:
     """Returns facts about a kernel's code for a target, once its buffers and its blocks of work are planned."""
-    attributes = kernel.attributes
-    recorded = ir.DictAttr(attributes[_SCHEDULE]) if _SCHEDULE in attributes else ()
-    ends = list(ir.DenseI64ArrayAttr(attributes[_PHASES])) if _PHASES in attributes else []
+    recorded, ends = discardable.SCHEDULE.read(kernel), discardable.PHASES.read(kernel)
     return KernelDetails(
         code_shape(kernel, 8 * target_of(target).vector_bytes),
-        {item.name: _plain(item.attr) for item in recorded},
-        tuple(end - start for start, end in zip([0, *ends], ends, strict=False)),
-        "" if _PHASES in attributes else _serial(kernel),
-        strings(attributes[UNBOUNDED]) if UNBOUNDED in attributes else (),
+        {item.name: _plain(item.attr) for item in recorded} if isinstance(recorded, ir.DictAttr) else {},
+        tuple(end - start for start, end in zip([0, *(ends or ())], ends or (), strict=False)),
+        _serial(kernel) if ends is None else "",
+        tuple(discardable.UNBOUNDED.read(kernel, ())),
         dict(backend_of(target).kernel_facts(kernel)),
     )
 
@@ -140,8 +136,7 @@ def work_of(call: ir.Operation) -> dict[str, int]:
 
     The work of a node that was merged into another one is 0.
     """
-    ops = strings(call.attributes["stepwell.ops"]) if "stepwell.ops" in call.attributes else ()
-    given = list(ir.DenseI64ArrayAttr(call.attributes[WORK])) if WORK in call.attributes else []
+    ops, given = discardable.OPS.read(call, ()), discardable.WORK.read(call, ())
     amounts: dict[str, int] = {}
     for name, amount in zip(ops, given if len(given) == len(ops) else [1] * len(ops), strict=True):
         amounts[name] = amounts.get(name, 0) + amount

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from mlir import ir
 
+from ..dialects import discardable
 from ..lowering import invariants
-from ..lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
 from ..passes.infra.base import PassError
 from ..passes.ir.rewriting import walk
 from ..passes.kernel.versions import versions_of
@@ -67,13 +67,11 @@ def _shares(call: ir.Operation) -> tuple[tuple[str, float], ...]:
 
 
 def _kernel_info(name: str, kernel: ir.Operation) -> KernelInfo:
-    facts = kernel.attributes["stepwell.kernel"]
-    try:
-        flops, size = (ir.IntegerAttr(ir.DictAttr(facts)[key]).value for key in ("flops", "bytes"))
-        return KernelInfo(name, ir.StringAttr(ir.DictAttr(facts)["class"]).value, flops=flops, bytes=size, calls=0)
-    except (KeyError, ValueError) as error:
-        message = f"'stepwell.kernel' must hold a class, flops and bytes, but is {facts}"
-        raise PassError(message, kernel.location) from error
+    facts = discardable.KERNEL.required(kernel)
+    if not facts.kind or facts.flops is None or facts.bytes is None:
+        message = f"'{discardable.KERNEL.name}' must hold a class, flops and bytes, but holds {facts}"
+        raise PassError(message, kernel.location)
+    return KernelInfo(name, facts.kind, flops=facts.flops, bytes=facts.bytes, calls=0)
 
 
 def with_signatures(module: ir.Module, kernels: Mapping[str, KernelInfo]) -> dict[str, KernelInfo]:
@@ -83,8 +81,8 @@ def with_signatures(module: ir.Module, kernels: Mapping[str, KernelInfo]) -> dic
         name = str(function.operation.attributes["sym_name"]).strip('"')
         if name in found and function.operation.name == "llvm.func":
             kind = str(function.operation.attributes["function_type"])
-            given, ends = kind.partition("(")[2], function.operation.attributes.get(PHASES)
-            blocks = 0 if ends is None else max(ir.DenseI64ArrayAttr(ends), default=0)
+            given = kind.partition("(")[2]
+            blocks = max(discardable.PHASES.read(function, ()), default=0)
             count = len(re.findall(r"\bptr\b|\bi64\b", given))
             found[name] = replace(found[name], arguments=count, blocks=blocks)
     return found

@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from mlir import ir
 
+from ..dialects import discardable
 from ..dialects.types import numpy_dtype
 from ..passes.infra.base import PassError
 from ..passes.ir.functions import main_function, strings
 from ..runtime.program import WORK, ArenaBuffer, CodeTarget, KernelInfo, Program, TensorInfo
 from ..targets.registry import backend_of, target_of
-
-LIFETIMES = "stepwell.lifetimes"
-"""The attribute of modules with the offset, size and lifetime of each buffer in the arena."""
 
 # Operations plus bytes that take one core some tens of microseconds.
 _SHORT_WORK = 4_000_000
@@ -36,7 +34,7 @@ def program_of(
         objects: its code, by symbol.
         kernels: the table of its kernels.
     """
-    interface = ir.DictAttr(module.operation.attributes["stepwell.interface"])
+    interface = discardable.INTERFACE.required(module.operation)
     inputs, outputs = _tensors(interface["inputs"]), _tensors(interface["outputs"])
     machine = target_of(target)
     program = Program(
@@ -44,7 +42,7 @@ def program_of(
         outputs=outputs,
         guards=strings(interface["guards"]),
         parameters=_used(module, parameters),
-        arena_bytes=ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value,
+        arena_bytes=discardable.ARENA_BYTES.required(module.operation),
         target=CodeTarget(machine.triple, machine.cpu, machine.features, machine.precision, machine.device),
         objects=objects,
         kernels=kernels,
@@ -62,8 +60,7 @@ def _is_short(module: ir.Module, kernels: Sequence[KernelInfo]) -> bool:
 
 
 def _used(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    read = map(ir.DictAttr, ir.ArrayAttr(module.operation.attributes["stepwell.parameters"]))
-    names = [ir.StringAttr(entry["name"]).value for entry in read]
+    names = [ir.StringAttr(entry["name"]).value for entry in discardable.PARAMETERS.required(module.operation)]
     missing = [name for name in names if name not in parameters]
     if missing:
         share = f"{len(missing)} of {len(names)} are missing"
@@ -73,8 +70,8 @@ def _used(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, 
 
 def _buffers(module: ir.Module) -> list[ArenaBuffer]:
     """Returns the buffers in the arena in the order of time; empty if a module does not record them."""
-    attributes, found = module.operation.attributes, []
-    for row in map(ir.DictAttr, ir.ArrayAttr(attributes[LIFETIMES]) if LIFETIMES in attributes else ()):
+    found = []
+    for row in discardable.LIFETIMES.read(module.operation, ()):
         name, node = (ir.StringAttr(row[key]).value if key in row else "" for key in ("name", "node"))
         offset, size, first, last = (ir.IntegerAttr(row[key]).value for key in ("offset", "bytes", "first", "last"))
         found.append(ArenaBuffer(name, node, offset, size, first, last))

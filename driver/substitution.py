@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mlir import ir
 
+from ..dialects import discardable
 from ..passes.infra.base import PassError
 from ..passes.infra.diagnostics import MLIRError
 from ..passes.ir.locations import dominant, names_in
@@ -17,7 +18,6 @@ from ..support.large_file import contents_of
 from ..support.wording import quantity
 from . import route
 
-_PHASE = "stepwell.phase"
 _FEWEST_CHARACTERS = 4
 
 
@@ -40,12 +40,13 @@ class Substitute:
             PassError: the file cannot be read, or declares no valid phase.
         """
         with context, ir.Location.unknown():
-            attributes = self._parse().operation.attributes
-            phase = ir.StringAttr(attributes[_PHASE]).value if _PHASE in attributes else ""
+            phase = discardable.PHASE.read(self._parse().operation, "")
         names = route.names(target)
         possible = names[names.index("kernels") :]
         if phase not in possible:
-            raise PassError(f"{self.path}: its '{_PHASE}' must be one of {', '.join(possible)}, but is '{phase}'")
+            raise PassError(
+                f"{self.path}: its '{discardable.PHASE.name}' must be one of {', '.join(possible)}, but is '{phase}'"
+            )
         return phase
 
     def apply(self, module: ir.Module, phase: str) -> None:
@@ -67,7 +68,7 @@ class Substitute:
             _take_attributes(mine, module)
             copy = new.clone(ip=ir.InsertionPoint(old))
             copy.attributes["sym_name"] = ir.StringAttr.get(name)
-            for key in ("stepwell.kernel", "sym_visibility"):
+            for key in (discardable.KERNEL.name, "sym_visibility"):
                 if key in old.attributes:
                     copy.attributes[key] = old.attributes[key]
             old.erase()
@@ -85,10 +86,11 @@ class Substitute:
             raise PassError(f"{self.path}: not MLIR: {_message_of(error)}") from error
 
     def _function(self, module: ir.Module) -> ir.Operation:
-        functions = [op.operation for op in module.body.operations if "stepwell.kernel" in op.attributes]
+        functions = [op.operation for op in module.body.operations if discardable.KERNEL.is_on(op)]
         if len(functions) != 1:
             raise PassError(
-                f"{self.path}: holds {quantity(len(functions), 'function')} with a 'stepwell.kernel', but must hold one"
+                f"{self.path}: holds {quantity(len(functions), 'function')} with a '{discardable.KERNEL.name}', "
+                "but must hold one"
             )
         return functions[0]
 
@@ -103,9 +105,7 @@ def find_kernel(module: ir.Module, name: str) -> ir.Operation:
     Raises:
         PassError: there is none, or there are several.
     """
-    kernels = {
-        _symbol(op.operation): op.operation for op in module.body.operations if "stepwell.kernel" in op.attributes
-    }
+    kernels = {_symbol(op.operation): op.operation for op in module.body.operations if discardable.KERNEL.is_on(op)}
     if name in kernels:
         return kernels[name]
     found = [symbol for symbol, kernel in kernels.items() if name in names_in(kernel.location)]
@@ -123,8 +123,7 @@ def find_kernel(module: ir.Module, name: str) -> ir.Operation:
 
 
 def _flops(kernel: ir.Operation) -> int:
-    facts = ir.DictAttr(kernel.attributes["stepwell.kernel"])
-    return ir.IntegerAttr(facts["flops"]).value if "flops" in facts else 0
+    return discardable.KERNEL.required(kernel).flops or 0
 
 
 def _described(kernel: ir.Operation) -> str:
@@ -143,13 +142,13 @@ def isolate(module: ir.Module, name: str, phase: str) -> str:
         kernel = find_kernel(module, name)
         alone = ir.Module.create()
         _take_attributes(module, alone)
-        alone.operation.attributes[_PHASE] = ir.StringAttr.get(phase)
+        discardable.PHASE.write(alone.operation, phase)
         needed, texts = {_symbol(kernel)}, [str(kernel)]
         while texts:
             text = texts.pop()
             for op in module.body.operations:
                 symbol = _symbol(op.operation)
-                is_known = not symbol or symbol in needed or "stepwell.kernel" in op.attributes
+                is_known = not symbol or symbol in needed or discardable.KERNEL.is_on(op)
                 if not is_known and re.search(rf"@{re.escape(symbol)}(?![\w.$-])", text):
                     needed.add(symbol)
                     texts.append(str(op))

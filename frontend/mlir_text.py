@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
+from ..dialects import discardable
 from ..dialects.registry import load_dialects
 from ..dialects.types import numpy_dtype
 from ..dialects.verifier import VerificationError, verify
@@ -23,7 +24,7 @@ from ..support.errors import ArtefactError
 from ..support.wording import quantity
 from .errors import ModelError
 from .imported import ImportedModel, ModelInfo, ValueInfo
-from .notes import INTERFACE, check_all_there, check_notes, check_parameters, is_late
+from .notes import check_all_there, check_notes, check_parameters, is_late
 
 PARAMETERS = "parameters.safetensors"
 
@@ -115,7 +116,7 @@ def info_of(module: ir.Module, name: str) -> ModelInfo:
         raise ModelError("there is no function @main", model=name)
     # From the phase `memref` on, buffers and pointers carry less information than the module's attributes.
     if is_late(module):
-        interface = ir.DictAttr(module.operation.attributes[INTERFACE])
+        interface = discardable.INTERFACE.required(module.operation)
         return ModelInfo(name, *(_interface_values(interface[key]) for key in ("inputs", "outputs")))
     main = symbols["main"]
     if main.operation.name != "func.func" or not main.regions[0].blocks:
@@ -141,28 +142,23 @@ def _values(types: Sequence[ir.Type], attributes: ir.OpAttributeMap, key: str, w
         for index, (kind, attrs) in enumerate(zip(types, declared, strict=True))
     ]
     return tuple(
-        info for info, attrs in zip(infos, declared, strict=True) if "stepwell.guard" not in ir.DictAttr(attrs)
+        info for info, attrs in zip(infos, declared, strict=True) if not discardable.GUARD.is_on(ir.DictAttr(attrs))
     )
 
 
 def _value(kind: ir.Type, attributes: ir.DictAttr, default: str) -> ValueInfo:
     if not isinstance(kind, ir.RankedTensorType):
         raise ModelError(f"@main must take and return tensors of known rank, but {default} is {kind}")
-    given = attributes["stepwell.name"] if "stepwell.name" in attributes else ir.StringAttr.get(default)
-    if not isinstance(given, ir.StringAttr):
-        raise ModelError(f"the attribute 'stepwell.name' of {default} must be a string, but is {given}")
-    name, dims = given.value, [None] * kind.rank
-    if "stepwell.dims" in attributes:
-        listed = attributes["stepwell.dims"]
-        if not isinstance(listed, ir.ArrayAttr) or len(listed) != kind.rank:
-            raise ModelError(
-                f"the attribute 'stepwell.dims' of {name} must list {quantity(kind.rank, 'dimension')}, not {listed}"
-            )
-        dims = list(listed)
+    name, dims = discardable.NAME.read(attributes, default), discardable.DIMS.read(attributes, (0,) * kind.rank)
+    if len(dims) != kind.rank:
+        raise ModelError(
+            f"the attribute '{discardable.DIMS.name}' of {name} must list {quantity(kind.rank, 'dimension')}, "
+            f"not {list(dims)}"
+        )
     shape = tuple(
         kind.get_dim_size(axis)
         if not kind.is_dynamic_dim(axis)
-        else (dim.value if isinstance(dim, ir.StringAttr) else f"{name}.{axis}")
+        else (dim if isinstance(dim, str) else f"{name}.{axis}")
         for axis, dim in enumerate(dims)
     )
     return ValueInfo(name, numpy_dtype(kind.element_type), shape)

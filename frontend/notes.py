@@ -6,11 +6,12 @@ Passes write these attributes, and later phases trust them; a module from a file
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 from mlir import ir
 
+from ..dialects import discardable
 from ..dialects.registry import OPS
 from ..dialects.stepwell.constant import ParameterOp
 from ..dialects.types import ElementTypeError, TensorSpec, numpy_dtype, spec_of_type
@@ -21,14 +22,6 @@ from ..passes.ir.rewriting import find_ops
 from ..passes.memref.layout import byte_size
 from .errors import ModelError
 
-PHASE, INTERFACE, PARAMETERS, ARENA = (
-    "stepwell.phase",
-    "stepwell.interface",
-    "stepwell.parameters",
-    "stepwell.arena_bytes",
-)
-LIFETIMES, TABLE = "stepwell.lifetimes", "stepwell.table"
-
 _Fits = Callable[[ir.Attribute], bool]
 _Read = tuple[str, TensorSpec, ir.Location]
 _TENSOR_PHASES = ("kernels", "tiled", "vector")
@@ -37,8 +30,7 @@ _PLANNED_PHASES = ("memref", "llvm", "nvvm")
 
 def is_late(module: ir.Module) -> bool:
     """Returns whether a module declares a phase in which its attributes carry more information than @main."""
-    attributes = module.operation.attributes
-    return PHASE in attributes and _text(attributes[PHASE]) in _TENSOR_PHASES + _PLANNED_PHASES
+    return discardable.PHASE.read(module.operation) in _TENSOR_PHASES + _PLANNED_PHASES
 
 
 def check_notes(module: ir.Module) -> None:
@@ -48,15 +40,15 @@ def check_notes(module: ir.Module) -> None:
         ModelError: an attribute is missing, malformed, or does not match @main.
     """
     attributes = module.operation.attributes
-    if TABLE in attributes:
+    if discardable.TABLE.is_on(module.operation):
         raise ModelError("the module was made for ranges of sizes: compile the original model instead")
     if not is_late(module):
         return
-    phase = _text(attributes[PHASE])
-    needed = (INTERFACE, PARAMETERS, ARENA) if phase in _PLANNED_PHASES else (INTERFACE,)
-    for name in needed:
-        if name not in attributes:
-            raise ModelError(f"the module declares the phase '{phase}', but has no attribute '{name}'")
+    phase = discardable.PHASE.required(module.operation)
+    planned = (discardable.PARAMETERS, discardable.ARENA_BYTES) if phase in _PLANNED_PHASES else ()
+    for needed in (discardable.INTERFACE, *planned):
+        if not needed.is_on(module.operation):
+            raise ModelError(f"the module declares the phase '{phase}', but has no attribute '{needed.name}'")
     for name, (form, fits) in _FORMS.items():
         if name in attributes and not fits(attributes[name]):
             raise ModelError(f"the module's attribute '{name}' must be {form}, but is {attributes[name]}"[:300])
@@ -106,8 +98,8 @@ def _read(module: ir.Module) -> Iterator[_Read]:
     for op in ops_named(module.operation, ParameterOp.OPERATION_NAME):
         view = ParameterOp(op)
         yield view.name, TensorSpec(view.shape, view.dtype), op.location
-    if is_late(module) and PARAMETERS in module.operation.attributes:
-        for entry in map(ir.DictAttr, ir.ArrayAttr(module.operation.attributes[PARAMETERS])):
+    if is_late(module):
+        for entry in discardable.PARAMETERS.read(module.operation, ()):
             kind = ir.TypeAttr(entry["type"]).value
             yield ir.StringAttr(entry["name"]).value, spec_of_type(kind), module.operation.location
 
@@ -131,29 +123,29 @@ def _arguments(init: ir.Operation, key: str) -> Iterator[_Read]:
     kind = ir.FunctionType(ir.TypeAttr(init.attributes["function_type"]).value)
     types = kind.inputs if key == "arg_attrs" else kind.results
     for index, (item, attrs) in enumerate(zip(types, dictionaries(init, key), strict=True)):
-        name = attrs["stepwell.name"] if "stepwell.name" in attrs else ir.StringAttr.get(f"parameter{index}")
-        if not isinstance(name, ir.StringAttr) or not _is_tensor_type(item):
+        name = discardable.NAME.read(attrs, f"parameter{index}")
+        if not _is_tensor_type(item):
             raise ModelError(f"@init must take and return named tensors of static shape, but {name} is {item}")
-        yield name.value, spec_of_type(item), init.location
+        yield name, spec_of_type(item), init.location
 
 
 def _check_main(module: ir.Module, phase: str) -> None:
     """Compares the signature of @main with the declared interface."""
-    symbols, attributes = ir.SymbolTable(module.operation), module.operation.attributes
+    symbols = ir.SymbolTable(module.operation)
     main = symbols["main"].operation if "main" in symbols else None
     if main is None or main.name != "func.func":
         raise ModelError("there is no function @main")
     kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-    interface = ir.DictAttr(attributes[INTERFACE])
-    inputs, outputs = (_types(interface[key]) for key in ("inputs", "outputs"))
+    interface = discardable.INTERFACE.required(module.operation)
+    inputs, outputs = (_types(ir.ArrayAttr(interface[key])) for key in ("inputs", "outputs"))
     guards = len(ir.ArrayAttr(interface["guards"]))
     if phase in _TENSOR_PHASES:
-        marked = ["stepwell.guard" in attrs for attrs in dictionaries(main, "res_attrs")]
+        marked = [discardable.GUARD.is_on(attrs) for attrs in dictionaries(main, "res_attrs")]
         results = [item for item, is_guard in zip(kind.results, marked, strict=True) if not is_guard]
         fits = (inputs, outputs, guards) == (list(kind.inputs), results, sum(marked))
     else:
-        arena = ir.IntegerAttr(attributes[ARENA]).value
-        read = map(byte_size, _types(attributes[PARAMETERS]))
+        arena = discardable.ARENA_BYTES.required(module.operation)
+        read = map(byte_size, _types(discardable.PARAMETERS.required(module.operation)))
         sizes = [*map(byte_size, [*inputs, *outputs]), *[1] * guards, *read, arena]
         buffers = [item for item in kind.inputs if isinstance(item, ir.MemRefType) and item.has_static_shape]
         fits = sizes == [byte_size(item) for item in buffers] and len(buffers) == len(kind.inputs)
@@ -161,12 +153,8 @@ def _check_main(module: ir.Module, phase: str) -> None:
         raise ModelError(f"@main has the type {kind}, which does not match the module's attributes")
 
 
-def _types(entries: ir.Attribute) -> list[ir.Type]:
-    return [ir.TypeAttr(ir.DictAttr(entry)["type"]).value for entry in ir.ArrayAttr(entries)]
-
-
-def _text(item: ir.Attribute) -> str:
-    return ir.StringAttr(item).value if isinstance(item, ir.StringAttr) else ""
+def _types(entries: Iterable[ir.Attribute]) -> list[ir.Type]:
+    return [ir.TypeAttr(ir.DictAttr(entry)["type"]).value for entry in entries]
 
 
 def _is_tensor_type(kind: ir.Type) -> bool:
@@ -211,11 +199,14 @@ def _is_buffer(item: ir.Attribute) -> bool:
 _TENSORS = _list_of(_dictionary(name=_is_string, type=_is_type))
 _BUFFER = _dictionary(name=_is_string, offset=_is_size, bytes=_is_size, first=_is_size, last=_is_size)
 _FORMS: dict[str, tuple[str, _Fits]] = {
-    INTERFACE: (
+    discardable.INTERFACE.name: (
         "inputs and outputs, with names and types of tensors, and guards",
         _dictionary(inputs=_TENSORS, outputs=_TENSORS, guards=_list_of(_is_string)),
     ),
-    PARAMETERS: ("a list of names and types of tensors", _TENSORS),
-    ARENA: ("a number of bytes", _is_size),
-    LIFETIMES: ("a list of buffers with names, offsets, sizes in bytes and lifetimes", _list_of(_is_buffer)),
+    discardable.PARAMETERS.name: ("a list of names and types of tensors", _TENSORS),
+    discardable.ARENA_BYTES.name: ("a number of bytes", _is_size),
+    discardable.LIFETIMES.name: (
+        "a list of buffers with names, offsets, sizes in bytes and lifetimes",
+        _list_of(_is_buffer),
+    ),
 }

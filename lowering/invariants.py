@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from mlir import ir
 
+from ..dialects import discardable
 from ..dialects.registry import OPS
 from ..passes.infra.base import PassError
-from ..passes.ir.functions import LIBRARY, main_function
+from ..passes.ir.functions import main_function
 from ..passes.ir.rewriting import find_op, walk
 from ..passes.kernel.views import EXTRACT, INSERT, box_of
 
@@ -51,7 +52,7 @@ def check_kernels(module: ir.Module) -> None:
 def check_tiled(module: ir.Module) -> None:
     """Checks that every kernel records the schedule that was used."""
     for kernel in kernels(module):
-        if "stepwell.schedule" not in kernel.attributes and not is_declaration(kernel):
+        if not discardable.SCHEDULE.is_on(kernel) and not is_declaration(kernel):
             raise PassError(f"kernel @{symbol(kernel)} has no schedule", kernel.location)
 
 
@@ -88,12 +89,12 @@ EARLY_CHECKS: Mapping[str, Callable[[ir.Module], None]] = {
 
 def is_library(module: ir.Module) -> bool:
     """Returns whether a module is marked as holding kernels only, without an @main that calls them."""
-    return LIBRARY in module.operation.attributes
+    return discardable.LIBRARY.is_on(module.operation)
 
 
 def kernels(module: ir.Module) -> Iterator[ir.Operation]:
     """Returns the kernel functions of a module."""
-    return (op.operation for op in module.body.operations if "stepwell.kernel" in op.attributes)
+    return (op.operation for op in module.body.operations if discardable.KERNEL.is_on(op))
 
 
 def symbol(function: ir.Operation | ir.OpView) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +10,12 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
+from ..dialects import discardable
 from ..passes.infra.base import Pass, register
 from ..passes.infra.state import CompileState
 from ..passes.ir.functions import class_of, kernels_in, main_function
 from ..passes.ir.named_ops import ops_named
-from ..passes.kernel.demand import EXTENTS, KEPT, MOST_ENTRIES, RANGES, TABLE, TYPICAL, read_table, varying_rows
-from ..passes.kernel.versions import CHOICE, TILE, VERSIONS
+from ..passes.kernel.demand import MOST_ENTRIES, read_table, varying_rows
 from ..sizes.expressions import Expression, evaluate
 from .target import Target
 from .version_plans import TileCost, plans_of
@@ -58,18 +57,17 @@ class VersionKernelsPass(Pass):
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Adds versions to the kernels of a module."""
-        if RANGES not in op.attributes or TABLE not in op.attributes:
+        if not discardable.RANGES.is_on(op) or not discardable.TABLE.is_on(op):
             return
         target = Target.parse(self.target)
-        table, sizes = read_table(op), _sizes(json.loads(ir.StringAttr(op.attributes[RANGES]).value))
-        kernels = [kernel for kernel in kernels_in(op) if EXTENTS in kernel.attributes]
+        table, sizes = read_table(op), _sizes(discardable.RANGES.required(op))
+        kernels = [kernel for kernel in kernels_in(op) if discardable.EXTENTS.is_on(kernel)]
         calls = ops_named(main_function(op), "func.call")
         total = sum(_weight(kernel) for kernel in kernels_in(op))
         for kernel in kernels:
             if _weight(kernel) >= _SHARE * total and class_of(kernel) in _CLASSES:
                 _Versions(kernel, target, table, sizes).add(calls)
-        texts = [ir.StringAttr.get(json.dumps(item)) for item in table]
-        op.attributes[TABLE] = ir.ArrayAttr.get(texts)
+        discardable.TABLE.write(op, table)
 
 
 class _Versions:
@@ -77,14 +75,9 @@ class _Versions:
 
     def __init__(self, kernel: ir.Operation, target: Target, table: list[Any], sizes: Sequence[dict[str, int]]) -> None:
         self._kernel, self._target, self._table, self._sizes = kernel, target, table, sizes
-        entries, kept = (
-            list(ir.DenseI64ArrayAttr(kernel.attributes[name])) if name in kernel.attributes else None
-            for name in (EXTENTS, KEPT)
-        )
-        assert entries is not None
-        self._ends = [
-            end if end >= 0 else entry for entry, end in zip(entries, kept or [-1] * len(entries), strict=True)
-        ]
+        entries = discardable.EXTENTS.required(kernel)
+        kept = discardable.KEPT.read(kernel, [-1] * len(entries))
+        self._ends = [end if end >= 0 else entry for entry, end in zip(entries, kept, strict=True)]
 
     def add(self, calls: Sequence[ir.Operation]) -> None:
         """Makes the versions, and marks the calls of the kernel."""
@@ -106,8 +99,8 @@ class _Versions:
         number_at = {tuple(place): number for place, number in zip(places.tolist(), chosen.tolist(), strict=True)}
         for number, version in enumerate(versions):
             suited = [given for given, at in zip(self._sizes, found, strict=True) if number_at[at] == number]
-            version.attributes[TILE] = ir.DenseI64ArrayAttr.get(list(plans[number].rows))
-            version.attributes[TYPICAL] = self._typical(suited)
+            discardable.TILE_ROWS.write(version, list(plans[number].rows))
+            discardable.TYPICAL.write(version, self._typical(suited))
             names.append(f"{own}_version_{number}" if number else own)
             version.attributes["sym_name"] = ir.StringAttr.get(names[-1])
         if len(plans) == 1:
@@ -115,8 +108,8 @@ class _Versions:
         entry = self._entry(_choice(plans, rows))
         for call in calls:
             if ir.FlatSymbolRefAttr(call.attributes["callee"]).value == own:
-                call.attributes[VERSIONS] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(name) for name in names])
-                call.attributes[CHOICE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), entry)
+                discardable.VERSIONS.write(call, names)
+                discardable.CHOICE.write(call, entry)
 
     def _rows(self) -> list[Expression]:
         """Returns the numbers of rows along the last two loops over rows, as expressions; [] if nothing varies."""
@@ -151,7 +144,7 @@ class _Versions:
         kind = ir.FunctionType(ir.TypeAttr(self._kernel.attributes["function_type"]).value)
         return list(ir.RankedTensorType(kind.results[0]).shape)
 
-    def _typical(self, suited: Sequence[dict[str, int]]) -> ir.ArrayAttr:
+    def _typical(self, suited: Sequence[dict[str, int]]) -> list[tuple[int, ...]]:
         """Returns the extents of the result at some of the sizes that a version is for."""
         counts = {
             tuple(
@@ -163,7 +156,7 @@ class _Versions:
         ordered = sorted(counts, key=lambda item: (math.prod(item), item))
         step = -(-len(ordered) // _TYPICAL)
         typical = dict.fromkeys([*ordered[::step], ordered[-1]])
-        return ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(list(item)) for item in typical])
+        return list(typical)
 
     def _entry(self, expression: Expression) -> int:
         if expression not in self._table:
@@ -200,5 +193,5 @@ def _sizes(ranges: dict[str, Sequence[int]]) -> list[dict[str, int]]:
 
 def _weight(kernel: ir.Operation) -> int:
     """Returns the number of operations of a kernel, weighted by how long they take."""
-    flops = ir.IntegerAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["flops"]).value
+    flops = discardable.KERNEL.required(kernel).flops or 0
     return flops * (_DEPTHWISE if class_of(kernel) == "depthwise" else 1)

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 
 from mlir import ir
 
+from ..dialects import discardable
 from ..lowering import invariants
 from ..lowering.llvm_to_object.codegen import emit_assembly, emit_objects
 from ..lowering.llvm_to_object.emit_objects import EmitObjectsPass
 from ..lowering.target import Target
 from ..lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
-from ..lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as BLOCKS
 from ..passes.graph.pipelines import graph_pipeline
 from ..passes.infra.pipeline import Pipeline
 from ..passes.infra.state import CompileState
-from ..passes.memref.plan_workspaces import ATTRIBUTE as WORKSPACE
 from ..runtime import processor
 from .base import Backend, Phase
 
@@ -27,7 +26,7 @@ class CpuBackend(Backend):
     """Code generation for CPUs, through vector code and LLVM."""
 
     placed = "memref"
-    call_attributes = (WORKSPACE, BLOCKS)
+    call_attributes = (discardable.WORKSPACE_BYTES.name, discardable.PHASES.name)
     compiles_ahead = True
 
     def target(self, name: str) -> Target:

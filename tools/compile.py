@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 NAME = "stepwell-compile"
 _OBJECT = "object"
-_PHASE = "stepwell.phase"
 _PARAMETERS = "parameters.safetensors"
 _DESCRIPTION = """Compiles an ONNX file (or MLIR printed at some phase) to an artefact for stepwell-run.
 
@@ -304,19 +303,19 @@ def _kernel_text(module: ir.Module, kernel: str, phase: str) -> str:
 
 
 def _declared_phase(module: ir.Module) -> str | None:
-    attributes = module.operation.attributes
-    return str(attributes[_PHASE]).strip('"') if _PHASE in attributes else None
+    from ..dialects import discardable
+
+    return discardable.PHASE.read(module.operation)
 
 
 def _text(module: ir.Module, phase: str) -> str:
     """Prints the module with its phase and the model's nodes as locations, so that it can be fed back."""
-    from mlir import ir
+    from ..dialects import discardable
 
-    attributes = module.operation.attributes
     with module.context:
-        attributes[_PHASE] = ir.StringAttr.get(phase)
+        discardable.PHASE.write(module.operation, phase)
     text = str(module.operation.get_asm(enable_debug_info=True))
-    del attributes[_PHASE]
+    discardable.PHASE.remove(module.operation)
     return text
 
 

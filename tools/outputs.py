@@ -29,7 +29,6 @@ from typing import Any
 from .flags import UsageError
 
 _HEAD_BYTES = 64 << 10
-_PHASE = b'stepwell.phase = "'
 _COMMENT = b"// Written by stepwell"
 
 
@@ -218,8 +217,11 @@ def _is_arrays(path: Path) -> bool:
 def _is_ir(path: Path) -> bool:
     if _head(path).startswith(_COMMENT):
         return True
+    from ..dialects import discardable  # imported late: it loads MLIR
+
+    mark = f'{discardable.PHASE.name} = "'.encode()
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        return text.find(_PHASE) >= 0  # location aliases come first, and may be long
+        return text.find(mark) >= 0  # location aliases come first, and may be long
 
 
 def _is_parameters(path: Path) -> bool:

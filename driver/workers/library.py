@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 
 from mlir import ir
 
+from ...dialects import discardable
 from ...lowering import invariants
 from ...passes.infra.state import CompileState
-from ...passes.ir.functions import LIBRARY
 from ...runtime.facts import KernelDetails
 from ...targets.registry import backend_of
 from .. import route
@@ -45,7 +45,7 @@ class KernelCode:
 def library_of(kernels: Iterable[ir.Operation]) -> ir.Module:
     """Returns a module of copies of some kernels."""
     library = ir.Module.create()
-    library.operation.attributes[LIBRARY] = ir.UnitAttr.get()
+    discardable.LIBRARY.write(library.operation, True)
     with ir.InsertionPoint(library.body):
         for kernel in kernels:
             kernel.clone()

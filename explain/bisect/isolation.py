@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func, tensor
 
-from ...dialects import interpreter
+from ...dialects import discardable, interpreter
 from ...dialects.dims import numbers
 from ...dialects.stepwell.shape import BorderOp
 from ...dialects.types import spec_of_type
@@ -61,7 +61,7 @@ class IsolatedCall:
     @property
     def kernel(self) -> ir.Operation:
         """The function of the kernel."""
-        return next(op.operation for op in self.module.body.operations if "stepwell.kernel" in op.attributes)
+        return next(op.operation for op in self.module.body.operations if discardable.KERNEL.is_on(op))
 
     def expected(self, operands: Sequence[np.ndarray], around: interpreter.Around | None = None) -> np.ndarray:
         """Computes the kernel's result with the interpreter; `around` wraps every operation."""
@@ -100,8 +100,7 @@ def isolate(call: ir.Operation, kernel: ir.Operation) -> IsolatedCall:
             whole = tensor.EmptyOp(list(kind.shape), kind.element_type).result if is_part else None
             operands = [_emit(root, argument) for root, argument in zip(roots, main.arguments, strict=True)]
             made = func.CallOp([result.type], ir.FlatSymbolRefAttr(call.attributes["callee"]), operands)
-            if "stepwell.ops" in call.attributes:
-                made.operation.attributes["stepwell.ops"] = call.attributes["stepwell.ops"]
+            discardable.OPS.copy(call, made)
             value = made.results[0]
             if insertion is not None and is_part:
                 value = tensor.InsertSliceOp(value, whole, [], [], [], *box_of(insertion)).result

@@ -10,7 +10,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
-from ...dialects import interpreter
+from ...dialects import discardable, interpreter
 from ...dialects.core import Rounding
 from ...dialects.registry import OPS
 from ...dialects.stepwell.constant import ParameterOp
@@ -175,7 +175,7 @@ def _find_op(
     tolerance: Tolerance,
 ) -> None:
     """Records in the fault of a wrong kernel the op after which it is wrong, by leaving out the ops after it."""
-    kernel = next(op.operation for op in call.module.body.operations if "stepwell.kernel" in op.attributes)
+    kernel = next(op.operation for op in call.module.body.operations if discardable.KERNEL.is_on(op))
     if "res_attrs" in kernel.attributes:
         return  # its result is a part of a tensor, and the ops up to there are not
     block = kernel.regions[0].blocks[0]
@@ -225,16 +225,16 @@ def _shortened(call: IsolatedCall, kernel: ir.Operation, last: int) -> IsolatedC
 def _as_graph(call: IsolatedCall) -> ir.Operation:
     """Returns the kernel's ops as a model in the phase `graph`, from which the compiler forms the kernel again."""
     copy = ir.Module.parse(str(call.module.operation.get_asm(enable_debug_info=True)))
-    kernel = next(op.operation for op in copy.body.operations if "stepwell.kernel" in op.attributes)
-    main = next(op.operation for op in copy.body.operations if "stepwell.kernel" not in op.attributes)
+    kernel = next(op.operation for op in copy.body.operations if discardable.KERNEL.is_on(op))
+    main = next(op.operation for op in copy.body.operations if not discardable.KERNEL.is_on(op))
     if call.box is not None or any(root.parts for root in call.roots):
         return copy.operation
     main.erase()
-    for name in ("stepwell.kernel", "sym_visibility", "arg_attrs", "res_attrs"):
+    for name in (discardable.KERNEL.name, "sym_visibility", "arg_attrs", "res_attrs"):
         if name in kernel.attributes:
             del kernel.attributes[name]
     kernel.attributes["sym_name"] = ir.StringAttr.get("main")
-    copy.operation.attributes["stepwell.phase"] = ir.StringAttr.get("graph")
+    discardable.PHASE.write(copy.operation, "graph")
     return copy.operation
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from mlir import ir
 
+from ...dialects import discardable
 from ...driver import route
 from ...driver.program import program_of
 from ...driver.workers.library import generate
@@ -107,7 +108,7 @@ class NativeCompiler:
         """
         target, state = self.target, self.state.for_another()
         copy = ir.Module.parse(str(module.operation.get_asm(enable_debug_info=True)))
-        if "stepwell.interface" not in copy.operation.attributes:
+        if not discardable.INTERFACE.is_on(copy.operation):
             Pipeline(("stepwell-record-interface",)).run(copy, verify=False, state=state)
         pipeline.run(copy, verify=False, state=state)
         # Translation of other ops would end the process.

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
+from ...dialects import discardable
 from ...passes.infra.pipeline import Element, Pipeline
 from ...passes.ir.functions import main_function
 from ...passes.ir.named_ops import ops_named
-from ...passes.memref.plan_memory import BUFFER, PlanMemoryPass
+from ...passes.memref.plan_memory import PlanMemoryPass
 from ...passes.memref.plan_workspaces import PlanWorkspacesPass
 from .native import name_of
 
@@ -47,7 +48,7 @@ def find_overlap(module: ir.Operation, elements: Sequence[Element]) -> tuple[str
         elements: the passes from there on, each as one element.
     """
     copy = ir.Module.parse(str(module.get_asm(enable_debug_info=True)))
-    if "stepwell.interface" not in copy.operation.attributes:
+    if not discardable.INTERFACE.is_on(copy.operation):
         Pipeline(("stepwell-record-interface",)).run(copy, verify=False)
     names, start, used = [name_of(element) for element in elements], 0, {}
     for plan in _PLANS:
@@ -69,9 +70,7 @@ def find_overlap(module: ir.Operation, elements: Sequence[Element]) -> tuple[str
 
 
 def _rows(module: ir.Module) -> Iterator[_Buffer]:
-    attributes = module.operation.attributes
-    for item in ir.ArrayAttr(attributes["stepwell.lifetimes"]) if "stepwell.lifetimes" in attributes else ():
-        row = ir.DictAttr(item)
+    for row in discardable.LIFETIMES.read(module.operation, ()):
         offset, size, first, last = (ir.IntegerAttr(row[key]).value for key in ("offset", "bytes", "first", "last"))
         node = ir.StringAttr(row["node"]).value if "node" in row else ""
         yield _Buffer(ir.StringAttr(row["name"]).value, node, offset, offset + size, first, last)
@@ -81,16 +80,17 @@ def _used_steps(main: ir.Operation) -> dict[int, list[int]]:
     """Returns the steps of the calls that get a view of a buffer, by the buffer's number."""
     found: dict[int, list[int]] = {}
     for view in ops_named(main, "memref.view"):
-        if BUFFER in view.attributes:
-            steps = found.setdefault(ir.IntegerAttr(view.attributes[BUFFER]).value, [])
-            steps += _steps_of_users(view)
+        number = discardable.BUFFER.read(view)
+        if number is not None:
+            found.setdefault(number, []).extend(_steps_of_users(view))
     return {number: steps for number, steps in found.items() if steps}
 
 
 def _steps_of_users(view: ir.Operation) -> Iterator[int]:
     for use in view.results[0].uses:
         user = use.owner.operation
-        if "stepwell.step" in user.attributes:
-            yield ir.IntegerAttr(user.attributes["stepwell.step"]).value
+        step = discardable.STEP.read(user)
+        if step is not None:
+            yield step
         elif len(user.results) and isinstance(user.results[0].type, ir.MemRefType):
             yield from _steps_of_users(user)

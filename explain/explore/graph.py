@@ -7,6 +7,7 @@ from typing import Any
 
 from mlir import ir
 
+from ...dialects import discardable
 from ...lowering import invariants
 from ...passes.ir.rewriting import walk
 from .texts import Texts, places_in
@@ -47,15 +48,15 @@ def calls_of(module: ir.Operation, texts: Texts) -> list[dict[str, Any]]:
             continue
         name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
         kernel = functions.get(name)
-        if kernel is None or "stepwell.kernel" not in kernel.attributes:
+        facts = None if kernel is None else discardable.KERNEL.read(kernel)
+        if facts is None:
             continue
-        facts = ir.DictAttr(kernel.attributes["stepwell.kernel"])
         calls.append(
             {
                 "kernel": name,
-                "class": ir.StringAttr(facts["class"]).value,
-                "flops": ir.IntegerAttr(facts["flops"]).value,
-                "bytes": ir.IntegerAttr(facts["bytes"]).value,
+                "class": facts.kind,
+                "flops": facts.flops,
+                "bytes": facts.bytes,
                 "places": list(dict.fromkeys(texts.place(place) for place in places_in(str(op.location)))),
             }
         )

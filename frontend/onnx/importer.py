@@ -16,6 +16,7 @@ import onnx
 from mlir import ir
 from mlir.dialects import func
 
+from ...dialects import discardable
 from ...dialects.core import OpError, spec_of
 from ...dialects.registry import load_dialects
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
@@ -330,7 +331,7 @@ class Importer:
         outputs = [
             named(info.name, result_dims(info, value)) for info, value in zip(self._info.outputs, values, strict=True)
         ]
-        guards = [ir.DictAttr.get({"stepwell.guard": ir.StringAttr.get(guard.reason)}) for guard in scope.guards]
+        guards = [ir.DictAttr.get(discardable.GUARD.entry(guard.reason)) for guard in scope.guards]
         main.attributes["arg_attrs"] = ir.ArrayAttr.get(inputs)
         main.attributes["res_attrs"] = ir.ArrayAttr.get([*outputs, *guards])
 

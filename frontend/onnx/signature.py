@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
+from ...dialects import discardable
 from ...dialects.core import OpError, check_extents, spec_of
 from ...dialects.types import element_type
 from ...support.wording import quantity
@@ -92,6 +93,4 @@ def result_dims(info: ValueInfo, value: ir.Value) -> Dims:
 
 def named(name: str, dims: Dims) -> ir.Attribute:
     """The attributes that describe an argument or a result of @main."""
-    i64 = ir.IntegerType.get_signless(64)
-    entries = [ir.IntegerAttr.get(i64, dim) if isinstance(dim, int) else ir.StringAttr.get(dim) for dim in dims]
-    return ir.DictAttr.get({"stepwell.name": ir.StringAttr.get(name), "stepwell.dims": ir.ArrayAttr.get(entries)})
+    return ir.DictAttr.get(discardable.NAME.entry(name) | discardable.DIMS.entry(dims))

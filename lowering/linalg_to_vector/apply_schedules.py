@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects.transform import interpreter
 
+from ...dialects import discardable
 from ...passes.infra.base import Pass, PassError, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import class_of, kernels_in
@@ -75,9 +76,9 @@ class ApplySchedulesPass(Pass):
 
 
 def _apply(kernel: ir.Operation, module: ir.Operation, target: Target) -> None:
-    recorded = kernel.attributes.get("stepwell.schedule")
-    if isinstance(recorded, ir.FlatSymbolRefAttr):
-        _apply_named(kernel, module, recorded.value, target)
+    recorded = discardable.SCHEDULE.read(kernel)
+    if isinstance(recorded, str):
+        _apply_named(kernel, module, recorded, target)
         return
     kind = class_of(kernel)
     if kind not in SCHEDULES:
@@ -85,7 +86,7 @@ def _apply(kernel: ir.Operation, module: ir.Operation, target: Target) -> None:
     schedule = SCHEDULES[kind](kernel, target)
     # The vectoriser also needs the vector size.
     recorded = replace(schedule, parameters={"vector_bytes": target.vector_bytes, **schedule.parameters})
-    kernel.attributes["stepwell.schedule"] = recorded.attribute()
+    discardable.SCHEDULE.write(kernel, recorded.attribute())
     try:
         script = ir.Module.parse(schedule.text)
         interpreter.apply_named_sequence(kernel, script.body.operations[0], script.operation)
@@ -97,7 +98,7 @@ def _apply_named(kernel: ir.Operation, module: ir.Operation, name: str, target: 
     symbols = ir.SymbolTable(module)
     if name not in symbols:
         raise PassError(f"{_describe(kernel)}: there is no transform.named_sequence @{name}", kernel.location)
-    kernel.attributes["stepwell.schedule"] = Schedule(name, loop_parameters(kernel, target), "").attribute()
+    discardable.SCHEDULE.write(kernel, Schedule(name, loop_parameters(kernel, target), "").attribute())
     try:
         interpreter.apply_named_sequence(kernel, symbols[name].operation, module)
     except ValueError as error:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import linalg, scf
 
+from ...dialects import discardable
 from ..builders.linear_forms import Linear, Place, constant_index, linear_place
 from .row_stream import RowStream, row_stream
-from .schedules.tile_script import FEWEST
 from .slices import shape_of
 from .tile_reads import Reader
 from .tile_stream import TileStream, tile_streams
@@ -61,9 +61,9 @@ class ReductionNest:
         """Returns the sums after all steps."""
         streams = []
         steps, iterations = math.prod(self.sizes), math.prod(self.sizes[:-1]) * (self.sizes[-1] // self._steps)
-        if "stepwell.contraction" in self.op.attributes and steps > self._unroll_limit and iterations:
+        if discardable.CONTRACTION.is_on(self.op) and steps > self._unroll_limit and iterations:
             count = math.prod(shape_of(self.op.results[0])[:-1])
-            fewest = list(ir.DenseI64ArrayAttr(self.op.attributes[FEWEST])) if FEWEST in self.op.attributes else []
+            fewest = discardable.FEWEST.read(self.op, ())
             weights = weight_stream(self.op.operands[1], self.op.operation.block, count, iterations, fewest)
             rows = row_stream(self.op, self.op.operation.block, iterations) if len(self.sizes) == 1 else None
             streams = [*filter(None, (weights, rows)), *tile_streams(self.op, steps, iterations)]
@@ -71,9 +71,7 @@ class ReductionNest:
 
     @property
     def _unroll_limit(self) -> int:
-        if "stepwell.unroll" not in self.op.attributes:
-            return _UNROLL
-        return ir.IntegerAttr(self.op.attributes["stepwell.unroll"]).value
+        return discardable.UNROLL.read(self.op, _UNROLL)
 
     @property
     def _steps(self) -> int:

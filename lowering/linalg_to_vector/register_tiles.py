@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 from mlir.dialects import linalg, vector
 
+from ...dialects import discardable
 from ...passes.infra.base import PassError
 from ..builders.linear_forms import Place, constant_index
 from .byte_products import byte_step
@@ -89,7 +90,7 @@ class RegisterTiler:
         loops = Indexing(op)
         chunks = chunks_of(loops.sizes[loops.parallel - 1], self.lanes)
         rows = list(_rows(op, loops.sizes[: loops.parallel - 1]))
-        has_grains = "stepwell.grain" in op.attributes
+        has_grains = discardable.GRAIN.is_on(op)
         reductions = list(range(loops.parallel, len(loops.sizes) - has_grains))
         known = {
             position: self._tiles[value].rows for position, value in enumerate(op.operands) if value in self._tiles

@@ -33,12 +33,12 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, func, linalg
 
+from ...dialects import discardable
 from ...dialects.core import Op
 from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.normalization import UNBOUNDED, AttentionOp
 from ...passes.infra.base import PassError
-from ...passes.kernel.demand import KEYS
 from ..builders import scalars
 from ..builders.generics import multiply_add
 from ..builders.scalars import number
@@ -72,7 +72,7 @@ def lower_kernel(kernel: func.FuncOp) -> None:
     for argument in block.arguments:
         argument.set_type(scalars.signless(argument.type))
     with ir.InsertionPoint(returned), anchors[0].operation.location:
-        made = _Attention(anchors[0], KEYS in kernel.attributes).lower(_target(anchors[0], destination))
+        made = _Attention(anchors[0], discardable.KEYS.is_on(kernel)).lower(_target(anchors[0], destination))
         returned.operands[0] = with_shape(made, shape_of(destination))
     for op in reversed(ops):
         op.erase()
@@ -222,7 +222,7 @@ class _Attention:
             return arith.select(arith.andi(*near), score, number(-math.inf, score.type))
 
         made = self._map("banded", [scores], scores[1], select)
-        made[0].owner.attributes["stepwell.band"] = ir.DenseI64ArrayAttr.get([before, after])
+        discardable.BAND.write(made[0].owner, [before, after])
         return made
 
     def _mask(self, view: TensorView) -> Named:
@@ -252,7 +252,7 @@ class _Attention:
     def _contract(self, role: str, factors: Sequence[Named], out: Named, reduced: str) -> Named:
         """Emits the sum over the loop `reduced` of the products of two tensors."""
         start = linalg.fill(number(0, self._element), outs=[out[0]])
-        start.owner.attributes["stepwell.role"] = ir.StringAttr.get(f"{role} start")
+        discardable.ROLE.write(start.owner, f"{role} start")
         return self._generic(role, factors, (start, out[1]), out[1] + reduced, _multiply_add), out[1]
 
     def _generic(self, role: str, inputs: Sequence[Named], out: Named, loops: str, body: Body) -> ir.Value:
@@ -262,8 +262,8 @@ class _Attention:
         maps = [[positions.get(name, first) for name in names] for _, names in (*inputs, out)]
         iterators = "".join("p" if name in out[1] else "r" for name in loops)
         (result,) = structured([value for value, _ in inputs], [out[0]], maps, iterators, body)
-        result.owner.attributes["stepwell.role"] = ir.StringAttr.get(role)
-        result.owner.attributes["stepwell.loops"] = ir.StringAttr.get(loops)
+        discardable.ROLE.write(result.owner, role)
+        discardable.LOOPS.write(result.owner, loops)
         return result
 
 

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import func, linalg, tensor
 
+from ...dialects import discardable
 from ...dialects.core import Op
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.packed import (
@@ -88,16 +89,15 @@ def _lower_group(
     # Sums of short floats are rounded once they are complete.
     element = compute_type(kept)
     identity = ir.AffineMap.get_identity(space.rank)
-    tag = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
     is_finished = not epilogue.ops and element == kept
     initial = target if is_finished else tensor.EmptyOp(space.sizes(group), element).result
     zero = constant(zero_of(element))
     filled = linalg.fill(zero, outs=[initial])
     contraction = product.emit(group, filled)
-    contraction.attributes["stepwell.contraction"] = tag
+    discardable.CONTRACTION.write(contraction, number)
     value = contraction.results[0]
     if is_finished:
-        contraction.attributes["stepwell.root"] = tag
+        discardable.ROOT.write(contraction, number)
         return space.write(value, destination, group)
     views = [space.view(other, group) for other in epilogue.tensors]
     maps = [_projection(space.rank, dims) for _, dims in views]
@@ -106,7 +106,7 @@ def _lower_group(
         return epilogue.body([narrow(scalars[0], kept), *scalars[1:-1]])
 
     root = generic([value, *(view for view, _ in views)], target, [identity, *maps, identity], space.rank, body)
-    root.attributes["stepwell.root"] = tag
+    discardable.ROOT.write(root, number)
     return space.write(root.results[0], destination, group)
 
 

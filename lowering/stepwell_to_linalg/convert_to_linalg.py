@@ -10,6 +10,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, func, tensor
 
+from ...dialects import discardable
 from ...dialects.interfaces import Interface
 from ...dialects.registry import OPS, view_of
 from ...dialects.stepwell.constant import ConstantOp
@@ -68,9 +69,9 @@ class ConvertToLinalgPass(Pass):
             inner.operation for inner in op.regions[0].blocks[0].operations if inner.operation.name == "func.func"
         ]
         for function in functions:
-            if "stepwell.kernel" in function.attributes and not len(function.regions[0].blocks):
+            if discardable.KERNEL.is_on(function) and not len(function.regions[0].blocks):
                 _lower_declaration(function)
-            elif "stepwell.kernel" in function.attributes:
+            elif discardable.KERNEL.is_on(function):
                 _lower_kernel(function, pipelines, interfaces)
             else:
                 _rewrite_caller(function)
@@ -235,5 +236,5 @@ def _remember_dtypes(function: ir.Operation, name: str, types: list[ir.Type]) ->
     old = [ir.DictAttr(item) for item in ir.ArrayAttr(function.attributes[name])] if name in function.attributes else []
     attributes = [{item.name: item.attr for item in entry} for entry in old] or [{} for _ in types]
     for index, element in changed.items():
-        attributes[index]["stepwell.dtype"] = ir.TypeAttr.get(element)
+        attributes[index] |= discardable.DTYPE.entry(element)
     function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in attributes])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mlir import ir
 
+from ...dialects import discardable
 from ...dialects.stepwell.elementwise import KeepOp
 from ...passes.ir.rewriting import defining_op
-from ...passes.kernel.demand import KEPT
 from ...passes.kernel.masks import masked_axis
 
 
@@ -20,9 +20,9 @@ def drop_masks(kernel: ir.Operation) -> None:
         -->
         return %0
     """
-    if KEPT not in kernel.attributes:
+    if not discardable.KEPT.is_on(kernel):
         return
-    kept = list(ir.DenseI64ArrayAttr(kernel.attributes[KEPT]))
+    kept = discardable.KEPT.required(kernel)
     value = list(kernel.regions[0].blocks[0].operations)[-1].operands[0]
     while (keep := defining_op(value, KeepOp)) is not None and keep.otherwise == 0:
         below, axis = keep.input, masked_axis(keep)

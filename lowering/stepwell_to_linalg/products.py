@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ...dialects import discardable
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.packed import ColumnGroup, PackedMatmulOp, column_groups, grain_of
 from ...dialects.types import numpy_dtype
@@ -57,7 +58,7 @@ def emit_grains(
     inner = ir.AffineExpr.get_dim(len(shape_of(out)) + reductions)
     lanes = rhs_map[-1] * grain(rhs) + inner
     op = emit_contraction(lhs, [*lhs_map, inner], rhs, [*rhs_map[:-1], lanes], out, reductions + 1)
-    op.attributes["stepwell.grain"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), grain(rhs))
+    discardable.GRAIN.write(op, grain(rhs))
     return op
 
 

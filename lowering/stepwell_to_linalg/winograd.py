@@ -18,6 +18,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, func, linalg, tensor
 
+from ...dialects import discardable
 from ...dialects.core import Op
 from ...dialects.stepwell.packed import ColumnGroup, column_groups
 from ...dialects.stepwell.winograd import KERNEL, WinogradConvOp, transforms
@@ -27,9 +28,6 @@ from ..builders.spaces import collapse, expand, insert_axis, shape_of, slice_axi
 from .epilogues import Epilogue, lower_around
 from .products import emit_contraction, panels_of
 from .rules import LINALG_KERNEL
-
-TAG = "stepwell.winograd"
-"""Attribute that holds the step of a linalg op."""
 
 
 @LINALG_KERNEL.attach(WinogradConvOp)
@@ -82,8 +80,8 @@ def _products(op: WinogradConvOp, inputs: ir.Value, group: ColumnGroup, number: 
     filled = linalg.fill(constant(zero_of(element)), outs=[tensor.EmptyOp(sizes, element).result])
     point, place, panel, lane, c = map(ir.AffineExpr.get_dim, range(5))
     product = emit_contraction(flat, [point, place, c], weight, [point, panel, c, lane], filled, 1)
-    tag = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
-    product.attributes["stepwell.contraction"] = product.attributes["stepwell.root"] = tag
+    discardable.CONTRACTION.write(product, number)
+    discardable.ROOT.write(product, number)
     merged = collapse(product.results[0], [[0], [1], [2, 3]])
     return expand(expand(merged, 1, [batch, rows, cols]), 0, [points, points])
 
@@ -110,7 +108,7 @@ def _finish(epilogue: Epilogue, results: ir.Value, group: ColumnGroup, destinati
     target = slice_axis(destination, 3, group.start, group.size)
     operands = [inside, *(view for view, _ in views)]
     final = generic(operands, target, [identity, *maps, identity], 4, lambda *scalars: epilogue.body(scalars[:-1]))
-    final.attributes[TAG] = ir.StringAttr.get("epilogue")
+    discardable.WINOGRAD.write(final, "epilogue")
     return insert_axis(final.results[0], destination, 3, group.start)
 
 
@@ -148,7 +146,7 @@ def twice_transformed(
         return arith.addf(total, arith.mulf(arith.mulf(item, left), right))
 
     op = generic([source, values, values], filled, maps, rank, body)
-    op.attributes[TAG] = ir.StringAttr.get(step)
+    discardable.WINOGRAD.write(op, step)
     return op
 
 

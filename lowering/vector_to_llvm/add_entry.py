@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ...dialects import discardable
 from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
-from ...passes.ir.functions import LIBRARY, body_of, main_function
+from ...passes.ir.functions import body_of, main_function
 
 
 @register
@@ -31,7 +32,7 @@ class AddEntryPass(Pass):
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Adds the function at the end of the lowering."""
-        if LIBRARY in op.attributes:
+        if discardable.LIBRARY.is_on(op):
             return
         main = main_function(op)
         count = len(body_of(main).arguments)

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, memref
 
+from ...dialects import discardable
 from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
-from ...passes.ir.functions import body_of, class_of, strings
+from ...passes.ir.functions import body_of, class_of
 from ...passes.ir.rewriting import walk
-from ...passes.kernel.demand import EXTENTS, KEPT, KEYS, SKIPPED, UNBOUNDED
-from ...passes.kernel.form_kernels import TABLE_ARGUMENT
 from ..builders.linear_forms import Linear
 from .bound_keys import bound_keys, is_along_keys
 from .fill_beyond import fill_beyond
@@ -60,7 +59,7 @@ class BoundLoopsPass(Pass):
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites every kernel that has the attribute of needed extents."""
         for function in [item.operation for item in op.regions[0].blocks[0].operations]:
-            if EXTENTS in function.attributes and len(function.regions[0].blocks):
+            if discardable.EXTENTS.is_on(function) and len(function.regions[0].blocks):
                 _Bounder(function).run()
 
 
@@ -77,15 +76,15 @@ class _Bounder:
     def __init__(self, kernel: ir.Operation) -> None:
         self._kernel = kernel
         self._body = body_of(kernel)
-        number = ir.IntegerAttr(kernel.attributes[TABLE_ARGUMENT]).value
+        number = discardable.TABLE_ARGUMENT.required(kernel)
         self._table = self._body.arguments[number]
         self._destination = self._body.arguments[number + 1]
         self._shape = list(ir.MemRefType(self._destination.type).shape)
-        self._entries = list(ir.DenseI64ArrayAttr(kernel.attributes[EXTENTS]))
+        self._entries = discardable.EXTENTS.required(kernel)
         # Nothing has to be computed where the result is known to be 0.
-        kept = list(ir.DenseI64ArrayAttr(kernel.attributes[KEPT])) if KEPT in kernel.attributes else self._entries
+        kept = discardable.KEPT.read(kernel, self._entries)
         self._ends = [end if end >= 0 else entry for entry, end in zip(self._entries, kept, strict=True)]
-        self._is_attention = "stepwell.kernel" in kernel.attributes and class_of(kernel) == "attention"
+        self._is_attention = discardable.KERNEL.is_on(kernel) and class_of(kernel) == "attention"
         self._own = _Target(self._destination, self._shape, self._ends)
         self._extents: dict[int, ir.Value] = {}
         self._bounded: set[int] = set()
@@ -100,25 +99,26 @@ class _Bounder:
             elif loop.name == "scf.forall":
                 self._bound_forall(loop)
         self._record_unbounded()
-        if KEPT in self._kernel.attributes:
+        if discardable.KEPT.is_on(self._kernel):
             self._fill_beyond()
-        if KEYS in self._kernel.attributes:
-            entry, count = ir.DenseI64ArrayAttr(self._kernel.attributes[KEYS])
+        if discardable.KEYS.is_on(self._kernel):
+            entry, count = discardable.KEYS.required(self._kernel)
             bound_keys(self._kernel, count, self._extent(entry))
-        if SKIPPED in self._kernel.attributes:
-            self._skip_masked(list(ir.DenseI64ArrayAttr(self._kernel.attributes[SKIPPED])))
+        skipped = discardable.SKIPPED.read(self._kernel)
+        if skipped is not None:
+            self._skip_masked(skipped)
 
     def _record_unbounded(self) -> None:
         """Records the varying dimensions along which the kernel computes everything, and why."""
         reason = "; ".join(dict.fromkeys(self._reasons)) or "no loop runs along it alone"
-        texts = list(strings(self._kernel.attributes.get(UNBOUNDED) or ir.ArrayAttr.get([])))
+        texts = list(discardable.UNBOUNDED.read(self._kernel, ()))
         texts += [
             f"dimension {axis} of {'x'.join(map(str, self._shape))}: {reason}"
             for axis, end in enumerate(self._ends)
             if end >= 0 and axis not in self._bounded and self._shape[axis] != 1
         ]
         if texts:
-            self._kernel.attributes[UNBOUNDED] = ir.ArrayAttr.get([ir.StringAttr.get(text) for text in texts])
+            discardable.UNBOUNDED.write(self._kernel, texts)
 
     def _fill_beyond(self) -> None:
         """Fills the needed part of the result beyond the computed part with zeros."""
@@ -234,8 +234,8 @@ class _Bounder:
         if not self._is_attention or not is_like or isinstance(root.owner, ir.Block):
             return None
         ends = [self._ends[0], *[-1] * (len(shape) - 1)]
-        if KEYS in self._kernel.attributes:
-            entry, count = ir.DenseI64ArrayAttr(self._kernel.attributes[KEYS])
+        if discardable.KEYS.is_on(self._kernel):
+            entry, count = discardable.KEYS.required(self._kernel)
             if is_along_keys(root, count):
                 ends[-3] = entry
         return _Target(root, shape, ends) if max(ends) >= 0 else None

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects.transform import interpreter
 
+from ...dialects import discardable
 from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.named_ops import ops_named
 
-_SEQUENTIAL = "stepwell.sequential"
 # Approximate work of one core in a microsecond: enough to distinguish kernels of one and of a hundred microseconds.
 _FLOPS_PER_US, _BYTES_PER_US = 100_000, 20_000
 _SCRIPT = """
@@ -69,21 +69,18 @@ class ChooseParallelLoopsPass(Pass):
 def _mark(loop: ir.Operation) -> int:
     """Marks a loop with its number of indices, which is the number of loops that it becomes; returns that number."""
     rank = len(ir.DenseI64ArrayAttr(loop.attributes["staticStep"]))
-    loop.attributes[_SEQUENTIAL] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), rank)
+    discardable.SEQUENTIAL.write(loop, rank)
     return rank
 
 
 def _step(rank: int) -> str:
     kinds = ", ".join(["!transform.any_op"] * rank)
-    return _STEP.format(rank=rank, attribute=_SEQUENTIAL, kinds=kinds)
+    return _STEP.format(rank=rank, attribute=discardable.SEQUENTIAL.name, kinds=kinds)
 
 
 def microseconds(kernel: ir.Operation) -> float:
     """Returns a rough bound of the time of a kernel on one core; infinite if the kernel does not state its cost."""
-    if "stepwell.kernel" not in kernel.attributes:
+    facts = discardable.KERNEL.read(kernel)
+    if facts is None or facts.flops is None or facts.bytes is None:
         return float("inf")
-    cost = ir.DictAttr(kernel.attributes["stepwell.kernel"])
-    if "flops" not in cost or "bytes" not in cost:
-        return float("inf")
-    flops, moved = (ir.IntegerAttr(cost[name]).value for name in ("flops", "bytes"))
-    return max(flops / _FLOPS_PER_US, moved / _BYTES_PER_US)
+    return max(facts.flops / _FLOPS_PER_US, facts.bytes / _BYTES_PER_US)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import llvm
 
+from ...dialects import discardable
 from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of
 from ...passes.ir.rewriting import walk
-from ...passes.kernel.form_kernels import READS_GARBAGE
 from ..target import Target
 
 
@@ -49,7 +49,7 @@ class FlushDenormalsPass(Pass):
         """Rewrites the kernels of a module that are marked as reading padding."""
         change = _x86 if Target.parse(self.target).architecture == "x86_64" else _arm
         for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
-            if READS_GARBAGE not in function.attributes or not len(function.regions[0].blocks):
+            if not discardable.READS_GARBAGE.is_on(function) or not len(function.regions[0].blocks):
                 continue
             returns = [inner for inner in walk(function) if inner.name == "llvm.return"]
             with function.location, ir.InsertionPoint.at_block_begin(body_of(function)):

@@ -7,11 +7,9 @@ import itertools
 from mlir import ir
 from mlir.dialects import arith
 
+from ...dialects import discardable
 from ...passes.ir.parallel import trip_counts
 from .limits import number_of
-
-_ROUNDS = "stepwell.rounds"
-"""Attribute: on a loop its number; on the number of needed iterations, the loop's number and the dimension."""
 
 
 def note_rounds(loop: ir.Operation, dim: int, end: ir.Value) -> None:
@@ -19,23 +17,23 @@ def note_rounds(loop: ir.Operation, dim: int, end: ir.Value) -> None:
     lower, step = (ir.DenseI64ArrayAttr(loop.attributes[f"static{name}"])[dim] for name in ("LowerBound", "Step"))
     if lower:
         return
-    if _ROUNDS not in loop.attributes:
-        loop.attributes[_ROUNDS] = ir.DenseI64ArrayAttr.get([_number(loop)])
-    (number,) = ir.DenseI64ArrayAttr(loop.attributes[_ROUNDS])
+    if not discardable.ROUNDS.is_on(loop):
+        discardable.ROUNDS.write(loop, [_number(loop)])
+    (number,) = discardable.ROUNDS.required(loop)
     inside = arith.MaxSIOp(end, number_of(0)).result
     rounds = arith.CeilDivSIOp(inside, number_of(step)).result
     found = arith.MinSIOp(rounds, number_of(trip_counts(loop)[dim]))
-    found.operation.attributes[_ROUNDS] = ir.DenseI64ArrayAttr.get([number, dim])
+    discardable.ROUNDS.write(found.operation, [number, dim])
 
 
 def needed_rounds(loop: ir.Operation) -> list[int | ir.Value]:
     """Returns the number of needed iterations of a loop along each dimension: static, or the recorded value."""
     counts: list[int | ir.Value] = list(trip_counts(loop))
-    if _ROUNDS not in loop.attributes:
+    if not discardable.ROUNDS.is_on(loop):
         return counts
-    (number,) = ir.DenseI64ArrayAttr(loop.attributes[_ROUNDS])
+    (number,) = discardable.ROUNDS.required(loop)
     for op in itertools.takewhile(lambda item: item.operation != loop, loop.block.operations):
-        noted = list(ir.DenseI64ArrayAttr(op.attributes[_ROUNDS])) if _ROUNDS in op.attributes else []
+        noted = discardable.ROUNDS.read(op, ())
         if len(noted) == 2 and noted[0] == number:
             counts[noted[1]] = op.operation.results[0]
     return counts

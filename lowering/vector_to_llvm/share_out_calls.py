@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ...dialects import discardable
 from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
-from ...passes.ir.functions import LIBRARY, body_of, main_function
+from ...passes.ir.functions import body_of, main_function
 from ...passes.ir.rewriting import walk
 from ..target import Target
-from .share_out_loops import IS_SHORT, SHARED
 from .thread_pool import BEGIN, END, LONG, SHARE, SHORT, module_text
 
 
@@ -30,7 +30,7 @@ class ShareOutCallsPass(Pass):
           llvm.call @stepwell_begin(%pool, %is_long_or_short)
           %args = llvm.alloca ...
           llvm.store %x, %args
-          llvm.call @stepwell_share(%pool, @k.part, %args, %first, %last) {stepwell.shared = @k}
+          llvm.call @stepwell_share(%pool, @k.part, %args, %first, %last) {stepwell.shared_kernel = @k}
           llvm.call @stepwell_end(%pool)
         }
 
@@ -45,12 +45,12 @@ class ShareOutCallsPass(Pass):
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites the calls in `@main`."""
-        if LIBRARY in op.attributes:
+        if discardable.LIBRARY.is_on(op):
             return
         main = main_function(op)
         with main.location:
             pool = _add_pool(main)
-            calls = [call for call in walk(main) if call.name == "llvm.call" and SHARED in call.attributes]
+            calls = [call for call in walk(main) if call.name == "llvm.call" and discardable.SHARED.is_on(call)]
             if not calls:
                 return
             functions = ir.Module.parse(module_text(Target.parse(self.target)))
@@ -59,7 +59,7 @@ class ShareOutCallsPass(Pass):
             with ir.InsertionPoint.at_block_begin(body_of(main)):
                 most = max(len(call.operands) for call in calls) - 2
                 args = _alloca(most)
-                _call(BEGIN, [pool, _number(SHORT if IS_SHORT in op.attributes else LONG)])
+                _call(BEGIN, [pool, _number(SHORT if discardable.IS_SHORT.is_on(op) else LONG)])
             for end in [op for op in walk(main) if op.name == "llvm.return"]:
                 with ir.InsertionPoint(end):
                     _call(END, [pool])
@@ -128,10 +128,9 @@ def _share(call: ir.Operation, pool: ir.Value, part: str, args: ir.Value) -> Non
         symbol = {"global_name": ir.FlatSymbolRefAttr.get(part)}
         address = ir.Operation.create("llvm.mlir.addressof", results=[pointer], attributes=symbol).result
         made = _call(SHARE, [pool, address, args, *operands[-2:]])
-        made.attributes[SHARED] = call.attributes["callee"]
-        for name in ("stepwell.step", "stepwell.ops"):
-            if name in call.attributes:
-                made.attributes[name] = call.attributes[name]
+        discardable.SHARED_KERNEL.write(made, ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
+        for attribute in (discardable.STEP, discardable.OPS):
+            attribute.copy(call, made)
     call.erase()
 
 

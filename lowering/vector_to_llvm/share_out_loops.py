@@ -9,19 +9,16 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, func, scf
 
+from ...dialects import discardable
 from ...passes.infra.base import Pass, PassError, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import dictionaries
 from ...passes.ir.named_ops import ops_named
-from ...passes.ir.parallel import SLOT_BYTES, SLOTS, trip_counts
+from ...passes.ir.parallel import trip_counts
 from .choose_parallel_loops import microseconds
 from .needed_rounds import needed_rounds
 from .segments import Segment, phases_of
 
-ATTRIBUTE = "stepwell.phases"
-SHARED = "stepwell.shared"
-IS_SHORT = "stepwell.is_short"
-"""Attribute of a module whose calls are too short to wake threads for."""
 MOST_BLOCKS = (1 << 20) - 1
 """Maximum number of blocks, limited by the word by which threads claim blocks."""
 
@@ -72,20 +69,20 @@ class ShareOutLoopsPass(Pass):
         for function in list(op.regions[0].blocks[0]):
             if isinstance(function, func.FuncOp) and _name(function) == "main":
                 _call_by_phase(function, phases)
-                shared = [call for call in ops_named(function, "func.call") if SHARED in call.attributes]
+                shared = [call for call in ops_named(function, "func.call") if discardable.SHARED.is_on(call)]
                 total = sum(times[_callee(call)] for call in shared)
                 if total < self.wake_microseconds:
-                    op.attributes[IS_SHORT] = ir.UnitAttr.get()
+                    discardable.IS_SHORT.write(op, True)
                 for call in shared if total < self.min_microseconds else ():
-                    del call.attributes[SHARED]
+                    discardable.SHARED.remove(call)
 
 
 def _declared(kernel: func.FuncOp) -> list[int]:
-    if ATTRIBUTE not in kernel.operation.attributes:
+    ends = discardable.PHASES.read(kernel)
+    if ends is None:
         return []
-    ends = list(ir.DenseI64ArrayAttr(kernel.operation.attributes[ATTRIBUTE]))
     _add_arguments(kernel)
-    return ends
+    return list(ends)
 
 
 def _divide(kernel: func.FuncOp) -> list[int]:
@@ -115,14 +112,14 @@ def _divide(kernel: func.FuncOp) -> list[int]:
         ends.append(start)
     if start > MOST_BLOCKS:
         raise PassError(f"kernel @{_name(kernel)} has {start} blocks, more than {MOST_BLOCKS}", kernel.location)
-    kernel.operation.attributes[ATTRIBUTE] = ir.DenseI64ArrayAttr.get(ends)
+    discardable.PHASES.write(kernel.operation, ends)
     return ends
 
 
 def _blocks(phase: Sequence[Segment]) -> int:
     """Returns the number of blocks of a phase: the greater of its largest loop and its other ops, at most the slots."""
     count = max(max(item.blocks for item in phase), sum(item.blocks == 1 for item in phase))
-    slots = [ir.IntegerAttr(item.op.attributes[SLOTS]).value for item in phase if SLOTS in item.op.attributes]
+    slots = [discardable.SLOTS.required(item.op) for item in phase if discardable.SLOTS.is_on(item.op)]
     return min([count, *slots])
 
 
@@ -182,10 +179,10 @@ def _guard(ops: Sequence[ir.Operation], first: ir.Value, last: ir.Value, block: 
 
 def _take_slot(loop: ir.Operation, number: ir.Value) -> None:
     """Moves the views of the workspace in a loop to the slot with a number."""
-    if SLOTS not in loop.attributes:
+    if not discardable.SLOTS.is_on(loop):
         return
-    for view in [op for op in ops_named(loop, "memref.view") if SLOT_BYTES in op.attributes]:
-        size = ir.IntegerAttr(view.attributes[SLOT_BYTES]).value
+    for view in [op for op in ops_named(loop, "memref.view") if discardable.SLOT_BYTES.is_on(op)]:
+        size = discardable.SLOT_BYTES.required(view)
         with view.location, ir.InsertionPoint(view):
             view.operands[1] = arith.AddIOp(view.operands[1], arith.MulIOp(number, _index(size)).result).result
 
@@ -242,11 +239,10 @@ def _call_by_phase(main: func.FuncOp, phases: dict[str, list[int]]) -> None:
         for end in phases.get(callee.value, ()):
             with call.location, ir.InsertionPoint(call):
                 made = func.CallOp([], callee, [*call.operands, _index(start), _index(end)]).operation
-            for name in ("stepwell.step", "stepwell.ops"):
-                if name in call.attributes:
-                    made.attributes[name] = call.attributes[name]
+            for attribute in (discardable.STEP, discardable.OPS):
+                attribute.copy(call, made)
             if end - start > 1:
-                made.attributes[SHARED] = ir.UnitAttr.get()
+                discardable.SHARED.write(made, True)
             start = end
         if callee.value in phases:
             call.erase()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 
+from ...dialects import discardable
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.contraction import ConvOp, MatmulOp
 from ...dialects.stepwell.elementwise.arithmetic import AddOp
@@ -18,7 +19,6 @@ from ...dialects.stepwell.winograd import KERNEL, TILES, WinogradConvOp, transfo
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
-from ..kernel.demand import RANGES
 from .pack_weights import pack
 from .values import dtype_of, is_fixed, shape_of
 
@@ -60,7 +60,7 @@ class ChooseWinogradPass(Pass):
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the pattern to every convolution."""
         # If extents vary along the depth, the data of one volume is not contiguous when stacked as planes.
-        pattern = WinogradForConv(self.vector_bytes, self.tile, may_stack=RANGES not in op.attributes)
+        pattern = WinogradForConv(self.vector_bytes, self.tile, may_stack=not discardable.RANGES.is_on(op))
         apply_patterns(op, (pattern,), state)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
+from ...dialects import discardable
 from ...dialects.registry import OPS
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.stepwell.shape import RangeOp
@@ -170,7 +171,7 @@ def _declare_init(
 
 
 def _name_attributes(names: list[str]) -> ir.ArrayAttr:
-    return ir.ArrayAttr.get([ir.DictAttr.get({"stepwell.name": ir.StringAttr.get(name)}) for name in names])
+    return ir.ArrayAttr.get([ir.DictAttr.get(discardable.NAME.entry(name)) for name in names])
 
 
 def _read_back(main: ir.Operation, init_results: list[ir.Value], names: list[str]) -> None:

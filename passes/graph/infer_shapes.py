@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...dialects.dims import Dim
+from ...dialects import discardable
 from ...dialects.registry import OPS
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
@@ -20,14 +20,14 @@ from .inference import Inference, infer_function, input_specs, is_settled
 class InferShapesPass(Pass):
     """Refine the result types of all ops from the input types.
 
-    An op whose result stays dynamic gets `stepwell.dims`: one list per result, of integers and of expressions over the
-    symbolic dimensions of the inputs.
+    An op whose result stays dynamic gets `stepwell.result_dims`: one list per result, of integers and of expressions
+    over the symbolic dimensions of the inputs.
 
     ```mlir
     func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?x?xf32> {
       %0 = "stepwell.relu"(%x) : (tensor<?x8xf32>) -> tensor<?x?xf32>
       // -->
-      %0 = "stepwell.relu"(%x) {stepwell.dims = [["n", 8]]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+      %0 = "stepwell.relu"(%x) {stepwell.result_dims = [["n", 8]]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
     ```
     """
 
@@ -46,14 +46,8 @@ class InferShapesPass(Pass):
 
 def _note_dims(op: ir.Operation, inference: Inference) -> None:
     if all(ir.RankedTensorType(result.type).has_static_shape for result in op.results):
-        if "stepwell.dims" in op.attributes:
-            del op.attributes["stepwell.dims"]
+        discardable.RESULT_DIMS.remove(op)
         return
-    lists = [ir.ArrayAttr.get([_dim(dim) for dim in inference.spec(result).shape]) for result in op.results]
-    op.attributes["stepwell.dims"] = ir.ArrayAttr.get(lists)
-
-
-def _dim(dim: Dim) -> ir.Attribute:
-    if isinstance(dim, int):
-        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)
-    return ir.StringAttr.get(str(dim))
+    shapes = [inference.spec(result).shape for result in op.results]
+    lists = [[dim if isinstance(dim, int) else str(dim) for dim in shape] for shape in shapes]
+    discardable.RESULT_DIMS.write(op, lists)

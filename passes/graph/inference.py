@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 
 from mlir import ir
 
-from ...dialects import dims
+from ...dialects import dims, discardable
 from ...dialects.core import Op, OpError, spec_of
 from ...dialects.dims import Dim
 from ...dialects.registry import view_of
 from ...dialects.types import TensorSpec, spec_of_type, tensor_type
 from ..infra.base import PassError
+from ..ir.functions import dictionaries
 from ..ir.rewriting import find_op
 from .control_flow import drop_casts, inline_branch
 
@@ -201,19 +202,10 @@ def is_settled(function: ir.Operation) -> bool:
 
 
 def _is_open(op: ir.Operation) -> bool:
-    if op.name in _OPEN or "stepwell.dims" in op.attributes:
+    if op.name in _OPEN or discardable.RESULT_DIMS.is_on(op):
         return True
     kinds = [value.type for value in op.results]
     return any(isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape for kind in kinds)
-
-
-def argument_attributes(function: ir.Operation) -> list[dict[str, ir.Attribute]]:
-    """The attributes of each argument of a function."""
-    count = len(function.regions[0].blocks[0].arguments)
-    if "arg_attrs" not in function.attributes:
-        return [{} for _ in range(count)]
-    lists = ir.ArrayAttr(function.attributes["arg_attrs"])
-    return [{name.name: name.attr for name in ir.DictAttr(attributes)} for attributes in lists]
 
 
 def input_specs(function: ir.Operation) -> list[TensorSpec | None]:
@@ -221,18 +213,18 @@ def input_specs(function: ir.Operation) -> list[TensorSpec | None]:
     arguments = function.regions[0].blocks[0].arguments
     return [
         _named(argument.type, attributes) if isinstance(argument.type, ir.RankedTensorType) else None
-        for argument, attributes in zip(arguments, argument_attributes(function), strict=True)
+        for argument, attributes in zip(arguments, dictionaries(function, "arg_attrs"), strict=True)
     ]
 
 
-def _named(kind: ir.Type, attributes: dict[str, ir.Attribute]) -> TensorSpec:
+def _named(kind: ir.Type, attributes: ir.DictAttr) -> TensorSpec:
     spec = spec_of_type(kind)
-    if "stepwell.dims" not in attributes:
+    names = discardable.DIMS.read(attributes)
+    if names is None:
         return spec
     shape: list[Dim] = []
-    for dim, name in zip(spec.shape, ir.ArrayAttr(attributes["stepwell.dims"]), strict=True):
-        is_named = not isinstance(dim, int) and isinstance(name, ir.StringAttr)
-        shape.append(dims.symbol(ir.StringAttr(name).value) if is_named else dim)
+    for dim, name in zip(spec.shape, names, strict=True):
+        shape.append(dims.symbol(name) if isinstance(name, str) and not isinstance(dim, int) else dim)
     return spec.with_shape(tuple(shape))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ...dialects import discardable
 from ...dialects.core import Op
 from ...dialects.stepwell.elementwise import BinaryOp, KeepOp, UnaryOp
 from ...dialects.stepwell.movement import BroadcastToOp, ReshapeOp
@@ -15,7 +16,6 @@ from ...dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp, ReduceProdO
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
-from ..kernel.demand import RANGES
 from .patterns.movement import DropIdentity, ReshapeOfReshape
 from .values import dtype_of, shape_of
 
@@ -50,7 +50,7 @@ class JoinColumnsPass(Pass):
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to the whole module."""
-        if RANGES in op.attributes:
+        if discardable.RANGES.is_on(op):
             apply_patterns(op, (JoinElementwise(), SplitReduction(), DropIdentity(), ReshapeOfReshape()), state)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from mlir import ir
 
+from ...dialects import discardable
 from ...dialects.registry import view_of
 from ...dialects.stepwell.elementwise import AddOp, DivOp, KeepOp, MaximumOp, MinimumOp, ModOp, MulOp, SubOp
 from ...dialects.stepwell.movement import ReshapeOp, SliceOp, TakeRowsOp
@@ -19,7 +20,7 @@ from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
 from ..kernel.classify import elements, kernel_class
 from ..kernel.costs import flops
-from ..kernel.demand import TABLE, Demand
+from ..kernel.demand import Demand
 from ..kernel.prefixes import Prefix, sizes_of
 from .values import constant
 
@@ -57,7 +58,7 @@ class PackRowsPass(Pass):
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites @main."""
-        if TABLE not in op.attributes:
+        if not discardable.TABLE.is_on(op):
             return
         main = main_function(op)
         demand = Demand(op, main)

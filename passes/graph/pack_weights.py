@@ -8,6 +8,7 @@ from typing import Any
 
 from mlir import ir
 
+from ...dialects import discardable
 from ...dialects.stepwell.contraction import ConvOp, MatmulOp
 from ...dialects.stepwell.elementwise.arithmetic import AddOp
 from ...dialects.stepwell.movement import ConcatOp, ReshapeOp, SliceOp, TransposeOp
@@ -23,7 +24,6 @@ from ...dialects.stepwell.packed import (
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
-from ..kernel.demand import RANGES
 from .byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
 from .transposed_weights import TransposeMatmulWeight, TransposePointwiseWeight, is_transposed
 from .values import dtype_of, is_fixed, shape_of
@@ -74,7 +74,7 @@ class PackWeightsPass(Pass):
         """Applies the patterns to the whole module."""
         width = self.vector_bytes
         lines = self.bytes_by_depth
-        varies = RANGES in op.attributes
+        varies = discardable.RANGES.is_on(op)
         convolutions = (PackDepthwiseConv(), PackGroupedConv(width), PackConv(width, lines, varies))
         transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()
         products = (*transposing, PackMatmul(width, self.by_depth, lines, varies))

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from mlir import ir
 
-from ..ir.functions import LIBRARY, kernels_in
+from ...dialects import discardable
+from ..ir.functions import kernels_in
 from ..ir.locations import names_in
 from ..ir.rewriting import walk
 from .instrumentation import Instrumentation, Step
@@ -87,7 +88,7 @@ def reproducer_text(root: ir.Operation, pipeline: Pipeline) -> str:
 def kernel_of(root: ir.Operation) -> str:
     """The symbol of the only kernel in a library; "" for a program, or a library with several kernels."""
     kernels = kernels_in(root)
-    if LIBRARY not in root.attributes or len(kernels) != 1:
+    if not discardable.LIBRARY.is_on(root) or len(kernels) != 1:
         return ""
     return ir.StringAttr(kernels[0].attributes["sym_name"]).value
 

@@ -6,13 +6,8 @@ from collections.abc import Collection, Iterator
 
 from mlir import ir
 
+from ...dialects import discardable
 from ..infra.base import PassError
-
-KERNEL = "stepwell.kernel"
-"""Marks a function as a kernel; the value holds the known facts about it."""
-
-LIBRARY = "stepwell.library"
-"""Marks a module of kernels only, which are compiled separately from the @main that calls them."""
 
 
 def functions_with_bodies(module: ir.Operation, kinds: Collection[str] = ("func.func",)) -> Iterator[ir.Operation]:
@@ -48,13 +43,12 @@ def kernels_in(module: ir.Operation) -> list[ir.Operation]:
     if module.name != "builtin.module":
         return []
     functions = [op.operation for op in module.regions[0].blocks[0].operations]
-    return [op for op in functions if KERNEL in op.attributes and len(op.regions[0].blocks)]
+    return [op for op in functions if discardable.KERNEL.is_on(op) and len(op.regions[0].blocks)]
 
 
 def class_of(kernel: ir.Operation) -> str:
     """The class of a kernel, which selects its schedule; "" if the kernel has none."""
-    facts = ir.DictAttr(kernel.attributes[KERNEL])
-    return ir.StringAttr(facts["class"]).value if "class" in facts else ""
+    return discardable.KERNEL.required(kernel).kind
 
 
 def body_of(function: ir.Operation) -> ir.Block:
@@ -73,8 +67,7 @@ def dictionaries(function: ir.Operation | ir.OpView, key: str) -> list[ir.DictAt
 def value_names(function: ir.Operation | ir.OpView, key: str, default: str) -> list[str]:
     """The names of the arguments (`arg_attrs`) or results (`res_attrs`); an unnamed one is `default` and its index."""
     return [
-        ir.StringAttr(attrs["stepwell.name"]).value if "stepwell.name" in attrs else f"{default}{index}"
-        for index, attrs in enumerate(dictionaries(function, key))
+        discardable.NAME.read(attrs, f"{default}{index}") for index, attrs in enumerate(dictionaries(function, key))
     ]
 
 

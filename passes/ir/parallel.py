@@ -1,16 +1,10 @@
-"""Attributes and trip counts of parallel loops, shared by several passes."""
+"""Trip counts of parallel loops, shared by several passes."""
 
 from __future__ import annotations
 
 from mlir import ir
 
 from ..infra.base import PassError
-
-SLOTS = "stepwell.slots"
-"""On a parallel loop: the number of memory slots, one per range of iterations; absent if the loop needs no memory."""
-
-SLOT_BYTES = "stepwell.slot_bytes"
-"""On such a loop, and on the workspace views inside it: distance between two slots in bytes."""
 
 
 def trip_counts(loop: ir.Operation) -> list[int]:

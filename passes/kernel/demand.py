@@ -6,16 +6,16 @@ All values are computed correctly in full without it; the analysis only lets ker
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from mlir import ir
 
+from ...dialects import discardable
 from ...dialects.stepwell.elementwise import KeepOp
 from ...dialects.stepwell.normalization import AttentionOp
 from ...sizes.expressions import evaluate
-from ..ir.functions import body_of, dictionaries, strings
+from ..ir.functions import body_of, dictionaries
 from ..ir.named_ops import ops_named
 from ..ir.rewriting import defining_op
 from .demand_rules import keys_of, keys_with_data, rule_of
@@ -23,33 +23,11 @@ from .masks import masked_axis
 from .passed_on import PASSING, passed_on
 from .prefixes import Prefix, all_of, larger, sizes_of
 
-TABLE = "stepwell.table"
-"""Attribute of a module: the expressions of the table of extents, each as JSON."""
-
-KEYS = "stepwell.keys"
-"""Attribute of kernels whose attention needs only some keys: the entry of the table, and the total number of keys."""
+TABLE_INPUT = discardable.TABLE.name
+"""Name of the input of @main that holds the values of the table of extents."""
 
 MOST_ENTRIES = 256
 """Maximum number of entries in the table of extents."""
-
-SKIPPED = "stepwell.skipped"
-"""Attribute of kernels that reduce masked operands: argument, dimension and table entry of each mask."""
-
-KEPT = "stepwell.kept"
-"""Attribute of kernels whose result is 0 beyond the data: per dimension the table entry of its end, or -1."""
-
-TYPICAL = "stepwell.typical"
-"""On a module: representative sizes of a call, as JSON. On a kernel: the live extent of its result at each of these
-sizes, per dimension."""
-
-RANGES = "stepwell.ranges"
-"""Attribute of a module: minimum, maximum and step of each symbolic size, as JSON."""
-
-UNBOUNDED = "stepwell.unbounded"
-"""Attribute of kernels: the dimensions that are always computed in full, and why."""
-
-EXTENTS = "stepwell.extents"
-"""Attribute of results of @main, and of kernels: per dimension the table entry of its live extent, -1 for all."""
 
 
 def kernel_of(op: ir.Operation) -> ir.Operation:
@@ -64,11 +42,11 @@ def varying_rows(kernel: ir.Operation, shape: Sequence[int]) -> set[int]:
 
     A loop that merges such a dimension with the one before it would also visit the padding between the rows.
     """
-    if EXTENTS not in kernel.attributes:
+    if not discardable.EXTENTS.is_on(kernel):
         return set()
     return {
         axis
-        for axis, entry in enumerate(ir.DenseI64ArrayAttr(kernel.attributes[EXTENTS]))
+        for axis, entry in enumerate(discardable.EXTENTS.required(kernel))
         if entry >= 0 and any(size != 1 for size in shape[:axis])
     }
 
@@ -86,7 +64,7 @@ class Demand:
         """Analyses all of @main."""
         self._module = module
         self._table: list[Any] = read_table(module)
-        self._typical = [json.loads(text) for text in strings(module.attributes.get(TYPICAL) or ir.ArrayAttr.get([]))]
+        self._typical = list(discardable.TYPICAL_SIZES.read(module, ()))
         self._needed: _Needed = {}
         self._data: _Needed = {}
         self._full_readers: dict[ir.Value, str] = {}
@@ -164,15 +142,14 @@ class Demand:
             return -1
         if prefix not in self._table:
             self._table.append(prefix)
-            texts = [ir.StringAttr.get(json.dumps(item)) for item in self._table]
-            self._module.attributes[TABLE] = ir.ArrayAttr.get(texts)
+            discardable.TABLE.write(self._module, self._table)
         return self._table.index(prefix)
 
     def _visit(self, main: ir.Operation, found: _Needed, is_exact: bool) -> None:
         """Finds the live prefix of each value; if not `is_exact`, includes padding that must hold finite numbers."""
         *operations, returned = [op.operation for op in body_of(main).operations]
         for value, attributes in zip(returned.operands, dictionaries(main, "res_attrs"), strict=True):
-            entries = list(ir.DenseI64ArrayAttr(attributes[EXTENTS])) if EXTENTS in attributes else []
+            entries = discardable.EXTENTS.read(attributes, ())
             _require(found, value, [None if entry < 0 else self._table[entry] for entry in entries] or all_of(value))
         self._visit_all(operations, found, is_exact)
 
@@ -253,6 +230,4 @@ def _widen(found: _Needed, values: Sequence[ir.Value], before: Sequence[list[Pre
 
 def read_table(module: ir.Operation) -> list[Any]:
     """The expressions of the table of extents; [] if no sizes vary."""
-    if TABLE not in module.attributes:
-        return []
-    return [json.loads(ir.StringAttr(item).value) for item in ir.ArrayAttr(module.attributes[TABLE])]
+    return list(discardable.TABLE.read(module, ()))

@@ -8,6 +8,7 @@ from typing import Any
 
 from mlir import ir
 
+from ...dialects import discardable
 from ...dialects.registry import OPS
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import ElementwiseOp, KeepOp
@@ -28,7 +29,7 @@ from ...dialects.stepwell.normalization import (
 from ...dialects.stepwell.packed import PackedMatmulOp
 from ..ir.rewriting import defining_op
 from .prefixes import DEMAND, Prefix, Rule, all_of, broadcast, divided, scaled, sizes_of
-from .views import ENDS, EXTRACT, INSERT, ROWS, box_of, kept_dims
+from .views import EXTRACT, INSERT, box_of, kept_dims
 
 _COMPUTED = ir.ShapedType.get_dynamic_size()
 
@@ -161,8 +162,8 @@ def _extract(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequ
     found = all_of(op.operands[0])
     for prefix, axis in zip(needed, kept_dims(sizes, sizes_of(op.results[0])), strict=True):
         found[axis] = scaled(prefix, steps[axis], offsets[axis]) if offsets[axis] != _COMPUTED else None
-    if ROWS in op.attributes:
-        found[0] = table[ir.IntegerAttr(op.attributes[ROWS]).value]
+    if discardable.ROWS.is_on(op):
+        found[0] = table[discardable.ROWS.required(op)]
     return found
 
 
@@ -175,8 +176,8 @@ def _insert(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
         return all_of(op.operands[0])
     kept = kept_dims(sizes, sizes_of(op.operands[0]))
     found = [scaled(needed[axis], 1, -offsets[axis]) if offsets[axis] != _COMPUTED else None for axis in kept]
-    if ENDS in op.attributes:
-        axis, entry = ir.DenseI64ArrayAttr(op.attributes[ENDS])
+    if discardable.ENDS.is_on(op):
+        axis, entry = discardable.ENDS.required(op)
         found[axis] = table[entry]
     return found
 

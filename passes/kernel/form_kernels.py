@@ -9,6 +9,8 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
+from ...dialects import discardable
+from ...dialects.discardable import KernelFacts
 from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.movement import BroadcastToOp
@@ -20,7 +22,7 @@ from ..ir.locations import fused_location, heaviest_first, names_in
 from ..ir.rewriting import walk
 from .classify import ANCHOR_ORDER, elements, kernel_class
 from .costs import flops
-from .demand import EXTENTS, KEPT, KEYS, SKIPPED, TYPICAL, UNBOUNDED, Demand
+from .demand import Demand
 from .fusion import Grouping, inputs_of
 from .masks import skipped_by
 from .row_fusion import repeat_cheap
@@ -65,15 +67,6 @@ class FormKernelsPass(Pass):
 
 
 _LARGEST_LITERAL = 1024
-
-WORK = "stepwell.work"
-"""Attribute of calls: the share of the kernel's work that each of the model's ops has."""
-
-TABLE_ARGUMENT = "stepwell.table_argument"
-"""Attribute of kernels: the index of the argument that is the table of extents; the destination is the next one."""
-
-READS_GARBAGE = "stepwell.reads_garbage"
-"""Attribute of kernels of programs with symbolic sizes: elements beyond the data in their tensors are undefined."""
 
 
 def _fill_results(terminator: ir.Operation) -> None:
@@ -134,27 +127,27 @@ class _Outliner:
         kernel = self._make_function(group, inputs, result)
         annotate(kernel.operation, inputs, [result])
         if self._demand.is_partial:
-            kernel.attributes[READS_GARBAGE] = ir.UnitAttr.get()
+            discardable.READS_GARBAGE.write(kernel, True)
         whole = self._demand.why_whole(result)
         if whole is not None:
-            kernel.attributes[UNBOUNDED] = ir.ArrayAttr.get([ir.StringAttr.get(whole)])
+            discardable.UNBOUNDED.write(kernel, [whole])
         if entries is not None:
-            kernel.attributes[EXTENTS] = ir.DenseI64ArrayAttr.get(entries)
-            typical = [ir.DenseI64ArrayAttr.get(counts) for counts in self._demand.typical(result, kept)]
+            discardable.EXTENTS.write(kernel, entries)
+            typical = self._demand.typical(result, kept)
             if typical:
-                kernel.attributes[TYPICAL] = ir.ArrayAttr.get(typical)
+                discardable.TYPICAL.write(kernel, typical)
             if max(kept, default=-1) >= 0:
-                kernel.attributes[KEPT] = ir.DenseI64ArrayAttr.get(kept)
+                discardable.KEPT.write(kernel, kept)
             if keys is not None:
-                kernel.attributes[KEYS] = ir.DenseI64ArrayAttr.get(keys)
+                discardable.KEYS.write(kernel, keys)
             if skipped:
-                kernel.attributes[SKIPPED] = ir.DenseI64ArrayAttr.get(skipped)
-            kernel.attributes[TABLE_ARGUMENT] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(inputs) - 1)
+                discardable.SKIPPED.write(kernel, skipped)
+            discardable.TABLE_ARGUMENT.write(kernel, len(inputs) - 1)
         found = _shares(group)
         with ir.InsertionPoint(group[-1]), fused_location(group):
             call = func.CallOp([result.type], kernel.sym_name.value, inputs)
-            call.attributes["stepwell.ops"] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name, _ in found])
-            call.attributes[WORK] = ir.DenseI64ArrayAttr.get([work for _, work in found])
+            discardable.OPS.write(call, [name for name, _ in found])
+            discardable.WORK.write(call, [work for _, work in found])
         result.replace_all_uses_with(call.results[0])
         for op in reversed(group):
             op.erase()
@@ -164,7 +157,7 @@ class _Outliner:
         self._count += 1
         with ir.InsertionPoint(self._body), fused_location(group):
             kernel = func.FuncOp(name, ([value.type for value in inputs], [result.type]), visibility="private")
-            kernel.attributes["stepwell.kernel"] = _describe(group, inputs)
+            discardable.KERNEL.write(kernel, _describe(group, inputs))
             block = kernel.add_entry_block()
         mapping = dict(zip(inputs, block.arguments, strict=True))
         with ir.InsertionPoint(block):
@@ -196,19 +189,12 @@ def _work(op: ir.Operation) -> int:
     return elements_written(op) + (flops(view) if view is not None else 0)
 
 
-def _describe(group: list[ir.Operation], inputs: list[ir.Value]) -> ir.DictAttr:
+def _describe(group: list[ir.Operation], inputs: list[ir.Value]) -> KernelFacts:
     kinds = {kernel_class(op) for op in group}
     kind = next(kind for kind in ANCHOR_ORDER if kind in kinds)
-    i64 = ir.IntegerType.get_signless(64)
     work = sum(flops(view) for op in group if (view := view_of(op)) is not None)
-    return ir.DictAttr.get(
-        {
-            "class": ir.StringAttr.get(kind),
-            # Clamped: impossibly large tensors may overflow 64 bits.
-            "flops": ir.IntegerAttr.get(i64, min(work, 1 << 62)),
-            "bytes": ir.IntegerAttr.get(i64, bytes_moved(group, inputs)),
-        }
-    )
+    # Clamped: impossibly large tensors may overflow 64 bits.
+    return KernelFacts(kind, min(work, 1 << 62), bytes_moved(group, inputs))
 
 
 def _is_inline_constant(value: ir.Value) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, tensor
 
+from ...dialects import discardable
 from ...dialects.dims import numbers
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.elementwise import AddOp, MulOp, SubOp
@@ -18,7 +19,7 @@ from ..infra.state import CompileState
 from ..ir.functions import main_function
 from ..ir.rewriting import defining_op, has_one_use, walk
 from .classify import kernel_class
-from .views import ROWS, strides_of
+from .views import strides_of
 
 
 @dataclass(frozen=True)
@@ -139,8 +140,7 @@ def _view_row(op: RowOp, indices: _Indices) -> None:
     at = indices.within(op.index, shape[0])
     with op.operation.location, ir.InsertionPoint(op.operation):
         part = tensor.ExtractSliceOp(op.result.type, whole, [at], [], [], *_bounds(shape)).result
-    if ROWS in op.operation.attributes:
-        part.owner.attributes[ROWS] = op.operation.attributes[ROWS]
+    discardable.ROWS.copy(op, part.owner)
     op.result.replace_all_uses_with(part)
     op.operation.erase()
 

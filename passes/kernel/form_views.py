@@ -9,6 +9,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import tensor
 
+from ...dialects import discardable
 from ...dialects.dims import numbers
 from ...dialects.stepwell.movement import ConcatOp, PadOp, SliceOp
 from ...dialects.stepwell.shape import BorderOp
@@ -18,7 +19,7 @@ from ..infra.state import CompileState
 from ..ir.functions import main_function
 from ..ir.rewriting import walk
 from .classify import works_on_views
-from .views import ENDS, strides_of
+from .views import strides_of
 
 
 @register
@@ -153,7 +154,7 @@ class _Placer:
                 value = part.value if part.role == _COMPUTED else _copy(moved.get(part.value, part.value))
                 current = _insert(value, current, part.offsets)
                 if part.end:
-                    current.owner.attributes[ENDS] = ir.DenseI64ArrayAttr.get(part.end)
+                    discardable.ENDS.write(current.owner, part.end)
         op.results[0].replace_all_uses_with(current)
         self._dead += [op, *(part.value.owner.operation for part in parts if part.role == _VIEWED)]
 

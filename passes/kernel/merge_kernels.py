@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ...dialects import discardable
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.rewriting import walk
@@ -34,7 +35,7 @@ class MergeKernelsPass(Pass):
         renamed: dict[str, str] = {}
         spare: list[ir.Operation] = []
         for function in op.regions[0].blocks[0].operations:
-            if "stepwell.kernel" not in function.attributes:
+            if not discardable.KERNEL.is_on(function):
                 continue
             name = ir.StringAttr(function.attributes["sym_name"]).value
             kept = first_of.setdefault(kernel_text(function), name)

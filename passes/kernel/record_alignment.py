@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ...dialects import discardable
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.functions import body_of, dictionaries, main_function
@@ -14,8 +15,6 @@ from ..ir.rewriting import walk
 from ..memref.layout import element_bytes
 from .views import EXTRACT, INSERT, box_of, insertion_of, row_index, row_major
 
-ATTRIBUTE = "stepwell.alignment"
-"""Attribute of a kernel's argument or result: alignment of its address in bytes, if that is less than `WHOLE`."""
 WHOLE = 16
 """Minimum alignment of whole tensors in bytes."""
 _SAME_PLACE = frozenset({"stepwell.reshape", "tensor.cast"})
@@ -61,7 +60,7 @@ def _record(kernel: ir.Operation, alignments: list[int]) -> None:
         entries = [{item.name: item.attr for item in entry} for entry in dictionaries(kernel, key)]
         for entry, value in zip(entries, values, strict=True):
             if value < WHOLE:
-                entry[ATTRIBUTE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+                entry |= discardable.ALIGNMENT.entry(value)
         kernel.attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
 
 

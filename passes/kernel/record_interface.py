@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ...dialects import discardable, forms
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.functions import dictionaries, main_function
@@ -35,15 +36,14 @@ class RecordInterfacePass(Pass):
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         inputs = dictionaries(main, "arg_attrs")
         results = dictionaries(main, "res_attrs")
-        guards = [attrs["stepwell.guard"] for attrs in results if "stepwell.guard" in attrs]
-        outputs = [pair for pair in zip(kind.results, results, strict=True) if "stepwell.guard" not in pair[1]]
-        op.attributes["stepwell.interface"] = ir.DictAttr.get(
-            {
-                "inputs": _entries(zip(kind.inputs, inputs, strict=True), "input"),
-                "outputs": _entries(outputs, "output"),
-                "guards": ir.ArrayAttr.get(guards),
-            }
-        )
+        guards = [reason for attrs in results if (reason := discardable.GUARD.read(attrs)) is not None]
+        outputs = [pair for pair in zip(kind.results, results, strict=True) if not discardable.GUARD.is_on(pair[1])]
+        interface = {
+            "inputs": _entries(zip(kind.inputs, inputs, strict=True), "input"),
+            "outputs": _entries(outputs, "output"),
+            "guards": forms.STRINGS.write(guards),
+        }
+        discardable.INTERFACE.write(op, ir.DictAttr.get(interface))
 
 
 def _entries(values: Iterable[tuple[ir.Type, ir.DictAttr]], default: str) -> ir.ArrayAttr:
@@ -51,9 +51,7 @@ def _entries(values: Iterable[tuple[ir.Type, ir.DictAttr]], default: str) -> ir.
         [
             ir.DictAttr.get(
                 {
-                    "name": attrs["stepwell.name"]
-                    if "stepwell.name" in attrs
-                    else ir.StringAttr.get(f"{default}{index}"),
+                    "name": ir.StringAttr.get(discardable.NAME.read(attrs, f"{default}{index}")),
                     "type": ir.TypeAttr.get(kind),
                 }
             )

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, scf, tensor
 
+from ...dialects import discardable
 from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import PadOp, ReshapeOp, RowOp, WithRowOp
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
 from .classify import bytes_of, kernel_class
-from .demand import TABLE
 from .image_wise import Attributes, for_one_image, shape_of
 
 # Cost model in nanoseconds, measured on a Zen 3: time per byte for every doubling of a kernel's traffic beyond the
@@ -67,7 +67,7 @@ class SplitBatchesPass(Pass):
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites @main."""
         main = main_function(op)
-        batch = 0 if TABLE in op.attributes else _batch(body_of(main))
+        batch = 0 if discardable.TABLE.is_on(op) else _batch(body_of(main))
         if batch < 2:
             return
         region = _image_wise_ops(body_of(main), batch)

@@ -6,25 +6,16 @@ from collections.abc import Callable
 
 from mlir import ir
 
-VERSIONS = "stepwell.versions"
-"""Attribute of calls: the versions of a kernel, starting with the callee."""
-
-CHOICE = "stepwell.choice"
-"""Attribute of calls of kernels with versions: the entry of the table of extents that selects the version."""
-
-TILE = "stepwell.tile"
-"""Attribute of versions: the number of rows in their tiles along the last two loops over rows."""
+from ...dialects import discardable
 
 
 def versions_of(call: ir.Operation | ir.OpView) -> list[str]:
     """The kernels that a call may run: its callee and the other versions."""
-    if VERSIONS not in call.attributes:
-        return [ir.FlatSymbolRefAttr(call.attributes["callee"]).value]
-    return [ir.FlatSymbolRefAttr(item).value for item in ir.ArrayAttr(call.attributes[VERSIONS])]
+    names = discardable.VERSIONS.read(call)
+    return [ir.FlatSymbolRefAttr(call.attributes["callee"]).value] if names is None else list(names)
 
 
 def rename_versions(call: ir.Operation, renamed: Callable[[str], str]) -> None:
     """Renames the versions in a call."""
-    if VERSIONS in call.attributes:
-        names = [ir.FlatSymbolRefAttr.get(renamed(name)) for name in versions_of(call)]
-        call.attributes[VERSIONS] = ir.ArrayAttr.get(names)
+    if discardable.VERSIONS.is_on(call):
+        discardable.VERSIONS.write(call, [renamed(name) for name in versions_of(call)])

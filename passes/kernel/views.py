@@ -13,17 +13,12 @@ from collections.abc import Sequence
 
 from mlir import ir
 
+from ...dialects import discardable
 from ..infra.base import PassError
 from ..ir.functions import dictionaries
 
-STRIDES = "stepwell.strides"
 INSERT, EXTRACT = "tensor.insert_slice", "tensor.extract_slice"
 
-ENDS = "stepwell.ends"
-"""Attribute of ops that insert a part: a dimension, and the table entry of how much of it is read."""
-
-ROWS = "stepwell.rows"
-"""Attribute of ops that read a row: the table entry of the number of rows with data."""
 
 Box = tuple[list[int], list[int], list[int]]
 
@@ -123,11 +118,9 @@ def annotate(kernel: ir.Operation, inputs: Sequence[ir.Value], results: Sequence
 
 def argument_strides(function: ir.Operation | ir.OpView, key: str = "arg_attrs") -> list[list[int] | None]:
     """The strides written by `annotate`, for each argument (or result); None for contiguous ones."""
-    return [
-        list(ir.DenseI64ArrayAttr(entry[STRIDES])) if STRIDES in entry else None
-        for entry in dictionaries(function, key)
-    ]
+    found = (discardable.STRIDES.read(entry) for entry in dictionaries(function, key))
+    return [None if strides is None else list(strides) for strides in found]
 
 
 def _attribute(strides: Sequence[int] | None) -> ir.DictAttr:
-    return ir.DictAttr.get({STRIDES: ir.DenseI64ArrayAttr.get(strides)} if strides else {})
+    return ir.DictAttr.get(discardable.STRIDES.entry(strides) if strides else {})

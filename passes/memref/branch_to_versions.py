@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, func, memref, scf
 
+from ...dialects import discardable
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
-from ..ir.functions import LIBRARY, body_of, dictionaries, main_function
+from ..ir.functions import body_of, dictionaries, main_function
 from ..ir.named_ops import ops_named
-from ..kernel.versions import CHOICE, VERSIONS, versions_of
+from ..kernel.demand import TABLE_INPUT
+from ..kernel.versions import versions_of
 
-TABLE = "stepwell.extents"
 """The name of the input that holds the table of extents."""
-
-_STEP = "stepwell.step"
 
 
 @register
@@ -37,32 +36,32 @@ class BranchToVersionsPass(Pass):
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites the calls in `@main`."""
-        if LIBRARY in op.attributes:
+        if discardable.LIBRARY.is_on(op):
             return
         main = main_function(op)
-        calls = [call for call in ops_named(main, "func.call") if VERSIONS in call.attributes]
+        calls = [call for call in ops_named(main, "func.call") if discardable.VERSIONS.is_on(call)]
         if not calls:
             return
         table = _table(main)
         for call in calls:
             with call.location, ir.InsertionPoint(call):
-                entry = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr(call.attributes[CHOICE]).value).result
+                entry = arith.ConstantOp(ir.IndexType.get(), discardable.CHOICE.required(call)).result
                 _branch(call, memref.LoadOp(table, [entry]).result, versions_of(call))
             call.erase()
 
 
 def _table(main: ir.Operation) -> ir.Value:
     for argument, named in zip(body_of(main).arguments, dictionaries(main, "arg_attrs"), strict=True):
-        if "stepwell.name" in named and ir.StringAttr(named["stepwell.name"]).value == TABLE:
+        if discardable.NAME.read(named) == TABLE_INPUT:
             return argument
-    raise PassError(f"kernels have versions, but @main has no input '{TABLE}' that selects them", main.location)
+    raise PassError(f"kernels have versions, but @main has no input '{TABLE_INPUT}' that selects them", main.location)
 
 
 def _branch(call: ir.Operation, number: ir.Value, versions: list[str]) -> None:
     """Branches on the number of a version and calls it, at the insertion point."""
     if len(versions) == 1:
         made = func.CallOp([], ir.FlatSymbolRefAttr.get(versions[0]), list(call.operands))
-        made.operation.attributes[_STEP] = call.attributes[_STEP]
+        discardable.STEP.copy(call, made)
         return
     last = arith.ConstantOp(number.type, len(versions) - 1).result
     branch = scf.IfOp(arith.CmpIOp(arith.CmpIPredicate.eq, number, last).result, has_else=True).operation

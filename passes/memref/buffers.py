@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from mlir import ir
 
+from ...dialects import discardable
 from ..infra.base import PassError
 from ..kernel.views import EXTRACT, INSERT, box_of, row_index
 from .layout import byte_size, is_tensor, shape_of
@@ -270,8 +271,8 @@ class BufferAnalysis:
 
 def _node(call: ir.Operation) -> str:
     """The last node of the model that a call computes."""
-    names = list(ir.ArrayAttr(call.attributes["stepwell.ops"])) if "stepwell.ops" in call.attributes else []
-    return ir.StringAttr(names[-1]).value if names else ""
+    names = discardable.OPS.read(call)
+    return names[-1] if names else ""
 
 
 def _made_by(value: ir.Value, name: str) -> bool:

@@ -10,12 +10,13 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, func, memref, scf
 
+from ...dialects import discardable
 from ...dialects.types import array_of, dense
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
-from ..ir.functions import LIBRARY, dictionaries, functions_with_bodies, main_function
+from ..ir.functions import dictionaries, functions_with_bodies, main_function
 from ..ir.named_ops import ops_named
-from ..kernel.versions import CHOICE, VERSIONS, versions_of
+from ..kernel.versions import versions_of
 from ..kernel.views import EXTRACT, INSERT, normal_strides, row_major
 from . import arena
 from .buffers import BufferAnalysis
@@ -24,7 +25,6 @@ from .places import ALIASES, CONSTANTS, Buffer, BufferCopy, TensorLocation
 from .signature import convert_signature
 
 ENTRY = "main"
-BUFFER = "stepwell.buffer"
 _NO_CODE = ALIASES | CONSTANTS | {"tensor.empty", "stepwell.parameter", EXTRACT, INSERT}
 
 
@@ -68,9 +68,9 @@ class PlanMemoryPass(Pass):
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites `@main` and the signatures of the functions that it calls."""
         symbols = ir.SymbolTable(op)
-        if LIBRARY in op.attributes:
+        if discardable.LIBRARY.is_on(op):
             for function in functions_with_bodies(op):
-                if "stepwell.launch" not in function.attributes:
+                if not discardable.LAUNCH.is_on(function):
                     convert_signature(function)
             return
         if ENTRY not in symbols:
@@ -129,7 +129,7 @@ class _MainRewriter:
         with self._main.location, ir.InsertionPoint(self._main):
             new = func.FuncOp(ENTRY, (kinds, []), visibility=self._visibility(old))
         names = [*dictionaries(old, "arg_attrs"), *dictionaries(old, "res_attrs")]
-        names += [ir.DictAttr.get({"stepwell.name": ir.StringAttr.get(name)}) for name in self._analysis.parameters]
+        names += [ir.DictAttr.get(discardable.NAME.entry(name)) for name in self._analysis.parameters]
         new.operation.attributes["arg_attrs"] = ir.ArrayAttr.get([*names, ir.DictAttr.get({})])
         block, start = new.add_entry_block(), 0
         for group, members in groups.items():
@@ -154,10 +154,9 @@ class _MainRewriter:
         if op.name == "func.call":
             arguments = [self._memory(item) for item in _operands_and_results(op)]
             call = func.CallOp([], ir.FlatSymbolRefAttr(op.attributes["callee"]), arguments)
-            call.operation.attributes["stepwell.step"] = _i64(self._analysis.steps[op])
-            for name in (VERSIONS, CHOICE):
-                if name in op.attributes:
-                    call.operation.attributes[name] = op.attributes[name]
+            discardable.STEP.write(call.operation, self._analysis.steps[op])
+            for attribute in (discardable.VERSIONS, discardable.CHOICE):
+                attribute.copy(op, call)
         elif op.name == "func.return":
             func.ReturnOp([])
         elif op.name in ("scf.yield", "scf.condition"):
@@ -239,7 +238,7 @@ class _MainRewriter:
         seen = kind if view.is_contiguous else ir.MemRefType.get([view.span], kind.element_type)
         flat = memref.ViewOp(seen, base, offset, []).result
         if buffer in self._numbers:
-            flat.owner.attributes[BUFFER] = _i64(self._numbers[buffer])
+            discardable.BUFFER.write(flat.owner, self._numbers[buffer])
         if view.is_contiguous:
             return flat
         strides = normal_strides(view.sizes, view.strides)
@@ -299,16 +298,16 @@ def _describe(
     placed: Sequence[arena.Placement],
 ) -> None:
     read = [{"name": ir.StringAttr.get(name), "type": ir.TypeAttr.get(kind)} for name, kind in parameters.items()]
-    module.attributes["stepwell.parameters"] = ir.ArrayAttr.get([ir.DictAttr.get(item) for item in read])
-    module.attributes["stepwell.arena_bytes"] = _i64(arena.arena_size(placed))
-    module.attributes["stepwell.arena_lower_bound"] = _i64(arena.lower_bound([item.lifetime for item in placed]))
+    discardable.PARAMETERS.write(module, [ir.DictAttr.get(item) for item in read])
+    discardable.ARENA_BYTES.write(module, arena.arena_size(placed))
+    discardable.ARENA_LOWER_BOUND.write(module, arena.lower_bound([item.lifetime for item in placed]))
     rows = [
         {"name": ir.StringAttr.get(buffer.label), "offset": _i64(item.offset), "bytes": _i64(buffer.size)}
         | {"first": _i64(buffer.first), "last": _i64(buffer.last)}
         | ({"node": ir.StringAttr.get(buffer.node)} if buffer.node else {})
         for buffer, item in zip(buffers, placed, strict=True)
     ]
-    module.attributes["stepwell.lifetimes"] = ir.ArrayAttr.get([ir.DictAttr.get(row) for row in rows])
+    discardable.LIFETIMES.write(module, [ir.DictAttr.get(row) for row in rows])
 
 
 def _i64(value: int) -> ir.IntegerAttr:

@@ -10,16 +10,13 @@ from typing import cast
 from mlir import ir
 from mlir.dialects import arith, func, memref
 
+from ...dialects import discardable
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
-from ..ir.functions import LIBRARY
 from ..ir.named_ops import ops_named
-from ..ir.parallel import SLOT_BYTES, SLOTS, trip_counts
+from ..ir.parallel import trip_counts
 from . import arena
 from .layout import byte_size
-from .plan_memory import BUFFER
-
-ATTRIBUTE = "stepwell.workspace_bytes"
 
 # Maximum number of slots of a parallel loop, and maximum total size of its slots in bytes.
 _MOST_SLOTS, _MOST_BYTES = 8, 16 << 20
@@ -55,7 +52,7 @@ class PlanWorkspacesPass(Pass):
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites the kernels that allocate memory, and their calls."""
         symbols = ir.SymbolTable(op)
-        is_library = LIBRARY in op.attributes
+        is_library = discardable.LIBRARY.is_on(op)
         if "main" not in symbols and not is_library:
             raise PassError("there is no function @main")
         sizes = {}
@@ -68,14 +65,13 @@ class PlanWorkspacesPass(Pass):
         if sizes:
             _pass_workspaces(op, cast(func.FuncOp, symbols["main"]), sizes, self.reuse)
         for view in _movable(symbols["main"].operation):
-            del view.attributes[BUFFER]
+            discardable.BUFFER.remove(view)
 
 
 def _take_workspace(kernel: func.FuncOp) -> int:
     """Moves the temporaries of a kernel to a new last argument; returns its size in bytes, 0 without temporaries."""
-    attributes = kernel.operation.attributes
     if kernel.is_external:
-        size = ir.IntegerAttr(attributes[ATTRIBUTE]).value if ATTRIBUTE in attributes else 0
+        size = discardable.WORKSPACE_BYTES.read(kernel, 0)
         if size:
             _add_argument(kernel, size)
         return size
@@ -94,14 +90,13 @@ def _take_workspace(kernel: func.FuncOp) -> int:
                 size += arena.align(byte_size(allocation.results[0].type))
         if owner != kernel.operation:
             size = start + _add_slots(owner, size - start) * (size - start)
-    attributes[ATTRIBUTE] = _i64(size)
+    discardable.WORKSPACE_BYTES.write(kernel, size)
     workspace = _add_argument(kernel, size)
     for allocation, owner, offset in zip(allocations, owners, offsets, strict=True):
         with allocation.location, ir.InsertionPoint(allocation):
             start = arith.ConstantOp(ir.IndexType.get(), offset).result
             view = memref.ViewOp(allocation.results[0].type, workspace, start, [])
-        if SLOT_BYTES in owner.attributes:
-            view.operation.attributes[SLOT_BYTES] = owner.attributes[SLOT_BYTES]
+        discardable.SLOT_BYTES.copy(owner, view)
         allocation.results[0].replace_all_uses_with(view.result)
         allocation.erase()
     return size
@@ -120,7 +115,8 @@ def _owner(op: ir.Operation, kernel: func.FuncOp) -> ir.Operation:
 def _add_slots(loop: ir.Operation, size: int) -> int:
     """Records on a loop how many slots of `size` bytes it has; returns their number."""
     slots = max(1, min(math.prod(trip_counts(loop)), _MOST_SLOTS, _MOST_BYTES // max(1, size)))
-    loop.attributes[SLOTS], loop.attributes[SLOT_BYTES] = _i64(slots), _i64(size)
+    discardable.SLOTS.write(loop, slots)
+    discardable.SLOT_BYTES.write(loop, size)
     return slots
 
 
@@ -162,7 +158,7 @@ def _add_argument(kernel: func.FuncOp, size: int) -> ir.Value | None:
 
 
 def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, int], reuse: bool) -> None:
-    rows = [ir.DictAttr(row) for row in ir.ArrayAttr(module.attributes["stepwell.lifetimes"])]
+    rows = discardable.LIFETIMES.required(module)
     planned = [_placement(row) for row in rows]
     calls = [call for call in ops_named(main, "func.call") if _callee(call) in sizes]
     wanted = [
@@ -173,7 +169,7 @@ def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, i
     else:
         placed = _placed_after(planned, wanted)
     for view in _movable(main.operation):
-        number = ir.IntegerAttr(view.attributes[BUFFER]).value
+        number = discardable.BUFFER.required(view)
         _move(view, placed[number].offset - planned[number].offset)
     rows = [_moved(row, item) for row, item in zip(rows, placed, strict=False)]
     block_of_bytes = main.entry_block.arguments[len(main.entry_block.arguments) - 1]
@@ -183,15 +179,15 @@ def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, i
             start = arith.ConstantOp(ir.IndexType.get(), placement.offset).result
             view = memref.ViewOp(_bytes_type(placement.lifetime.size), block_of_bytes, start, []).result
             made = func.CallOp([], ir.FlatSymbolRefAttr(call.attributes["callee"]), [*call.operands, view])
-            made.operation.attributes["stepwell.step"] = call.attributes["stepwell.step"]
+            discardable.STEP.copy(call, made)
         call.erase()
     total = arena.arena_size(placed)
     block_of_bytes.set_type(_bytes_type(total))
     types = [item.type for item in main.entry_block.arguments]
     main.operation.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
-    module.attributes["stepwell.lifetimes"] = ir.ArrayAttr.get(rows)
-    module.attributes["stepwell.arena_bytes"] = _i64(total)
-    module.attributes["stepwell.arena_lower_bound"] = _i64(arena.lower_bound(item.lifetime for item in placed))
+    discardable.LIFETIMES.write(module, rows)
+    discardable.ARENA_BYTES.write(module, total)
+    discardable.ARENA_LOWER_BOUND.write(module, arena.lower_bound(item.lifetime for item in placed))
 
 
 def _placed(planned: list[arena.Placement], wanted: list[arena.Lifetime], *, is_movable: bool) -> list[arena.Placement]:
@@ -214,7 +210,7 @@ def _placed_after(planned: list[arena.Placement], wanted: list[arena.Lifetime]) 
 
 def _movable(main: ir.Operation) -> list[ir.Operation]:
     """The views of the arena that are labelled with their buffer."""
-    return [op for op in ops_named(main, "memref.view") if BUFFER in op.attributes]
+    return [op for op in ops_named(main, "memref.view") if discardable.BUFFER.is_on(op)]
 
 
 def _move(view: ir.Operation, distance: int) -> None:
@@ -236,7 +232,7 @@ def _callee(call: ir.Operation) -> str:
 
 
 def _step(call: ir.Operation) -> int:
-    return ir.IntegerAttr(call.attributes["stepwell.step"]).value
+    return discardable.STEP.required(call)
 
 
 def _moved(row: ir.DictAttr, item: arena.Placement) -> ir.DictAttr:

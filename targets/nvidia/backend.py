@@ -8,18 +8,18 @@ from dataclasses import replace
 
 from mlir import ir
 
+from ...dialects import discardable
 from ...lowering import invariants
 from ...lowering.target import Target
 from ...passes.graph.pipelines import gpu_graph_pipeline
 from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.state import CompileState
-from ...passes.memref.plan_workspaces import ATTRIBUTE as WORKSPACE
 from ...runtime.program import Program, aligned
 from ..base import Backend, Phase
 from ..registry import GPUS
 from .invariants import check_gpu, check_nvvm
 from .launches.plan import plan_of
-from .pipelines import LAUNCHES, gpu_pipeline, launches_pipeline, nvvm_pipeline
+from .pipelines import gpu_pipeline, launches_pipeline, nvvm_pipeline
 from .ptx import emit_ptx
 from .target import GpuTarget
 
@@ -34,7 +34,7 @@ class CudaBackend(Backend):
 
     family = "cuda"
     placed = "gpu"
-    call_attributes = (WORKSPACE, LAUNCHES)
+    call_attributes = (discardable.WORKSPACE_BYTES.name, discardable.LAUNCHES.name)
 
     def names(self) -> Sequence[str]:
         return tuple(f"cuda:{name}" for name in GPUS)

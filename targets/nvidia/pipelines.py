@@ -6,9 +6,6 @@ import functools
 
 from ...passes.infra.pipeline import Nested, Pipeline
 
-LAUNCHES = "stepwell.launches"
-"""Attribute of kernels: their launches, visible to callers without the kernel's body."""
-
 
 @functools.cache
 def launches_pipeline(target: str) -> Pipeline:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import stepwell
 from mlir import ir
+from stepwell.dialects import discardable
 from stepwell.driver import route
 from stepwell.passes.graph.bounded.rewriter import PADDING
 from stepwell.passes.infra.base import Pass, PassError, register
@@ -15,7 +16,6 @@ from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.functions import kernels_in
 from stepwell.passes.ir.rewriting import walk
-from stepwell.passes.kernel.demand import EXTENTS
 
 MODEL = b"""func.func @main(%x: tensor<?x8xf32> {stepwell.name = "x", stepwell.dims = ["n", 8]})
     -> (tensor<?x8xf32> {stepwell.name = "y"}) {
@@ -35,9 +35,9 @@ class FailInRangesPass(Pass):
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Fail at the first op of such a kernel."""
         for kernel in kernels_in(op):
-            if EXTENTS in kernel.attributes and self.is_bug:
+            if discardable.EXTENTS.is_on(kernel) and self.is_bug:
                 raise IndexError("planted")
-            if EXTENTS in kernel.attributes:
+            if discardable.EXTENTS.is_on(kernel):
                 raise PassError("planted", next(iter(walk(kernel))).location)
 
 

@@ -10,8 +10,8 @@ import pytest
 import stepwell
 from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
+from stepwell.dialects import discardable
 from stepwell.passes.ir.functions import kernels_in
-from stepwell.passes.kernel.demand import EXTENTS
 
 _RNG = np.random.default_rng(0)
 _W, _BIAS, _V = (_RNG.standard_normal(shape, np.float32) / 8 for shape in ((64, 128), (128,), (128, 64)))
@@ -45,7 +45,7 @@ def test_products_of_merged_rows_end_where_the_data_does(batch: int | str):
             return
         for kernel in kernels_in(module.operation):
             if 'class = "contraction"' in str(kernel.attributes["stepwell.kernel"]):
-                entries = ir.DenseI64ArrayAttr(kernel.attributes[EXTENTS]) if EXTENTS in kernel.attributes else ()
+                entries = discardable.EXTENTS.read(kernel, ())
                 bounded[ir.StringAttr(kernel.attributes["sym_name"]).value] = max(entries, default=-1) >= 0
 
     dims = {"n": [128]} | ({"b": [4]} if isinstance(batch, str) else {})

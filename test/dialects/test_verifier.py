@@ -48,7 +48,7 @@ def softmax(attributes: str, result: str = "3x4xf32") -> str:
 
 
 @pytest.mark.parametrize(
-    "text", [softmax(""), softmax("axis = 0"), softmax("stepwell.note = 1"), softmax("", "?x4xf32")]
+    "text", [softmax(""), softmax("axis = 0"), softmax("stepwell.result_dims = [[3, 4]]"), softmax("", "?x4xf32")]
 )
 def test_valid_ops_pass(context, text):
     check(text)

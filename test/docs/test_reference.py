@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from stepwell.dialects.attribute_help import reference_page as reference_page_of_attributes
 from stepwell.dialects.help import reference_page as reference_page_of_ops
 from stepwell.passes.help import reference_page
 from stepwell.passes.infra.upstream import PIPELINES, anchor_of, class_name, upstream_passes
@@ -22,6 +23,12 @@ def test_reference_of_passes() -> None:
 def test_reference_of_ops() -> None:
     page = (ROOT / "docs" / "reference" / "ops.md").read_text(encoding="utf-8")
     assert page == reference_page_of_ops(), "run `python -m stepwell.dialects.help > docs/reference/ops.md`"
+
+
+def test_reference_of_attributes() -> None:
+    page = (ROOT / "docs" / "reference" / "attributes.md").read_text(encoding="utf-8")
+    command = "python -m stepwell.dialects.attribute_help > docs/reference/attributes.md"
+    assert page == reference_page_of_attributes(), f"run `{command}`"
 
 
 def test_upstream_pipelines_exist() -> None:

@@ -97,7 +97,7 @@ def test_parameters_that_are_not_there(
             "",
             "declares the phase 'kernels', but has no attribute 'stepwell.interface'",
         ),
-        ("kernels", "stepwell.interface", "5", "'stepwell.interface' must be inputs and outputs"),
+        ("kernels", "stepwell.interface", "5", "'stepwell.interface' must be a dictionary"),
         ("tiled", "stepwell.interface", "{inputs = [{}], outputs = [], guards = []}", "must be inputs and outputs"),
         (
             "tiled",
@@ -112,7 +112,8 @@ def test_parameters_that_are_not_there(
             "does not match the module's attributes",
         ),
         ("memref", "stepwell.parameters", "[]", "does not match the module's attributes"),
-        ("memref", "stepwell.parameters", "[5]", "must be a list of names and types of tensors"),
+        ("memref", "stepwell.parameters", "[5]", "must be a list of dictionaries"),
+        ("memref", "stepwell.parameters", "[{}]", "must be a list of names and types of tensors"),
         ("llvm", "stepwell.parameters", "", "but has no attribute 'stepwell.parameters'"),
         ("llvm", "stepwell.arena_bytes", "-1", "must be a number of bytes"),
         ("llvm", "stepwell.lifetimes", "[{}]", "must be a list of buffers"),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 from mlir.dialects import func
+from stepwell.dialects import discardable
 from stepwell.dialects.stepwell.constant import ParameterOp
 from stepwell.dialects.stepwell.contraction import MatmulOp
 from stepwell.dialects.stepwell.elementwise import AddOp, ReluOp, SigmoidOp, TanhOp
@@ -38,7 +39,7 @@ class LayersFrontend:
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             main = func.FuncOp("main", ([tensor_type(TensorSpec(shape, np.dtype(np.float32)))], []))
-        main.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get({"stepwell.name": ir.StringAttr.get("x")})])
+        main.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(discardable.NAME.entry("x"))])
         with ir.InsertionPoint(main.add_entry_block()):
             value: ir.Value = main.arguments[0]
             for index, layer in enumerate(layers):
@@ -46,7 +47,7 @@ class LayersFrontend:
                     value = _layer(value, layer, f"layer_{index}", parameters)
             func.ReturnOp([value])
         main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([main.arguments[0].type], [value.type]))
-        main.attributes["res_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get({"stepwell.name": ir.StringAttr.get("y")})])
+        main.attributes["res_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(discardable.NAME.entry("y"))])
         return ImportedModel(module, parameters, name, info_of(module, name))
 
 

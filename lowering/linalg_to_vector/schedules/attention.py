@@ -12,8 +12,8 @@ import itertools
 
 from mlir import ir
 
+from ....dialects import discardable
 from ....passes.ir.rewriting import walk
-from ....passes.kernel.demand import KEYS
 from ...target import Target
 from ..tile_reads import Indexing
 from .base import Schedule
@@ -45,14 +45,14 @@ def attention(kernel: ir.Operation, target: Target) -> Schedule:
     and `rows` and `columns` of a register tile of the result.
     """
     roles = {role: op for op in walk(kernel) if (role := role_of(op)) is not None}
-    loops = _text(roles["result"], "stepwell.loops")
+    loops = discardable.LOOPS.required(roles["result"])
     sizes = _sizes(roles["scores"]) | _sizes(roles["sum"])
     lanes = target.lanes(4)
     result = _sizes(roles["result"])
     typical = [found[loops.index("q")] for found in typical_sizes(kernel, [result[name] for name in loops])]
     queries = _queries(sizes["q"], sizes["k"], lanes, min(typical, default=sizes["q"]))
     rows, columns = _tile(min(queries, sizes["q"]), sizes["v"], lanes, target)
-    varies = KEYS in kernel.attributes
+    varies = discardable.KEYS.is_on(kernel)
     most = _FEW_KEYS if varies and min(typical, default=sizes["q"]) <= lanes else sizes["k"]
     # Loops over keys end at the varying number of keys, so there must be a loop: at least two tiles.
     most = min(most, sizes["k"] // 2) if varies else most
@@ -68,7 +68,7 @@ def attention(kernel: ir.Operation, target: Target) -> Schedule:
         " : (!transform.any_op) -> (!transform.any_op, !transform.any_op)",
         *_OWN_TEMPORARIES,
         *CLEANUP,
-        *_tiled(role_of(masked), _text(masked, "stepwell.loops"), {"k": parameters["keys"]}),
+        *_tiled(role_of(masked), discardable.LOOPS.required(masked), {"k": parameters["keys"]}),
         *_tiled("result", loops, {"q": parameters["rows"], "v": parameters["columns"]}),
         *_OWN_TEMPORARIES,
         *CLEANUP,
@@ -78,7 +78,7 @@ def attention(kernel: ir.Operation, target: Target) -> Schedule:
 
 def role_of(op: ir.Operation) -> str | None:
     """Returns the role of an op of an attention kernel, as recorded by its lowering."""
-    return _text(op, "stepwell.role") if "stepwell.role" in op.attributes else None
+    return discardable.ROLE.read(op)
 
 
 def _gathered(role: str) -> list[str]:
@@ -155,15 +155,11 @@ def _step_cycles(rows: int, vectors: int) -> float:
 
 
 def _sizes(op: ir.Operation) -> dict[str, int]:
-    return dict(zip(_text(op, "stepwell.loops"), Indexing(op).sizes, strict=True))
-
-
-def _text(op: ir.Operation, name: str) -> str:
-    return ir.StringAttr(op.attributes[name]).value
+    return dict(zip(discardable.LOOPS.required(op), Indexing(op).sizes, strict=True))
 
 
 def _match(handle: str, role: str | None) -> str:
     return (
-        f'{handle} = transform.structured.match attributes {{stepwell.role = "{role}"}} in %kernel'
+        f'{handle} = transform.structured.match attributes {{{discardable.ROLE.name} = "{role}"}} in %kernel'
         " : (!transform.any_op) -> !transform.any_op"
     )

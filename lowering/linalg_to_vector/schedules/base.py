@@ -7,6 +7,8 @@ from typing import Any
 
 from mlir import ir
 
+from ....dialects import discardable
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -30,7 +32,7 @@ class Schedule:
 
 def given_parameters(kernel: ir.Operation) -> dict[str, Any]:
     """Returns the parameters in the kernel's `stepwell.schedule` attribute, if it has one."""
-    recorded = kernel.attributes.get("stepwell.schedule")
+    recorded = discardable.SCHEDULE.read(kernel)
     if not isinstance(recorded, ir.DictAttr):
         return {}
     return {item.name: _python(item.attr) for item in recorded if item.name != "name"}

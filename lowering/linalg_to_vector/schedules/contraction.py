@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from mlir import ir
 
+from ....dialects import discardable
 from ....passes.ir.rewriting import walk
 from ...target import Target
 from .base import Schedule
@@ -75,7 +76,7 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
     schedule = make_schedule(
         "contraction", kernel, groups, tiles, blocks, is_panel_outermost=_is_panel_outermost, ahead=ahead
     )
-    if not any("stepwell.grain" in op.attributes for op in walk(kernel)):
+    if not any(discardable.GRAIN.is_on(op) for op in walk(kernel)):
         return schedule
     return replace(schedule, parameters={"bytes_method": target.bytes_method, **schedule.parameters})
 

@@ -1,6 +1,6 @@
 """Linalg ops of a kernel that is not a contraction, as seen by schedules, and the script that tiles them.
 
-Every op gets a number in its attribute `stepwell.step`, by which the script finds it.
+Every op gets a number in its attribute `stepwell.position`, by which the script finds it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from mlir import ir
 
+from ....dialects import discardable
 from ....passes.ir.rewriting import walk
 from ...target import Target
 from ..loops.generic import Generic
@@ -34,7 +35,7 @@ class LinalgStep:
 
     Attributes:
         op: the op.
-        number: its `stepwell.step`.
+        number: its `stepwell.position`.
     """
 
     op: ir.Operation
@@ -71,7 +72,7 @@ def steps_of(kernel: ir.Operation) -> list[LinalgStep]:
     """Returns the linalg ops of a kernel in order, numbered."""
     found = [op for op in walk(kernel) if op.name in ("linalg.generic", "linalg.fill")]
     for number, op in enumerate(found):
-        op.attributes["stepwell.step"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+        discardable.POSITION.write(op, number)
     return [LinalgStep(op, number) for number, op in enumerate(found)]
 
 
@@ -139,9 +140,9 @@ module attributes {{transform.with_named_sequence}} {{
 
 
 def match(handle: str, number: int) -> str:
-    """Returns the script line that binds `handle` to the op with a `stepwell.step`."""
+    """Returns the script line that binds `handle` to the op with a `stepwell.position`."""
     return (
-        f"{handle} = transform.structured.match attributes {{stepwell.step = {number} : i64}} in %kernel"
+        f"{handle} = transform.structured.match attributes {{{discardable.POSITION.name} = {number} : i64}} in %kernel"
         " : (!transform.any_op) -> !transform.any_op"
     )
 

@@ -8,14 +8,10 @@ from typing import Any
 
 from mlir import ir
 
+from ....dialects import discardable
+from ....dialects.discardable_attribute import DiscardableAttribute
 from .base import Schedule, given_parameters
 from .tiles import ColumnGroupExtents, Extents
-
-FEWEST = "stepwell.fewest"
-"""Attribute of a contraction: minimum number of iterations of each loop over tiles of one panel if sizes vary.
-
-It is 0 for all loops if there is never more than one tile.
-"""
 
 
 def make_schedule(
@@ -73,13 +69,13 @@ def _group_script(
     tiles = [0 if part >= size else part for part, size in zip([*tile, 1], inside, strict=True)]
     lines, handle = [_match(f"%root{number}", "root", number)], f"%root{number}"
     if unroll:
-        lines += _annotated(number, "stepwell.unroll", f"{unroll} : i64")
+        lines += _annotated(number, discardable.UNROLL, f"{unroll} : i64")
     outer = list(range(len(tiles) - 1))
     fewest = [_least_rounds(extents, dim, step, inside[dim]) for dim, step in enumerate(tiles[:-1]) if step]
     if _is_alone(extents, tile):
         fewest = [0] * len(fewest)
     if extents.typical and is_panel_outermost and fewest:
-        lines += _annotated(number, FEWEST, f"array<i64: {', '.join(map(str, fewest))}>")
+        lines += _annotated(number, discardable.FEWEST, f"array<i64: {', '.join(map(str, fewest))}>")
     order = [len(tiles) - 1, *outer] if is_panel_outermost else [*outer, len(tiles) - 1]
     if any(blocks):
         sequence = f" interchange {order}" if is_panel_outermost and extents.is_panel_major else ""
@@ -115,13 +111,13 @@ def _least_rounds(extents: Extents, dim: int, step: int, part: int) -> int:
     return min((-(-min(sizes[place], part) // step) for sizes in extents.typical), default=-(-part // step))
 
 
-def _annotated(number: int, name: str, value: str) -> list[str]:
+def _annotated(number: int, attribute: DiscardableAttribute[Any], value: str) -> list[str]:
     """Returns the script lines that give the sum of a column group an attribute."""
-    handle = f"%{name.rpartition('.')[2]}{number}"
+    handle = f"%{attribute.name.rpartition('.')[2]}{number}"
     return [
         _match(f"{handle}_sum", "contraction", number),
         f"{handle} = transform.param.constant {value} -> !transform.any_param",
-        f'transform.annotate {handle}_sum "{name}" = {handle} : !transform.any_op, !transform.any_param',
+        f'transform.annotate {handle}_sum "{attribute.name}" = {handle} : !transform.any_op, !transform.any_param',
     ]
 
 

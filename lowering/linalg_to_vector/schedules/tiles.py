@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ....dialects import discardable
+from ....dialects.discardable import KernelFacts
 from ....dialects.types import numpy_dtype
 from ....passes.ir.rewriting import walk
 from ...target import Target
@@ -93,17 +95,17 @@ def groups_of(kernel: ir.Operation) -> list[ColumnGroupExtents]:
     """Returns the column groups of a kernel, found by the tags that the lowering set."""
     groups = []
     for op in walk(kernel):
-        if "stepwell.contraction" not in op.attributes:
+        if not discardable.CONTRACTION.is_on(op):
             continue
         loops = Indexing(op)
         sizes, parallel = loops.sizes, loops.parallel
         element = ir.RankedTensorType(op.results[0].type).element_type
-        number = ir.IntegerAttr(op.attributes["stepwell.contraction"]).value
+        number = discardable.CONTRACTION.required(op)
         outer = tuple(sizes[: parallel - 2])
         fixed = {expr.position for expr in loops.exprs[1] if isinstance(expr, ir.AffineDimExpr)}
         rows = tuple(dim for dim in range(len(outer)) if dim not in fixed)
         # Grains are counted as fewer products of larger elements.
-        reduction = tuple(sizes[parallel : -1 if "stepwell.grain" in op.attributes else None])
+        reduction = tuple(sizes[parallel : -1 if discardable.GRAIN.is_on(op) else None])
         extents = Extents(
             outer,
             rows,
@@ -157,8 +159,8 @@ def wanted_blocks(extents: Extents, kernel: ir.Operation) -> int:
     The operands of a small kernel are in the cache of the core that made them. Another core gets them from there at
     about 25 bytes per nanosecond, which its part of the work, at 150 operations per nanosecond, must be worth.
     """
-    cost = ir.DictAttr(kernel.attributes["stepwell.kernel"]) if "stepwell.kernel" in kernel.attributes else {}
-    flops, moved = (ir.IntegerAttr(cost[name]).value if name in cost else None for name in ("flops", "bytes"))
+    facts = discardable.KERNEL.read(kernel, KernelFacts())
+    flops, moved = facts.flops, facts.bytes
     if flops is not None and moved is not None and moved < _SMALL_BYTES and flops / 300 < 500 + moved / 50:
         return 1
     return max(1, min(_BLOCKS, extents.flops // _BLOCK_FLOPS))

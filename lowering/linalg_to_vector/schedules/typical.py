@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from ....passes.kernel.demand import TYPICAL
-from ....passes.kernel.versions import TILE
+from ....dialects import discardable
 
 Sizes = tuple[int, ...]
 
@@ -21,19 +20,17 @@ def typical_sizes(kernel: ir.Operation, sizes: Sequence[int]) -> tuple[Sizes, ..
         sizes: extents of the loops over its result from the outermost on; one loop may be over several dimensions.
     """
     results = list(ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results)
-    if TYPICAL not in kernel.attributes or len(results) != 1:
+    if not discardable.TYPICAL.is_on(kernel) or len(results) != 1:
         return ()
     shape = ir.RankedTensorType(results[0]).shape
-    found = [
-        _along(shape, list(ir.DenseI64ArrayAttr(item)), sizes) for item in ir.ArrayAttr(kernel.attributes[TYPICAL])
-    ]
+    found = [_along(shape, item, sizes) for item in discardable.TYPICAL.required(kernel)]
     known = [item for item in found if item is not None]
     return tuple(known) if len(known) == len(found) else ()
 
 
 def chosen_tile(kernel: ir.Operation) -> tuple[int, ...]:
     """Returns the tile of a version of a kernel along the last two loops over rows; empty if none was chosen."""
-    return tuple(ir.DenseI64ArrayAttr(kernel.attributes[TILE])) if TILE in kernel.attributes else ()
+    return tuple(discardable.TILE_ROWS.read(kernel, ()))
 
 
 def _along(shape: Sequence[int], needed: Sequence[int], sizes: Sequence[int]) -> Sizes | None:

@@ -9,9 +9,9 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import tensor, vector
 
+from ....dialects import discardable
 from ...builders.indices import Index, add, at_most, multiply, subtract, value_of
 from ...builders.spaces import shape_of
-from ...stepwell_to_linalg.winograd import TAG
 from ..scalar_bodies import evaluate_body
 from ..tile_reads import Chunk
 from .walk import along, apply_twice, grid, matrix_of, read_row, write_row
@@ -36,7 +36,7 @@ class OutputTransform:
     @staticmethod
     def of(epilogue: ir.Operation, lanes: int) -> OutputTransform:
         producer = epilogue.operands[0].owner.operation
-        while TAG not in producer.attributes:  # views of the result
+        while not discardable.WINOGRAD.is_on(producer):  # views of the result
             producer = producer.operands[0].owner.operation
         return OutputTransform(producer.operands[0], matrix_of(producer), epilogue, lanes)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ....dialects import discardable
 from ....passes.ir.rewriting import walk
 from ...builders.spaces import shape_of
-from ...stepwell_to_linalg.winograd import TAG
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class WinogradSteps:
         """Finds the ops in the kernel."""
         tagged: dict[str, list[ir.Operation]] = {"input": [], "output": [], "epilogue": [], "product": []}
         for op in walk(kernel):
-            if TAG in op.attributes:
-                tagged[ir.StringAttr(op.attributes[TAG]).value].append(op)
-            elif "stepwell.contraction" in op.attributes:
+            if discardable.WINOGRAD.is_on(op):
+                tagged[discardable.WINOGRAD.required(op)].append(op)
+            elif discardable.CONTRACTION.is_on(op):
                 tagged["product"].append(op)
         groups = [
             WinogradGroup(product, epilogue, output.operands[1])

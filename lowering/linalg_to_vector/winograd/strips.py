@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import linalg, scf, tensor
 
+from ....dialects import discardable
 from ...builders.generics import constant, zero_of
 from ...builders.indices import Index, add, at_most, multiply, subtract
 from ...builders.spaces import collapse, expand, shape_of
 from ...stepwell_to_linalg.products import emit_contraction
-from ...stepwell_to_linalg.winograd import TAG, twice_transformed
+from ...stepwell_to_linalg.winograd import twice_transformed
 from .steps import WinogradGroup, WinogradSteps
 
 Place = Callable[[Index, Index], tuple[list[Index], list[Index]]]
@@ -109,8 +110,8 @@ class _Strip:
         flat = collapse(inputs, [[0, 1], [2, 3], [4]])
         weight = [point, panel, c, lane]
         product = emit_contraction(flat, [point, place, c], group.product.operands[1], weight, filled, 1)
-        for name in ("stepwell.contraction", "stepwell.root"):
-            product.attributes[name] = group.product.attributes[name]
+        for attribute in (discardable.CONTRACTION, discardable.ROOT):
+            attribute.copy(group.product, product)
         merged = collapse(product.results[0], [[0], [1], [2, 3]])
         return expand(expand(merged, 1, list(self.strip)), 0, [points, points])
 
@@ -189,7 +190,7 @@ def _epilogue(
             for position, operand in enumerate(inner.operands):
                 clone.operands[position] = copies.get(operand, operand)
             copies.update(zip(inner.results, clone.results, strict=True))
-    op.attributes[TAG] = old.attributes[TAG]
+    discardable.WINOGRAD.copy(old, op)
     return op.results[0]
 
 

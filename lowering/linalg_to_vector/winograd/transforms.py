@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from mlir import ir
 
+from ....dialects import discardable
 from ....passes.ir.rewriting import identity, walk
-from ...stepwell_to_linalg.winograd import TAG
 from .input import InputTransform
 from .output import OutputTransform
 
@@ -23,9 +23,9 @@ _VIEWS = ("linalg.fill", "tensor.collapse_shape", "tensor.extract_slice", "tenso
 
 def vectorize_transforms(kernel: ir.Operation, lanes: int) -> None:
     """Replaces the transforms of a tiled kernel, and their epilogues, by loops over vectors of `lanes` elements."""
-    tagged = [op for op in walk(kernel) if TAG in op.attributes]
+    tagged = [op for op in walk(kernel) if discardable.WINOGRAD.is_on(op)]
     for op in tagged:
-        step = ir.StringAttr(op.attributes[TAG]).value
+        step = discardable.WINOGRAD.required(op)
         with op.location, ir.InsertionPoint(op):
             if step == "input":
                 op.results[0].replace_all_uses_with(InputTransform.of(op, lanes).emit())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from mlir import ir
 
+from ....dialects import discardable
 from ....dialects.core import Op
 from ....dialects.dims import Dim, Sym
 from ....dialects.registry import view_of
@@ -27,7 +27,6 @@ from .layout import compacted
 from .rewriter import PADDING, Rewriter
 from .snapshot import BoundedError, OpState, Snapshot, listed
 
-TABLE = "stepwell.extents"
 """The name of the input that holds the table of extents."""
 
 
@@ -94,13 +93,10 @@ def bind_to_bounds(
     erase_dead_ops(main, state)
     _note_extents(graph, main, results)
     _set_type(main, len(graph.expressions))
-    texts = [ir.StringAttr.get(json.dumps(item)) for item in graph.expressions]
-    module.operation.attributes[demand.TABLE] = ir.ArrayAttr.get(texts)
-    named = {name: list(values) for name, values in ranges.items()}
-    module.operation.attributes[demand.RANGES] = ir.StringAttr.get(json.dumps(named))
+    discardable.TABLE.write(module.operation, graph.expressions)
+    discardable.RANGES.write(module.operation, {name: list(values) for name, values in ranges.items()})
     if typical:
-        sizes = [ir.StringAttr.get(json.dumps(dict(item))) for item in typical]
-        module.operation.attributes[demand.TYPICAL] = ir.ArrayAttr.get(sizes)
+        discardable.TYPICAL_SIZES.write(module.operation, [dict(item) for item in typical])
     return outputs
 
 
@@ -144,7 +140,7 @@ def _note_extents(graph: Rewriter, main: ir.Operation, results: Sequence[ir.Valu
     for value, old in zip(results, dictionaries(main, "res_attrs"), strict=True):
         extents = [graph.entry(count_of(extent)) if is_dynamic(extent) else -1 for extent in graph.of(value)]
         named = {item.name: item.attr for item in old}
-        attributes.append(ir.DictAttr.get({**named, demand.EXTENTS: ir.DenseI64ArrayAttr.get(extents)}))
+        attributes.append(ir.DictAttr.get(named | discardable.EXTENTS.entry(extents)))
     main.attributes["res_attrs"] = ir.ArrayAttr.get(attributes)
 
 
@@ -203,7 +199,7 @@ def _set_type(main: ir.Operation, count: int) -> None:
     body = body_of(main)
     if count > demand.MOST_ENTRIES:
         raise BoundedError(f"{count} numbers depend on the sizes, more than {demand.MOST_ENTRIES}")
-    names = [*dictionaries(main, "arg_attrs"), ir.DictAttr.get({"stepwell.name": ir.StringAttr.get(TABLE)})]
+    names = [*dictionaries(main, "arg_attrs"), ir.DictAttr.get(discardable.NAME.entry(demand.TABLE_INPUT))]
     main.attributes["arg_attrs"] = ir.ArrayAttr.get(names)
     old = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     kinds = [argument.type for argument in body.arguments]

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from mlir import ir
 
+from ....dialects import discardable
 from ....dialects.dims import Dim, ceil_div
 from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.elementwise import AddOp, CastOp, LessOp, MaximumOp, MinimumOp, SelectOp, SubOp
@@ -23,7 +24,6 @@ from ....dialects.stepwell.movement import (
     WithRowOp,
 )
 from ...ir.rewriting import defining_op
-from ...kernel.views import ROWS
 from ..values import constant, dtype_of, shape_of
 from .checks import require_same
 from .extents import Extent, count_of, is_dynamic, prefix, regroup, size_of, whole
@@ -241,7 +241,7 @@ def row(graph: Rewriter, op: RowOp, states: States) -> Result:
     extents = graph.of(op.input)
     if is_dynamic(extents[0]) and not is_apart(extents[0]):
         entry = graph.entry(count_of(extents[0]))
-        op.operation.attributes[ROWS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), entry)
+        discardable.ROWS.write(op.operation, entry)
     return [extents[1:]]
 
 

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 
 from mlir import ir
 
+from ....dialects import discardable
 from ....lowering.builders.strides import breaks, collapsed, expanded, reassociation
 from ....passes.ir.functions import body_of, dictionaries
-from ....passes.kernel.record_alignment import ATTRIBUTE as ALIGNMENT
 from ....passes.kernel.record_alignment import WHOLE
-from ....passes.kernel.views import STRIDES, argument_strides, box_of, is_contiguous, kept_dims, row_major
+from ....passes.kernel.views import argument_strides, box_of, is_contiguous, kept_dims, row_major
 from .launch import Memory
-
-OFFSET = "stepwell.offset"
-"""Attribute of a launch argument that is a view: the index of the view's first element."""
 
 
 def memories(function: ir.Operation) -> dict[ir.Value, Memory]:
@@ -25,9 +22,9 @@ def memories(function: ir.Operation) -> dict[ir.Value, Memory]:
     )
     for argument, attributes, strides in entries:
         shape = tuple(ir.RankedTensorType(argument.type).shape)
-        alignment = _number(attributes, ALIGNMENT, WHOLE)
+        alignment = discardable.ALIGNMENT.read(attributes, WHOLE)
         found[argument] = Memory(
-            argument, shape, tuple(strides or row_major(shape)), alignment, _number(attributes, OFFSET, 0)
+            argument, shape, tuple(strides or row_major(shape)), alignment, discardable.OFFSET.read(attributes, 0)
         )
     return found
 
@@ -42,20 +39,12 @@ def attributes_of(memory: Memory) -> ir.DictAttr:
     """Returns the argument attributes that `memories` reads."""
     entries: dict[str, ir.Attribute] = {}
     if not is_contiguous(memory.shape, memory.strides):
-        entries[STRIDES] = ir.DenseI64ArrayAttr.get(memory.strides)
+        entries |= discardable.STRIDES.entry(memory.strides)
     if memory.alignment != WHOLE:
-        entries[ALIGNMENT] = _i64(memory.alignment)
+        entries |= discardable.ALIGNMENT.entry(memory.alignment)
     if memory.offset:
-        entries[OFFSET] = _i64(memory.offset)
+        entries |= discardable.OFFSET.entry(memory.offset)
     return ir.DictAttr.get(entries)
-
-
-def _number(attributes: ir.DictAttr, name: str, default: int) -> int:
-    return ir.IntegerAttr(attributes[name]).value if name in attributes else default
-
-
-def _i64(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def memory_of(tensor: ir.Value, known: Mapping[ir.Value, Memory]) -> Memory | None:

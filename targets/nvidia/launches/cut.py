@@ -11,14 +11,11 @@ from collections.abc import Iterator, Sequence
 
 from mlir import ir
 
+from ....dialects import discardable
 from ....passes.infra.base import PassError
 from ..emission.generics import inputs_of, loop_extents, reduced_dims
 from ..emission.values import PURE
 
-MATERIALIZE = "stepwell.materialize"
-"""Marks an op whose result a separate launch computes."""
-WHOLE = "stepwell.whole"
-"""Marks an op whose result a separate launch computes together with all of its operands."""
 _READ_COST = 4.0
 _WORTH_A_LAUNCH = 64.0
 """Extra operations per element from which a separate launch, with its memory traffic, takes less time."""
@@ -83,7 +80,7 @@ class KernelCut:
                 if result not in roots and (is_worth_it or _is_cut_at(op)):
                     found.append(result)
                     times = 1.0
-                if WHOLE not in op.attributes:
+                if not discardable.WHOLE.is_on(op):
                     self._count_reads(op, result, times)
         self.materialized = found[::-1]
 
@@ -117,7 +114,7 @@ class KernelCut:
 
 def _is_cut_at(op: ir.Operation | ir.OpView) -> bool:
     """Returns whether an earlier decision assigned the results of an op to a separate launch."""
-    return WHOLE in op.attributes or MATERIALIZE in op.attributes
+    return discardable.WHOLE.is_on(op) or discardable.MATERIALIZE.is_on(op)
 
 
 def _count(value: ir.Value) -> int:

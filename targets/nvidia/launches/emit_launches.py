@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import arith, func, gpu, memref
 
+from ....dialects import discardable
 from ....dialects.types import array_of, dense
 from ....passes.infra.base import Pass, PassError, register
 from ....passes.infra.state import CompileState
@@ -19,10 +20,7 @@ from ..emission.values import Values
 from ..emission.views import memories
 from ..target import GpuTarget
 from .emitters import EMITTERS, recorded_schedule
-from .form_launches import LAUNCH
-from .pass_tensor_maps import MAPS
 
-MAP = "stepwell.tensor_map"
 _INDEX_LIMIT = 2**31 - 1
 _NO_CODE = ("bufferization.materialize_in_destination", "memref.alloc", "memref.reinterpret_cast")
 
@@ -63,7 +61,7 @@ class EmitLaunchesPass(Pass):
         for kernel in kernels_in(op):
             _KernelWriter(kernel, symbols, target).run()
         for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
-            if LAUNCH in function.attributes:
+            if discardable.LAUNCH.is_on(function):
                 function.erase()
 
 
@@ -178,7 +176,7 @@ def _emit(
     pointers = [_pointer_attributes(arguments[tensor], tensor == tensors[-1]) for tensor in tensors]
     kernel.attributes["arg_attrs"] = ir.ArrayAttr.get([*pointers, *[ir.DictAttr.get({})] * len(launch.maps)])
     if launch.maps:
-        kernel.attributes[MAPS] = _i64(len(launch.maps))
+        discardable.TENSOR_MAPS.write(kernel, len(launch.maps))
     kernel.attributes["known_block_size"] = ir.DenseI32ArrayAttr.get(geometry.block)
     kernel.attributes["known_grid_size"] = ir.DenseI32ArrayAttr.get(geometry.grid)
     if geometry.blocks_per_multiprocessor:
@@ -198,7 +196,7 @@ def _map_pointer(base: ir.Value, item: TensorMapArgument) -> ir.Value:
     }
     entries |= {name: _i64(getattr(item, name)) for name in ("swizzle", "promotion", "offset")}
     entries |= {name: ir.StringAttr.get(getattr(item, name)) for name in ("element", "fill")}
-    attributes = {MAP: ir.DictAttr.get(entries)}
+    attributes = discardable.TENSOR_MAP.entry(ir.DictAttr.get(entries))
     return ir.Operation.create(
         "builtin.unrealized_conversion_cast", [ir.Type.parse("!llvm.ptr")], [base], attributes
     ).result

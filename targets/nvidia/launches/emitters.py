@@ -12,6 +12,7 @@ from typing import Any
 
 from mlir import ir
 
+from ....dialects import discardable
 from ....passes.infra.base import PassError
 from ..emission.launch import LaunchContext, LaunchGeometry
 from ..emission.values import Values
@@ -21,8 +22,6 @@ from ..kernels.contraction import emit as contraction
 from ..kernels.rows import emitter as rows
 from ..kernels.transpose import emitter as transpose
 from ..target import GpuTarget
-
-ATTRIBUTE = "stepwell.schedule"
 
 Chooser = Callable[[ir.Operation, GpuTarget], Mapping[str, Any] | None]
 """Takes a function made by `stepwell-form-launches` and the target; returns the parameters, or None if not applicable.
@@ -69,9 +68,10 @@ def recorded_schedule(function: ir.Operation) -> tuple[str, dict[str, Any]]:
     Raises:
         PassError: the launch has no schedule, or an unknown one.
     """
-    if ATTRIBUTE not in function.attributes:
+    recorded = discardable.SCHEDULE.read(function)
+    if not isinstance(recorded, ir.DictAttr):
         raise PassError("a launch has no schedule", function.location)
-    entries = {item.name: _value(item.attr) for item in ir.DictAttr(function.attributes[ATTRIBUTE])}
+    entries = {item.name: _value(item.attr) for item in recorded}
     name = entries.pop("name", None)
     if name not in EMITTERS:
         raise PassError(f"unknown schedule '{name}'; expected one of {', '.join(EMITTERS)}", function.location)

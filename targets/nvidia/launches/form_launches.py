@@ -9,6 +9,7 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import func, tensor
 
+from ....dialects import discardable
 from ....passes.infra.base import Pass, PassError, register
 from ....passes.infra.state import CompileState
 from ....passes.ir.functions import body_of, kernels_in
@@ -21,9 +22,7 @@ from ..kernels.rows.split import split_long_reduction
 from ..target import GpuTarget
 from . import emitters
 from .cut import KernelCut, operands_read
-from .emitters import ATTRIBUTE
 
-LAUNCH = "stepwell.launch"
 _BOX = ("static_offsets", "static_sizes", "static_strides")
 
 
@@ -68,11 +67,11 @@ class FormLaunchesPass(Pass):
 
 
 def _form(kernel: ir.Operation, target: GpuTarget) -> None:
-    if ATTRIBUTE not in kernel.attributes:
+    if not discardable.SCHEDULE.is_on(kernel):
         split_long_reduction(kernel, target)
         split_attention(kernel, target)
     whole = emitters.choose(kernel, target)
-    if ATTRIBUTE in kernel.attributes or whole is not None:
+    if discardable.SCHEDULE.is_on(kernel) or whole is not None:
         _form_one(kernel, target, whole)
         return
     _Former(kernel, target).run()
@@ -82,10 +81,10 @@ def _form_one(kernel: ir.Operation, target: GpuTarget, chosen: tuple | None) -> 
     """Moves the unchanged body of the kernel to a single launch."""
     launch = kernel.clone(ir.InsertionPoint.after(kernel)).operation
     launch.attributes["sym_name"] = ir.StringAttr.get(f"{_symbol(kernel)}_0")
-    launch.attributes[LAUNCH] = ir.UnitAttr.get()
-    del launch.attributes["stepwell.kernel"]
+    discardable.LAUNCH.write(launch, True)
+    discardable.KERNEL.remove(launch)
     if chosen is not None:
-        launch.attributes[ATTRIBUTE] = emitters.schedule_attribute(*chosen)
+        discardable.SCHEDULE.write(launch, emitters.schedule_attribute(*chosen))
     block = body_of(kernel)
     for op in reversed(list(block.operations)):
         op.operation.erase()
@@ -93,7 +92,7 @@ def _form_one(kernel: ir.Operation, target: GpuTarget, chosen: tuple | None) -> 
     with kernel.location, ir.InsertionPoint(block):
         call = func.CallOp([arguments[-1].type], ir.FlatSymbolRefAttr.get(f"{_symbol(kernel)}_0"), arguments)
         func.ReturnOp(call.results)
-    kernel.attributes[ATTRIBUTE] = launch.attributes[ATTRIBUTE]
+    discardable.SCHEDULE.copy(launch, kernel)
 
 
 class _Former:
@@ -129,7 +128,7 @@ class _Former:
         for op in reversed(self._old[:-1]):
             op.erase()
         schedule = emitters.schedule_attribute("+".join(dict.fromkeys(self._names)), self._product_numbers)
-        self._kernel.attributes[ATTRIBUTE] = schedule
+        discardable.SCHEDULE.write(self._kernel, schedule)
 
     def _pieces(self, value: ir.Value) -> tuple[list[tuple[ir.Value, ir.Operation]], ir.Value]:
         """Returns the tensors inserted into the destination, in order; none if the result is computed as a whole."""
@@ -169,7 +168,7 @@ class _Former:
             target = memories(launch)[body_of(launch).arguments[len(leaves)]]
             numbers = elements.choose(launch, target)
             chosen = "elements", {"vector": numbers.vector, "threads": numbers.threads}
-        launch.attributes[ATTRIBUTE] = emitters.schedule_attribute(*chosen)
+        discardable.SCHEDULE.write(launch, emitters.schedule_attribute(*chosen))
         self._names.append(chosen[0])
         self._product_numbers = chosen[1] if chosen[0] == "contraction" else self._product_numbers
         result = func.CallOp([root.type], ir.FlatSymbolRefAttr.get(name), operands).results[0]
@@ -209,7 +208,7 @@ class _Former:
         with ir.InsertionPoint.after(self._last):
             made = func.FuncOp(name, (types, [root.type]), visibility="private")
         function = self._last = made.operation
-        function.attributes[LAUNCH] = ir.UnitAttr.get()
+        discardable.LAUNCH.write(function, True)
         function.attributes["arg_attrs"] = ir.ArrayAttr.get([attributes_of(self._places[item]) for item in operands])
         block = made.add_entry_block()
         known: dict[ir.Value, ir.Value] = dict(zip(leaves, list(block.arguments)[:-1], strict=True))

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ....dialects import discardable
 from ....passes.infra.base import Pass, register
 from ....passes.infra.state import CompileState
 from ....passes.ir.functions import body_of
 
-MAPS = "stepwell.tensor_maps"
-"""Attribute of a kernel: the number of its trailing arguments that are tensor maps."""
 _BYTES, _ALIGNMENT = 128, 64
 
 
@@ -40,12 +39,12 @@ class PassTensorMapsPass(Pass):
             if module.operation.name != "gpu.module":
                 continue
             for function in module.operation.regions[0].blocks[0].operations:
-                if MAPS in function.operation.attributes:
+                if discardable.TENSOR_MAPS.is_on(function.operation):
                     _pass_by_value(function.operation)
 
 
 def _pass_by_value(function: ir.Operation) -> None:
-    count = ir.IntegerAttr(function.attributes[MAPS]).value
+    count = discardable.TENSOR_MAPS.required(function)
     contents = ir.TypeAttr.get(ir.Type.parse(f"!llvm.array<{_BYTES} x i8>"))
     alignment = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _ALIGNMENT)
     entries = {"llvm.align": alignment, "llvm.byval": contents, "nvvm.grid_constant": ir.UnitAttr.get()}
@@ -55,4 +54,4 @@ def _pass_by_value(function: ir.Operation) -> None:
         known = list(ir.ArrayAttr(function.attributes["arg_attrs"]))
     others = known[: taken - count]
     function.attributes["arg_attrs"] = ir.ArrayAttr.get([*others, *[ir.DictAttr.get(entries)] * count])
-    del function.attributes[MAPS]
+    discardable.TENSOR_MAPS.remove(function)

@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 from mlir import ir
 
+from ....dialects import discardable
 from ....dialects.types import array_of
 from ....passes.infra.base import PassError
 from ....passes.ir.functions import main_function
 from ....runtime.cuda import launch_plan as plans
-from ..pipelines import LAUNCHES
 from .record_launches import element_bytes
 
 _STATIC_LAUNCHES = "the launches of a GPU program must be known at compile time"
@@ -136,10 +136,10 @@ class _Planner:
     def _launches(self, op: ir.Operation) -> list[plans.Step]:
         name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
         kernel = self._symbols[name].operation
-        if LAUNCHES not in kernel.attributes:
+        launches = discardable.LAUNCHES.read(kernel)
+        if launches is None:
             raise PassError(f"kernel @{name} has no launches", op.location)
         operands = [self._places[value] for value in op.operands]
-        launches = map(ir.DictAttr, ir.ArrayAttr(kernel.attributes[LAUNCHES]))
         return [launch_of(name, launch, operands) for launch in launches]
 
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ....dialects import discardable
 from ....passes.infra.base import Pass, PassError, register
 from ....passes.infra.state import CompileState
 from ....passes.ir.functions import body_of, kernels_in
-from ..pipelines import LAUNCHES
-from .emit_launches import MAP
 
 
 @register
@@ -36,7 +35,7 @@ class RecordLaunchesPass(Pass):
         """Records the launches of every kernel of a module."""
         for kernel in kernels_in(op):
             launches = [_launch(item.operation) for item in body_of(kernel).operations if _is_launch(item)]
-            kernel.attributes[LAUNCHES] = ir.ArrayAttr.get(launches)
+            discardable.LAUNCHES.write(kernel, launches)
 
 
 def _is_launch(op: ir.OpView) -> bool:
@@ -68,8 +67,8 @@ def _launch(op: ir.Operation) -> ir.DictAttr:
 def _argument(value: ir.Value) -> ir.DictAttr:
     """Returns the index of the kernel argument that holds the value, with offset and size of the value in bytes."""
     entries: dict[str, ir.Attribute] = {}
-    if isinstance(value.owner, ir.Operation | ir.OpView) and MAP in value.owner.attributes:
-        entries["map"] = value.owner.attributes[MAP]
+    if isinstance(value.owner, ir.Operation | ir.OpView) and discardable.TENSOR_MAP.is_on(value.owner):
+        entries["map"] = discardable.TENSOR_MAP.required(value.owner)
         value = value.owner.operands[0]
     kind = ir.MemRefType(value.type)
     size = kind.shape[0] * element_bytes(kind.element_type)

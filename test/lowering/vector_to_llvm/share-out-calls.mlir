@@ -24,7 +24,7 @@ llvm.func @whole(!llvm.ptr)
 // CHECK: llvm.store %[[SIZE]]
 // CHECK: llvm.store %[[X]]
 // CHECK: %[[PART:.*]] = llvm.mlir.addressof @k.part
-// CHECK: llvm.call @stepwell_share(%[[TEAM]], %[[PART]], %[[SLOTS]], %{{.*}}, %{{.*}}) {stepwell.shared = @k}
+// CHECK: llvm.call @stepwell_share(%[[TEAM]], %[[PART]], %[[SLOTS]], %{{.*}}, %{{.*}}) {stepwell.shared_kernel = @k}
 // CHECK: llvm.call @stepwell_end(%[[TEAM]])
 // CHECK: llvm.return
 llvm.func @main(%x: !llvm.ptr, %n: i64) {

@@ -10,11 +10,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from mlir import ir
+from stepwell.dialects import discardable
 from stepwell.dialects.registry import load_dialects
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.lowering.vector_to_llvm.pipelines import llvm_pipeline
-from stepwell.lowering.vector_to_llvm.share_out_loops import IS_SHORT
 from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.runtime.native import orc
 from stepwell.runtime.native.loader import NativeCode
@@ -75,7 +75,7 @@ def code(request: pytest.FixtureRequest) -> NativeCode:
         module = ir.Module.parse(TEXT)
         Pipeline(("stepwell-choose-parallel-loops,stepwell-share-out-loops",)).run(module)
         if request.param == "short":
-            module.operation.attributes[IS_SHORT] = ir.UnitAttr.get()
+            discardable.IS_SHORT.write(module.operation, True)
         llvm_pipeline("cpu").run(module)
         loaded = orc.load_objects(emit_objects(module, Target.host()))
     return NativeCode(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address("stepwell_main")), loaded)

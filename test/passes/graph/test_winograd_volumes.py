@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from mlir import ir
 from mlir.dialects import func
+from stepwell.dialects import discardable
 from stepwell.dialects.interpreter import evaluate
 from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell.constant import ParameterOp
 from stepwell.dialects.stepwell.contraction import ConvOp
 from stepwell.passes.graph.choose_winograd import ChooseWinogradPass
 from stepwell.passes.infra.pipeline import Pipeline
-from stepwell.passes.kernel.demand import RANGES
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_planes_become_channels(taps: int, stride: int, dilation: int, low: int,
 def test_extents_that_vary_keep_the_volumes() -> None:
     module, _, _ = _convolution(3, 1, 1, 1, 1)
     with module.context, ir.Location.unknown():
-        module.operation.attributes[RANGES] = ir.StringAttr.get("{}")
+        discardable.RANGES.write(module.operation, {})
         Pipeline((ChooseWinogradPass(tile=4),)).run(module)
     assert "stepwell.winograd_conv" not in str(module)
 

@@ -11,7 +11,7 @@
 // CHECK:             func.call @k1(%arg0, %arg1, %arg2) {stepwell.step = 3 : i64}
 // CHECK:           } else {
 // CHECK:             func.call @k(%arg0, %arg1, %arg2) {stepwell.step = 3 : i64}
-func.func @main(%x: memref<4xf32>, %table: memref<256xi64> {stepwell.name = "stepwell.extents"}, %out: memref<4xf32>) {
+func.func @main(%x: memref<4xf32>, %table: memref<256xi64> {stepwell.name = "stepwell.table"}, %out: memref<4xf32>) {
   call @k(%x, %table, %out) {stepwell.step = 3 : i64, stepwell.choice = 7 : i64, stepwell.versions = [@k, @k1, @k2]} : (memref<4xf32>, memref<256xi64>, memref<4xf32>) -> ()
   return
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from .....dialects import discardable
 from .....support.errors import StepwellError
 from ...emission.launch import Memory
 from ...emission.views import memory_of
@@ -20,8 +21,6 @@ from ..rows.generics import is_read, loop_sizes, maps
 
 LETTERS = "bhgqkdvp"
 
-PART = "stepwell.part"
-"""Attribute of an op that masks the keys of other parts: the number of keys per part."""
 
 EXTRA = 4
 """Columns after the sums of a part: the maximum score, the total, and zeros that align rows to 16 bytes."""
@@ -150,11 +149,11 @@ def attention_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> At
     if made != last.results[0]:
         raise NoAttention("its result has no strided layout in the destination")
     query, scores, band, part = roles["query"], roles["greatest"].operands[0], None, 0
-    if not isinstance(scores.owner, ir.Block) and PART in scores.owner.attributes:
-        part = ir.IntegerAttr(scores.owner.attributes[PART]).value
+    if not isinstance(scores.owner, ir.Block) and discardable.PART.is_on(scores.owner):
+        part = discardable.PART.required(scores.owner)
         scores = scores.owner.operands[0]
-    if not isinstance(scores.owner, ir.Block) and "stepwell.band" in scores.owner.attributes:
-        band = Band(*ir.DenseI64ArrayAttr(scores.owner.attributes["stepwell.band"]))
+    if not isinstance(scores.owner, ir.Block) and discardable.BAND.is_on(scores.owner):
+        band = Band(*discardable.BAND.required(scores.owner))
         scores = scores.owner.operands[0]
     return Attention(
         sizes=sizes,
@@ -176,7 +175,7 @@ def attention_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> At
 
 def loops(op: ir.Operation) -> str:
     """Returns the loops of an op as letters."""
-    return ir.StringAttr(op.attributes["stepwell.loops"]).value
+    return discardable.LOOPS.required(op)
 
 
 def operand_of(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -> AttentionOperand | None:
@@ -187,9 +186,9 @@ def operand_of(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]
 
 def role_of(op: ir.Operation) -> str | None:
     """Returns the role of an op in an attention kernel; None for ops that only initialize a tensor."""
-    if "stepwell.role" not in op.attributes or op.name != "linalg.generic":
+    if not discardable.ROLE.is_on(op) or op.name != "linalg.generic":
         return None
-    return ir.StringAttr(op.attributes["stepwell.role"]).value
+    return discardable.ROLE.required(op)
 
 
 def _memory(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -> AttentionOperand:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith, linalg, tensor
 
+from .....dialects import discardable
 from .....lowering.builders import scalars
 from .....lowering.builders.scalars import number
 from .....lowering.builders.tensors import filled, pad_with, structured
@@ -20,10 +21,9 @@ from .....passes.ir.functions import body_of
 from ...emission.bodies import evaluate
 from ...emission.generics import inputs_of
 from ...emission.views import memories
-from ...launches.cut import WHOLE
 from ...target import GpuTarget
 from ..rows.generics import maps
-from .problem import EXTRA, PART, Attention, NoAttention, attention_of, loops, role_of
+from .problem import EXTRA, Attention, NoAttention, attention_of, loops, role_of
 
 UNIT = 128
 """Keys of a part are a multiple of this, so that parts are aligned to tiles of any size."""
@@ -113,7 +113,7 @@ class _Splitter:
         exprs = [[dims[place] for place in read], [dims[names.index(letter)] for letter in order]]
         (made,) = structured([scores], [out], exprs, "p" * len(names), select)
         _name(made.owner, "parted", names)
-        made.owner.attributes[PART] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), self._keys)
+        discardable.PART.write(made.owner, self._keys)
         self._made[scores] = made
 
     def _repeat(self, op: ir.Operation) -> None:
@@ -142,8 +142,7 @@ class _Splitter:
         start = old.owner.operation
         if start.name == "linalg.fill":
             made = filled(start.operands[0], shape)
-            if "stepwell.role" in start.attributes:
-                made.owner.attributes["stepwell.role"] = start.attributes["stepwell.role"]
+            discardable.ROLE.copy(start, made.owner)
             return made
         return tensor.EmptyOp(shape, kind.element_type).result
 
@@ -169,7 +168,7 @@ class _Splitter:
         exprs = [[_loop(order, letter) for letter in item] for item in names]
         (made,) = structured([padded, greatest, total], [out], exprs, "p" * len(order), choose)
         _name(made.owner, "parts", order)
-        made.owner.attributes[WHOLE] = ir.UnitAttr.get()
+        discardable.WHOLE.write(made.owner, True)
         return made
 
     def _combined(self, parts: ir.Value) -> ir.Value:
@@ -241,5 +240,5 @@ def _columns(value: ir.Value, first: int, count: int) -> ir.Value:
 
 
 def _name(op: ir.Operation | ir.OpView, role: str, letters: Sequence[str]) -> None:
-    op.attributes["stepwell.role"] = ir.StringAttr.get(role)
-    op.attributes["stepwell.loops"] = ir.StringAttr.get("".join(letters))
+    discardable.ROLE.write(op, role)
+    discardable.LOOPS.write(op, "".join(letters))

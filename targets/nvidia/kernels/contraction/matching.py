@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
+from .....dialects import discardable
 from .....passes.ir.functions import body_of
 from ...emission.generics import loop_extents, reduced_dims
 
@@ -68,7 +69,7 @@ class Contraction:
 
 def contraction_of(function: ir.Operation) -> Contraction | None:
     """Returns the contraction of a launch; None if it has none, several, or one with a non-zero initial value."""
-    tagged = [op.operation for op in body_of(function).operations if "stepwell.contraction" in op.operation.attributes]
+    tagged = [op.operation for op in body_of(function).operations if discardable.CONTRACTION.is_on(op.operation)]
     if len(tagged) != 1 or not _is_plain(tagged[0]):
         return None
     op = tagged[0]
@@ -178,7 +179,7 @@ def _keeps_order(op: ir.Operation, places: Sequence[int], require_identity: bool
 
 def _is_plain(op: ir.Operation) -> bool:
     """Returns whether a generic adds products of two tensors to zeros."""
-    if op.name != "linalg.generic" or len(op.operands) != 3 or "stepwell.grain" in op.attributes:
+    if op.name != "linalg.generic" or len(op.operands) != 3 or discardable.GRAIN.is_on(op):
         return False
     start = op.operands[2]
     if isinstance(start.owner, ir.Block) or start.owner.name != "linalg.fill":

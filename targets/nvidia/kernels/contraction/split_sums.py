@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import arith, linalg, tensor
 
+from .....dialects import discardable
 from .....lowering.builders.generics import constant, generic, multiply_add, zero_of
 from .....lowering.builders.spaces import expand
 from .....passes.infra.base import Pass, register
 from .....passes.infra.state import CompileState
 from .....passes.ir.functions import kernels_in
 from ...emission.views import memories
-from ...launches.cut import MATERIALIZE
 from ...target import GpuTarget
 from .choose import ContractionRequest, choose, shared_bytes
 from .cost import cycles, gathering
@@ -124,14 +124,13 @@ def _rewrite(contraction: Contraction, dim: int, parts: int) -> None:
         reads = [_parted(items, place_of, (split, inner[dim])) for items in reads]
         maps = [ir.AffineMap.get(loops + 1, 0, items) for items in (*reads, [split, *out])]
         made = generic(operands, zeros, maps, loops + 1 - len(contraction.depth), multiply_add)
-        made.attributes["stepwell.contraction"] = op.attributes["stepwell.contraction"]
-        made.attributes[MATERIALIZE] = ir.UnitAttr.get()
+        discardable.CONTRACTION.copy(op, made)
+        discardable.MATERIALIZE.write(made, True)
         dims = [ir.AffineExpr.get_dim(place) for place in range(rank)]
         parts_at = ir.AffineMap.get(rank + 1, 0, [ir.AffineExpr.get_dim(rank), *dims])
         sum_at = ir.AffineMap.get(rank + 1, 0, dims)
         total = generic(list(made.results), op.operands[2], [parts_at, sum_at], rank, _add)
-        if "stepwell.root" in op.attributes:
-            total.attributes["stepwell.root"] = op.attributes["stepwell.root"]
+        discardable.ROOT.copy(op, total)
     contraction.result.replace_all_uses_with(total.results[0])
     op.erase()
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 from mlir import ir
 from mlir.dialects import linalg, tensor
 
+from .....dialects import discardable
 from .....lowering.builders.tensors import structured
 from .....passes.ir.functions import body_of
 from ...emission.bodies import evaluate
 from ...emission.views import memories, memory_of
-from ...launches.cut import MATERIALIZE
 from ...target import GpuTarget
 from .assignment import NoRows
 from .axes import merged_axes
@@ -87,7 +87,7 @@ def _split(reduction: ir.Operation, combiner: Combiner, loop: int, parts: int) -
         places.append([outer, *(shifted[_loop_of(expr)] for expr in out.results)])
         letters = "p" + "".join("r" if name == "reduction" else "p" for name in iterators(reduction))
         (partial,) = structured(operands, [start], places, letters, lambda *items: evaluate(reduction, items))
-        partial.owner.attributes[MATERIALIZE] = ir.UnitAttr.get()
+        discardable.MATERIALIZE.write(partial.owner, True)
         rows = [ir.AffineExpr.get_dim(axis) for axis in range(len(kind.shape))]
         part = ir.AffineExpr.get_dim(len(rows))
         last = [[part, *rows], rows]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from mlir import ir
 from mlir.dialects import gpu, vector
+from stepwell.dialects import discardable
 from stepwell.runtime.cuda.assembler import find_assembler
 from stepwell.runtime.cuda.launch_plan import BufferSlice, TensorMap
 from stepwell.targets.nvidia.instructions.integers import Int, both
@@ -25,7 +26,6 @@ from stepwell.targets.nvidia.kernels.contraction.boxes import BoxedTile, box_of
 from stepwell.targets.nvidia.kernels.contraction.choose import shared_bytes
 from stepwell.targets.nvidia.kernels.contraction.copies import converted
 from stepwell.targets.nvidia.kernels.contraction.tiles import Problem, Tiling
-from stepwell.targets.nvidia.launches.pass_tensor_maps import MAPS
 from stepwell.targets.nvidia.pipelines import nvvm_pipeline
 from stepwell.targets.nvidia.ptx import ptx_of
 from stepwell.targets.nvidia.simulator.batch import GridGeometry
@@ -84,7 +84,7 @@ def ptx(product: Product, architecture: str) -> str:
                 ir.FunctionType.get(arguments, []), "k", kernel=True, known_block_size=[tiling.threads, 1, 1]
             )
         if is_boxed:
-            kernel.operation.attributes[MAPS] = ir.Attribute.parse("2")
+            discardable.TENSOR_MAPS.write(kernel, 2)
             kernel.operation.attributes["nvvm.minctasm"] = ir.Attribute.parse("1 : i32")
         with ir.InsertionPoint(kernel.add_entry_block()):
             _body(product, kinds, list(kernel.entry_block.arguments))

@@ -1,0 +1,487 @@
+"""The discardable attributes `stepwell.*`: what passes note on modules, functions, calls, loops and linalg ops.
+
+This module is the only place that spells their names; elsewhere they are `discardable.KERNEL.read(op)` and the like.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import forms
+from .discardable_attribute import ARGUMENT, OF_MODEL, RESULT, DiscardableAttribute
+
+PREFIX = "stepwell."
+"""Prefix of the names: the namespace of the dialect that owns them."""
+
+_MODULE = ("builtin.module",)
+_FUNCTION = ("func.func", "llvm.func")
+_CALL = ("func.call", "llvm.call")
+_LINALG = ("linalg.generic", "linalg.fill")
+_VIEW = ("memref.view",)
+_LOOP = ("scf.forall",)
+
+_FROM_IMPORT = ("import", "graph", "kernels", "tiled", "vector", "memref", "llvm", "gpu", "nvvm")
+_FROM_KERNELS = _FROM_IMPORT[2:]
+_FROM_TILED = _FROM_IMPORT[3:]
+_FROM_MEMREF = _FROM_IMPORT[5:]
+_IN_KERNELS = ("kernels", "tiled")
+"""Phases with linalg ops."""
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """The known facts about a kernel.
+
+    Attributes:
+        kind: its class, which selects its schedule; "" if unknown.
+        flops: floating-point operations of one call; None if unknown.
+        bytes: bytes that one call moves; None if unknown.
+    """
+
+    kind: str = ""
+    flops: int | None = None
+    bytes: int | None = None
+
+
+# Modules.
+PHASE = DiscardableAttribute(
+    "stepwell.phase", forms.STRING, "the phase at whose end a module was printed", places=_MODULE, phases=_FROM_IMPORT
+)
+INTERFACE = DiscardableAttribute(
+    "stepwell.interface",
+    forms.DICTIONARY,
+    "`inputs` and `outputs` of the model with names and types, and the reasons of its `guards`",
+    places=_MODULE,
+    phases=_FROM_KERNELS,
+)
+LIBRARY = DiscardableAttribute(
+    "stepwell.library",
+    forms.UNIT,
+    "the module has only kernels, compiled apart from the @main that calls them",
+    places=_MODULE,
+    phases=_FROM_KERNELS,
+)
+PARAMETERS = DiscardableAttribute(
+    "stepwell.parameters",
+    forms.DICTIONARIES,
+    "the parameters that @main takes, in order: `name` and `type`",
+    places=_MODULE,
+    phases=_FROM_MEMREF,
+)
+ARENA_BYTES = DiscardableAttribute(
+    "stepwell.arena_bytes", forms.I64, "size of the arena that @main takes", places=_MODULE, phases=_FROM_MEMREF
+)
+ARENA_LOWER_BOUND = DiscardableAttribute(
+    "stepwell.arena_lower_bound",
+    forms.I64,
+    "bytes that live at once at least: no arena can be smaller",
+    places=_MODULE,
+    phases=_FROM_MEMREF,
+)
+LIFETIMES = DiscardableAttribute(
+    "stepwell.lifetimes",
+    forms.DICTIONARIES,
+    "the buffers in the arena: `name`, `node`, `offset`, `bytes`, and the `first` and `last` step of use",
+    places=_MODULE,
+    phases=_FROM_MEMREF,
+)
+IS_SHORT = DiscardableAttribute(
+    "stepwell.is_short",
+    forms.UNIT,
+    "a call takes less time than waking a worker: only awake workers take part",
+    places=_MODULE,
+    phases=_FROM_MEMREF,
+)
+TABLE = DiscardableAttribute(
+    "stepwell.table",
+    forms.JSONS,
+    "the table of extents: expressions over symbolic sizes",
+    places=_MODULE,
+    phases=_FROM_IMPORT,
+)
+RANGES = DiscardableAttribute(
+    "stepwell.ranges",
+    forms.JSON,
+    "minimum, maximum and step of each symbolic size",
+    places=_MODULE,
+    phases=_FROM_IMPORT,
+)
+TYPICAL_SIZES = DiscardableAttribute(
+    "stepwell.typical_sizes",
+    forms.JSONS,
+    "representative values of the symbolic sizes in a call",
+    places=_MODULE,
+    phases=_FROM_IMPORT,
+)
+
+# Arguments and results of functions.
+NAME = DiscardableAttribute(
+    "stepwell.name",
+    forms.STRING,
+    "name of an input, an output or a parameter",
+    places=(ARGUMENT, RESULT),
+    phases=_FROM_IMPORT,
+)
+DIMS = DiscardableAttribute(
+    "stepwell.dims",
+    forms.DIMS,
+    "the dimensions of an input or an output: a number, or the name of a symbolic size",
+    places=(ARGUMENT, RESULT),
+    phases=_FROM_IMPORT,
+)
+GUARD = DiscardableAttribute(
+    "stepwell.guard",
+    forms.STRING,
+    "marks a result that tells whether a call must be refused, and gives the reason",
+    places=(RESULT,),
+    phases=_FROM_IMPORT,
+)
+DTYPE = DiscardableAttribute(
+    "stepwell.dtype",
+    forms.TYPE,
+    "original element type of an input or an output that later phases store as bytes",
+    places=(ARGUMENT, RESULT),
+    phases=_FROM_KERNELS,
+)
+STRIDES = DiscardableAttribute(
+    "stepwell.strides",
+    forms.I64S,
+    "strides in elements of a kernel's argument or result that is part of a larger tensor",
+    places=(ARGUMENT, RESULT),
+    phases=_FROM_KERNELS,
+)
+ALIGNMENT = DiscardableAttribute(
+    "stepwell.alignment",
+    forms.I64,
+    "alignment in bytes of a kernel's argument or result, if that is less than a whole tensor's",
+    places=(ARGUMENT, RESULT),
+    phases=_FROM_KERNELS,
+)
+OFFSET = DiscardableAttribute(
+    "stepwell.offset",
+    forms.I64,
+    "index of the first element of a launch's argument that is a view",
+    places=(ARGUMENT,),
+    phases=_FROM_KERNELS,
+)
+
+# Kernels.
+KERNEL = DiscardableAttribute(
+    "stepwell.kernel",
+    forms.record(
+        KernelFacts,
+        "a dictionary with a class, flops and bytes",
+        {"kind": ("class", forms.STRING), "flops": ("flops", forms.I64), "bytes": ("bytes", forms.I64)},
+    ),
+    "marks a function as a kernel; its `class`, `flops` and `bytes` moved, as far as they are known",
+    places=_FUNCTION,
+    phases=_FROM_KERNELS,
+)
+SCHEDULE = DiscardableAttribute(
+    "stepwell.schedule",
+    forms.SCHEDULE,
+    "the schedule of a kernel or a launch: `name` and parameters, or the symbol of a transform sequence",
+    places=_FUNCTION,
+    phases=_FROM_KERNELS,
+)
+LAUNCH = DiscardableAttribute(
+    "stepwell.launch", forms.UNIT, "marks a function as one launch of a GPU", places=_FUNCTION, phases=_FROM_TILED
+)
+LAUNCHES = DiscardableAttribute(
+    "stepwell.launches",
+    forms.DICTIONARIES,
+    "the launches of a kernel: `entry`, `grid`, `block`, `cluster`, `shared_bytes` and `arguments`",
+    places=_FUNCTION,
+    phases=_FROM_MEMREF,
+)
+TENSOR_MAPS = DiscardableAttribute(
+    "stepwell.tensor_maps",
+    forms.I64,
+    "number of tensor maps that an entry point takes",
+    places=(*_FUNCTION, "gpu.func"),
+    phases=_FROM_MEMREF,
+)
+WORKSPACE_BYTES = DiscardableAttribute(
+    "stepwell.workspace_bytes",
+    forms.I64,
+    "size of the workspace that a kernel takes as its last argument",
+    places=_FUNCTION,
+    phases=_FROM_MEMREF,
+)
+PHASES = DiscardableAttribute(
+    "stepwell.phases",
+    forms.I64S,
+    "ends of a kernel's runs of blocks; the blocks of a run may be computed concurrently",
+    places=_FUNCTION,
+    phases=_FROM_MEMREF,
+)
+EXTENTS = DiscardableAttribute(
+    "stepwell.extents",
+    forms.I64S,
+    "table entry of the live extent of each dimension of the result, -1 for all of it",
+    places=(*_FUNCTION, RESULT, ARGUMENT),
+    phases=_FROM_IMPORT,
+)
+TABLE_ARGUMENT = DiscardableAttribute(
+    "stepwell.table_argument",
+    forms.I64,
+    "index of the kernel's argument that is the table of extents; the destination is the next one",
+    places=_FUNCTION,
+    phases=_FROM_KERNELS,
+)
+KEYS = DiscardableAttribute(
+    "stepwell.keys",
+    forms.I64S,
+    "table entry of the number of keys that a kernel's attention needs, and the number of all keys",
+    places=_FUNCTION,
+    phases=_FROM_KERNELS,
+)
+SKIPPED = DiscardableAttribute(
+    "stepwell.skipped",
+    forms.I64S,
+    "argument, dimension and table entry of each mask that a reduction reads its operands through",
+    places=_FUNCTION,
+    phases=_FROM_KERNELS,
+)
+KEPT = DiscardableAttribute(
+    "stepwell.kept",
+    forms.I64S,
+    "table entry from which on the result is 0 along each dimension, or -1",
+    places=_FUNCTION,
+    phases=_FROM_KERNELS,
+)
+TYPICAL = DiscardableAttribute(
+    "stepwell.typical",
+    forms.EXTENTS,
+    "live extents of the result at each of the module's representative sizes",
+    places=_FUNCTION,
+    phases=_FROM_KERNELS,
+)
+UNBOUNDED = DiscardableAttribute(
+    "stepwell.unbounded",
+    forms.STRINGS,
+    "why a kernel computes dimensions in full although only a part is live",
+    places=_FUNCTION,
+    phases=_FROM_KERNELS,
+)
+READS_GARBAGE = DiscardableAttribute(
+    "stepwell.reads_garbage",
+    forms.UNIT,
+    "elements beyond the data in the tensors of a kernel are undefined",
+    places=_FUNCTION,
+    phases=_FROM_KERNELS,
+)
+TILE_ROWS = DiscardableAttribute(
+    "stepwell.tile_rows",
+    forms.I64S,
+    "rows in the tiles of a version of a kernel along the last two loops over rows",
+    places=_FUNCTION,
+    phases=_FROM_KERNELS,
+)
+
+# Calls of kernels.
+OPS = DiscardableAttribute(
+    "stepwell.ops",
+    forms.STRINGS,
+    "nodes of the model that a kernel computes, the dominant one first",
+    places=_CALL,
+    phases=_FROM_KERNELS,
+)
+WORK = DiscardableAttribute(
+    "stepwell.work",
+    forms.I64S,
+    "share of each of these nodes in the kernel's work",
+    places=_CALL,
+    phases=_FROM_KERNELS,
+)
+STEP = DiscardableAttribute(
+    "stepwell.step",
+    forms.I64,
+    "position of a call in @main, which lifetimes of buffers refer to",
+    places=_CALL,
+    phases=_FROM_MEMREF,
+)
+VERSIONS = DiscardableAttribute(
+    "stepwell.versions",
+    forms.SYMBOLS,
+    "versions of a kernel that a call may run, the callee first",
+    places=_CALL,
+    phases=_FROM_KERNELS,
+)
+CHOICE = DiscardableAttribute(
+    "stepwell.choice",
+    forms.I64,
+    "entry of the table of extents that selects the version",
+    places=_CALL,
+    phases=_FROM_KERNELS,
+)
+SHARED = DiscardableAttribute(
+    "stepwell.shared",
+    forms.UNIT,
+    "marks a call whose blocks threads of the pool share",
+    places=_CALL,
+    phases=_FROM_MEMREF,
+)
+SHARED_KERNEL = DiscardableAttribute(
+    "stepwell.shared_kernel",
+    forms.SYMBOL,
+    "the kernel that a call of the thread pool runs",
+    places=_CALL,
+    phases=_FROM_MEMREF,
+)
+
+# Ops of the model.
+RESULT_DIMS = DiscardableAttribute(
+    "stepwell.result_dims",
+    forms.DIM_LISTS,
+    "the dimensions of each dynamic result: numbers, and expressions over symbolic sizes",
+    places=(OF_MODEL,),
+    phases=("import", "graph"),
+)
+ENDS = DiscardableAttribute(
+    "stepwell.ends",
+    forms.I64S,
+    "of an inserted part: a dimension, and the table entry of how much of it is read",
+    places=("tensor.insert_slice",),
+    phases=("graph", *_FROM_KERNELS),
+)
+ROWS = DiscardableAttribute(
+    "stepwell.rows",
+    forms.I64,
+    "table entry of the number of rows with data, on an op that reads a row",
+    places=("stepwell.row", "tensor.extract_slice"),
+    phases=("graph", *_FROM_KERNELS),
+)
+
+# Linalg ops, by which schedules find them.
+POSITION = DiscardableAttribute(
+    "stepwell.position",
+    forms.I64,
+    "position of an op among the linalg ops of its kernel",
+    places=_LINALG,
+    phases=_IN_KERNELS,
+)
+CONTRACTION = DiscardableAttribute(
+    "stepwell.contraction",
+    forms.I64,
+    "number of the column group whose sums of products an op computes",
+    places=_LINALG,
+    phases=_IN_KERNELS,
+)
+ROOT = DiscardableAttribute(
+    "stepwell.root",
+    forms.I64,
+    "number of the column group whose last op this is",
+    places=_LINALG,
+    phases=_IN_KERNELS,
+)
+GRAIN = DiscardableAttribute(
+    "stepwell.grain",
+    forms.I64,
+    "number of bytes that one instruction multiplies and adds: the extent of the innermost loop",
+    places=_LINALG,
+    phases=_IN_KERNELS,
+)
+UNROLL = DiscardableAttribute(
+    "stepwell.unroll",
+    forms.I64,
+    "how often the innermost loop of a contraction is unrolled",
+    places=_LINALG,
+    phases=_IN_KERNELS,
+)
+FEWEST = DiscardableAttribute(
+    "stepwell.fewest",
+    forms.I64S,
+    "iterations of each loop over tiles at the representative sizes, at least",
+    places=_LINALG,
+    phases=_IN_KERNELS,
+)
+ROLE = DiscardableAttribute(
+    "stepwell.role", forms.STRING, "role of an op in attention", places=_LINALG, phases=_IN_KERNELS
+)
+LOOPS = DiscardableAttribute(
+    "stepwell.loops",
+    forms.STRING,
+    "letters of an op's loops in attention, one for each",
+    places=_LINALG,
+    phases=_IN_KERNELS,
+)
+BAND = DiscardableAttribute(
+    "stepwell.band",
+    forms.I64S,
+    "how many keys before and after its own a query of attention sees",
+    places=_LINALG,
+    phases=_IN_KERNELS,
+)
+PART = DiscardableAttribute(
+    "stepwell.part",
+    forms.I64,
+    "number of keys in each part of attention that is split along its keys",
+    places=_LINALG,
+    phases=_IN_KERNELS,
+)
+WINOGRAD = DiscardableAttribute(
+    "stepwell.winograd",
+    forms.STRING,
+    "step of a Winograd convolution: `input`, `output` or `epilogue`",
+    places=_LINALG,
+    phases=_IN_KERNELS,
+)
+MATERIALIZE = DiscardableAttribute(
+    "stepwell.materialize",
+    forms.UNIT,
+    "the result of an op must be stored between launches of a GPU",
+    places=_LINALG,
+    phases=_IN_KERNELS,
+)
+WHOLE = DiscardableAttribute(
+    "stepwell.whole",
+    forms.UNIT,
+    "an op is the last of a launch of its own",
+    places=_LINALG,
+    phases=_IN_KERNELS,
+)
+
+# Loops and buffers.
+SLOTS = DiscardableAttribute(
+    "stepwell.slots",
+    forms.I64,
+    "number of memory slots of a parallel loop, one for each range of its iterations",
+    places=_LOOP,
+    phases=_FROM_MEMREF,
+)
+SLOT_BYTES = DiscardableAttribute(
+    "stepwell.slot_bytes",
+    forms.I64,
+    "distance in bytes between two slots, on the loop and on the views of the workspace inside it",
+    places=(*_LOOP, *_VIEW),
+    phases=_FROM_MEMREF,
+)
+SEQUENTIAL = DiscardableAttribute(
+    "stepwell.sequential",
+    forms.I64,
+    "rank of a parallel loop that is to become sequential loops",
+    places=_LOOP,
+    phases=("vector", "memref"),
+)
+ROUNDS = DiscardableAttribute(
+    "stepwell.rounds",
+    forms.I64S,
+    "number of a parallel loop; on an op that computes its live rounds, also the dimension",
+    places=(*_LOOP, "arith.minsi", "llvm.intr.smin"),
+    phases=("memref", "llvm"),
+)
+BUFFER = DiscardableAttribute(
+    "stepwell.buffer",
+    forms.I64,
+    "number of a buffer of the arena that may still be moved",
+    places=_VIEW,
+    phases=("memref",),
+)
+TENSOR_MAP = DiscardableAttribute(
+    "stepwell.tensor_map",
+    forms.DICTIONARY,
+    "description of a tensor map: `sizes`, `strides`, `box`, `steps`, `swizzle`, `promotion`, `element`, `fill`",
+    places=("builtin.unrealized_conversion_cast",),
+    phases=_FROM_MEMREF,
+)

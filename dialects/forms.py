@@ -1,0 +1,158 @@
+"""Forms of MLIR attributes, each with the Python type of its values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from mlir import ir
+
+from .types import array_of, dense, element_type, numpy_dtype
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Form(Generic[T]):
+    """One kind of MLIR attribute, seen from Python as a value of type `T`.
+
+    Attributes:
+        text: the kind in words: `an i64 integer`.
+        read: returns the value of an attribute; None if the attribute is of another kind.
+        write: returns the attribute that holds a value.
+    """
+
+    text: str
+    read: Callable[[ir.Attribute], T | None]
+    write: Callable[[T], ir.Attribute]
+
+
+def _read_int(attr: ir.Attribute) -> int | None:
+    is_i64 = isinstance(attr, ir.IntegerAttr) and isinstance(attr.type, ir.IntegerType) and attr.type.width == 64
+    return ir.IntegerAttr(attr).value if is_i64 else None
+
+
+def _read_float(attr: ir.Attribute) -> float | None:
+    return attr.value if isinstance(attr, ir.FloatAttr) and isinstance(attr.type, ir.F64Type) else None
+
+
+UNIT: Form[bool] = Form(
+    "a unit attribute", lambda attr: True if isinstance(attr, ir.UnitAttr) else None, lambda _: ir.UnitAttr.get()
+)
+I64: Form[int] = Form(
+    "an i64 integer", _read_int, lambda value: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
+)
+F64: Form[float] = Form("an f64 number", _read_float, lambda value: ir.FloatAttr.get(ir.F64Type.get(), float(value)))
+BOOL: Form[bool] = Form(
+    "a bool",
+    lambda attr: attr.value if isinstance(attr, ir.BoolAttr) else None,
+    lambda value: ir.BoolAttr.get(bool(value)),
+)
+STRING: Form[str] = Form(
+    "a string", lambda attr: attr.value if isinstance(attr, ir.StringAttr) else None, ir.StringAttr.get
+)
+SYMBOL: Form[str] = Form(
+    "a symbol",
+    lambda attr: attr.value if isinstance(attr, ir.FlatSymbolRefAttr) else None,
+    ir.FlatSymbolRefAttr.get,
+)
+I64S: Form[Sequence[int]] = Form(
+    "an array<i64: ...>",
+    lambda attr: tuple(attr) if isinstance(attr, ir.DenseI64ArrayAttr) else None,
+    lambda value: ir.DenseI64ArrayAttr.get(list(value)),
+)
+ELEMENT_TYPE: Form[np.dtype] = Form(
+    "an element type",
+    lambda attr: numpy_dtype(attr.value) if isinstance(attr, ir.TypeAttr) else None,
+    lambda value: ir.TypeAttr.get(element_type(value)),
+)
+TYPE: Form[ir.Type] = Form(
+    "a type", lambda attr: attr.value if isinstance(attr, ir.TypeAttr) else None, ir.TypeAttr.get
+)
+DENSE: Form[np.ndarray] = Form(
+    "a dense constant", lambda attr: array_of(attr) if isinstance(attr, ir.DenseElementsAttr) else None, dense
+)
+DICTIONARY: Form[ir.DictAttr] = Form(
+    "a dictionary", lambda attr: attr if isinstance(attr, ir.DictAttr) else None, lambda value: value
+)
+JSON: Form[Any] = Form(
+    "a string of JSON",
+    lambda attr: _json(attr.value) if isinstance(attr, ir.StringAttr) else None,
+    lambda value: ir.StringAttr.get(json.dumps(value)),
+)
+
+
+def list_of(form: Form[T], text: str) -> Form[Sequence[T]]:
+    """Returns the form of arrays whose entries have a form; `text` is the form in words."""
+
+    def read(attr: ir.Attribute) -> tuple[T, ...] | None:
+        if not isinstance(attr, ir.ArrayAttr):
+            return None
+        found = tuple(map(form.read, attr))
+        return None if any(item is None for item in found) else found  # pyright: ignore[reportReturnType]
+
+    return Form(text, read, lambda value: ir.ArrayAttr.get(list(map(form.write, value))))
+
+
+def either(one: Form[Any], other: Form[Any], text: str, is_one: Callable[[Any], bool]) -> Form[Any]:
+    """Returns the form of attributes of one of two forms; `is_one` tells from a value that it has the first form."""
+
+    def read(attr: ir.Attribute) -> Any:
+        value = one.read(attr)
+        return other.read(attr) if value is None else value
+
+    return Form(text, read, lambda value: (one if is_one(value) else other).write(value))
+
+
+def record(kind: Callable[..., T], text: str, entries: Mapping[str, tuple[str, Form[Any]]]) -> Form[T]:
+    """Returns the form of dictionaries that hold the fields of a dataclass; fields that are None have no entry.
+
+    Args:
+        kind: the dataclass.
+        text: the form in words.
+        entries: by field of the dataclass, the key of its entry and the form of the entry.
+    """
+
+    def read(attr: ir.Attribute) -> T | None:
+        if not isinstance(attr, ir.DictAttr):
+            return None
+        found = {}
+        for field, (key, form) in entries.items():
+            if key in attr:
+                found[field] = form.read(attr[key])
+                if found[field] is None:
+                    return None
+        return kind(**found)
+
+    def write(value: T) -> ir.Attribute:
+        given = {field: getattr(value, field) for field in entries}
+        return ir.DictAttr.get(
+            {entries[field][0]: entries[field][1].write(item) for field, item in given.items() if item is not None}
+        )
+
+    return Form(text, read, write)
+
+
+STRINGS: Form[Sequence[str]] = list_of(STRING, "a list of strings")
+SYMBOLS: Form[Sequence[str]] = list_of(SYMBOL, "a list of symbols")
+DICTIONARIES: Form[Sequence[ir.DictAttr]] = list_of(DICTIONARY, "a list of dictionaries")
+JSONS: Form[Sequence[Any]] = list_of(JSON, "a list of strings of JSON")
+EXTENTS: Form[Sequence[Sequence[int]]] = list_of(I64S, "a list of array<i64: ...>")
+DIMS: Form[Sequence[int | str]] = list_of(
+    either(I64, STRING, "an i64 integer or a string", lambda value: isinstance(value, int)),
+    "a list of i64 integers and strings",
+)
+DIM_LISTS: Form[Sequence[Sequence[int | str]]] = list_of(DIMS, "lists of i64 integers and strings")
+SCHEDULE: Form[ir.DictAttr | str] = either(
+    DICTIONARY, SYMBOL, "a dictionary or a symbol", lambda value: isinstance(value, ir.DictAttr)
+)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
