@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from .passes.infra.failure import CompileError, Failure
     from .passes.infra.guarded import CompilerCrash
     from .passes.infra.runner import PassFailure
-    from .runtime.execution.executable import Executable
+    from .runtime.executable import Executable
     from .runtime.host.fallback import Fallback, FallbackWarning
     from .runtime.program import TensorInfo
     from .runtime.progress.progress import Progress
-    from .runtime.report.slow import SlowWarning
     from .support.errors import (
         ArtefactError,
         CapacityError,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
         OptionError,
         RuntimeFailure,
         ShapeError,
+        SlowWarning,
         StepwellError,
         StepwellWarning,
     )
@@ -109,12 +109,12 @@ _HOME = {
     "OptionError": "support.errors",
     "StepwellError": "support.errors",
     "StepwellWarning": "support.errors",
-    "Executable": "runtime.execution.executable",
+    "Executable": "runtime.executable",
     "Fallback": "runtime.host.fallback",
     "FallbackWarning": "runtime.host.fallback",
     "PluginWarning": "passes.infra.entry_points",
     "Progress": "runtime.progress.progress",
-    "SlowWarning": "runtime.report.slow",
+    "SlowWarning": "support.errors",
     "TensorInfo": "runtime.program",
 }
 

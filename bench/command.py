@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ..runtime.profile.peaks import Peaks
+from ..runtime.devices.peaks import Peaks
 from ..support.wording import quantity
 from ..tools import arguments, model_options
 from ..tools.console import ProgressBar, duration, print_table, progress

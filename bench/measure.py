@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.profile import peaks
+from ..runtime.devices import peaks
 from ..runtime.program import Shape
 from ..support.wording import quantity
 from ..tools.console import ProgressBar
@@ -57,7 +57,7 @@ def find_peaks(threads: Sequence[int]) -> dict[int, peaks.Peaks]:
     found = {}
     for count in threads:
         with turns.pinned(count) as worker:
-            found[count] = worker.ask("run", "stepwell.runtime.profile.peaks", "measure", cores()[:count])
+            found[count] = worker.ask("run", "stepwell.runtime.devices.peaks", "measure", cores()[:count])
     return found
 
 

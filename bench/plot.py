@@ -12,7 +12,7 @@ from matplotlib import colormaps  # pyright: ignore[reportMissingImports]
 from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # pyright: ignore[reportMissingImports]
 
-from ..runtime.profile.peaks import Peaks
+from ..runtime.devices.peaks import Peaks
 from ..support.wording import quantity
 from .record import Case, Results, ResultsError
 

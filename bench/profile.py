@@ -10,7 +10,7 @@ import numpy as np
 
 from ..driver.api import compile
 from ..driver.options import Options
-from ..runtime.profile.peaks import Peaks
+from ..runtime.devices.peaks import Peaks
 
 
 def profile(path: Path, inputs: Mapping[str, np.ndarray], threads: int, calls: int, limit: Peaks) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ..runtime.profile.peaks import Peaks
+from ..runtime.devices.peaks import Peaks
 from ..support.errors import StepwellError
 from .machine import PINNING, Machine
 from .peers import HERE

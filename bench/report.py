@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..runtime.profile.peaks import Peaks
+from ..runtime.devices.peaks import Peaks
 from ..tools.console import duration
 from .compare import Comparison
 from .ranges import Ranges

@@ -66,7 +66,7 @@ class Server:
 
     def peak_then(self, seconds: float) -> float:
         """Returns the rate of multiply-adds alone right after calls, as the median over some seconds."""
-        from ..runtime.profile import peaks
+        from ..runtime.devices import peaks
 
         call, rate = self._sessions[0].call, peaks.multiply_adds()
         rates: list[float] = []

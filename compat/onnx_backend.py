@@ -21,7 +21,7 @@ from ..support.errors import OptionError
 
 if TYPE_CHECKING:
     from ..driver.options import Options
-    from ..runtime.execution.executable import Executable
+    from ..runtime.executable import Executable
 
 
 class StepwellBackendRep(BackendRep):

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..runtime.artefact import reader
-from ..runtime.cache import store
+from ..runtime.artefact import reader, store
 from ..runtime.cache.cache import default_cache, is_turned_off
+from ..runtime.cache.keys import key_of
+from ..runtime.executable import Executable
 from ..runtime.execution.data_check import checked_in
-from ..runtime.execution.executable import Executable
 from ..runtime.hybrid.loaded_plan import LoadedPlan
 from ..runtime.program import TensorInfo
 from ..runtime.report import slow
@@ -104,7 +104,7 @@ def interface_of(source: ModelSource) -> tuple[str, tuple[TensorInfo, ...], tupl
     cache = source.cache
     if cache is None:
         return source.name, *source.interface()
-    key = store.key_of(fingerprint(), source.fingerprint)
+    key = key_of(fingerprint(), source.fingerprint)
     known = store.get_interface(cache, key)
     if known is None:
         known = source.name, *source.interface()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from ..runtime.cache.cache import Cache
-from ..runtime.cache.store import key_of
+from ..runtime.cache.keys import key_of
 from ..support.errors import RuntimeFailure
 
 _KIND = "keys"

@@ -21,7 +21,7 @@ from ..passes.infra.pipeline import Pipeline
 from ..passes.infra.recorder import FailureRecorder, process_recorder
 from ..passes.infra.state import CompileState
 from ..passes.ir.functions import value_names
-from ..runtime.cache import store
+from ..runtime.cache.keys import key_of
 from ..runtime.facts import CompileFacts, KernelDetails
 from ..runtime.program import Program, Shape
 from ..runtime.progress import progress
@@ -269,7 +269,7 @@ class Compilation:
         kernels = {invariants.symbol(kernel): kernel for kernel in invariants.kernels(module)}
         # A kernel's name identifies its computation, the rest of its key the compiler.
         compiler = fingerprint(), plugins.fingerprint()
-        keys = {name: store.key_of(*compiler, name) for name in kernels}
+        keys = {name: key_of(*compiler, name) for name in kernels}
         codes = self._all_cached(keys, kernels)
         reporter = progress.current()
         waits = reporter.wait_for_kernels if reporter is not None else lambda: None

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ..passes.infra.entry_points import load_entry_points
-from ..runtime.cache import store
+from ..runtime.artefact import store
 from ..runtime.cache.cache import Cache, default_cache
+from ..runtime.cache.keys import key_of
 from ..runtime.hybrid.plan import Kinds, NativeStep
 from ..runtime.program import ANY_RANK, Shape, TensorInfo
 from ..support.errors import StepwellError
@@ -124,8 +125,8 @@ class ModelSource:
         """A digest that identifies this model; side files count by name, size and modification time."""
         beside = [f"{item.name} {item.stat().st_size} {item.stat().st_mtime_ns}" for item in self._side_files()]
         if isinstance(self.contents, LargeFile) and self.cache is not None and not beside:
-            return store.fingerprint_of_file(self.cache, self.contents, lambda: store.key_of(self.kind, self.contents))
-        return store.key_of(self.kind, self.contents, *beside)
+            return store.fingerprint_of_file(self.cache, self.contents, lambda: key_of(self.kind, self.contents))
+        return key_of(self.kind, self.contents, *beside)
 
     @property
     def size(self) -> int:
@@ -255,7 +256,7 @@ class PieceSource:
     def fingerprint(self) -> str:
         """A digest that identifies this subgraph."""
         step = self.step
-        return store.key_of(self.whole.fingerprint, repr((step.nodes, step.body, step.inputs, step.outputs)))
+        return key_of(self.whole.fingerprint, repr((step.nodes, step.body, step.inputs, step.outputs)))
 
     @property
     def name(self) -> str:

@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..runtime.cache import store
+from ..runtime.artefact import store
 from ..runtime.cache.cache import Cache
-from ..runtime.execution.specialization import ByContents, Contents, HybridModel
+from ..runtime.cache.keys import key_of
 from ..runtime.host.fallback import Fallback, FallbackWarning, summary
 from ..runtime.host.step import HostNode, HostStepError
-from ..runtime.hybrid.foresight import Foresight, Known
+from ..runtime.hybrid.foresight import Foresight
 from ..runtime.hybrid.loaded_plan import LoadedPlan, PieceCode
 from ..runtime.hybrid.plan import ExecutionPlan, HostStep, Kinds, NativeStep, Step
 from ..runtime.program import Program, Shape, TensorInfo
@@ -22,6 +22,7 @@ from ..runtime.progress import progress
 from ..runtime.progress.progress import CompileReporter
 from ..runtime.report import slow
 from ..runtime.report.report import slow_kernels
+from ..runtime.specialization.interfaces import ByContents, Contents, HybridModel, Known
 from ..sizes.buckets import Buckets
 from ..sizes.expressions import Expression
 from ..support.collection import paused_collection
@@ -158,7 +159,7 @@ class Specializer:
         from ..passes.infra.runner import PassFailure
         from .ranges import BoundedError, compile_bounded
 
-        with program_lock(cache, store.key_of(*(key.digest for key in keys)), reporter.wait):
+        with program_lock(cache, key_of(*(key.digest for key in keys)), reporter.wait):
             known = self._known_buckets(keys)
             if len(known) == len(buckets):
                 return known, ""
@@ -217,7 +218,7 @@ class Specializer:
             plugins=plugins.fingerprint(),
             element_types=" ".join(self.source.kinds) if isinstance(self.source, PieceSource) else "",
             shapes=", ".join(texts),
-            contents=store.key_of(*held) if held else "",
+            contents=key_of(*held) if held else "",
         )
 
     def _compile_or_plan(

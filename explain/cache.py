@@ -14,10 +14,10 @@ from ..driver.options import Options
 from ..driver.setup import Setup
 from ..driver.source import ModelSource
 from ..driver.specializer import Specializer
-from ..runtime.cache import store
+from ..runtime.artefact import store
 from ..runtime.cache.cache import Cache
-from ..runtime.execution.specialization import ByContents
 from ..runtime.program import Shape, TensorInfo
+from ..runtime.specialization.interfaces import ByContents
 from ..sizes.buckets import parse_dims
 from ..sizes.dims_option import resolve_dims
 from ..support.errors import InputError

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..runtime.artefact import reader, safetensors
+from ..runtime import safetensors
+from ..runtime.artefact import reader
 from ..runtime.artefact.manifest import (
     SCHEMA,
     Manifest,

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..runtime.program import ALIGNMENT, ArenaBuffer, Program
+from ..runtime.memory import ALIGNMENT
+from ..runtime.program import ArenaBuffer, Program
 from ..support.errors import StepwellError
 
 SCHEMA = 1

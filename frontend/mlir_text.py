@@ -19,7 +19,7 @@ from ..dialects.verifier import VerificationError, verify
 from ..passes.infra.custom_forms import find_custom_form
 from ..passes.infra.diagnostics import MLIRError, find_place
 from ..passes.infra.guarded import Crash, guarded
-from ..runtime.artefact import safetensors
+from ..runtime import safetensors
 from ..support.errors import ArtefactError
 from ..support.wording import quantity
 from .errors import ModelError

@@ -11,6 +11,10 @@ class StepwellWarning(UserWarning):
     """Base class of every warning that Stepwell issues."""
 
 
+class SlowWarning(StepwellWarning):
+    """A model runs or compiles slower than it could on this machine, for a known reason."""
+
+
 class OptionError(StepwellError, ValueError):
     """An option has an unknown name, or a value of the wrong type or range; the message lists the allowed ones."""
 

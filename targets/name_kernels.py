@@ -14,7 +14,7 @@ from ..passes.infra.state import CompileState
 from ..passes.ir.rewriting import walk
 from ..passes.kernel.merge_kernels import kernel_text
 from ..passes.kernel.versions import rename_versions
-from ..runtime.cache import store
+from ..runtime.cache.keys import key_of
 from .registry import target_of
 
 _BY_CONTENT = re.compile(r"kernel_[0-9a-f]{20}")
@@ -52,7 +52,7 @@ class NameKernelsPass(Pass):
             symbol = invariants.symbol(kernel)
             name = symbol
             if not _BY_CONTENT.fullmatch(symbol):
-                name = f"kernel_{store.key_of(machine, kernel_text(kernel))[:20]}"
+                name = f"kernel_{key_of(machine, kernel_text(kernel))[:20]}"
             renamed[symbol] = name
             if name in known:  # different ops with the same computation
                 kernel.erase()

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..runtime.artefact import reader, safetensors, writer
-from ..runtime.execution.executable import Executable
+from ..runtime import safetensors
+from ..runtime.artefact import reader, writer
+from ..runtime.executable import Executable
 from ..runtime.program import Program
 from ..support.errors import InputError, StepwellError
 from . import arguments, model_options

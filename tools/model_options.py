@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..driver.options import CommandLineOption, Options
-from ..runtime.execution.executable import Executable
+from ..runtime.executable import Executable
 from ..runtime.program import Shape, TensorInfo
 from ..sizes.dims_option import Dims, resolve_dims
 from . import arguments

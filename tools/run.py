@@ -14,8 +14,8 @@ import numpy as np
 
 from ..explain import memory
 from ..runtime.cache.cache import default_cache
-from ..runtime.execution.executable import Executable
-from ..runtime.profile import peaks
+from ..runtime.devices import peaks
+from ..runtime.executable import Executable
 from . import arguments, model_options, values
 from .console import duration, print_table, progress
 from .flags import UsageError

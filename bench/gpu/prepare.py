@@ -20,7 +20,7 @@ from ...driver import api
 from ...passes.infra.failure import CompileError
 from ...runtime.artefact import writer
 from ...runtime.cuda.assembler import find_assembler
-from ...runtime.execution.executable import Executable
+from ...runtime.executable import Executable
 from ...support.errors import RuntimeFailure
 from ...support.wording import quantity
 from .. import models

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...runtime.execution.executable import Executable
+from ...runtime.executable import Executable
 from .devices import CPU_MEMORY, PROVIDER, OrtEpDevice, OrtMemoryInfo
 from .given import GivenModel
 from .options import SessionOptions

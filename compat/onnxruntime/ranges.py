@@ -12,13 +12,12 @@ from typing import Any
 
 import onnx
 
-from ...runtime.execution.executable import Executable, Outputs
-from ...runtime.execution.size_advice import Suggested, as_text, users_stacklevel
+from ...runtime.executable import Executable, Outputs
 from ...runtime.program import Program, TensorInfo
-from ...runtime.report.slow import SlowWarning
+from ...runtime.specialization.size_advice import Suggested, as_text, users_stacklevel
 from ...sizes.dims_option import Dims, read_dims, resolve_dims
 from ...sizes.ranges import Range, widened
-from ...support.errors import InputError
+from ...support.errors import InputError, SlowWarning
 from .options import SessionOptions
 
 ENTRY = "stepwell.dims"

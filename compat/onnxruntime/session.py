@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...runtime.execution.executable import Executable
+from ...runtime.executable import Executable
 from .binding import IOBinding
 from .described import Session
 from .errors import Fail, InvalidArgument, NotImplemented, failure

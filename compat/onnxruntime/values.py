@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...runtime.execution.dlpack import from_dlpack
+from ...runtime.dlpack import from_dlpack
 from .devices import OrtDevice, check_device
 
 if TYPE_CHECKING:

@@ -18,11 +18,10 @@ from ...driver.source import ModelSource, PieceSource
 from ...driver.specializer import Specializer
 from ...frontend.errors import ModelError, NeedsContents
 from ...frontend.onnx.model import Model
-from ...runtime.execution.specialization import ByContents, Contents, HybridModel
-from ...runtime.hybrid.foresight import Known
 from ...runtime.hybrid.loaded_plan import LoadedPlan, PieceCode
 from ...runtime.hybrid.plan import Kinds, NativeStep
 from ...runtime.program import Program, Shape
+from ...runtime.specialization.interfaces import ByContents, Contents, HybridModel, Known
 from ...support.errors import StepwellError
 from .comparison import Tolerance, noise_of
 from .graph import check_graph, stages_of

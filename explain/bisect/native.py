@@ -15,7 +15,7 @@ from ...driver.workers.library import generate
 from ...passes.infra.base import Pass
 from ...passes.infra.pipeline import Element, Nested, Pipeline, Upstream
 from ...passes.infra.state import CompileState
-from ...runtime.execution.executable import Executable
+from ...runtime.executable import Executable
 from ...runtime.native import poison
 from ...runtime.program import Program
 

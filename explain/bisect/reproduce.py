@@ -13,7 +13,7 @@ from ...frontend.mlir_text import PARAMETERS
 from ...passes.infra.options import PipelineError
 from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.reproducer import Reproducer
-from ...runtime.artefact import safetensors
+from ...runtime import safetensors
 from .result import Fault
 
 BEFORE, AFTER, INPUTS, EXPECTED, COMMAND = "before.mlir", "after.mlir", "inputs.npz", "expected.npz", "command.txt"

@@ -16,7 +16,7 @@ from ...driver import api
 from ...driver.context import compiler_context
 from ...driver.fingerprint import fingerprint
 from ...passes.infra.pipeline import Pipeline
-from ...runtime.execution.executable import Executable
+from ...runtime.executable import Executable
 from ...runtime.profile.profiler import profile
 from ...runtime.program import Shape
 from ...targets.registry import target_of

@@ -24,7 +24,7 @@ from ...passes.infra.instrumentation import Instrumentation, Step
 from ...passes.infra.options import PipelineError
 from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.runner import PassFailure, PipelineRunner
-from ...runtime.execution.executable import Executable
+from ...runtime.executable import Executable
 from ...support.errors import StepwellError
 from .case import Case, ReduceError
 from .failure import FailureSignature, failure

@@ -9,9 +9,9 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from ...passes.infra.guarded import Crash, guarded
-from ...runtime.hybrid.foresight import Known
 from ...runtime.hybrid.plan import HostStep
 from ...runtime.program import TensorInfo
+from ...runtime.specialization.interfaces import Known
 from .inferred import shape_of_type
 from .model import host_dtype
 

@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from ...dialects import interpreter
-from ...runtime.program import aligned
+from ...runtime.memory import aligned
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.functions import value_names

@@ -13,9 +13,9 @@ import numpy as np
 
 from ...sizes.bounds import Bounds, decode_bounds, encode_bounds
 from ...sizes.expressions import evaluate
-from ..cuda.launch_plan import LaunchPlan
+from ..launch_plan import LaunchPlan
 from ..program import ENTRY, ArenaBuffer, CodeTarget, KernelInfo, TensorInfo
-from .safetensors import dtype_of
+from ..safetensors import dtype_of
 
 SCHEMA = 7
 """Version of the records. A reader takes no other version."""

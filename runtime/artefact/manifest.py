@@ -11,9 +11,9 @@ from ...sizes.bounds import Bounds
 from ...support.errors import ArtefactError
 from ...support.short_repr import short_repr
 from ...support.wording import quantity
-from ..cuda.launch_plan import LaunchPlan
 from ..host.fallback import Fallback, read_fallback
 from ..hybrid.plan import ControlStep, NativeStep, read_control_step
+from ..launch_plan import LaunchPlan
 from ..program import ArenaBuffer, CodeTarget, KernelInfo, TensorInfo
 from .codec import SCHEMA, decode_program, decode_tensors, encode_program, encode_tensors, natural
 

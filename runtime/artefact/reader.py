@@ -33,10 +33,10 @@ import numpy as np
 from ...support.errors import ArtefactError
 from ...support.large_file import LargeFile
 from ...support.short_repr import short_repr
+from .. import safetensors
 from ..devices import registry as devices
 from ..hybrid.plan import ExecutionPlan, HostStep, NativeStep, Step, Variant
 from ..program import Program, TensorInfo
-from . import safetensors
 from .manifest import (
     Manifest,
     Member,

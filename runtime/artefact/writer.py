@@ -16,11 +16,13 @@ import numpy as np
 
 from ...support.errors import ArtefactError
 from ...support.version import VERSION
+from .. import safetensors
 from ..cuda import assembler
 from ..devices.registry import loader_of
 from ..hybrid.plan import ControlStep, ExecutionPlan, HostStep, NativeStep, Step
-from ..program import ALIGNMENT, ENTRY, WORK, Program, is_splat
-from . import linker, safetensors
+from ..memory import ALIGNMENT, is_splat
+from ..program import ENTRY, WORK, Program
+from . import linker
 from .manifest import (
     Manifest,
     Member,

@@ -1,1 +1,1 @@
-"""The cache on disk, and the programs in it."""
+"""The cache on disk."""

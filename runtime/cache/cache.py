@@ -29,9 +29,9 @@ from pathlib import Path
 import numpy as np
 
 from ...support import environment
-from ..artefact.safetensors import dtype_of
-from ..program import is_splat
-from ..report.slow import SlowWarning
+from ...support.errors import SlowWarning
+from ..memory import is_splat
+from ..safetensors import dtype_of
 
 _MAGIC = b"STEPWELL"
 _HEADER_BYTES = 64

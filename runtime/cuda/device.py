@@ -7,8 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
+from ..launch_plan import Launch, TensorMap
 from .boxes import BoxCopy
-from .launch_plan import Launch, TensorMap
+from .errors import DeviceError
 
 Stream = int
 """A queue of work that a device executes in order; a handle of the driver's."""
@@ -103,3 +104,14 @@ class Device(Protocol):
     def times(self, runs: Sequence[Callable[[Stream], None]], stream: Stream) -> list[float]:
         """Returns the seconds that each of several runs takes on the device, in sequence."""
         ...
+
+
+def ptx_of(launch: Launch, objects: Mapping[str, bytes]) -> bytes:
+    """Returns the PTX of a launch, from a program's objects.
+
+    Raises:
+        DeviceError: it is missing.
+    """
+    if f"{launch.module}.ptx" not in objects:
+        raise DeviceError(f"the program has no code for the module {launch.module!r}")
+    return objects[f"{launch.module}.ptx"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...support.errors import InputError
-from ..execution.dlpack import DELETER, Managed, Tensor, element_code, element_type
+from ..dlpack import DELETER, Managed, Tensor, element_code, element_type
 
 CUDA = 2
 """DLPack's device type of GPU memory."""

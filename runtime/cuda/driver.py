@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ..launch_plan import Launch, TensorMap
 from .boxes import BoxCopy
-from .device import Arguments, Kernel, Stream
+from .device import Arguments, Kernel, Stream, ptx_of
 from .errors import DeviceError, DeviceMemoryError
-from .launch_plan import Launch, TensorMap, ptx_of
 
 _DEFAULT_DYNAMIC_BYTES = 48 * 1024
 _LOG_BYTES = 8192

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ...support.errors import CapacityError
+from ..launch_plan import ARENA, INPUT, OUTPUT, PARAMETER, Argument, BufferSlice, DeviceCopy, Fill, Launch, Scalar
 from ..program import Program, Shape, TensorInfo
 from .boxes import boxes
 from .device import Device, Kernel, Stream
 from .dlpack import DEFAULT_STREAM, DeviceArray
 from .errors import DeviceError, DeviceMemoryError
-from .launch_plan import ARENA, INPUT, OUTPUT, PARAMETER, Argument, BufferSlice, DeviceCopy, Fill, Launch, Scalar
 
 _ALIGNMENT = 256
 _READABLE = 16

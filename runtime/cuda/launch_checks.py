@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...support.wording import quantity
-from .launch_plan import (
+from ..launch_plan import (
     ARENA,
     ELEMENT_BYTES,
     INPUT,

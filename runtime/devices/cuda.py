@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..cuda import devices
-from ..cuda.loaded import BoundedLaunches, LoadedLaunches
+from ..execution.loaded_launches import BoundedLaunches, LoadedLaunches
 from ..facts import CompileFacts
 from ..program import CodeTarget, Program
 from .loader import Estimates, Loader, Resident
 
 if TYPE_CHECKING:
+    from ..execution.recorder import CallRecorder
     from ..execution.workspace import LoadedProgram
-    from ..profile.recorder import CallRecorder
 
 
 class CudaLoader(Loader):
@@ -34,6 +34,6 @@ class CudaLoader(Loader):
         return BoundedLaunches(loaded, sizes)
 
     def estimates(self, program: Program, facts: CompileFacts, threads: int) -> Estimates:
-        from ..report.device import estimates_of  # only reports need it
+        from .cuda_estimates import estimates_of  # only reports need it
 
         return estimates_of(program, facts)

@@ -13,8 +13,8 @@ from ..facts import CompileFacts
 from ..program import CodeTarget, KernelInfo, Program
 
 if TYPE_CHECKING:
+    from ..execution.recorder import CallRecorder
     from ..execution.workspace import LoadedProgram
-    from ..profile.recorder import CallRecorder
 
 Resident = Callable[[np.ndarray], np.ndarray]
 """Returns a parameter's contents dense and aligned; programs that share a parameter share its memory."""

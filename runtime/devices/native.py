@@ -14,7 +14,7 @@ from ..program import CodeTarget, Program
 from .loader import Estimates, Loader, Resident
 
 if TYPE_CHECKING:
-    from ..profile.recorder import CallRecorder
+    from ..execution.recorder import CallRecorder
 
 
 class NativeLoader(Loader):
@@ -45,6 +45,6 @@ class NativeLoader(Loader):
         return BoundedCall(loaded, sizes)
 
     def estimates(self, program: Program, facts: CompileFacts, threads: int) -> Estimates:
-        from ..report.cpu import estimates_of  # only reports need it
+        from .cpu_estimates import estimates_of  # only reports need it
 
         return estimates_of(program, facts, threads)

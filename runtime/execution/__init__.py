@@ -1,1 +1,1 @@
-"""Compiled models as callables: executables, selection of a program for a call, the state of a call."""
+"""Calls of loaded programs: their state, their results, and recordings of them."""

@@ -10,7 +10,8 @@ import numpy as np
 from ...sizes.bounds import table_of
 from ...sizes.expressions import evaluate
 from ...support.wording import quantity
-from ..program import Program, Shape, TensorInfo, aligned_empty, aligned_zeros
+from ..memory import aligned_empty, aligned_zeros
+from ..program import Program, Shape, TensorInfo
 from .results import Shelf
 from .workspace import LoadedProgram, Workspace
 

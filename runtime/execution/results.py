@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..program import aligned_empty
+from ..memory import aligned_empty
 
 LEAST_BYTES = 1 << 16
 """Minimum size in bytes of results whose memory is kept; for smaller ones numpy's allocation is cheaper."""

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..memory import aligned_empty
 from ..native import loader, poison
 from ..native.thread_pool import THREAD_POOLS
-from ..program import Program, aligned_empty
+from ..program import Program
 from .data_check import guard_error
 from .results import shelves_for
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..program import TensorInfo
-from .foresight import UNKNOWN, Ahead, Contents, Known, StepRunner
+from ..specialization.interfaces import UNKNOWN, Known
+from .foresight import Ahead, Contents, StepRunner
 from .plan import ControlStep
 
 _MAX_ITERATIONS = 4

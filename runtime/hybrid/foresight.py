@@ -9,27 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ...support.errors import RuntimeFailure
-from ..program import TensorInfo
+from ..specialization.interfaces import UNKNOWN, Known
 
 if TYPE_CHECKING:
     from .plan import ExecutionPlan, HostStep, Step
 
-
-@dataclass(frozen=True)
-class Known:
-    """The type of a value.
-
-    Attributes:
-        info: element type and shape of a tensor of static shape; None if that is not known.
-        declared: the type as a serialized `onnx.TypeProto`, for nodes on the host whose inputs are not numeric
-            tensors; empty if it is not known.
-    """
-
-    info: TensorInfo | None = None
-    declared: bytes = b""
-
-
-UNKNOWN = Known()
 
 Contents = Callable[[int], np.ndarray | None]
 """The contents of a step's input, by position; None if they are known only at run time."""

@@ -15,17 +15,18 @@ import numpy as np
 
 from ...support.short_repr import short_repr
 from ..devices import registry as devices
-from ..execution.specialization import ByContents, HybridModel, Specializations, Specialize
 from ..host.fallback import Fallback
 from ..host.step import HostNode
 from ..program import Program, TensorInfo
+from ..specialization.interfaces import UNKNOWN, ByContents, HybridModel, Known, Specialize
+from ..specialization.specialization import Specializations
 from . import control
 from .control_ahead import prepare_control
-from .foresight import UNKNOWN, Ahead, Contents, Foresight, Known
+from .foresight import Ahead, Contents, Foresight
 from .plan import ControlStep, ExecutionPlan, HostStep, Kinds, NativeStep, Step, Variant
 
 if TYPE_CHECKING:
-    from ..profile.recorder import CallRecorder
+    from ..execution.recorder import CallRecorder
 
 
 @short_repr

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..program import aligned_empty
+from ..memory import aligned_empty
 
 if TYPE_CHECKING:
     from .loader import NativeCode

@@ -16,10 +16,10 @@ from typing import Any
 
 from ...support.short_repr import short_repr
 from ...support.wording import quantity
+from ..devices.peaks import Peaks
+from ..execution.recorder import Recording
 from ..program import KernelInfo, Program
 from ..report import html
-from .peaks import Peaks
-from .recorder import Recording
 from .trace import trace_events
 
 SCHEMA = 1

@@ -7,18 +7,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ...support.errors import OptionError
-from ..hybrid.loaded_plan import LoadedPlan
+from ..execution.recorder import CallRecorder, Recording
 from .profile import Call, Instance, Profile
-from .recorder import CallRecorder, Recording
-
-if TYPE_CHECKING:
-    from ..execution.executable import Executable
 
 
-def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmup: int) -> Profile:
+class Profiled(Protocol):
+    """A model that can be profiled: an `Executable`."""
+
+    name: str
+    threads: int
+
+    def __call__(self, **inputs: Any) -> Any:
+        """Runs the model."""
+        ...
+
+    def instrumented(self, recorder: CallRecorder) -> Profiled:
+        """Returns the same code, instrumented."""
+        ...
+
+
+def profile(model: Profiled, inputs: Mapping[str, Any], calls: int, warmup: int) -> Profile:
     """Profiles a model; see `Executable.profile`.
 
     Raises:
@@ -26,9 +37,9 @@ def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmu
     """
     if calls < 1 or warmup < 0:
         raise OptionError(f"calls is {calls} and warmup is {warmup}: they must be at least 1 and 0")
-    executable(**inputs)  # compiles all code that these inputs need
+    model(**inputs)  # compiles all code that these inputs need
     recorder = CallRecorder()
-    profiled = _instrumented(executable, recorder)
+    profiled = model.instrumented(recorder)
     for _ in range(warmup + 1):
         profiled(**inputs)
     made = []
@@ -44,23 +55,7 @@ def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmu
         nodes = [(item.node, item.op_type, began, ended) for item, began, ended in recorder.nodes]
         made.append(Call(start, end, programs, nodes))
     fastest = sorted(made, key=lambda call: call.end - call.start)[: -(-calls // 2)]
-    return Profile(executable.name, executable.threads, sorted(fastest, key=lambda call: call.start), calls)
-
-
-def _instrumented(executable: Executable, recorder: CallRecorder) -> Executable:
-    """Returns an instrumented executable with the same code."""
-    stored = executable.stored()
-    steps = None if stored.plan is None else LoadedPlan(stored.plan, None, stored.name, recorder)
-    return type(executable)(
-        stored.inputs,
-        stored.outputs,
-        stored.programs,
-        threads=executable.threads,
-        name=stored.name,
-        steps=steps,
-        ranges=executable.ranges,
-        recorder=recorder,
-    )
+    return Profile(model.name, model.threads, sorted(fastest, key=lambda call: call.start), calls)
 
 
 def instances(recording: Recording) -> list[Instance]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .peaks import Peaks
+    from ..devices.peaks import Peaks
     from .profile import Call, Instance
 
 _MAX_EVENTS = 50_000

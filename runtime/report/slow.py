@@ -8,13 +8,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 
-from ...support.errors import StepwellWarning
+from ...support.errors import SlowWarning
 from .. import processor
 from ..program import CodeTarget, Program
-
-
-class SlowWarning(StepwellWarning):
-    """A model runs or compiles slower than it could on this machine, for a known reason."""
 
 
 def unused_features(target: CodeTarget) -> list[str]:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...support.wording import quantity
+from ..devices.cuda_estimates import SOURCE as PUBLISHED
 from ..program import SHORT_NAME
-from .device import SOURCE as PUBLISHED
 
 _MAX_WIDTH = 48
 

@@ -14,7 +14,8 @@ from ...lowering.target import Target
 from ...passes.graph.pipelines import gpu_graph_pipeline
 from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.state import CompileState
-from ...runtime.program import Program, aligned
+from ...runtime.memory import aligned
+from ...runtime.program import Program
 from ..base import Backend, Phase
 from ..registry import GPUS
 from .invariants import check_gpu, check_nvvm

@@ -28,7 +28,7 @@ READ, WRITE, ALIGNED = 1, 2, 4
 """Uses of a buffer: its contents are given, it is returned, its address is a multiple of 64."""
 
 _BASE, _PAGE = 0x400000, 4096
-_POOL_BYTES, _POOL_BYTES_PER_THREAD = 512, 128  # runtime/thread_pool.py
+_POOL_BYTES, _POOL_BYTES_PER_THREAD = 512, 128  # runtime/native/thread_pool.py
 _TIMEOUT = 300
 
 _SOURCE = r"""

@@ -12,7 +12,7 @@ import stepwell
 from stepwell.bench import command, measure, ranges
 from stepwell.bench.peers import SYSTEMS, System
 from stepwell.bench.record import Results
-from stepwell.runtime.profile.peaks import Peaks
+from stepwell.runtime.devices.peaks import Peaks
 
 SHORT = ["--threads=1", "--rounds=2", "--seconds=0.001"]
 PEAKS = Peaks(1, 1e11, [(1 << 15, 2e11), (1 << 28, 1e10)], [(1 << 15, 3e11), (1 << 28, 1e10)])

@@ -10,7 +10,7 @@ import pytest
 from stepwell.bench import compare, report
 from stepwell.bench.machine import Machine
 from stepwell.bench.record import Case, Results, ResultsError, Row
-from stepwell.runtime.profile.peaks import Peaks
+from stepwell.runtime.devices.peaks import Peaks
 
 MACHINE = Machine(
     "Some CPU", "somecpu", 256, 2, {"L2": 1 << 20}, 1 << 34, "Linux 6", "performance", False, {"numpy": "2"}

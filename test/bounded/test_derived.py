@@ -111,7 +111,7 @@ def _decoder() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.runtime.report.slow.SlowWarning")
+@pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.support.errors.SlowWarning")
 @pytest.mark.parametrize("is_stored", [False, True])
 def test_a_decoder_is_one_program_for_any_past(is_stored, tmp_path):
     dims = {"b": (1, 3), "n": (1, 5), "past_n": (0, 40)}

@@ -9,7 +9,7 @@ import stepwell
 from onnx import TensorProto, helper, numpy_helper
 
 # The programs that are the reference are compiled size by size.
-pytestmark = pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.runtime.report.slow.SlowWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.support.errors.SlowWarning")
 
 _NODE = helper.make_node
 _SIZES = {"n": (1, 3), "h": (1, 20), "w": (1, 37), "l": (1, 90)}

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.compat import onnxruntime as ort
 from stepwell.compat.onnxruntime import ranges
-from stepwell.runtime.report.slow import SlowWarning
+from stepwell.support.errors import SlowWarning
 
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
 

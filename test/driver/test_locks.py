@@ -23,7 +23,7 @@ from stepwell.driver.locks import KernelTurns, program_lock
 from stepwell.driver.workers.pool import KernelPool
 from stepwell.lowering import invariants
 from stepwell.runtime.cache.cache import Cache
-from stepwell.runtime.report.slow import SlowWarning
+from stepwell.support.errors import SlowWarning
 
 X = np.arange(12, dtype=np.float32).reshape(2, 6) - 3
 

@@ -40,7 +40,7 @@ ON_HOST = model_of(
 )
 
 
-@pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.runtime.report.slow.SlowWarning")
+@pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.support.errors.SlowWarning")
 @pytest.mark.parametrize(("model", "calls"), [(NATIVE, 1000), (ON_HOST, 100)], ids=["native", "on the host"])
 def test_eight_threads_call_one_executable(model: bytes, calls: int) -> None:
     executable = stepwell.compile(model, threads=1, options=stepwell.Options(fallback="quiet"))

@@ -15,8 +15,8 @@ from stepwell.driver.compilation import Compilation
 from stepwell.driver.options import Options
 from stepwell.driver.setup import Setup
 from stepwell.driver.source import ModelSource
-from stepwell.runtime.artefact import safetensors
-from stepwell.runtime.execution.executable import Executable
+from stepwell.runtime import safetensors
+from stepwell.runtime.executable import Executable
 
 PLAIN = tuple(
     f"stepwell-{name}"

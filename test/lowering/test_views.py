@@ -14,7 +14,7 @@ from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell import constant, contraction, elementwise, movement, pooling, reduction
 from stepwell.driver.compilation import Compilation
 from stepwell.passes.infra.state import CompileState
-from stepwell.runtime.execution.executable import Executable
+from stepwell.runtime.executable import Executable
 
 HEIGHT, WIDTH = 6, 5
 F32 = np.dtype(np.float32)

@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from stepwell.runtime.cache import store
+from stepwell.runtime.artefact import store
 from stepwell.runtime.cache.cache import Cache
+from stepwell.runtime.cache.keys import key_of
 from stepwell.support.errors import ArtefactError
 from stepwell.support.large_file import LargeFile, contents_of
 
@@ -32,7 +33,7 @@ def _settle(path: Path) -> None:
 def test_gives_its_contents(path: Path) -> None:
     file = LargeFile.at(path)
     assert file.read() == DATA
-    assert store.key_of("onnx", file) == store.key_of("onnx", DATA)
+    assert key_of("onnx", file) == key_of("onnx", DATA)
 
 
 @pytest.mark.parametrize("contents", [DATA + b"1", DATA[::-1]])

@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.driver import route
 from stepwell.runtime.artefact import reader
-from stepwell.runtime.profile import peaks
+from stepwell.runtime.devices import peaks
 from stepwell.tools import bisect, cache, compile, explore, reduce, run
 
 WEIGHT = np.random.default_rng(0).random((8, 4), np.float32)

@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from stepwell.bench import command as bench
-from stepwell.runtime.profile import peaks
+from stepwell.runtime.devices import peaks
 from stepwell.tools import bisect, compile, explore, opt, run
 from stepwell.tools.flags import UsageError
 from stepwell.tools.outputs import ARRAYS, ARTEFACT, IR, PAGE, PICTURE, REPORT, Outputs

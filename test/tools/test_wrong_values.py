@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from stepwell.bench import command as bench
-from stepwell.runtime.cache import store
+from stepwell.runtime.cache.keys import key_of
 from stepwell.tools import bisect, cache, compile, explore, reduce, run
 
 MANY_DIGITS = "9" * 5000
@@ -100,7 +100,7 @@ def test_an_array_where_several_are_expected(model, capsys):
 
 def test_strings_that_are_not_valid_unicode():
     """File names may be such strings."""
-    assert store.key_of("\udcff") != store.key_of("\udcfe")
+    assert key_of("\udcff") != key_of("\udcfe")
 
 
 @pytest.mark.parametrize(

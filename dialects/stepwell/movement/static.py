@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....runtime.program import aligned_copy
+from ....runtime.memory import aligned_copy
 from ....support.wording import quantity
 from ...core import KernelTraits, Op, OpError, attribute, operand, result
 from ...dims import Dim, ceil_div, product

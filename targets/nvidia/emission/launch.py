@@ -22,7 +22,7 @@ class TensorMapArgument:
 
     Attributes:
         argument: index of the launch argument that holds the tensor.
-        element: element type, by its name in `runtime.cuda.launch_plan.ELEMENT_BYTES`.
+        element: element type, by its name in `runtime.launch_plan.ELEMENT_BYTES`.
         sizes: elements in each dimension, innermost first like the following lists.
         strides: distance of elements in bytes, for each dimension but the innermost.
         box: elements of one copy in each dimension.

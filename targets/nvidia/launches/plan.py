@@ -13,7 +13,7 @@ from ....dialects import discardable
 from ....dialects.types import array_of
 from ....passes.infra.base import PassError
 from ....passes.ir.functions import main_function
-from ....runtime.cuda import launch_plan as plans
+from ....runtime import launch_plan as plans
 from .record_launches import element_bytes
 
 _STATIC_LAUNCHES = "the launches of a GPU program must be known at compile time"

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ....runtime.cuda.boxes import BoxCopy
-from ....runtime.cuda.device import Arguments, Kernel, Stream
+from ....runtime.cuda.device import Arguments, Kernel, Stream, ptx_of
 from ....runtime.cuda.errors import SimulationError
-from ....runtime.cuda.launch_plan import Launch, TensorMap, ptx_of
+from ....runtime.launch_plan import Launch, TensorMap
 from .batch import Checks, GridGeometry, Observer
 from .memory import DEFINED, UNDEFINED, GlobalMemory
 from .simulate import SimulatedModule

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from ....runtime.cuda.errors import SimulationError
-from ....runtime.cuda.launch_plan import TensorMap
+from ....runtime.launch_plan import TensorMap
 from .batch import Checks, GridGeometry, Observer
 from .memory import UNDEFINED, GlobalMemory
 from .simulate import SimulatedModule

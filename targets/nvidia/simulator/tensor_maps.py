@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....runtime.cuda.errors import SimulationError
-from ....runtime.cuda.launch_plan import ELEMENT_BYTES, TensorMap
+from ....runtime.launch_plan import ELEMENT_BYTES, TensorMap
 from .kinds import Array
 
 BYTES = 128

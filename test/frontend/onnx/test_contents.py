@@ -148,7 +148,7 @@ def test_prepare_takes_contents():
 
 
 def test_many_contents_are_worth_one_warning(monkeypatch):
-    monkeypatch.setattr("stepwell.runtime.execution.specialization.MANY_CONTENTS", 2)
+    monkeypatch.setattr("stepwell.runtime.specialization.specialization.MANY_CONTENTS", 2)
     run = stepwell.compile(model_of([node("Reshape", ["x", "s"], ["y"])], {"x": X, "s": ints(1)[[0, 0]]}), threads=1)
     run(X, ints(6, 4))
     with pytest.warns(UserWarning, match="compiled 2 times for different contents of 's'"):

@@ -161,7 +161,7 @@ def test_branches_of_different_ranks_and_types(flag):
 
 
 def test_too_many_sizes_are_not_compiled_for(monkeypatch):
-    monkeypatch.setattr("stepwell.runtime.execution.specialization.MANY_SHAPES", 2)
+    monkeypatch.setattr("stepwell.runtime.specialization.specialization.MANY_SHAPES", 2)
     nodes = [
         *through_text("x", "t"),
         node("Unique", ["t"], ["u"]),

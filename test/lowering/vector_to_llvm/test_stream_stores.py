@@ -12,8 +12,9 @@ from stepwell.driver.source import ModelSource
 from stepwell.lowering.streams import STREAM_BYTES
 from stepwell.lowering.target import Target
 from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
+from stepwell.runtime.memory import aligned_empty
 from stepwell.runtime.native import loader
-from stepwell.runtime.program import Program, aligned_empty
+from stepwell.runtime.program import Program
 
 ROWS, COLUMNS = STREAM_BYTES // 4096, 1024
 

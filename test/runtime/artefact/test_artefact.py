@@ -13,9 +13,10 @@ import pytest
 import safetensors.numpy
 from stepwell.runtime import processor
 from stepwell.runtime.artefact import linker, reader, writer
-from stepwell.runtime.execution.executable import Executable
+from stepwell.runtime.executable import Executable
+from stepwell.runtime.memory import is_splat
 from stepwell.runtime.native import loader
-from stepwell.runtime.program import CodeTarget, is_splat
+from stepwell.runtime.program import CodeTarget
 from stepwell.support.errors import ArtefactError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

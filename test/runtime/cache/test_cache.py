@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 import stepwell.runtime.cache.cache as cache_module
 from stepwell.runtime.cache.cache import Cache, default_cache
-from stepwell.runtime.program import is_splat
-from stepwell.runtime.report.slow import SlowWarning
-from stepwell.support.errors import InputError
+from stepwell.runtime.memory import is_splat
+from stepwell.support.errors import InputError, SlowWarning
 
 KEY = "ab12"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from stepwell.runtime.cuda.errors import PtxError
-from stepwell.runtime.cuda.launch_plan import BufferSlice, TensorMap
+from stepwell.runtime.launch_plan import BufferSlice, TensorMap
 from stepwell.targets.nvidia.simulator.batch import GridGeometry
 from stepwell.targets.nvidia.simulator.memory import GlobalMemory
 from stepwell.targets.nvidia.simulator.simulate import SimulatedModule

@@ -14,7 +14,7 @@ from stepwell.runtime.cuda.dlpack import DeviceArray, adopt, on_device
 from stepwell.runtime.cuda.driver import CudaDevice
 from stepwell.runtime.cuda.errors import DeviceError, DeviceMemoryError, SimulationError
 from stepwell.runtime.cuda.executor import DeviceProgram
-from stepwell.runtime.cuda.launch_plan import BufferSlice, DeviceCopy, Fill, Launch, LaunchPlan, Scalar, TensorMap
+from stepwell.runtime.launch_plan import BufferSlice, DeviceCopy, Fill, Launch, LaunchPlan, Scalar, TensorMap
 from stepwell.runtime.program import CodeTarget, Program, TensorInfo
 from stepwell.sizes.bounds import Bounds
 from stepwell.sizes.ranges import Range

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
-from stepwell.runtime.execution.executable import Executable
+from stepwell.runtime.executable import Executable
 from stepwell.runtime.host.fallback import Fallback, read_fallback
 from stepwell.runtime.hybrid import control
 from stepwell.runtime.hybrid.loaded_plan import LoadedPlan

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from stepwell.runtime import processor
-from stepwell.runtime.cache import store
+from stepwell.runtime.artefact import store
 from stepwell.runtime.cache.cache import Cache
-from stepwell.runtime.execution.executable import Executable
+from stepwell.runtime.executable import Executable
 from stepwell.runtime.native import elf, loader, orc
 from stepwell.runtime.native.elf_image import UnsupportedObjectError
 from stepwell.runtime.program import Program
@@ -136,9 +136,9 @@ def test_objects_that_need_llvm_are_linked_by_llvm(program: Callable[..., Progra
 _START = """
 import sys
 import numpy as np
-from stepwell.runtime.cache import store
+from stepwell.runtime.artefact import store
 from stepwell.runtime.cache.cache import Cache
-from stepwell.runtime.execution.executable import Executable
+from stepwell.runtime.executable import Executable
 program = store.get_program(Cache(sys.argv[1]), "key")
 Executable(program.inputs, program.outputs, [program], threads=1)(np.ones((2, 3), np.float32))
 print("libLLVM" in open("/proc/self/maps").read())

@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 import pytest
-from stepwell.runtime.execution.executable import Executable
+from stepwell.runtime.executable import Executable
 from stepwell.runtime.native import loader, thread_pool
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

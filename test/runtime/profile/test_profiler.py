@@ -11,9 +11,9 @@ import pytest
 import stepwell
 from onnx import helper
 from stepwell.runtime.artefact import linker
-from stepwell.runtime.cuda.launch_plan import Launch, LaunchPlan
-from stepwell.runtime.profile import recorder
-from stepwell.runtime.profile.peaks import Peaks
+from stepwell.runtime.devices.peaks import Peaks
+from stepwell.runtime.execution import recorder
+from stepwell.runtime.launch_plan import Launch, LaunchPlan
 from stepwell.runtime.profile.profiler import instances
 from stepwell.runtime.program import KernelInfo
 

@@ -7,9 +7,9 @@ import onnx
 import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
+from stepwell.runtime.devices import cuda_estimates
 from stepwell.runtime.facts import KernelDetails, Operand
 from stepwell.runtime.program import CodeTarget, KernelInfo
-from stepwell.runtime.report import device
 
 
 def _model(nodes, inputs, outputs, weights=None):
@@ -147,7 +147,7 @@ def test_gives_the_vector_width_and_the_reason_for_serial_code(small):
 
 
 def test_uses_the_peaks_that_were_measured(small, tmp_path, monkeypatch):
-    from stepwell.runtime.profile import peaks
+    from stepwell.runtime.devices import peaks
 
     monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path))
     executable = stepwell.compile(small, threads=1)
@@ -262,11 +262,11 @@ def test_estimates_for_a_gpu_use_its_data_sheet(small):
 
 def test_tensor_cores_have_rates_of_their_own():
     cuda = CodeTarget("nvptx64-nvidia-cuda", "sm_80", device="cuda")
-    peaks = device.peaks_of(cuda)
+    peaks = cuda_estimates.peaks_of(cuda)
     info = KernelInfo("k", "contraction", flops=10**12, bytes=1)
 
     def seconds(schedule, dtype):
-        return device.code_of(info, KernelDetails(schedule=schedule), [Operand(dtype, (), "")], [], peaks)[
+        return cuda_estimates.code_of(info, KernelDetails(schedule=schedule), [Operand(dtype, (), "")], [], peaks)[
             "predicted_seconds"
         ]
 
@@ -279,5 +279,5 @@ def test_tensor_cores_have_rates_of_their_own():
 
 @pytest.mark.parametrize("name", ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"])
 def test_every_gpu_has_a_data_sheet(name):
-    peaks = device.peaks_of(CodeTarget("nvptx64-nvidia-cuda", name, device="cuda"))
+    peaks = cuda_estimates.peaks_of(CodeTarget("nvptx64-nvidia-cuda", name, device="cuda"))
     assert peaks.rates["float32"] < peaks.rates["tf32"] < peaks.rates["16 bits"] < peaks.rates["8 bits"]

@@ -14,7 +14,7 @@ from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
 from stepwell.runtime.cuda.assembler import find_assembler, resources
-from stepwell.runtime.cuda.launch_plan import BufferSlice, Launch, TensorMap
+from stepwell.runtime.launch_plan import BufferSlice, Launch, TensorMap
 from stepwell.targets.nvidia.launches.emitters import recorded_schedule, schedule_attribute
 from stepwell.targets.nvidia.launches.plan import launch_of
 from stepwell.targets.nvidia.ptx import emit_ptx

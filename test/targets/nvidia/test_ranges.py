@@ -18,7 +18,7 @@ from stepwell.tools import compile as command
 NODE = helper.make_node
 
 # The programs that are the reference are compiled for each size.
-pytestmark = pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.runtime.report.slow.SlowWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.support.errors.SlowWarning")
 
 
 @pytest.fixture(autouse=True)

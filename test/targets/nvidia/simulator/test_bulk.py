@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from stepwell.runtime.cuda.errors import SimulationError
-from stepwell.runtime.cuda.launch_plan import BufferSlice, TensorMap
+from stepwell.runtime.launch_plan import BufferSlice, TensorMap
 from stepwell.targets.nvidia.simulator.batch import GridGeometry
 from stepwell.targets.nvidia.simulator.harness import simulate
 

@@ -16,7 +16,7 @@ from mlir import ir
 from mlir.dialects import gpu, vector
 from stepwell.dialects import discardable
 from stepwell.runtime.cuda.assembler import find_assembler
-from stepwell.runtime.cuda.launch_plan import BufferSlice, TensorMap
+from stepwell.runtime.launch_plan import BufferSlice, TensorMap
 from stepwell.targets.nvidia.instructions.integers import Int, both
 from stepwell.targets.nvidia.instructions.loops import when
 from stepwell.targets.nvidia.instructions.memory import element_pointer, global_memory, store

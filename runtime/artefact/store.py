@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -11,27 +10,13 @@ from typing import Any
 import numpy as np
 
 from ...support.large_file import LargeFile
-from ..artefact.codec import decode_program, decode_tensors, encode_program, encode_tensors
-from ..execution.specialization import ByContents
+from ..cache.cache import Cache
+from ..cache.keys import key_of
 from ..host.fallback import read_fallback
 from ..hybrid.plan import ExecutionPlan, HostStep, NativeStep, Step, read_control_step
 from ..program import Program, TensorInfo
-from .cache import Cache
-
-
-def key_of(*parts: str | bytes | memoryview | LargeFile) -> str:
-    """Returns the key of data made from `parts`; a file counts as its contents."""
-    digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, LargeFile):
-            digest.update(part.size.to_bytes(8, "little"))
-            for chunk in part.chunks():
-                digest.update(chunk)
-            continue
-        data = part.encode(errors="surrogatepass") if isinstance(part, str) else part  # file names need not be UTF-8
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return digest.hexdigest()
+from ..specialization.interfaces import ByContents
+from .codec import decode_program, decode_tensors, encode_program, encode_tensors
 
 
 def fingerprint_of_file(cache: Cache, file: LargeFile, make: Callable[[], str]) -> str:

@@ -66,7 +66,7 @@ def test_copies_are_independent() -> None:
 def test_the_default_of_threads_is_that_of_the_machine_that_unpickles(monkeypatch: pytest.MonkeyPatch) -> None:
     run = stepwell.compile(_model())
     data = pickle.dumps(run)
-    monkeypatch.setattr("stepwell.runtime.execution.executable.available_cores", lambda: 7)
+    monkeypatch.setattr("stepwell.runtime.executable.available_cores", lambda: 7)
     assert pickle.loads(data).threads == 7
     run.threads = 3
     assert pickle.loads(pickle.dumps(run)).threads == 3

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from .. import processor
 from ..cache.cache import default_cache
-from ..profile import peaks
-from ..profile.peaks import Peaks
 from ..program import CodeTarget
+from . import peaks
+from .peaks import Peaks
 
 # For processors that do not report their clock, and for targets other than this machine.
 _CLOCK = 3.0e9

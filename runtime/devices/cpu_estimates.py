@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..devices.loader import Estimates
 from ..facts import CodeShape, CompileFacts, KernelDetails
 from ..program import KernelInfo, Program
+from .loader import Estimates
 from .roofline import Roofline, roofline_of
 
 

@@ -22,10 +22,11 @@ import numpy as np
 
 from ...support.errors import ArtefactError
 from ...support.short_repr import short_repr
-from ..cuda.launch_plan import Launch
 from ..host.fallback import Fallback
+from ..launch_plan import Launch
+from ..memory import aligned_empty
 from ..native import loader, orc
-from ..program import ENTRY, WORK, KernelInfo, Program, aligned_empty
+from ..program import ENTRY, WORK, KernelInfo, Program
 
 COLUMNS = ("kernel", "start", "end", "thread", "first", "last")
 _ROW = 8

@@ -11,16 +11,16 @@ import numpy as np
 from ...sizes.bounds import table_of
 from ...sizes.expressions import evaluate
 from ...support.errors import ArtefactError
-from ..execution.workspace import LoadedProgram
+from ..cuda import devices
+from ..cuda.dlpack import DeviceArray
+from ..cuda.executor import DeviceProgram
+from ..cuda.launch_checks import check_plan
 from ..program import Program, Shape
-from . import devices
-from .dlpack import DeviceArray
-from .executor import DeviceProgram
-from .launch_checks import check_plan
+from .workspace import LoadedProgram
 
 if TYPE_CHECKING:
-    from ..execution.workspace import Workspace
-    from ..profile.recorder import CallRecorder
+    from .recorder import CallRecorder
+    from .workspace import Workspace
 
 
 class LoadedLaunches(LoadedProgram):

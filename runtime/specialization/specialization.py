@@ -12,19 +12,18 @@ import numpy as np
 
 from ...sizes.bounds import check_derived, union
 from ...sizes.ranges import Range, check_ranges, sizes_of
-from ...support.errors import ArtefactError, ShapeError
+from ...support.errors import ArtefactError, ShapeError, SlowWarning
 from ...support.short_repr import short_repr
 from ..devices import registry as devices
-from ..host.fallback import Fallback
-from ..hybrid.foresight import Known
-from ..program import Program, Shape, TensorInfo, aligned, aligned_empty, is_splat
-from ..report.slow import SlowWarning
-from .bounded import covering
+from ..execution.bounded import covering
+from ..execution.workspace import LoadedProgram, Workspace
+from ..memory import aligned, aligned_empty, is_splat
+from ..program import Program, Shape, TensorInfo
+from .interfaces import ByContents, Contents, HybridModel, Known, Specialize
 from .size_advice import SizeWatch
-from .workspace import LoadedProgram, Workspace
 
 if TYPE_CHECKING:
-    from ..profile.recorder import CallRecorder
+    from ..execution.recorder import CallRecorder
 
 _PART_BYTES = 8 << 20
 MANY_CONTENTS = 16
@@ -35,56 +34,6 @@ MANY_SHAPES = 16
 
 LIGHT_FLOPS = 10_000_000
 """Maximum number of operations of a light subgraph: numpy does as many in the time of a compile."""
-
-Contents = Mapping[int, np.ndarray]
-"""Contents of some inputs, by position."""
-
-
-@short_repr
-@dataclass(frozen=True)
-class ByContents:
-    """Returned in place of a program that also depends on the contents of some inputs.
-
-    Attributes:
-        positions: positions of the inputs.
-        reason: why it depends on them.
-    """
-
-    positions: tuple[int, ...]
-    reason: str
-
-
-class HybridModel:
-    """A model that runs in steps, some of them on the host: see `plan`.
-
-    Not an ABC: every call checks whether its code is of this class, and for an ABC that takes half a microsecond.
-    """
-
-    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
-        """Computes the outputs for the given inputs."""
-        raise NotImplementedError
-
-    def prepare(self, inputs: Sequence[Known], contents: Mapping[int, np.ndarray] | None = None) -> list[Known]:
-        """Compiles as much as the types of the inputs and the contents of some of them determine.
-
-        Returns:
-            The types of the outputs.
-        """
-        raise NotImplementedError
-
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        """The code of the compiled steps."""
-        raise NotImplementedError
-
-    @property
-    def fallbacks(self) -> tuple[Fallback, ...]:
-        """The nodes on the host."""
-        raise NotImplementedError
-
-
-Specialize = Callable[[tuple[Shape, ...], Contents], Program | ByContents | HybridModel]
-"""Compiles for input shapes: returns the program, or the inputs whose contents it needs, or the steps to run in."""
 
 
 @short_repr

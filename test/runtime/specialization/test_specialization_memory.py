@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from stepwell.runtime.execution import specialization
+from stepwell.runtime.specialization import specialization
 
 
 @pytest.mark.parametrize("shape", [(7, 11), (1000,), ()])

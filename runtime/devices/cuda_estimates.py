@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..cuda.launch_plan import Launch
-from ..devices.loader import Estimates
 from ..facts import CompileFacts, KernelDetails, Operand
+from ..launch_plan import Launch
 from ..program import CodeTarget, KernelInfo, Program
+from .loader import Estimates
 
 SOURCE = "published"
 _FLOAT, _SHORT, _BYTES = "float32", "16 bits", "8 bits"

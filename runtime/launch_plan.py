@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...support.short_repr import short_repr
-from .errors import DeviceError
+from ..support.short_repr import short_repr
 
 INPUT, OUTPUT, PARAMETER, ARENA = "input", "output", "parameter", "arena"
 SPACES = (INPUT, OUTPUT, PARAMETER, ARENA)
@@ -174,17 +173,6 @@ class LaunchPlan:
         """
         arena_bytes = _natural(record["arena_bytes"])
         return LaunchPlan(tuple(_read_step(entry) for entry in record["steps"]), arena_bytes)
-
-
-def ptx_of(launch: Launch, objects: Mapping[str, bytes]) -> bytes:
-    """Returns the PTX of a launch, from a program's objects.
-
-    Raises:
-        DeviceError: it is missing.
-    """
-    if f"{launch.module}.ptx" not in objects:
-        raise DeviceError(f"the program has no code for the module {launch.module!r}")
-    return objects[f"{launch.module}.ptx"]
 
 
 def argument_bytes(argument: Argument) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 
 from ...sizes.dims_option import is_expression
 from ...sizes.ranges import power_above, sizes_of
+from ...support.errors import SlowWarning
 from ..program import Shape, TensorInfo
-from ..report.slow import SlowWarning
 
 FEW = 3
 """Number of distinct sizes of one dimension that calls compile for before the warning."""

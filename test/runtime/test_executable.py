@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from stepwell.runtime.execution.executable import Executable
+from stepwell.runtime.executable import Executable
 from stepwell.runtime.program import TensorInfo
 from stepwell.support.errors import ArtefactError, InputError, ShapeError
 
@@ -85,7 +85,7 @@ def test_wrong_inputs_say_what_was_expected_and_what_came(executable, args, kwar
         executable(*args, **kwargs)
 
 
-@pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.runtime.report.slow.SlowWarning")
+@pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.support.errors.SlowWarning")
 def test_shapes_are_compiled_once_on_demand(program, reference):
     asked = []
 
@@ -117,7 +117,7 @@ def test_a_symbol_is_one_number_everywhere():
         Executable(inputs, inputs)(np.ones(3, np.float32), np.ones((2, 4), np.float32))
 
 
-@pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.runtime.report.slow.SlowWarning")
+@pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.support.errors.SlowWarning")
 def test_calls_from_many_threads_do_not_mix(program, reference):
     executable = Executable(*DYNAMIC, specialize=lambda shapes, contents: program(*shapes[0]))
     wrong = []
@@ -156,7 +156,7 @@ class Blocker:
         if name.split(".")[0] in ("mlir", "onnx", "platformdirs"):
             raise ImportError(f"{name} is blocked")
 sys.meta_path.insert(0, Blocker())
-import stepwell.runtime.execution.executable, stepwell.runtime.cache.cache
+import stepwell.runtime.executable, stepwell.runtime.cache.cache
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from stepwell.runtime.cuda.launch_checks import check_plan
-from stepwell.runtime.cuda.launch_plan import BufferSlice, DeviceCopy, Fill, Launch, LaunchPlan, Scalar, TensorMap
+from stepwell.runtime.launch_plan import BufferSlice, DeviceCopy, Fill, Launch, LaunchPlan, Scalar, TensorMap
 
 INPUT = BufferSlice("input", 0, 0, 4096)
 OUTPUT = BufferSlice("output", 0, 64, 1024)

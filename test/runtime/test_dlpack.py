@@ -15,15 +15,7 @@ import stepwell
 from onnx import helper
 from stepwell.compat.onnxruntime import OrtValue
 from stepwell.runtime.cuda.dlpack import DeviceArray
-from stepwell.runtime.execution.dlpack import (
-    DELETER,
-    Managed,
-    ManagedVersioned,
-    Tensor,
-    element_code,
-    element_type,
-    from_dlpack,
-)
+from stepwell.runtime.dlpack import DELETER, Managed, ManagedVersioned, Tensor, element_code, element_type, from_dlpack
 from stepwell.support.errors import InputError
 
 BF16 = ml_dtypes.bfloat16

@@ -12,29 +12,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...sizes.ranges import Range
-from ...support.cores import available_cores
-from ...support.errors import ArtefactError, InputError
-from ...support.short_repr import cut
-from ...support.wording import quantity
-from ..artefact import reader
-from ..cuda import dlpack
-from ..host.fallback import Fallback
-from ..hybrid.loaded_plan import HostShare, LoadedPlan
-from ..program import Program, Shape, TensorInfo
-from ..progress.progress import because
-from ..report import html
-from ..report.report import PerformanceReport
-from .bounded import explained
+from ..sizes.ranges import Range
+from ..support.cores import available_cores
+from ..support.errors import ArtefactError, InputError
+from ..support.short_repr import cut
+from ..support.wording import quantity
+from .artefact import reader
+from .cuda import dlpack
 from .dlpack import from_dlpack
-from .input_shapes import check_shapes
-from .size_advice import SizeWatch
-from .specialization import ByContents, HybridModel, Specializations, Specialize
-from .workspace import LoadedProgram
+from .execution.bounded import explained
+from .execution.input_shapes import check_shapes
+from .execution.workspace import LoadedProgram
+from .host.fallback import Fallback
+from .hybrid.loaded_plan import HostShare, LoadedPlan
+from .program import Program, Shape, TensorInfo
+from .progress.progress import because
+from .report import html
+from .report.report import PerformanceReport
+from .specialization.interfaces import ByContents, HybridModel, Specialize
+from .specialization.size_advice import SizeWatch
+from .specialization.specialization import Specializations
 
 if TYPE_CHECKING:
-    from ..profile.profile import Profile
-    from ..profile.recorder import CallRecorder
+    from .execution.recorder import CallRecorder
+    from .profile.profile import Profile
 
 _MAX_THREADS = 4096
 _MAX_LISTING_LENGTH = 300
@@ -225,7 +226,7 @@ class Executable:
             InputError: the inputs do not match the model's inputs.
             ArtefactError: an older version compiled the code and did not record how its kernels are called.
         """
-        from ..profile.profiler import profile  # not needed by calls
+        from .profile.profiler import profile  # not needed by calls
 
         return profile(self, inputs, calls, warmup)
 
@@ -255,7 +256,7 @@ class Executable:
             )
         if keep_model and self.source is None:
             raise ArtefactError(f"{self.name}: the model does not exist as one file, so the artefact cannot include it")
-        from ..artefact.writer import write  # not needed by calls
+        from .artefact.writer import write  # not needed by calls
 
         write(Path(path), self.stored(keep_model=keep_model), cubins=cubins)
 
@@ -274,9 +275,24 @@ class Executable:
         plan = steps.stored() if isinstance(steps, LoadedPlan) else None
         return reader.Artefact(self.name, self.inputs, self.outputs, self._code.own_programs, source, plan)
 
+    def instrumented(self, recorder: CallRecorder) -> Executable:
+        """Returns an executable of the code compiled so far whose calls are recorded."""
+        stored = self.stored()
+        steps = None if stored.plan is None else LoadedPlan(stored.plan, None, stored.name, recorder)
+        return Executable(
+            stored.inputs,
+            stored.outputs,
+            stored.programs,
+            threads=self.threads,
+            name=stored.name,
+            steps=steps,
+            ranges=self.ranges,
+            recorder=recorder,
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the code compiled so far as an artefact, with the model and its options for further compilation."""
-        from ..artefact.writer import encoded
+        from .artefact.writer import encoded
 
         return _unpickled, (encoded(self.stored()), *self._settings())
 

@@ -10,9 +10,9 @@ import onnx
 import pytest
 import stepwell
 from onnx import TensorProto, helper
-from stepwell.runtime.execution import size_advice
-from stepwell.runtime.report.slow import SlowWarning
+from stepwell.runtime.specialization import size_advice
 from stepwell.sizes.dims_option import read_dims
+from stepwell.support.errors import SlowWarning
 
 
 def negation(*dims: str | int) -> onnx.ModelProto:

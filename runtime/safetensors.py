@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...support.errors import ArtefactError
-from ..program import ALIGNMENT
+from ..support.errors import ArtefactError
+from .memory import ALIGNMENT
 
 _NAMES = {
     "float64": "F64",

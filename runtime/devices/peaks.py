@@ -19,9 +19,9 @@ import numpy as np
 
 from .. import processor
 from ..cache.cache import Cache
-from ..cache.store import key_of
+from ..cache.keys import key_of
+from ..memory import aligned_empty
 from ..native import orc
-from ..program import aligned_empty
 
 _ACCUMULATORS = 12
 _BLOCK = 512

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from stepwell.runtime.cache.cache import Cache
-from stepwell.runtime.profile import peaks
-from stepwell.runtime.profile.peaks import Peaks
+from stepwell.runtime.devices import peaks
+from stepwell.runtime.devices.peaks import Peaks
 
 CURVE = [(1.0, 1e10), (1e9, 1e10)]
 

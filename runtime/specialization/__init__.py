@@ -1,0 +1,1 @@
+"""The code of a model for any input shapes: chosen, compiled and loaded as calls need it."""

@@ -1,0 +1,80 @@
+"""Interfaces of a model's specializations: to its compiler, and to models that run in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...support.short_repr import short_repr
+from ..host.fallback import Fallback
+from ..program import Program, Shape, TensorInfo
+
+Contents = Mapping[int, np.ndarray]
+"""Contents of some inputs, by position."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """The type of a value.
+
+    Attributes:
+        info: element type and shape of a tensor of static shape; None if that is not known.
+        declared: the type as a serialized `onnx.TypeProto`, for nodes on the host whose inputs are not numeric
+            tensors; empty if it is not known.
+    """
+
+    info: TensorInfo | None = None
+    declared: bytes = b""
+
+
+UNKNOWN = Known()
+
+
+@short_repr
+@dataclass(frozen=True)
+class ByContents:
+    """Returned in place of a program that also depends on the contents of some inputs.
+
+    Attributes:
+        positions: positions of the inputs.
+        reason: why it depends on them.
+    """
+
+    positions: tuple[int, ...]
+    reason: str
+
+
+class HybridModel:
+    """A model that runs in steps, some of them on the host: see `plan`.
+
+    Not an ABC: every call checks whether its code is of this class, and for an ABC that takes half a microsecond.
+    """
+
+    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
+        """Computes the outputs for the given inputs."""
+        raise NotImplementedError
+
+    def prepare(self, inputs: Sequence[Known], contents: Mapping[int, np.ndarray] | None = None) -> list[Known]:
+        """Compiles as much as the types of the inputs and the contents of some of them determine.
+
+        Returns:
+            The types of the outputs.
+        """
+        raise NotImplementedError
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The code of the compiled steps."""
+        raise NotImplementedError
+
+    @property
+    def fallbacks(self) -> tuple[Fallback, ...]:
+        """The nodes on the host."""
+        raise NotImplementedError
+
+
+Specialize = Callable[[tuple[Shape, ...], Contents], Program | ByContents | HybridModel]
+"""Compiles for input shapes: returns the program, or the inputs whose contents it needs, or the steps to run in."""
