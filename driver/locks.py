@@ -31,6 +31,7 @@ _MOST_KERNEL_LOCKS = 64
 """Maximum number of kernel locks held at once: each takes a file descriptor."""
 
 _logger = logging.getLogger("stepwell")
+# Context variables, as they follow the calls of a thread through callbacks of the user, which take no argument of ours.
 _holds_program: ContextVar[bool] = ContextVar("holds_program", default=False)
 _holds_kernels: ContextVar[bool] = ContextVar("holds_kernels", default=False)
 

@@ -11,7 +11,6 @@ import numpy as np
 from mlir import ir
 
 from ..dialects import dims
-from ..dialects.stepwell.ranges import keep_ranges
 from ..passes.graph.bounded.bind import MoreSizes, bind_to_bounds
 from ..passes.graph.bounded.checks import require_room
 from ..passes.graph.bounded.snapshot import BoundedError, Snapshot, VaryingConstant
@@ -74,7 +73,7 @@ def compile_bounded(
     def described() -> Mapping[str, ModelOp]:
         with compiler_context() as context, ir.Location.unknown():
             shapes = model.shapes({name: values.high for name, values in buckets[-1].items()})
-            return nodes_of(imported_at(source, context, shapes))
+            return nodes_of(imported_at(model, context, shapes))
 
     def programs(recorder: FailureRecorder | None = None) -> list[Program]:
         return _programs(compilation, model, buckets, recorder)
@@ -97,7 +96,7 @@ def _programs(
         except VaryingConstant:
             # Constants derived from coordinates, such as the centres of all cells of an image, may be computed at run
             # time.
-            model = Samples(model.source, model.inputs, model.derived, keep_ranges)
+            model = Samples(model.source, model.inputs, model.derived, keeps_ranges=True)
             return [*_RangeCompile(compilation, model, pool, recorder).programs(buckets)]
 
 
@@ -202,10 +201,9 @@ def bind_model(
     """
     sizes = _bounds(model, ranges, samples)
     shapes = model.shapes(sizes)
-    with model.folding():
-        imported = imported_at(model.source, context, shapes)
-        module = imported.module
-        to_sample(module, model, shapes)
+    imported = imported_at(model, context, shapes)
+    module = imported.module
+    to_sample(module, model, shapes)
     here = Snapshot.of(module, sizes)
     room = backend_of(target).memory_bytes()
     if room is not None:

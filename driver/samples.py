@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from mlir import ir
 
 from ..dialects.stepwell.movement import PadOp, ResizeOp, ReverseOp, SliceOp
+from ..dialects.stepwell.ranges import keep_ranges, release_ranges
 from ..frontend.errors import NeedsContents, NodeError
 from ..frontend.imported import ImportedModel
 from ..passes.graph.bounded.snapshot import BoundedError, Snapshot, check_slices, listed, slices_of
@@ -55,13 +55,13 @@ class Samples:
         source: the model.
         inputs: its inputs.
         derived: the dimensions of inputs that are computed from others.
-        folding: entered while constants are folded.
+        keeps_ranges: whether values computed from ranges, or from tensors filled with one number, are not folded.
     """
 
     source: ModelSource | PieceSource
     inputs: Sequence[TensorInfo]
     derived: Mapping[str, Expression]
-    folding: Callable[[], AbstractContextManager[None]] = nullcontext
+    keeps_ranges: bool = False
     _taken: dict[tuple[int, ...], Snapshot] = field(default_factory=dict)
 
     def shapes(self, sizes: Mapping[str, int]) -> dict[str, Shape]:
@@ -193,7 +193,7 @@ def _affine_rank(samples: Sequence[Mapping[str, int]]) -> int:
     )
 
 
-def imported_at(source: ModelSource | PieceSource, context: ir.Context, shapes: Mapping[str, Shape]) -> ImportedModel:
+def imported_at(model: Samples, context: ir.Context, shapes: Mapping[str, Shape]) -> ImportedModel:
     """Imports a model at given input shapes.
 
     Raises:
@@ -201,7 +201,7 @@ def imported_at(source: ModelSource | PieceSource, context: ir.Context, shapes: 
         ModelError: the model cannot be read.
     """
     try:
-        return source.import_into(context, shapes, {})
+        return model.source.import_into(context, shapes, {}, model.keeps_ranges)
     except NeedsContents as error:
         raise BoundedError(f"the contents of an input decide on sizes: {error}") from error
 
@@ -214,11 +214,14 @@ def to_sample(module: ir.Module, model: Samples, shapes: Mapping[str, Shape]) ->
     """
     specialize = SpecializeShapesPass.of([shapes[info.name] for info in model.inputs])
     state = CompileState()
+    if model.keeps_ranges:
+        keep_ranges(module)
     Pipeline((specialize, InferShapesPass())).run(module, state=state)
     slices = slices_of(module)
     FoldConstantsPass(_MOST_ELEMENTS).run(module.operation, state)
     apply_patterns(module.operation, list(_patterns_at_any_size()), state)
     Pipeline((CsePass(), DcePass(), FuseCompositesPass(at_any_size=True))).run(module, state=state)
+    release_ranges(module)
     return slices
 
 
@@ -231,10 +234,10 @@ def _patterns_at_any_size() -> Iterator[Pattern]:
 
 
 def _snapshot(model: Samples, sizes: Mapping[str, int]) -> Snapshot:
-    with compiler_context() as context, ir.Location.unknown(), model.folding():
+    with compiler_context() as context, ir.Location.unknown():
         shapes = model.shapes(sizes)
         try:
-            module = imported_at(model.source, context, shapes).module
+            module = imported_at(model, context, shapes).module
             return Snapshot.of(module, sizes, to_sample(module, model, shapes))
         except (NodeError, PassFailure) as error:  # operands do not fit, of an ONNX node or an MLIR op
             raise _NoResult(str(error)) from error

@@ -50,7 +50,11 @@ class Importable(Protocol):
         ...
 
     def import_into(
-        self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
+        self,
+        context: ir.Context,
+        shapes: Mapping[str, Shape],
+        contents: Mapping[str, np.ndarray],
+        keeps_ranges: bool = False,
     ) -> ImportedModel:
         """See `ModelSource.import_into`."""
         ...
@@ -160,7 +164,11 @@ class ModelSource:
         return tuple(map(_tensor_info, info.inputs)), tuple(map(_tensor_info, info.outputs))
 
     def import_into(
-        self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
+        self,
+        context: ir.Context,
+        shapes: Mapping[str, Shape],
+        contents: Mapping[str, np.ndarray],
+        keeps_ranges: bool = False,
     ) -> ImportedModel:
         """Imports the model as a module of the `import` phase (or the phase of an `.mlir` file), with its parameters.
 
@@ -168,6 +176,8 @@ class ModelSource:
             context: the context of the module.
             shapes: the shape of each input.
             contents: contents of some inputs.
+            keeps_ranges: whether an import that folds constants leaves what is computed from ranges; see
+                `dialects/stepwell/ranges.py`.
 
         Raises:
             ModelError: the model cannot be read.
@@ -181,7 +191,8 @@ class ModelSource:
             return self._imported(context)
         from ..frontend.onnx import importer
 
-        imported = importer.import_model(self._parsed, context, shapes, contents, sized=True, checked=self.checked)
+        options: Any = {"sized": True, "checked": self.checked, "keeps_ranges": keeps_ranges}
+        imported = importer.import_model(self._parsed, context, shapes, contents, **options)
         vars(self).pop("_parsed", None)  # as large as the file, and rarely needed again
         return imported
 
@@ -280,12 +291,17 @@ class PieceSource:
         return partition.piece_of(self.whole.model, cut, kinds)
 
     def import_into(
-        self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
+        self,
+        context: ir.Context,
+        shapes: Mapping[str, Shape],
+        contents: Mapping[str, np.ndarray],
+        keeps_ranges: bool = False,
     ) -> ImportedModel:
         """Imports the subgraph as a module of the `import` phase."""
         from ..frontend.onnx import importer
 
-        return importer.import_model(self.model, context, shapes, contents, sized=True, checked=self.checked)
+        options: Any = {"sized": True, "checked": self.checked, "keeps_ranges": keeps_ranges}
+        return importer.import_model(self.model, context, shapes, contents, **options)
 
 
 def _unpickled(kind: str, contents: bytes | LargeFile, path: Path | None, is_cached: bool, checked: Any) -> ModelSource:

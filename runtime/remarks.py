@@ -65,6 +65,17 @@ class Remark:
         """Returns the remark as a list for JSON, which `read` takes."""
         return [self.kind, self.pass_name, self.rule, self.nodes, self.message, dict(self.arguments)]
 
+    def described(self) -> dict[str, Any]:
+        """Returns the remark as the report's record has it."""
+        return {
+            "kind": self.kind,
+            "pass": self.pass_name,
+            "rule": self.rule,
+            "nodes": list(self.nodes),
+            "message": self.message,
+            "arguments": {name: list(value) if isinstance(value, tuple) else value for name, value in self.arguments},
+        }
+
     @staticmethod
     def read(record: Sequence[Any]) -> Remark:
         """Reads the list that JSON made of a remark.

@@ -16,13 +16,14 @@ from ..runtime import safetensors
 from ..runtime.artefact import reader, writer
 from ..runtime.executable import Executable
 from ..runtime.program import Program
+from ..runtime.remarks import to_yaml
 from ..support.errors import InputError, StepwellError
 from . import arguments, model_options
 from .check import check
 from .console import duration, print_table, progress
 from .flags import UsageError
 from .model_options import Given
-from .outputs import ARTEFACT, IR, PARAMETERS, REPORT, OutputFile, Outputs, default_name
+from .outputs import ARTEFACT, IR, PARAMETERS, REMARKS, REPORT, OutputFile, Outputs, default_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,6 +82,9 @@ def _parser() -> argparse.ArgumentParser:
         help="report how every node was compiled and what bounds every kernel: as text, with --opt-report=json as "
         "JSON, with --opt-report=FILE as JSON in a file",
     )
+    parser.add_argument(
+        "--remarks-output-file", metavar="FILE", help="write what passes did and did not do as LLVM's remarks, in YAML"
+    )
     model_options.add_model_options(parser)
     model_options.add_output_options(parser)
     parser.add_argument("--require-cached", action="store_true", help="fail if code is not in the cache")
@@ -124,9 +128,12 @@ def _compile_to_file(options: argparse.Namespace) -> int:
     report = None
     if options.opt_report not in (None, "text", "json"):
         report = outputs.claim("--opt-report", options.opt_report, REPORT)
+    remarks = None
+    if options.remarks_output_file is not None:
+        remarks = outputs.claim("--remarks-output-file", options.remarks_output_file, REMARKS)
     dump = None if options.dump_phases is None else _dump(outputs, Path(options.dump_phases), known[:-1])
     with outputs.messages():
-        return _compile_for(options, targets, given, stop, output, report, dump)
+        return _compile_for(options, targets, given, stop, output, report, dump, remarks)
 
 
 def _compile_for(
@@ -137,6 +144,7 @@ def _compile_for(
     output: OutputFile,
     report: OutputFile | None,
     dump: Mapping[str, OutputFile] | None,
+    remarks: OutputFile | None,
 ) -> int:
     """Compiles, writes the requested files and reports what was written."""
     with progress(f"compiling {options.model}", total=len(targets) if len(targets) > 1 else None) as steps:
@@ -161,6 +169,8 @@ def _compile_for(
             raise InputError(_no_code(target, executable))
     size = _write(output, _merged(models), options.cubins)
     made = f"{output.path}: {size / 1e6:.1f} MB, made in {duration(time.perf_counter() - start)}"
+    if remarks is not None:
+        remarks.write_text(to_yaml(remark for executable in executables for remark in executable.report().remarks))
     if options.json:
         fallbacks = [found.record() for found in executables[0].fallbacks]
         record = {"schema": 1, "output": str(output.path), "bytes": size, "fallbacks": fallbacks}

@@ -83,6 +83,14 @@ FLAGS = (
     Flag("output-split-marker", "what to print between the parts of a split input", "marker"),
     Flag("p", "the same as --pass-pipeline", "text", alias_of="pass-pipeline"),
     Flag("pass-pipeline", "the passes to run, as builtin.module(pass,func.func(pass{option=value}))", "text"),
+    Flag(
+        "remark-format", "how to print remarks (default: emitRemark)", "emitRemark|yaml", choices=("emitRemark", "yaml")
+    ),
+    Flag("remarks-filter", "print the remarks of the passes that match, of every kind", "regex"),
+    Flag("remarks-filter-analyse", "print what these passes found out", "regex"),
+    Flag("remarks-filter-missed", "print what these passes did not do, and why", "regex"),
+    Flag("remarks-filter-passed", "print what these passes did", "regex"),
+    Flag("remarks-output-file", "where to write remarks as YAML (default: mlir-remarks.yaml)", "file"),
     Flag("run-reproducer", "run the pipeline stored in the input"),
     Flag("show-dialects", "print the names of all dialects"),
     Flag(
@@ -113,14 +121,8 @@ UNSUPPORTED = (
     "mlir-print-debug-counter",
     "mlir-very-unsafe-disable-verifier-on-parsing",
     "profile-actions-to",
-    "remark-format",
     "remark-policy",
-    "remarks-filter",
-    "remarks-filter-analyse",
     "remarks-filter-failed",
-    "remarks-filter-missed",
-    "remarks-filter-passed",
-    "remarks-output-file",
 )
 """Flags of `mlir-opt` that MLIR's bindings do not support; the documentation lists them."""
 

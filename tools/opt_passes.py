@@ -20,10 +20,12 @@ from ..passes.infra.options import PipelineError
 from ..passes.infra.pipeline import Pipeline
 from ..passes.infra.reproducer import Reproducer
 from ..passes.infra.runner import PassFailure, PipelineRunner, check
+from ..passes.infra.state import CompileState
 from ..passes.infra.timing import Timing
 from ..support import environment
 from .flags import CommandLine, UsageError
 from .opt_pipeline import PipelineText, emit, single_passes
+from .opt_remarks import RemarkWriter
 
 
 class PythonPipeline:
@@ -35,12 +37,20 @@ class PythonPipeline:
         text: the pipeline.
         note: called with the name of what is about to run.
         timing: measures the passes; None if nothing is measured.
+        remarks: writes the remarks of the passes; None if none are requested.
     """
 
     def __init__(
-        self, program: str, line: CommandLine, text: PipelineText, note: Callable[[str], None], timing: Timing | None
+        self,
+        program: str,
+        line: CommandLine,
+        text: PipelineText,
+        note: Callable[[str], None],
+        timing: Timing | None,
+        remarks: RemarkWriter | None = None,
     ) -> None:
         self._program, self._line, self._text, self._note, self._timing = program, line, text, note, timing
+        self._remarks, self._state = remarks, CompileState()
 
     def run(self, parsed: ir.Module | ir.Operation) -> bool:
         """Runs the pipeline on a module or another op; returns whether it succeeded, after messages if not."""
@@ -58,6 +68,9 @@ class PythonPipeline:
             (error.location or root.location).emit_error(str(error))
         else:
             return True
+        finally:
+            if self._remarks is not None:
+                self._remarks.write(self._state.remarks)
         return False
 
     def _run_passes(self, root: ir.Operation) -> None:
@@ -67,7 +80,8 @@ class PythonPipeline:
             print(f"Pass Manager with {len(pipeline.elements)} passes:\n{pipeline}\n", file=sys.stderr)
         # With any instrumentation, each pass runs and is noted separately.
         instrumentation = self._instrumentation() or [Instrumentation()]
-        runner = PipelineRunner(instrumentation, self._text.verify_each, self._statistics(), self._note)
+        options = self._text.verify_each, self._statistics(), self._note
+        runner = PipelineRunner(instrumentation, *options, state=self._state)
         path = self._line.get("mlir-pass-pipeline-crash-reproducer")
         if not path:
             runner.run(pipeline, root)
@@ -132,7 +146,7 @@ class PythonPipeline:
             route.between(start, end, target)
         except ValueError as error:
             raise UsageError(f"{self._program}: {error}") from None
-        route.run(parsed, target, start, end, self._instrumentation())
+        route.run(parsed, target, start, end, self._instrumentation(), state=self._state)
 
     def _report(self, failure: PassFailure) -> None:
         """Reports a failure, unless a diagnostic already has."""

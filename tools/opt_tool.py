@@ -20,6 +20,7 @@ from ..passes.ir.resources import REPRODUCER, Resources, read_resources, reprodu
 from . import opt_flags
 from .flags import CommandLine, UsageError
 from .opt_pipeline import NativePipeline, PipelineText, is_native
+from .opt_remarks import RemarkWriter, wants_remarks
 
 if TYPE_CHECKING:
     from ..passes.infra.timing import Timing
@@ -74,6 +75,7 @@ class Tool:
         self._program, self._line, self._note = program, line, note
         text = PipelineText.of(line)
         self._text = text._replace(is_native=False) if one_by_one else text
+        self._remarks = RemarkWriter(program, line) if wants_remarks(line) else None
         self._has_colours = "--color" in line.for_llvm or "--color=true" in line.for_llvm
 
     def run(self) -> int:
@@ -217,11 +219,12 @@ class Tool:
     def _transform(
         self, parsed: ir.Module | ir.Operation, text: PipelineText, timing: Timing | None, handler: Handler
     ) -> bool:
-        if "compile-to" not in self._line.values and is_native(text, self._line):
+        is_plain = "compile-to" not in self._line.values and self._remarks is None
+        if is_plain and is_native(text, self._line):
             return NativePipeline(self._line, text, self._note, handler).run(parsed.operation)
         from .opt_passes import PythonPipeline  # loads the dialect, numpy, and the runner of Python passes
 
-        return PythonPipeline(self._program, self._line, text, self._note, timing).run(parsed)
+        return PythonPipeline(self._program, self._line, text, self._note, timing, self._remarks).run(parsed)
 
     def _output(self, root: ir.Operation, source: SourceText, resources: Resources) -> bytes | None:
         """Returns the result as text, or as bytecode if requested; None, after a message, if that fails."""

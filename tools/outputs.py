@@ -263,5 +263,6 @@ MEMORY = any_of(
 ARRAYS = FileKind("an .npz file", _is_arrays)
 PAGE = FileKind("a page of stepwell-explore", lambda path: b'<meta name="generator" content="stepwell' in _head(path))
 COMMAND = FileKind("a command that Stepwell wrote", _magic(b"stepwell-"))
+REMARKS = FileKind("optimisation remarks in YAML", _magic(b"--- !"))
 FIGURES = FileKind("figures of stepwell-bench", _has_keys("schema", "what", "rows"))
 RANGE_FIGURES = FileKind("figures of stepwell-bench ranges", _has_keys("schema", "dims", "places"))

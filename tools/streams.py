@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+# A context variable: `silenced` is a block of a tool, around code that knows nothing of the tool's options.
 _is_silent: ContextVar[bool] = ContextVar("is_silent", default=False)
 
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))

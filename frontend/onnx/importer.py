@@ -20,6 +20,7 @@ from ...dialects import discardable
 from ...dialects.core import OpError, spec_of
 from ...dialects.registry import load_dialects
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
+from ...dialects.stepwell.ranges import keep_ranges
 from ...dialects.types import is_float
 from ...passes.ir.named_ops import ops_named
 from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, UnsupportedError
@@ -62,6 +63,7 @@ def import_model(
     *,
     sized: bool = False,
     checked: Checked = False,
+    keeps_ranges: bool = False,
 ) -> ImportedModel:
     """Makes a module of stepwell ops from an ONNX model.
 
@@ -76,6 +78,7 @@ def import_model(
         contents: the contents of some inputs, by name; the module does not read those inputs.
         sized: whether the size of every result must follow from `shapes` and `contents`.
         checked: whether indices and divisors are guarded (see `data_checks`): all, or only those of inputs.
+        keeps_ranges: whether what is computed from ranges is not folded; see `dialects/stepwell/ranges.py`.
 
     Raises:
         ModelError: the model is damaged, or uses unsupported features.
@@ -87,7 +90,7 @@ def import_model(
     load_dialects(context)
     try:
         with context, ir.Location.unknown():
-            return Importer(source, shapes or {}, contents or {}, sized, checked).run()
+            return Importer(source, shapes or {}, contents or {}, sized, checked).run(keeps_ranges)
     except ModelError as error:
         error.at(model=source.name)
         raise
@@ -134,13 +137,15 @@ class Importer:
         owner = argument.owner.owner
         return self._info.inputs[argument.arg_number].name if owner.operation.name == "func.func" else None
 
-    def run(self) -> ImportedModel:
-        """Imports the model."""
+    def run(self, keeps_ranges: bool = False) -> ImportedModel:
+        """Imports the model; see `import_model` for `keeps_ranges`."""
         _check_native(self._info)
         proto = self._model.proto
         versions = opsets(proto.opset_import, self._model.name)
         check_supported(proto.graph, versions, self._functions)
         module = ir.Module.create()
+        if keeps_ranges:
+            keep_ranges(module)
         with ir.InsertionPoint(module.body):
             main = func.FuncOp(
                 "main", ([tensor_of(info, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)], [])

@@ -12,7 +12,7 @@ from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.elementwise import BinaryOp, CastOp, UnaryOp
 from ...dialects.stepwell.movement import BroadcastToOp, DynamicBroadcastToOp, DynamicReshapeOp, ReshapeOp, TransposeOp
-from ...dialects.stepwell.ranges import may_fold, note_folded
+from ...dialects.stepwell.ranges import KEEPS_RANGES, may_fold, note_folded
 from ...dialects.stepwell.shape import FillOp
 from ...dialects.types import array_of
 from ...runtime.remarks import FOLDED
@@ -63,11 +63,12 @@ class FoldConstantsPass(Pass):
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Folds every function with a body."""
+        keeps_ranges = KEEPS_RANGES in op.attributes
         for function in functions_with_bodies(op):
             inference = infer_function(function, input_specs(function))
             for inner in walk(function):
                 view = view_of(inner)
-                if view is None or isinstance(view, ConstantOp) or not may_fold(view):
+                if view is None or isinstance(view, ConstantOp) or (keeps_ranges and not may_fold(view)):
                     continue
                 known = [inference.spec(result).value for result in inner.results]
                 with inner.location, ir.InsertionPoint(inner):

@@ -271,9 +271,11 @@ class _Driver:
     def _note_rewrite(self, op: ir.Operation, how: str, pattern: str, into: tuple[str, ...]) -> None:
         """Adds a remark for an op that a rewrite is about to erase."""
         names = names_in(op.location)
-        others = [name for name in into if name not in names]
-        message = f"{how} into {', '.join(others)}" if others else how
-        self._state.passed(pattern, names, message, how=how, into=into)
+        others = tuple(name for name in into if name not in names)
+        if others:
+            self._state.passed(pattern, names, f"{how} into {', '.join(others)}", how=how, into=others)
+        else:
+            self._state.passed(pattern, names, how, how=how)
 
     def _replace(self, op: ir.Operation, values: Sequence[ir.Value], pattern: str) -> None:
         users = [use.owner.operation for result in op.results for use in result.uses]

@@ -120,6 +120,7 @@ class CompileReporter:
         return self.listener is not None
 
 
+# Context variables, as users set them around any calls that may compile: see `watched_by` and `because`.
 _current: ContextVar[CompileReporter | None] = ContextVar("progress", default=None)
 
 

@@ -37,6 +37,7 @@ class PerformanceReport:
         summary: known causes of slowness: `kind`, `message`, `share` of the estimated time.
         programs: a record of each program.
         host: a record of each node on the host.
+        remarks: the remarks of all passes, program by program.
     """
 
     model: str
@@ -44,6 +45,7 @@ class PerformanceReport:
     summary: Sequence[Mapping[str, Any]]
     programs: Sequence[Mapping[str, Any]]
     host: Sequence[Mapping[str, Any]]
+    remarks: Sequence[Remark] = ()
 
     @staticmethod
     def of(model: str, programs: Sequence[Program], fallbacks: Sequence[Fallback], threads: int) -> PerformanceReport:
@@ -57,7 +59,8 @@ class PerformanceReport:
         except ArtefactError as error:
             raise ArtefactError(f"{model}: {error}") from error
         on_host = [item.record() for item in fallbacks]
-        return PerformanceReport(model, threads, _summary(programs, records, fallbacks), records, on_host)
+        remarks = [remark for program in programs for remark in program.compile_facts.remarks]
+        return PerformanceReport(model, threads, _summary(programs, records, fallbacks), records, on_host, remarks)
 
     @property
     def ops(self) -> list[Mapping[str, Any]]:
@@ -132,6 +135,7 @@ def _program(program: Program, threads: int) -> dict[str, Any]:
         "bytes": sum(item["bytes"] * item["calls"] for item in kernels),
         "predicted_seconds": sum(item["predicted_seconds"] * item["calls"] for item in kernels),
         "ops": _ops(known),
+        "remarks": [remark.described() for remark in known.remarks],
         "kernels": kernels,
     }
 

@@ -73,10 +73,13 @@ def test_every_way_to_compile_runs_the_same_passes(executed, tmp_path):
     opt = executed(lambda: opt_tool.run("opt", [str(static), "--compile-to=llvm", "-o", "/dev/null"], SharedNote()))
     assert [BIND, *opt] == plain
 
+    _check_bisected(executed(lambda: bisect.main([str(path), "--shape", "input0=4x8"])), plain)
+
+
+def _check_bisected(bisected: list[str], plain: list[str]) -> None:
+    """Checks that a bisection runs the passes of a plain compile, then these one by one, or simpler ones instead."""
     simple = _names(str(element) for texts in SUBSTITUTES.values() for element in Pipeline(texts).elements)
-    bisected = executed(lambda: bisect.main([str(path), "--shape", "input0=4x8"]))
     assert [name for name in bisected if name in plain] == plain
-    # After the passes of the route, bisection runs them one by one, and simpler ones in their place.
     assert _names(bisected[len(plain) :]) <= simple | _names(plain)
 
 
@@ -85,7 +88,7 @@ def _names(elements: Iterable[str]) -> set[str]:
     return {name for text in elements for name in re.findall(r"[\w-]+(?=[,)]|$)", re.sub(r"\{.*?\}", "", text))}
 
 
-def test_a_compile_for_a_gpu_runs_the_passes_of_its_route(executed, tmp_path):
+def test_a_compile_for_a_gpu_runs_the_passes_of_its_route(executed, tmp_path, monkeypatch):
     path = tmp_path / "static.mlir"
     path.write_text(STATIC)
 
@@ -97,3 +100,6 @@ def test_a_compile_for_a_gpu_runs_the_passes_of_its_route(executed, tmp_path):
     arguments = [str(path), "--compile-to=nvvm", "--target=cuda:sm_80", "-o", "/dev/null"]
     assert [BIND, *executed(lambda: opt_tool.run("opt", arguments, SharedNote()))] == plain
     assert executed(compile_for_gpu(reached=lambda *_: None)) == plain
+
+    monkeypatch.setenv("STEPWELL_CUDA", "simulate")
+    _check_bisected(executed(lambda: bisect.main([str(path), "--target=cuda:sm_80"])), plain)

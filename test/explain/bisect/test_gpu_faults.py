@@ -42,8 +42,8 @@ def test_a_right_model_is_right_at_every_level() -> None:
 def test_a_kernel_emitted_wrongly_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     right = EmitLaunchesPass.run
 
-    def run(self: Any, op: Any) -> None:
-        right(self, op)
+    def run(self: Any, op: Any, state: Any) -> None:
+        right(self, op, state)
         for inner in [item for item in walk(op) if item.name == "arith.divf"]:
             with inner.location, ir.InsertionPoint(inner):
                 total = arith.AddFOp(*inner.operands)

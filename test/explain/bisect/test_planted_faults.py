@@ -156,11 +156,11 @@ def test_pattern_of_batch_norms(monkeypatch: Planter) -> None:
 def test_pass_without_patterns(monkeypatch: Planter) -> None:
     right = DcePass.run
 
-    def run(self: DcePass, op: Any) -> None:
+    def run(self: DcePass, op: Any, state: Any) -> None:
         for inner in list(walk(op)):
             if inner.name == "stepwell.relu":
                 inner.results[0].replace_all_uses_with(inner.operands[0])
-        right(self, op)
+        right(self, op, state)
 
     monkeypatch.setattr(DcePass, "run", run)
     fault = find()
@@ -223,10 +223,10 @@ def _double_stores(op: Any) -> None:
 def test_vector_pass(monkeypatch: Planter, kind: Any) -> None:
     right = kind.run
 
-    def run(self: Any, op: Any) -> None:
+    def run(self: Any, op: Any, state: Any) -> None:
         if kind is LowerVectorsPass:
             _double_stores(op)
-        right(self, op)
+        right(self, op, state)
         if kind is VectorizePass:
             _double_stores(op)
 
@@ -265,11 +265,11 @@ def test_lifetime_that_ends_early(monkeypatch: Planter) -> None:
 def test_results_that_are_never_written(monkeypatch: Planter) -> None:
     right = LowerVectorsPass.run
 
-    def run(self: Any, op: Any) -> None:
+    def run(self: Any, op: Any, state: Any) -> None:
         for inner in list(walk(op)):
             if inner.name == "vector.transfer_write":
                 inner.erase()
-        right(self, op)
+        right(self, op, state)
 
     monkeypatch.setattr(LowerVectorsPass, "run", run)
     fault = find()
