@@ -28,6 +28,7 @@ from ..sizes.expressions import Expression
 from ..support.collection import paused_collection
 from ..support.short_repr import short_repr
 from ..support.wording import quantity
+from ..targets.registry import backend_of
 from . import cache_key, plugins
 from .cache_key import CacheKey
 from .fingerprint import fingerprint
@@ -170,7 +171,7 @@ class Specializer:
                 return [], self._warn_no_ranges(str(error))
             except (PassError, PassFailure, CodegenError) as error:
                 # A loop that a CPU runs may have no launch plan on a GPU: there it is a limitation, here a bug.
-                if self.setup.target.startswith("cuda:"):
+                if not backend_of(self.setup.target).runs_loops:
                     return [], self._warn_no_ranges(str(error))
                 if self.setup.options.fallback == "error":
                     raise

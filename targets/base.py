@@ -52,12 +52,14 @@ class Backend(ABC):
             kernel's type when the kernel is compiled separately.
         compiles_ahead: whether kernels of the imported module are compiled speculatively while its passes run, because
             compiling takes much longer than the passes.
+        runs_loops: whether @main may contain any control flow.
     """
 
     family: str
     placed: str
     call_attributes: tuple[str, ...]
     compiles_ahead: bool = False
+    runs_loops: bool = True
 
     @abstractmethod
     def names(self) -> Sequence[str]:

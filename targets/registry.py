@@ -87,11 +87,21 @@ def unknown_target(machine: str) -> TargetError:
     return TargetError(f"unknown target '{machine}'; known are {', '.join(known)}")
 
 
-@functools.cache
+_backends: dict[str, Backend] = {}
+"""The backends in use by family. The fingerprint of plug-ins, which is part of cache keys, finds them here."""
+
+
 def _backend(family: str) -> Backend | None:
     """Returns the backend of a family; None if there is no such family."""
-    if family in _BUILT_IN:
-        return _BUILT_IN[family]()
+    if family not in _backends:
+        made = _BUILT_IN[family]() if family in _BUILT_IN else _of_package(family)
+        if made is None:
+            return None
+        _backends[family] = made
+    return _backends[family]
+
+
+def _of_package(family: str) -> Backend | None:
     found = packages().get(family)
     if found is None:
         return None

@@ -26,14 +26,14 @@ def table_of(record: Mapping[str, Any], by_order: bool, rows: int | None) -> str
 def _program(program: Mapping[str, Any], by_order: bool, rows: int | None) -> list[str]:
     peaks, calls = program["peaks"], sum(kernel["calls"] for kernel in program["kernels"])
     shapes = " ".join(f"{item['name']}={'x'.join(map(str, item['shape'])) or 'scalar'}" for item in program["inputs"])
-    is_gpu = peaks["source"] == PUBLISHED
+    is_published = peaks["source"] == PUBLISHED
     parts = [
         f"{shapes}: {quantity(len(program['ops']), 'node')} in {quantity(calls, 'call')} of "
         f"{quantity(len(program['kernels']), 'kernel')}, "
         f"{program['flops'] / 1e9:.3g} GFLOP, {program['bytes'] / 1e6:.3g} MB moved",
-        f"estimated {_time(program['predicted_seconds'])}, {_device(peaks) if is_gpu else _cores(program)}",
+        f"estimated {_time(program['predicted_seconds'])}, {_device(peaks) if is_published else _cores(program)}",
         "",
-        _kernels(program, _GPU_COLUMNS if is_gpu else _CPU_COLUMNS, by_order, rows),
+        _kernels(program, _columns(program, _GPU_COLUMNS if is_published else _CPU_COLUMNS), by_order, rows),
     ]
     return [*parts, *_slow_code(program["kernels"]), *_fates(program["ops"]), *_apart(program["ops"], rows), ""]
 
@@ -131,6 +131,18 @@ _GPU_COLUMNS: Sequence[_Column] = (
     ("threads", True, lambda kernel: f"{kernel['threads']}"),
     *_WORK,
 )
+
+
+def _columns(program: Mapping[str, Any], columns: Sequence[_Column]) -> Sequence[_Column]:
+    """Returns the columns, and one for each fact about kernels on the device of another package."""
+    titles = dict.fromkeys(title for kernel in program["kernels"] for title in kernel["device"])
+    return (*columns, *(_device_column(title, program["kernels"]) for title in titles))
+
+
+def _device_column(title: str, kernels: Sequence[Mapping[str, Any]]) -> _Column:
+    values = [kernel["device"][title] for kernel in kernels if title in kernel["device"]]
+    is_number = all(isinstance(value, int | float) for value in values)
+    return title, is_number, lambda kernel: str(kernel["device"].get(title, ""))
 
 
 def _fates(ops: Sequence[Mapping[str, Any]]) -> list[str]:

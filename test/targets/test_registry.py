@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from importlib.metadata import EntryPoint
 import numpy as np
 import pytest
 import stepwell
+from stepwell.driver import plugins
 from stepwell.lowering.target import _X86_LEVELS
 from stepwell.lowering.target_names import X86_LEVELS, TargetError
 from stepwell.runtime.devices import packages as target_packages
@@ -44,6 +46,9 @@ class TwinBackend(CpuBackend):
     def form_kernels(self, name):
         return super().form_kernels("cpu")
 
+    def kernel_facts(self, kernel):
+        return {"unit": "twin", "cycles": 12}
+
     def phases(self):
         return [stepwell_phase(phase) for phase in super().phases()]
 
@@ -60,8 +65,9 @@ def stepwell_phase(phase):
 
 
 def _caches() -> None:
-    for cached in (target_packages.packages, registry._backend, registry.target_of, loaders._loader):
+    for cached in (target_packages.packages, registry.target_of, loaders._loader):
         cached.cache_clear()
+    registry._backends.pop("twin", None)
 
 
 @pytest.fixture
@@ -102,10 +108,19 @@ def test_a_package_adds_a_family(installed, tmp_path) -> None:
     made = stepwell.compile(MODEL, target="twin:v1", options=stepwell.Options(cache=False))
     assert [program.target.device for program in made.programs] == ["twin:v1"]
     assert made.programs[0].target.name == "twin:v1"
+    report = made.report()
+    assert report.kernels[0]["device"] == {"unit": "twin", "cycles": 12}
+    assert re.search(r"unit +cycles +est\. .*twin +12 ", str(report), re.DOTALL)
     made.save(tmp_path / "model.stw")
     loaded = stepwell.load(tmp_path / "model.stw")
     assert [program.target.device for program in loaded.programs] == ["twin:v1"]
     np.testing.assert_allclose(loaded(np.arange(4, dtype=np.float32)), np.exp(np.arange(4)), rtol=1e-6)
+
+
+def test_a_package_is_part_of_the_cache_key(installed) -> None:
+    before = plugins.fingerprint()
+    check_target("twin:v1")
+    assert plugins.fingerprint() != before
 
 
 def test_an_unknown_target_lists_those_of_packages(installed) -> None:
