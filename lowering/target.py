@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import ClassVar
 
 from ..support.short_repr import short_repr
+from .aarch64_features import features_of
 from .llvm_to_object import llvm
 from .target_names import X86_LEVELS, TargetError, split_precision
 
@@ -87,7 +88,7 @@ class Target:
         family, _, cpu = text.partition(":")
         if family == "aarch64":
             cpu = _known(_ARM_TRIPLE, cpu) if cpu not in ("", "generic") else "generic"
-            return _measured(_ARM_TRIPLE, cpu, ("+neon",))
+            return _measured(_ARM_TRIPLE, cpu, features_of(_ARM_TRIPLE, cpu))
         if family == "cpu" and cpu:
             return _measured(Target.host().triple, _known(Target.host().triple, cpu), ())
         raise TargetError(f"'{text}' is not a CPU")

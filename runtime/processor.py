@@ -32,8 +32,11 @@ _KERNEL_NAMES = {
     "asimd": "neon",
     "asimdhp": "fullfp16",
     "asimddp": "dotprod",
+    "asimdfhm": "fp16fml",
     "atomics": "lse",
     "asimdrdm": "rdm",
+    "fcma": "complxnum",
+    "lrcpc": "rcpc",
     "fp": "fp-armv8",
 }
 """Feature names that differ between /proc/cpuinfo (keys) and LLVM (values) in more than punctuation."""
@@ -45,7 +48,7 @@ _TENSOR_FEATURES = frozenset(
         *_X86_64_V4,
         *(f"avx512{name}" for name in ("bf16", "bitalg", "fp16", "ifma", "vbmi", "vbmi2", "vnni", "vpopcntdq")),
         *("amx-bf16", "amx-int8", "amx-tile", "avxvnni", "gfni", "vaes"),
-        *("bf16", "dotprod", "fullfp16", "i8mm", "neon", "sve", "sve2"),
+        *("bf16", "complxnum", "dotprod", "fp16fml", "fullfp16", "i8mm", "lse", "neon", "rcpc", "rdm", "sve", "sve2"),
     )
 )
 

@@ -76,8 +76,12 @@ def llvm_pipeline(target: str) -> Pipeline:
 
 
 def _narrow_floats(target: Target) -> tuple[str, ...]:
-    """Emulates bf16 on targets without instructions for it: LLVM would call functions of the newest libgcc only."""
-    if target.architecture != "x86_64" or "+avx512bf16" in target.features:
+    """Emulates bf16 on targets without instructions for it.
+
+    For x86-64, LLVM would call functions of the newest libgcc only. For AArch64, LLVM 22 rounds sums and products of
+    8 or more elements by the last bits of an operand instead of those of the result.
+    """
+    if {"+avx512bf16", "+bf16"} & set(target.features):
         return ()
     return (
         "arith-emulate-unsupported-floats{source-types=bf16 target-type=f32}",

@@ -23,6 +23,21 @@ def test_vector_registers(name: str, vector_bytes: int, vector_registers: int) -
     assert target.lanes(4) == vector_bytes // 4
 
 
+@pytest.mark.parametrize(
+    ("name", "has", "lacks"),
+    [
+        ("aarch64", {"neon"}, {"dotprod", "bf16", "sve"}),
+        ("aarch64:neoverse-n1", {"neon", "dotprod", "fullfp16"}, {"i8mm", "bf16", "sve"}),
+        ("aarch64:neoverse-v1", {"neon", "dotprod", "fullfp16", "i8mm", "bf16", "sve"}, {"sve2"}),
+    ],
+)
+def test_arm_processors_have_features(name: str, has: set[str], lacks: set[str]) -> None:
+    features = {item[1:] for item in Target.parse(name).features}
+    assert has <= features and not lacks & features
+    reason = Target.parse(name).why_not_on(Target.parse("aarch64"))
+    assert reason is None if has == {"neon"} else reason is not None and "dotprod" in reason
+
+
 def test_the_host_runs_its_own_code() -> None:
     host = Target.parse("cpu")
     assert host == Target.host()
