@@ -11,7 +11,7 @@ MUTANTS ?= 5000
 FIRST ?= 0
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: venv test lint check-style check-types check-imports check-prose lit pytest docs fuzz demo bench prepare-gpu test-gpu bench-gpu format clean
+.PHONY: venv test lint check-style check-types check-imports check-prose lit pytest docs fuzz test-aarch64 demo bench prepare-gpu test-gpu bench-gpu format clean
 
 # What is installed is remembered by a stamp: a change of the project's metadata installs anew.
 venv: $(VENV)/stamp
@@ -57,6 +57,20 @@ fuzz: venv
 	for kind in onnx mlir artefact graph; do \
 	  $(BIN)/python test/fuzz/run.py $$kind --count $(MUTANTS) --first $(FIRST) --jobs $(JOBS) --keep build/fuzz || exit 1; \
 	done
+
+# Compiled code for AArch64, run by an emulator: about 15 minutes on two cores. In the tests of other folders, the target
+# `cpu` stands for AArch64; the tests whose code depends on the processor's instructions run for several processors.
+ARM := PYTHONPATH=test $(BIN)/python -m pytest --numprocesses $(JOBS) --quiet -p aarch64.emulate
+ARM_KINDS := test/test_quantized.py test/test_conversions.py test/lowering/test_kernels.py
+
+test-aarch64: venv
+	@command -v qemu-aarch64 > /dev/null || { \
+	  echo 'AArch64 code runs under qemu-aarch64: install it (on Debian and Ubuntu: apt-get install qemu-user)' >&2; exit 1; }
+	STEPWELL_TEST_ARM_GRAPHS=200 $(BIN)/python -m pytest --numprocesses $(JOBS) --quiet test/aarch64
+	$(ARM) test/lowering/test_[!mt]*.py test/passes/vector test/bounded test/test_dtypes.py test/test_empty_tensors.py \
+	  test/models/test_compiled_models.py $(ARM_KINDS)
+	STEPWELL_TEST_ARM=aarch64:neoverse-n1,neoverse-n1 $(ARM) $(ARM_KINDS)
+	STEPWELL_TEST_ARM=aarch64:neoverse-v1 $(ARM) $(ARM_KINDS)
 
 format: venv
 	$(BIN)/ruff check --fix .

@@ -124,12 +124,10 @@ class Target:
 
     @property
     def bytes_method(self) -> str:
-        """Method of summing up products of bytes in 32 bits.
-
-        Four at a time ("dot"), by pairs of 16 bits ("pairs"), or one by one ("bytes").
-        """
-        if self.architecture != "x86_64":
-            return "bytes"
+        """Method of summing up products of bytes in 32 bits, see `linalg_to_vector/byte_products.py`."""
+        if self.architecture == "aarch64":
+            by_feature = {"+i8mm": "usdot", "+dotprod": "sdot"}
+            return next((method for feature, method in by_feature.items() if feature in self.features), "long_pairs")
         wanted = {"+avx512vnni", "+avx512vl"} if self.vector_bytes == 64 else {"+avxvnni"}
         return "dot" if wanted <= set(self.features) else "pairs"
 

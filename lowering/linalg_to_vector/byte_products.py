@@ -6,7 +6,8 @@
     %2 = vector.transfer_read %w[%p, %k, 0] : vector<64xi8>
     %s_k = llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%s, %1 in all lanes, %2)
 
-Without such an instruction, pairs of 16-bit integers are multiplied; on other machines, bytes one by one.
+AArch64 has the same with i8mm (`usdot`), and products of signed bytes with dotprod (`sdot`). Without these, pairs of
+16-bit integers are multiplied; in vectors of other widths, bytes one by one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,16 @@ GRAIN = 4
 
 _DOT = {4: "llvm.x86.avx512.vpdpbusd.128", 8: "llvm.x86.avx512.vpdpbusd.256", 16: "llvm.x86.avx512.vpdpbusd.512"}
 _PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
-_INTRINSICS = {"dot": _DOT, "pairs": _PAIRS}
+_ARM = "llvm.aarch64.neon"
+_INTRINSICS = {
+    "dot": _DOT,
+    "pairs": _PAIRS,
+    "usdot": {4: f"{_ARM}.usdot.v4i32.v16i8"},
+    "sdot": {4: f"{_ARM}.sdot.v4i32.v16i8"},
+    "long_pairs": {4: f"{_ARM}.saddlp.v4i32.v8i16"},
+}
+METHODS = tuple(_INTRINSICS)
+"""Methods of adding up products of bytes: instructions of x86-64 ("dot", "pairs") and of AArch64 (the others)."""
 
 
 def byte_step(
@@ -44,7 +54,7 @@ def byte_step(
         chunks: vectors of a row.
         where: indices of the reduced dimensions, except the grain's.
         sums: sums so far, row by row.
-        method: "dot", "pairs" or "bytes", by the machine's instructions.
+        method: one of `METHODS`, by the machine's instructions, or "bytes" to multiply bytes one by one.
         lanes: number of sums per vector register.
     """
     words = {chunk: reader.grains(1, rows[0], chunk, where, GRAIN) for chunk in chunks}
@@ -81,13 +91,37 @@ def _added(total: ir.Value, word: ir.Value, words: ir.Value, method: str) -> ir.
     name = _INTRINSICS.get(method, {}).get(width)
     if name is None:
         return _one_by_one(total, left, words)
-    if method == "dot":
+    if method in ("dot", "usdot"):
         return _call(name, kind, [total, _bitcast(left, 8), _bitcast(words, 8)])
+    if method == "sdot":
+        return _added_signed(name, total, left, words)
     left, right = _bitcast(left, 16), _bitcast(words, 16)
     eight = _splat(right.type, 8)
-    low = _call(name, kind, [arith.andi(left, _splat(left.type, 255)), arith.shrsi(arith.shli(right, eight), eight)])
-    high = _call(name, kind, [arith.shrui(left, eight), arith.shrsi(right, eight)])
+    is_long = method == "long_pairs"
+    even, signed = arith.andi(left, _splat(left.type, 255)), arith.shrsi(arith.shli(right, eight), eight)
+    low = _pairs(name, kind, even, signed, is_long)
+    high = _pairs(name, kind, arith.shrui(left, eight), arith.shrsi(right, eight), is_long)
     return arith.addi(arith.addi(total, low), high)
+
+
+def _pairs(name: str, kind: ir.Type, left: ir.Value, right: ir.Value, is_long: bool) -> ir.Value:
+    """Returns the sums of two products each of 16-bit integers that hold bytes.
+
+    If it `is_long`, the instruction only adds: a product of an unsigned and a signed byte fits in 16 bits.
+    """
+    return _call(name, kind, [arith.muli(left, right)] if is_long else [left, right])
+
+
+def _added_signed(name: str, total: ir.Value, left: ir.Value, words: ir.Value) -> ir.Value:
+    """Adds products by an instruction for signed bytes: a * w = (a - 128) * w + 2 * 64 * w.
+
+    The second term is the same for all rows of a tile, so LLVM computes it once.
+    """
+    kind = ir.VectorType(total.type)
+    signed, weights = _bitcast(arith.xori(left, _splat(kind, 0x80808080 - (1 << 32))), 8), _bitcast(words, 8)
+    half = _call(name, kind, [_splat(kind, 0), weights, _splat(weights.type, 64)])
+    total = arith.addi(total, arith.shli(half, _splat(kind, 1)))
+    return _call(name, kind, [total, signed, weights])
 
 
 def _one_by_one(total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:

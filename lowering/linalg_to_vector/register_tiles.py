@@ -57,7 +57,7 @@ class RegisterTiler:
     Attributes:
         lanes: number of elements per vector register.
         ahead: number of successively used elements that may be read as one vector.
-        bytes_method: the machine's method of multiplying bytes, see `byte_step`.
+        bytes_method: method of multiplying bytes, see `byte_step`.
     """
 
     lanes: int

@@ -1,4 +1,4 @@
-"""Pytest plugin: `cpu` stands for AArch64, and compiled code runs under the emulator (`pytest -p emulate`).
+"""Pytest plugin: `cpu` stands for AArch64, and compiled code runs under the emulator (`pytest -p aarch64.emulate`).
 
 STEPWELL_TEST_ARM names another target than `aarch64` and, after a comma, the emulator's processor:
 `aarch64:neoverse-v1,max,sve256=on`.
@@ -9,10 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-import harness
 import numpy as np
 import pytest
-from harness import ALIGNED, READ, WRITE
 from stepwell.lowering.target import Target
 from stepwell.runtime import processor
 from stepwell.runtime.artefact import linker
@@ -20,7 +18,10 @@ from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
 from stepwell.runtime.native import loader
 from stepwell.runtime.program import Program
 
-TARGET, _, CPU = os.environ.get("STEPWELL_TEST_ARM", "aarch64,max").partition(",")
+from . import harness
+
+TARGET, _, _CPU = os.environ.get("STEPWELL_TEST_ARM", "aarch64").partition(",")
+CPU = _CPU or "max"
 
 
 class _NoCode:
@@ -49,13 +50,6 @@ def _load(program: Program) -> loader.NativeCode:
 def _run(
     self: Workspace, loaded: LoadedProgram, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
 ) -> None:
-    program = loaded.program
-    buffers = [
-        *((array, READ) for array in inputs),
-        *((array, READ | WRITE) for array in outputs),
-        *((array, READ | ALIGNED) for array in loaded.parameters),
-        (program.arena_bytes, ALIGNED),
-    ]
-    results = harness.run(program.objects, buffers, threads=threads if program.uses_threads else 1, cpu=CPU)
+    results = harness.call(loaded.program, inputs, outputs, threads, CPU)
     for array, result in zip(outputs, results, strict=True):
         array[...] = result

@@ -20,7 +20,7 @@ import numpy as np
 from stepwell.lowering.llvm_to_object import llvm
 from stepwell.runtime.native.elf_image import ElfImage
 from stepwell.runtime.native.elf_machines import AARCH64
-from stepwell.runtime.program import WORK
+from stepwell.runtime.program import WORK, Program
 
 QEMU = "qemu-aarch64"
 INSTALL = "AArch64 code runs under qemu-aarch64: install it (on Debian and Ubuntu: apt-get install qemu-user)"
@@ -103,6 +103,43 @@ done:
 define ptr @memcpy(ptr %to, ptr %from, i64 %size) {
   %result = call ptr @memmove(ptr %to, ptr %from, i64 %size)
   ret ptr %result
+}
+
+; Subtracts the greatest doubling of the divisor that fits, until none fits: every difference is exact.
+define double @fmod(double %x, double %y) {
+entry:
+  %rest = call double @llvm.fabs.f64(double %x)
+  %divisor = call double @llvm.fabs.f64(double %y)
+  %zeroed = fmul double %rest, 0.0
+  %is_finite = fcmp oeq double %zeroed, 0.0
+  %is_positive = fcmp ogt double %divisor, 0.0
+  %is_defined = and i1 %is_finite, %is_positive
+  br i1 %is_defined, label %head, label %undefined
+undefined:
+  ret double 0x7FF8000000000000
+head:
+  %left = phi double [ %rest, %entry ], [ %difference, %fits ]
+  %more = fcmp oge double %left, %divisor
+  br i1 %more, label %grow, label %done
+grow:
+  %part = phi double [ %divisor, %head ], [ %twice, %grow ]
+  %twice = fadd double %part, %part
+  %still = fcmp ole double %twice, %left
+  br i1 %still, label %grow, label %fits
+fits:
+  %difference = fsub double %left, %part
+  br label %head
+done:
+  %result = call double @llvm.copysign.f64(double %left, double %x)
+  ret double %result
+}
+
+define float @fmodf(float %x, float %y) {
+  %wide = fpext float %x to double
+  %divisor = fpext float %y to double
+  %rest = call double @fmod(double %wide, double %divisor)
+  %result = fptrunc double %rest to float
+  ret float %result
 }
 
 define internal void @exit(i64 %code) {
@@ -300,6 +337,35 @@ def run(
             results.append(data if isinstance(item, int) else data.view(item.dtype).reshape(item.shape))
             start += size
     return results
+
+
+def run_program(
+    program: Program, inputs: Sequence[np.ndarray], *, threads: int = 1, cpu: str = "max"
+) -> list[np.ndarray]:
+    """Returns the outputs of a program, without the guards.
+
+    Raises:
+        EmulationError: the code ends with a signal, or a guard fails.
+    """
+    outputs = [np.empty([int(dim) for dim in info.shape], info.dtype) for info in program.outputs]
+    results = call(program, inputs, [*outputs, *(np.empty((), np.bool_) for _ in program.guards)], threads, cpu)
+    failed = [guard for guard, holds in zip(program.guards, results[len(outputs) :], strict=True) if not holds]
+    if failed:
+        raise EmulationError(f"guards fail: {', '.join(failed)}")
+    return results[: len(outputs)]
+
+
+def call(
+    program: Program, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, cpu: str
+) -> list[np.ndarray]:
+    """Calls a program as the runtime does; returns the outputs and guards, which initially have the given contents."""
+    buffers = [
+        *((array, READ) for array in inputs),
+        *((array, READ | WRITE) for array in outputs),
+        *((array, READ | ALIGNED) for array in program.parameters.values()),
+        (program.arena_bytes, ALIGNED),
+    ]
+    return run(program.objects, buffers, threads=threads if program.uses_threads else 1, cpu=cpu)
 
 
 def undefined(objects: Mapping[str, bytes]) -> set[str]:

@@ -50,6 +50,7 @@ def test_notes_in_music() -> None:
     """A model made with TensorFlow: spectra by convolutions, channels-last.
 
     Noise keeps its spectra from being nearly 0 between the tones, where rounding would change the outputs by 2e-3.
+    In vectors of 16 bytes (x86-64-v2, AArch64), whose sums are longer, the outputs differ by 1.5e-4.
     """
     path = MODELS / "basic_pitch" / "saved_models" / "icassp_2022" / "nmp.onnx"
     model, session = stepwell.compile(path, threads=2), reference(path)
@@ -57,7 +58,7 @@ def test_notes_in_music() -> None:
     x = (0.5 * np.sin(2 * np.pi * 440 * time) + 0.3 * np.sin(2 * np.pi * 659.3 * time * (time > 1)))[None, :, None]
     x += 0.3 * np.random.default_rng(0).standard_normal(x.shape, np.float32)
     for got, want in zip(model(x), session.run(None, {session.get_inputs()[0].name: x}), strict=True):
-        assert relative_error(got, want) < TOLERANCE
+        assert relative_error(got, want) < 2 * TOLERANCE
 
 
 @needs_models
