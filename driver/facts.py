@@ -17,6 +17,7 @@ from ..dialects.registry import view_of
 from ..dialects.types import numpy_dtype
 from ..lowering.code_shape import code_shape
 from ..lowering.vector_to_llvm.choose_parallel_loops import ChooseParallelLoopsPass, microseconds
+from ..machines.machine import Machine
 from ..passes.ir.functions import main_function
 from ..passes.ir.locations import names_in
 from ..passes.ir.rewriting import walk
@@ -29,20 +30,21 @@ _VIEWS = {"stepwell.reshape", "tensor.extract_slice", "tensor.insert_slice", "te
 
 def kernel_details(kernel: ir.Operation, target: str) -> KernelDetails:
     """Returns facts about a kernel's code for a target, once its buffers and its blocks of work are planned."""
+    parsed = target_of(target)
     recorded, ends = discardable.SCHEDULE.read(kernel), discardable.PHASES.read(kernel)
     return KernelDetails(
-        code_shape(kernel, 8 * target_of(target).vector_bytes),
+        code_shape(kernel, 8 * parsed.vector_bytes),
         {item.name: _plain(item.attr) for item in recorded} if isinstance(recorded, ir.DictAttr) else {},
         tuple(end - start for start, end in zip([0, *(ends or ())], ends or (), strict=False)),
-        _serial(kernel) if ends is None else "",
+        _serial(kernel, parsed.machine) if ends is None and parsed.device == "cpu" else "",
         tuple(discardable.UNBOUNDED.read(kernel, ())),
         dict(backend_of(target).kernel_facts(kernel)),
     )
 
 
-def _serial(kernel: ir.Operation) -> str:
+def _serial(kernel: ir.Operation, machine: Machine) -> str:
     """Returns why a kernel runs on one thread."""
-    if microseconds(kernel) < ChooseParallelLoopsPass.min_microseconds:
+    if microseconds(kernel, machine) < ChooseParallelLoopsPass.min_microseconds:
         return "too small to distribute"
     return "its schedule has too few iterations to distribute, or they depend on each other"
 

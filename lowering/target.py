@@ -10,6 +10,8 @@ import subprocess
 from dataclasses import asdict, dataclass, replace
 from typing import ClassVar
 
+from ..machines.machine import Machine
+from ..machines.names import machine_of_cpu
 from ..support.short_repr import short_repr
 from .aarch64_features import features_of
 from .llvm_to_object import llvm
@@ -92,6 +94,17 @@ class Target:
         if family == "cpu" and cpu:
             return _measured(Target.host().triple, _known(Target.host().triple, cpu), ())
         raise TargetError(f"'{text}' is not a CPU")
+
+    @functools.cached_property
+    def machine(self) -> Machine:
+        """Description of the CPU, by which schedules are chosen.
+
+        Raises:
+            TypeError: the target is no CPU.
+        """
+        if self.device != "cpu":
+            raise TypeError(f"{self.cpu} is no CPU")
+        return machine_of_cpu(self.cpu, self.architecture, self.features, self.vector_bytes, self.vector_registers)
 
     def lanes(self, element_bytes: int) -> int:
         """Returns the number of elements per vector register."""

@@ -14,13 +14,14 @@ from ..dialects.stepwell.contraction import MatmulOp
 from ..dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedMatmulOp, column_groups
 from ..dialects.stepwell.winograd import WinogradConvOp
 from ..dialects.types import numpy_dtype
+from ..machines.convolutions import strip_ns
+from ..machines.paces import paces_of
+from ..machines.tiles import depthwise_cycles, tile_cycles, waiting_cycles
 from ..passes.ir.functions import body_of
 from ..passes.kernel.prefixes import sizes_of
 from ..sizes.expressions import Expression
 from .linalg_to_vector.schedules import depthwise
-from .linalg_to_vector.schedules.contraction import tile_cycles, waiting_cycles
 from .linalg_to_vector.schedules.tiles import rows_of_registers
-from .linalg_to_vector.schedules.winograd import strip_nanoseconds
 from .stepwell_to_linalg.convolution import depthwise_panel
 from .target import Target
 
@@ -34,10 +35,6 @@ _NEAR, _GAIN = 1.02, 0.01
 # Minimum numbers of tiles that plans are made for: several tiles share the fetching of the weights. A tile that
 # fetches all of them alone takes longer by the fraction _FETCHING.
 _FEWEST, _FETCHING = (1, 4, 8), 0.4
-
-# Weights beyond the second-level cache bound a tile's speed, in bytes per cycle: for a single tile, which also waits
-# for them, and for one of several.
-_ALONE_BYTES, _FAR_BYTES = 32, 16
 
 _MISMATCH = 1 << 40
 """Penalty per tile by which the number of tiles misses the one that a plan is meant for."""
@@ -113,21 +110,23 @@ def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, places: np.ndarray
     size = numpy_dtype(ir.RankedTensorType(op.operation.results[0].type).element_type).itemsize
     group = max(column_groups(op.columns, op.panel), key=lambda group: group.size)
     vectors = -(-group.width // target.lanes(size))
-    limit = rows_of_registers(vectors, target)
+    machine, paces = target.machine, paces_of(target.machine)
+    limit = rows_of_registers(vectors, machine)
     weight = ir.RankedTensorType(op.operation.operands[1].type)
     depth, row_bytes = math.prod(weight.shape) // op.columns, size * group.width
     weight_bytes = size * math.prod(weight.shape)
-    waits = round(_SCALE * waiting_cycles(weight_bytes, row_bytes))
+    waits = round(_SCALE * waiting_cycles(machine, weight_bytes, row_bytes))
     high, wide = map(int, places.max(axis=0))
     found = []
     for rows in range(1, min(limit, high) + 1):
         for cols in range(1, min(limit // rows, wide) + 1):
-            each = tile_cycles(rows * cols, vectors, row_bytes, depth)
-            alone = max(each, row_bytes / _ALONE_BYTES) + row_bytes / _FAR_BYTES
+            each = tile_cycles(machine, rows * cols, vectors, row_bytes, depth)
+            # A single tile also waits for weights from beyond the second-level cache.
+            alone = max(each, row_bytes / paces.stream_bytes) + row_bytes / paces.shared_stream_bytes
             if not waits:
                 found.append(TileCost((rows, cols), 1, round(_SCALE * each), 0))
                 continue
-            each = max(each, row_bytes / _FAR_BYTES)
+            each = max(each, row_bytes / paces.shared_stream_bytes)
             found.append(TileCost((rows, cols), 1, round(_SCALE * alone), 0, is_alone=True))
             found += [
                 TileCost((rows, cols), 1, round(_SCALE * each * (1 + _FETCHING / fewest)), waits, fewest)
@@ -141,12 +140,12 @@ def _places(op: PackedDepthwiseConvOp, target: Target, places: np.ndarray) -> li
     kernel = sizes_of(op.operation.operands[1])[:-1]
     width = min(depthwise_panel(kind.shape[-1]), kind.shape[-1])
     vectors = -(-width // target.lanes(numpy_dtype(kind.element_type).itemsize))
-    limit = depthwise.most_places(vectors, target)
+    limit = depthwise.most_places(vectors, target.machine)
     high, wide = map(int, places.max(axis=0))
     found = []
     for rows in range(1, min(limit, high) + 1):
         for cols in range(1, min(limit // rows, wide) + 1):
-            each = depthwise.tile_cycles((rows, cols), kernel, op.strides[-1], vectors)
+            each = depthwise_cycles(target.machine, (rows, cols), kernel, op.strides[-1], vectors)
             found.append(TileCost((rows, cols), 1, round(_SCALE * each), 0))
     return found
 
@@ -157,7 +156,7 @@ def _strips(op: WinogradConvOp, target: Target, places: np.ndarray) -> list[Tile
     shapes = [(rows, cols) for rows in range(1, min(high, 16) + 1) for cols in range(1, min(wide, 64) + 1)]
     found = []
     for shape in shapes:
-        time = strip_nanoseconds(shape, op.tile + 2, channels, op.columns, target)
+        time = strip_ns(target.machine, shape, op.tile + 2, channels, op.columns)
         if time is not None:
             found.append(TileCost(shape, op.tile, round(time), 0))
     return found

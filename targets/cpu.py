@@ -13,6 +13,7 @@ from ..lowering.llvm_to_object.codegen import emit_assembly, emit_objects
 from ..lowering.llvm_to_object.emit_objects import EmitObjectsPass
 from ..lowering.target import Target
 from ..lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
+from ..machines.names import text_of
 from ..passes.graph.pipelines import graph_pipeline
 from ..passes.infra.pipeline import Pipeline
 from ..passes.infra.state import CompileState
@@ -33,10 +34,11 @@ class CpuBackend(Backend):
         return Target.parse(name)
 
     def graph(self, name: str) -> Pipeline:
-        machine = self.target(name)
-        return graph_pipeline(machine.vector_bytes, machine.precision)
+        target = self.target(name)
+        return graph_pipeline(target.machine, target.precision)
 
     def form_kernels(self, name: str) -> Pipeline:
+        machine = text_of(self.target(name).machine)
         return Pipeline(
             (
                 # If both dimensions of a batch of sequences vary, their rows are stored one after the other.
@@ -45,12 +47,12 @@ class CpuBackend(Backend):
                 # destinations.
                 "stepwell-record-interface",
                 # Before kernels are formed, so that each is of one image.
-                "stepwell-split-batches",
+                f"stepwell-split-batches{{machine={machine}}}",
                 # Concatenation, padding and slices that are views move no data, and need no kernels.
                 "stepwell-form-views",
                 "stepwell-form-row-views",
                 # Kernels are merged before lowering: equal ones are lowered, scheduled and compiled once.
-                "stepwell-form-kernels",
+                f"stepwell-form-kernels{{machine={machine}}}",
                 "stepwell-merge-kernels",
                 # No tile suits all sizes of a range.
                 f"stepwell-version-kernels{{target={name}}}",

@@ -49,47 +49,6 @@ def column_groups(columns: int, panel: int) -> tuple[ColumnGroup, ...]:
     return tuple([*groups, ColumnGroup(full * panel, 1, rest)] if rest else groups)
 
 
-# Vector length, in elements, from which on a target is assumed to have 32 vector registers.
-_LONG = 16
-
-
-def choose_panel(columns: int, lanes: int, rows: int, *, even: bool = False, may_be_fewer: bool = False) -> int:
-    """The panel width with the lowest estimated cost in a micro-kernel.
-
-    Args:
-        columns: number of columns.
-        lanes: number of elements in a vector register.
-        rows: number of rows multiplied with the weight. If there are few, a panel of several registers provides the
-            independent multiply-adds that the rows do not.
-        even: whether to reject panels of three registers if they leave a narrower panel.
-        may_be_fewer: whether some calls have fewer rows, down to one; these need panels of several registers.
-    """
-    if rows < 4:
-        return min(columns, lanes * (8 // rows))
-    # If a row is one register, one tile holds all rows and the weight is read only once; with two registers per row it
-    # does not. Targets with long vectors have twice as many registers as a vector has elements.
-    if lanes >= rows > lanes - 2 and not may_be_fewer:
-        return min(columns, lanes)
-    parts = [part for part in range(1, math.isqrt(columns) + 1) if columns % part == 0]
-    widths = {2 * lanes, *(width for part in parts for width in (part, columns // part) if width <= 4 * lanes)}
-    if lanes >= _LONG and columns > 3 * lanes and not (even and columns % (3 * lanes)):
-        widths.add(3 * lanes)
-    return min(widths, key=lambda width: _panel_cost(columns, width, lanes))
-
-
-def _panel_cost(columns: int, width: int, lanes: int) -> tuple[float, int]:
-    groups = column_groups(columns, width)
-    registers = sum(group.panels * -(-group.width // lanes) for group in groups)
-    # With one register per row a load feeds only one multiply-add; with four there is room for few rows only. For the
-    # same number of multiply-adds, three registers take fewer loads than two, and leave enough rows if there are 32
-    # registers.
-    third = 0.98 if lanes >= _LONG else 1.02
-    factor = {1: 1.15, 2: 1.0, 3: third}.get(-(-width // lanes), 1.08)
-    # A width that is not a multiple of half a register makes every panel unaligned and masked.
-    unaligned = 1.1 if width % (lanes // 2) and width != columns else 1.0
-    return registers * factor * unaligned + (len(groups) - 1) / 2, width
-
-
 def grain_of(dtype: np.dtype) -> int:
     """The number of neighbours along the reduction that are adjacent in a packed weight."""
     return 4 if dtype.itemsize == 1 else 1

@@ -8,12 +8,13 @@ from mlir import ir
 from mlir.dialects.transform import interpreter
 
 from ...dialects import discardable
+from ...machines.costs import kernel_ns
+from ...machines.machine import Machine
 from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.named_ops import ops_named
+from ..target import Target
 
-# Approximate work of one core in a microsecond: enough to distinguish kernels of one and of a hundred microseconds.
-_FLOPS_PER_US, _BYTES_PER_US = 100_000, 20_000
 _SCRIPT = """
 module attributes {{transform.with_named_sequence}} {{
   transform.named_sequence @__transform_main(%root: !transform.any_op {{transform.readonly}}) {{
@@ -43,27 +44,33 @@ class ChooseParallelLoopsPass(Pass):
         scf.forall (%i) in (4) { scf.forall (%j) in (8) {...} } --> scf.forall (%i) in (4) { scf.for %j = ... {...} }
 
     Preconditions: bufferised.
+
+    Attributes:
+        target: machine that the kernels are for, in the form that `Target.parse` accepts.
+        min_microseconds: minimum time of a kernel on one core.
     """
 
     name = "stepwell-choose-parallel-loops"
+    target: str = "cpu"
     min_microseconds: int = 2
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites the loops of every kernel."""
-        sequential = [loop for loop in ops_named(op, "scf.forall") if not self._is_parallel(loop)]
+        machine = Target.parse(self.target).machine
+        sequential = [loop for loop in ops_named(op, "scf.forall") if not self._is_parallel(loop, machine)]
         if not sequential:
             return
         ranks = {_mark(loop) for loop in sequential}
         script = ir.Module.parse(_SCRIPT.format(steps="".join(map(_step, sorted(ranks)))))
         interpreter.apply_named_sequence(op, script.body.operations[0], script.operation)
 
-    def _is_parallel(self, loop: ir.Operation) -> bool:
+    def _is_parallel(self, loop: ir.Operation, machine: Machine) -> bool:
         parent = loop.parent
         while parent is not None and parent.operation.name != "func.func":
             if parent.operation.name == "scf.forall":
                 return False
             parent = parent.operation.parent
-        return parent is None or microseconds(parent.operation) >= self.min_microseconds
+        return parent is None or microseconds(parent.operation, machine) >= self.min_microseconds
 
 
 def _mark(loop: ir.Operation) -> int:
@@ -78,9 +85,9 @@ def _step(rank: int) -> str:
     return _STEP.format(rank=rank, attribute=discardable.SEQUENTIAL.name, kinds=kinds)
 
 
-def microseconds(kernel: ir.Operation) -> float:
+def microseconds(kernel: ir.Operation, machine: Machine) -> float:
     """Returns a rough bound of the time of a kernel on one core; infinite if the kernel does not state its cost."""
     facts = discardable.KERNEL.read(kernel)
     if facts is None or facts.flops is None or facts.bytes is None:
         return float("inf")
-    return max(facts.flops / _FLOPS_PER_US, facts.bytes / _BYTES_PER_US)
+    return kernel_ns(machine, facts.flops, facts.bytes) / 1000

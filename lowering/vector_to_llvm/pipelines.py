@@ -37,7 +37,7 @@ def memref_pipeline(target: str) -> Pipeline:
             # If sizes vary, loops end at the sizes of a call.
             "stepwell-bound-loops",
             # Threads: loops worth distributing become blocks, of which a caller may request any range.
-            "stepwell-choose-parallel-loops,stepwell-share-out-loops",
+            f"stepwell-choose-parallel-loops{{target={target}}},stepwell-share-out-loops{{target={target}}}",
             # No loop is parallel any more.
             "stepwell-hoist-stack",
         )

@@ -15,6 +15,7 @@ from ...passes.infra.state import CompileState
 from ...passes.ir.functions import dictionaries
 from ...passes.ir.named_ops import ops_named
 from ...passes.ir.parallel import trip_counts
+from ..target import Target
 from .choose_parallel_loops import microseconds
 from .needed_rounds import needed_rounds
 from .segments import Segment, phases_of
@@ -51,21 +52,28 @@ class ShareOutLoopsPass(Pass):
     declaration that has `stepwell.phases` (its code was compiled before) gets the arguments too.
 
     Preconditions: bufferised, workspaces planned.
+
+    Attributes:
+        target: machine that the kernels are for, in the form that `Target.parse` accepts.
+        min_microseconds: minimum time of all calls on one core for threads to take part.
+        wake_microseconds: minimum time for which sleeping threads are woken.
     """
 
     name = "stepwell-share-out-loops"
+    target: str = "cpu"
     min_microseconds: int = 10
     wake_microseconds: int = 200
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites the kernels and the calls in `@main`."""
+        machine = Target.parse(self.target).machine
         phases: dict[str, list[int]] = {}
         times: dict[str, float] = {}
         for function in list(op.regions[0].blocks[0]):
             if isinstance(function, func.FuncOp) and _name(function) != "main":
                 ends = _declared(function) if function.is_external else _divide(function)
                 phases |= {_name(function): ends} if ends else {}
-                times[_name(function)] = microseconds(function.operation) / max(1, len(ends))
+                times[_name(function)] = microseconds(function.operation, machine) / max(1, len(ends))
         for function in list(op.regions[0].blocks[0]):
             if isinstance(function, func.FuncOp) and _name(function) == "main":
                 _call_by_phase(function, phases)

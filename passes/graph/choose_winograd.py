@@ -14,20 +14,16 @@ from ...dialects.stepwell.contraction import ConvOp, MatmulOp
 from ...dialects.stepwell.elementwise.arithmetic import AddOp
 from ...dialects.stepwell.elementwise.logic import CastOp
 from ...dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
-from ...dialects.stepwell.packed import choose_panel
 from ...dialects.stepwell.winograd import KERNEL, TILES, WinogradConvOp, transforms
+from ...machines.convolutions import direct_ns, winograd_ns
+from ...machines.machine import Machine
+from ...machines.panels import choose_panel
 from ..infra.base import Pass, register
+from ..infra.machine_option import DEFAULT, machine_of
 from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .pack_weights import pack
 from .values import dtype_of, is_fixed, shape_of
-
-# Approximate throughput of one core per nanosecond: multiply-adds of a product, bytes of weights from beyond the
-# second-level cache, elements computed by a transform, bytes copied.
-_MULTIPLY_ADDS, _WEIGHT_BYTES, _TRANSFORMED, _MOVED_BYTES = 100.0, 10.0, 16.0, 5.0
-
-# Part of the shorter of two overlapping phases that is not hidden, and overhead of a product in rows.
-_NOT_HIDDEN, _ROWS_MORE = 0.3, 4
 
 
 @register
@@ -48,27 +44,27 @@ class ChooseWinogradPass(Pass):
     Preconditions: images have their channels last.
 
     Attributes:
-        vector_bytes: width of the target's vector registers in bytes.
+        machine: description of the machine.
         tile: tile size of all convolutions that allow the method; 0 selects the fastest one for each, or the direct
             convolution.
     """
 
     name = "stepwell-choose-winograd"
-    vector_bytes: int = 64
+    machine: str = DEFAULT
     tile: int = 0
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the pattern to every convolution."""
         # If extents vary along the depth, the data of one volume is not contiguous when stacked as planes.
-        pattern = WinogradForConv(self.vector_bytes, self.tile, may_stack=not discardable.RANGES.is_on(op))
-        apply_patterns(op, (pattern,), state)
+        machine, may_stack = machine_of(self.machine), not discardable.RANGES.is_on(op)
+        apply_patterns(op, (WinogradForConv(machine, self.tile, may_stack),), state)
 
 
 @dataclass(frozen=True)
 class WinogradForConv(Pattern[ConvOp]):
     """conv(x, w, b) --> add(winograd_conv(x, transformed w), b)"""
 
-    vector_bytes: int
+    machine: Machine
     tile: int
     may_stack: bool = True
     root = ConvOp
@@ -77,13 +73,13 @@ class WinogradForConv(Pattern[ConvOp]):
         refusal = _refusal(op, self.may_stack)
         if refusal is not None:
             return refusal
-        lanes = self.vector_bytes // dtype_of(op.weight).itemsize
-        tile = self.tile or _best_tile(op, lanes)
+        tile = self.tile or _best_tile(op, self.machine)
         if not tile:
             return Refusal("the direct convolution takes less time")
         image, weight = (_stacked_planes(op), _stacked_taps(op)) if _is_deep(op) else (op.input, op.weight)
         columns, channels = ir.RankedTensorType(weight.type).shape[:2]
-        panel = choose_panel(columns, lanes, _tiles(op, tile))
+        lanes = self.machine.lanes(dtype_of(op.weight).itemsize)
+        panel = choose_panel(self.machine, columns, lanes, _tiles(op, tile))
         points = (tile + KERNEL - 1) ** 2
         packed = pack(_transformed(weight, tile), points, columns, channels, panel)
         result = WinogradConvOp(image, packed, columns=columns, panel=panel, tile=tile, pads=_planar(op.pads)).result
@@ -163,25 +159,25 @@ def _tiles(op: ConvOp, tile: int) -> int:
     return math.prod(planes) * -(-height // tile) * -(-width // tile)
 
 
-def _best_tile(op: ConvOp, lanes: int) -> int:
+def _best_tile(op: ConvOp, machine: Machine) -> int:
     """The tile size that takes the least time; 0 for the direct convolution."""
-    return min((0, *TILES), key=lambda tile: _nanoseconds(op, tile, lanes))
+    return min((0, *TILES), key=lambda tile: _nanoseconds(op, tile, machine))
 
 
-def _nanoseconds(op: ConvOp, tile: int, lanes: int) -> float:
+def _nanoseconds(op: ConvOp, tile: int, machine: Machine) -> float:
     """A rough estimate of the time on one core; for tile 0, that of the direct convolution."""
     columns, channels, *taps = ir.RankedTensorType(op.weight.type).shape[:-2]
     channels *= math.prod(taps)
-    weights = ((tile + KERNEL - 1) ** 2 if tile else KERNEL**2) * columns * channels
-    streaming = dtype_of(op.weight).itemsize * weights / _WEIGHT_BYTES
+    size = dtype_of(op.weight).itemsize
     if not tile:
-        return max(weights * _tiles(op, 1) / _MULTIPLY_ADDS, streaming)
-    products = weights * (_tiles(op, tile) + _ROWS_MORE) / _MULTIPLY_ADDS
+        return direct_ns(machine, KERNEL**2 * columns * channels, size, _tiles(op, 1))
+    points = (tile + KERNEL - 1) ** 2
+    lanes = machine.lanes(size)
     # Whole vectors are transformed, even if partly unused.
-    elements = sum(-(-size // lanes) * lanes for size in (channels, columns))
-    transforms = (tile + KERNEL - 1) ** 2 * _tiles(op, tile) * elements / _TRANSFORMED
+    elements = sum(-(-count // lanes) * lanes for count in (channels, columns))
+    stacked = 0
     if _is_deep(op):
-        # Adds the time to stack the planes.
         *places, _ = ir.RankedTensorType(op.result.type).shape
-        transforms += dtype_of(op.input).itemsize * math.prod(places) * channels / _MOVED_BYTES
-    return max(products, streaming) + _NOT_HIDDEN * min(products, streaming) + transforms
+        stacked = dtype_of(op.input).itemsize * math.prod(places) * channels
+    tiles = _tiles(op, tile)
+    return winograd_ns(machine, points * columns * channels, size, tiles, points * tiles * elements, stacked)

@@ -17,23 +17,25 @@ from ...dialects.stepwell.packed import (
     PackedDepthwiseConvOp,
     PackedGroupedConvOp,
     PackedMatmulOp,
-    choose_panel,
     column_groups,
     grain_of,
 )
+from ...machines.caches import L2_WAYS, way_bytes
+from ...machines.machine import Machine
+from ...machines.panels import choose_panel
 from ..infra.base import Pass, register
+from ..infra.machine_option import DEFAULT, machine_of
 from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
 from .transposed_weights import TransposeMatmulWeight, TransposePointwiseWeight, is_transposed
 from .values import dtype_of, is_fixed, shape_of
 
-# A typical second-level cache, and the number of rows of a product that pay for a copy of its right-hand side.
-_WAYS, _WAY_BYTES, _LEAST_ROWS = 16, 128 * 1024, 64
+# Number of rows of a product that pay for a copy of its right-hand side.
+_LEAST_ROWS = 64
 
-# Stride in bytes at which two rows take a page, so that prefetching stops; and size in bytes of a matrix whose pages
-# exceed what a first-level TLB holds in addition to everything else.
-_FAR_BYTES, _MANY_BYTES = 2048, 32 * 4096
+# Number of pages that a first-level TLB holds in addition to everything else.
+_PAGES = 32
 
 
 @register
@@ -60,32 +62,32 @@ class PackWeightsPass(Pass):
     Preconditions: images have their channels last.
 
     Attributes:
-        vector_bytes: width of the target's vector registers in bytes.
+        machine: description of the machine.
         by_depth: whether float32 weights of products are stored along the contracted dimension and rounded to tf32.
         bytes_by_depth: whether weights of bytes are stored along the contracted dimension: panels of one column.
     """
 
     name = "stepwell-pack-weights"
-    vector_bytes: int = 64
+    machine: str = DEFAULT
     by_depth: bool = False
     bytes_by_depth: bool = False
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to the whole module."""
-        width = self.vector_bytes
+        machine = machine_of(self.machine)
         lines = self.bytes_by_depth
         varies = discardable.RANGES.is_on(op)
-        convolutions = (PackDepthwiseConv(), PackGroupedConv(width), PackConv(width, lines, varies))
+        convolutions = (PackDepthwiseConv(), PackGroupedConv(machine), PackConv(machine, lines, varies))
         transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()
-        products = (*transposing, PackMatmul(width, self.by_depth, lines, varies))
-        apply_patterns(op, (*products, *convolutions, WidenBytes(), PackRhs(width), TransposeRhs()), state)
+        products = (*transposing, PackMatmul(machine, self.by_depth, lines, varies))
+        apply_patterns(op, (*products, *convolutions, WidenBytes(), PackRhs(machine), TransposeRhs()), state)
 
 
 @dataclass(frozen=True)
 class PackMatmul(Pattern[MatmulOp]):
     """matmul(x, w) --> packed_matmul(x, packed w), except for weights that are to stay transposed"""
 
-    vector_bytes: int
+    machine: Machine
     leaves_transposed: bool = False
     bytes_by_depth: bool = False
     rows_vary: bool = False
@@ -103,9 +105,8 @@ class PackMatmul(Pattern[MatmulOp]):
             return Refusal(_OTHER_BYTES)
         weight = op.rhs if op.transpose_rhs else TransposeOp(op.rhs, permutation=(1, 0)).result
         columns = shape[0] if op.transpose_rhs else shape[1]
-        panel = choose_panel(
-            columns, self.vector_bytes // sum_bytes(op), math.prod(rows[:-1]), may_be_fewer=self.rows_vary
-        )
+        lanes = self.machine.lanes(sum_bytes(op))
+        panel = choose_panel(self.machine, columns, lanes, math.prod(rows[:-1]), may_be_fewer=self.rows_vary)
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.rhs)) > 1 else panel
         lhs, weight = in_whole_grains(op.lhs), in_whole_grains(weight)
         packed = pack(weight, 1, columns, ir.RankedTensorType(weight.type).shape[1], panel)
@@ -120,7 +121,7 @@ class PackRhs(Pattern[MatmulOp]):
     many pages or evict each other from the cache, and if there is enough work to pay for the copy.
     """
 
-    vector_bytes: int
+    machine: Machine
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
@@ -131,12 +132,12 @@ class PackRhs(Pattern[MatmulOp]):
             return Refusal("bytes are packed once, or not at all")
         if op.transpose_lhs or len(right) < 2 or math.prod(right[:-2]) not in (1, math.prod(left[:-2])):
             return Refusal("the operands are not matrices in equal batches")
-        size, lanes = dtype_of(op.rhs).itemsize, self.vector_bytes // sum_bytes(op)
+        size, lanes = dtype_of(op.rhs).itemsize, self.machine.lanes(sum_bytes(op))
         columns, depth = right[-2:] if op.transpose_rhs else right[:-3:-1]
         batch = math.prod(right[:-2])
         rows = math.prod(left[:-1]) // batch
-        panel = choose_panel(columns, lanes, rows, even=True)
-        if columns % panel or not (op.transpose_rhs or _is_worth_packing(rows, depth, columns * size)):
+        panel = choose_panel(self.machine, columns, lanes, rows, even=True)
+        if columns % panel or not (op.transpose_rhs or _is_worth_packing(self.machine, rows, depth, columns * size)):
             return Refusal("the right operand can be read in place")
         axes = (0, 1, 3, 2) if op.transpose_rhs else (0, 2, 1, 3)
         split = (batch, columns // panel, panel, depth) if op.transpose_rhs else (batch, depth, columns // panel, panel)
@@ -145,11 +146,14 @@ class PackRhs(Pattern[MatmulOp]):
         return PackedMatmulOp(op.lhs, packed, columns=columns, panel=panel, batch=batch).result
 
 
-def _is_worth_packing(rows: int, depth: int, stride: int) -> bool:
-    """Returns whether `depth` rows, `stride` bytes apart, take many pages or exceed a cache of 16 ways of 128 KiB."""
-    places = _WAY_BYTES // math.gcd(stride, _WAY_BYTES)
-    takes_pages = rows >= 2 * _LEAST_ROWS and stride >= _FAR_BYTES and depth * stride >= _MANY_BYTES
-    return takes_pages or (rows >= _LEAST_ROWS and depth > _WAYS * places // 2)
+def _is_worth_packing(machine: Machine, rows: int, depth: int, stride: int) -> bool:
+    """Returns whether `depth` rows, `stride` bytes apart, take many pages or evict each other from the cache."""
+    way = way_bytes(machine)
+    places = way // math.gcd(stride, way)
+    # Prefetching stops if two rows take a page.
+    is_far = 2 * stride >= machine.page_bytes and depth * stride >= _PAGES * machine.page_bytes
+    takes_pages = rows >= 2 * _LEAST_ROWS and is_far
+    return takes_pages or (rows >= _LEAST_ROWS and depth > L2_WAYS * places // 2)
 
 
 class TransposeRhs(Pattern[MatmulOp]):
@@ -171,14 +175,14 @@ class TransposeRhs(Pattern[MatmulOp]):
 class PackConv(Pattern[ConvOp]):
     """conv(x, w, b) --> add(packed_conv(x, packed w), b); a convolution of one pixel becomes a packed_matmul"""
 
-    vector_bytes: int
+    machine: Machine
     bytes_by_depth: bool = False
     rows_vary: bool = False
     root = ConvOp
 
     def rewrite(self, op: ConvOp) -> Replacement:
         refusal = _refusal(op)
-        if refusal is not None or _is_depthwise(op) or _is_narrow(op, self.vector_bytes):
+        if refusal is not None or _is_depthwise(op) or _is_narrow(op, self.machine):
             return refusal
         outputs, _, *kernel = ir.RankedTensorType(op.weight.type).shape
         columns, spatial = outputs // op.group, len(kernel)
@@ -186,7 +190,8 @@ class PackConv(Pattern[ConvOp]):
         input, weight = in_whole_grains(op.input, op.group), TransposeOp(op.weight, permutation=to_channels_last).result
         weight = in_whole_grains(weight)
         places = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
-        panel = choose_panel(columns, self.vector_bytes // sum_bytes(op), places, may_be_fewer=self.rows_vary)
+        lanes = self.machine.lanes(sum_bytes(op))
+        panel = choose_panel(self.machine, columns, lanes, places, may_be_fewer=self.rows_vary)
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.weight)) > 1 else panel
         packed = pack(weight, op.group, columns, math.prod(ir.RankedTensorType(weight.type).shape[1:]), panel)
         if math.prod(kernel) == op.group == 1 and set(op.strides) == {1} and not any(op.pads):
@@ -219,12 +224,12 @@ class PackDepthwiseConv(Pattern[ConvOp]):
 class PackGroupedConv(Pattern[ConvOp]):
     """conv(x, w, b) {narrow groups} --> add(packed_grouped_conv(x, w with all columns last), b)"""
 
-    vector_bytes: int
+    machine: Machine
     root = ConvOp
 
     def rewrite(self, op: ConvOp) -> Replacement:
         refusal = _refusal(op)
-        if refusal is not None or _is_depthwise(op) or not _is_narrow(op, self.vector_bytes):
+        if refusal is not None or _is_depthwise(op) or not _is_narrow(op, self.machine):
             return refusal
         rank = len(ir.RankedTensorType(op.weight.type).shape)
         weight = TransposeOp(op.weight, permutation=(*range(2, rank), 1, 0)).result
@@ -269,10 +274,10 @@ def _is_depthwise(op: ConvOp) -> bool:
     return channels == 1 and outputs == op.group
 
 
-def _is_narrow(op: ConvOp, vector_bytes: int) -> bool:
+def _is_narrow(op: ConvOp, machine: Machine) -> bool:
     """Returns whether a vector of columns holds whole groups, and a vector of channels holds their inputs."""
     outputs, channels = ir.RankedTensorType(op.weight.type).shape[:2]
-    columns, lanes = outputs // op.group, vector_bytes // sum_bytes(op)
+    columns, lanes = outputs // op.group, machine.lanes(sum_bytes(op))
     return op.group > 1 and columns < lanes and lanes % columns == 0 and channels <= columns
 
 

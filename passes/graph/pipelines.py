@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ...machines.machine import Machine
+from ...machines.names import text_of
+from ..infra.machine_option import WHOLE_ROWS
 from ..infra.pipeline import Element, Pipeline
 from .canonicalize import CanonicalizePass
 from .choose_winograd import ChooseWinogradPass
@@ -87,6 +90,11 @@ def gpu_graph_pipeline(precision: str = "f32", has_wgmma: bool = False) -> Pipel
     )
 
 
+def _for_machine(element: Element, machine: str) -> Element:
+    """The pass with a machine's costs, if it depends on them."""
+    return replace(element, machine=machine) if isinstance(element, ConvertLayoutPass) else element
+
+
 def _for_gpu(element: Element) -> Element:
     """The pass with the options for GPU kernels, if it depends on the available kernels."""
     if isinstance(element, DecomposePass):
@@ -94,25 +102,22 @@ def _for_gpu(element: Element) -> Element:
     return replace(element, attention="tiles") if isinstance(element, FuseCompositesPass) else element
 
 
-WHOLE_ROWS = 1 << 40
-"""A vector width in bytes so large that every row of a weight fits into one vector."""
-
-
 def _in_precision(precision: str) -> Iterable[Element]:
     """The passes that convert products of float32 to a shorter type, after all products are known."""
     return [] if precision == "f32" else [ReducePrecisionPass(precision), *CLEAN_UP]
 
 
-def graph_pipeline(vector_bytes: int, precision: str = "f32") -> Pipeline:
+def graph_pipeline(machine: Machine, precision: str = "f32") -> Pipeline:
     """The passes from phase `import` to phase `graph`.
 
     Args:
-        vector_bytes: width of the target's vector registers in bytes.
+        machine: the machine.
         precision: precision in which products of float32 are computed.
     """
+    text = text_of(machine)
     return Pipeline(
         (
-            *GRAPH_PIPELINE,
+            *(_for_machine(element, text) for element in GRAPH_PIPELINE),
             # After movement is in its final place, but while weights are still in the model's layout.
             MergeProjectionsPass(),
             DcePass(),
@@ -122,11 +127,11 @@ def graph_pipeline(vector_bytes: int, precision: str = "f32") -> Pipeline:
             # Before weights are packed for kernels that hold adjacent columns in a vector.
             SumSingleColumnsPass(),
             # Winograd convolutions pad their input themselves.
-            ChooseWinogradPass(vector_bytes),
+            ChooseWinogradPass(text),
             # Direct convolutions then read their windows without bounds checks.
             MakePaddingExplicitPass(),
             # Packs weights in the order of the micro-kernel; from here on the graph is target-specific.
-            PackWeightsPass(vector_bytes),
+            PackWeightsPass(text),
             # Remaining movement is least in the way of fusion after the other ops.
             SinkMovementPass(),
             CsePass(),

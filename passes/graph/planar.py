@@ -24,6 +24,8 @@ from ...dialects.stepwell.normalization import BatchNormOp, LocalResponseNormOp
 from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.pooling import PoolOp
 from ...dialects.stepwell.windows import Window
+from ...machines.machine import Machine
+from ...machines.paces import Paces, paces_of
 from ..ir.rewriting import Pattern, Replacement
 from .values import is_fixed, is_float, shape_of, size_of
 
@@ -32,33 +34,28 @@ IMAGE_OPS = (ConvOp, ConvTransposeOp, PoolOp, ResizeOp, LocalResponseNormOp, Bat
 
 _WITHOUT_LAYOUT = (UnaryOp, BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, ConcatOp)
 
-# Approximate throughput of one core per nanosecond: multiply-adds of a product, elements transposed, window vectors.
-_MULTIPLY_ADDS, _TRANSPOSED, _WINDOW_VECTORS = 90.0, 4.0, 2.5
+# Cost factor of a weight whose rows evict each other from the first-level cache: they are whole pages apart.
+_CONFLICTS = 1.15
 
-# Memory traffic in bytes per nanosecond, and overhead of a row of a plane in nanoseconds.
-_BYTES, _ROW_NS = 40.0, 4.0
-
-# Rows of a weight at multiples of this distance in bytes evict each other from the first-level cache; cost factor.
-_APART, _CONFLICTS = 4096, 1.15
+_FLOAT_BYTES = 4
 
 _IMPOSSIBLE = math.inf
 
 
-def planar_images(body: ir.Block, lanes: int) -> list[ir.Value]:
+def planar_images(body: ir.Block, machine: Machine) -> list[ir.Value]:
     """The results of the ops of a block that are faster plane by plane.
 
     Args:
         body: body of @main.
-        lanes: number of elements of a vector register.
+        machine: the machine.
     """
     found: list[ir.Value] = []
     for component in _components(body):
         better = component.ops
-        if component.planes_cost(lanes) >= component.pixels_cost(lanes):
+        if component.planes_cost(machine) >= component.pixels_cost(machine):
             # An image of one channel has the same layout either way, so such an op is decided independently.
-            better = [
-                op for op in better if _has_single_channels(op) and _planes_cost(op, lanes) < _pixels_cost(op, lanes)
-            ]
+            single = (op for op in better if _has_single_channels(op))
+            better = [op for op in single if _planes_cost(op, machine) < _pixels_cost(op, machine)]
         found += [op.operation.results[0] for op in better]
     return found
 
@@ -79,14 +76,14 @@ class _Component:
     results: list[ir.Value]
     is_closed: bool
 
-    def planes_cost(self, lanes: int) -> float:
+    def planes_cost(self, machine: Machine) -> float:
         """The time in nanoseconds with channels first."""
-        return sum(_planes_cost(op, lanes) for op in self.ops) if self.is_closed else _IMPOSSIBLE
+        return sum(_planes_cost(op, machine) for op in self.ops) if self.is_closed else _IMPOSSIBLE
 
-    def pixels_cost(self, lanes: int) -> float:
+    def pixels_cost(self, machine: Machine) -> float:
         """The time in nanoseconds with channels last, including the transposes around the component."""
         moved = sum(size_of(value) for value in (*self.inputs, *self.results) if not _has_one_channel(value))
-        return sum(_pixels_cost(op, lanes) for op in self.ops) + moved / _TRANSPOSED
+        return sum(_pixels_cost(op, machine) for op in self.ops) + moved / paces_of(machine).transposed
 
 
 def _components(body: ir.Block) -> Iterator[_Component]:
@@ -155,40 +152,44 @@ def _has_single_channels(op: Op) -> bool:
     return isinstance(op, ConvOp | PoolOp) and all(shape_of(value) and _has_one_channel(value) for value in values)
 
 
-def _planes_cost(op: Op, lanes: int) -> float:
+def _planes_cost(op: Op, machine: Machine) -> float:
+    paces, lanes = paces_of(machine), machine.lanes(_FLOAT_BYTES)
     if isinstance(op, ConvOp) and is_pointwise(op):
         places = ir.RankedTensorType(op.result.type).shape[2:]
         used = math.prod(places) / (-(-math.prod(places) // lanes) * lanes)
-        picked = size_of(op.input) / math.prod(op.strides) / _TRANSPOSED if max(op.strides) > 1 else 0
-        conflicts = _CONFLICTS if ir.RankedTensorType(op.weight.type).shape[1] * 4 % _APART == 0 else 1
-        return _multiply_adds(op) / _MULTIPLY_ADDS / used * conflicts + picked
+        picked = size_of(op.input) / math.prod(op.strides) / paces.transposed if max(op.strides) > 1 else 0
+        row_bytes = ir.RankedTensorType(op.weight.type).shape[1] * _FLOAT_BYTES
+        conflicts = _CONFLICTS if row_bytes % machine.page_bytes == 0 else 1
+        return _flops(op) / paces.planar_flops / used * conflicts + picked
     if (isinstance(op, ConvOp) and not is_planewise(op)) or not isinstance(op, ConvOp | PoolOp):
         return _IMPOSSIBLE
     kernel = ir.RankedTensorType(op.weight.type).shape[2:] if isinstance(op, ConvOp) else op.kernel
     *rows, columns = ir.RankedTensorType(op.operation.results[0].type).shape
     vectors = math.prod(rows) * -(-columns // lanes)
-    return vectors * math.prod(kernel) / _WINDOW_VECTORS + math.prod(rows) * _ROW_NS + _traffic(op)
+    return vectors * math.prod(kernel) / paces.window_vectors + math.prod(rows) * paces.row_ns + _traffic_ns(op, paces)
 
 
-def _pixels_cost(op: Op, lanes: int) -> float:
+def _pixels_cost(op: Op, machine: Machine) -> float:
     """The time in nanoseconds with channels last, in whole vectors of channels."""
+    paces, lanes = paces_of(machine), machine.lanes(_FLOAT_BYTES)
     channels = ir.RankedTensorType(op.operation.results[0].type).shape[1]
     used = channels / -(-channels // lanes)
     if not isinstance(op, ConvOp):
         kernel = math.prod(op.kernel) if isinstance(op, PoolOp) else 1
-        return size_of(op.operation.results[0]) * kernel / used / _WINDOW_VECTORS + _traffic(op)
+        return size_of(op.operation.results[0]) * kernel / used / paces.window_vectors + _traffic_ns(op, paces)
     if is_planewise(op):
-        return _multiply_adds(op) / used / _WINDOW_VECTORS + _traffic(op)
-    return _multiply_adds(op) / _MULTIPLY_ADDS
+        return _flops(op) / 2 / used / paces.window_vectors + _traffic_ns(op, paces)
+    return _flops(op) / paces.planar_flops
 
 
-def _multiply_adds(op: ConvOp) -> int:
+def _flops(op: ConvOp) -> int:
     _, channels, *kernel = ir.RankedTensorType(op.weight.type).shape
-    return size_of(op.result) * channels * math.prod(kernel)
+    return 2 * size_of(op.result) * channels * math.prod(kernel)
 
 
-def _traffic(op: Op) -> float:
-    return 4 * (size_of(op.operation.operands[0]) + size_of(op.operation.results[0])) / _BYTES
+def _traffic_ns(op: Op, paces: Paces) -> float:
+    elements = size_of(op.operation.operands[0]) + size_of(op.operation.results[0])
+    return _FLOAT_BYTES * elements / paces.planar_bytes
 
 
 def is_pointwise(op: ConvOp) -> bool:

@@ -15,7 +15,9 @@ from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.movement import BroadcastToOp
 from ...dialects.types import array_of
+from ...machines.caches import weight_bytes
 from ..infra.base import Pass, PassError, register
+from ..infra.machine_option import DEFAULT, machine_of
 from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
 from ..ir.locations import fused_location, heaviest_first, names_in
@@ -50,11 +52,13 @@ class FormKernelsPass(Pass):
     Attributes:
         mixed_widths: whether one kernel may mix floats of several widths.
         stops_at_extents: whether kernels stop at the sizes of a call, if sizes vary, instead of computing everything.
+        machine: description of the CPU that kernels which stop at extents are for.
     """
 
     name = "stepwell-form-kernels"
     mixed_widths: bool = False
     stops_at_extents: bool = True
+    machine: str = DEFAULT
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Forms the kernels of the module's @main."""
@@ -92,6 +96,9 @@ class _Outliner:
         self, body: ir.Block, main: ir.Operation, demand: Demand, options: FormKernelsPass, state: CompileState
     ) -> None:
         self._options, self._state = options, state
+        # If sizes vary, norms are sums over the same rows.
+        together = demand.is_partial and options.stops_at_extents
+        self._row_bytes = weight_bytes(machine_of(options.machine)) if together else 0
         self._body = body
         self._main = main
         self._demand = demand
@@ -102,10 +109,9 @@ class _Outliner:
             for op in list(block.operations):
                 for inner in op.regions:
                     self.visit(inner)
-            rows_together = self._demand.is_partial and self._options.stops_at_extents
-            if rows_together:
+            if self._row_bytes:
                 repeat_cheap(block)
-            grouping = Grouping(block, self._options.mixed_widths, rows_together)
+            grouping = Grouping(block, self._options.mixed_widths, self._row_bytes)
             grouping.note_refusals(self._state)
             for group in grouping.groups:
                 self._outline(group)

@@ -29,17 +29,17 @@ class Grouping:
     elementwise ops that feed them. The remaining elementwise ops form chains, and trees that lead into these.
     """
 
-    def __init__(self, block: ir.Block, mixes_floats: bool = False, rows_together: bool = False) -> None:
+    def __init__(self, block: ir.Block, mixes_floats: bool = False, row_bytes: int = 0) -> None:
         """Groups the ops of a block.
 
         Args:
             block: block whose ops are grouped.
-            rows_together: whether several reductions of the same rows may share a kernel.
+            row_bytes: maximum bytes of rows of which several reductions may share a kernel; 0 if none may.
             mixes_floats: whether a contraction or reduction kernel may mix floats of several widths. GPU threads hold
                 single elements; CPU vector lanes should all have one width.
         """
         self._mixes_floats = mixes_floats
-        self._rows_together = rows_together
+        self._row_bytes = row_bytes
         self._ops = [op.operation for op in block.operations]
         self._position = {op: index for index, op in enumerate(self._ops)}
         self._class = {op: kernel_class(op) for op in self._ops}
@@ -174,7 +174,7 @@ class Grouping:
         def free(place: int) -> ir.Operation | None:
             return None if self._ops[place] in self._assigned else self._ops[place]
 
-        return rows_group(anchor, feeders, self._users, free) if self._rows_together else None
+        return rows_group(anchor, feeders, self._users, free, self._row_bytes) if self._row_bytes else None
 
     def _with_feeders(self, group: list[ir.Operation]) -> list[ir.Operation]:
         """A group extended by the elementwise ops of its shape that feed only the group."""

@@ -19,8 +19,8 @@ from .classify import elements, kernel_class
 from .masks import REDUCTIONS
 from .prefixes import sizes_of
 
-# Maximum number of ops in a kernel, and of bytes in a row: a row's reads and writes must fit a core's own cache.
-_MOST_OPS, _MOST_BYTES = 32, 1 << 18
+# Maximum number of ops in a kernel.
+_MOST_OPS = 32
 # Minimum number of rows: with fewer, threads would be idle.
 _FEWEST_ROWS = 8
 _REPEATED = (AddOp.OPERATION_NAME, SubOp.OPERATION_NAME, MulOp.OPERATION_NAME)
@@ -28,15 +28,19 @@ _REPEATED = (AddOp.OPERATION_NAME, SubOp.OPERATION_NAME, MulOp.OPERATION_NAME)
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows that are reduced: shape of the operand, shape of a reduction's result, and element type of both."""
+    """The rows that are reduced: shape of the operand, shape of a reduction's result, and element type of both.
+
+    `row_bytes` bounds the size of a row.
+    """
 
     shape: Sequence[int]
     reduced: Sequence[int]
     element: ir.Type
+    row_bytes: int
 
     @staticmethod
-    def of(op: ir.Operation) -> _Rows | None:
-        """The rows of a reduction over all its last dimensions; None if it is not such a reduction."""
+    def of(op: ir.Operation, row_bytes: int) -> _Rows | None:
+        """The rows of a reduction over all its last dimensions, of at most `row_bytes`; None if there are none."""
         view = view_of(op)
         if not isinstance(view, REDUCTIONS) or not view.keepdims:
             return None
@@ -46,9 +50,9 @@ class _Rows:
         if not axes or axes != list(range(axes[0], len(shape))) or not isinstance(kind, ir.F32Type | ir.F64Type):
             return None
         row = math.prod(shape[axes[0] :])
-        if row == 1 or row * kind.width // 8 > _MOST_BYTES or math.prod(shape[: axes[0]]) < _FEWEST_ROWS:
+        if row == 1 or row * kind.width // 8 > row_bytes or math.prod(shape[: axes[0]]) < _FEWEST_ROWS:
             return None
-        return _Rows(shape, reduced, kind)
+        return _Rows(shape, reduced, kind, row_bytes)
 
     def has(self, op: ir.Operation) -> bool:
         """Returns whether an op works row by row: elementwise on rows or on reduced values, or a reduction of rows."""
@@ -57,7 +61,7 @@ class _Rows:
             return False
         if kernel_class(op) == "elementwise":
             return sizes_of(op.results[0]) in (self.shape, self.reduced)
-        return _Rows.of(op) == self
+        return _Rows.of(op, self.row_bytes) == self
 
 
 def rows_group(
@@ -65,6 +69,7 @@ def rows_group(
     feeders: Sequence[ir.Operation],
     users: Callable[[ir.Operation], list[int]],
     free: Callable[[int], ir.Operation | None],
+    row_bytes: int,
 ) -> list[ir.Operation] | None:
     """A reduction of rows with its consumers, up to one value of the same rows; None if there is no such value.
 
@@ -73,8 +78,9 @@ def rows_group(
         feeders: elementwise ops that compute its operand.
         users: returns the positions of an op's users in the block.
         free: returns the op at a position; None if it is already in a kernel.
+        row_bytes: maximum bytes of a row, whose reads and writes must fit a core's own cache.
     """
-    rows = _Rows.of(anchor)
+    rows = _Rows.of(anchor, row_bytes)
     if rows is None:
         return None
     group, best = [*feeders, anchor], None

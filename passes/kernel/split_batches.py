@@ -12,17 +12,16 @@ from mlir.dialects import arith, scf, tensor
 from ...dialects import discardable
 from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import PadOp, ReshapeOp, RowOp, WithRowOp
+from ...machines.caches import cached_bytes
+from ...machines.machine import Machine
+from ...machines.paces import paces_of
 from ..infra.base import Pass, register
+from ..infra.machine_option import DEFAULT, machine_of
 from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
 from .classify import bytes_of, kernel_class
 from .image_wise import Attributes, for_one_image, shape_of
 
-# Cost model in nanoseconds, measured on a Zen 3: time per byte for every doubling of a kernel's traffic beyond the
-# second-level cache; time per byte of weights for every image but the first; time per call of a kernel.
-_FAR_NS, _WEIGHT_NS, _CALL_NS = 0.0225, 0.02, 300.0
-# Time in nanoseconds per byte copied after the loop that would otherwise be computed in place.
-_COPY_NS = 0.1
 # Minimum part of the cache that an image must fill: kernels on smaller ones are too short to be split among threads.
 _LEAST_FILLED = 0.25
 # Minimum saving in nanoseconds that is worth a loop.
@@ -56,13 +55,13 @@ class SplitBatchesPass(Pass):
     ```
 
     Attributes:
-        cache_bytes: size of the second-level cache in bytes.
+        machine: description of the machine.
 
     Preconditions: phase `graph`, static shapes. Programs with symbolic sizes stay unchanged.
     """
 
     name = "stepwell-split-batches"
-    cache_bytes: int = 1 << 20
+    machine: str = DEFAULT
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites @main."""
@@ -71,7 +70,7 @@ class SplitBatchesPass(Pass):
         if batch < 2:
             return
         region = _image_wise_ops(body_of(main), batch)
-        end = _best_end(region, batch, self.cache_bytes)
+        end = _best_end(region, batch, machine_of(self.machine))
         if end is not None:
             _Splitter(region[: end + 1], batch).run()
 
@@ -107,7 +106,7 @@ def _image_wise_ops(body: ir.Block, batch: int) -> list[_Member]:
     return region
 
 
-def _best_end(region: Sequence[_Member], batch: int, cache_bytes: int) -> int | None:
+def _best_end(region: Sequence[_Member], batch: int, machine: Machine) -> int | None:
     """The position of the last op of a region to run image by image; None if that saves too little."""
     place: dict[ir.Value, int] = {member.op.results[0]: index for index, member in enumerate(region)}
     last_use = [_last_use(member.op.results[0], place) for member in region]
@@ -115,7 +114,7 @@ def _best_end(region: Sequence[_Member], batch: int, cache_bytes: int) -> int | 
     open_until: list[int] = []
     for index, member in enumerate(region):
         if kernel_class(member.op) in _HEAVY:  # other ops are mostly fused into the kernels of these
-            times = _times(member.op, batch, cache_bytes)
+            times = _times(member.op, batch, machine)
             saved += written + (times.read if member.op.operands[0] in place else 0.0) - times.lost
             written = times.written
         open_until = [last for last in (*open_until, last_use[index]) if last > index]
@@ -123,8 +122,10 @@ def _best_end(region: Sequence[_Member], batch: int, cache_bytes: int) -> int | 
         if len(open_until) != 1 or last_use[index] <= index:
             continue
         copied = _copied_bytes(value, place, index)
-        if copied is not None and saved - copied * _COPY_NS > most:
-            best, most = index, saved - copied * _COPY_NS
+        # What is copied would otherwise be computed in place.
+        gain = 0.0 if copied is None else saved - copied / paces_of(machine).copied_bytes
+        if gain > most:
+            best, most = index, gain
     return best
 
 
@@ -153,13 +154,14 @@ class _Times:
     lost: float
 
 
-def _times(op: ir.Operation, batch: int, cache_bytes: int) -> _Times:
+def _times(op: ir.Operation, batch: int, machine: Machine) -> _Times:
+    paces, cache_bytes = paces_of(machine), cached_bytes(machine)
     read, written = bytes_of(op.operands[0]), bytes_of(op.results[0])
     beyond = [math.log2(max(1.0, size / cache_bytes)) for size in (read + written, (read + written) / batch)]
     is_large = (read + written) / batch >= _LEAST_FILLED * cache_bytes
-    saved = _FAR_NS * (beyond[0] - beyond[1]) if is_large else 0.0
+    saved = paces.spilled_ns * (beyond[0] - beyond[1]) if is_large else 0.0
     weights = sum(bytes_of(value) for value in list(op.operands)[1:])
-    return _Times(read * saved, written * saved, (batch - 1) * (weights * _WEIGHT_NS + _CALL_NS))
+    return _Times(read * saved, written * saved, (batch - 1) * (weights * paces.reread_ns + machine.call_ns))
 
 
 def _copied_bytes(value: ir.Value, place: dict[ir.Value, int], index: int) -> int | None:

@@ -13,6 +13,8 @@ import itertools
 from mlir import ir
 
 from ....dialects import discardable
+from ....machines.machine import Machine
+from ....machines.tiles import step_cycles
 from ....passes.ir.rewriting import walk
 from ...target import Target
 from ..tile_reads import Indexing
@@ -51,12 +53,12 @@ def attention(kernel: ir.Operation, target: Target) -> Schedule:
     result = _sizes(roles["result"])
     typical = [found[loops.index("q")] for found in typical_sizes(kernel, [result[name] for name in loops])]
     queries = _queries(sizes["q"], sizes["k"], lanes, min(typical, default=sizes["q"]))
-    rows, columns = _tile(min(queries, sizes["q"]), sizes["v"], lanes, target)
+    rows, columns = _tile(min(queries, sizes["q"]), sizes["v"], lanes, target.machine)
     varies = discardable.KEYS.is_on(kernel)
     most = _FEW_KEYS if varies and min(typical, default=sizes["q"]) <= lanes else sizes["k"]
     # Loops over keys end at the varying number of keys, so there must be a loop: at least two tiles.
     most = min(most, sizes["k"] // 2) if varies else most
-    keys = _rows(sizes["k"], -(-min(queries, sizes["q"]) // lanes), target, most)
+    keys = _rows(sizes["k"], -(-min(queries, sizes["q"]) // lanes), target.machine, most)
     chosen = {"queries": queries, "keys": keys, "rows": rows, "columns": columns}
     parameters = loop_parameters(kernel, target, **chosen)
     block = [{"v": 0, "q": parameters["queries"]}.get(name, 1) for name in loops]
@@ -124,34 +126,26 @@ def _queries(length: int, keys: int, lanes: int, fewest: int) -> int:
     return min(length, 2 * lanes if wide else lanes)
 
 
-def _tile(rows: int, columns: int, lanes: int, target: Target) -> tuple[int, int]:
+def _tile(rows: int, columns: int, lanes: int, machine: Machine) -> tuple[int, int]:
     """Returns the fastest register tile of the result; overhanging tiles cost as much as whole ones."""
 
     def cycles(shape: tuple[int, int]) -> float:
         vectors = -(-shape[1] // lanes)
-        return -(-rows // shape[0]) * -(-columns // shape[1]) * _step_cycles(shape[0], vectors)
+        return -(-rows // shape[0]) * -(-columns // shape[1]) * step_cycles(machine, shape[0], vectors)
 
     widths = {min(columns, count * lanes) for count in (1, 2, 3, 4)}
     shapes = [
         (height, width)
         for height, width in itertools.product(range(1, min(rows, _MOST_ROWS) + 1), sorted(widths))
-        if (height + 1) * -(-width // lanes) < target.vector_registers
+        if (height + 1) * -(-width // lanes) < machine.vector_registers
     ]
     return min(shapes, key=cycles)
 
 
-def _rows(rows: int, vectors: int, target: Target, most: int) -> int:
+def _rows(rows: int, vectors: int, machine: Machine, most: int) -> int:
     """Returns the rows of a register tile of scores, `most` at most."""
-    limit = min(rows, most, 2 * _MOST_ROWS, (target.vector_registers - 1) // vectors - 1)
-    return min(range(1, limit + 1), key=lambda height: -(-rows // height) * _step_cycles(height, vectors))
-
-
-def _step_cycles(rows: int, vectors: int) -> float:
-    """Returns the cycles of one step.
-
-    A core does two multiply-adds and two loads per cycle; an addition to the same sum can follow after four cycles.
-    """
-    return max(rows * vectors / 2, (rows + vectors) / 2, 4) + 0.4
+    limit = min(rows, most, 2 * _MOST_ROWS, (machine.vector_registers - 1) // vectors - 1)
+    return min(range(1, limit + 1), key=lambda height: -(-rows // height) * step_cycles(machine, height, vectors))
 
 
 def _sizes(op: ir.Operation) -> dict[str, int]:

@@ -18,12 +18,14 @@ from dataclasses import replace
 from mlir import ir
 
 from ....dialects import discardable
+from ....machines import caches
+from ....machines.paces import paces_of
+from ....machines.tiles import step_cycles, waiting_cycles
 from ....passes.ir.rewriting import walk
 from ...target import Target
 from .base import Schedule
 from .tile_script import make_schedule
 from .tiles import (
-    CACHE_BYTES,
     Extents,
     cut_rows,
     divisor,
@@ -39,13 +41,6 @@ from .typical import count_tiles, tiles_in
 # Half the minimum is enough for an odd number of panels up to _MANY_PANELS, which cannot be distributed evenly.
 _LEAST_ROWS, _BLOCKS_OF_WEIGHTS, _MANY_PANELS = 40, 16, 8
 
-# Maximum size of a weight that stays in the second-level cache beside other data, and minimum size of a result that
-# does not stay in it, in bytes.
-_CACHED_WEIGHT_BYTES, _MEMORY_BYTES = CACHE_BYTES[1] // 4, 1 << 20
-
-# Maximum number of registers of sums; more leave few registers for reading ahead.
-_MOST_SUMS = 26
-
 # Minimum number of blocks, reached by cutting panels if rows are few at some sizes.
 _FEWEST_BLOCKS = 8
 
@@ -55,13 +50,6 @@ _LEAST_TILES = 2
 # Tiles that are slower by at most this factor count as equal if sizes vary, as only likely sizes are known.
 _NEAR = 1.06
 
-# Overhead of a tile beside its multiply-adds, in cycles.
-_TILE_CYCLES = 40
-
-# Speed in bytes per cycle at which a block gets its weights, however early they are prefetched: from the second-level
-# cache, and from beyond.
-_STREAM_BYTES, _FAR_STREAM_BYTES = 32, 10
-
 
 def contraction(kernel: ir.Operation, target: Target) -> Schedule:
     """Returns the schedule of a contraction or convolution kernel.
@@ -69,8 +57,8 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
     Its parameters per column group are the sizes of a register tile and of a parallel block, one per outer
     dimension, and for the block one more for the panels.
     """
-    groups = groups_of(kernel)
-    plans = [_plan(group.extents, target, wanted_blocks(group.extents, kernel)) for group in groups]
+    groups = groups_of(kernel, target.machine)
+    plans = [_plan(group.extents, wanted_blocks(group.extents, kernel)) for group in groups]
     tiles, blocks = [tile for tile, _ in plans], [block for _, block in plans]
     ahead = target.vector_bytes // 4 if target.multiplies_by_lane else 1
     schedule = make_schedule(
@@ -92,17 +80,22 @@ def _is_panel_outermost(extents: Extents) -> bool:
         most = math.prod(extents.outer[dim] for dim in extents.rows[-2:])
         places = places // most * int(statistics.median(map(math.prod, extents.typical)))
     result_bytes = extents.element_bytes * places * extents.panels * extents.lane
-    return extents.weight_bytes > _CACHED_WEIGHT_BYTES or result_bytes < _MEMORY_BYTES
+    return _is_far(extents) or result_bytes < caches.cached_bytes(extents.machine)
 
 
-def _plan(extents: Extents, target: Target, parts: int) -> tuple[list[int], list[int]]:
+def _is_far(extents: Extents) -> bool:
+    """Returns whether the weight does not stay in the second-level cache beside other data."""
+    return extents.weight_bytes > caches.weight_bytes(extents.machine)
+
+
+def _plan(extents: Extents, parts: int) -> tuple[list[int], list[int]]:
     """Returns the fastest pair of register tile and parallel block, with about `parts` blocks in all."""
     if not _is_panel_outermost(extents):
         block = [size if dim in extents.rows[-2:] else 1 for dim, size in enumerate(extents.outer)]
-        _, tile = _tile(extents, target, [extents.outer[dim] for dim in extents.rows[-2:]])
+        _, tile = _tile(extents, [extents.outer[dim] for dim in extents.rows[-2:]])
         rows = block if parts == 1 else cut_rows(extents, tile, block, parts)
         return tile, [*whole_tiles(extents, tile, rows), extents.panels]
-    plans = [_plan_of(extents, target, count) for count in _block_counts(extents)]
+    plans = [_plan_of(extents, count) for count in _block_counts(extents)]
     _, tile, block = min(plans, key=lambda plan: plan[0])
     return tile, _cut(extents, tile, block, parts)
 
@@ -117,14 +110,14 @@ def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int
     places = math.prod(extents.outer[dim] for dim in extents.rows[-2:])
     there = extents.panels * math.prod(extents.outer) // places
     most = parts
-    if extents.weight_bytes > CACHE_BYTES[0]:
+    if extents.weight_bytes > caches.near_bytes(extents.machine):
         is_even = extents.panels % 2 == 0 or extents.panels > _MANY_PANELS
         least = _LEAST_ROWS if is_even else _LEAST_ROWS // 2
         most = max(1, min(-(-_BLOCKS_OF_WEIGHTS // there), places // least))
     rows = cut_rows(extents, tile, block, most, there)
     there = math.prod(-(-size // part) for size, part in zip(extents.outer, rows, strict=True))
     panels = divisor(extents.panels, there * extents.panels // parts)
-    if extents.typical and extents.weight_bytes > _CACHED_WEIGHT_BYTES:
+    if extents.typical and _is_far(extents):
         # With the fewest rows, too, there must be enough blocks for some threads.
         fewest = _blocks_of_rows(extents, rows)
         panels = min(panels, divisor(extents.panels, fewest * extents.panels // _FEWEST_BLOCKS))
@@ -162,38 +155,37 @@ def _block_counts(extents: Extents) -> range:
     if not inner:
         return range(1, 2)
     row_bytes = extents.element_bytes * extents.reduction[-1]
-    least = max(1, -(-row_bytes * math.prod(inner) // CACHE_BYTES[1]))
+    least = max(1, -(-row_bytes * math.prod(inner) // caches.cached_bytes(extents.machine)))
     return range(min(least, max(inner)), min(2 * least, max(inner)) + 1)
 
 
-def _plan_of(extents: Extents, target: Target, count: int) -> tuple[float, list[int], list[int]]:
+def _plan_of(extents: Extents, count: int) -> tuple[float, list[int], list[int]]:
     """Returns the cycles with `count` blocks of rows, the tile and the block."""
     block, inner = [1] * len(extents.outer), extents.rows[-2:]
     cut = next((dim for dim in inner if extents.outer[dim] > 1), None)
     for dim in inner:
         block[dim] = -(-extents.outer[dim] // (count if dim == cut else 1))
-    cycles, tile = _tile(extents, target, [block[dim] for dim in inner])
+    cycles, tile = _tile(extents, [block[dim] for dim in inner])
     blocks = 1 if cut is None else -(-extents.outer[cut] // block[cut])
-    stream = extents.element_bytes * extents.panels * extents.lane * math.prod(extents.reduction) / _STREAM_BYTES
+    stream = extents.weight_bytes / paces_of(extents.machine).stream_bytes
     return blocks * (extents.panels * cycles + stream), tile, block
 
 
-def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float, list[int]]:
+def _tile(extents: Extents, sizes: Sequence[int]) -> tuple[float, list[int]]:
     """Returns the cycles of a panel in a block and the fastest tile; overhanging tiles cost as much as whole ones.
 
     Args:
         extents: the iteration space.
-        target: the machine.
         sizes: the block's extents along the last two row dimensions.
     """
-    vectors, limit = registers_per_row(extents, target), most_rows(extents, target)
+    machine, vectors, limit = extents.machine, registers_per_row(extents), most_rows(extents)
     depth = math.prod(extents.reduction)
     panel_bytes = extents.element_bytes * depth * extents.lane
-    streamed = vectors if panel_bytes > CACHE_BYTES[0] else 0
-    waits = waiting_cycles(extents.weight_bytes, panel_bytes / depth)
+    streamed = vectors if panel_bytes > caches.near_bytes(machine) else 0
+    waits = waiting_cycles(machine, extents.weight_bytes, panel_bytes / depth)
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
-        step = step_cycles(math.prod(shape), vectors, streamed)
+        step = step_cycles(machine, math.prod(shape), vectors, streamed)
         count = count_tiles(extents.typical, sizes, shape, limit, waits / step)
         return count * depth * step, -math.prod(shape[-1:])
 
@@ -211,27 +203,5 @@ def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float
     tile = [1] * len(extents.outer)
     for dim, step in zip(extents.rows[-2:], best, strict=True):
         tile[dim] = step
-    per_tile = depth * step_cycles(math.prod(best), vectors, streamed)
+    per_tile = depth * step_cycles(machine, math.prod(best), vectors, streamed)
     return tiles_in(sizes, sizes, best) * per_tile, tile
-
-
-def step_cycles(rows: int, vectors: int, streamed: int) -> float:
-    """Returns the cycles of one reduction step.
-
-    A core does two multiply-adds and two loads per cycle; an addition to the same sum can follow after four cycles.
-    """
-    overhead = 0.4 if rows * vectors <= _MOST_SUMS else 0.8
-    return max(rows * vectors / 2, (rows + vectors + streamed) / 2, 4) + overhead + 0.3 * streamed
-
-
-def waiting_cycles(weight_bytes: int, row_bytes: float) -> float:
-    """Returns the cycles that a step waits for a row of a panel of the weight, however few rows use it."""
-    return row_bytes / _FAR_STREAM_BYTES if weight_bytes > _CACHED_WEIGHT_BYTES else 0
-
-
-def tile_cycles(rows: int, vectors: int, row_bytes: int, depth: int) -> float:
-    """Returns the cycles per reduction step of a tile that is one of many, each of which reads its panel again."""
-    own = _TILE_CYCLES / depth
-    if row_bytes * depth <= CACHE_BYTES[0]:
-        return own + step_cycles(rows, vectors, 0)
-    return own + max(step_cycles(rows, vectors, vectors), row_bytes / _STREAM_BYTES)

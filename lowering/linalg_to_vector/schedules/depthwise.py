@@ -15,6 +15,9 @@ from collections.abc import Sequence
 
 from mlir import ir
 
+from ....machines import caches
+from ....machines.machine import Machine
+from ....machines.tiles import depthwise_cycles
 from ...target import Target
 from .base import Schedule
 from .tile_script import make_schedule
@@ -34,14 +37,11 @@ _UNROLLED_TAPS = 9
 _UNROLLED_STEPS = 40
 _MOST_ROWS = 16
 
-# Data read by a block should stay in half of a second-level cache.
-_BLOCK_BYTES = 512 * 1024
-
 
 def depthwise(kernel: ir.Operation, target: Target) -> Schedule:
     """Returns the schedule of a depthwise convolution; its parameters are those of `contraction` and `unroll`."""
-    groups = groups_of(kernel)
-    tiles = [_tile(group.extents, target) for group in groups]
+    groups = groups_of(kernel, target.machine)
+    tiles = [_tile(group.extents) for group in groups]
     blocks = [_block(group.extents, tile, kernel) for group, tile in zip(groups, tiles, strict=True)]
     unroll = max(_unrolled(group.extents) for group in groups)
     return make_schedule("depthwise", kernel, groups, tiles, blocks, is_panel_outermost=lambda _: False, unroll=unroll)
@@ -62,22 +62,22 @@ def _block(extents: Extents, tile: Sequence[int], kernel: ir.Operation) -> list[
     """Returns a block of rows: enough blocks for the threads, and small enough to stay in the cache over all panels."""
     block = [size if dim in extents.rows[-2:] else 1 for dim, size in enumerate(extents.outer)]
     read = extents.element_bytes * extents.lane * extents.panels * math.prod(block)
-    parts = max(wanted_blocks(extents, kernel), -(-read // _BLOCK_BYTES))
+    parts = max(wanted_blocks(extents, kernel), -(-read // caches.block_bytes(extents.machine)))
     return [*whole_tiles(extents, tile, cut_rows(extents, tile, block, parts)), extents.panels]
 
 
-def _tile(extents: Extents, target: Target) -> list[int]:
+def _tile(extents: Extents) -> list[int]:
     """Returns the tile over the last two row dimensions with the fewest loads and multiply-adds in all."""
     inner = extents.rows[-2:]
     sizes = [extents.outer[dim] for dim in inner]
-    taps, vectors = extents.reduction[-1], registers_per_row(extents, target)
-    limit = most_places(vectors, target)
+    machine, taps, vectors = extents.machine, extents.reduction[-1], registers_per_row(extents)
+    limit = most_places(vectors, machine)
     if extents.is_spread:  # beside the sums, registers hold the loaded elements and their spread copies
-        limit = max(1, min(limit, (target.vector_registers // vectors - 2 * taps) // (1 + 2 * extents.stride)))
+        limit = max(1, min(limit, (machine.vector_registers // vectors - 2 * taps) // (1 + 2 * extents.stride)))
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
         count = count_tiles(extents.typical, sizes, shape, limit)
-        return count * tile_cycles(shape, extents.reduction, extents.stride, vectors), -shape[-1]
+        return count * depthwise_cycles(machine, shape, extents.reduction, extents.stride, vectors), -shape[-1]
 
     steps = [range(1, min(size, limit) + 1) for size in sizes]
     tile = [1] * len(extents.outer)
@@ -88,14 +88,6 @@ def _tile(extents: Extents, target: Target) -> list[int]:
     return tile
 
 
-def most_places(vectors: int, target: Target) -> int:
+def most_places(vectors: int, machine: Machine) -> int:
     """Returns the maximum number of places in a tile, each of `vectors` vectors of channels."""
-    return max(1, min(rows_of_registers(vectors, target), _MOST_ROWS // vectors))
-
-
-def tile_cycles(shape: Sequence[int], kernel: Sequence[int], stride: int, vectors: int) -> float:
-    """Returns the cycles of a tile of places, each of `vectors` vectors of channels: neighbours share loads."""
-    places, taps = math.prod(shape), kernel[-1]
-    loads = places // shape[-1] * ((shape[-1] - 1) * stride + taps) + taps
-    step = max(places * taps, loads) * vectors / 2 + 2
-    return step * math.prod(kernel[:-1]) + places * vectors + 6
+    return max(1, min(rows_of_registers(vectors, machine), _MOST_ROWS // vectors))

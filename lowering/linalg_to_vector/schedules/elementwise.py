@@ -13,7 +13,7 @@ def elementwise(kernel: ir.Operation, target: Target) -> Schedule:
     """Returns the schedule of an elementwise kernel; its parameter `blocks` is the parallel tile of its last op."""
     steps = steps_of(kernel)
     root = steps[-1]
-    time = sum(step.nanoseconds() for step in steps)
+    time = sum(step.nanoseconds(target.machine) for step in steps)
     parallel = [dim for dim in range(len(root.sizes)) if dim not in root.reductions]
     blocks = parallel_tile(root.sizes, parallel, time, 4 * target.vector_bytes)
     parameters = loop_parameters(kernel, target, blocks=blocks)

@@ -36,4 +36,4 @@ def _tile(step: LinalgStep, target: Target) -> list[int]:
     transposed = {} if step.generic is None else transposed_inputs(step.generic)
     sides = sorted({*transposed.values(), dims[-1]} if transposed else (), key=lambda dim: -step.sizes[dim])
     order = [*(dim for dim in dims if dim not in sides), *sides]
-    return parallel_tile(step.sizes, order, step.nanoseconds(), target.vector_bytes, sides)
+    return parallel_tile(step.sizes, order, step.nanoseconds(target.machine), target.vector_bytes, sides)

@@ -16,7 +16,7 @@ def pooling(kernel: ir.Operation, target: Target) -> Schedule:
     steps = steps_of(kernel)
     root = steps[-1]
     # Each result element reads its window.
-    time = sum(step.nanoseconds() for step in steps)
+    time = sum(step.nanoseconds(target.machine) for step in steps)
     parallel = [dim for dim in range(len(root.sizes)) if dim not in root.reductions]
     # The innermost dimension stays whole, so that its vectors are as long as possible.
     blocks = parallel_tile(root.sizes, parallel[:-1], time, 1)

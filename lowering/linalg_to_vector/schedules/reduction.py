@@ -39,7 +39,7 @@ def reduction(kernel: ir.Operation, target: Target) -> Schedule:
     root = steps[-1]
     reduced = {dim for step in steps for dim in step.reductions if step.sizes == root.sizes}
     parallel = [dim for dim in range(len(root.sizes)) if dim not in root.reductions and dim not in reduced]
-    time = sum(step.nanoseconds() for step in steps)
+    time = sum(step.nanoseconds(target.machine) for step in steps)
     is_across = any(len(step.sizes) - 1 in step.reductions for step in steps)
     blocks = parallel_tile(root.sizes, parallel, time, 1 if is_across else _COLUMNS)
     if not blocks and not is_across and root.sizes:

@@ -13,20 +13,13 @@ from typing import Any
 from mlir import ir
 
 from ....dialects import discardable
+from ....machines.costs import MOST_BLOCKS, elementwise_blocks, elementwise_ns
+from ....machines.machine import Machine
 from ....passes.ir.rewriting import walk
 from ...target import Target
 from ..loops.generic import Generic
 from ..loops.widths import is_costly
 from .base import Schedule, given_parameters
-
-# Minimum time of a parallel block, and maximum number of blocks.
-_BLOCK_NS = 1_500
-_MOST_BLOCKS = 32
-# Less work than this stays on one core: its input is likely in that core's cache, and transferring it to another core
-# takes as long as that core's part of the work.
-_LEAST_NS = 30_000
-# Approximate throughput of one core: bytes moved, and elements of functions such as exp, per nanosecond.
-_BYTES_PER_NS, _COSTLY_PER_NS = 25.0, 1.5
 
 
 @dataclass
@@ -57,7 +50,7 @@ class LinalgStep:
         """Reduction loops."""
         return () if self.generic is None else self.generic.reductions
 
-    def nanoseconds(self) -> float:
+    def nanoseconds(self, machine: Machine) -> float:
         """Returns a rough estimate of the time on one core."""
         moved = sum(
             _bytes(value)
@@ -65,7 +58,7 @@ class LinalgStep:
             if isinstance(value.type, ir.RankedTensorType)
         )
         costly = self.generic is not None and is_costly(self.generic)
-        return moved / _BYTES_PER_NS + (math.prod(self.sizes) / _COSTLY_PER_NS if costly else 0)
+        return elementwise_ns(machine, moved, math.prod(self.sizes) if costly else 0)
 
 
 def steps_of(kernel: ir.Operation) -> list[LinalgStep]:
@@ -89,7 +82,7 @@ def parallel_tile(
     nanoseconds: float,
     multiple: int,
     whole: Collection[int] = (),
-    most: int = _MOST_BLOCKS,
+    most: int = MOST_BLOCKS,
 ) -> list[int]:
     """Returns tile sizes (0: whole) that cut the outer parallel loops into blocks; [] if one block is enough.
 
@@ -101,7 +94,7 @@ def parallel_tile(
         whole: other loops to which `multiple` applies.
         most: maximum useful number of blocks.
     """
-    wanted = min(most, int(nanoseconds // _BLOCK_NS)) if nanoseconds >= _LEAST_NS else 1
+    wanted = min(most, elementwise_blocks(nanoseconds))
     tile = [0] * len(sizes)
     for dim in parallel:
         if wanted < 2:

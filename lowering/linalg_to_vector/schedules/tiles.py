@@ -11,26 +11,17 @@ from mlir import ir
 from ....dialects import discardable
 from ....dialects.discardable import KernelFacts
 from ....dialects.types import numpy_dtype
+from ....machines import caches, costs, tiles
+from ....machines.machine import Machine
 from ....passes.ir.rewriting import walk
-from ...target import Target
 from ..tile_reads import Indexing, chunks_of, linear_form
 from .typical import chosen_tile, typical_sizes
-
-# Assumed minimum sizes of the first-level cache and of the second-level cache.
-CACHE_BYTES = 32 * 1024, 1024 * 1024
 
 # Maximum number of rows; more only make the code longer, as enough multiply-adds are in flight.
 _MOST_ROWS = 16
 
-# Minimum work of a parallel block, a microsecond or two on one core, and maximum number of blocks. Small blocks cost
-# little as they are distributed in runs; this number keeps the threads of most machines equally busy.
-_BLOCK_FLOPS, _BLOCKS = 200_000, 32
-
 # Maximum fraction of an image that blocks may compute twice if its sizes vary.
 _OVERLAP = 0.05
-
-# Maximum bytes moved by a small kernel; see `wanted_blocks`.
-_SMALL_BYTES = 750_000
 
 
 @dataclass(frozen=True)
@@ -38,6 +29,7 @@ class Extents:
     """The iteration space of one column group.
 
     Attributes:
+        machine: the machine that the schedule is for.
         outer: extents of the outer (and feature group) dimensions.
         rows: outer dimensions that do not index the weight: a row of the weight serves all places along them.
         panels: number of panels.
@@ -50,6 +42,7 @@ class Extents:
         tile: a tile along these two dimensions that was chosen before; empty if none was.
     """
 
+    machine: Machine
     outer: tuple[int, ...]
     rows: tuple[int, ...]
     panels: int
@@ -75,7 +68,8 @@ class Extents:
         thread finds the rows that it wrote in its cache: that is worth reading the weight several times.
         """
         row_bytes = self.element_bytes * self.reduction[-1] * math.prod(self.outer)
-        return self.weight_bytes > max(CACHE_BYTES[0], row_bytes) and row_bytes <= CACHE_BYTES[1]
+        is_large = self.weight_bytes > max(caches.near_bytes(self.machine), row_bytes)
+        return is_large and row_bytes <= caches.cached_bytes(self.machine)
 
     @property
     def flops(self) -> int:
@@ -91,7 +85,7 @@ class ColumnGroupExtents:
     extents: Extents
 
 
-def groups_of(kernel: ir.Operation) -> list[ColumnGroupExtents]:
+def groups_of(kernel: ir.Operation, machine: Machine) -> list[ColumnGroupExtents]:
     """Returns the column groups of a kernel, found by the tags that the lowering set."""
     groups = []
     for op in walk(kernel):
@@ -107,6 +101,7 @@ def groups_of(kernel: ir.Operation) -> list[ColumnGroupExtents]:
         # Grains are counted as fewer products of larger elements.
         reduction = tuple(sizes[parallel : -1 if discardable.GRAIN.is_on(op) else None])
         extents = Extents(
+            machine,
             outer,
             rows,
             sizes[parallel - 2],
@@ -129,21 +124,20 @@ def _factor(expr: ir.AffineExpr, dim: int) -> int:
     return linear_form(expr, zeros | {dim: 1})[0] - linear_form(expr, zeros)[0]
 
 
-def registers_per_row(extents: Extents, target: Target) -> int:
+def registers_per_row(extents: Extents) -> int:
     """Returns the number of vector registers of one row of a panel."""
-    lanes = target.lanes(extents.element_bytes)
+    lanes = extents.machine.lanes(extents.element_bytes)
     return sum(-(-chunk.lanes // lanes) for chunk in chunks_of(extents.lane, lanes))
 
 
-def most_rows(extents: Extents, target: Target) -> int:
+def most_rows(extents: Extents) -> int:
     """Returns the number of rows that fit the registers beside one row of the weight and the broadcast element."""
-    return rows_of_registers(registers_per_row(extents, target), target)
+    return rows_of_registers(registers_per_row(extents), extents.machine)
 
 
-def rows_of_registers(vectors: int, target: Target) -> int:
+def rows_of_registers(vectors: int, machine: Machine) -> int:
     """Returns the number of rows of `vectors` registers that fit beside one row of the weight and a broadcast."""
-    registers, per_row = target.vector_registers, vectors + target.multiplies_by_lane
-    return max(1, min(_MOST_ROWS, registers // 2, (registers - vectors - 1) // per_row))
+    return tiles.most_rows(machine, vectors, _MOST_ROWS)
 
 
 def divisor(number: int, limit: int) -> int:
@@ -154,16 +148,12 @@ def divisor(number: int, limit: int) -> int:
 
 
 def wanted_blocks(extents: Extents, kernel: ir.Operation) -> int:
-    """Returns the wanted number of parallel blocks of a column group; 1 if other cores would not help.
-
-    The operands of a small kernel are in the cache of the core that made them. Another core gets them from there at
-    about 25 bytes per nanosecond, which its part of the work, at 150 operations per nanosecond, must be worth.
-    """
+    """Returns the wanted number of parallel blocks of a column group; 1 if other cores would not help."""
     facts = discardable.KERNEL.read(kernel, KernelFacts())
     flops, moved = facts.flops, facts.bytes
-    if flops is not None and moved is not None and moved < _SMALL_BYTES and flops / 300 < 500 + moved / 50:
+    if flops is not None and moved is not None and not costs.pays_for_threads(extents.machine, flops, moved):
         return 1
-    return max(1, min(_BLOCKS, extents.flops // _BLOCK_FLOPS))
+    return costs.product_blocks(extents.machine, extents.flops)
 
 
 def even_count(steps: int, most: int, others: int = 1) -> int:

@@ -1,4 +1,4 @@
-// RUN: stepwell-opt %s --stepwell-pack-weights=vector-bytes=64 --split-input-file | FileCheck %s
+// RUN: stepwell-opt %s --stepwell-pack-weights=machine=x86-64-v4 --split-input-file | FileCheck %s
 
 // A transposed right-hand side is always rearranged: into panels, one weight per batch element.
 // CHECK-LABEL: func.func @matmul_of_two

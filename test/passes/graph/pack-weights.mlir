@@ -1,4 +1,4 @@
-// RUN: stepwell-opt %s --stepwell-pack-weights=vector-bytes=64 --split-input-file | FileCheck %s
+// RUN: stepwell-opt %s --stepwell-pack-weights=machine=x86-64-v4 --split-input-file | FileCheck %s
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: (%[[X:.+]]: tensor<8x4xf32>

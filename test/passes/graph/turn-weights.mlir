@@ -1,4 +1,4 @@
-// RUN: stepwell-opt %s --stepwell-pack-weights="vector-bytes=1099511627776 by-depth=true" --split-input-file | FileCheck %s
+// RUN: stepwell-opt %s --stepwell-pack-weights="machine=x86-64-v4+vector_bytes=1099511627776 by-depth=true" --split-input-file | FileCheck %s
 
 // The weight is stored along the depth, rounded to tf32: c - (c - w) with c = w * 8193.
 // CHECK-LABEL: func.func @main

@@ -1,4 +1,4 @@
-// RUN: stepwell-opt %s --split-input-file --stepwell-split-batches="cache-bytes=65536" | FileCheck %s
+// RUN: stepwell-opt %s --split-input-file --stepwell-split-batches="machine=x86-64-v4+l2_bytes=131072" | FileCheck %s
 
 // There is only one image.
 // CHECK-LABEL: func.func @main

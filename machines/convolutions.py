@@ -1,0 +1,84 @@
+"""Times of convolutions on one core: directly, by Winograd's method, and of the strips of the latter."""
+
+from __future__ import annotations
+
+import math
+
+from .caches import block_bytes
+from .machine import Machine
+from .paces import paces_of
+from .tiles import tile_cycles
+
+# Part of the shorter of two overlapping phases that is not hidden, and overhead of a product in rows.
+_NOT_HIDDEN, _ROWS_MORE = 0.3, 4
+
+# Maximum size of a strip in bytes; a larger one would show in a program's memory use.
+_MOST_STRIP_BYTES = 16 << 20
+
+# Registers of a row of sums in a strip's products. A register each holds the weights of the row and a broadcast.
+_STRIP_VECTORS = 2
+
+
+def direct_ns(machine: Machine, weights: int, element_bytes: int, places: int) -> float:
+    """Returns the time of a direct convolution.
+
+    Args:
+        machine: the machine.
+        weights: number of weights, each of which is multiplied at all places.
+        element_bytes: size of an element.
+        places: number of places of the result.
+    """
+    paces = paces_of(machine)
+    return max(2 * weights * places / paces.product_flops, element_bytes * weights / paces.cold_weight_bytes)
+
+
+def winograd_ns(
+    machine: Machine, weights: int, element_bytes: int, tiles: int, transformed: float, stacked_bytes: float = 0.0
+) -> float:
+    """Returns the time of a convolution by Winograd's method.
+
+    Args:
+        machine: the machine.
+        weights: number of transformed weights, each of which is multiplied at all tiles.
+        element_bytes: size of an element.
+        tiles: number of tiles.
+        transformed: number of elements that the transforms make, in whole vectors.
+        stacked_bytes: bytes that are copied before.
+    """
+    paces = paces_of(machine)
+    products = 2 * weights * (tiles + _ROWS_MORE) / paces.product_flops
+    streaming = element_bytes * weights / paces.cold_weight_bytes
+    around = transformed / paces.transformed + stacked_bytes / paces.stacked_bytes
+    return max(products, streaming) + _NOT_HIDDEN * min(products, streaming) + around
+
+
+def strip_ns(machine: Machine, shape: tuple[int, int], points: int, channels: int, columns: int) -> float | None:
+    """Returns the time of a strip of Winograd tiles; None if it would take too much memory.
+
+    Args:
+        machine: the machine.
+        shape: rows and columns of tiles.
+        points: number of points at which a tile is evaluated, in each direction.
+        channels: channels of the input.
+        columns: channels of the result.
+    """
+    paces, vector = paces_of(machine), machine.vector_bytes
+    tile_bytes = 4 * points**2 * (channels + columns)
+    weights = 4 * points**2 * channels * columns
+    height = (machine.vector_registers - _STRIP_VECTORS - 1) // _STRIP_VECTORS
+    count = math.prod(shape)
+    if count * tile_bytes > _MOST_STRIP_BYTES and count > height:
+        return None
+    # Rows are distributed evenly over the register tiles: 22 rows are two tiles of 11.
+    tiles = -(-count // height)
+    panels = -(-columns // (_STRIP_VECTORS * vector // 4))
+    step = tile_cycles(machine, -(-count // tiles), _STRIP_VECTORS, _STRIP_VECTORS * vector, channels)
+    products = points**2 * panels * channels * tiles * step / paces.strip_cycles
+    transforms = 0.0
+    for size in (channels, columns):
+        # Rows at multiples of a page share a few lines of the first-level cache: the transform takes twice as long.
+        is_aliased = 4 * count * size % machine.page_bytes == 0
+        transforms += count * points**2 * size * (1 + is_aliased) / paces.transformed
+    spilled = count * tile_bytes * paces.spilled_ns * math.log2(max(1, count * tile_bytes / block_bytes(machine)))
+    far = max(0, weights - machine.l2_bytes)
+    return products + transforms + spilled + weights * paces.strip_reread_ns + far * paces.far_reread_ns

@@ -1,0 +1,61 @@
+"""Widths of the panels of packed weights."""
+
+from __future__ import annotations
+
+import math
+
+from .machine import Machine
+
+# Cost of multiply-adds by the registers of a panel's row. With one register a load feeds only one multiply-add; with
+# four there is room for few rows only. Three take fewer loads than two, and leave enough rows if there are 32.
+_ONE, _TWO, _THREE, _THREE_OF_FEW, _FOUR = 1.15, 1.0, 0.98, 1.02, 1.08
+
+# Cost of a width that is not a multiple of half a register: every panel is unaligned and masked.
+_UNALIGNED = 1.1
+
+_MANY_REGISTERS = 32
+
+
+def choose_panel(
+    machine: Machine, columns: int, lanes: int, rows: int, *, even: bool = False, may_be_fewer: bool = False
+) -> int:
+    """Returns the panel width with the lowest estimated cost in a micro-kernel.
+
+    Args:
+        machine: the machine.
+        columns: number of columns.
+        lanes: number of sums in a vector register.
+        rows: number of rows multiplied with the weight. If there are few, a panel of several registers provides the
+            independent multiply-adds that the rows do not.
+        even: whether to reject panels of three registers if they leave a narrower panel.
+        may_be_fewer: whether some calls have fewer rows, down to one; these need panels of several registers.
+    """
+    if rows < 4:
+        return min(columns, lanes * (8 // rows))
+    # If a row is one register, one tile holds all rows and the weight is read only once; with two registers per row it
+    # does not.
+    if lanes >= rows > lanes - 2 and not may_be_fewer:
+        return min(columns, lanes)
+    parts = [part for part in range(1, math.isqrt(columns) + 1) if columns % part == 0]
+    widths = {2 * lanes, *(width for part in parts for width in (part, columns // part) if width <= 4 * lanes)}
+    if _takes_three(machine) and columns > 3 * lanes and not (even and columns % (3 * lanes)):
+        widths.add(3 * lanes)
+    return min(widths, key=lambda width: _cost(machine, columns, width, lanes))
+
+
+def _takes_three(machine: Machine) -> bool:
+    """Returns whether rows of three registers leave room for enough rows.
+
+    Multiply-adds by lane take one more register per row.
+    """
+    return machine.vector_registers >= _MANY_REGISTERS and not machine.multiplies_by_lane
+
+
+def _cost(machine: Machine, columns: int, width: int, lanes: int) -> tuple[float, int]:
+    full, rest = divmod(columns, width)
+    registers = full * -(-width // lanes) + -(-rest // lanes)
+    third = _THREE if _takes_three(machine) else _THREE_OF_FEW
+    factor = {1: _ONE, 2: _TWO, 3: third}.get(-(-width // lanes), _FOUR)
+    unaligned = _UNALIGNED if width % (lanes // 2) and width != columns else 1.0
+    groups = (full > 0) + (rest > 0)
+    return registers * factor * unaligned + (groups - 1) / 2, width

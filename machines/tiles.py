@@ -1,0 +1,68 @@
+"""Cycles of register tiles: sums in registers, to which each step adds products of a column and a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .caches import near_bytes, weight_bytes
+from .machine import Machine
+from .paces import paces_of
+
+# Overhead of a step in cycles: loop control; with few registers left to read ahead; per register that is read from the
+# second-level cache.
+_STEP, _FULL_STEP, _STREAMED = 0.4, 0.8, 0.3
+
+# Registers for reading ahead, if there are many.
+_AHEAD, _MANY = 6, 32
+
+# Overhead of a tile beside its multiply-adds, in cycles.
+_TILE = 40
+
+
+def step_cycles(machine: Machine, rows: int, vectors: int, streamed: int = 0) -> float:
+    """Returns the cycles of one reduction step.
+
+    Args:
+        machine: the machine.
+        rows: rows of the tile, each of which broadcasts one element.
+        vectors: registers of a row of sums.
+        streamed: registers of the weight that come from the second-level cache.
+    """
+    is_full = machine.vector_registers >= _MANY and rows * vectors > machine.vector_registers - _AHEAD
+    loaded = (rows + vectors + streamed) / machine.loads
+    overhead = _FULL_STEP if is_full else _STEP
+    return max(rows * vectors / machine.fma_units, loaded, machine.fma_latency) + overhead + _STREAMED * streamed
+
+
+def tile_cycles(machine: Machine, rows: int, vectors: int, row_bytes: int, depth: int) -> float:
+    """Returns the cycles per reduction step of a tile that is one of many, each of which reads its panel again."""
+    own = _TILE / depth
+    if row_bytes * depth <= near_bytes(machine):
+        return own + step_cycles(machine, rows, vectors)
+    return own + max(step_cycles(machine, rows, vectors, vectors), row_bytes / paces_of(machine).stream_bytes)
+
+
+def waiting_cycles(machine: Machine, whole_bytes: int, row_bytes: float) -> float:
+    """Returns the cycles that a step waits for a row of a panel of the weight, however few rows use it."""
+    return row_bytes / paces_of(machine).far_stream_bytes if whole_bytes > weight_bytes(machine) else 0
+
+
+def depthwise_cycles(machine: Machine, shape: Sequence[int], kernel: Sequence[int], stride: int, vectors: int) -> float:
+    """Returns the cycles of a tile of places, each of `vectors` vectors of channels: neighbours share loads."""
+    places, taps = math.prod(shape), kernel[-1]
+    loads = places // shape[-1] * ((shape[-1] - 1) * stride + taps) + taps
+    step = max(places * taps / machine.fma_units, loads / machine.loads) * vectors + 2
+    return step * math.prod(kernel[:-1]) + places * vectors + 6
+
+
+def most_rows(machine: Machine, vectors: int, most: int) -> int:
+    """Returns the number of rows of `vectors` sums that fit the registers beside one row of the weight and a broadcast.
+
+    Args:
+        machine: the machine.
+        vectors: registers of a row of sums.
+        most: maximum number.
+    """
+    registers, per_row = machine.vector_registers, vectors + machine.multiplies_by_lane
+    return max(1, min(most, registers // 2, (registers - vectors - 1) // per_row))
