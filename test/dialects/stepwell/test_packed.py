@@ -12,7 +12,6 @@ from stepwell.dialects.stepwell.packed import (
     PackedDepthwiseConvOp,
     PackedGroupedConvOp,
     PackedMatmulOp,
-    choose_panel,
     column_groups,
     pack,
     unpack,
@@ -24,24 +23,6 @@ def test_column_groups_leave_a_tail() -> None:
     assert column_groups(100, 32) == (ColumnGroup(0, 3, 32), ColumnGroup(96, 1, 4))
     assert column_groups(64, 32) == (ColumnGroup(0, 2, 32),)
     assert column_groups(7, 32) == (ColumnGroup(0, 1, 7),)
-
-
-@pytest.mark.parametrize(
-    ("columns", "rows", "panel"),
-    [(384, 128, 48), (256, 128, 32), (24, 128, 24), (256, 1, 128), (48, 128, 48), (64, 16, 16), (64, 14, 32)],
-)
-def test_choose_panel(columns: int, rows: int, panel: int) -> None:
-    assert choose_panel(columns, 16, rows) == panel
-
-
-def test_choose_panel_for_one_row_too() -> None:
-    assert choose_panel(512, 16, 16) == 16
-    assert choose_panel(512, 16, 16, may_be_fewer=True) > 16
-
-
-def test_choose_panel_without_a_tail() -> None:
-    assert choose_panel(1024, 16, 512) == 48
-    assert choose_panel(1024, 16, 512, even=True) == 32
 
 
 @pytest.mark.parametrize(("count", "columns", "panel"), [(1, 100, 32), (3, 16, 8), (2, 5, 4)])
