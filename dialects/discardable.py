@@ -113,6 +113,22 @@ TYPICAL_SIZES = DiscardableAttribute(
     places=_MODULE,
     phases=_FROM_IMPORT,
 )
+KEEPS_RANGES = DiscardableAttribute(
+    "stepwell.keeps_ranges",
+    forms.UNIT,
+    "values computed from ranges, or from tensors filled with one number, are not folded",
+    places=_MODULE,
+    phases=(),
+)
+
+# Ops of the model.
+OF_RANGE = DiscardableAttribute(
+    "stepwell.of_range",
+    forms.UNIT,
+    "the results are computed from ranges, and must not be folded",
+    places=(OF_MODEL,),
+    phases=(),
+)
 
 # Arguments and results of functions.
 NAME = DiscardableAttribute(

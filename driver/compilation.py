@@ -169,6 +169,7 @@ class Compilation:
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM rejected a function.
         """
+        self._phase_reached("import", module, state.parameters or {})
         self.graph(module, state)
         return self._finish(module, state, "graph", pool, _ReportFacts(nodes))
 
@@ -303,6 +304,8 @@ class Compilation:
         for substitute in self.setup.substitutes:
             if substitute.phase(module.context, self.target) == phase:
                 substitute.apply(module, phase)
+        for watcher in self.setup.options.instrumentation:
+            watcher.after_phase(phase, module.operation)
         if self.setup.options.reached is not None:
             self.setup.options.reached(phase, module, parameters)
 

@@ -11,14 +11,11 @@ from typing import Any, NoReturn
 from mlir import ir
 
 from ...driver import route
-from ...passes.graph.specialize_shapes import SpecializeShapesPass
 from ...passes.infra.instrumentation import Instrumentation, Step, title_of
 from ...passes.infra.pipeline import Nested, Pipeline
 from ...support.errors import StepwellError
 from .graph import calls_of, graph_of
 from .texts import Texts
-
-_FORMED = "stepwell-convert-to-linalg"
 
 
 @dataclass
@@ -93,8 +90,8 @@ class PassRecorder(Instrumentation):
         self._started = 0.0
 
     def before_pass(self, step: Step, op: ir.Operation) -> None:
-        """Starts a piece for a new module."""
-        if not self.pieces or step.name == SpecializeShapesPass.name or self.pieces[-1].failure is not None:
+        """Starts a piece for a new module, unless `after_phase` has."""
+        if not self.pieces or self.pieces[-1].failure is not None:
             self._begin(_root(op))
         piece = self.pieces[-1]
         if piece.calls and not piece.renamed and op.parent is None:
@@ -109,12 +106,17 @@ class PassRecorder(Instrumentation):
         """Records the changes of the pass."""
         seconds = time.perf_counter() - self._started
         self._record(step, op, seconds)
-        if step.name == _FORMED:
-            self.pieces[-1].calls = calls_of(op, self.pieces[-1].texts)
         if self._reaches_crash():
             self.pieces[-1].failure = {"pass": "", "phase": "object" if step.name == self._last_pass else ""}
             self._stop()
-        if step.name == self._last_pass:
+
+    def after_phase(self, phase: str, op: ir.Operation) -> None:
+        """Starts a piece for each module, and records its kernels and its machine code."""
+        if phase == "import":
+            self._begin(op)
+        elif phase == "kernels":
+            self.pieces[-1].calls = calls_of(op, self.pieces[-1].texts)
+        elif phase == route.last(self._target):
             self._finished(self.pieces[-1], op)
 
     def after_pass_failed(self, step: Step, op: ir.Operation) -> None:

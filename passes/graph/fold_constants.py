@@ -8,11 +8,12 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.core import Op
+from ...dialects.discardable import KEEPS_RANGES
 from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.elementwise import BinaryOp, CastOp, UnaryOp
 from ...dialects.stepwell.movement import BroadcastToOp, DynamicBroadcastToOp, DynamicReshapeOp, ReshapeOp, TransposeOp
-from ...dialects.stepwell.ranges import KEEPS_RANGES, may_fold, note_folded
+from ...dialects.stepwell.ranges import may_fold, note_folded
 from ...dialects.stepwell.shape import FillOp
 from ...dialects.types import array_of
 from ...runtime.remarks import FOLDED
@@ -63,7 +64,7 @@ class FoldConstantsPass(Pass):
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Folds every function with a body."""
-        keeps_ranges = KEEPS_RANGES in op.attributes
+        keeps_ranges = KEEPS_RANGES.is_on(op)
         for function in functions_with_bodies(op):
             inference = infer_function(function, input_specs(function))
             for inner in walk(function):

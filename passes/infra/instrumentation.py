@@ -49,6 +49,9 @@ class Instrumentation:
     def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
         """Called after `step` has failed on `op`; the IR may be invalid."""
 
+    def after_phase(self, phase: str, op: ir.Operation) -> None:
+        """Called when a compile has taken the module `op` to a phase; the first one of each module is `import`."""
+
 
 @dataclass(frozen=True)
 class PrintFlags:
