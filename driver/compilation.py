@@ -20,7 +20,7 @@ from ..passes.infra.guarded import CompilerCrash, Crash, Note, guarded
 from ..passes.infra.pipeline import Pipeline
 from ..passes.infra.recorder import FailureRecorder, process_recorder
 from ..passes.infra.state import CompileState
-from ..passes.ir.functions import value_names
+from ..passes.ir.functions import symbol_of, value_names
 from ..runtime.cache.keys import key_of
 from ..runtime.facts import CompileFacts, KernelDetails
 from ..runtime.program import Program, Shape
@@ -245,7 +245,7 @@ class Compilation:
             run(start, placed)
             found = [*invariants.kernels(module)]
             collected.details |= {
-                invariants.symbol(kernel): facts.kernel_details(kernel, self.target)
+                symbol_of(kernel): facts.kernel_details(kernel, self.target)
                 for kernel in found
                 if not invariants.is_declaration(kernel)
             }
@@ -267,7 +267,7 @@ class Compilation:
         Kernels are taken from the cache if possible. The others are compiled, except those that another process or
         thread is compiling: these are waited for last.
         """
-        kernels = {invariants.symbol(kernel): kernel for kernel in invariants.kernels(module)}
+        kernels = {symbol_of(kernel): kernel for kernel in invariants.kernels(module)}
         # A kernel's name identifies its computation, the rest of its key the compiler.
         compiler = fingerprint(), plugins.fingerprint()
         keys = {name: key_of(*compiler, name) for name in kernels}
@@ -319,7 +319,7 @@ def _report_phase(phase: str) -> None:
 def _facts(module: ir.Module, collected: _ReportFacts, state: CompileState) -> CompileFacts:
     # A module that was read in a later phase has linalg in its kernels, without layouts.
     operands = {
-        invariants.symbol(kernel): facts.operands_of(kernel)
+        symbol_of(kernel): facts.operands_of(kernel)
         for kernel in invariants.kernels(module)
         if not invariants.is_declaration(kernel)
     }

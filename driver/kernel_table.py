@@ -11,6 +11,7 @@ from mlir import ir
 from ..dialects import discardable
 from ..lowering import invariants
 from ..passes.infra.base import PassError
+from ..passes.ir.functions import symbol_of
 from ..passes.ir.rewriting import walk
 from ..passes.kernel.versions import versions_of
 from ..runtime.program import KernelInfo
@@ -23,10 +24,7 @@ def kernel_infos(module: ir.Module) -> dict[str, KernelInfo]:
     Raises:
         PassError: @main calls a function that is not a kernel, or a kernel lacks its attributes.
     """
-    infos = {
-        invariants.symbol(kernel): _kernel_info(invariants.symbol(kernel), kernel)
-        for kernel in invariants.kernels(module)
-    }
+    infos = {symbol_of(kernel): _kernel_info(symbol_of(kernel), kernel) for kernel in invariants.kernels(module)}
     for call in walk(module.operation):
         if call.name == "func.call":
             name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value

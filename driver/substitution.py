@@ -12,6 +12,7 @@ from mlir import ir
 from ..dialects import discardable
 from ..passes.infra.base import PassError
 from ..passes.infra.diagnostics import MLIRError
+from ..passes.ir.functions import symbol_of
 from ..passes.ir.locations import dominant, names_in
 from ..runtime.program import SHORT_NAME
 from ..support.large_file import contents_of
@@ -105,7 +106,7 @@ def find_kernel(module: ir.Module, name: str) -> ir.Operation:
     Raises:
         PassError: there is none, or there are several.
     """
-    kernels = {_symbol(op.operation): op.operation for op in module.body.operations if discardable.KERNEL.is_on(op)}
+    kernels = {symbol_of(op.operation): op.operation for op in module.body.operations if discardable.KERNEL.is_on(op)}
     if name in kernels:
         return kernels[name]
     found = [symbol for symbol, kernel in kernels.items() if name in names_in(kernel.location)]
@@ -129,7 +130,7 @@ def _flops(kernel: ir.Operation) -> int:
 def _described(kernel: ir.Operation) -> str:
     """Returns a kernel's name and the node that does most of its work."""
     node = dominant(kernel.location)
-    return f"{_symbol(kernel)[:SHORT_NAME]} ({node})" if node else _symbol(kernel)[:SHORT_NAME]
+    return f"{symbol_of(kernel)[:SHORT_NAME]} ({node})" if node else symbol_of(kernel)[:SHORT_NAME]
 
 
 def isolate(module: ir.Module, name: str, phase: str) -> str:
@@ -143,28 +144,28 @@ def isolate(module: ir.Module, name: str, phase: str) -> str:
         alone = ir.Module.create()
         _take_attributes(module, alone)
         discardable.PHASE.write(alone.operation, phase)
-        needed, texts = {_symbol(kernel)}, [str(kernel)]
+        needed, texts = {symbol_of(kernel)}, [str(kernel)]
         while texts:
             text = texts.pop()
             for op in module.body.operations:
-                symbol = _symbol(op.operation)
+                symbol = symbol_of(op.operation)
                 is_known = not symbol or symbol in needed or discardable.KERNEL.is_on(op)
                 if not is_known and re.search(rf"@{re.escape(symbol)}(?![\w.$-])", text):
                     needed.add(symbol)
                     texts.append(str(op))
         for op in module.body.operations:
-            if _symbol(op.operation) in needed:
+            if symbol_of(op.operation) in needed:
                 op.operation.clone(ip=ir.InsertionPoint(alone.body))
         return str(alone.operation.get_asm(enable_debug_info=True))
 
 
 def _missing(mine: ir.Module, kernel: ir.Operation, module: ir.Module) -> list[ir.Operation]:
     """Copies the symbols of a kernel's file that the module lacks, renamed if their names are taken."""
-    there = {_symbol(op.operation): op.operation for op in module.body.operations}
-    taken = {*there, *(_symbol(op.operation) for op in mine.body.operations)}
+    there = {symbol_of(op.operation): op.operation for op in module.body.operations}
+    taken = {*there, *(symbol_of(op.operation) for op in mine.body.operations)}
     found = []
     for op in [item.operation for item in mine.body.operations if item.operation != kernel]:
-        symbol = _symbol(op)
+        symbol = symbol_of(op)
         if symbol in there and str(op) == str(there[symbol]):
             continue
         if symbol in there:
@@ -182,10 +183,6 @@ def _take_attributes(mine: ir.Module, module: ir.Module) -> None:
     for name in mine.operation.attributes:
         if not name.startswith("stepwell.") and name != "sym_name" and name not in attributes:
             attributes[name] = mine.operation.attributes[name]
-
-
-def _symbol(op: ir.Operation) -> str:
-    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
 
 
 def _message_of(error: Exception) -> str:

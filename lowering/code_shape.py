@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from ..passes.ir.parallel import trip_counts
+from ..passes.ir.values import integer_of
 from ..runtime.facts import CodeShape
 
 # Assumed number of iterations of a loop whose bounds are not constant.
@@ -109,15 +110,8 @@ def _rounds_of(op: ir.Operation) -> int:
         return math.prod(trip_counts(op))
     if op.name != "scf.for":
         return 1
-    bounds = [_constant(op.operands[position]) for position in range(3)]
+    bounds = [integer_of(op.operands[position]) for position in range(3)]
     if None in bounds:
         return _ROUNDS
     lower, upper, step = (bound or 0 for bound in bounds)
     return max(0, -(-(upper - lower) // max(1, step)))
-
-
-def _constant(value: ir.Value) -> int | None:
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
-        return None
-    return ir.IntegerAttr(owner.attributes["value"]).value

@@ -9,7 +9,7 @@ from mlir import ir
 from ..dialects import discardable
 from ..dialects.registry import OPS
 from ..passes.infra.base import PassError
-from ..passes.ir.functions import main_function
+from ..passes.ir.functions import main_function, symbol_of
 from ..passes.ir.rewriting import find_op, walk
 from ..passes.kernel.views import EXTRACT, INSERT, box_of
 
@@ -53,7 +53,7 @@ def check_tiled(module: ir.Module) -> None:
     """Checks that every kernel records the schedule that was used."""
     for kernel in kernels(module):
         if not discardable.SCHEDULE.is_on(kernel) and not is_declaration(kernel):
-            raise PassError(f"kernel @{symbol(kernel)} has no schedule", kernel.location)
+            raise PassError(f"kernel @{symbol_of(kernel)} has no schedule", kernel.location)
 
 
 def check_vector(module: ir.Module) -> None:
@@ -95,11 +95,6 @@ def is_library(module: ir.Module) -> bool:
 def kernels(module: ir.Module) -> Iterator[ir.Operation]:
     """Returns the kernel functions of a module."""
     return (op.operation for op in module.body.operations if discardable.KERNEL.is_on(op))
-
-
-def symbol(function: ir.Operation | ir.OpView) -> str:
-    """Returns the name of a function."""
-    return ir.StringAttr(function.attributes["sym_name"]).value
 
 
 def is_declaration(function: ir.Operation) -> bool:

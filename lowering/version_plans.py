@@ -18,7 +18,7 @@ from ..machines.convolutions import strip_ns
 from ..machines.paces import paces_of
 from ..machines.tiles import depthwise_cycles, tile_cycles, waiting_cycles
 from ..passes.ir.functions import body_of
-from ..passes.kernel.prefixes import sizes_of
+from ..passes.ir.values import shape_of
 from ..sizes.expressions import Expression
 from .linalg_to_vector.schedules import depthwise
 from .linalg_to_vector.schedules.tiles import rows_of_registers
@@ -137,7 +137,7 @@ def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, places: np.ndarray
 
 def _places(op: PackedDepthwiseConvOp, target: Target, places: np.ndarray) -> list[TileCost]:
     kind = ir.RankedTensorType(op.operation.results[0].type)
-    kernel = sizes_of(op.operation.operands[1])[:-1]
+    kernel = shape_of(op.operation.operands[1])[:-1]
     width = min(depthwise_panel(kind.shape[-1]), kind.shape[-1])
     vectors = -(-width // target.lanes(numpy_dtype(kind.element_type).itemsize))
     limit = depthwise.most_places(vectors, target.machine)
@@ -151,7 +151,7 @@ def _places(op: PackedDepthwiseConvOp, target: Target, places: np.ndarray) -> li
 
 
 def _strips(op: WinogradConvOp, target: Target, places: np.ndarray) -> list[TileCost]:
-    channels = sizes_of(op.operation.operands[0])[-1]
+    channels = shape_of(op.operation.operands[0])[-1]
     high, wide = (int(most) for most in -(-places.max(axis=0) // op.tile))
     shapes = [(rows, cols) for rows in range(1, min(high, 16) + 1) for cols in range(1, min(wide, 64) + 1)]
     found = []

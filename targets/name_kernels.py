@@ -11,6 +11,7 @@ from mlir import ir
 from ..lowering import invariants
 from ..passes.infra.base import Pass, PassError, register
 from ..passes.infra.state import CompileState
+from ..passes.ir.functions import symbol_of
 from ..passes.ir.rewriting import walk
 from ..passes.kernel.merge_kernels import kernel_text
 from ..passes.kernel.versions import rename_versions
@@ -49,7 +50,7 @@ class NameKernelsPass(Pass):
         renamed: dict[str, str] = {}
         known: set[str] = set()
         for kernel in list(invariants.kernels(module)):
-            symbol = invariants.symbol(kernel)
+            symbol = symbol_of(kernel)
             name = symbol
             if not _BY_CONTENT.fullmatch(symbol):
                 name = f"kernel_{key_of(machine, kernel_text(kernel))[:20]}"

@@ -14,7 +14,7 @@ from mlir.dialects import func
 from ...lowering import invariants
 from ...passes.infra.instrumentation import Instrumentation, Step
 from ...passes.infra.state import CompileState
-from ...passes.ir.functions import body_of, main_function
+from ...passes.ir.functions import body_of, main_function, symbol_of
 from ...support.errors import StepwellError
 from .. import route
 from .claims import Claims, Outlook
@@ -35,9 +35,9 @@ def compile_ahead(outlook: Outlook, claims: Claims) -> dict[str, KernelCode]:
     try:
         for share in _SHARES:
             module = _first_part(outlook, claims, share, state)  # keeps the operations in it alive
-            fresh = [kernel for kernel in invariants.kernels(module) if invariants.symbol(kernel) not in done]
+            fresh = [kernel for kernel in invariants.kernels(module) if symbol_of(kernel) not in done]
             for kernels in in_order(fresh):
-                if not claims.claim([invariants.symbol(kernel) for kernel in kernels]):
+                if not claims.claim([symbol_of(kernel) for kernel in kernels]):
                     return done
                 done |= compile_library(library_of(kernels), outlook.target, state)
     except Exception:  # the requester compiles these kernels again, and reports the error

@@ -11,6 +11,7 @@ from mlir import ir
 from ...dialects import discardable
 from ...lowering import invariants
 from ...passes.infra.state import CompileState
+from ...passes.ir.functions import symbol_of
 from ...runtime.facts import KernelDetails
 from ...targets.registry import backend_of
 from .. import route
@@ -70,8 +71,8 @@ def compile_library(library: ir.Module, target: str, state: CompileState, thread
         route.check(route.phase("kernels", target), library, target, state)
     placed = route.placed(target)
     route.run(library, target, "kernels", placed, state=state)
-    facts = {invariants.symbol(kernel): _facts_of(kernel, target) for kernel in invariants.kernels(library)}
-    details = {invariants.symbol(kernel): kernel_details(kernel, target) for kernel in invariants.kernels(library)}
+    facts = {symbol_of(kernel): _facts_of(kernel, target) for kernel in invariants.kernels(library)}
+    details = {symbol_of(kernel): kernel_details(kernel, target) for kernel in invariants.kernels(library)}
     route.run(library, target, placed, state=state)
     objects = generate(library, target, state, threads)
     return {name: KernelCode(facts[name], data, details[name]) for name, data in objects.items()}

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
-from ...lowering import invariants
 from ...passes.infra.state import CompileState
-from ...passes.ir.functions import kernels_in
+from ...passes.ir.functions import kernels_in, symbol_of
 from ...runtime.progress import progress
 from .claims import Claims, Outlook
 from .library import KernelCode, compile_library, library_of
@@ -92,7 +91,7 @@ class KernelPool:
                 _report(reporter, len(codes))
             return codes
         claimed = self.claims.settle() if self.claims is not None else set()
-        requested = [kernel for kernel in kernels if invariants.symbol(kernel) not in claimed]
+        requested = [kernel for kernel in kernels if symbol_of(kernel) not in claimed]
         libraries = list(map(bytecode, slowest_first(requested, 1 + len(self.workers))))
         try:
             self.queue.fill(libraries)
@@ -106,7 +105,7 @@ class KernelPool:
         if len(done) == len(libraries) and not claimed:
             # Workers that have taken no library, perhaps because they are still starting, owe no answer.
             known = {name: code for codes in done.values() for name, code in codes.items()}
-            return {name: known[name] for name in map(invariants.symbol, kernels)}
+            return {name: known[name] for name in map(symbol_of, kernels)}
         ahead: dict[str, KernelCode] = {}
         for listener in listeners:
             while has_listener and listener.is_alive():
@@ -120,10 +119,10 @@ class KernelPool:
                 done[index] = self._compile_apart(library, state)
         codes = {name: code for index in sorted(done) for name, code in done[index].items()}
         known = codes | ahead
-        missing = [kernel for kernel in kernels if invariants.symbol(kernel) not in known]
+        missing = [kernel for kernel in kernels if symbol_of(kernel) not in known]
         if missing:  # the worker that claimed them failed, or has ended
             known |= self._compile_apart(bytecode(missing), state)
-        return {name: known[name] for name in map(invariants.symbol, kernels)}
+        return {name: known[name] for name in map(symbol_of, kernels)}
 
     def _start_workers(self) -> list[_Listener]:
         """Starts all workers on the queue; returns the listeners for their answers.

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from mlir import ir
 
-from ...lowering import invariants
-from ...passes.ir.functions import class_of
+from ...passes.ir.functions import class_of, symbol_of
 from .library import library_of
 
 # Compile time relative to other kernels, for kernels tiled to registers; Winograd's are three in one, unrolled.
@@ -19,11 +18,11 @@ _LEAST_WEIGHT, _MOST_WEIGHT = 4, 20
 
 def slowest_first(kernels: Sequence[ir.Operation], processes: int) -> Iterator[Sequence[ir.Operation]]:
     """Yields parts of the kernels, slowest first, each a share of the rest, so that all processes finish together."""
-    weights = {invariants.symbol(kernel): _weight(kernel) for kernel in kernels}
+    weights = {symbol_of(kernel): _weight(kernel) for kernel in kernels}
     left, share, size = sum(weights.values()), [], 0.0
-    for kernel in sorted(kernels, key=lambda kernel: weights[invariants.symbol(kernel)], reverse=True):
+    for kernel in sorted(kernels, key=lambda kernel: weights[symbol_of(kernel)], reverse=True):
         share.append(kernel)
-        size += weights[invariants.symbol(kernel)]
+        size += weights[symbol_of(kernel)]
         if size >= min(max(left / (2 * processes), _LEAST_WEIGHT), _MOST_WEIGHT):
             yield share
             left, share, size = left - size, [], 0.0

@@ -8,7 +8,7 @@ from typing import Any
 from mlir import ir
 
 from ...dialects import discardable
-from ...lowering import invariants
+from ...passes.ir.functions import symbol_of
 from ...passes.ir.rewriting import walk
 from .texts import Texts, places_in
 
@@ -37,9 +37,7 @@ def graph_of(module: ir.Operation, texts: Texts) -> dict[str, Any]:
 
 def calls_of(module: ir.Operation, texts: Texts) -> list[dict[str, Any]]:
     """Returns the calls of kernels in @main, each with facts about the kernel and the nodes that it computes."""
-    functions = {
-        invariants.symbol(op): op.operation for op in module.regions[0].blocks[0] if "sym_name" in op.attributes
-    }
+    functions = {symbol_of(op): op.operation for op in module.regions[0].blocks[0] if "sym_name" in op.attributes}
     if "main" not in functions:
         return []
     calls: list[dict[str, Any]] = []

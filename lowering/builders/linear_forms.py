@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mlir import ir
-from mlir.dialects import affine, arith
+from mlir.dialects import affine
 
 from ...passes.infra.base import PassError
+from ...passes.ir.values import constant_index
 
 Linear = tuple[int, tuple[tuple[ir.Value, int], ...]]
 """A constant and a sum of values with factors."""
 
 Place = int | ir.Value | Linear
 """An index."""
-
-
-def constant_index(value: int) -> ir.Value:
-    """Returns a constant of type index."""
-    return arith.ConstantOp(ir.IndexType.get(), value).result
 
 
 def apply_linear(linear: Linear) -> ir.Value:

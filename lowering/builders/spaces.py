@@ -16,13 +16,7 @@ from mlir import ir
 from mlir.dialects import tensor
 
 from ...dialects.stepwell.packed import ColumnGroup
-
-Shape = tuple[int, ...]
-
-
-def shape_of(value: ir.Value) -> Shape:
-    """Returns the static shape of a tensor value."""
-    return tuple(ir.RankedTensorType(value.type).shape)
+from ...passes.ir.values import Shape, shape_of
 
 
 def collapse(value: ir.Value, runs: Sequence[Sequence[int]]) -> ir.Value:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ...passes.ir.functions import dictionaries
+from ...passes.ir.values import shape_of
 from ...passes.kernel.views import argument_strides, row_major
 
 
@@ -24,15 +25,15 @@ def add_destination_strides(kernel: ir.Operation) -> None:
 
 def strides_of(value: ir.Value) -> list[int]:
     """Returns the distance, in elements, from one index of each dimension to the next."""
-    shape = _shape(value)
+    shape = shape_of(value)
     if isinstance(value.owner, ir.Block):
         return _argument(ir.BlockArgument(value)) or row_major(shape)
     op = value.owner.operation
-    if op.name == "tensor.extract_slice" and len(shape) == len(_shape(op.operands[0])):
+    if op.name == "tensor.extract_slice" and len(shape) == len(shape_of(op.operands[0])):
         steps = ir.DenseI64ArrayAttr(op.attributes["static_strides"])
         return [stride * step for stride, step in zip(strides_of(op.operands[0]), steps, strict=True)]
     if op.name == "tensor.collapse_shape":
-        return collapsed(strides_of(op.operands[0]), _shape(op.operands[0]), reassociation(op))
+        return collapsed(strides_of(op.operands[0]), shape_of(op.operands[0]), reassociation(op))
     if op.name == "tensor.expand_shape":
         return expanded(strides_of(op.operands[0]), shape, reassociation(op))
     return row_major(shape)
@@ -47,9 +48,9 @@ def strides_of_made(kernel: ir.Operation) -> dict[ir.Value, list[int]]:
     while not isinstance(value.owner, ir.Block):
         op = value.owner.operation
         if op.name == "tensor.expand_shape":
-            strides = collapsed(strides, _shape(value), reassociation(op))
+            strides = collapsed(strides, shape_of(value), reassociation(op))
         elif op.name == "tensor.collapse_shape":
-            strides = expanded(strides, _shape(op.operands[0]), reassociation(op))
+            strides = expanded(strides, shape_of(op.operands[0]), reassociation(op))
         else:
             break
         value = op.operands[0]
@@ -66,7 +67,7 @@ def breaks(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
 
 def breaks_of(value: ir.Value) -> list[int]:
     """Returns `breaks` of a tensor."""
-    return breaks(_shape(value), strides_of(value))
+    return breaks(shape_of(value), strides_of(value))
 
 
 def _argument(value: ir.BlockArgument) -> list[int] | None:
@@ -92,7 +93,3 @@ def reassociation(op: ir.Operation) -> list[list[int]]:
     """Returns the runs of dimensions that a reshaping op collapses, or expands into."""
     runs = ir.ArrayAttr(op.attributes["reassociation"])
     return [[ir.IntegerAttr(axis).value for axis in ir.ArrayAttr(run)] for run in runs]
-
-
-def _shape(value: ir.Value) -> list[int]:
-    return list(ir.RankedTensorType(value.type).shape)

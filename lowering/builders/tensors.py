@@ -8,17 +8,9 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith, linalg, tensor
 
+from ...passes.ir.values import element_type_of, shape_of
+
 Body = Callable[..., ir.Value]
-
-
-def shape_of(value: ir.Value) -> list[int]:
-    """Returns the extents of a static tensor."""
-    return list(ir.RankedTensorType(value.type).shape)
-
-
-def element_of(value: ir.Value) -> ir.Type:
-    """Returns the element type of a tensor."""
-    return ir.RankedTensorType(value.type).element_type
 
 
 def empty(shape: Sequence[int], element: ir.Type) -> ir.Value:
@@ -51,7 +43,7 @@ def structured(
     loops = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kinds[letter]}>") for letter in iterators])
     indexing = [ir.AffineMapAttr.get(ir.AffineMap.get(len(iterators), 0, list(exprs))) for exprs in maps]
     op = linalg.GenericOp([out.type for out in outs], list(inputs), list(outs), ir.ArrayAttr.get(indexing), loops)
-    block = op.regions[0].blocks.append(*(element_of(value) for value in (*inputs, *outs)))
+    block = op.regions[0].blocks.append(*(element_type_of(value) for value in (*inputs, *outs)))
     with ir.InsertionPoint(block):
         made = body(*block.arguments)
         linalg.YieldOp([made] if isinstance(made, ir.Value) else list(made))
@@ -85,7 +77,7 @@ def elementwise_over(
     inputs: Sequence[ir.Value], body: Body, like: ir.Value, element: ir.Type | None = None
 ) -> ir.Value:
     """Like `elementwise_generic`, with a new destination of the shape of `like`."""
-    return elementwise_generic(inputs, empty(shape_of(like), element or element_of(like)), body)
+    return elementwise_generic(inputs, empty(shape_of(like), element or element_type_of(like)), body)
 
 
 def reduce(
@@ -130,15 +122,15 @@ def loop_index(dim: int) -> ir.Value:
 def with_shape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     """Returns the same elements in row-major order in another shape."""
     old = shape_of(value)
-    if old == list(shape):
+    if old == tuple(shape):
         return value
     groups = reassociation(old, shape)
-    kind = ir.RankedTensorType.get(list(shape), element_of(value))
+    kind = ir.RankedTensorType.get(list(shape), element_type_of(value))
     if groups is not None and len(shape) > len(old):
         return tensor.ExpandShapeOp(kind, value, groups, [], list(shape)).result
     if groups is not None:
         return tensor.CollapseShapeOp(kind, value, groups).result
-    row = ir.RankedTensorType.get([math.prod(old)], element_of(value))
+    row = ir.RankedTensorType.get([math.prod(old)], element_type_of(value))
     flat = value if len(old) == 1 else tensor.CollapseShapeOp(row, value, [list(range(len(old)))]).result
     return tensor.ExpandShapeOp(kind, flat, [list(range(len(shape)))], [], list(shape)).result
 
@@ -181,7 +173,7 @@ def pad_with(value: ir.Value, low: Sequence[int], high: Sequence[int], scalar: i
     if not any((*low, *high)):
         return value
     shape = [before + extent + after for before, extent, after in zip(low, shape_of(value), high, strict=True)]
-    op = tensor.PadOp(ir.RankedTensorType.get(shape, element_of(value)), value, [], [], list(low), list(high))
+    op = tensor.PadOp(ir.RankedTensorType.get(shape, element_type_of(value)), value, [], [], list(low), list(high))
     block = op.regions[0].blocks.append(*[ir.IndexType.get()] * len(shape))
     with ir.InsertionPoint(block):
         tensor.YieldOp(scalar)

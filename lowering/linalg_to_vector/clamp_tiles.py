@@ -7,6 +7,7 @@ from mlir.dialects import affine
 
 from ...passes.infra.upstream import PreparedPipelines
 from ...passes.ir.named_ops import ops_named
+from ...passes.ir.values import constant_index, integer_of
 from ..builders.linear_forms import linear_form
 
 _CLEAN_UP = "func.func(canonicalize,cse)"
@@ -34,7 +35,7 @@ def clamp_tiles(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
 def _clamp_loop(op: ir.Operation) -> bool:
     """Clamps the tiles of one loop; returns whether there were any to clamp."""
     if op.name == "scf.for":
-        lower, upper, step = (_constant(value) for value in list(op.operands)[:3])
+        lower, upper, step = (integer_of(value) for value in list(op.operands)[:3])
         if lower is None or upper is None or step is None:
             return False
         body = op.regions[0].blocks[0]
@@ -51,7 +52,7 @@ def _clamp(index: ir.Value, body: ir.Block, lower: int, upper: int, step: int) -
     if lower != 0 or not sizes:
         return False
     with index.context, body.owner.location, ir.InsertionPoint.at_block_begin(body):
-        full = _constant_index(step)
+        full = constant_index(step)
         start = index if upper % step == 0 else _at_most(index, upper - step)
     for op in sizes:
         op.results[0].replace_all_uses_with(full)
@@ -73,19 +74,6 @@ def _is_rest(minimum: ir.Operation, index: ir.Value, upper: int, step: int) -> b
         return False
     places = {}
     for position, operand in enumerate(minimum.operands):
-        number = _constant(operand)
+        number = integer_of(operand)
         places[position] = operand if number is None else number
     return {linear_form(expr, places) for expr in bounds.results} == {(upper, ((index, -1),)), (step, ())}
-
-
-def _constant_index(value: int) -> ir.Value:
-    return ir.Operation.create(
-        "arith.constant", [ir.IndexType.get()], attributes={"value": ir.IntegerAttr.get(ir.IndexType.get(), value)}
-    ).results[0]
-
-
-def _constant(value: ir.Value) -> int | None:
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
-        return None
-    return ir.IntegerAttr(owner.attributes["value"]).value

@@ -18,9 +18,9 @@ from mlir import ir
 from mlir.dialects import linalg, scf
 
 from ...dialects import discardable
-from ..builders.linear_forms import Linear, Place, constant_index, linear_place
+from ...passes.ir.values import constant_index, shape_of
+from ..builders.linear_forms import Linear, Place, linear_place
 from .row_stream import RowStream, row_stream
-from .slices import shape_of
 from .tile_reads import Reader
 from .tile_stream import TileStream, tile_streams
 from .weight_stream import WeightStream, weight_stream

@@ -30,7 +30,8 @@ from mlir.dialects import linalg, vector
 
 from ...dialects import discardable
 from ...passes.infra.base import PassError
-from ..builders.linear_forms import Place, constant_index
+from ...passes.ir.values import constant_index, shape_of
+from ..builders.linear_forms import Place
 from .byte_products import byte_step
 from .reduction_nest import ReductionNest
 from .scalar_bodies import evaluate_body
@@ -82,7 +83,7 @@ class RegisterTiler:
             op.operation.erase()
 
     def _fill(self, op: linalg.FillOp) -> _Tile:
-        shape, chunks = _shape(op.results[0]), self._chunks(op.results[0])
+        shape, chunks = shape_of(op.results[0]), self._chunks(op.results[0])
         values = [vector.broadcast(chunk.type(op.operands[0].type), op.operands[0]) for chunk in chunks]
         return _Tile(dict.fromkeys(_rows(op, shape[:-1]), values), chunks)
 
@@ -113,7 +114,7 @@ class RegisterTiler:
         return _Tile({row: final[width * number : width * (number + 1)] for number, row in enumerate(rows)}, chunks)
 
     def _chunks(self, value: ir.Value) -> list[Chunk]:
-        return chunks_of(_shape(value)[-1], self.lanes)
+        return chunks_of(shape_of(value)[-1], self.lanes)
 
     def _write_back(self, op: linalg.FillOp | linalg.GenericOp) -> None:
         """Writes the tile to the op's destination if ops outside the tile read it."""
@@ -124,7 +125,7 @@ class RegisterTiler:
         tile, target = self._tiles[result], op.operands[len(op.operands) - 1]
         while target in self._tiles:  # tiles in registers have no memory of their own
             target = target.owner.operands[len(target.owner.operands) - 1]
-        rank = len(_shape(result))
+        rank = len(shape_of(result))
         lane_map = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(rank - 1)])
         for row, values in tile.rows.items():
             for chunk, value in zip(tile.chunks, values, strict=True):
@@ -167,10 +168,6 @@ def _step(
                 scalars.append(reader.read(len(scalars), row, chunk, where) if is_read else None)
             results[row].append(evaluate_body(block, scalars, chunk.lanes))
     return results
-
-
-def _shape(value: ir.Value) -> tuple[int, ...]:
-    return tuple(ir.RankedTensorType(value.type).shape)
 
 
 def _rows(op: ir.OpView, sizes: Sequence[int]) -> itertools.product:

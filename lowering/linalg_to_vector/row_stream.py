@@ -18,8 +18,9 @@ from mlir import ir
 from mlir.dialects import affine, bufferization, linalg, memref
 
 from ...dialects.types import numpy_dtype
+from ...passes.ir.values import shape_of
 from ..builders.linear_forms import Linear, apply_linear
-from .slices import shape_of, whole
+from .slices import whole
 from .weight_stream import tile_loops
 
 _LINE_BYTES = 64

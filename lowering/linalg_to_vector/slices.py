@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from mlir import ir
 
+from ...passes.ir.values import shape_of
 from ..builders.linear_forms import Linear, linear_place
-
-
-def shape_of(value: ir.Value) -> tuple[int, ...]:
-    """Returns the static shape of a tensor."""
-    return tuple(ir.RankedTensorType(value.type).shape)
 
 
 def whole(part: ir.Value) -> tuple[ir.Value, list[Linear]]:

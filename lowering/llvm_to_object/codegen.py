@@ -11,6 +11,7 @@ from typing import TypeVar
 from mlir import ir
 
 from ...passes.infra.failure import CompileError
+from ...passes.ir.functions import symbol_of
 from ..target import Target
 from ..vector_to_llvm.add_entry import AddEntryPass
 from . import llvm
@@ -104,7 +105,7 @@ def assembly(module: ir.Module, symbol: str, target: Target) -> str:
 
 def exported(module: ir.Module) -> list[str]:
     """Returns the symbols of the functions that become objects."""
-    return [_symbol(op) for op in module.body.operations if _is_exported(op.operation)]
+    return [symbol_of(op) for op in module.body.operations if _is_exported(op.operation)]
 
 
 def llvm_ir(module: ir.Module) -> dict[str, str]:
@@ -129,10 +130,6 @@ def _generate(symbol: str, text: str, machine: llvm.TargetMachine, emit: Callabl
             return emit(module)
     except llvm.LLVMError as error:
         raise CodegenError(f"{symbol}: {error}") from error
-
-
-def _symbol(op: ir.Operation | ir.OpView) -> str:
-    return ir.StringAttr(op.operation.attributes["sym_name"]).value
 
 
 def _is_exported(op: ir.Operation | ir.OpView) -> bool:

@@ -39,10 +39,11 @@ from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.normalization import UNBOUNDED, AttentionOp
 from ...passes.infra.base import PassError
+from ...passes.ir.values import element_type_of, shape_of
 from ..builders import scalars
 from ..builders.generics import multiply_add
 from ..builders.scalars import number
-from ..builders.tensors import Body, element_of, empty, shape_of, structured, with_shape
+from ..builders.tensors import Body, empty, structured, with_shape
 from .rules import LINALG_KERNEL
 from .views import TensorView
 
@@ -125,7 +126,7 @@ class _Attention:
         self._heads = self._key.shape[1]
         self._shared = self._query.shape[1] // self._heads
         # Scores and sums of shorter floats have 32 bits.
-        self._stored = element_of(self._query.base)
+        self._stored = element_type_of(self._query.base)
         self._element = scalars.compute_type(self._stored)
         self._outer = "bhg" if self._shared > 1 else "bh"
         sizes = dict(zip("bhqd", self._query.shape, strict=True)) | dict(zip("bhkv", self._value.shape, strict=True))
@@ -189,7 +190,7 @@ class _Attention:
         if constant is not None:
             return self._masked_alike(scores, constant)
         mask = self._mask(_source(self._op.mask))
-        if isinstance(element_of(mask[0]), ir.FloatType):
+        if isinstance(element_type_of(mask[0]), ir.FloatType):
             return self._map("masked", [scores, mask], scores[1], _add)
 
         def select(score: ir.Value, allowed: ir.Value) -> ir.Value:
@@ -233,7 +234,7 @@ class _Attention:
         if "q" not in names:
             return base, names
         order = "".join(name for name in f"{self._outer}{self._keys}q" if name in names or name == "s")
-        out, _ = self._new(order, element_of(base))
+        out, _ = self._new(order, element_type_of(base))
         return self._map("mask", [(base, names)], order, lambda item: item, out)
 
     def _new(self, names: str, element: ir.Type | None = None) -> Named:

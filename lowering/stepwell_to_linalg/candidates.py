@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, linalg, math, tensor, vector
 
+from ...passes.ir.values import element_type_of, shape_of
 from ..builders.access import Point, broadcast, read_row, vector_type
 from ..builders.indices import value_of
 from ..builders.scalars import number
-from ..builders.tensors import dims, element_of, empty, filled, shape_of, structured, with_shape
+from ..builders.tensors import dims, empty, filled, structured, with_shape
 from .sequences import part, repeat
 
 # Bytes of keys that are compared at once.
@@ -54,7 +55,7 @@ def candidates(keys: ir.Value, k: int) -> Candidates:
         keys: signed integers.
         k: number of wanted elements, at least 1.
     """
-    (extent,), kind = shape_of(keys), element_of(keys)
+    (extent,), kind = shape_of(keys), element_type_of(keys)
     i32 = ir.IntegerType.get_signless(32)
     assert isinstance(kind, ir.IntegerType)
     bound = _bound(keys, k)
@@ -97,7 +98,7 @@ def candidates(keys: ir.Value, k: int) -> Candidates:
 
 def _bound(keys: ir.Value, k: int) -> ir.Value:
     """Returns a key that at least `k` of `keys` do not exceed."""
-    (extent,), kind, groups = shape_of(keys), element_of(keys), groups_for(k)
+    (extent,), kind, groups = shape_of(keys), element_type_of(keys), groups_for(k)
     assert isinstance(kind, ir.IntegerType)
     rows = extent // groups
     grouped = with_shape(part(keys, [0], [rows * groups]), [rows, groups])
@@ -109,7 +110,7 @@ def _bound(keys: ir.Value, k: int) -> ir.Value:
 
 def _kth_least(values: ir.Value, k: int) -> ir.Value:
     """Returns the `k`-th least integer, bit by bit: the greatest number with fewer than `k` of `values` below it."""
-    kind, i32 = element_of(values), ir.IntegerType.get_signless(32)
+    kind, i32 = element_type_of(values), ir.IntegerType.get_signless(32)
     assert isinstance(kind, ir.IntegerType)
     highest = number(-(1 << (kind.width - 1)), kind)
 

@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith
 
+from ...passes.ir.values import element_type_of, shape_of
 from ..builders.access import Point, broadcast, read_row, vector_type, write_row
 from ..builders.indices import value_of
 from ..builders.scalars import compute_type, number
-from ..builders.tensors import copy, dims, element_of, empty, shape_of, with_shape
+from ..builders.tensors import copy, dims, empty, with_shape
 from .cumulative import pieces, place_of
 from .sequences import in_parallel, repeat
 
@@ -60,7 +61,7 @@ def by_channels(images: ir.Value, outs: Sequence[ir.Value], elements: int, windo
     shape, (count, channels, *sizes) = shape_of(images), shape_of(outs[0])
     if 0 in (*shape, count) or count * math.prod(sizes) * elements < math.prod(shape[2:]) * shape[0] // 4:
         return None
-    narrow_kind, wide = element_of(images), compute_type(element_of(images))
+    narrow_kind, wide = element_type_of(images), compute_type(element_type_of(images))
     n, h, w, c = dims(4)
     last = copy(images, empty([shape[0], *shape[2:], channels], narrow_kind), [n, c, h, w])
     assert isinstance(wide, ir.FloatType)

@@ -33,9 +33,9 @@ from ...dialects.stepwell.packed import (
     PackedGroupedConvOp,
     PackedMatmulOp,
 )
+from ...passes.ir.values import Shape, shape_of
 from ..builders.generics import constant, generic, zero_of
 from ..builders.scalars import compute_type, narrow
-from ..builders.spaces import Shape, shape_of
 from ..builders.strides import breaks_of
 from . import convolution, products
 from .epilogues import Epilogue, lower_around

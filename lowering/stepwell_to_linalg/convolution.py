@@ -13,8 +13,9 @@ from ...dialects.stepwell.packed import (
     PackedGroupedConvOp,
     column_groups,
 )
+from ...passes.ir.values import Shape, shape_of
 from ..builders.generics import constant, zero_of
-from ..builders.spaces import ResultSpace, Shape, collapse, expand, shape_of, slice_axis
+from ..builders.spaces import ResultSpace, collapse, expand, slice_axis
 from ..builders.tensors import pad_with
 from .products import (
     Product,

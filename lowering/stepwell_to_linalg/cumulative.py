@@ -14,10 +14,11 @@ from mlir import ir
 from mlir.dialects import arith, vector
 
 from ...dialects.stepwell.cumulative import CumulativeOp
+from ...passes.ir.values import element_type_of, shape_of
 from ..builders.access import Point, broadcast, read_row, vector_type, write_row
 from ..builders.indices import Index, value_of
 from ..builders.scalars import compute_type, number
-from ..builders.tensors import element_of, shape_of, with_shape
+from ..builders.tensors import with_shape
 from .rules import LINALG
 from .scattering import around
 from .sequences import in_parallel, part, repeat
@@ -37,7 +38,7 @@ def cumulative(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -
     box = around(op.axis, shape)
     batches, count, size = box
     source, out = with_shape(inputs[0], list(box)), with_shape(outs[0], list(box))
-    totals = Totals(op, element_of(source))
+    totals = Totals(op, element_type_of(source))
     widest = max(1, (_NEIGHBOURS if size == 1 else _COLUMNS) * 8 // totals.wide.width)
     width = size if size % widest else _divisor(size, max(1, _BLOCK // (count * widest)) * widest)
     steps = [_divisor(batches, max(1, _BLOCK // (count * width))), count, width]

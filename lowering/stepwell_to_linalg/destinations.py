@@ -7,7 +7,8 @@ import itertools
 from mlir import ir
 from mlir.dialects import tensor
 
-from ..builders.tensors import copy, shape_of, with_shape
+from ...passes.ir.values import shape_of
+from ..builders.tensors import copy, with_shape
 
 
 def bind_destination(kernel: ir.Operation) -> None:

@@ -16,9 +16,10 @@ from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.cumulative import CumulativeOp
 from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.types import spec_of_type
+from ...passes.ir.values import element_type_of, shape_of
 from ..builders.indices import value_of
 from ..builders.scalars import narrow, number, widen
-from ..builders.tensors import copy, dims, element_of, empty, filled, loop_index, shape_of, structured, with_shape
+from ..builders.tensors import copy, dims, empty, filled, loop_index, structured, with_shape
 from . import cumulative, scattering, sorting
 from .rules import LINALG_GPU
 from .sequences import from_front
@@ -129,7 +130,7 @@ def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.V
 
 def _last_from(keys: ir.Value, count: ir.Value) -> ir.Value:
     """Returns keys [row, element]; the keys of elements from `count` on become the greatest possible."""
-    kind = element_of(keys)
+    kind = element_type_of(keys)
     assert isinstance(kind, ir.IntegerType)
 
     def mask(key: ir.Value, stop: ir.Value, _: ir.Value) -> ir.Value:
@@ -149,7 +150,7 @@ def running_totals(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value
     groups = max(divisor for divisor in range(1, math.isqrt(count) + 1) if count % divisor == 0)
     if batches * count * size * (groups + count // groups) > _MOST_READS:
         return cumulative.cumulative(op, inputs, outs)
-    totals = cumulative.Totals(op, element_of(inputs[0]))
+    totals = cumulative.Totals(op, element_type_of(inputs[0]))
     neutral = number(totals.neutral, totals.wide)
     box = [batches, groups, count // groups, size]
     source, out = with_shape(inputs[0], box), with_shape(outs[0], box)

@@ -14,9 +14,9 @@ from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.types import array_of, dense, spec_of_type
 from ...passes.infra.base import PassError
+from ...passes.ir.values import shape_of
 from ..builders.generics import constant
 from ..builders.scalars import pack, signless, unpack
-from ..builders.spaces import shape_of
 from .elementwise import scalar_body
 
 

@@ -10,19 +10,10 @@ from mlir.dialects import arith, linalg, tensor
 
 from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.shape import BorderOp
+from ...passes.ir.values import element_type_of, shape_of
 from ..builders.indices import value_of
 from ..builders.scalars import number
-from ..builders.tensors import (
-    broadcast_map,
-    copy,
-    dims,
-    element_of,
-    insert,
-    loop_index,
-    shape_of,
-    structured,
-    with_shape,
-)
+from ..builders.tensors import broadcast_map, copy, dims, insert, loop_index, structured, with_shape
 from .rules import LINALG
 from .sequences import from_front
 
@@ -76,7 +67,7 @@ def slice_(op: ops.SliceOp, inputs: list[ir.Value], outs: list[ir.Value]) -> lis
     if steps and steps[-1] != 1:
         exprs[-1] = exprs[-1] * steps[-1] + starts[-1]
         viewed[-1], starts[-1], steps[-1] = shape_of(inputs[0])[-1], 0, 1
-    kind = ir.RankedTensorType.get(viewed, element_of(inputs[0]))
+    kind = ir.RankedTensorType.get(viewed, element_type_of(inputs[0]))
     part = tensor.ExtractSliceOp(kind, inputs[0], [], [], [], starts, viewed, steps).result
     return [copy(part, outs[0], exprs)]
 
@@ -133,10 +124,10 @@ def pad(op: ops.PadOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.
 def border(op: BorderOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Fills the parts before and after the inside along each dimension."""
     (result,) = outs
-    scalar = number(op.value.item(), element_of(result))
+    scalar = number(op.value.item(), element_type_of(result))
     for offsets, sizes in _edges(op.shape, op.low, op.high):
         ones = [1] * len(sizes)
-        kind = ir.RankedTensorType.get(sizes, element_of(result))
+        kind = ir.RankedTensorType.get(sizes, element_type_of(result))
         window = tensor.ExtractSliceOp(kind, result, [], [], [], offsets, sizes, ones).result
         part = linalg.fill(scalar, outs=[window])
         result = tensor.InsertSliceOp(part, result, [], [], [], offsets, sizes, ones).result
@@ -158,7 +149,7 @@ def _edges(shape: Sequence[int], low: Sequence[int], high: Sequence[int]) -> Ite
 
 
 def _pad_part(op: ops.PadOp, value: ir.Value, into: ir.Value, offsets: list[int], sizes: list[int]) -> ir.Value:
-    element, ones = element_of(into), [1] * len(sizes)
+    element, ones = element_type_of(into), [1] * len(sizes)
     kind = ir.RankedTensorType.get(sizes, element)
     window = tensor.ExtractSliceOp(kind, into, [], [], [], offsets, sizes, ones).result
     if op.mode == "constant":

@@ -9,21 +9,10 @@ from mlir import ir
 from mlir.dialects import arith, math
 
 from ...dialects.stepwell import normalization as ops
+from ...passes.ir.values import element_type_of, shape_of
 from ..builders import scalars
 from ..builders.scalars import AFN, CONTRACT, flags, narrow, number, widen
-from ..builders.tensors import (
-    along,
-    broadcast_map,
-    dims,
-    element_of,
-    elementwise_over,
-    empty,
-    filled,
-    pad_with,
-    reduce,
-    shape_of,
-    structured,
-)
+from ..builders.tensors import along, broadcast_map, dims, elementwise_over, empty, filled, pad_with, reduce, structured
 from .reduction import summed
 from .rules import LINALG
 
@@ -34,7 +23,7 @@ _LONGEST_WIDE_ROW = 4096
 
 def _greatest(value: ir.Value, axis: int) -> ir.Value:
     """Returns the maximum along `axis`, subtracted before exp. A NaN may get lost here; the exponent brings it back."""
-    wide = scalars.compute_type(element_of(value))
+    wide = scalars.compute_type(element_type_of(value))
 
     def body(element: ir.Value, best: ir.Value) -> ir.Value:
         wider = widen(element)
@@ -53,12 +42,12 @@ def softmax(op: ops.SoftmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
     (value,) = inputs
     axis = op.axis % len(shape_of(value))
     greatest = _greatest(value, axis)
-    wide = element_of(greatest)
+    wide = element_type_of(greatest)
     powers = empty(shape_of(value), wide)
     powers = along(value, [greatest], (axis,), lambda item, top: scalars.exp_of_normal(_shifted(item, top)), powers)
     total = summed(powers, (axis,))
     inverse = elementwise_over([total], lambda item: arith.divf(number(1, wide), item), total)
-    element = element_of(value)
+    element = element_type_of(value)
     if wide != element and shape_of(value)[axis] > _LONGEST_WIDE_ROW:
 
         def again(item: ir.Value, top: ir.Value, factor: ir.Value) -> ir.Value:
@@ -74,7 +63,7 @@ def log_softmax(op: ops.LogSoftmaxOp, inputs: list[ir.Value], outs: list[ir.Valu
     (value,) = inputs
     axis = op.axis % len(shape_of(value))
     greatest = _greatest(value, axis)
-    wide, element = element_of(greatest), element_of(value)
+    wide, element = element_type_of(greatest), element_type_of(value)
     powers = empty(shape_of(value), wide)
     powers = along(value, [greatest], (axis,), lambda item, top: scalars.exp_of_normal(_shifted(item, top)), powers)
     total = summed(powers, (axis,))
@@ -135,7 +124,7 @@ def layer_norm(op: ops.LayerNormOp, inputs: list[ir.Value], outs: list[ir.Value]
     rank = len(shape_of(value))
     axes = tuple(range(op.axis % rank, rank))
     mean = _mean(value, axes)
-    wide = element_of(mean)
+    wide = element_type_of(mean)
 
     def squared(item: ir.Value, centre: ir.Value) -> ir.Value:
         difference = arith.subf(widen(item), centre)
@@ -158,7 +147,7 @@ def rms_norm(op: ops.RmsNormOp, inputs: list[ir.Value], outs: list[ir.Value]) ->
     value, scale = inputs
     rank = len(shape_of(value))
     axes = tuple(range(op.axis % rank, rank))
-    wide = scalars.compute_type(element_of(value))
+    wide = scalars.compute_type(element_type_of(value))
 
     def squared(item: ir.Value) -> ir.Value:
         return arith.mulf(widen(item), widen(item), fastmath=flags(CONTRACT))
@@ -176,7 +165,7 @@ def batch_norm(op: ops.BatchNormOp, inputs: list[ir.Value], outs: list[ir.Value]
     """Emits a factor and an offset per channel, applied to every element."""
     value, scale, bias, mean, variance = inputs
     rank = len(shape_of(value))
-    wide = scalars.compute_type(element_of(value))
+    wide = scalars.compute_type(element_type_of(value))
 
     def factor(gain: ir.Value, spread: ir.Value) -> ir.Value:
         deviation = math.sqrt(arith.addf(widen(spread), number(op.epsilon, wide)))
@@ -199,10 +188,10 @@ def local_response_norm(op: ops.LocalResponseNormOp, inputs: list[ir.Value], out
     (value,) = inputs
     shape = shape_of(value)
     axis = 1 if op.layout == "channels_first" else len(shape) - 1
-    wide = scalars.compute_type(element_of(value))
+    wide = scalars.compute_type(element_type_of(value))
     low = [(op.size - 1) // 2 if position == axis else 0 for position in range(len(shape))]
     high = [op.size // 2 if position == axis else 0 for position in range(len(shape))]
-    around = pad_with(value, low, high, number(0, element_of(value)))
+    around = pad_with(value, low, high, number(0, element_type_of(value)))
     loops = dims(len(shape) + 1)
     window = [loop + loops[-1] if position == axis else loop for position, loop in enumerate(loops[:-1])]
 

@@ -14,19 +14,18 @@ from ...dialects.stepwell import pooling as ops
 from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.windows import Window
 from ...dialects.types import spec_of_type
+from ...passes.ir.values import element_type_of, shape_of
 from ..builders import scalars
 from ..builders.generics import multiply_add
 from ..builders.scalars import narrow, number, widen
 from ..builders.tensors import (
     constant_tensor,
     dims,
-    element_of,
     elementwise_generic,
     empty,
     filled,
     loop_index,
     pad_with,
-    shape_of,
     structured,
 )
 from .reduction import extreme, wins
@@ -66,7 +65,7 @@ def _iterators(op: Any) -> str:
 
 def _around(op: Any, value: ir.Value, neutral: ir.Value, kernel: Sequence[int]) -> tuple[ir.Value, list[ir.AffineExpr]]:
     """Returns `value` with its padding, and its index expressions in the loops over the result and the window."""
-    shape, result = shape_of(value), list(ir.RankedTensorType(op.operation.results[0].type).shape)
+    shape, result = list(shape_of(value)), shape_of(op.operation.results[0])
     rank, spatial = len(shape), _spatial(op, len(shape))
     low, high = [0] * rank, [0] * rank
     for index, axis in enumerate(spatial):
@@ -77,8 +76,8 @@ def _around(op: Any, value: ir.Value, neutral: ir.Value, kernel: Sequence[int]) 
             # extent.
             shape[axis] = min(shape[axis], reach - low[axis])
         high[axis] = max(0, reach - shape[axis] - low[axis])
-    value = part(value, [0] * rank, shape) if shape != shape_of(value) else value
-    outside = neutral if element_of(value) == neutral.type else narrow(neutral, element_of(value))
+    value = part(value, [0] * rank, shape) if tuple(shape) != shape_of(value) else value
+    outside = neutral if element_type_of(value) == neutral.type else narrow(neutral, element_type_of(value))
     around = pad_with(value, low, high, outside)
     loops = dims(rank + len(spatial))
     exprs = list(loops[:rank])
@@ -91,7 +90,7 @@ def _around(op: Any, value: ir.Value, neutral: ir.Value, kernel: Sequence[int]) 
 def max_pool(op: ops.MaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the greatest element of each window; NaN if one is."""
     dtype = spec_of_type(op.operation.operands[0].type).dtype
-    neutral = number(extreme(dtype, -1), element_of(inputs[0]))
+    neutral = number(extreme(dtype, -1), element_type_of(inputs[0]))
     return [_windowed(op, inputs[0], neutral, lambda item, _, best: scalars.maximum(item, best, dtype))]
 
 
@@ -101,7 +100,7 @@ def max_pool_indices(op: ops.MaxPoolIndicesOp, inputs: list[ir.Value], outs: lis
     dtype, shape = spec_of_type(op.operation.operands[0].type).dtype, shape_of(inputs[0])
     result, i64 = shape_of(outs[0]), ir.IntegerType.get_signless(64)
     spatial = _spatial(op, len(shape))
-    neutral = number(extreme(dtype, -1), element_of(inputs[0]))
+    neutral = number(extreme(dtype, -1), element_type_of(inputs[0]))
     kernel = _clipped_kernel(op, inputs[0])
     around, exprs = _around(op, inputs[0], neutral, kernel)
     # An index beyond the last one: the first element always wins against it.
@@ -137,15 +136,15 @@ def _number(op: Any, extents: list[int], spatial: range) -> ir.Value:
 
 def _total(op: Any, value: ir.Value) -> ir.Value:
     """Emits the sum of each window, in the compute type."""
-    wide = scalars.compute_type(element_of(value))
+    wide = scalars.compute_type(element_type_of(value))
     return _windowed(op, value, number(0, wide), lambda item, _, so_far: arith.addf(so_far, widen(item)))
 
 
 @LINALG.attach(ops.SumPoolOp)
 def sum_pool(op: ops.SumPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the sum of each window."""
-    total, element = _total(op, inputs[0]), element_of(inputs[0])
-    if element_of(total) == element:
+    total, element = _total(op, inputs[0]), element_type_of(inputs[0])
+    if element_type_of(total) == element:
         return [total]
     return [elementwise_generic([total], outs[0], lambda item: narrow(item, element))]
 
@@ -154,7 +153,7 @@ def sum_pool(op: ops.SumPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) ->
 def planar_conv(op: PlanarConvOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the sum of each window, with its elements weighted by the channel's filter."""
     value, weight = inputs
-    result, element = shape_of(outs[0]), element_of(value)
+    result, element = shape_of(outs[0]), element_type_of(value)
     wide = scalars.compute_type(element)
     around, exprs = _around(op, value, number(0, wide), op.kernel)
     loops = dims(_loops(op))
@@ -173,7 +172,7 @@ def planar_conv(op: PlanarConvOp, inputs: list[ir.Value], outs: list[ir.Value]) 
 def average_pool(op: ops.AveragePoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the sum of each window divided by its number of counted elements: a product of one number per dimension."""
     (value,) = inputs
-    shape, element = shape_of(value), element_of(value)
+    shape, element = shape_of(value), element_type_of(value)
     wide = scalars.compute_type(element)
     total = _total(op, value)
     rank, result = len(shape), shape_of(total)

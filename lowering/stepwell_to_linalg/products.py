@@ -12,9 +12,10 @@ from ...dialects import discardable
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.packed import ColumnGroup, PackedMatmulOp, column_groups, grain_of
 from ...dialects.types import numpy_dtype
+from ...passes.ir.values import Shape, shape_of
 from ...passes.kernel.demand import kernel_of, varying_rows
 from ..builders.generics import generic, multiply_add
-from ..builders.spaces import ResultSpace, Shape, expand, shape_of, slice_axis
+from ..builders.spaces import ResultSpace, expand, slice_axis
 
 # Panel width of unpacked right-hand sides, which are read in place; it suits every target's registers.
 _UNPACKED_PANEL = 32

@@ -11,19 +11,10 @@ from mlir.dialects import arith
 
 from ...dialects.stepwell import reduction as ops
 from ...dialects.types import is_float, spec_of_type
+from ...passes.ir.values import element_type_of, shape_of
 from ..builders import scalars
 from ..builders.scalars import number
-from ..builders.tensors import (
-    dims,
-    element_of,
-    elementwise_over,
-    filled,
-    loop_index,
-    reduce,
-    shape_of,
-    structured,
-    with_shape,
-)
+from ..builders.tensors import dims, elementwise_over, filled, loop_index, reduce, structured, with_shape
 from .rules import LINALG
 
 
@@ -41,7 +32,7 @@ def extreme(dtype: np.dtype, sign: int) -> float | int:
 
 def summed(value: ir.Value, axes: tuple[int, ...]) -> ir.Value:
     """Returns the sum over `axes`, which are removed, in the compute type."""
-    wide = scalars.compute_type(element_of(value))
+    wide = scalars.compute_type(element_type_of(value))
     add = arith.addf if isinstance(wide, ir.FloatType) else arith.addi
     return reduce(value, axes, number(0, wide), lambda element, total: add(total, scalars.widen(element)))
 
@@ -56,7 +47,7 @@ def _finished(op: Any, value: ir.Value) -> list[ir.Value]:
 
 
 def _narrowed(value: ir.Value, element: ir.Type) -> ir.Value:
-    if element_of(value) == element:
+    if element_type_of(value) == element:
         return value
     return elementwise_over([value], lambda item: scalars.narrow(item, element), value, element)
 
@@ -64,13 +55,13 @@ def _narrowed(value: ir.Value, element: ir.Type) -> ir.Value:
 @LINALG.attach(ops.ReduceSumOp)
 def reduce_sum(op: ops.ReduceSumOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the sum."""
-    return _finished(op, _narrowed(summed(inputs[0], _axes(op)), element_of(inputs[0])))
+    return _finished(op, _narrowed(summed(inputs[0], _axes(op)), element_type_of(inputs[0])))
 
 
 @LINALG.attach(ops.ReduceMeanOp)
 def reduce_mean(op: ops.ReduceMeanOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the sum, and its division where it is complete."""
-    axes, element = _axes(op), element_of(inputs[0])
+    axes, element = _axes(op), element_type_of(inputs[0])
     count = math.prod(shape_of(inputs[0])[axis] for axis in axes)
     if isinstance(element, ir.IntegerType):
         return _finished(op, _mean_of_integers(op, inputs[0], axes, count))
@@ -84,7 +75,7 @@ def reduce_mean(op: ops.ReduceMeanOp, inputs: list[ir.Value], outs: list[ir.Valu
 
 def _mean_of_integers(op: ops.ReduceMeanOp, value: ir.Value, axes: tuple[int, ...], count: int) -> ir.Value:
     """Emits the mean, rounded towards zero; the sum has 64 bits, as it would overflow a short integer."""
-    element, wide = element_of(value), ir.IntegerType.get_signless(64)
+    element, wide = element_type_of(value), ir.IntegerType.get_signless(64)
     is_unsigned = spec_of_type(op.operation.operands[0].type).dtype.kind == "u"
     extend, divide = (arith.extui, arith.divui) if is_unsigned else (arith.extsi, arith.divsi)
     is_wide = element == wide
@@ -103,7 +94,7 @@ def _mean_of_integers(op: ops.ReduceMeanOp, value: ir.Value, axes: tuple[int, ..
 @LINALG.attach(ops.ReduceProdOp)
 def reduce_prod(op: ops.ReduceProdOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits the product."""
-    element = element_of(inputs[0])
+    element = element_type_of(inputs[0])
     wide = scalars.compute_type(element)
     multiply = arith.mulf if isinstance(wide, ir.FloatType) else arith.muli
     product = reduce(inputs[0], _axes(op), number(1, wide), lambda item, total: multiply(total, scalars.widen(item)))
@@ -116,7 +107,7 @@ def reduce_extreme(op: Any, inputs: list[ir.Value], outs: list[ir.Value]) -> lis
     dtype = spec_of_type(op.operation.operands[0].type).dtype
     is_max = isinstance(op, ops.ReduceMaxOp)
     combine = scalars.maximum if is_max else scalars.minimum
-    start = number(extreme(dtype, -1 if is_max else 1), element_of(inputs[0]))
+    start = number(extreme(dtype, -1 if is_max else 1), element_type_of(inputs[0]))
     return _finished(op, reduce(inputs[0], _axes(op), start, lambda item, best: combine(item, best, dtype)))
 
 
@@ -124,7 +115,7 @@ def reduce_extreme(op: Any, inputs: list[ir.Value], outs: list[ir.Value]) -> lis
 def argmax(op: ops.ArgmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits one reduction of value and index together; of equal elements, and of NaNs, the first index wins."""
     (value,) = inputs
-    dtype, shape, element = spec_of_type(op.operation.operands[0].type).dtype, shape_of(value), element_of(value)
+    dtype, shape, element = spec_of_type(op.operation.operands[0].type).dtype, shape_of(value), element_type_of(value)
     axis = op.axis % len(shape)
     i64 = ir.IntegerType.get_signless(64)
     kept = [extent for position, extent in enumerate(shape) if position != axis]

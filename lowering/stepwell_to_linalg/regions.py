@@ -8,10 +8,11 @@ from mlir import ir
 from mlir.dialects import arith, math, tensor
 
 from ...dialects.stepwell.regions import RoiAlignOp, RoiMaxPoolOp
+from ...passes.ir.values import element_type_of, shape_of
 from ..builders import scalars
 from ..builders.indices import Index, value_of
 from ..builders.scalars import narrow, number, widen
-from ..builders.tensors import dims, element_of, loop_index, shape_of, structured
+from ..builders.tensors import dims, loop_index, structured
 from .channels import Read, by_channels, filled_like, like, scalar_of
 from .rules import LINALG, LINALG_GPU
 from .sequences import from_front, repeat
@@ -50,7 +51,7 @@ _MOST_SAMPLES = 1 << 20
 def roi_align_by_element(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits one loop over [region, channel, row, column]."""
     images = inputs[0]
-    wide = scalars.compute_type(element_of(images))
+    wide = scalars.compute_type(element_type_of(images))
 
     def body(_: ir.Value) -> ir.Value:
         region, channel, *place = (loop_index(dim) for dim in range(4))
@@ -58,7 +59,7 @@ def roi_align_by_element(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.V
         def read(image: ir.Value, row: ir.Value, column: ir.Value) -> ir.Value:
             return widen(tensor.extract(images, [image, channel, row, column]))
 
-        return narrow(_aligned(op, inputs, region, place, read, wide), element_of(images))
+        return narrow(_aligned(op, inputs, region, place, read, wide), element_type_of(images))
 
     return structured([], [outs[0]], [dims(4)], "pppp", body)
 
@@ -77,7 +78,7 @@ def _aligned(
 ) -> ir.Value:
     """Computes one bin in `wide`: of one channel, or of a vector of them."""
     images, regions, names = inputs
-    extents, kind = shape_of(images), scalars.compute_type(element_of(regions))
+    extents, kind = shape_of(images), scalars.compute_type(element_type_of(regions))
     image, _inside = from_front(tensor.extract(names, [region]), extents[0])
     edges = [_edge(op, widen(tensor.extract(regions, [region, value_of(at)]))) for at in (1, 0, 3, 2)]
     starts, steps = edges[:2], _steps(op, edges, kind)
@@ -174,7 +175,7 @@ def roi_max_pool_by_element(op: RoiMaxPoolOp, inputs: list[ir.Value], outs: list
         def read(image: ir.Value, row: ir.Value, column: ir.Value) -> ir.Value:
             return tensor.extract(images, [image, channel, row, column])
 
-        return _greatest(op, inputs, region, place, read, element_of(images))
+        return _greatest(op, inputs, region, place, read, element_type_of(images))
 
     return structured([], [outs[0]], [dims(4)], "pppp", body)
 

@@ -10,19 +10,11 @@ from mlir.dialects import arith, tensor
 
 from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.resampling import Sampling
+from ...passes.ir.values import element_type_of, shape_of
 from ..builders import scalars
 from ..builders.indices import value_of
 from ..builders.scalars import narrow, widen
-from ..builders.tensors import (
-    constant_tensor,
-    dims,
-    element_of,
-    elementwise_generic,
-    filled,
-    loop_index,
-    shape_of,
-    structured,
-)
+from ..builders.tensors import constant_tensor, dims, elementwise_generic, filled, loop_index, structured
 from .rules import LINALG
 
 
@@ -30,7 +22,7 @@ from .rules import LINALG
 def resize(op: ops.ResizeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits a weighted sum of elements whose positions along each dimension are in tables."""
     (value,) = inputs
-    element, shape, sizes = element_of(value), shape_of(value), shape_of(outs[0])
+    element, shape, sizes = element_type_of(value), shape_of(value), shape_of(outs[0])
     wide = scalars.compute_type(element)
     i64 = ir.IntegerType.get_signless(64)
     rank = len(shape)
@@ -88,7 +80,7 @@ def _weighed(
 def resample(op: ops.ResampleOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits a reduction over the terms, which looks up its elements."""
     value, indices, weights = inputs
-    shape, element = shape_of(outs[0]), element_of(value)
+    shape, element = shape_of(outs[0]), element_type_of(value)
     wide = scalars.compute_type(element)
     rank, axis = len(shape), op.axis % len(shape)
     extent = shape_of(value)[axis]

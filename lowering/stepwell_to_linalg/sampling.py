@@ -11,9 +11,10 @@ from mlir.dialects import arith, math, tensor
 
 from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.movement.sampling import CUBIC_COEFFICIENT
+from ...passes.ir.values import element_type_of, shape_of
 from ..builders import scalars
 from ..builders.scalars import narrow, number, widen
-from ..builders.tensors import dims, element_of, loop_index, shape_of, structured, with_shape
+from ..builders.tensors import dims, loop_index, structured, with_shape
 from .rules import LINALG
 from .sequences import part
 
@@ -24,7 +25,7 @@ Tap = tuple[ir.Value, ir.Value | None]
 def sample(op: ops.SampleOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits one loop over [batch, channel, position]."""
     images, positions = inputs
-    element, shape = element_of(images), shape_of(images)
+    element, shape = element_type_of(images), shape_of(images)
     batch, channels, *spatial = shape
     count = python_math.prod(shape_of(outs[0])[2:])
     if 0 in shape_of(outs[0]):

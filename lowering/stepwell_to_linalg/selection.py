@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith, math, scf, tensor, vector
 
+from ...passes.ir.values import element_type_of, shape_of
 from ..builders.access import Point, broadcast, read_row, vector_type
 from ..builders.indices import value_of
 from ..builders.scalars import number
-from ..builders.tensors import element_of, shape_of
 from .sequences import repeat
 
 MOST = 32
@@ -32,7 +32,7 @@ def least(keys: ir.Value, k: int) -> ir.Value:
         keys: signed integers [element], at least `k`.
         k: number of wanted elements, from 1 to `MOST`.
     """
-    (extent,), kind = shape_of(keys), element_of(keys)
+    (extent,), kind = shape_of(keys), element_type_of(keys)
     assert isinstance(kind, ir.IntegerType)
     chosen = _Chosen(kind, 1 << (k - 1).bit_length())
 

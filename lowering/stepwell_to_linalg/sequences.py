@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith, scf, tensor
 
+from ...passes.ir.values import element_type_of
 from ..builders.indices import Index, value_of
-from ..builders.tensors import element_of
 
 Values = list[ir.Value]
 
@@ -56,7 +56,7 @@ def in_parallel(
 def part(value: ir.Value, offsets: Sequence[Index], sizes: Sequence[int], rank: int | None = None) -> ir.Value:
     """Returns the elements of `value` in a box, without its first dimensions (of extent 1) if `rank` is less."""
     shape = list(sizes)[len(sizes) - rank if rank is not None else 0 :]
-    kind = ir.RankedTensorType.get(shape, element_of(value))
+    kind = ir.RankedTensorType.get(shape, element_type_of(value))
     return tensor.ExtractSliceOp(kind, value, *_box(offsets, sizes)).result
 
 

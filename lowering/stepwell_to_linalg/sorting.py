@@ -16,10 +16,11 @@ from mlir.dialects import arith, linalg, tensor
 
 from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.types import is_float, spec_of_type
+from ...passes.ir.values import element_type_of, shape_of
 from ..builders.access import Point, broadcast, read_row, vector_type, write_row
 from ..builders.indices import value_of
 from ..builders.scalars import number, widen
-from ..builders.tensors import constant_tensor, dims, element_of, empty, filled, shape_of, structured, with_shape
+from ..builders.tensors import constant_tensor, dims, empty, filled, structured, with_shape
 from . import selection
 from .candidates import candidates
 from .rules import LINALG
@@ -106,7 +107,7 @@ def _float_key(item: ir.Value, kind: ir.IntegerType) -> ir.Value:
 
 def _last_from(keys: ir.Value, stop: ir.Value) -> ir.Value:
     """Sets the keys of elements from `stop` on to the greatest possible key."""
-    (extent,), kind = shape_of(keys), element_of(keys)
+    (extent,), kind = shape_of(keys), element_type_of(keys)
     assert isinstance(kind, ir.IntegerType)
     row, places = _together(keys)
     lanes, i32 = row.width, ir.IntegerType.get_signless(32)
@@ -180,7 +181,7 @@ def _ranks_before(keys: ir.Value, stop: ir.Value) -> ir.Value:
 
 def _together(keys: ir.Value) -> tuple[Point, ir.Value]:
     """Returns a row of keys that are processed at once, and the index of each in it, a vector of i32."""
-    (extent,), kind = shape_of(keys), element_of(keys)
+    (extent,), kind = shape_of(keys), element_type_of(keys)
     assert isinstance(kind, ir.IntegerType)
     lanes = min(_VECTOR_BYTES * 8 // kind.width, extent)
     row = Point((), None, lanes, lanes)
@@ -200,7 +201,7 @@ def _by_digits(keys: ir.Value, k: int, stop: ir.Value | None) -> ir.Value:
     """Like `_by_counting`, for long rows."""
     (extent,) = shape_of(keys)
     i32 = ir.IntegerType.get_signless(32)
-    kind = element_of(keys)
+    kind = element_type_of(keys)
     assert isinstance(kind, ir.IntegerType)
     if k * _FEW < extent:
         found = candidates(keys, k)
@@ -261,5 +262,5 @@ def _sorted_by_digit(keys: ir.Value, numbers: ir.Value, count: ir.Value, shift: 
         ]
 
     (extent,) = shape_of(keys)
-    _, keys, numbers = repeat(0, count, [starts, empty([extent], element_of(keys)), empty([extent], i32)], move)
+    _, keys, numbers = repeat(0, count, [starts, empty([extent], element_type_of(keys)), empty([extent], i32)], move)
     return keys, numbers

@@ -16,9 +16,10 @@ from mlir import ir
 
 from ...dialects.core import Op
 from ...dialects.stepwell.movement import SliceOp, TransposeOp
+from ...passes.ir.values import shape_of
 from ...passes.kernel.folded_movement import splits
 from ..builders.spaces import expand, slice_axis
-from ..builders.tensors import shape_of, with_shape
+from ..builders.tensors import with_shape
 
 
 @dataclass(frozen=True)

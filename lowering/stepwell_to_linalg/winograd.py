@@ -23,8 +23,9 @@ from ...dialects.core import Op
 from ...dialects.stepwell.packed import ColumnGroup, column_groups
 from ...dialects.stepwell.winograd import KERNEL, WinogradConvOp, transforms
 from ...dialects.types import dense
+from ...passes.ir.values import shape_of
 from ..builders.generics import constant, generic, zero_of
-from ..builders.spaces import collapse, expand, insert_axis, shape_of, slice_axis
+from ..builders.spaces import collapse, expand, insert_axis, slice_axis
 from .epilogues import Epilogue, lower_around
 from .products import emit_contraction, panels_of
 from .rules import LINALG_KERNEL

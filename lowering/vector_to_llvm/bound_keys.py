@@ -7,7 +7,7 @@ from mlir.dialects import arith
 
 from ...passes.infra.base import PassError
 from ...passes.ir.rewriting import walk
-from .limits import number_of
+from ...passes.ir.values import constant_index
 from .positions import WRITES, linear_of, loop_of, positions, root_of
 
 _PLACES = {**WRITES, "memref.load": 0, "vector.load": 0, "vector.transfer_read": 0}
@@ -48,5 +48,5 @@ def bound_keys(kernel: ir.Operation, count: int, most: ir.Value) -> None:
         found[hash(loop[0].regions[0].blocks[0].arguments[0])] = loop
     for loop, factor in found.values():
         with loop.location, ir.InsertionPoint(loop):
-            rounds = most if factor == 1 else arith.CeilDivSIOp(most, number_of(factor)).result
+            rounds = most if factor == 1 else arith.CeilDivSIOp(most, constant_index(factor)).result
             loop.operands[1] = arith.MinSIOp(loop.operands[1], rounds).result

@@ -15,10 +15,11 @@ from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, class_of
 from ...passes.ir.rewriting import walk
+from ...passes.ir.values import constant_index, integer_of
 from ..builders.linear_forms import Linear
 from .bound_keys import bound_keys, is_along_keys
 from .fill_beyond import fill_beyond
-from .limits import Limit, constant, end_of, guard, is_row_needed, number_of
+from .limits import Limit, end_of, guard, is_row_needed
 from .needed_rounds import note_rounds
 from .positions import WRITES, Position, is_local, linear_of, positions, root_of, split
 from .skip_masked import skip_masked
@@ -134,14 +135,14 @@ class _Bounder:
 
     def _bound_for(self, loop: ir.Operation) -> None:
         places = self._places(loop, loop.regions[0].blocks[0].arguments[0])
-        step = constant(loop.operands[2])
+        step = integer_of(loop.operands[2])
         if places is None or step is None:
             return
         target, position, factor, base = places
         for limit in self._limits(target, position.dims):
             with loop.location, ir.InsertionPoint(loop):
                 if limit.is_outermost:
-                    most = arith.MulIOp(limit.extent, number_of(limit.inner)).result
+                    most = arith.MulIOp(limit.extent, constant_index(limit.inner)).result
                     rounds = end_of(most, base, factor)
                     loop.operands[1] = arith.MinSIOp(loop.operands[1], rounds).result
             if not limit.is_outermost and step * factor < limit.size * limit.inner:
@@ -162,12 +163,12 @@ class _Bounder:
             limits = self._limits(target, position.dims)
             if len(limits) == 1 and limits[0].is_outermost:
                 with loop.location, ir.InsertionPoint(loop):
-                    most = arith.MulIOp(limits[0].extent, number_of(limits[0].inner)).result
+                    most = arith.MulIOp(limits[0].extent, constant_index(limits[0].inner)).result
                     note_rounds(loop, index.arg_number, end_of(most, base, factor))
             with loop.location, ir.InsertionPoint.at_block_begin(block):
                 for limit in limits:
                     if limit.is_outermost:
-                        most = arith.MulIOp(limit.extent, number_of(limit.inner)).result
+                        most = arith.MulIOp(limit.extent, constant_index(limit.inner)).result
                         rounds = end_of(most, base, factor)
                         conditions.append(arith.CmpIOp(arith.CmpIPredicate.slt, index, rounds).result)
                     elif step * factor < limit.size * limit.inner:
@@ -195,7 +196,7 @@ class _Bounder:
     def _extent(self, entry: int) -> ir.Value:
         if entry not in self._extents:
             with self._kernel.location, ir.InsertionPoint.at_block_begin(self._body):
-                number = memref.LoadOp(self._table, [number_of(entry)]).result
+                number = memref.LoadOp(self._table, [constant_index(entry)]).result
                 self._extents[entry] = arith.IndexCastOp(ir.IndexType.get(), number).result
         return self._extents[entry]
 

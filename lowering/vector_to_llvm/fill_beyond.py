@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith, memref, scf, vector
 
-from .limits import number_of
+from ...passes.ir.values import constant_index
 
 _LANES = 16
 
@@ -21,7 +21,7 @@ def fill_beyond(destination: ir.Value, ends: Sequence[ir.Value | None], needed: 
         needed: per dimension, the number of needed elements; None for all.
     """
     kind = ir.MemRefType(destination.type)
-    whole = [number_of(size) for size in kind.shape]
+    whole = [constant_index(size) for size in kind.shape]
     most = [
         size if count is None else arith.MinSIOp(size, count).result for size, count in zip(whole, needed, strict=True)
     ]
@@ -49,9 +49,9 @@ def _fill(
         return
     first, last = bounds[axis]
     if first is None and kind.shape[axis] == 1:
-        _fill(destination, bounds, [*indices, number_of(0)], is_row)
+        _fill(destination, bounds, [*indices, constant_index(0)], is_row)
         return
-    loop = scf.ForOp(number_of(0) if first is None else first, last, number_of(1))
+    loop = scf.ForOp(constant_index(0) if first is None else first, last, constant_index(1))
     with ir.InsertionPoint(loop.body):
         _fill(destination, bounds, [*indices, loop.induction_variable], is_row)
         scf.YieldOp([])
@@ -61,13 +61,13 @@ def _fill_row(destination: ir.Value, indices: Sequence[ir.Value]) -> None:
     size = ir.MemRefType(destination.type).shape[-1]
     whole = size - size % _LANES
     if whole:
-        loop = scf.ForOp(number_of(0), number_of(whole), number_of(_LANES))
+        loop = scf.ForOp(constant_index(0), constant_index(whole), constant_index(_LANES))
         with ir.InsertionPoint(loop.body):
             _store_zeros(destination, [*indices, loop.induction_variable], _LANES)
             scf.YieldOp([])
     rest = size - whole
     if rest:
-        _store_zeros(destination, [*indices, number_of(whole)], rest)
+        _store_zeros(destination, [*indices, constant_index(whole)], rest)
 
 
 def _store_zeros(destination: ir.Value, indices: Sequence[ir.Value], lanes: int) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, scf
 
+from ...passes.ir.values import constant_index
 from ..builders.linear_forms import Linear
 
 
@@ -30,25 +31,25 @@ class Limit:
 def end_of(most: ir.Value, base: Linear, factor: int) -> ir.Value:
     """Returns the least index for which `base + factor * index` is at least `most`."""
     left = arith.SubIOp(most, apply(base)).result
-    return left if factor == 1 else arith.CeilDivSIOp(left, number_of(factor)).result
+    return left if factor == 1 else arith.CeilDivSIOp(left, constant_index(factor)).result
 
 
 def is_row_needed(limit: Limit, index: ir.Value, factor: int, base: Linear, step: int) -> ir.Value:
     """Returns whether some of `step` iterations are of needed elements, by their position in their row."""
-    start = arith.AddIOp(apply(base), arith.MulIOp(index, number_of(factor)).result).result
-    place = arith.RemUIOp(start, number_of(limit.size * limit.inner)).result
-    most = arith.MulIOp(limit.extent, number_of(limit.inner)).result
+    start = arith.AddIOp(apply(base), arith.MulIOp(index, constant_index(factor)).result).result
+    place = arith.RemUIOp(start, constant_index(limit.size * limit.inner)).result
+    most = arith.MulIOp(limit.extent, constant_index(limit.inner)).result
     before = arith.CmpIOp(arith.CmpIPredicate.slt, place, most).result
-    last = number_of(limit.size * limit.inner - step * factor)
+    last = constant_index(limit.size * limit.inner - step * factor)
     return arith.OrIOp(before, arith.CmpIOp(arith.CmpIPredicate.sgt, place, last).result).result
 
 
 def apply(linear: Linear) -> ir.Value:
     """Emits the value of a linear form."""
     base, terms = linear
-    total = number_of(base)
+    total = constant_index(base)
     for value, factor in terms:
-        total = arith.AddIOp(total, arith.MulIOp(value, number_of(factor)).result).result
+        total = arith.AddIOp(total, arith.MulIOp(value, constant_index(factor)).result).result
     return total
 
 
@@ -63,15 +64,3 @@ def guard(loop: ir.Operation, condition: ir.Value) -> None:
             end = scf.YieldOp([]).operation
     for op in rest:
         op.move_before(end)
-
-
-def constant(value: ir.Value) -> int | None:
-    """Returns the number that an index is; None if it is not constant."""
-    if isinstance(value.owner, ir.Block) or value.owner.name != "arith.constant":
-        return None
-    return ir.IntegerAttr(value.owner.attributes["value"]).value
-
-
-def number_of(value: int) -> ir.Value:
-    """Returns a constant."""
-    return arith.ConstantOp(ir.IndexType.get(), value).result

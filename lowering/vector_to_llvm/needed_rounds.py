@@ -9,7 +9,7 @@ from mlir.dialects import arith
 
 from ...dialects import discardable
 from ...passes.ir.parallel import trip_counts
-from .limits import number_of
+from ...passes.ir.values import constant_index
 
 
 def note_rounds(loop: ir.Operation, dim: int, end: ir.Value) -> None:
@@ -20,9 +20,9 @@ def note_rounds(loop: ir.Operation, dim: int, end: ir.Value) -> None:
     if not discardable.ROUNDS.is_on(loop):
         discardable.ROUNDS.write(loop, [_number(loop)])
     (number,) = discardable.ROUNDS.required(loop)
-    inside = arith.MaxSIOp(end, number_of(0)).result
-    rounds = arith.CeilDivSIOp(inside, number_of(step)).result
-    found = arith.MinSIOp(rounds, number_of(trip_counts(loop)[dim]))
+    inside = arith.MaxSIOp(end, constant_index(0)).result
+    rounds = arith.CeilDivSIOp(inside, constant_index(step)).result
+    found = arith.MinSIOp(rounds, constant_index(trip_counts(loop)[dim]))
     discardable.ROUNDS.write(found.operation, [number, dim])
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...passes.infra.base import PassError
+from ...passes.ir.values import integer_of
 from ..builders.linear_forms import Linear, linear_form
-from .limits import constant
+from ..builders.strides import reassociation
 
 WRITES = {"memref.store": 1, "vector.store": 1, "vector.transfer_write": 1, "memref.copy": 1}
 """Ops that write, and the number of the operand that they write to."""
@@ -46,7 +47,7 @@ def positions(value: ir.Value, indices: Sequence[Linear], root: ir.Value) -> lis
         op = value.owner.operation
         source = op.operands[0]
         if op.name == "memref.collapse_shape" and source == root:
-            return [Position(tuple(run), index) for run, index in zip(_runs(op), indices, strict=True)]
+            return [Position(tuple(run), index) for run, index in zip(reassociation(op), indices, strict=True)]
         found = _STEPS[op.name](op, indices)
         if found is None:
             return None
@@ -63,7 +64,7 @@ def linear_of(value: ir.Value) -> Linear:
         return ir.IntegerAttr(op.attributes["value"]).value, ()
     if op.name == "arith.addi":
         return _sum([(linear_of(item), 1) for item in op.operands])
-    if op.name == "arith.muli" and (factor := constant(op.operands[1])) is not None:
+    if op.name == "arith.muli" and (factor := integer_of(op.operands[1])) is not None:
         return _sum([(linear_of(op.operands[0]), factor)])
     if op.name == "affine.apply":
         places = {place: linear_of(item) for place, item in enumerate(op.operands)}
@@ -110,7 +111,7 @@ def _is_clamped(value: ir.Value, index: ir.Value) -> bool:
     if isinstance(value.owner, ir.Block):
         return False
     if value.owner.name == "arith.minsi":
-        return value.owner.operands[0] == index and constant(value.owner.operands[1]) is not None
+        return value.owner.operands[0] == index and integer_of(value.owner.operands[1]) is not None
     if value.owner.name != "affine.min" or list(value.owner.operands) != [index]:
         return False
     exprs = ir.AffineMapAttr(value.owner.attributes["map"]).value.results
@@ -123,7 +124,7 @@ def _is_natural(value: ir.Value) -> bool:
         return True
     if value.owner.name in ("arith.minsi", "arith.muli", "arith.addi"):
         return all(_is_natural(item) for item in value.owner.operands)
-    if (number := constant(value)) is not None:
+    if (number := integer_of(value)) is not None:
         return number >= 0
     return value.owner.name == "affine.min" and all(isinstance(item.owner, ir.Block) for item in value.owner.operands)
 
@@ -196,7 +197,7 @@ def _subview(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None
 def _expand(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None:
     shape = list(ir.MemRefType(op.results[0].type).shape)
     found = []
-    for run in _runs(op):
+    for run in reassociation(op):
         found.append(_sum([(indices[axis], math.prod(shape[axis + 1 : run[-1] + 1])) for axis in run]))
     return found
 
@@ -204,17 +205,12 @@ def _expand(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None:
 def _collapse(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None:
     shape = list(ir.MemRefType(op.operands[0].type).shape)
     found: list[Linear] = [(0, ())] * len(shape)
-    for run, index in zip(_runs(op), indices, strict=True):
+    for run, index in zip(reassociation(op), indices, strict=True):
         real = [axis for axis in run if shape[axis] != 1] or run[-1:]
         if len(real) > 1:
             return None
         found[real[0]] = index
     return found
-
-
-def _runs(op: ir.Operation) -> list[list[int]]:
-    runs = ir.ArrayAttr(op.attributes["reassociation"])
-    return [[ir.IntegerAttr(axis).value for axis in ir.ArrayAttr(run)] for run in runs]
 
 
 def _same(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None:

@@ -12,9 +12,10 @@ from mlir.dialects import arith, func, scf
 from ...dialects import discardable
 from ...passes.infra.base import Pass, PassError, register
 from ...passes.infra.state import CompileState
-from ...passes.ir.functions import dictionaries
+from ...passes.ir.functions import callee_of, dictionaries, symbol_of
 from ...passes.ir.named_ops import ops_named
 from ...passes.ir.parallel import trip_counts
+from ...passes.ir.values import constant_index
 from ..target import Target
 from .choose_parallel_loops import microseconds
 from .needed_rounds import needed_rounds
@@ -70,15 +71,15 @@ class ShareOutLoopsPass(Pass):
         phases: dict[str, list[int]] = {}
         times: dict[str, float] = {}
         for function in list(op.regions[0].blocks[0]):
-            if isinstance(function, func.FuncOp) and _name(function) != "main":
+            if isinstance(function, func.FuncOp) and symbol_of(function) != "main":
                 ends = _declared(function) if function.is_external else _divide(function)
-                phases |= {_name(function): ends} if ends else {}
-                times[_name(function)] = microseconds(function.operation, machine) / max(1, len(ends))
+                phases |= {symbol_of(function): ends} if ends else {}
+                times[symbol_of(function)] = microseconds(function.operation, machine) / max(1, len(ends))
         for function in list(op.regions[0].blocks[0]):
-            if isinstance(function, func.FuncOp) and _name(function) == "main":
+            if isinstance(function, func.FuncOp) and symbol_of(function) == "main":
                 _call_by_phase(function, phases)
                 shared = [call for call in ops_named(function, "func.call") if discardable.SHARED.is_on(call)]
-                total = sum(times[_callee(call)] for call in shared)
+                total = sum(times[callee_of(call)] for call in shared)
                 if total < self.wake_microseconds:
                     discardable.IS_SHORT.write(op, True)
                 for call in shared if total < self.min_microseconds else ():
@@ -119,7 +120,7 @@ def _divide(kernel: func.FuncOp) -> list[int]:
         start += count
         ends.append(start)
     if start > MOST_BLOCKS:
-        raise PassError(f"kernel @{_name(kernel)} has {start} blocks, more than {MOST_BLOCKS}", kernel.location)
+        raise PassError(f"kernel @{symbol_of(kernel)} has {start} blocks, more than {MOST_BLOCKS}", kernel.location)
     discardable.PHASES.write(kernel.operation, ends)
     return ends
 
@@ -133,8 +134,8 @@ def _blocks(phase: Sequence[Segment]) -> int:
 
 def _clamp(position: ir.Value, start: int, count: int) -> ir.Value:
     """Returns the index of a kernel's block among the blocks of a phase."""
-    inside = arith.MinUIOp(arith.MaxUIOp(position, _index(start)).result, _index(start + count)).result
-    return arith.SubIOp(inside, _index(start)).result
+    inside = arith.MinUIOp(arith.MaxUIOp(position, constant_index(start)).result, constant_index(start + count)).result
+    return arith.SubIOp(inside, constant_index(start)).result
 
 
 def _distribute(phase: Sequence[Segment], here: tuple[ir.Value, ir.Value], count: int) -> None:
@@ -160,7 +161,7 @@ def _scaled(position: ir.Value, rounds: int | ir.Value, count: int) -> ir.Value:
     """Returns position * rounds / count."""
     if isinstance(rounds, int) and rounds == count:
         return position
-    return arith.DivUIOp(arith.MulIOp(position, _value(rounds)).result, _index(count)).result
+    return arith.DivUIOp(arith.MulIOp(position, _value(rounds)).result, constant_index(count)).result
 
 
 def _product(counts: Sequence[int | ir.Value]) -> ir.Value:
@@ -171,12 +172,12 @@ def _product(counts: Sequence[int | ir.Value]) -> ir.Value:
 
 
 def _value(number: int | ir.Value) -> ir.Value:
-    return _index(number) if isinstance(number, int) else number
+    return constant_index(number) if isinstance(number, int) else number
 
 
 def _guard(ops: Sequence[ir.Operation], first: ir.Value, last: ir.Value, block: int) -> None:
     """Executes `ops` only if their block is between `first` and `last`."""
-    number = _index(block)
+    number = constant_index(block)
     reached = arith.CmpIOp(arith.CmpIPredicate.ule, first, number).result
     contained = arith.AndIOp(reached, arith.CmpIOp(arith.CmpIPredicate.ult, number, last).result).result
     with ir.InsertionPoint(scf.IfOp(contained).then_block):
@@ -192,7 +193,7 @@ def _take_slot(loop: ir.Operation, number: ir.Value) -> None:
     for view in [op for op in ops_named(loop, "memref.view") if discardable.SLOT_BYTES.is_on(op)]:
         size = discardable.SLOT_BYTES.required(view)
         with view.location, ir.InsertionPoint(view):
-            view.operands[1] = arith.AddIOp(view.operands[1], arith.MulIOp(number, _index(size)).result).result
+            view.operands[1] = arith.AddIOp(view.operands[1], arith.MulIOp(number, constant_index(size)).result).result
 
 
 def _loop_over_blocks(op: ir.Operation, first: ir.Value, last: ir.Value, counts: Sequence[int | ir.Value]) -> None:
@@ -200,7 +201,7 @@ def _loop_over_blocks(op: ir.Operation, first: ir.Value, last: ir.Value, counts:
 
     scf.forall (%i, %j) in (4, 8) {...} --> scf.for %block = %first to %last {%i = %block / 8 ...}
     """
-    loop = scf.ForOp(first, last, _index(1))
+    loop = scf.ForOp(first, last, constant_index(1))
     with ir.InsertionPoint(loop.body):
         _move_body(op, _coordinates(loop.induction_variable, counts))
         scf.YieldOp([])
@@ -211,7 +212,7 @@ def _make_sequential(loop: ir.Operation) -> None:
     """Converts scf.forall (%i, %j) in (4, 8) {...} --> scf.for %block = 0 to 32 {...}"""
     with loop.location, ir.InsertionPoint(loop):
         counts = trip_counts(loop)
-        _loop_over_blocks(loop, _index(0), _index(math.prod(counts)), counts)
+        _loop_over_blocks(loop, constant_index(0), constant_index(math.prod(counts)), counts)
 
 
 def _coordinates(block: ir.Value, counts: Sequence[int | ir.Value]) -> list[ir.Value]:
@@ -232,8 +233,8 @@ def _move_body(loop: ir.Operation, coordinates: Sequence[ir.Value]) -> None:
     body = loop.regions[0].blocks[0]
     lower, step = (list(ir.DenseI64ArrayAttr(loop.attributes[f"static{name}"])) for name in ("LowerBound", "Step"))
     for argument, position, offset, scale in zip(body.arguments, coordinates, lower, step, strict=True):
-        value = arith.MulIOp(position, _index(scale)).result if scale != 1 else position
-        argument.replace_all_uses_with(arith.AddIOp(value, _index(offset)).result if offset else value)
+        value = arith.MulIOp(position, constant_index(scale)).result if scale != 1 else position
+        argument.replace_all_uses_with(arith.AddIOp(value, constant_index(offset)).result if offset else value)
     anchor = arith.ConstantOp(ir.IndexType.get(), 0).operation
     for op in list(body.operations)[:-1]:
         op.operation.move_before(anchor)
@@ -246,7 +247,7 @@ def _call_by_phase(main: func.FuncOp, phases: dict[str, list[int]]) -> None:
         start = 0
         for end in phases.get(callee.value, ()):
             with call.location, ir.InsertionPoint(call):
-                made = func.CallOp([], callee, [*call.operands, _index(start), _index(end)]).operation
+                made = func.CallOp([], callee, [*call.operands, constant_index(start), constant_index(end)]).operation
             for attribute in (discardable.STEP, discardable.OPS):
                 attribute.copy(call, made)
             if end - start > 1:
@@ -265,15 +266,3 @@ def _add_arguments(kernel: func.FuncOp) -> list[ir.Value | None]:
     if kernel.is_external:
         return [None, None]
     return [kernel.entry_block.add_argument(index, kernel.location) for _ in range(2)]
-
-
-def _callee(call: ir.Operation) -> str:
-    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
-
-
-def _name(function: func.FuncOp) -> str:
-    return ir.StringAttr(function.operation.attributes["sym_name"]).value
-
-
-def _index(value: int) -> ir.Value:
-    return arith.ConstantOp(ir.IndexType.get(), value).result

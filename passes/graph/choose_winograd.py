@@ -23,7 +23,7 @@ from ..infra.machine_option import DEFAULT, machine_of
 from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .pack_weights import pack
-from .values import dtype_of, is_fixed, shape_of
+from .values import dtype_of, is_fixed, static_shape
 
 
 @register
@@ -138,7 +138,7 @@ def _transformed(weight: ir.Value, tile: int) -> ir.Value:
 
 
 def _refusal(op: ConvOp, may_stack: bool) -> Refusal | None:
-    shape, image, result = shape_of(op.weight), shape_of(op.input), shape_of(op.result)
+    shape, image, result = static_shape(op.weight), static_shape(op.input), static_shape(op.result)
     if op.layout != "channels_last":
         return Refusal("the channels are not the last dimension")
     if shape is None or image is None or result is None:

@@ -22,8 +22,9 @@ from ..infra.state import CompileState
 from ..ir.functions import functions_with_bodies
 from ..ir.locations import names_in
 from ..ir.rewriting import erase_dead_ops, replace_op, walk
+from ..ir.values import size_of
 from .inference import infer_function, input_specs
-from .values import constant, constant_of, dtype_of, size_of, splat_constant
+from .values import constant, constant_of, dtype_of, splat_constant
 
 WORK_PER_ELEMENT = 64
 """Maximum ratio of operand elements to the maximum number of result elements for an op to be evaluated."""

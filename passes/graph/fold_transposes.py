@@ -13,7 +13,7 @@ from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
 from .patterns.reshapes import reshape_groups
-from .values import is_fixed, rank_of, shape_of
+from .values import is_fixed, rank_of, static_shape
 
 
 @register
@@ -81,7 +81,7 @@ class FlattenIntoMatmul(Pattern[MatmulOp]):
         transpose = None if flat is None else defining_op(flat.input, TransposeOp)
         if flat is None or transpose is None or op.transpose_lhs or rank_of(op.rhs) != 2:
             return None
-        shape, p = shape_of(transpose.result), transpose.permutation
+        shape, p = static_shape(transpose.result), transpose.permutation
         groups = None if shape is None else reshape_groups(shape, flat.shape)
         if shape is None or not groups or not groups[-1].before or groups[-1].after != (len(flat.shape) - 1,):
             return None

@@ -16,7 +16,8 @@ from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.functions import body_of, function_named, main_function
 from ..ir.rewriting import identity, walk
-from .values import dtype_of, shape_of, size_of, splat_of
+from ..ir.values import size_of
+from .values import dtype_of, splat_of, static_shape
 
 MAX_GROWTH = 16
 """An op stays in @main if its result has more than MAX_GROWTH times its operands' elements and more than MAX_GROWN.
@@ -101,7 +102,7 @@ class HoistParametersPass(Pass):
 
 
 def _is_fixed(op: ir.Operation, fixed: dict[int, ir.Operation]) -> bool:
-    if any(shape_of(result) is None for result in op.results):
+    if any(static_shape(result) is None for result in op.results):
         return False
     operands = list(op.operands)
     if not operands:
@@ -178,7 +179,7 @@ def _read_back(main: ir.Operation, init_results: list[ir.Value], names: list[str
     """Makes @main read the results of @init as parameters, and erases the ops that have become dead."""
     with ir.InsertionPoint.at_block_begin(body_of(main)):
         for value, name in zip(init_results, names, strict=True):
-            shape = shape_of(value)
+            shape = static_shape(value)
             read = ParameterOp(name=name, shape=shape, dtype=dtype_of(value), loc=value.owner.location)
             value.replace_all_uses_with(read.result)
     for inner in reversed(list(walk(main))):

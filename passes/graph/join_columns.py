@@ -17,7 +17,7 @@ from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
 from .patterns.movement import DropIdentity, ReshapeOfReshape
-from .values import dtype_of, shape_of
+from .values import dtype_of, static_shape
 
 # Minimum width of a group whose columns fill a vector.
 _WIDE = 16
@@ -57,7 +57,7 @@ class JoinColumnsPass(Pass):
 def _before_split(value: ir.Value) -> ir.Value | None:
     """The value that is reshaped to `value` by splitting its columns into narrow groups; None if there is none."""
     reshape = defining_op(value, ReshapeOp)
-    before = None if reshape is None else shape_of(reshape.input)
+    before = None if reshape is None else static_shape(reshape.input)
     if reshape is None or not before or len(reshape.shape) != len(before) + 1:
         return None
     *rows, groups, width = reshape.shape
@@ -75,11 +75,11 @@ class JoinElementwise(Pattern):
         operands = list(op.operation.operands)
         found = [_before_split(value) for value in operands]
         wide = next((value for value in found if value is not None), None)
-        shape = shape_of(result)
+        shape = static_shape(result)
         if wide is None or shape is None:
             return None
         joined = [
-            value if value is not None and shape_of(value) == shape_of(wide) else _aligned(operand, shape)
+            value if value is not None and static_shape(value) == static_shape(wide) else _aligned(operand, shape)
             for operand, value in zip(operands, found, strict=True)
         ]
         values = [value for value in joined if value is not None]
@@ -90,7 +90,7 @@ class JoinElementwise(Pattern):
 
 def _aligned(value: ir.Value, wide: Sequence[int]) -> ir.Value | None:
     """A small operand of an op on groups and their columns, with one dimension for both; None if too large."""
-    shape = shape_of(value)
+    shape = static_shape(value)
     if shape is None or math.prod(shape) * _SMALLER > math.prod(wide):
         return None
     if not shape:
@@ -111,7 +111,7 @@ class SplitReduction(Pattern):
     root = (ReduceSumOp, ReduceProdOp, ReduceMaxOp, ReduceMinOp)
 
     def rewrite(self, op: ReduceSumOp | ReduceProdOp | ReduceMaxOp | ReduceMinOp) -> Replacement:
-        source, shape = _before_split(op.input), shape_of(op.input)
+        source, shape = _before_split(op.input), static_shape(op.input)
         if source is None or shape is None or not op.keepdims:
             return None
         last = len(shape) - 1

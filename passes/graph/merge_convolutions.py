@@ -12,7 +12,7 @@ from ...dialects.stepwell.movement import PadOp
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Replacement, apply_patterns, defining_op, has_one_use
-from .values import is_fixed, shape_of
+from .values import is_fixed, static_shape
 
 
 @register
@@ -49,7 +49,7 @@ class MergeConvolutions(Pattern[AddOp]):
     root = AddOp
 
     def rewrite(self, op: AddOp) -> Replacement:
-        if shape_of(op.lhs) != shape_of(op.rhs):
+        if static_shape(op.lhs) != static_shape(op.rhs):
             return None
         for term, other in ((op.rhs, op.lhs), (op.lhs, op.rhs)):
             conv = _convolution(term)
@@ -59,7 +59,7 @@ class MergeConvolutions(Pattern[AddOp]):
             if merged is not None:
                 return merged
             between = defining_op(other, AddOp) if has_one_use(other) else None
-            if between is None or shape_of(between.lhs) != shape_of(between.rhs):
+            if between is None or static_shape(between.lhs) != static_shape(between.rhs):
                 continue
             for inner, rest in ((between.lhs, between.rhs), (between.rhs, between.lhs)):
                 merged = _merged(conv, _convolution(inner))
@@ -82,7 +82,7 @@ def _merged(first: ConvOp, second: ConvOp | None) -> ir.Value | None:
         return None
     if (first.strides, first.group, first.layout) != (second.strides, second.group, second.layout):
         return None
-    small, large = sorted((first, second), key=lambda conv: sum(shape_of(conv.weight) or ()))
+    small, large = sorted((first, second), key=lambda conv: sum(static_shape(conv.weight) or ()))
     around = _kernel_padding(small, large)
     if around is None:
         return None
@@ -97,7 +97,7 @@ def _merged(first: ConvOp, second: ConvOp | None) -> ir.Value | None:
 
 def _kernel_padding(small: ConvOp, large: ConvOp) -> tuple[list[int], list[int]] | None:
     """The zeros to add before and after the smaller kernel, per dimension; None if the kernels do not line up."""
-    shapes = shape_of(small.weight), shape_of(large.weight)
+    shapes = static_shape(small.weight), static_shape(large.weight)
     if shapes[0] is None or shapes[1] is None or shapes[0][:2] != shapes[1][:2]:
         return None
     rank = len(large.strides)

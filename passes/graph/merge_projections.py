@@ -19,8 +19,9 @@ from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.locations import fused_location
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op, has_one_use
+from ..ir.values import size_of
 from ..kernel.folded_movement import can_view
-from .values import constant, dtype_of, is_fixed, shape_of, size_of
+from .values import constant, dtype_of, is_fixed, static_shape
 
 
 @register
@@ -102,7 +103,9 @@ class _Projection:
         if self.bias is None:
             return constant(np.zeros(self.columns, dtype_of(self.product.result)))
         return (
-            self.bias if shape_of(self.bias) == (self.columns,) else ReshapeOp(self.bias, shape=(self.columns,)).result
+            self.bias
+            if static_shape(self.bias) == (self.columns,)
+            else ReshapeOp(self.bias, shape=(self.columns,)).result
         )
 
 
@@ -121,7 +124,7 @@ def _projection(value: ir.Value) -> _Projection | None:
             if product.type != value.type or not is_fixed(bias) or size_of(bias) != columns:
                 return None
             # The last dimension must be the columns: a bias of the same size may vary along the rows instead.
-            if (shape_of(bias) or (0,))[-1] != columns:
+            if (static_shape(bias) or (0,))[-1] != columns:
                 return None
             value = product
         elif bias is None and isinstance(op, ReshapeOp | TransposeOp) and can_view(op):
@@ -133,7 +136,7 @@ def _projection(value: ir.Value) -> _Projection | None:
 
 
 def _is_projection(op: MatmulOp) -> bool:
-    return not op.transpose_lhs and is_fixed(op.rhs) and len(shape_of(op.rhs) or ()) == 2
+    return not op.transpose_lhs and is_fixed(op.rhs) and len(static_shape(op.rhs) or ()) == 2
 
 
 def _merged(projections: Sequence[_Projection]) -> list[ir.Value]:
@@ -144,7 +147,7 @@ def _merged(projections: Sequence[_Projection]) -> list[ir.Value]:
         if any(item.bias is not None for item in projections):
             whole = AddOp(whole, _joined([item.row() for item in projections], 0)).result
     values, start = [], 0
-    *outer, _ = shape_of(whole) or (0,)
+    *outer, _ = static_shape(whole) or (0,)
     for item in projections:
         starts, stops = (*(0 for _ in outer), start), (*outer, start + item.columns)
         value = SliceOp(whole, starts=starts, stops=stops, steps=(1,) * len(starts)).result

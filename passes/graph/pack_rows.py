@@ -18,10 +18,11 @@ from ...dialects.stepwell.packed import PackedMatmulOp
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
-from ..kernel.classify import elements, kernel_class
+from ..ir.values import shape_of, size_of
+from ..kernel.classify import kernel_class
 from ..kernel.costs import flops
 from ..kernel.demand import Demand
-from ..kernel.prefixes import Prefix, sizes_of
+from ..kernel.prefixes import Prefix
 from .values import constant
 
 _FLOPS_PER_ELEMENT = 640
@@ -85,7 +86,7 @@ def _lead(demand: Demand, op: ir.Operation) -> _Lead | None:
     """The first two dimensions of an op's result if both vary; None otherwise."""
     if len(op.results) != 1 or not isinstance(op.results[0].type, ir.RankedTensorType):
         return None
-    prefixes, sizes = demand.data(op.results[0]), sizes_of(op.results[0])
+    prefixes, sizes = demand.data(op.results[0]), shape_of(op.results[0])
     if len(sizes) < 3 or len(prefixes) < 3 or sizes[0] == 1:
         return None
     first, second = prefixes[:2]
@@ -101,23 +102,23 @@ def _works_on_rows(op: ir.Operation, demand: Demand, lead: _Lead) -> bool:
     view = view_of(op)
     if isinstance(view, KeepOp):
         # Such a mask has no effect on packed rows, which all hold data.
-        mask = sizes_of(op.operands[1])
-        along = [axis for axis, size in enumerate(mask, len(sizes_of(op.results[0])) - len(mask)) if size != 1]
+        mask = shape_of(op.operands[1])
+        along = [axis for axis, size in enumerate(mask, len(shape_of(op.results[0])) - len(mask)) if size != 1]
         return along in ([0], [1]) and view.extent >= 0 and demand.entry(lead.prefixes[along[0]]) == view.extent
     if isinstance(view, PackedMatmulOp):
-        return view.batch == 1 and len(sizes_of(op.results[0])) > 2
+        return view.batch == 1 and len(shape_of(op.results[0])) > 2
     if isinstance(view, _NORMS):
-        rank = len(sizes_of(op.results[0]))
+        rank = len(shape_of(op.results[0]))
         return view.attribute_values()["axis"] % rank >= 2
     if kernel_class(op) != "elementwise":
         return False
-    rank = len(sizes_of(op.results[0]))
+    rank = len(shape_of(op.results[0]))
     return all(_is_row_wise(value, rank, lead) for value in op.operands)
 
 
 def _is_row_wise(value: ir.Value, rank: int, lead: _Lead) -> bool:
-    sizes = sizes_of(value)
-    here = tuple([1] * (rank - len(sizes)) + sizes)[:2]
+    sizes = shape_of(value)
+    here = ((1,) * (rank - len(sizes)) + sizes)[:2]
     return here in (lead.sizes, (1, 1))
 
 
@@ -157,9 +158,9 @@ def _rows_of(op: ir.Operation) -> list[ir.Value]:
     """The operands with the same rows as the result."""
     if view_of(op) is None or isinstance(view_of(op), PackedMatmulOp | KeepOp | _NORMS):
         return [op.operands[0]]
-    lead = sizes_of(op.results[0])[:2]
-    rank = len(sizes_of(op.results[0]))
-    return [value for value in op.operands if len(sizes_of(value)) == rank and sizes_of(value)[:2] == lead]
+    lead = shape_of(op.results[0])[:2]
+    rank = len(shape_of(op.results[0]))
+    return [value for value in op.operands if len(shape_of(value)) == rank and shape_of(value)[:2] == lead]
 
 
 def _is_worth_it(part: Sequence[ir.Operation]) -> bool:
@@ -169,7 +170,7 @@ def _is_worth_it(part: Sequence[ir.Operation]) -> bool:
     made = {op.results[0] for op in part}
     entering = {value for op in part for value in _rows_of(op)} - made
     leaving = [value for value in made if any(not _is_by(use, made) for use in value.uses)]
-    return work > 0 and work >= _FLOPS_PER_ELEMENT * sum(map(elements, [*entering, *leaving]))
+    return work > 0 and work >= _FLOPS_PER_ELEMENT * sum(map(size_of, [*entering, *leaving]))
 
 
 def _is_by(use: ir.OpOperand, made: Collection[ir.Value]) -> bool:
@@ -241,7 +242,7 @@ class _Packer:
         new = op.clone()
         for place, value in enumerate(operands):
             new.operands[place] = value
-        sizes = sizes_of(op.results[0])
+        sizes = shape_of(op.results[0])
         element = ir.RankedTensorType(op.results[0].type).element_type
         new.results[0].set_type(ir.RankedTensorType.get([math.prod(sizes[:2]), *sizes[2:]], element))
         if isinstance(view_of(op), _NORMS):
@@ -258,7 +259,7 @@ class _Packer:
 
     def _shared(self, value: ir.Value, op: ir.Operation) -> ir.Value:
         """A value shared by all rows, without one of its leading unit dimensions if it has full rank."""
-        sizes, rank = sizes_of(value), len(sizes_of(op.results[0]))
+        sizes, rank = shape_of(value), len(shape_of(op.results[0]))
         if isinstance(view_of(op), PackedMatmulOp | _NORMS) or len(sizes) < rank:
             return value
         return ReshapeOp(value, shape=tuple(sizes[1:])).result

@@ -29,7 +29,7 @@ from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
 from .transposed_weights import TransposeMatmulWeight, TransposePointwiseWeight, is_transposed
-from .values import dtype_of, is_fixed, shape_of
+from .values import dtype_of, is_fixed, static_shape
 
 # Number of rows of a product that pay for a copy of its right-hand side.
 _LEAST_ROWS = 64
@@ -96,7 +96,7 @@ class PackMatmul(Pattern[MatmulOp]):
     def rewrite(self, op: MatmulOp) -> Replacement:
         if not is_fixed(op.rhs) or (self.leaves_transposed and is_transposed(op)):
             return None
-        shape, rows = shape_of(op.rhs), shape_of(op.lhs)
+        shape, rows = static_shape(op.rhs), static_shape(op.lhs)
         if shape is None or rows is None or len(shape) != 2:
             return Refusal("the weight is not a matrix of static shape")
         if op.transpose_lhs:
@@ -125,7 +125,7 @@ class PackRhs(Pattern[MatmulOp]):
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
-        left, right = shape_of(op.lhs), shape_of(op.rhs)
+        left, right = static_shape(op.lhs), static_shape(op.rhs)
         if left is None or right is None or is_fixed(op.rhs):
             return None
         if dtype_of(op.rhs).itemsize == 1:
@@ -162,7 +162,7 @@ class TransposeRhs(Pattern[MatmulOp]):
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
-        shape = shape_of(op.rhs)
+        shape = static_shape(op.rhs)
         if not op.transpose_rhs or shape is None or is_fixed(op.rhs):
             return None
         rank = len(shape)
@@ -259,7 +259,7 @@ _OTHER_BYTES = "packed kernels multiply ui8 by an i8 weight; other bytes are wid
 def _refusal(op: ConvOp) -> Refusal | None:
     if op.layout != "channels_last":
         return Refusal("the channels are not the last dimension")
-    if shape_of(op.weight) is None or shape_of(op.result) is None:
+    if static_shape(op.weight) is None or static_shape(op.result) is None:
         return Refusal("the shapes are not static")
     return Refusal(_OTHER_BYTES) if must_widen(op) else None
 

@@ -27,7 +27,8 @@ from ...dialects.stepwell.windows import Window
 from ...machines.machine import Machine
 from ...machines.paces import Paces, paces_of
 from ..ir.rewriting import Pattern, Replacement
-from .values import is_fixed, is_float, shape_of, size_of
+from ..ir.values import size_of
+from .values import is_fixed, is_float, static_shape
 
 IMAGE_OPS = (ConvOp, ConvTransposeOp, PoolOp, ResizeOp, LocalResponseNormOp, BatchNormOp)
 """The ops that have a layout."""
@@ -123,7 +124,9 @@ def _components(body: ir.Block) -> Iterator[_Component]:
                         pending.append(reader)
         seen |= inside
         made = [view for at in sorted(inside) if isinstance(view := views[at], IMAGE_OPS)]
-        is_closed &= all(shape_of(value) is not None for op in made for value in (op.input, op.operation.results[0]))
+        is_closed &= all(
+            static_shape(value) is not None for op in made for value in (op.input, op.operation.results[0])
+        )
         yield _Component(made, list(inputs), list(results), is_closed)
 
 
@@ -143,13 +146,13 @@ def _images(op: Op | None) -> list[ir.Value]:
 
 
 def _has_one_channel(value: ir.Value) -> bool:
-    shape = shape_of(value)
+    shape = static_shape(value)
     return shape is not None and (len(shape) < 3 or shape[1] == 1)
 
 
 def _has_single_channels(op: Op) -> bool:
     values = op.operation.operands[0], op.operation.results[0]
-    return isinstance(op, ConvOp | PoolOp) and all(shape_of(value) and _has_one_channel(value) for value in values)
+    return isinstance(op, ConvOp | PoolOp) and all(static_shape(value) and _has_one_channel(value) for value in values)
 
 
 def _planes_cost(op: Op, machine: Machine) -> float:

@@ -16,7 +16,7 @@ from ...support.wording import quantity
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
-from .values import is_float, shape_of
+from .values import is_float, static_shape
 
 # Minimum number of products per row that fills enough of a vector.
 _FEWEST = 8
@@ -54,7 +54,7 @@ class SumOfProducts(Pattern[MatmulOp]):
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
-        shape, weight = shape_of(op.lhs), shape_of(op.rhs)
+        shape, weight = static_shape(op.lhs), static_shape(op.rhs)
         if shape is None or weight is None or not is_float(op.lhs) or op.transpose_lhs:
             return None
         depth, columns = weight[-2:][::-1] if op.transpose_rhs else weight[-2:]
@@ -72,7 +72,7 @@ class SumOfChannels(Pattern[ConvOp]):
     root = ConvOp
 
     def rewrite(self, op: ConvOp) -> Replacement:
-        if shape_of(op.input) is None or not is_float(op.input) or op.layout != CHANNELS_LAST:
+        if static_shape(op.input) is None or not is_float(op.input) or op.layout != CHANNELS_LAST:
             return None
         columns, channels, *kernel = ir.RankedTensorType(op.weight.type).shape
         if columns != 1 or channels == 1:

@@ -12,7 +12,7 @@ from ...dialects.stepwell.movement import ReshapeOp, TransposeOp
 from ...dialects.stepwell.windows import CHANNELS_LAST
 from ..ir.rewriting import Pattern, Refusal, Replacement
 from .reduce_precision import is_rounded, rounded
-from .values import dtype_of, is_fixed, shape_of
+from .values import dtype_of, is_fixed, static_shape
 
 # Lines must start at multiples of 16 bytes; columns must fill whole panels of unpacked operands.
 _DEPTHS, _COLUMNS = 4, 32
@@ -25,7 +25,7 @@ class TransposeMatmulWeight(Pattern[MatmulOp]):
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
-        shape = shape_of(op.rhs)
+        shape = static_shape(op.rhs)
         if is_transposed(op) or not is_fixed(op.rhs) or dtype_of(op.rhs).name != "float32":
             return None
         if shape is None or len(shape) != 2 or op.transpose_lhs:
@@ -43,7 +43,7 @@ class TransposePointwiseWeight(Pattern[ConvOp]):
     root = ConvOp
 
     def rewrite(self, op: ConvOp) -> Replacement:
-        shape = shape_of(op.weight)
+        shape = static_shape(op.weight)
         if shape is None or not is_fixed(op.weight) or dtype_of(op.weight).name != "float32":
             return None
         columns, depth, *kernel = shape

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,8 +10,7 @@ from mlir import ir
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.types import array_of, numpy_dtype
 from ..ir.rewriting import defining_op
-
-Shape = tuple[int, ...]
+from ..ir.values import Shape, shape_of
 
 
 def rank_of(value: ir.Value) -> int:
@@ -20,15 +18,14 @@ def rank_of(value: ir.Value) -> int:
     return ir.RankedTensorType(value.type).rank
 
 
-def shape_of(value: ir.Value) -> Shape | None:
+def static_shape(value: ir.Value) -> Shape | None:
     """The shape of a tensor, None if a dimension is dynamic."""
-    kind = ir.RankedTensorType(value.type)
-    return tuple(kind.shape) if kind.has_static_shape else None
+    return shape_of(value) if ir.RankedTensorType(value.type).has_static_shape else None
 
 
 def static_shapes(*values: ir.Value) -> list[Shape] | None:
     """The shapes of several tensors, None if a dimension is dynamic."""
-    shapes = [shape_of(value) for value in values]
+    shapes = [static_shape(value) for value in values]
     known = [shape for shape in shapes if shape is not None]
     return known if len(known) == len(shapes) else None
 
@@ -41,11 +38,6 @@ def dtype_of(value: ir.Value) -> np.dtype:
 def is_float(value: ir.Value) -> bool:
     """Returns whether a tensor's elements are floating point."""
     return isinstance(ir.RankedTensorType(value.type).element_type, ir.FloatType)
-
-
-def size_of(value: ir.Value) -> int:
-    """The number of elements of a tensor of static shape."""
-    return math.prod(ir.RankedTensorType(value.type).shape)
 
 
 def constant_of(value: ir.Value | None) -> np.ndarray | None:

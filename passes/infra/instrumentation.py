@@ -14,6 +14,7 @@ from typing import TextIO
 
 from mlir import ir
 
+from ..ir.functions import symbol_of
 from .base import Pass
 from .pipeline import Nested, Upstream
 from .upstream import class_name
@@ -131,7 +132,7 @@ class PrintIR(Instrumentation):
     def _dump(self, header: str, step: Step, op: ir.Operation) -> None:
         flags = self.flags
         if self.module_scope:
-            name = f": @{_symbol(op)}" if _symbol(op) else ""
+            name = f": @{symbol_of(op)}" if symbol_of(op) else ""
             header += f" ('{op.name}' operation{name})"
         elif op.parent is not None:
             flags = replace(flags, use_local_scope=True)
@@ -164,11 +165,9 @@ def _root(op: ir.Operation) -> ir.Operation:
     return _ancestors(op)[-1]
 
 
-def _symbol(op: ir.Operation) -> str:
-    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
-
-
 def _path_elements(op: ir.Operation) -> list[str]:
     """One folder name per op from the root to `op`."""
-    names = (f"{each.name.replace('.', '_')}_{_symbol(each) or 'no-symbol-name'}" for each in reversed(_ancestors(op)))
+    names = (
+        f"{each.name.replace('.', '_')}_{symbol_of(each) or 'no-symbol-name'}" for each in reversed(_ancestors(op))
+    )
     return [re.sub(r"[^\w.-]", "_", name) for name in names]

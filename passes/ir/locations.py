@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ...dialects.registry import OPS, view_of
-from ..kernel.classify import ANCHOR_ORDER, elements, kernel_class
+from ..kernel.classify import ANCHOR_ORDER, kernel_class
 from ..kernel.costs import flops
+from .values import size_of
 
 _WITHOUT_WORK = ("stepwell.constant", "stepwell.parameter")
 
@@ -116,7 +117,7 @@ def _leaves(location: ir.Location) -> list[ir.Location]:
 def _kind(op: ir.Operation) -> tuple[str, int]:
     kind = op.results[0].type
     is_static = isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
-    return op.name, elements(op.results[0]) if is_static else -1
+    return op.name, size_of(op.results[0]) if is_static else -1
 
 
 def _rank(op: ir.Operation) -> int:

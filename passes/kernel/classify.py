@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from mlir import ir
 
 from ...dialects.registry import OPS
+from ..ir.values import size_of
 from .views import EXTRACT
 
 ANCHOR_ORDER = (
@@ -37,14 +36,9 @@ def works_on_views(op: ir.Operation | ir.OpView) -> bool:
     return op.operation.name == EXTRACT if kind is None else kind.KERNEL is not None and kind.KERNEL.works_on_views
 
 
-def elements(value: ir.Value) -> int:
-    """The number of elements of a static tensor."""
-    return math.prod(ir.RankedTensorType(value.type).shape)
-
-
 def bytes_of(value: ir.Value) -> int:
     """The size in bytes of a static tensor (a bool takes one byte)."""
-    return elements(value) * max(1, _bits(ir.RankedTensorType(value.type).element_type) // 8)
+    return size_of(value) * max(1, _bits(ir.RankedTensorType(value.type).element_type) // 8)
 
 
 def _bits(element: ir.Type) -> int:

@@ -34,7 +34,7 @@ from ...dialects.stepwell.pooling import PoolOp
 from ...dialects.stepwell.reduction import ArgmaxOp, ReductionOp
 from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.stepwell.winograd import WinogradConvOp
-from .classify import elements
+from ..ir.values import size_of
 
 FLOPS = Interface[Callable[[Any], int]](
     "flops", "number of floating-point operations, from static shapes", rooms=("passes.kernel.costs",)
@@ -49,7 +49,7 @@ def flops(op: Op) -> int:
 
 @FLOPS.attach(ElementwiseOp, CumulativeOp)
 def _one_per_result(op: Op) -> int:
-    return elements(op.operation.results[0])
+    return size_of(op.operation.results[0])
 
 
 @FLOPS.attach(
@@ -65,12 +65,12 @@ def _one_per_result(op: Op) -> int:
     ResampleOp,
 )
 def _one_per_input(op: Op) -> int:
-    return elements(op.operation.operands[0])
+    return size_of(op.operation.operands[0])
 
 
 @FLOPS.attach(PlanarConvOp)
 def _planar_convolution(op: PlanarConvOp) -> int:
-    return 2 * elements(op.result) * math.prod(op.kernel)
+    return 2 * size_of(op.result) * math.prod(op.kernel)
 
 
 @FLOPS.attach(WinogradConvOp)
@@ -78,18 +78,18 @@ def _winograd(op: WinogradConvOp) -> int:
     """Each tile of the result is multiplied once by every transformed weight."""
     batch, height, width, _ = ir.RankedTensorType(op.result.type).shape
     tiles = batch * -(-height // op.tile) * -(-width // op.tile)
-    return 2 * tiles * elements(op.weight)
+    return 2 * tiles * size_of(op.weight)
 
 
 @FLOPS.attach(MatmulOp)
 def _matmul(op: MatmulOp) -> int:
     depth = ir.RankedTensorType(op.lhs.type).shape[-2 if op.transpose_lhs else -1]
-    return 2 * elements(op.result) * depth
+    return 2 * size_of(op.result) * depth
 
 
 @FLOPS.attach(PackedMatmulOp)
 def _packed_matmul(op: PackedMatmulOp) -> int:
-    return 2 * elements(op.result) * ir.RankedTensorType(op.input.type).shape[-1]
+    return 2 * size_of(op.result) * ir.RankedTensorType(op.input.type).shape[-1]
 
 
 @FLOPS.attach(ConvOp, PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp)
@@ -107,7 +107,7 @@ def _transposed_convolution(op: Op) -> int:
 def _per_position(op: Op, positions: ir.Value) -> int:
     is_channels_last = op.attribute_values().get("layout", "channels_last") == "channels_last"
     channels = ir.RankedTensorType(positions.type).shape[-1 if is_channels_last else 1]
-    return 2 * (elements(positions) // channels * elements(op.operation.operands[1]))
+    return 2 * (size_of(positions) // channels * size_of(op.operation.operands[1]))
 
 
 @FLOPS.attach(AttentionOp)
@@ -119,4 +119,4 @@ def _attention(op: AttentionOp) -> int:
 @FLOPS.attach(TopKOp)
 def _sort(op: TopKOp) -> int:
     """Number of comparisons of a sort: n log n."""
-    return elements(op.input) * ir.RankedTensorType(op.input.type).shape[-1].bit_length()
+    return size_of(op.input) * ir.RankedTensorType(op.input.type).shape[-1].bit_length()

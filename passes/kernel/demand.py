@@ -18,10 +18,11 @@ from ...sizes.expressions import evaluate
 from ..ir.functions import body_of, dictionaries
 from ..ir.named_ops import ops_named
 from ..ir.rewriting import defining_op
+from ..ir.values import shape_of
 from .demand_rules import keys_of, keys_with_data, rule_of
 from .masks import masked_axis
 from .passed_on import PASSING, passed_on
-from .prefixes import Prefix, all_of, larger, sizes_of
+from .prefixes import Prefix, all_of, larger
 
 TABLE_INPUT = discardable.TABLE.name
 """Name of the input of @main that holds the values of the table of extents."""
@@ -76,7 +77,7 @@ class Demand:
             for op in ops_named(main, AttentionOp.OPERATION_NAME):
                 prefix = keys_of(op, self._table)
                 if prefix is not None:
-                    self._keys[op.results[0]] = self._entry(prefix), sizes_of(op.operands[1])[2]
+                    self._keys[op.results[0]] = self._entry(prefix), shape_of(op.operands[1])[2]
 
     @property
     def is_partial(self) -> bool:
@@ -105,7 +106,7 @@ class Demand:
     def kept(self, group: Sequence[ir.Operation]) -> list[int]:
         """Per dimension the table entry from which on the result of a group is 0, -1 if unknown."""
         value = group[-1].results[0]
-        found = [-1] * len(sizes_of(value))
+        found = [-1] * len(shape_of(value))
         for axis, (prefix, needed) in enumerate(
             zip(self._data.get(value, ()), self._needed.get(value, ()), strict=True)
         ):
@@ -120,7 +121,7 @@ class Demand:
 
     def typical(self, value: ir.Value, kept: Sequence[int]) -> list[list[int]]:
         """The extent of a value to compute at each of the representative sizes, per dimension."""
-        sizes = sizes_of(value)
+        sizes = shape_of(value)
         prefixes = [
             prefix if entry < 0 else self._table[entry]
             for prefix, entry in zip(self._needed.get(value) or all_of(value), kept, strict=True)
@@ -215,7 +216,7 @@ def _require(found: _Needed, value: ir.Value, prefixes: Sequence[Prefix]) -> Non
     known = found.get(value)
     clipped = [
         None if prefix is None or (isinstance(prefix, int) and prefix >= size) else prefix
-        for prefix, size in zip(prefixes, sizes_of(value), strict=True)
+        for prefix, size in zip(prefixes, shape_of(value), strict=True)
     ]
     found[value] = clipped if known is None else [larger(*pair) for pair in zip(known, clipped, strict=True)]
 

@@ -28,7 +28,8 @@ from ...dialects.stepwell.normalization import (
 )
 from ...dialects.stepwell.packed import PackedMatmulOp
 from ..ir.rewriting import defining_op
-from .prefixes import DEMAND, Prefix, Rule, all_of, broadcast, divided, scaled, sizes_of
+from ..ir.values import shape_of
+from .prefixes import DEMAND, Prefix, Rule, all_of, broadcast, divided, scaled
 from .views import EXTRACT, INSERT, box_of, kept_dims
 
 _COMPUTED = ir.ShapedType.get_dynamic_size()
@@ -46,7 +47,7 @@ def rule_of(op: ir.Operation) -> Rule | None:
 def _keep(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """At most the unmasked part of the input."""
     found = list(broadcast(op, place, needed, table))
-    view, mask = KeepOp(op), sizes_of(op.operands[1])
+    view, mask = KeepOp(op), shape_of(op.operands[1])
     axis = len(found) - len(mask) + next((axis for axis, size in enumerate(mask) if size != 1), 0)
     if place == 0 and view.extent >= 0:
         found[axis] = table[view.extent]
@@ -58,16 +59,16 @@ def _rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequenc
     """The rows of a product's input, each in full; all weights, or those of the live matrices of a batch."""
     if place == 0:
         return [*needed[:-1], None]
-    matrices = sizes_of(op.results[0])[0]
-    if place > 1 or PackedMatmulOp(op).batch == 1 or len(sizes_of(op.operands[1])) > 1:
+    matrices = shape_of(op.results[0])[0]
+    if place > 1 or PackedMatmulOp(op).batch == 1 or len(shape_of(op.operands[1])) > 1:
         return all_of(op.operands[place])
-    return [scaled(needed[0], sizes_of(op.operands[1])[0] // matrices, 0)]
+    return [scaled(needed[0], shape_of(op.operands[1])[0] // matrices, 0)]
 
 
 @DEMAND.attach(MatmulOp)
 def _product(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The live rows of one operand and the live columns of the other; the contracted dimension in full."""
-    view, shape, wide = MatmulOp(op), sizes_of(op.operands[place]), sizes_of(op.results[0])
+    view, shape, wide = MatmulOp(op), shape_of(op.operands[place]), shape_of(op.results[0])
     shift = len(wide) - len(shape)
     batch = [needed[axis + shift] if size == wide[axis + shift] else None for axis, size in enumerate(shape[:-2])]
     kept = needed[-1] if place else needed[-2]
@@ -82,7 +83,7 @@ def _attention(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Se
         return [batch, heads, length, None]
     if place < 3:
         return [batch, None, keys_of(op, table), None]
-    shape = sizes_of(op.operands[3])
+    shape = shape_of(op.operands[3])
     wide = [batch, heads, length, None][4 - len(shape) :]
     return [None if size == 1 else prefix for size, prefix in zip(shape, wide, strict=True)]
 
@@ -113,10 +114,10 @@ def keys_of(op: ir.Operation, table: Sequence[Any]) -> Prefix:
     """The number of keys that an attention needs if the others are masked; None for all of them."""
     view = AttentionOp(op)
     mask = None if view.mask is None else defining_op(view.mask, KeepOp)
-    length = sizes_of(view.key)[2]
+    length = shape_of(view.key)[2]
     if mask is None or mask.extent < 0 or length % KEYS_AT_ONCE or length <= _UNROLLED_KEYS:
         return None
-    along = sizes_of(mask.mask)
+    along = shape_of(mask.mask)
     if not along or along[-1] != length:
         return None
     return ["min", length, ["*", ["ceildiv", table[mask.extent], KEYS_AT_ONCE], KEYS_AT_ONCE]]
@@ -131,7 +132,7 @@ def _transpose(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Se
 @DEMAND.attach(ReshapeOp)
 def _reshape(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """In a group of merged or split dimensions only the outermost prefix counts: the element order is kept."""
-    old, new = sizes_of(op.operands[0]), sizes_of(op.results[0])
+    old, new = shape_of(op.operands[0]), shape_of(op.results[0])
     found: list[Prefix] = [None] * len(old)
     lefts = [axis for axis, size in enumerate(old) if size != 1]
     rights = [axis for axis, size in enumerate(new) if size != 1]
@@ -160,7 +161,7 @@ def _extract(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequ
     """The prefixes of the part; for a slice at a computed row, all rows or those with data."""
     offsets, sizes, steps = box_of(op)
     found = all_of(op.operands[0])
-    for prefix, axis in zip(needed, kept_dims(sizes, sizes_of(op.results[0])), strict=True):
+    for prefix, axis in zip(needed, kept_dims(sizes, shape_of(op.results[0])), strict=True):
         found[axis] = scaled(prefix, steps[axis], offsets[axis]) if offsets[axis] != _COMPUTED else None
     if discardable.ROWS.is_on(op):
         found[0] = table[discardable.ROWS.required(op)]
@@ -174,7 +175,7 @@ def _insert(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
         return list(needed)
     if any(step != 1 for step in steps):
         return all_of(op.operands[0])
-    kept = kept_dims(sizes, sizes_of(op.operands[0]))
+    kept = kept_dims(sizes, shape_of(op.operands[0]))
     found = [scaled(needed[axis], 1, -offsets[axis]) if offsets[axis] != _COMPUTED else None for axis in kept]
     if discardable.ENDS.is_on(op):
         axis, entry = discardable.ENDS.required(op)
@@ -197,7 +198,7 @@ def _concat(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
     """The result's prefixes; along the axis the operand's own part, or its known end."""
     view = ConcatOp(op)
     axis = view.axis % len(needed)
-    before = sizes_of(op.operands[0])[axis] if place else 0
+    before = shape_of(op.operands[0])[axis] if place else 0
     found = [scaled(prefix, 1, -before) if dim == axis else prefix for dim, prefix in enumerate(needed)]
     if view.ends and view.ends[place] >= 0:
         found[axis] = table[view.ends[place]]
@@ -207,7 +208,7 @@ def _concat(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
 @DEMAND.attach(GatherOp)
 def _gather(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The result's prefixes; along the axis of the data, the range of the indices. Padding indices are clamped."""
-    data, indices = map(sizes_of, op.operands)
+    data, indices = map(shape_of, op.operands)
     view = GatherOp(op)
     axis = view.axis % len(data)
     if place:
@@ -220,7 +221,7 @@ def _gather(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
 def _take_rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """All rows with data of the input, each with the result's prefixes; only the live positions."""
     view = TakeRowsOp(op)
-    spread = len(sizes_of(op.operands[1]))
+    spread = len(shape_of(op.operands[1]))
     if place:
         return needed[:spread]
     rows = [table[entry] for entry in view.extents] or [None] * view.leading

@@ -11,6 +11,7 @@ from ...dialects.core import Op
 from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import ReshapeOp, SliceOp, TransposeOp
 from ..ir.rewriting import has_one_use
+from ..ir.values import shape_of
 
 
 def views_before(value: ir.Value, is_free: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
@@ -57,7 +58,7 @@ def can_view(op: Op) -> bool:
         return True
     if isinstance(op, SliceOp):
         return all(step == 1 for step in op.steps)
-    return isinstance(op, ReshapeOp) and splits(_shape(op.input), _shape(op.result)) is not None
+    return isinstance(op, ReshapeOp) and splits(shape_of(op.input), shape_of(op.result)) is not None
 
 
 def splits(old: Sequence[int], new: Sequence[int]) -> list[list[int]] | None:
@@ -81,12 +82,12 @@ def splits(old: Sequence[int], new: Sequence[int]) -> list[list[int]] | None:
 
 def _keeps_rows(chain: Sequence[ir.Operation]) -> bool:
     """Returns whether the first op's operand is a view of the last op's result with the same last dimension."""
-    shape = _shape(chain[-1].results[0])
+    shape = shape_of(chain[-1].results[0])
     axes = list(range(len(shape)))
     rank = len(axes)
     for item in reversed(chain):
         op = view_of(item)
-        shape = _shape(item.operands[0])
+        shape = shape_of(item.operands[0])
         if isinstance(op, TransposeOp):
             axes = [axes[op.permutation.index(axis)] for axis in range(len(shape))]
         elif axes == list(range(rank)):
@@ -101,7 +102,3 @@ def _without_last_reshapes(chain: list[ir.Operation]) -> list[ir.Operation]:
     while chain and chain[-1].name == ReshapeOp.OPERATION_NAME:
         chain.pop()
     return chain
-
-
-def _shape(value: ir.Value) -> tuple[int, ...]:
-    return tuple(ir.RankedTensorType(value.type).shape)

@@ -22,7 +22,8 @@ from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
 from ..ir.locations import fused_location, heaviest_first, names_in
 from ..ir.rewriting import walk
-from .classify import ANCHOR_ORDER, elements, kernel_class
+from ..ir.values import size_of
+from .classify import ANCHOR_ORDER, kernel_class
 from .costs import flops
 from .demand import Demand
 from .fusion import Grouping, inputs_of
@@ -81,7 +82,7 @@ def _fill_results(terminator: ir.Operation) -> None:
     for index, value in enumerate(terminator.operands):
         if not isinstance(value.type, ir.RankedTensorType) or not _is_inline_constant(value):
             continue
-        if elements(value) <= _LARGEST_LITERAL:
+        if size_of(value) <= _LARGEST_LITERAL:
             continue
         element = array_of(ir.DenseElementsAttr(value.owner.attributes["value"])).flat[0]
         with value.owner.location, ir.InsertionPoint(terminator):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,6 @@ from mlir import ir
 from mlir.dialects import arith, tensor
 
 from ...dialects import discardable
-from ...dialects.dims import numbers
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.elementwise import AddOp, MulOp, SubOp
 from ...dialects.stepwell.movement import ReshapeOp, RowOp, SliceOp, WithRowOp
@@ -18,6 +17,7 @@ from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.functions import main_function
 from ..ir.rewriting import defining_op, has_one_use, walk
+from ..ir.values import shape_of
 from .classify import kernel_class
 from .views import strides_of
 
@@ -133,7 +133,7 @@ def _after(value: ir.Value) -> ir.InsertionPoint:
 
 def _view_row(op: RowOp, indices: _Indices) -> None:
     """row(x, i) --> extract_slice x[i, 0, ...]"""
-    whole, shape = op.input, _shape(op.input)
+    whole, shape = op.input, shape_of(op.input)
     with op.operation.location, ir.InsertionPoint(op.operation):
         if strides_of(whole) is not None:
             whole = _copied(whole)
@@ -147,7 +147,7 @@ def _view_row(op: RowOp, indices: _Indices) -> None:
 
 def _place_row(op: WithRowOp, indices: _Indices) -> None:
     """with_row(x, r, i) --> insert_slice r into x[i, 0, ...]"""
-    whole, row, shape = op.input, op.row, _shape(op.input)
+    whole, row, shape = op.input, op.row, shape_of(op.input)
     if _is_overwritten(whole):
         _start_uninitialised(whole)
     row = _before_reshape(row)
@@ -170,12 +170,12 @@ def _place_row(op: WithRowOp, indices: _Indices) -> None:
 def _before_reshape(row: ir.Value) -> ir.Value:
     """The input of a reshape that only drops a leading unit dimension, if nothing else reads the row; else the row."""
     reshape = defining_op(row, ReshapeOp)
-    if reshape is None or not has_one_use(row) or _shape(reshape.input) != [1, *_shape(row)]:
+    if reshape is None or not has_one_use(row) or shape_of(reshape.input) != (1, *shape_of(row)):
         return row
     return reshape.input
 
 
-def _bounds(shape: list[int]) -> tuple[list[int], list[int], list[int]]:
+def _bounds(shape: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
     """Offsets (the first is an operand), sizes and steps of a row."""
     offsets = [ir.ShapedType.get_dynamic_size(), *[0] * (len(shape) - 1)]
     return offsets, [1, *shape[1:]], [1] * len(shape)
@@ -206,7 +206,7 @@ def _is_overwritten(whole: ir.Value) -> bool:
     if not isinstance(whole.owner, ir.Block) or whole.owner.owner.name != "scf.for":
         return False
     lower, upper, step = (_number(bound) for bound in list(whole.owner.owner.operands)[:3])
-    if lower is None or upper is None or step is None or len(range(lower, upper, step)) > _shape(whole)[0]:
+    if lower is None or upper is None or step is None or len(range(lower, upper, step)) > shape_of(whole)[0]:
         return False
     number, rounds = whole.owner.arguments[0], np.arange(lower, upper, step)
     written: set[int] = set()
@@ -215,11 +215,11 @@ def _is_overwritten(whole: ir.Value) -> bool:
         at = _values(WithRowOp(use.owner).index, number, rounds)
         if at is None:
             return False
-        written.update(np.clip(at, 0, _shape(whole)[0] - 1).tolist())
+        written.update(np.clip(at, 0, shape_of(whole)[0] - 1).tolist())
         value = use.owner.results[0]
         use = next(iter(value.uses))
     is_only_carried = has_one_use(value) and use.owner.operation.name == "scf.yield"
-    return is_only_carried and len(written) == _shape(whole)[0]
+    return is_only_carried and len(written) == shape_of(whole)[0]
 
 
 def _number(bound: ir.Value) -> int | None:
@@ -252,9 +252,5 @@ def _start_uninitialised(whole: ir.Value) -> None:
 
 
 def _copied(value: ir.Value) -> ir.Value:
-    shape = tuple(_shape(value))
+    shape = tuple(shape_of(value))
     return SliceOp(value, starts=(0,) * len(shape), stops=shape, steps=(1,) * len(shape)).result
-
-
-def _shape(value: ir.Value) -> list[int]:
-    return list(numbers(ir.RankedTensorType(value.type).shape))

@@ -10,7 +10,6 @@ from mlir import ir
 from mlir.dialects import tensor
 
 from ...dialects import discardable
-from ...dialects.dims import numbers
 from ...dialects.stepwell.movement import ConcatOp, PadOp, SliceOp
 from ...dialects.stepwell.shape import BorderOp
 from ...dialects.types import numpy_dtype
@@ -18,6 +17,7 @@ from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.functions import main_function
 from ..ir.rewriting import walk
+from ..ir.values import shape_of
 from .classify import works_on_views
 from .views import strides_of
 
@@ -120,7 +120,7 @@ class _Placer:
             where, is_made, end = list(place), self._may_be_computed_in_place(value), _end_of(whole, value)
             if whole.name == ConcatOp.OPERATION_NAME:
                 axis = ConcatOp(whole).axis % len(place)
-                place[axis] += _shape(value)[axis]
+                place[axis] += shape_of(value)[axis]
             if not is_made:
                 parts.append(_Part(value, where, _COPIED, self._position[whole.results[0]], end))
                 continue
@@ -187,8 +187,8 @@ def _share_padding(block: ir.Block) -> None:
 
 def _slice_within(whole: ir.Value, starts: Sequence[int], like: ir.Value) -> ir.Value:
     """The part of `whole` that begins at `starts` and has the shape of `like`."""
-    shape = _shape(like)
-    if _shape(whole) == shape:
+    shape = shape_of(like)
+    if shape_of(whole) == shape:
         return whole
     stops = tuple(start + extent for start, extent in zip(starts, shape, strict=True))
     return SliceOp(whole, starts=tuple(starts), stops=stops, steps=(1,) * len(shape)).result
@@ -214,7 +214,7 @@ def _has_contiguous_rows(value: ir.Value) -> bool:
     strides = strides_of(value)
     if strides is None:
         return True
-    pairs = zip(_shape(value), strides, strict=True)
+    pairs = zip(shape_of(value), strides, strict=True)
     return next((stride == 1 for extent, stride in reversed(list(pairs)) if extent != 1), True)
 
 
@@ -226,23 +226,19 @@ def _is_constant_pad(op: ir.Operation) -> bool:
     return op.name == PadOp.OPERATION_NAME and PadOp(op).mode == "constant"
 
 
-def _shape(value: ir.Value) -> list[int]:
-    return list(numbers(ir.RankedTensorType(value.type).shape))
-
-
 def _first_offsets(op: ir.Operation) -> Sequence[int]:
     """The offsets of the first operand of a concatenation or padding in its result."""
-    return PadOp(op).low if op.name == PadOp.OPERATION_NAME else [0] * len(_shape(op.results[0]))
+    return PadOp(op).low if op.name == PadOp.OPERATION_NAME else [0] * len(shape_of(op.results[0]))
 
 
 def _extract(whole: ir.Value, offsets: Sequence[int], like: ir.Value, steps: Sequence[int] = ()) -> ir.Value:
-    shape = _shape(like)
+    shape = shape_of(like)
     steps = list(steps) or [1] * len(shape)
     return tensor.ExtractSliceOp(like.type, whole, [], [], [], list(offsets), shape, steps).result
 
 
 def _insert(part: ir.Value, whole: ir.Value, offsets: Sequence[int]) -> ir.Value:
-    shape = _shape(part)
+    shape = shape_of(part)
     return tensor.InsertSliceOp(part, whole, [], [], [], list(offsets), shape, [1] * len(shape)).result
 
 
@@ -251,11 +247,11 @@ def _end_of(whole: ir.Operation, part: ir.Value) -> tuple[int, ...]:
     if whole.name != ConcatOp.OPERATION_NAME or not ConcatOp(whole).ends:
         return ()
     ends = {ConcatOp(whole).ends[place] for place, value in enumerate(whole.operands) if value == part}
-    return (ConcatOp(whole).axis % len(_shape(part)), *ends) if len(ends) == 1 and -1 not in ends else ()
+    return (ConcatOp(whole).axis % len(shape_of(part)), *ends) if len(ends) == 1 and -1 not in ends else ()
 
 
 def _copy(value: ir.Value) -> ir.Value:
-    shape = tuple(_shape(value))
+    shape = tuple(shape_of(value))
     return SliceOp(value, starts=(0,) * len(shape), stops=shape, steps=(1,) * len(shape)).result
 
 

@@ -17,6 +17,7 @@ from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.pooling import AveragePoolOp, MaxPoolOp, SumPoolOp
 from ...dialects.stepwell.reduction import ReductionOp
 from ...dialects.stepwell.winograd import WinogradConvOp
+from ..ir.values import shape_if_tensor
 
 Attributes = dict[str, Any]
 """The attributes of an op that change when it computes one image."""
@@ -39,32 +40,27 @@ def for_one_image(op: ir.Operation, images: Collection[ir.Value], batch: int) ->
         The attributes that change when the op computes one image; None if the op is not image-wise.
     """
     view = view_of(op)
-    if view is None or len(op.results) != 1 or shape_of(op.results[0])[:1] != (batch,):
+    if view is None or len(op.results) != 1 or shape_if_tensor(op.results[0])[:1] != (batch,):
         return None
     rule = IMAGE_WISE.of(type(view))
     return None if rule is None else rule(view, images, batch)
 
 
-def shape_of(value: ir.Value) -> tuple[int, ...]:
-    """The shape of a tensor; () for unranked tensors and other types."""
-    return tuple(value.type.shape) if isinstance(value.type, ir.RankedTensorType) else ()
-
-
 def _lines_up(value: ir.Value, is_images: bool, rank: int, batch: int) -> bool:
     """Returns whether an elementwise operand has the batch as its first dimension, or is shared by all images."""
-    shape = shape_of(value)
+    shape = shape_if_tensor(value)
     return (len(shape) == rank and shape[0] == batch) if is_images else (len(shape) < rank or shape[0] == 1)
 
 
 @IMAGE_WISE.attach(ElementwiseOp)
 def _elementwise(op: ElementwiseOp, images: Collection[ir.Value], batch: int) -> Attributes | None:
-    rank = len(shape_of(op.operation.results[0]))
+    rank = len(shape_if_tensor(op.operation.results[0]))
     return {} if all(_lines_up(value, value in images, rank, batch) for value in op.operation.operands) else None
 
 
 @IMAGE_WISE.attach(ConcatOp)
 def _concat(op: ConcatOp, images: Collection[ir.Value], batch: int) -> Attributes | None:
-    axis = op.axis % len(shape_of(op.result))
+    axis = op.axis % len(shape_if_tensor(op.result))
     return {} if axis and all(value in images for value in op.operation.operands) else None
 
 
@@ -108,20 +104,20 @@ def _transpose(op: TransposeOp) -> Attributes | None:
 @IMAGE_WISE.attach(ReductionOp)
 @_of_first_operand
 def _reduction(op: ReductionOp) -> Attributes | None:
-    rank = len(shape_of(op.input))
+    rank = len(shape_if_tensor(op.input))
     return {} if all(axis % rank for axis in op.axes) else None
 
 
 @IMAGE_WISE.attach(PackedMatmulOp)
 @_of_first_operand
 def _matmul(op: PackedMatmulOp) -> Attributes | None:
-    return {} if op.batch == 1 and len(shape_of(op.input)) > 1 else None
+    return {} if op.batch == 1 and len(shape_if_tensor(op.input)) > 1 else None
 
 
 @IMAGE_WISE.attach(SliceOp)
 @_of_first_operand
 def _slice(op: SliceOp) -> Attributes | None:
-    return {"stops": (1, *op.stops[1:])} if shape_of(op.input)[0] == shape_of(op.result)[0] else None
+    return {"stops": (1, *op.stops[1:])} if shape_if_tensor(op.input)[0] == shape_if_tensor(op.result)[0] else None
 
 
 @IMAGE_WISE.attach(ReshapeOp)

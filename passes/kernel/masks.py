@@ -11,14 +11,14 @@ from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import KeepOp
 from ...dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
 from ..ir.rewriting import defining_op
-from .prefixes import sizes_of
+from ..ir.values import shape_of
 
 REDUCTIONS = (ReduceSumOp, ReduceProdOp, ReduceMaxOp, ReduceMinOp)
 
 
 def masked_axis(op: KeepOp) -> int | None:
     """The only dimension of its operand along which a mask varies; None if there are several."""
-    sizes, rank = sizes_of(op.mask), len(sizes_of(op.input))
+    sizes, rank = shape_of(op.mask), len(shape_of(op.input))
     along = [axis for axis, size in enumerate(sizes, rank - len(sizes)) if size != 1]
     return along[0] if len(along) == 1 else None
 
@@ -48,12 +48,12 @@ def skipped_by(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> lis
         masks = _masks_of(op)
         if not masks:
             continue
-        rank = len(sizes_of(op.operands[0]))
+        rank = len(shape_of(op.operands[0]))
         for value in _read_by(op.operands[0], inside):
-            sizes = sizes_of(value)
+            sizes = shape_of(value)
             for axis, entry in masks:
                 own = axis - rank + len(sizes)
-                if value in inputs and own >= 0 and sizes[own] == sizes_of(op.operands[0])[axis]:
+                if value in inputs and own >= 0 and sizes[own] == shape_of(op.operands[0])[axis]:
                     found += [inputs.index(value), own, entry]
     return found
 
@@ -65,7 +65,7 @@ def _depths(op: ir.Operation, inputs: Sequence[ir.Value]) -> list[int]:
     view, found = MatmulOp(op), []
     for value, is_last in zip(op.operands, (not view.transpose_lhs, view.transpose_rhs), strict=True):
         if value in inputs:
-            found += [inputs.index(value), len(sizes_of(value)) - (1 if is_last else 2), view.depth]
+            found += [inputs.index(value), len(shape_of(value)) - (1 if is_last else 2), view.depth]
     return found
 
 
@@ -75,7 +75,7 @@ def _masks_of(op: ir.Operation) -> list[tuple[int, int]]:
     if not isinstance(view, REDUCTIONS):
         return []
     value, found, neutral = op.operands[0], [], None
-    rank = len(sizes_of(value))
+    rank = len(shape_of(value))
     axes = {axis % rank for axis in view.attribute_values()["axes"]}
     while (keep := defining_op(value, KeepOp)) is not None and len(list(value.uses)) == 1:
         neutral = keep.otherwise if neutral is None else neutral

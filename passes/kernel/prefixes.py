@@ -10,6 +10,7 @@ from typing import Any
 from mlir import ir
 
 from ...dialects.interfaces import Interface
+from ..ir.values import shape_of
 
 Prefix = int | str | list | None
 """The number of live elements along a dimension: an expression over symbolic sizes; None for all."""
@@ -26,14 +27,9 @@ def all_of(value: ir.Value) -> list[Prefix]:
     return [None] * ir.RankedTensorType(value.type).rank if isinstance(value.type, ir.RankedTensorType) else []
 
 
-def sizes_of(value: ir.Value) -> list[int]:
-    """The static shape of a tensor."""
-    return list(ir.RankedTensorType(value.type).shape)
-
-
 def broadcast(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The result's prefixes for an operand of an elementwise op; in full along broadcast dimensions."""
-    shape, wide = sizes_of(op.operands[place]), sizes_of(op.results[0])
+    shape, wide = shape_of(op.operands[place]), shape_of(op.results[0])
     shift = len(wide) - len(shape)
     return [needed[axis + shift] if size == wide[axis + shift] else None for axis, size in enumerate(shape)]
 

@@ -15,9 +15,9 @@ from mlir import ir
 
 from ...dialects.registry import view_of
 from ...dialects.stepwell.elementwise import AddOp, MulOp, SubOp
-from .classify import elements, kernel_class
+from ..ir.values import shape_of, size_of
+from .classify import kernel_class
 from .masks import REDUCTIONS
-from .prefixes import sizes_of
 
 # Maximum number of ops in a kernel.
 _MOST_OPS = 32
@@ -44,7 +44,7 @@ class _Rows:
         view = view_of(op)
         if not isinstance(view, REDUCTIONS) or not view.keepdims:
             return None
-        shape, reduced = sizes_of(op.operands[0]), sizes_of(op.results[0])
+        shape, reduced = shape_of(op.operands[0]), shape_of(op.results[0])
         axes = sorted(axis % len(shape) for axis in view.axes)
         kind = ir.RankedTensorType(op.operands[0].type).element_type
         if not axes or axes != list(range(axes[0], len(shape))) or not isinstance(kind, ir.F32Type | ir.F64Type):
@@ -60,7 +60,7 @@ class _Rows:
         if kinds != {self.element}:
             return False
         if kernel_class(op) == "elementwise":
-            return sizes_of(op.results[0]) in (self.shape, self.reduced)
+            return shape_of(op.results[0]) in (self.shape, self.reduced)
         return _Rows.of(op, self.row_bytes) == self
 
 
@@ -95,7 +95,7 @@ def rows_group(
             break
         group.append(op)
         heap = list(heapq.merge(heap, users(op)))
-        if sizes_of(op.results[0]) == rows.shape and _has_one_escape(group):
+        if shape_of(op.results[0]) == rows.shape and _has_one_escape(group):
             best = list(group)
     return best
 
@@ -131,6 +131,6 @@ def repeat_cheap(block: ir.Block) -> None:
 
 
 def _is_cheap(op: ir.Operation) -> bool:
-    size = elements(op.results[0])
-    large = [value for value in op.operands if elements(value) == size]
-    return len(large) == 1 and all(elements(value) * 8 <= size for value in op.operands if value not in large)
+    size = size_of(op.results[0])
+    large = [value for value in op.operands if size_of(value) == size]
+    return len(large) == 1 and all(size_of(value) * 8 <= size for value in op.operands if value not in large)

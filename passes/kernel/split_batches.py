@@ -19,8 +19,9 @@ from ..infra.base import Pass, register
 from ..infra.machine_option import DEFAULT, machine_of
 from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
+from ..ir.values import shape_if_tensor
 from .classify import bytes_of, kernel_class
-from .image_wise import Attributes, for_one_image, shape_of
+from .image_wise import Attributes, for_one_image
 
 # Minimum part of the cache that an image must fill: kernels on smaller ones are too short to be split among threads.
 _LEAST_FILLED = 0.25
@@ -85,12 +86,14 @@ class _Member:
 
 def _batch(body: ir.Block) -> int:
     """The number of images that `@main` takes: the first extent of its first input of rank 3 or more; 0 without one."""
-    return next((shape_of(value)[0] for value in body.arguments if len(shape_of(value)) > 2), 0)
+    return next((shape_if_tensor(value)[0] for value in body.arguments if len(shape_if_tensor(value)) > 2), 0)
 
 
 def _image_wise_ops(body: ir.Block, batch: int) -> list[_Member]:
     """The ops of `@main` that depend on inputs with images, in order, up to the first one that is not image-wise."""
-    images = {value for value in body.arguments if len(shape_of(value)) > 2 and shape_of(value)[0] == batch}
+    images = {
+        value for value in body.arguments if len(shape_if_tensor(value)) > 2 and shape_if_tensor(value)[0] == batch
+    }
     region: list[_Member] = []
     for item in list(body.operations)[:-1]:
         op = item.operation
@@ -196,7 +199,7 @@ class _Splitter:
             index = tensor.FromElementsOp(ir.RankedTensorType.get([], i64), [number]).result
             for member in self._region:
                 self._add(member, index)
-            row = ReshapeOp(self._image[result], shape=shape_of(result)[1:]).result
+            row = ReshapeOp(self._image[result], shape=shape_if_tensor(result)[1:]).result
             whole = WithRowOp(loop.inner_iter_args[0], row, index).result
             scf.YieldOp([whole])
         result.replace_all_uses_with(loop.results[0])
@@ -221,9 +224,9 @@ class _Splitter:
     def _of(self, value: ir.Value, index: ir.Value) -> ir.Value:
         """One image of an operand; the operand itself if all images share it."""
         if value not in self._image:
-            is_input = isinstance(value.owner, ir.Block) and shape_of(value)[:1] == (self._batch,)
-            if not is_input or len(shape_of(value)) < 3:
+            is_input = isinstance(value.owner, ir.Block) and shape_if_tensor(value)[:1] == (self._batch,)
+            if not is_input or len(shape_if_tensor(value)) < 3:
                 return value
             row = RowOp(value, index).result
-            self._image[value] = ReshapeOp(row, shape=(1, *shape_of(value)[1:])).result
+            self._image[value] = ReshapeOp(row, shape=(1, *shape_if_tensor(value)[1:])).result
         return self._image[value]

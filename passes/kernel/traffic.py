@@ -14,7 +14,8 @@ from ...dialects.stepwell.contraction import ConvOp
 from ...dialects.stepwell.movement import GatherOp, ResizeOp, SliceOp
 from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.shape import BorderOp
-from .classify import bytes_of, elements
+from ..ir.values import size_of
+from .classify import bytes_of
 
 
 def bytes_moved(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> int:
@@ -32,25 +33,25 @@ def elements_written(op: ir.Operation) -> int:
     """The elements that an op writes: all of its result, except that a border omits the inside."""
     result, view = op.results[0], view_of(op)
     if not isinstance(view, BorderOp):
-        return elements(result)
+        return size_of(result)
     sides = zip(view.shape, view.low, view.high, strict=True)
-    return elements(result) - math.prod(extent - low - high for extent, low, high in sides)
+    return size_of(result) - math.prod(extent - low - high for extent, low, high in sides)
 
 
 def _bytes_read(value: ir.Value, group: Sequence[ir.Operation]) -> int:
     """The bytes of a static tensor that ops read."""
     read = [_elements_read(op, place) for op in group for place, item in enumerate(op.operands) if item == value]
-    return min(elements(value), sum(read)) * _width(value)
+    return min(size_of(value), sum(read)) * _width(value)
 
 
 def _elements_read(op: ir.Operation, place: int) -> int:
     """The elements that an op reads of an operand; for gathers, slices and nearest resizes at most the result's."""
     value, view = op.operands[place], view_of(op)
-    whole = elements(value)
+    whole = size_of(value)
     if place > 0 or view is None:
         return whole
     if isinstance(view, GatherOp | SliceOp) or (isinstance(view, ResizeOp) and view.mode == "nearest"):
-        return min(whole, elements(op.results[0]))
+        return min(whole, size_of(op.results[0]))
     return whole // _product(_spatial(value, view)) * _covered_positions(view) if _has_windows(view) else whole
 
 
@@ -95,4 +96,4 @@ def _product(sizes: Sequence[int]) -> int:
 
 def _width(value: ir.Value) -> int:
     """The size of an element in bytes."""
-    return bytes_of(value) // max(1, elements(value))
+    return bytes_of(value) // max(1, size_of(value))

@@ -14,7 +14,8 @@ from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.pooling import PoolOp
 from ...dialects.stepwell.windows import CHANNELS_FIRST
 from ...dialects.stepwell.winograd import WinogradConvOp
-from .prefixes import DEMAND, Prefix, all_of, broadcast, divided, scaled, sizes_of
+from ..ir.values import shape_of
+from .prefixes import DEMAND, Prefix, all_of, broadcast, divided, scaled
 
 
 @DEMAND.attach(PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp)
@@ -25,7 +26,7 @@ def conv(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
     view = view_of(op)
     assert view is not None
     attributes = view.attribute_values()
-    kernel = attributes["kernel"] if "kernel" in attributes else sizes_of(op.operands[1])[: len(attributes["strides"])]
+    kernel = attributes["kernel"] if "kernel" in attributes else shape_of(op.operands[1])[: len(attributes["strides"])]
     return _windows(needed, kernel, attributes["strides"], attributes["dilations"], [0] * len(kernel))
 
 
@@ -70,7 +71,7 @@ def resize(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequen
     """Unresized dimensions keep the prefix; nearest by an integer factor adds one element for rounding."""
     view = ResizeOp(op)
     found: list[Prefix] = []
-    for prefix, scale, old, new in zip(needed, map(float, view.scales), sizes_of(view.input), view.sizes, strict=True):
+    for prefix, scale, old, new in zip(needed, map(float, view.scales), shape_of(view.input), view.sizes, strict=True):
         if prefix is not None and not (scale == 1 and old == new):
             is_whole = view.mode == "nearest" and scale.is_integer()
             prefix = scaled(divided(prefix, int(scale)), 1, 1) if is_whole else None

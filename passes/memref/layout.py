@@ -10,16 +10,6 @@ from mlir import ir
 from ..infra.base import PassError
 
 
-def is_tensor(value: ir.Value) -> bool:
-    """Returns whether a value is a tensor."""
-    return isinstance(value.type, ir.RankedTensorType)
-
-
-def shape_of(value: ir.Value) -> list[int]:
-    """The shape of a tensor."""
-    return list(ir.RankedTensorType(value.type).shape)
-
-
 def memref_type(tensor: ir.Type) -> ir.MemRefType:
     """The memref of a tensor. Bools take a byte; empty tensors get one dimension, as `2x0` has no bare pointer.
 

@@ -16,11 +16,12 @@ from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
 from ..ir.functions import dictionaries, functions_with_bodies, main_function
 from ..ir.named_ops import ops_named
+from ..ir.values import i64, is_tensor
 from ..kernel.versions import versions_of
 from ..kernel.views import EXTRACT, INSERT, normal_strides, row_major
 from . import arena
 from .buffers import BufferAnalysis
-from .layout import byte_size, element_bytes, is_tensor, memref_type, strided_type
+from .layout import byte_size, element_bytes, memref_type, strided_type
 from .places import ALIASES, CONSTANTS, Buffer, BufferCopy, TensorLocation
 from .signature import convert_signature
 
@@ -280,7 +281,7 @@ class _MainRewriter:
                 sym_visibility="private",
                 initial_value=dense(contents),
                 constant=True,
-                alignment=_i64(arena.ALIGNMENT),
+                alignment=i64(arena.ALIGNMENT),
             )
         return memref.GetGlobalOp(kind, symbol).result
 
@@ -302,16 +303,12 @@ def _describe(
     discardable.ARENA_BYTES.write(module, arena.arena_size(placed))
     discardable.ARENA_LOWER_BOUND.write(module, arena.lower_bound([item.lifetime for item in placed]))
     rows = [
-        {"name": ir.StringAttr.get(buffer.label), "offset": _i64(item.offset), "bytes": _i64(buffer.size)}
-        | {"first": _i64(buffer.first), "last": _i64(buffer.last)}
+        {"name": ir.StringAttr.get(buffer.label), "offset": i64(item.offset), "bytes": i64(buffer.size)}
+        | {"first": i64(buffer.first), "last": i64(buffer.last)}
         | ({"node": ir.StringAttr.get(buffer.node)} if buffer.node else {})
         for buffer, item in zip(buffers, placed, strict=True)
     ]
     discardable.LIFETIMES.write(module, [ir.DictAttr.get(row) for row in rows])
-
-
-def _i64(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def _reinterpreted(base: ir.Value, kind: ir.MemRefType, strides: Sequence[int]) -> ir.Value:

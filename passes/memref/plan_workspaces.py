@@ -13,8 +13,10 @@ from mlir.dialects import arith, func, memref
 from ...dialects import discardable
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
+from ..ir.functions import callee_of, symbol_of
 from ..ir.named_ops import ops_named
 from ..ir.parallel import trip_counts
+from ..ir.values import i64
 from . import arena
 from .layout import byte_size
 
@@ -57,9 +59,9 @@ class PlanWorkspacesPass(Pass):
             raise PassError("there is no function @main")
         sizes = {}
         for function in list(op.regions[0].blocks[0]):
-            if isinstance(function, func.FuncOp) and _name(function) != "main":
+            if isinstance(function, func.FuncOp) and symbol_of(function) != "main":
                 size = _take_workspace(function)
-                sizes |= {_name(function): size} if size else {}
+                sizes |= {symbol_of(function): size} if size else {}
         if is_library:
             return
         if sizes:
@@ -160,9 +162,9 @@ def _add_argument(kernel: func.FuncOp, size: int) -> ir.Value | None:
 def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, int], reuse: bool) -> None:
     rows = discardable.LIFETIMES.required(module)
     planned = [_placement(row) for row in rows]
-    calls = [call for call in ops_named(main, "func.call") if _callee(call) in sizes]
+    calls = [call for call in ops_named(main, "func.call") if callee_of(call) in sizes]
     wanted = [
-        arena.Lifetime(sizes[_callee(call)], step, step) for call, step in zip(calls, map(_step, calls), strict=True)
+        arena.Lifetime(sizes[callee_of(call)], step, step) for call, step in zip(calls, map(_step, calls), strict=True)
     ]
     if reuse:
         placed = _placed(planned, wanted, is_movable=bool(_movable(main.operation)))
@@ -174,7 +176,7 @@ def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, i
     rows = [_moved(row, item) for row, item in zip(rows, placed, strict=False)]
     block_of_bytes = main.entry_block.arguments[len(main.entry_block.arguments) - 1]
     for call, placement in zip(calls, placed[len(planned) :], strict=True):
-        rows.append(_row(f"{_callee(call)}.workspace", placement))
+        rows.append(_row(f"{callee_of(call)}.workspace", placement))
         with call.location, ir.InsertionPoint(call):
             start = arith.ConstantOp(ir.IndexType.get(), placement.offset).result
             view = memref.ViewOp(_bytes_type(placement.lifetime.size), block_of_bytes, start, []).result
@@ -227,20 +229,12 @@ def _move(view: ir.Operation, distance: int) -> None:
         view.operands[1] = arith.AddIOp(start, step).result
 
 
-def _callee(call: ir.Operation) -> str:
-    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
-
-
 def _step(call: ir.Operation) -> int:
     return discardable.STEP.required(call)
 
 
 def _moved(row: ir.DictAttr, item: arena.Placement) -> ir.DictAttr:
-    return ir.DictAttr.get({entry.name: entry.attr for entry in row} | {"offset": _i64(item.offset)})
-
-
-def _name(function: func.FuncOp) -> str:
-    return ir.StringAttr(function.operation.attributes["sym_name"]).value
+    return ir.DictAttr.get({entry.name: entry.attr for entry in row} | {"offset": i64(item.offset)})
 
 
 def _placement(row: ir.DictAttr) -> arena.Placement:
@@ -251,12 +245,8 @@ def _placement(row: ir.DictAttr) -> arena.Placement:
 def _row(name: str, item: arena.Placement) -> ir.DictAttr:
     lifetime = item.lifetime
     numbers = {"offset": item.offset, "bytes": lifetime.size, "first": lifetime.first, "last": lifetime.last}
-    return ir.DictAttr.get({"name": ir.StringAttr.get(name)} | {key: _i64(value) for key, value in numbers.items()})
+    return ir.DictAttr.get({"name": ir.StringAttr.get(name)} | {key: i64(value) for key, value in numbers.items()})
 
 
 def _bytes_type(size: int) -> ir.MemRefType:
     return ir.MemRefType.get([size], ir.IntegerType.get_signless(8))
-
-
-def _i64(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from mlir import ir
 
-from ...lowering.invariants import check_memref, makes_tensor, symbol
+from ...lowering.invariants import check_memref, makes_tensor
 from ...passes.infra.base import PassError
+from ...passes.ir.functions import symbol_of
 from ...passes.ir.rewriting import find_op, walk
 
 
@@ -28,4 +29,4 @@ def check_nvvm(module: ir.Module) -> None:
             if not inner.name.startswith(("llvm.", "nvvm.")):
                 raise PassError(f"'{inner.name}' op was not lowered to the LLVM dialect", inner.location)
             if inner.name == "llvm.func" and not len(inner.regions[0].blocks):
-                raise PassError(f"@{symbol(inner)} is called, but is not defined for GPUs", inner.location)
+                raise PassError(f"@{symbol_of(inner)} is called, but is not defined for GPUs", inner.location)

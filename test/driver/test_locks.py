@@ -21,7 +21,7 @@ from onnx import TensorProto, helper
 from stepwell.driver import locks as compile_locks
 from stepwell.driver.locks import KernelTurns, program_lock
 from stepwell.driver.workers.pool import KernelPool
-from stepwell.lowering import invariants
+from stepwell.passes.ir.functions import symbol_of
 from stepwell.runtime.cache.cache import Cache
 from stepwell.support.errors import SlowWarning
 
@@ -129,7 +129,7 @@ def test_kernels_that_models_share_are_compiled_once(
     compile_kernels = KernelPool.compile
 
     def counted(self: KernelPool, kernels: Sequence) -> dict:
-        compiled.extend(map(invariants.symbol, kernels))
+        compiled.extend(map(symbol_of, kernels))
         return compile_kernels(self, kernels)
 
     monkeypatch.setattr(KernelPool, "compile", counted)

@@ -11,8 +11,8 @@ from mlir import ir
 from mlir.dialects import arith, scf, vector
 
 from ....dialects.stepwell.winograd import KERNEL
+from ....passes.ir.values import shape_of
 from ...builders.indices import Index, add, clamp, multiply, subtract, value_of
-from ...builders.spaces import shape_of
 from ..tile_reads import Chunk
 from .walk import along, apply_twice, grid, matrix_of, read_row, write_row
 

@@ -10,8 +10,8 @@ from mlir import ir
 from mlir.dialects import tensor, vector
 
 from ....dialects import discardable
+from ....passes.ir.values import shape_of
 from ...builders.indices import Index, add, at_most, multiply, subtract, value_of
-from ...builders.spaces import shape_of
 from ..scalar_bodies import evaluate_body
 from ..tile_reads import Chunk
 from .walk import along, apply_twice, grid, matrix_of, read_row, write_row

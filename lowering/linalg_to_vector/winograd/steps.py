@@ -9,7 +9,7 @@ from mlir import ir
 
 from ....dialects import discardable
 from ....passes.ir.rewriting import walk
-from ...builders.spaces import shape_of
+from ....passes.ir.values import shape_of
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from mlir import ir
 from mlir.dialects import linalg, scf, tensor
 
 from ....dialects import discardable
+from ....passes.ir.values import shape_of
 from ...builders.generics import constant, zero_of
 from ...builders.indices import Index, add, at_most, multiply, subtract
-from ...builders.spaces import collapse, expand, shape_of
+from ...builders.spaces import collapse, expand
 from ...stepwell_to_linalg.products import emit_contraction
 from ...stepwell_to_linalg.winograd import twice_transformed
 from .steps import WinogradGroup, WinogradSteps

@@ -18,7 +18,7 @@ from ...infra.state import CompileState
 from ...ir.functions import body_of, dictionaries, main_function
 from ...ir.rewriting import erase_dead_ops, walk
 from ...kernel import demand
-from ..values import constant, shape_of
+from ..values import constant, static_shape
 from .checks import require_same
 from .control import Control
 from .extents import Expression, Extent, count_of, expression, is_dynamic, prefix
@@ -72,7 +72,7 @@ def bind_to_bounds(
     fitter = Fitter([sample.sizes for sample in samples], ranges)
     graph = Rewriter(_add_table(main), _start(body), fitter, ranges)
     for argument, shape in zip(body.arguments, inputs, strict=False):
-        sizes = shape_of(argument) or ()
+        sizes = static_shape(argument) or ()
         graph.extents[argument] = [prefix(dim, size) for dim, size in zip(shape, sizes, strict=True)]
         graph.is_zero_beyond(argument)
     control = Control(graph)

@@ -21,7 +21,7 @@ from ....dialects.stepwell.elementwise import (
     SubOp,
 )
 from ....dialects.stepwell.movement import GatherOp, PadOp
-from ..values import constant, dtype_of, shape_of
+from ..values import constant, dtype_of, static_shape
 from .checks import require_same
 from .extents import count_of, is_dynamic, prefix, whole
 from .layout import compacted
@@ -52,7 +52,7 @@ class Border:
 def bordered(graph: Rewriter, value: ir.Value, border: Border, mode: str, otherwise: float) -> ir.Value:
     """`value` with a border, gathered element by element."""
     old = graph.of(value)
-    count, size = count_of(old[border.axis]), (shape_of(value) or ())[border.axis]
+    count, size = count_of(old[border.axis]), (static_shape(value) or ())[border.axis]
     extents = [*old[: border.axis], prefix(border.extent, border.size), *old[border.axis + 1 :]]
     places = graph.noted(SubOp(constant(numbered(border.size)), _number(graph, border.low)))
     end, zero = _number(graph, count), constant(np.array(0))
@@ -94,7 +94,7 @@ def _number(graph: Rewriter, dim: Dim) -> ir.Value:
 def pad(graph: Rewriter, op: PadOp, states: States) -> Result | None:
     """Pads after masking the padding behind the data; non-constant borders and varying offsets use a gather instead."""
     require_same(states, but=("low", "high"))
-    shape, rank = shape_of(op.result) or (), len(graph.of(op.input))
+    shape, rank = static_shape(op.result) or (), len(graph.of(op.input))
     lows = [graph.fit([state.attributes["low"][axis] for state in states], "a padding") for axis in range(rank)]
     wanted = [graph.fit([state.shapes[0][axis] for state in states], "an extent") for axis in range(rank)]
     padded = [axis for axis in range(rank) if _differs(states, axis)]

@@ -9,7 +9,8 @@ from mlir import ir
 from ....dialects.core import Op
 from ...ir.functions import body_of, main_function
 from ...ir.rewriting import walk
-from ..values import dtype_of, size_of
+from ...ir.values import is_tensor, size_of
+from ..values import dtype_of
 from .extents import is_dynamic
 from .rewriter import Rewriter
 from .snapshot import BoundedError, OpState, differing
@@ -25,7 +26,7 @@ def require_room(module: ir.Module, most: int) -> None:
     *operations, returned = walk(main)
     sizes = [(sum(map(_bytes_of, (*body_of(main).arguments, *returned.operands))), "the memory of inputs and outputs")]
     for op in operations:
-        sizes += [(_bytes_of(result), f"the result of '{op.name}'") for result in op.results if _is_tensor(result)]
+        sizes += [(_bytes_of(result), f"the result of '{op.name}'") for result in op.results if is_tensor(result)]
     size, what = max(sizes)
     if size > most:
         raise BoundedError(
@@ -36,10 +37,6 @@ def require_room(module: ir.Module, most: int) -> None:
 
 def _bytes_of(value: ir.Value) -> int:
     return size_of(value) * dtype_of(value).itemsize
-
-
-def _is_tensor(value: ir.Value) -> bool:
-    return isinstance(value.type, ir.RankedTensorType)
 
 
 def require_same(states: Sequence[OpState], but: Sequence[str] = ()) -> None:

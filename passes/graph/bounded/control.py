@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ....dialects.dims import Dim
+from ...ir.values import is_tensor
 from .checks import require_same
 from .rewriter import Rewriter
 from .snapshot import BoundedError, OpState
@@ -86,28 +87,24 @@ class Control:
             raise BoundedError("it computes with a number that depends on the sizes")
         if op.name == "tensor.cast":
             self._propagate(op.operands, op.results)
-        elif any(_is_tensor(value) and self._graph.dynamic(value) for value in op.operands):
+        elif any(is_tensor(value) and self._graph.dynamic(value) for value in op.operands):
             raise BoundedError("it has no rule for varying dimensions")
 
     def _propagate(self, values: Sequence[ir.Value], receivers: Sequence[ir.Value]) -> None:
         for value, receiver in zip(values, receivers, strict=True):
             if value in self._indices:
                 raise BoundedError("it passes on a number that depends on the sizes")
-            if _is_tensor(value):
+            if is_tensor(value):
                 self._graph.extents[receiver] = self._graph.of(value)
 
     def _require_alike(self, values: Sequence[ir.Value], receivers: Sequence[ir.Value]) -> None:
         for value, receiver in zip(values, receivers, strict=True):
             if value in self._indices:
                 raise BoundedError("it passes on a number that depends on the sizes")
-            if _is_tensor(value) and self._graph.of(value) != self._graph.of(receiver):
+            if is_tensor(value) and self._graph.of(value) != self._graph.of(receiver):
                 raise BoundedError("the dimensions of a tensor that it passes on vary between iterations or branches")
 
 
 def _parent(op: ir.Operation) -> ir.Operation:
     assert op.parent is not None
     return op.parent.operation
-
-
-def _is_tensor(value: ir.Value) -> bool:
-    return isinstance(value.type, ir.RankedTensorType)

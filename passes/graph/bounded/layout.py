@@ -13,7 +13,7 @@ from ....dialects.core import Op
 from ....dialects.dims import Dim
 from ....dialects.stepwell.elementwise import AddOp, DivOp, MaximumOp, MinimumOp, ModOp, MulOp
 from ....dialects.stepwell.movement import GatherOp
-from ..values import constant, shape_of, splat_constant
+from ..values import constant, splat_constant, static_shape
 from .extents import Extent, Factor, count_of, is_dynamic, prefix, size_of
 from .rewriter import Rewriter
 from .snapshot import numbered
@@ -142,7 +142,7 @@ def _positions(graph: Rewriter, wanted: Sequence[Extent]) -> ir.Value:
     if total is None:
         total = constant(np.zeros([1] * len(factors), _INDEX))
     shape = tuple(size_of(extent) for extent in wanted)
-    if math.prod(shape) != math.prod(shape_of(total) or ()):
+    if math.prod(shape) != math.prod(static_shape(total) or ()):
         total = graph.noted(AddOp(total, splat_constant(_INDEX.type(0), [factor.size for factor in factors])))
     return graph.reshaped(total, shape)
 

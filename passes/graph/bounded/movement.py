@@ -24,7 +24,7 @@ from ....dialects.stepwell.movement import (
     WithRowOp,
 )
 from ...ir.rewriting import defining_op
-from ..values import constant, dtype_of, shape_of
+from ..values import constant, dtype_of, static_shape
 from .checks import require_same
 from .extents import Extent, count_of, is_dynamic, prefix, regroup, size_of, whole
 from .layout import agree, compact_all, compacted, is_apart, located, rearranged, set_operands
@@ -46,7 +46,7 @@ def transpose(graph: Rewriter, op: TransposeOp, states: States) -> Result:
 @PADDING.attach(ReshapeOp)
 def reshape(graph: Rewriter, op: ReshapeOp, states: States) -> Result | None:
     """Varying dimensions may be merged and split again in place; for any other grouping the data is moved."""
-    shape = shape_of(op.result) or ()
+    shape = static_shape(op.result) or ()
     found = regroup(graph.of(op.input), shape, graph.divided)
     if found is not None:
         return [found]
@@ -57,7 +57,7 @@ def reshape(graph: Rewriter, op: ReshapeOp, states: States) -> Result | None:
 @PADDING.attach(BroadcastToOp)
 def broadcast_to(graph: Rewriter, op: BroadcastToOp, states: States) -> Result:
     """The input's dimensions; new ones as fitted from the samples."""
-    shape = shape_of(op.result) or ()
+    shape = static_shape(op.result) or ()
     extents = graph.of(op.input)
     found = [_fitted(graph, states, axis, size) for axis, size in enumerate(shape)]
     for axis, extent in enumerate(extents, len(shape) - len(extents)):
@@ -77,7 +77,7 @@ def tile(graph: Rewriter, op: TileOp, states: States) -> Result:
     extents = graph.of(op.input)
     if any(count > 1 and is_dynamic(extent) for count, extent in zip(op.repeats, extents, strict=True)):
         raise BoundedError("it repeats a varying dimension")
-    sizes = shape_of(op.result) or ()
+    sizes = static_shape(op.result) or ()
     return [
         [extent if count == 1 else whole(size) for extent, count, size in zip(extents, op.repeats, sizes, strict=True)]
     ]
@@ -102,7 +102,9 @@ def concat(graph: Rewriter, op: ConcatOp, states: States) -> Result | None:
         return [found]
     # The second part begins at the bound of the first one.
     both = graph.noted(ConcatOp(op.lhs, op.rhs, axis=axis, ends=(graph.end_of(first), graph.end_of(second))))
-    graph.extents[both] = [whole(size) if dim == axis else found[dim] for dim, size in enumerate(shape_of(both) or ())]
+    graph.extents[both] = [
+        whole(size) if dim == axis else found[dim] for dim, size in enumerate(static_shape(both) or ())
+    ]
     places = constant(numbered(size_of(found[axis])))
     end = graph.number(count_of(first), _INDEX)
     gap = graph.noted(SubOp(constant(np.array(size_of(first))), end))
@@ -114,7 +116,7 @@ def concat(graph: Rewriter, op: ConcatOp, states: States) -> Result | None:
 
 def _gathered(graph: Rewriter, value: ir.Value, indices: ir.Value, axis: int, extents: list[Extent]) -> ir.Value:
     """The elements of `value` at `indices` along `axis`; indices are clamped."""
-    last = (shape_of(value) or ())[axis] - 1
+    last = (static_shape(value) or ())[axis] - 1
     inside = graph.noted(MinimumOp(indices, constant(np.array(last))))
     inside = graph.noted(MaximumOp(inside, constant(np.array(0))))
     return graph.noted(GatherOp(value, inside, axis=axis, extent=graph.end_of(graph.of(value)[axis])), extents)
@@ -124,11 +126,11 @@ def _gathered(graph: Rewriter, value: ir.Value, indices: ir.Value, axis: int, ex
 def slice_(graph: Rewriter, op: SliceOp, states: States) -> Result | None:
     """A slice with constant starts stays a slice; others become gathers."""
     require_same(states, but=("starts", "stops"))
-    cut = [axis for axis, size in enumerate(shape_of(op.result) or ()) if not _takes_all(states, axis, size)]
+    cut = [axis for axis, size in enumerate(static_shape(op.result) or ()) if not _takes_all(states, axis, size)]
     op.operation.operands[0] = compacted(graph, op.input, cut)
     extents = graph.of(op.input)
     value, found = op.input, list(extents)
-    shape = shape_of(op.result) or ()
+    shape = static_shape(op.result) or ()
     is_static = True
     for axis, extent in enumerate(extents):
         start = graph.fit([state.attributes["starts"][axis] for state in states], "the start of a slice")
@@ -173,7 +175,7 @@ def _takes_all(states: States, axis: int, size: int) -> bool:
 
 
 def _gathered_slice(graph: Rewriter, op: SliceOp, states: States, value: ir.Value, found: list[Extent]) -> ir.Value:
-    shape = shape_of(op.result) or ()
+    shape = static_shape(op.result) or ()
     now = graph.of(value)
     for axis, size in enumerate(shape):
         start = graph.fit([state.attributes["starts"][axis] for state in states], "the start of a slice")

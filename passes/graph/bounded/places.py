@@ -14,7 +14,7 @@ from ....dialects.stepwell.movement import SampleOp, ScatterOp
 from ....dialects.stepwell.pooling import MaxPoolIndicesOp
 from ....dialects.stepwell.sorting import TopKOp
 from ....dialects.stepwell.windows import CHANNELS_FIRST
-from ..values import constant, dtype_of, shape_of
+from ..values import constant, dtype_of, static_shape
 from .checks import require_same, require_static
 from .extents import Extent, count_of, is_dynamic, prefix
 from .layout import agree, compacted, is_apart, located
@@ -30,7 +30,7 @@ _INDEX = np.dtype(np.int64)
 def top_k(graph: Rewriter, op: TopKOp, states: States) -> Result | None:
     """Sorts padding behind the data."""
     require_same(states, but=("k",))
-    shape = shape_of(op.result) or ()
+    shape = static_shape(op.result) or ()
     last = len(shape) - 1
     taken = graph.fit([state.attributes["k"] for state in states], "the number of elements taken")
     value = compacted(graph, op.input, [last])
@@ -48,7 +48,7 @@ def top_k(graph: Rewriter, op: TopKOp, states: States) -> Result | None:
 def cumulative(graph: Rewriter, op: CumulativeOp, states: States) -> Result:
     """Moves data to the front, so that padding affects no total; for a reverse scan, makes it neutral."""
     require_same(states)
-    axis = op.axis % len(shape_of(op.input) or ())
+    axis = op.axis % len(static_shape(op.input) or ())
     value = compacted(graph, op.input, [axis])
     if op.reverse:
         value = graph.kept_here(value, [axis], 0.0 if op.mode == "sum" else 1.0)
@@ -63,11 +63,11 @@ def scatter(graph: Rewriter, op: ScatterOp, states: States) -> None:
     If the data of the input lies in separate parts, indices are converted to the layout.
     """
     require_same(states)
-    axis = op.axis % len(shape_of(op.input) or ())
+    axis = op.axis % len(static_shape(op.input) or ())
     input, indices, updates = op.input, *agree(graph, [op.indices, op.updates], [axis] * 2)
     for batch in range(axis):
         input, indices, updates = agree(graph, [input, indices, updates], [batch] * 3)
-    data, size = graph.of(input), (shape_of(input) or ())[axis]
+    data, size = graph.of(input), (static_shape(input) or ())[axis]
     of_indices, dtype = graph.of(indices), dtype_of(indices)
     outside = constant(np.array(size, dtype)) if size <= np.iinfo(dtype).max else None
     if is_dynamic(data[axis]):
@@ -115,7 +115,7 @@ def max_pool_indices(graph: Rewriter, op: MaxPoolIndicesOp, states: States) -> R
     found = windows(graph, op, states)
     if found is None:
         raise BoundedError("the padding before the windows depends on the sizes")
-    extents, shape = graph.of(op.input), shape_of(op.input) or ()
+    extents, shape = graph.of(op.input), static_shape(op.input) or ()
     spatial = range(2, len(shape)) if op.layout == CHANNELS_FIRST else range(1, len(shape) - 1)
     if not any(is_dynamic(extents[axis]) for axis in list(spatial)[1:]):
         return found

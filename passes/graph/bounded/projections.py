@@ -12,7 +12,7 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp
 from ....dialects.stepwell.movement import ReshapeOp, ResizeOp, TransposeOp
 from ...ir.rewriting import defining_op
-from ..values import shape_of
+from ..values import static_shape
 from .extents import Extent
 
 
@@ -52,7 +52,7 @@ def _step(value: ir.Value, axis: int, of: Callable[[ir.Value], list[Extent]]) ->
 
 def repeats_elements(op: ResizeOp, axis: int) -> bool:
     """Returns whether a resize repeats each element along a dimension an integer number of times, in order."""
-    before, after = (shape_of(value) or () for value in (op.input, op.result))
+    before, after = (static_shape(value) or () for value in (op.input, op.result))
     count, rest = divmod(after[axis], before[axis])
     if rest or op.mode != "nearest" or float(op.scales[axis]) != count:
         return False

@@ -28,7 +28,7 @@ from ....dialects.stepwell.elementwise import (
 )
 from ....dialects.stepwell.movement import ConcatOp, GatherOp, ResampleOp, ResizeOp
 from ....dialects.stepwell.reduction import ReduceSumOp
-from ..values import constant, dtype_of, shape_of
+from ..values import constant, dtype_of, static_shape
 from .checks import require_same
 from .extents import Extent, count_of, is_dynamic, prefix, whole
 from .layout import compacted
@@ -44,7 +44,7 @@ _INDEX, _FLOAT = np.dtype(np.int64), np.dtype(np.float32)
 def resize(graph: Rewriter, op: ResizeOp, states: States) -> Result | None:
     """Unchanged for nearest by integer factors; otherwise one varying dimension at a time."""
     require_same(states, but=("sizes", "scales"))
-    shape = shape_of(op.result) or ()
+    shape = static_shape(op.result) or ()
     wanted = [graph.fit([state.shapes[0][axis] for state in states], "an extent") for axis in range(len(shape))]
     before = graph.of(op.input)
     varying = [axis for axis, dim in enumerate(wanted) if is_dynamic(before[axis]) or not isinstance(dim, int)]
@@ -79,7 +79,7 @@ def _scale(states: States, axis: int) -> np.float32 | None:
 
 def _static(graph: Rewriter, op: ResizeOp, varying: Sequence[int]) -> ir.Value:
     """The value with only the static dimensions resized."""
-    before, after = shape_of(op.input) or (), shape_of(op.result) or ()
+    before, after = static_shape(op.input) or (), static_shape(op.result) or ()
     sizes = tuple(before[axis] if axis in varying else size for axis, size in enumerate(after))
     scales = np.array([1 if axis in varying else scale for axis, scale in enumerate(op.scales)], np.float32)
     if sizes == before and (scales == 1).all():

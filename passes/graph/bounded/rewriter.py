@@ -18,7 +18,7 @@ from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.elementwise import CastOp, KeepOp, LessOp, MulOp
 from ....dialects.stepwell.movement import ConcatOp, GatherOp, ReshapeOp, ResizeOp
 from ....dialects.types import is_float
-from ..values import constant, dtype_of, shape_of, splat_constant
+from ..values import constant, dtype_of, splat_constant, static_shape
 from .extents import Expression, Extent, expression, is_dynamic, size_of, whole
 from .fitting import Fitter, Ranges, at
 from .projections import repeats_elements, source_of
@@ -52,7 +52,7 @@ class Rewriter:
     def of(self, value: ir.Value) -> list[Extent]:
         """The dimensions of a value."""
         if value not in self.extents:
-            self.extents[value] = [whole(size) for size in shape_of(value) or ()]
+            self.extents[value] = [whole(size) for size in static_shape(value) or ()]
         return self.extents[value]
 
     def dynamic(self, value: ir.Value) -> list[int]:
@@ -92,7 +92,7 @@ class Rewriter:
         """The result of a new op; records its dimensions, `extents`, or static ones if these are not given."""
         result = op.operation.results[0]
         self.extents[result] = (
-            list(extents) if extents is not None else [whole(size) for size in shape_of(result) or ()]
+            list(extents) if extents is not None else [whole(size) for size in static_shape(result) or ()]
         )
         return result
 
@@ -120,12 +120,12 @@ class Rewriter:
 
     def reshaped(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
         """A reshape of a static tensor."""
-        return value if shape_of(value) == tuple(shape) else self.noted(ReshapeOp(value, shape=tuple(shape)))
+        return value if static_shape(value) == tuple(shape) else self.noted(ReshapeOp(value, shape=tuple(shape)))
 
     def reshaped_to(self, value: ir.Value, extents: Sequence[Extent]) -> ir.Value:
         """A reshape that does not move data."""
         shape = tuple(map(size_of, extents))
-        return value if shape_of(value) == shape else self.noted(ReshapeOp(value, shape=shape), extents)
+        return value if static_shape(value) == shape else self.noted(ReshapeOp(value, shape=shape), extents)
 
     def keep(self, value: ir.Value, axes: Sequence[int], otherwise: float) -> ir.Value:
         """`value` masked: the number `otherwise` replaces padding along the given dimensions."""

@@ -17,7 +17,7 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp, BinaryOp, CastOp, ComparisonOp, LogicalOp, MulOp, SelectOp, UnaryOp
 from ....dialects.stepwell.recurrent import LstmOp
 from ....dialects.types import TensorSpec
-from ..values import constant, dtype_of, shape_of
+from ..values import constant, dtype_of, static_shape
 from .checks import require_same
 from .extents import Extent, count_of, is_dynamic, prefix, size_of, symbolic, whole
 from .layout import agree, is_apart, set_operands
@@ -32,7 +32,7 @@ States = Sequence[OpState]
 def elementwise(graph: Rewriter, op: Op, states: States) -> Result | None:
     """Takes each dimension from the operands that have it; splits merged dimensions again."""
     require_same(states)
-    shape = shape_of(op.operation.results[0]) or ()
+    shape = static_shape(op.operation.results[0]) or ()
     for axis in range(len(shape)):
         values = list(op.operation.operands)
         ranks = [len(graph.of(value)) for value in values]
@@ -163,7 +163,7 @@ def matmul(graph: Rewriter, op: MatmulOp, states: States) -> Result | None:
         op.operation.operands[position] = graph.keep(value, [place], 0.0)
     lhs, rhs = graph.of(op.lhs), graph.of(op.rhs)
     rows, columns = lhs[-1 if op.transpose_lhs else -2], rhs[-2 if op.transpose_rhs else -1]
-    shape = shape_of(op.result) or ()
+    shape = static_shape(op.result) or ()
     batch = [whole(size) for size in shape[:-2]]
     for extents in (lhs[:-2], rhs[:-2]):
         for axis, extent in enumerate(extents, len(batch) - len(extents)):
@@ -190,7 +190,7 @@ def inferred(graph: Rewriter, op: Op, states: States) -> Result:
     return [
         [
             known[dim] if dim in known and size_of(known[dim]) == size else prefix(dim, size)
-            for dim, size in zip(item.shape, shape_of(value) or (), strict=True)
+            for dim, size in zip(item.shape, static_shape(value) or (), strict=True)
         ]
         for item, value in zip(specs, op.operation.results, strict=True)
     ]

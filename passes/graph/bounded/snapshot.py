@@ -16,6 +16,7 @@ from ...infra.base import PassError
 from ...ir.functions import body_of, main_function
 from ...ir.named_ops import ops_named
 from ...ir.rewriting import walk
+from ...ir.values import shape_if_tensor
 
 MOST_PLACES = 1 << 24
 """Maximum size of a dimension for which a mask or index constant is created."""
@@ -89,12 +90,12 @@ class Snapshot:
         *operations, returned = walk(main)
         for op in operations:
             operands = tuple(numbers[value] for value in op.operands)
-            ops.append(OpState(op.name, operands, _attributes(op), tuple(map(_shape, op.results))))
+            ops.append(OpState(op.name, operands, _attributes(op), tuple(map(shape_if_tensor, op.results))))
             inner = [value for region in op.regions for block in region for value in block.arguments]
             for value in (*inner, *op.results):
                 numbers[value] = len(numbers)
         results = tuple(numbers[value] for value in returned.operands)
-        return Snapshot(dict(sizes), ops, results, tuple(map(_shape, returned.operands)), slices)
+        return Snapshot(dict(sizes), ops, results, tuple(map(shape_if_tensor, returned.operands)), slices)
 
     def is_like(self, other: Snapshot) -> bool:
         """Returns whether both are the same graph, apart from sizes and values computed from them."""
@@ -110,7 +111,7 @@ class Snapshot:
 def slices_of(module: ir.Module) -> list[tuple[Shape, Shape]]:
     """The shapes of the operand and result of each slice in a module, in the order of the ops."""
     found = ops_named(module.operation, SliceOp.OPERATION_NAME, DynamicSliceOp.OPERATION_NAME)
-    return [(_shape(op.operands[0]), _shape(op.results[0])) for op in found]
+    return [(shape_if_tensor(op.operands[0]), shape_if_tensor(op.results[0])) for op in found]
 
 
 def check_slices(samples: Sequence[Snapshot]) -> None:
@@ -147,10 +148,6 @@ def _attributes(op: ir.Operation) -> Mapping[str, Any]:
     if op.name == "arith.constant" and isinstance(op.attributes["value"].type, ir.IndexType):
         return {"value": ir.IntegerAttr(op.attributes["value"]).value}
     return {name: str(op.attributes[name]) for name in op.attributes}
-
-
-def _shape(value: ir.Value) -> tuple[int, ...]:
-    return tuple(ir.RankedTensorType(value.type).shape) if isinstance(value.type, ir.RankedTensorType) else ()
 
 
 def differing(states: Sequence[OpState]) -> set[str]:

@@ -14,7 +14,7 @@ from ....dialects.stepwell.elementwise import (
 )
 from ....dialects.stepwell.pooling import AveragePoolOp, MaxPoolIndicesOp, MaxPoolOp, SumPoolOp
 from ....dialects.stepwell.windows import CHANNELS_FIRST
-from ..values import dtype_of, shape_of, splat_constant
+from ..values import dtype_of, splat_constant, static_shape
 from .borders import Border, bordered
 from .checks import require_same, require_static
 from .extents import count_of, is_dynamic, prefix, whole
@@ -36,7 +36,7 @@ def windows(graph: Rewriter, op: Any, states: States) -> Result | None:
     if isinstance(op, ConvOp | ConvTransposeOp):
         if graph.dynamic(op.weight):
             raise BoundedError("the size of a weight varies")
-        kernel = (shape_of(op.weight) or ())[2:]
+        kernel = (static_shape(op.weight) or ())[2:]
     else:
         kernel = op.kernel
     reach = [(size - 1) * step + 1 for size, step in zip(kernel, op.dilations, strict=True)]
@@ -89,7 +89,7 @@ def _with_moved_windows(
     otherwise: float,
 ) -> Result | None:
     """Convolves or pools data with an explicit border in front if the padding there depends on sizes."""
-    shape = shape_of(op.operation.results[0]) or ()
+    shape = static_shape(op.operation.results[0]) or ()
     rank = len(reach)
     value, pads, lows = op.input, list(op.pads), _lows(graph, states, rank)
     for dim in moved:
@@ -114,7 +114,7 @@ def _with_moved_windows(
 
 def _replace_mean(graph: Rewriter, op: AveragePoolOp, states: States) -> None:
     """average_pool(x) --> sum_pool(x) / sum_pool(1), because the number of averaged elements depends on the sizes."""
-    extents, shape = graph.of(op.input), shape_of(op.input) or ()
+    extents, shape = graph.of(op.input), static_shape(op.input) or ()
     rank = len(op.kernel)
     spatial = range(2, rank + 2) if op.layout == CHANNELS_FIRST else range(1, rank + 1)
     attributes = {name: value for name, value in op.attribute_values().items() if name != "count_include_pad"}

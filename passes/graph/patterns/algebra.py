@@ -31,7 +31,7 @@ from ....dialects.stepwell.elementwise import (
 )
 from ....dialects.stepwell.movement import BroadcastToOp
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op
-from ..values import constant, constant_of, dtype_of, is_float, is_literal, shape_of, splat_constant, splat_of
+from ..values import constant, constant_of, dtype_of, is_float, is_literal, splat_constant, splat_of, static_shape
 
 MAX_ELEMENTS = 1024
 """Maximum number of elements of a constant to compute with."""
@@ -61,7 +61,7 @@ class DropNeutral(Pattern[BinaryOp]):
             return None
         if op.lhs.type == op.result.type:
             return op.lhs
-        shape = shape_of(op.result)
+        shape = static_shape(op.result)
         return None if shape is None else BroadcastToOp(op.lhs, shape=shape).result
 
 
@@ -72,7 +72,7 @@ class IntegerAnnihilation(Pattern[BinaryOp]):
 
     def rewrite(self, op: BinaryOp) -> Replacement:
         vanishes = op.lhs == op.rhs if isinstance(op, SubOp) else splat_of(op.rhs) == 0
-        shape = shape_of(op.result)
+        shape = static_shape(op.result)
         if not vanishes or shape is None:
             return None
         if is_float(op.lhs):

@@ -17,7 +17,8 @@ from ....dialects.stepwell.normalization import UNBOUNDED, AttentionOp, SoftmaxO
 from ....dialects.stepwell.reduction import ReduceMaxOp
 from ....dialects.stepwell.shapes import broadcasts_to
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
-from ..values import Shape, dtype_of, is_float, rank_of, scalar_like, shape_of, splat_of, static_shapes
+from ...ir.values import Shape
+from ..values import dtype_of, is_float, rank_of, scalar_like, splat_of, static_shape, static_shapes
 
 # Maximum number of keys: the scores of longer rows would not stay in the cache.
 _MOST_KEYS = 4096
@@ -75,7 +76,7 @@ class SplitAttention(Pattern[AttentionOp]):
         is_banded = min(op.before, op.after) < UNBOUNDED
         if is_kernel(op.query, op.key, self.kernels) and (self.kernels == "tiles" or not is_banded):
             return None
-        query, key, value = shape_of(op.query), shape_of(op.key), shape_of(op.value)
+        query, key, value = static_shape(op.query), static_shape(op.key), static_shape(op.value)
         if query is None or key is None or value is None:
             return Refusal("the shapes are not static")
         batch, heads, length, depth = query
@@ -110,7 +111,7 @@ def _masked(scores: ir.Value, op: AttentionOp) -> ir.Value:
 
 
 def _reshaped(value: ir.Value, shape: Shape) -> ir.Value:
-    return value if shape_of(value) == shape else ReshapeOp(value, shape=shape).result
+    return value if static_shape(value) == shape else ReshapeOp(value, shape=shape).result
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class FuseAttention(Pattern[MatmulOp]):
         softmax = defining_op(weights if guarded is None else guarded, SoftmaxOp)
         if softmax is None or op.transpose_lhs:
             return None
-        shape = shape_of(softmax.input)
+        shape = static_shape(softmax.input)
         if shape is None or not 2 <= len(shape) <= 4 or softmax.axis % len(shape) != len(shape) - 1:
             return Refusal("the scores are not matrices of static shape with the keys in the last dimension")
         if not (has_one_use(op.lhs) and has_one_use(weights) and (guarded is not None or has_one_use(softmax.result))):
@@ -177,7 +178,7 @@ def _shared(value: ir.Value) -> ir.Value | None:
     spread = None if joined is None else defining_op(joined.input, BroadcastToOp)
     if spread is None:
         return None
-    source, wide, made = shape_of(spread.input), shape_of(spread.result), shape_of(value)
+    source, wide, made = static_shape(spread.input), static_shape(spread.result), static_shape(value)
     if source is None or wide is None or made is None or len(source) != 5 or len(made) != 4:
         return None
     batch, heads, count, length, depth = wide
@@ -278,7 +279,7 @@ def _without_reshape(value: ir.Value) -> ir.Value:
 def _heads(query: ir.Value) -> tuple[int, ...] | None:
     """Batch and heads of a query in which they are one dimension, if a reshape merged them."""
     query, _ = _without_factor(query)
-    shape, before = shape_of(query), shape_of(_without_reshape(query))
+    shape, before = static_shape(query), static_shape(_without_reshape(query))
     if shape is None or before is None or len(before) != 4 or before[2:] != shape[1:]:
         return None
     return before[:2]
@@ -306,7 +307,7 @@ def _assemble(
 ) -> Replacement:
     """The attention op in place of `op`; `shape` is that of the scores, [batch, heads, length, key length]."""
     batch, heads, length, keys = shape
-    mask, made = scores.mask, shape_of(op.result)
+    mask, made = scores.mask, static_shape(op.result)
     if made is None or (mask is not None and not _is_broadcast(mask, shape)):
         return Refusal("the mask does not broadcast to [batch, heads, length, key length]")
     if any(_matrices(part) != batch * heads for part in (product.lhs, product.rhs, op.rhs)):
@@ -322,7 +323,7 @@ def _assemble(
         return Refusal("no kernel computes attention of this type and size as a whole")
     if mask is not None:
         mask = NotOp(mask).result if scores.is_negated else mask
-        mask = _reshaped(mask, (*[1] * (4 - rank_of(mask)), *(shape_of(mask) or ())))
+        mask = _reshaped(mask, (*[1] * (4 - rank_of(mask)), *(static_shape(mask) or ())))
     scale = scores.scale * query_scale * key_scale
     made_op = AttentionOp(query, key, value, mask, scale=scale, masked=scores.masked, zero_empty=zero_empty)
     return _reshaped(made_op.result, made)
@@ -330,7 +331,7 @@ def _assemble(
 
 def _matrices(value: ir.Value) -> int:
     """The number of matrices in the dimensions before the last two."""
-    return math.prod((shape_of(value) or (-1, 0, 0))[:-2])
+    return math.prod((static_shape(value) or (-1, 0, 0))[:-2])
 
 
 def _depth(value: ir.Value) -> int:
@@ -344,7 +345,7 @@ def _transposed(value: ir.Value) -> ir.Value:
 
 
 def _is_broadcast(mask: ir.Value, shape: Shape) -> bool:
-    extents = shape_of(mask)
+    extents = static_shape(mask)
     return extents is not None and len(extents) <= 4 and broadcasts_to(extents, shape)
 
 

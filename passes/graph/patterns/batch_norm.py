@@ -12,7 +12,7 @@ from ....dialects.stepwell.elementwise import AddOp, DivOp, MulOp, SqrtOp, SubOp
 from ....dialects.stepwell.movement import BroadcastToOp, ReshapeOp
 from ....dialects.stepwell.normalization import BatchNormOp
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
-from ..values import is_fixed, is_float, rank_of, scalar_like, shape_of
+from ..values import is_fixed, is_float, rank_of, scalar_like, static_shape
 
 
 class BatchNormToMulAdd(Pattern[BatchNormOp]):
@@ -23,7 +23,7 @@ class BatchNormToMulAdd(Pattern[BatchNormOp]):
     def rewrite(self, op: BatchNormOp) -> Replacement:
         if not all(map(is_fixed, (op.scale, op.bias, op.mean, op.variance))):
             return Refusal("scale, bias, mean or variance is not a parameter")
-        shape = shape_of(op.scale)
+        shape = static_shape(op.scale)
         if shape is None:
             return None
         deviation = SqrtOp(AddOp(op.variance, scalar_like(op.epsilon, op.variance))).result
@@ -124,7 +124,7 @@ def _channel_axis(op: ConvOp | ConvTransposeOp | MatmulOp) -> int:
 
 def _per_channel(op: ConvOp | ConvTransposeOp | MatmulOp, value: ir.Value) -> ir.Value | None:
     """`value` as a vector over the channels, or as a scalar; None if it varies along other dimensions."""
-    shape, rank, channels = shape_of(value), rank_of(op.result), _channels(op)
+    shape, rank, channels = static_shape(value), rank_of(op.result), _channels(op)
     if shape is None or len(shape) > rank:
         return None
     aligned = (1,) * (rank - len(shape)) + shape
@@ -136,7 +136,7 @@ def _per_channel(op: ConvOp | ConvTransposeOp | MatmulOp, value: ir.Value) -> ir
 
 def _along_weight(op: ConvOp | ConvTransposeOp | MatmulOp, weight: ir.Value, vector: ir.Value) -> ir.Value:
     """A vector over the channels, shaped so that it broadcasts with the weight."""
-    shape, rank = shape_of(vector), rank_of(weight)
+    shape, rank = static_shape(vector), rank_of(weight)
     if not shape:
         return vector
     if isinstance(op, MatmulOp):

@@ -8,7 +8,7 @@ from mlir import ir
 from ....dialects.stepwell.elementwise import BinaryOp
 from ....dialects.stepwell.movement import BroadcastToOp
 from ...ir.rewriting import Pattern, Replacement, defining_op
-from ..values import scalar_like, shape_of, splat_of
+from ..values import scalar_like, splat_of, static_shape
 
 
 class AbsorbBroadcast(Pattern):
@@ -20,9 +20,9 @@ class AbsorbBroadcast(Pattern):
         lhs, rhs = defining_op(op.lhs, BroadcastToOp), defining_op(op.rhs, BroadcastToOp)
         if lhs is None and rhs is None:
             return None
-        target = shape_of(op.result)
+        target = static_shape(op.result)
         for left, right in _candidates(op, lhs, rhs):
-            shapes = shape_of(left), shape_of(right)
+            shapes = static_shape(left), static_shape(right)
             if None not in shapes and _broadcasts_to(shapes, target):
                 return type(op)(left, right).result
         return None
@@ -47,9 +47,9 @@ class SplatToScalar(Pattern[BinaryOp]):
         number = splat_of(op.rhs)
         if (
             number is None
-            or shape_of(op.rhs) == ()
-            or shape_of(op.lhs) != shape_of(op.result)
-            or shape_of(op.lhs) is None
+            or static_shape(op.rhs) == ()
+            or static_shape(op.lhs) != static_shape(op.result)
+            or static_shape(op.lhs) is None
         ):
             return None
         return type(op)(op.lhs, scalar_like(number, op.rhs)).result

@@ -10,7 +10,7 @@ from mlir import ir
 from ....dialects.stepwell.elementwise import CastOp, ClipOp, MaximumOp, MinimumOp, ReluOp, SelectOp
 from ....dialects.stepwell.movement import BroadcastToOp
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op
-from ..values import dtype_of, is_float, shape_of, splat_of
+from ..values import dtype_of, is_float, splat_of, static_shape
 
 
 class ToClip(Pattern):
@@ -84,7 +84,7 @@ class SelectOfConstant(Pattern[SelectOp]):
         if chosen is None and op.on_true != op.on_false:
             return None
         value: ir.Value = op.on_true if chosen or chosen is None else op.on_false
-        shape = shape_of(op.result)
+        shape = static_shape(op.result)
         if value.type == op.result.type:
             return value
         return None if shape is None else BroadcastToOp(value, shape=shape).result

@@ -22,7 +22,7 @@ from ....dialects.stepwell.movement import (
 from ....dialects.stepwell.movement.dynamic import slice_range
 from ....dialects.stepwell.movement.resizing import resolve_sizes
 from ...ir.rewriting import Pattern, Refusal, Replacement
-from ..values import constant_of, shape_of, splat_of
+from ..values import constant_of, splat_of, static_shape
 
 
 class ReshapeToStatic(Pattern):
@@ -31,7 +31,7 @@ class ReshapeToStatic(Pattern):
     root = (DynamicReshapeOp, SqueezeOp, ExpandDimsOp)
 
     def rewrite(self, op: DynamicReshapeOp | SqueezeOp | ExpandDimsOp) -> Replacement:
-        shape = shape_of(op.result)
+        shape = static_shape(op.result)
         if shape is None:
             return Refusal("the shape of the result is not known")
         return ReshapeOp(op.input, shape=shape).result
@@ -43,7 +43,7 @@ class BroadcastToStatic(Pattern[DynamicBroadcastToOp]):
     root = DynamicBroadcastToOp
 
     def rewrite(self, op: DynamicBroadcastToOp) -> Replacement:
-        shape = shape_of(op.result)
+        shape = static_shape(op.result)
         if shape is None:
             return Refusal("the shape of the result is not known")
         return BroadcastToOp(op.input, shape=shape).result
@@ -55,7 +55,7 @@ class SliceToStatic(Pattern[DynamicSliceOp]):
     root = DynamicSliceOp
 
     def rewrite(self, op: DynamicSliceOp) -> Replacement:
-        shape, starts, ends = shape_of(op.input), constant_of(op.starts), constant_of(op.ends)
+        shape, starts, ends = static_shape(op.input), constant_of(op.starts), constant_of(op.ends)
         axes, steps = constant_of(op.axes), constant_of(op.steps)
         if shape is None or starts is None or ends is None:
             return Refusal("the bounds or the shape of the input are not known")
@@ -107,7 +107,7 @@ class ResizeToStatic(Pattern[DynamicResizeOp]):
     root = DynamicResizeOp
 
     def rewrite(self, op: DynamicResizeOp) -> Replacement:
-        shape, scales, sizes = shape_of(op.input), constant_of(op.scales), constant_of(op.sizes)
+        shape, scales, sizes = static_shape(op.input), constant_of(op.scales), constant_of(op.sizes)
         if shape is None or (scales is None and sizes is None):
             return Refusal("the sizes or the shape of the input are not known")
         attributes = op.attribute_values()

@@ -10,7 +10,7 @@ from mlir import ir
 from ....dialects.stepwell.contraction import ConvOp, MatmulOp
 from ....dialects.stepwell.elementwise import CastOp
 from ...ir.rewriting import Pattern, Refusal, Replacement
-from ..values import dtype_of, is_fixed, shape_of
+from ..values import dtype_of, is_fixed, static_shape
 
 # Minimum number of rows: with fewer, loading the weight takes most of the time; with more, repeatedly widening each of
 # its elements does.
@@ -28,7 +28,7 @@ class WidenHalf(Pattern):
     root = (MatmulOp, ConvOp)
 
     def rewrite(self, op: MatmulOp | ConvOp) -> Replacement:
-        dtype, shape = dtype_of(op.result), shape_of(op.result)
+        dtype, shape = dtype_of(op.result), static_shape(op.result)
         if dtype.name not in ("float16", "bfloat16"):
             return None
         if shape is None or not is_fixed(op.rhs if isinstance(op, MatmulOp) else op.weight):

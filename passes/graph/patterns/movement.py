@@ -18,7 +18,8 @@ from ....dialects.stepwell.movement import (
     TransposeOp,
 )
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op
-from ..values import constant_of, rank_of, shape_of, size_of
+from ...ir.values import size_of
+from ..values import constant_of, rank_of, static_shape
 
 
 class DropIdentity(Pattern):
@@ -27,7 +28,7 @@ class DropIdentity(Pattern):
     root = (TransposeOp, ReshapeOp, SliceOp, PadOp, BroadcastToOp, TileOp, ReverseOp, ResizeOp)
 
     def rewrite(self, op: TransposeOp) -> Replacement:
-        if op.input.type != op.result.type or shape_of(op.input) is None:
+        if op.input.type != op.result.type or static_shape(op.input) is None:
             return None
         return op.input if _moves_nothing(op) else None
 
@@ -37,7 +38,7 @@ def _moves_nothing(op: ir.OpView) -> bool:
         case TransposeOp():
             return op.permutation == tuple(range(len(op.permutation)))
         case ReverseOp():
-            shape = shape_of(op.input)
+            shape = static_shape(op.input)
             return shape is not None and all(shape[axis] <= 1 for axis in op.axes)
         case ResizeOp():
             return bool((op.scales == 1).all())
@@ -74,7 +75,7 @@ class TransposeOfUnitDims(Pattern[TransposeOp]):
     root = TransposeOp
 
     def rewrite(self, op: TransposeOp) -> Replacement:
-        shape, result = shape_of(op.input), shape_of(op.result)
+        shape, result = static_shape(op.input), static_shape(op.result)
         if shape is None or result is None:
             return None
         moving = [axis for axis in op.permutation if shape[axis] != 1]
@@ -110,7 +111,7 @@ class SliceOfConcat(Pattern[SliceOp]):
         if concat is None:
             return None
         axis = concat.axis % len(op.starts)
-        left = shape_of(concat.lhs)
+        left = static_shape(concat.lhs)
         if left is None or op.starts[axis] >= op.stops[axis]:
             return None
         if op.stops[axis] <= left[axis]:
@@ -151,7 +152,7 @@ class ConcatOfNothing(Pattern[ConcatOp]):
     root = ConcatOp
 
     def rewrite(self, op: ConcatOp) -> Replacement:
-        left, right = shape_of(op.lhs), shape_of(op.rhs)
+        left, right = static_shape(op.lhs), static_shape(op.rhs)
         if left is None or right is None:
             return None
         if right[op.axis % len(right)] == 0:
@@ -165,7 +166,7 @@ class GatherOfConstantIndex(Pattern[GatherOp]):
     root = GatherOp
 
     def rewrite(self, op: GatherOp) -> Replacement:
-        indices, shape, result = constant_of(op.indices), shape_of(op.input), shape_of(op.result)
+        indices, shape, result = constant_of(op.indices), static_shape(op.input), static_shape(op.result)
         if indices is None or shape is None or result is None or indices.size == 0:
             return None
         axis = op.axis % len(shape)
@@ -205,7 +206,7 @@ class TileToBroadcast(Pattern[TileOp]):
     root = TileOp
 
     def rewrite(self, op: TileOp) -> Replacement:
-        shape, result = shape_of(op.input), shape_of(op.result)
+        shape, result = static_shape(op.input), static_shape(op.result)
         if shape is None or result is None:
             return None
         repeats_units = all(count == 1 or dim == 1 for dim, count in zip(shape, op.repeats, strict=True))
@@ -218,7 +219,7 @@ class BroadcastOfUnits(Pattern[BroadcastToOp]):
     root = BroadcastToOp
 
     def rewrite(self, op: BroadcastToOp) -> Replacement:
-        if shape_of(op.input) is None or rank_of(op.input) == rank_of(op.result):
+        if static_shape(op.input) is None or rank_of(op.input) == rank_of(op.result):
             return None
         return ReshapeOp(op.input, shape=op.shape).result if size_of(op.input) == size_of(op.result) else None
 

@@ -22,7 +22,7 @@ from ....dialects.stepwell.movement import ReshapeOp
 from ....dialects.stepwell.normalization import LayerNormOp, LogSoftmaxOp, RmsNormOp, SoftmaxOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceMeanOp, ReduceSumOp
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
-from ..values import is_fixed, rank_of, shape_of, splat_of
+from ..values import is_fixed, rank_of, splat_of, static_shape
 
 
 class FuseNorm(Pattern):
@@ -129,7 +129,7 @@ class NormBias(Pattern[AddOp]):
 
 def _over_normalized(norm: LayerNormOp | RmsNormOp, value: ir.Value) -> ir.Value | None:
     """`value` with at most the rank of the normalised dimensions if it is a parameter over them; None otherwise."""
-    shape, inputs = shape_of(value), shape_of(norm.input)
+    shape, inputs = static_shape(value), static_shape(norm.input)
     if shape is None or inputs is None or not is_fixed(value):
         return None
     normalized = inputs[norm.axis % len(inputs) :]

@@ -15,8 +15,9 @@ from ....dialects.stepwell.elementwise import BinaryOp, UnaryOp
 from ....dialects.stepwell.movement import PadOp, ReshapeOp, TileOp, TransposeOp
 from ....dialects.stepwell.packed import PackedMatmulOp
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
+from ...ir.values import size_of
 from ...kernel.classify import kernel_class
-from ..values import is_fixed, shape_of, size_of
+from ..values import is_fixed, static_shape
 from .reshapes import reshape_groups
 
 _FUSES_CONSUMERS = {"contraction", "convolution", "depthwise", "elementwise"}
@@ -51,7 +52,7 @@ class MatmulBeforeMovement(Pattern[PackedMatmulOp]):
     root = PackedMatmulOp
 
     def rewrite(self, op: PackedMatmulOp) -> Replacement:
-        moved, shape = op.input, shape_of(op.input)
+        moved, shape = op.input, static_shape(op.input)
         if not _is_movement(moved) or shape is None:
             return None
         if op.batch > 1 or not has_one_use(moved) or not _keeps_rows(moved) or op.columns > shape[-1]:
@@ -70,7 +71,7 @@ class PadBeforeReshape(Pattern[PadOp]):
 
     def rewrite(self, op: PadOp) -> Replacement:
         inner = defining_op(op.input, ReshapeOp)
-        shape = None if inner is None else shape_of(inner.input)
+        shape = None if inner is None else static_shape(inner.input)
         if inner is None or shape is None or not has_one_use(inner.result):
             return None
         low, high = [0] * len(shape), [0] * len(shape)
@@ -83,7 +84,7 @@ class PadBeforeReshape(Pattern[PadOp]):
         if sum(low) + sum(high) != sum(op.low) + sum(op.high):
             return Refusal("the reshape splits or merges a padded dimension")
         padded = PadOp(inner.input, **{**op.attribute_values(), "low": tuple(low), "high": tuple(high)}).result
-        return ReshapeOp(padded, shape=shape_of(op.result)).result
+        return ReshapeOp(padded, shape=static_shape(op.result)).result
 
 
 class TransposeAcrossReshape(Pattern[TransposeOp]):
@@ -94,7 +95,7 @@ class TransposeAcrossReshape(Pattern[TransposeOp]):
     def rewrite(self, op: TransposeOp) -> Replacement:
         middle = defining_op(op.input, ReshapeOp)
         first = None if middle is None else defining_op(middle.input, TransposeOp)
-        shape = None if first is None else shape_of(first.input)
+        shape = None if first is None else static_shape(first.input)
         if (
             middle is None
             or first is None
@@ -113,7 +114,7 @@ class TransposeAcrossReshape(Pattern[TransposeOp]):
         wanted = [piece for axis in op.permutation for piece in of_result.get(axis, ())]
         cut = ReshapeOp(first.input, shape=tuple(size for _, size in ordered)).result
         moved = TransposeOp(cut, permutation=tuple(ordered.index(piece) for piece in wanted)).result
-        return ReshapeOp(moved, shape=shape_of(op.result)).result
+        return ReshapeOp(moved, shape=static_shape(op.result)).result
 
 
 PATTERNS: tuple[Pattern, ...] = (
@@ -160,7 +161,7 @@ def _is_movement(value: ir.Value) -> bool:
 
 def _keeps_rows(moved: ir.Value) -> bool:
     """Returns whether the movement keeps the rows along the last dimension, in any order."""
-    shape, source = shape_of(moved), shape_of(moved.owner.operands[0])
+    shape, source = static_shape(moved), static_shape(moved.owner.operands[0])
     if not shape or not source or shape[-1] != source[-1] or 0 in shape:
         return False
     transpose = defining_op(moved, TransposeOp)
@@ -169,7 +170,7 @@ def _keeps_rows(moved: ir.Value) -> bool:
 
 def _splits_rows(moved: ir.Value) -> bool:
     """Returns whether `moved` is a reshape that splits every row into pieces, one of which is the last dimension."""
-    shape, source = shape_of(moved), shape_of(moved.owner.operands[0])
+    shape, source = static_shape(moved), static_shape(moved.owner.operands[0])
     if not shape or not source or 0 in shape or defining_op(moved, ReshapeOp) is None:
         return False
     ends = [math.prod(shape[axis:]) for axis in range(len(shape))]
@@ -178,7 +179,7 @@ def _splits_rows(moved: ir.Value) -> bool:
 
 def _adapted_operand(value: ir.Value, moved: ir.Value) -> ir.Value | None:
     """The operand `value`, which is combined with the moved tensor, adapted to the tensor before it was moved."""
-    shape, row, source = shape_of(value), shape_of(moved), shape_of(moved.owner.operands[0])
+    shape, row, source = static_shape(value), static_shape(moved), static_shape(moved.owner.operands[0])
     if shape is None or not row or not source or len(shape) > len(row):
         return None
     if size_of(value) == 1:
@@ -198,6 +199,6 @@ def _move_like(moved: ir.Value, value: ir.Value) -> ir.Value:
     transpose = defining_op(moved, TransposeOp)
     if transpose is not None:
         return TransposeOp(value, permutation=transpose.permutation).result
-    shape, source, row = shape_of(moved), shape_of(moved.owner.operands[0]), shape_of(value)
+    shape, source, row = static_shape(moved), static_shape(moved.owner.operands[0]), static_shape(value)
     assert shape is not None and row is not None
     return ReshapeOp(value, shape=shape if row == source else (*shape[:-1], row[-1])).result

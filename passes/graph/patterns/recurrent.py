@@ -11,7 +11,7 @@ from ....dialects.stepwell.elementwise import AddOp, MulOp, SigmoidOp, TanhOp
 from ....dialects.stepwell.movement import ConcatOp, ReshapeOp, SliceOp
 from ....dialects.stepwell.recurrent import LstmOp
 from ...ir.rewriting import Pattern, Refusal, Replacement
-from ..values import dtype_of, shape_of, splat_constant
+from ..values import dtype_of, splat_constant, static_shape
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class UnrollLstm(Pattern[LstmOp]):
     root = LstmOp
 
     def rewrite(self, op: LstmOp) -> Replacement:
-        shape, recurrence = shape_of(op.input), shape_of(op.recurrence)
+        shape, recurrence = static_shape(op.input), static_shape(op.recurrence)
         if shape is None or recurrence is None:
             return Refusal("the number of steps or the size of the state is not known")
         steps, batch, _ = shape

@@ -13,7 +13,7 @@ from ....dialects.stepwell.reduction import (
     ReductionOp,
 )
 from ...ir.rewriting import Pattern, Replacement, defining_op, has_one_use
-from ..values import rank_of, shape_of
+from ..values import rank_of, static_shape
 
 
 class ReduceUnitDims(Pattern[ReductionOp]):
@@ -22,7 +22,7 @@ class ReduceUnitDims(Pattern[ReductionOp]):
     root = ReductionOp
 
     def rewrite(self, op: ReductionOp) -> Replacement:
-        shape, result = shape_of(op.input), shape_of(op.result)
+        shape, result = static_shape(op.input), static_shape(op.result)
         if shape is None or result is None:
             return None
         return ReshapeOp(op.input, shape=result).result if all(shape[axis] == 1 for axis in op.axes) else None
@@ -52,7 +52,7 @@ class PoolToReduce(Pattern):
     root = (AveragePoolOp, MaxPoolOp, SumPoolOp)
 
     def rewrite(self, op: AveragePoolOp | MaxPoolOp | SumPoolOp) -> Replacement:
-        shape, result = shape_of(op.input), shape_of(op.result)
+        shape, result = static_shape(op.input), static_shape(op.result)
         if shape is None or result is None or any(op.pads) or any(dilation != 1 for dilation in op.dilations):
             return None
         first = 2 if op.layout == "channels_first" else 1
@@ -83,7 +83,7 @@ class MeanAfterSqueeze(Pattern[ReshapeOp]):
     def rewrite(self, op: ReshapeOp) -> Replacement:
         for kind in (ReduceMeanOp, ReduceSumOp, ReduceMaxOp, ReduceMinOp, ReduceProdOp):
             reduction = defining_op(op.input, kind)
-            shape = None if reduction is None else shape_of(reduction.input)
+            shape = None if reduction is None else static_shape(reduction.input)
             if reduction is None or shape is None or not reduction.keepdims:
                 continue
             axes = {axis % len(shape) for axis in reduction.axes}

@@ -8,7 +8,7 @@ from mlir import ir
 
 from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op
-from ..values import shape_of
+from ..values import static_shape
 from .transposes import transposed
 
 Shape = tuple[int, ...]
@@ -55,7 +55,7 @@ class SinkThroughReshape(Pattern[ReshapeOp]):
 
     def rewrite(self, op: ReshapeOp) -> Replacement:
         inner = defining_op(op.input, TransposeOp)
-        shape = None if inner is None else shape_of(inner.input)
+        shape = None if inner is None else static_shape(inner.input)
         if inner is None or shape is None:
             return None
         p = inner.permutation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....dialects.stepwell.movement import ReshapeOp, RowOp, SliceOp
 from ...ir.rewriting import Pattern, Replacement
-from ..values import shape_of, splat_of
+from ..values import splat_of, static_shape
 
 
 class RowOfConstantIndex(Pattern[RowOp]):
@@ -13,7 +13,7 @@ class RowOfConstantIndex(Pattern[RowOp]):
     root = RowOp
 
     def rewrite(self, op: RowOp) -> Replacement:
-        shape, index = shape_of(op.input), splat_of(op.index)
+        shape, index = static_shape(op.input), splat_of(op.index)
         if shape is None or index is None:
             return None
         first = min(max(int(index), 0), shape[0] - 1)

@@ -12,7 +12,7 @@ from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp
 from ....dialects.stepwell.elementwise import AddOp
 from ....dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
 from ...ir.rewriting import Pattern, Refusal, Replacement
-from ..values import shape_of
+from ..values import static_shape
 
 
 class WeavePhases(Pattern[ConvTransposeOp]):
@@ -27,7 +27,7 @@ class WeavePhases(Pattern[ConvTransposeOp]):
     root = ConvTransposeOp
 
     def rewrite(self, op: ConvTransposeOp) -> Replacement:
-        shape, weight, out = shape_of(op.input), shape_of(op.weight), shape_of(op.result)
+        shape, weight, out = static_shape(op.input), static_shape(op.weight), static_shape(op.result)
         if op.layout != "channels_last" or shape is None or weight is None or out is None:
             return None
         if set(op.strides) == {1} or set(op.dilations) != {1}:
@@ -57,7 +57,7 @@ class StuffZeros(Pattern[ConvTransposeOp]):
     root = ConvTransposeOp
 
     def rewrite(self, op: ConvTransposeOp) -> Replacement:
-        shape, weight = shape_of(op.input), shape_of(op.weight)
+        shape, weight = static_shape(op.input), static_shape(op.weight)
         if op.layout != "channels_last" or shape is None or weight is None:
             return None
         count = len(weight) - 2
@@ -132,7 +132,7 @@ def _some_phases(
     op: ConvTransposeOp, weight: tuple[int, ...], ranges: Sequence[tuple[int, int]], chosen: tuple[_Phases, ...]
 ) -> ir.Value:
     """As `_every_phase`, for the chosen phases."""
-    shape = shape_of(op.input)
+    shape = static_shape(op.input)
     assert shape is not None
     low = [phases.taps - 1 - first for phases, (first, _) in zip(chosen, ranges, strict=True)]
     high = [last - size for size, (_, last) in zip(shape[1:-1], ranges, strict=True)]
@@ -178,7 +178,7 @@ def _by_phase(
 
 def _interleaved(value: ir.Value, count: int, group: int) -> ir.Value:
     """[n, *size, group?, *phases, c] --> [n, *(size * phases), group * c], for `count` spatial dimensions"""
-    shape = shape_of(value)
+    shape = static_shape(value)
     assert shape is not None
     batch, *size = shape[: count + 1]
     strides, channels = shape[-1 - count : -1], shape[-1] * group
@@ -191,14 +191,14 @@ def _interleaved(value: ir.Value, count: int, group: int) -> ir.Value:
 
 
 def _sliced(value: ir.Value, starts: tuple[int, ...], stops: tuple[int, ...]) -> ir.Value:
-    if not any(starts) and stops == shape_of(value):
+    if not any(starts) and stops == static_shape(value):
         return value
     return SliceOp(value, starts=starts, stops=stops, steps=(1,) * len(stops)).result
 
 
 def _cropped(value: ir.Value, low: Sequence[int], high: Sequence[int], first: int = 1) -> ir.Value:
     """`value` cropped by the absolute values of negative amounts at both ends of the dimensions from `first` on."""
-    shape = shape_of(value)
+    shape = static_shape(value)
     assert shape is not None
     end = first + len(low)
     starts = (*(0 for _ in shape[:first]), *(max(0, -amount) for amount in low), *(0 for _ in shape[end:]))
@@ -208,7 +208,7 @@ def _cropped(value: ir.Value, low: Sequence[int], high: Sequence[int], first: in
 
 def _resized(value: ir.Value, low: Sequence[int], high: Sequence[int], first: int = 1) -> ir.Value:
     """As `_cropped`, and zero-padded by positive amounts; cropping may remove all data if zeros remain."""
-    after = len(shape_of(value) or ()) - first - len(low)
+    after = len(static_shape(value) or ()) - first - len(low)
     more = [(*(0,) * first, *(max(0, amount) for amount in amounts), *(0,) * after) for amounts in (low, high)]
     wide = PadOp(value, low=more[0], high=more[1], value=0.0).result if any(map(any, more)) else value
     return _cropped(wide, low, high, first)

@@ -26,7 +26,8 @@ from ....dialects.stepwell.movement import (
 from ....dialects.stepwell.normalization import LayerNormOp, LogSoftmaxOp, RmsNormOp, SoftmaxOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReductionOp
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
-from ..values import is_fixed, rank_of, shape_of, size_of
+from ...ir.values import size_of
+from ..values import is_fixed, rank_of, static_shape
 
 Permutation = tuple[int, ...]
 
@@ -51,7 +52,7 @@ def is_free(value: ir.Value, permutation: Permutation) -> bool:
     inner = defining_op(value, TransposeOp)
     if inner is not None:
         return is_free(inner.input, tuple(inner.permutation[axis] for axis in permutation))
-    shape = shape_of(value)
+    shape = static_shape(value)
     return shape is not None and (_moves_only_units(shape, permutation) or is_fixed(value))
 
 
@@ -104,7 +105,7 @@ def _moved(op: Op, operands: list[ir.Value], permutation: Permutation) -> list[i
     undo = inverse(permutation)
     costs, saves = 0, 0
     for value in operands:
-        shape = shape_of(value)
+        shape = static_shape(value)
         if shape is None:
             return None
         if not _is_free_aligned(value, shape, undo):
@@ -119,7 +120,7 @@ def _moved(op: Op, operands: list[ir.Value], permutation: Permutation) -> list[i
 
 def _transposed_operand(value: ir.Value, undo: Permutation) -> ir.Value:
     """transpose(value), as a reshape if that is equivalent, because a transpose would sink again."""
-    shape = shape_of(value)
+    shape = static_shape(value)
     assert shape is not None
     if defining_op(value, TransposeOp) is None and _moves_only_units(shape, undo):
         return ReshapeOp(value, shape=tuple(shape[axis] for axis in undo)).result
@@ -139,7 +140,7 @@ def _is_free_aligned(value: ir.Value, shape: tuple[int, ...], undo: Permutation)
 
 def _aligned(value: ir.Value, rank: int) -> ir.Value:
     """`value` with leading unit dimensions up to a rank."""
-    shape = shape_of(value)
+    shape = static_shape(value)
     assert shape is not None
     return value if len(shape) == rank else ReshapeOp(value, shape=(1,) * (rank - len(shape)) + shape).result
 

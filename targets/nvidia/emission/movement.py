@@ -10,6 +10,7 @@ from mlir.dialects import arith, scf
 
 from ....lowering.builders.strides import reassociation
 from ....passes.infra.base import PassError
+from ....passes.ir.values import shape_of
 from ....passes.kernel.views import kept_dims
 from .indices import Index, add, delinearize, linearize, multiply, value_of
 
@@ -22,7 +23,7 @@ _DYNAMIC = ir.ShapedType.get_dynamic_size()
 def collapse_shape(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
     """Returns elements of the tensor before its dimensions were merged."""
     source = op.operands[0]
-    shape, inner = _shape(source), []
+    shape, inner = shape_of(source), []
     for run, index in zip(reassociation(op), indices, strict=True):
         inner += delinearize(index, [shape[axis] for axis in run])
     if not indices:
@@ -32,7 +33,7 @@ def collapse_shape(values: Values, op: ir.Operation, tensor: ir.Value, indices: 
 
 def expand_shape(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
     """Returns elements of the tensor before its dimensions were split."""
-    shape = _shape(tensor)
+    shape = shape_of(tensor)
     inner = [linearize([indices[axis] for axis in run], [shape[axis] for axis in run]) for run in reassociation(op)]
     return _row(values, tensor, op.operands[0], indices, inner, width, _last_real(shape))
 
@@ -42,11 +43,11 @@ def extract_slice(values: Values, op: ir.Operation, tensor: ir.Value, indices: l
     source = op.operands[0]
     offsets, sizes, steps = _box(values, op, 1)
     places: list[Index] = [0] * len(sizes)
-    for axis, index in zip(kept_dims(sizes, _shape(tensor)), indices, strict=True):
+    for axis, index in zip(kept_dims(sizes, shape_of(tensor)), indices, strict=True):
         places[axis] = multiply(index, steps[axis])
     inner = [add(first, place) for first, place in zip(offsets, places, strict=True)]
     last = offsets[-1] if offsets else 0
-    is_row = steps[-1:] == [1] and kept_dims(sizes, _shape(tensor))[-1:] == [len(sizes) - 1]
+    is_row = steps[-1:] == [1] and kept_dims(sizes, shape_of(tensor))[-1:] == [len(sizes) - 1]
     if width > 1 and not (is_row and isinstance(last, int) and last % width == 0):
         return values.one_by_one(tensor, indices, width)
     return values.lanes(source, inner, width)
@@ -64,10 +65,10 @@ def insert_slice(values: Values, op: ir.Operation, tensor: ir.Value, indices: li
 
     def inside() -> Lanes:
         places = [add(index, -first) for index, first in zip(indices, offsets, strict=True)]
-        kept = kept_dims(sizes, _shape(source))
+        kept = kept_dims(sizes, shape_of(source))
         return values.lanes(source, [places[axis] for axis in kept], width)
 
-    bounds = list(zip(indices, offsets, stops, _shape(tensor), strict=True))
+    bounds = list(zip(indices, offsets, stops, shape_of(tensor), strict=True))
     return choose(values, tensor, _within(bounds), width, inside, lambda: values.lanes(into, indices, width))
 
 
@@ -76,7 +77,7 @@ def pad(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index]
     low = list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))
     if _DYNAMIC in low:
         raise PassError("'tensor.pad' op: expected constant low padding", op.location)
-    shape = _shape(op.operands[0])
+    shape = shape_of(op.operands[0])
     stops = [first + extent for first, extent in zip(low, shape, strict=True)]
     if width > 1 and (low[-1] % width or stops[-1] % width):
         return values.one_by_one(tensor, indices, width)
@@ -87,7 +88,7 @@ def pad(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index]
         places = [add(index, -first) for index, first in zip(indices, low, strict=True)]
         return values.lanes(op.operands[0], places, width)
 
-    bounds = list(zip(indices, low, stops, _shape(tensor), strict=True))
+    bounds = list(zip(indices, low, stops, shape_of(tensor), strict=True))
     return choose(values, tensor, _within(bounds), width, inside, lambda: [values.scalar(around)] * width)
 
 
@@ -96,7 +97,7 @@ def concat(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Ind
     axis = ir.IntegerAttr(op.attributes["dim"]).value
     ends, total = [], 0
     for operand in op.operands:
-        total += _shape(operand)[axis]
+        total += shape_of(operand)[axis]
         ends.append(total)
     if width > 1 and axis == len(indices) - 1 and any(end % width for end in ends):
         return values.one_by_one(tensor, indices, width)
@@ -107,7 +108,7 @@ def _from(
     values: Values, operands: Sequence[ir.Value], ends: Sequence[int], indices: list[Index], axis: int, width: int
 ) -> Lanes:
     """Returns elements of the first operand whose end lies beyond the index along `axis`."""
-    start = ends[0] - _shape(operands[0])[axis]
+    start = ends[0] - shape_of(operands[0])[axis]
     place = [*indices[:axis], add(indices[axis], -start), *indices[axis + 1 :]]
     if len(operands) == 1:
         return values.lanes(operands[0], place, width)
@@ -124,7 +125,7 @@ def _from(
 def from_elements(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
     """Returns one of the scalars that the tensor consists of."""
     scalars = [values.scalar(operand) for operand in op.operands]
-    place = linearize(indices, _shape(tensor))
+    place = linearize(indices, shape_of(tensor))
     return [_pick(scalars, add(place, lane)) for lane in range(width)]
 
 
@@ -208,7 +209,7 @@ def _row(
     axis, extent = last
     if width == 1:
         return values.lanes(source, inner, width)
-    shape = _shape(source)
+    shape = shape_of(source)
     is_whole = bool(shape) and axis >= 0 and extent % width == 0 and shape[-1] % width == 0
     if not is_whole:
         return values.one_by_one(tensor, indices, width)
@@ -227,7 +228,3 @@ def _box(values: Values, op: ir.Operation, sources: int) -> tuple[list[Index], l
     computed = iter(list(op.operands)[sources:])
     places: list[Index] = [values.scalar(next(computed)) if first == _DYNAMIC else first for first in offsets]
     return places, sizes, steps
-
-
-def _shape(value: ir.Value) -> list[int]:
-    return list(ir.RankedTensorType(value.type).shape)

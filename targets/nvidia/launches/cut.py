@@ -13,6 +13,7 @@ from mlir import ir
 
 from ....dialects import discardable
 from ....passes.infra.base import PassError
+from ....passes.ir.values import size_of
 from ..emission.generics import inputs_of, loop_extents, reduced_dims
 from ..emission.values import PURE
 
@@ -108,14 +109,10 @@ class KernelCut:
         reads = [(value, rounds if position < most else 1) for position, value in operands_read(op)]
         reads += [(value, rounds) for value in tensors_inside(op)]
         for value, each in reads:
-            evaluations = times * _count(result) * each / max(1, _count(value))
+            evaluations = times * size_of(result) * each / max(1, size_of(value))
             self._times[value] = self._times.get(value, 0.0) + evaluations
 
 
 def _is_cut_at(op: ir.Operation | ir.OpView) -> bool:
     """Returns whether an earlier decision assigned the results of an op to a separate launch."""
     return discardable.WHOLE.is_on(op) or discardable.MATERIALIZE.is_on(op)
-
-
-def _count(value: ir.Value) -> int:
-    return math.prod(ir.RankedTensorType(value.type).shape)

@@ -12,7 +12,8 @@ from ....dialects import discardable
 from ....dialects.types import array_of, dense
 from ....passes.infra.base import Pass, PassError, register
 from ....passes.infra.state import CompileState
-from ....passes.ir.functions import body_of, kernels_in
+from ....passes.ir.functions import body_of, kernels_in, symbol_of
+from ....passes.ir.values import i64
 from ....passes.kernel.views import EXTRACT, INSERT, row_major
 from ....passes.memref.layout import memref_type
 from ..emission.launch import LaunchContext, LaunchGeometry, Memory, TensorMapArgument
@@ -75,7 +76,7 @@ class _KernelWriter:
 
     def run(self) -> None:
         """Rewrites the kernel."""
-        name = f"{_symbol(self._kernel)}.gpu"
+        name = f"{symbol_of(self._kernel)}.gpu"
         with self._kernel.location, ir.InsertionPoint(self._kernel):
             code = gpu.GPUModuleOp(name)
         code_block = code.bodyRegion.blocks[0] if len(code.bodyRegion.blocks) else code.bodyRegion.blocks.append()
@@ -155,7 +156,7 @@ def _emit(
     kernel = ir.Operation.create(
         "gpu.func",
         attributes={
-            "sym_name": ir.StringAttr.get(_symbol(function)),
+            "sym_name": ir.StringAttr.get(symbol_of(function)),
             "function_type": ir.TypeAttr.get(ir.FunctionType.get(kinds, [])),
             "gpu.kernel": ir.UnitAttr.get(),
         },
@@ -194,7 +195,7 @@ def _map_pointer(base: ir.Value, item: TensorMapArgument) -> ir.Value:
     entries: dict[str, ir.Attribute] = {
         name: ir.DenseI64ArrayAttr.get(getattr(item, name)) for name in ("sizes", "strides", "box", "steps")
     }
-    entries |= {name: _i64(getattr(item, name)) for name in ("swizzle", "promotion", "offset")}
+    entries |= {name: i64(getattr(item, name)) for name in ("swizzle", "promotion", "offset")}
     entries |= {name: ir.StringAttr.get(getattr(item, name)) for name in ("element", "fill")}
     attributes = discardable.TENSOR_MAP.entry(ir.DictAttr.get(entries))
     return ir.Operation.create(
@@ -218,7 +219,7 @@ def _constant(tensor: ir.Value, kernel: ir.Operation) -> Memory:
             sym_visibility="private",
             initial_value=value,
             constant=True,
-            alignment=_i64(16),
+            alignment=i64(16),
         )
     with ir.InsertionPoint.at_block_begin(body_of(kernel)):
         base = memref.GetGlobalOp(kind, name).result
@@ -226,13 +227,5 @@ def _constant(tensor: ir.Value, kernel: ir.Operation) -> Memory:
     return Memory(base, shape, tuple(row_major(shape)))
 
 
-def _symbol(function: ir.Operation) -> str:
-    return ir.StringAttr(function.attributes["sym_name"]).value
-
-
 def _i32(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value)
-
-
-def _i64(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

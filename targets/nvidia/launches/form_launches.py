@@ -12,7 +12,7 @@ from mlir.dialects import func, tensor
 from ....dialects import discardable
 from ....passes.infra.base import Pass, PassError, register
 from ....passes.infra.state import CompileState
-from ....passes.ir.functions import body_of, kernels_in
+from ....passes.ir.functions import body_of, kernels_in, symbol_of
 from ....passes.ir.rewriting import walk
 from ....passes.kernel.views import EXTRACT, INSERT
 from ..emission.views import attributes_of, memories, memory_of, row_major_memory
@@ -80,7 +80,7 @@ def _form(kernel: ir.Operation, target: GpuTarget) -> None:
 def _form_one(kernel: ir.Operation, target: GpuTarget, chosen: tuple | None) -> None:
     """Moves the unchanged body of the kernel to a single launch."""
     launch = kernel.clone(ir.InsertionPoint.after(kernel)).operation
-    launch.attributes["sym_name"] = ir.StringAttr.get(f"{_symbol(kernel)}_0")
+    launch.attributes["sym_name"] = ir.StringAttr.get(f"{symbol_of(kernel)}_0")
     discardable.LAUNCH.write(launch, True)
     discardable.KERNEL.remove(launch)
     if chosen is not None:
@@ -90,7 +90,7 @@ def _form_one(kernel: ir.Operation, target: GpuTarget, chosen: tuple | None) -> 
         op.operation.erase()
     arguments = list(block.arguments)
     with kernel.location, ir.InsertionPoint(block):
-        call = func.CallOp([arguments[-1].type], ir.FlatSymbolRefAttr.get(f"{_symbol(kernel)}_0"), arguments)
+        call = func.CallOp([arguments[-1].type], ir.FlatSymbolRefAttr.get(f"{symbol_of(kernel)}_0"), arguments)
         func.ReturnOp(call.results)
     discardable.SCHEDULE.copy(launch, kernel)
 
@@ -160,7 +160,7 @@ class _Former:
     def _call(self, root: ir.Value, destination: ir.Value) -> ir.Value:
         """Adds a launch that computes `root`, and calls it."""
         ops, leaves = self._tree(root)
-        name = f"{_symbol(self._kernel)}_{len(self._names)}"
+        name = f"{symbol_of(self._kernel)}_{len(self._names)}"
         operands = [*(self._made[leaf] for leaf in leaves), destination]
         launch = self._function(name, root, ops, leaves, operands)
         chosen = emitters.choose(launch, self._target)
@@ -248,7 +248,3 @@ def _copy(op: ir.Operation, known: Mapping[ir.Value, ir.Value]) -> ir.Operation:
             if operand in known:
                 inner.operands[position] = known[operand]
     return copied
-
-
-def _symbol(function: ir.Operation) -> str:
-    return ir.StringAttr(function.attributes["sym_name"]).value

@@ -10,6 +10,7 @@ from ....dialects import discardable
 from ....passes.infra.base import Pass, PassError, register
 from ....passes.infra.state import CompileState
 from ....passes.ir.functions import body_of, kernels_in
+from ....passes.ir.values import i64
 
 
 @register
@@ -58,7 +59,7 @@ def _launch(op: ir.Operation) -> ir.DictAttr:
             "grid": ir.DenseI64ArrayAttr.get(numbers[:3]),
             "block": ir.DenseI64ArrayAttr.get(numbers[3:]),
             "cluster": ir.DenseI64ArrayAttr.get(cluster),
-            "shared_bytes": _i64(shared),
+            "shared_bytes": i64(shared),
             "arguments": ir.ArrayAttr.get([_argument(value) for value in groups[11]]),
         }
     )
@@ -81,7 +82,7 @@ def _argument(value: ir.Value) -> ir.DictAttr:
             raise PassError(f"'{op.name}' op makes a launch operand: expected a view of an argument", op.location)
         value = op.operands[0]
     numbers = {"argument": ir.BlockArgument(value).arg_number, "offset": offset, "bytes": size}
-    return ir.DictAttr.get(entries | {name: _i64(number) for name, number in numbers.items()})
+    return ir.DictAttr.get(entries | {name: i64(number) for name, number in numbers.items()})
 
 
 def element_bytes(element: ir.Type) -> int:
@@ -93,7 +94,3 @@ def _number(value: ir.Value) -> int:
     if isinstance(value.owner, ir.Block) or value.owner.name != "arith.constant":
         raise PassError("a size or an offset of a launch is not a constant")
     return ir.IntegerAttr(value.owner.attributes["value"]).value
-
-
-def _i64(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

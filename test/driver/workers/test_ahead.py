@@ -18,7 +18,7 @@ from stepwell.driver.workers.pool import KernelPool, kernel_pool
 from stepwell.driver.workers.shares import module_bytecode
 from stepwell.lowering import invariants
 from stepwell.passes.infra.state import CompileState
-from stepwell.passes.ir.functions import main_function
+from stepwell.passes.ir.functions import main_function, symbol_of
 
 TARGET = "x86-64-v3"
 OUTLOOK = Outlook(TARGET, ((4, 8),), ())
@@ -137,7 +137,7 @@ def test_claimed_kernels_are_compiled_after_their_process_died(pool: KernelPool)
     pool.look_ahead(model(), OUTLOOK.shapes, (), CompileState())
     wait_for_claims(pool.claims)
     os.kill(pool.workers[0].process_id, signal.SIGKILL)
-    assert pool.compile(kernels, CompileState()).keys() == {invariants.symbol(kernel) for kernel in kernels}
+    assert pool.compile(kernels, CompileState()).keys() == {symbol_of(kernel) for kernel in kernels}
 
 
 def wait_for_claims(claims: Claims) -> None:
