@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..support.errors import ArtefactError
+from ..support.short_repr import short_repr
 from .remarks import Remark
 
 SCHEMA = 1
@@ -161,6 +162,7 @@ class KernelDetails:
         return str(self.schedule.get("name", ""))
 
 
+@short_repr
 @dataclass(frozen=True)
 class CompileFacts:
     """The compiler's facts about a program.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 Expression = int | str | list
@@ -23,7 +24,10 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 _MAX_LENGTH = 1000
 """Maximum length of an expression's text."""
 
-_TOKEN = re.compile(r"\s*(?:(\d+)|([^\W\d][\w.:]*)|(//|[-+*()]))")
+_NAME = re.compile(r"[^\W\d][\w.:]*")
+_ALLOWED = re.compile(r"[\w.:\s()+*/-]*")
+
+_BINARY: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "floordiv"}
 
 
 def evaluate(expression: Expression, sizes: Mapping[str, Any]) -> Any:
@@ -50,10 +54,34 @@ def parse_expression(text: str) -> Expression:
     """
     if len(text) > _MAX_LENGTH:
         raise ValueError(f"an expression has at most {_MAX_LENGTH} characters, but this one has {len(text)}")
-    parser = _Parser(text)
-    found = parser.sum()
-    parser.expect("")
-    return found
+    # Names of dimensions need not be identifiers of Python: `x.0`, `in`.
+    names = list(dict.fromkeys(_NAME.findall(text)))
+    spelled = _NAME.sub(lambda match: f" _{names.index(match.group())} ", " ".join(text.split()))
+    try:
+        if not _ALLOWED.fullmatch(text) or not all(name[0].isidentifier() for name in names):
+            raise ValueError("it has other characters")
+        return _read(ast.parse(spelled.strip(), mode="eval").body, names)
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(
+            f"'{text}' is not an expression over dimensions: write names, whole numbers, +, -, *, // and parentheses"
+        ) from error
+
+
+def _read(node: ast.expr, names: Sequence[str]) -> Expression:
+    """Returns the expression of a syntax tree, in which `_<n>` stands for the n-th name.
+
+    Raises:
+        ValueError: the tree has other nodes.
+    """
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.Name(id=name):
+            return names[int(name[1:])]
+        case ast.BinOp(left, operation, right) if type(operation) in _BINARY:
+            name, first, second = _BINARY[type(operation)], _read(left, names), _read(right, names)
+            return ["+", first, ["*", second, -1]] if name == "-" else [name, first, second]
+    raise ValueError(f"{type(node).__name__} is not part of expressions")
 
 
 def names_in(expression: Expression) -> Iterator[str]:
@@ -85,51 +113,3 @@ def _text_of(expression: Expression) -> str:
         case [name, left, right]:
             return f"({_text_of(left)} {'//' if name == 'floordiv' else name} {_text_of(right)})"
     return str(expression)
-
-
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = list(self._split())
-
-    def _split(self) -> Iterator[str]:
-        place = 0
-        while self._text[place:].strip():
-            match = _TOKEN.match(self._text, place)
-            if match is None:
-                raise ValueError(f"'{self._text}' is not an expression over dimensions")
-            place = match.end()
-            yield match.group().strip()
-        yield ""
-
-    def expect(self, token: str) -> None:
-        """Consumes a token, which must come next."""
-        if self._tokens.pop(0) != token:
-            raise ValueError(f"'{self._text}' is not an expression over dimensions")
-
-    def sum(self) -> Expression:
-        """Parses a sum of one or more terms."""
-        found = self._product()
-        while self._tokens[0] in ("+", "-"):
-            sign = self._tokens.pop(0)
-            term = self._product()
-            found = ["+", found, term if sign == "+" else ["*", term, -1]]
-        return found
-
-    def _product(self) -> Expression:
-        found = self._factor()
-        while self._tokens[0] in ("*", "//"):
-            found = ["*" if self._tokens.pop(0) == "*" else "floordiv", found, self._factor()]
-        return found
-
-    def _factor(self) -> Expression:
-        token = self._tokens.pop(0)
-        if token == "(":
-            found = self.sum()
-            self.expect(")")
-            return found
-        if token.isdecimal():
-            return int(token)
-        if not token[:1].isalpha() and token[:1] != "_":
-            raise ValueError(f"'{self._text}' is not an expression over dimensions")
-        return token

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.driver.samples import sample_sizes
 from stepwell.runtime.program import TensorInfo
-from stepwell.sizes.bounds import Bounds, decode_bounds, encode_bounds, union
 from stepwell.sizes.buckets import parse_dims
-from stepwell.sizes.expressions import evaluate
-from stepwell.sizes.ranges import Range, check_ranges
+from stepwell.sizes.ranges import Range
 from stepwell.support.errors import InputError
 from stepwell.tools.arguments import parse_dims as parse_dims_options
 from stepwell.tools.flags import UsageError
@@ -140,88 +138,6 @@ def test_a_model_without_a_program_for_a_range_is_compiled_for_each_size():
     assert second.startswith("x=5x4: ")
     with pytest.raises(InputError, match="compiled for 1 to 9"):
         executable(np.zeros((10, 4), np.int64))
-
-
-@pytest.mark.parametrize(
-    ("dims", "message"),
-    [
-        ({"n": 1}, "dimension 'm' varies, but `dims` gives no size for it"),
-        ({"n": 1, "m": 2, "k": 3}, "no dimension is called 'k'; the dynamic dimensions are 'n', 'm'"),
-        ({"n": (3, 1), "m": 2}, "starts above its end"),
-        ({"n": (1, 2, 3, 4), "m": 2}, r"a range is \(low, high\) or"),
-        ({"n": [], "m": 2}, "a list of buckets must not be empty"),
-        ({"n": -1, "m": 2}, "a size must not be negative, but is -1"),
-        ({"n": 1.5, "m": 2}, "1.5 is not a size, a range or a list of buckets"),
-    ],
-)
-def test_dims_that_make_no_sense_are_refused(dims, message):
-    with pytest.raises(InputError, match=message):
-        parse_dims(dims, INPUTS)
-
-
-def test_buckets_are_all_combinations():
-    ranges, buckets = parse_dims({"n": [2, 8], "m": (1, 7, 2)}, INPUTS)
-    assert ranges == {"n": Range(1, 8), "m": Range(1, 7, 2)}
-    assert buckets == [{"n": Range(1, 2), "m": Range(1, 7, 2)}, {"n": Range(3, 8), "m": Range(1, 7, 2)}]
-
-
-def test_expressions_are_evaluated():
-    sizes = {"n": 7, "m": 3}
-    assert evaluate(["floordiv", ["+", "n", -1], 2], sizes) == 3
-    assert evaluate(["*", ["ceildiv", "n", 2], ["mod", "n", "m"]], sizes) == 4
-    assert evaluate(["max", ["min", "n", 5], "m"], sizes) == 5
-    for wrong in ("k", ["**", 1, 2], ["+", 1], 1.5, None):
-        with pytest.raises(ValueError, match="is not an expression over n, m"):
-            evaluate(wrong, sizes)  # pyright: ignore[reportArgumentType]
-
-
-def test_bounds_survive_being_written():
-    bounds = Bounds({"n": Range(1, 8, 1)}, ("n", ["*", "n", 2]), (("n", 4),))
-    assert decode_bounds(encode_bounds(bounds)) == bounds
-    with pytest.raises(ValueError, match="from a smaller to a larger"):
-        decode_bounds({**(encode_bounds(bounds) or {}), "ranges": {"n": [8, 1, 1]}})
-
-
-@pytest.mark.parametrize(
-    ("dims", "highs"),
-    [
-        ({"n": (1, 9), "m": (1, 50)}, {"n": [9], "m": [50]}),
-        ({"n": 3, "m": (1, 512)}, {"m": [32, 128, 512]}),
-        ({"n": (1, 64), "m": (1, 512)}, {"n": [1, 64], "m": [32, 128, 512]}),
-        ({"n": (2, 960), "m": (32, 960, 32)}, {"n": [960], "m": [32, 224, 960]}),
-        ({"n": [512], "m": 3}, {"n": [512]}),
-    ],
-)
-def test_wide_ranges_are_cut_into_few_buckets(dims, highs):
-    ranges, buckets = parse_dims(dims, INPUTS)
-    for name, wanted in highs.items():
-        parts = sorted({bucket[name] for bucket in buckets}, key=lambda part: part.high)
-        assert [part.high for part in parts] == wanted
-        low, high, step = ranges[name].low, ranges[name].high, ranges[name].step
-        assert [size for part in parts for size in range(part.low, part.high + 1, part.step)] == [
-            *range(low, high + 1, step)
-        ]
-
-
-def test_images_are_cut_by_how_far_their_rows_are_apart():
-    sizes = {"h": (32, 960, 32), "w": (32, 960, 32)}
-    for shape in ((1, 3, "h", "w"), (1, "h", "w", 3)):
-        _, buckets = parse_dims(sizes, (TensorInfo("x", np.dtype(np.float32), shape),))
-        assert {bucket["h"] for bucket in buckets} == {Range(32, 960, 32)}
-        assert [bucket["w"].high for bucket in buckets] == [32, 64, 160, 288, 544, 960]
-    # Rows of one height are not images.
-    _, buckets = parse_dims({"h": 48, "w": (16, 640)}, (TensorInfo("x", np.dtype(np.float32), (1, 3, "h", "w")),))
-    assert [bucket["w"].high for bucket in buckets] == [40, 160, 640]
-    masks = TensorInfo("m", np.dtype(np.float32), ("n", "h", "w"))
-    words = TensorInfo("x", np.dtype(np.int64), ("n", "h"))
-    _, buckets = parse_dims({**sizes, "n": 1}, (masks, words))
-    assert len({bucket["h"] for bucket in buckets}) == 2
-
-
-def test_ranges_of_programs_make_one():
-    several = [Bounds({"n": Range(1, 4)}), Bounds({"n": Range(5, 16)})]
-    assert union(several) == {"n": Range(1, 16)}
-    check_ranges(union(several), {"n": 16})
 
 
 def _slice(start: int, stop: int, step: int, summed: bool) -> onnx.ModelProto:
