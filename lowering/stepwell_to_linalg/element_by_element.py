@@ -1,7 +1,7 @@
-"""Scatter, sorting and running totals for GPUs: every element of the result is computed independently.
+"""Scatter, sorting and running totals where every element of the result is computed independently, as GPUs need it.
 
 A thread reads everything that may affect its element, so threads do not take turns at one tensor. If that would be
-too much work, the ops are lowered to the same loops as for CPUs, and the host runs them.
+too much work, the ops are lowered to loops, which the host of a GPU runs.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ..builders.indices import value_of
 from ..builders.scalars import narrow, number, widen
 from ..builders.tensors import copy, dims, empty, filled, loop_index, structured, with_shape
 from . import cumulative, scattering, sorting
-from .rules import LINALG_GPU
+from .rules import LINALG_BY_ELEMENT
 from .sequences import from_front
 
 # Maximum number of reads; they take some milliseconds.
 _MOST_READS = 1 << 34
 
 
-@LINALG_GPU.attach(ops.ScatterOp)
+@LINALG_BY_ELEMENT.attach(ops.ScatterOp)
 def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits [batch, slice, element]: the last update of a slice, or all updates in order."""
     input, indices, updates, applied = inputs
@@ -96,7 +96,7 @@ def _is_applied(index: ir.Value, extent: int, update: ir.Value, stop: Sequence[i
     return found
 
 
-@LINALG_GPU.attach(TopKOp)
+@LINALG_BY_ELEMENT.attach(TopKOp)
 def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits indices of [row, k]: place i gets the element that exactly i other elements precede."""
     shape = shape_of(inputs[0])
@@ -140,7 +140,7 @@ def _last_from(keys: ir.Value, count: ir.Value) -> ir.Value:
     return structured([keys, count], [empty(shape_of(keys), kind)], [dims(2), [], dims(2)], "pp", mask)[0]
 
 
-@LINALG_GPU.attach(CumulativeOp)
+@LINALG_BY_ELEMENT.attach(CumulativeOp)
 def running_totals(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits [batch, group, place, element]: the total of all groups before and of the group's own places before."""
     shape = shape_of(inputs[0])

@@ -14,7 +14,7 @@ from ..builders.indices import Index, value_of
 from ..builders.scalars import narrow, number, widen
 from ..builders.tensors import dims, loop_index, structured
 from .channels import Read, by_channels, filled_like, like, scalar_of
-from .rules import LINALG, LINALG_GPU
+from .rules import LINALG, LINALG_BY_ELEMENT
 from .sequences import from_front, repeat
 
 
@@ -47,7 +47,7 @@ def _for_each(
 _MOST_SAMPLES = 1 << 20
 
 
-@LINALG_GPU.attach(RoiAlignOp)
+@LINALG_BY_ELEMENT.attach(RoiAlignOp)
 def roi_align_by_element(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits one loop over [region, channel, row, column]."""
     images = inputs[0]
@@ -164,7 +164,7 @@ def _combined(mode: str, total: ir.Value, terms: Sequence[ir.Value]) -> ir.Value
     return total
 
 
-@LINALG_GPU.attach(RoiMaxPoolOp)
+@LINALG_BY_ELEMENT.attach(RoiMaxPoolOp)
 def roi_max_pool_by_element(op: RoiMaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Emits one loop over [region, channel, row, column]."""
     images = inputs[0]

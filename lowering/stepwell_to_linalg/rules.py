@@ -6,7 +6,7 @@
 `inputs` are the lowered operands (signless element types, a bool as i8; an absent operand is None). `outs` are
 tensors of the results' types in which the results may be computed. The insertion point and location are set.
 
-An op has a second rule if threads of a GPU need other code than loops of a CPU.
+An op has a second rule if threads that hold single elements need other code than loops.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from ...passes.infra.base import PassError
 Rule = Callable[[Any, list[Any], list[ir.Value]], list[ir.Value]]
 
 LINALG = Interface[Rule]("linalg", "lowering of the op to linalg on tensors", rooms=("lowering.stepwell_to_linalg",))
-LINALG_GPU = Interface[Rule](
-    "linalg-gpu", "lowering for threads of a GPU, if it differs", rooms=("lowering.stepwell_to_linalg",)
+LINALG_BY_ELEMENT = Interface[Rule](
+    "linalg-by-element",
+    "lowering to independent elements of the result, if it differs",
+    rooms=("lowering.stepwell_to_linalg",),
 )
 LINALG_KERNEL = Interface[Callable[[Any], None]](
     "linalg-kernel", "lowering of a whole kernel with this op at its core", rooms=("lowering.stepwell_to_linalg",)

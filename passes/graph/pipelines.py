@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from ...machines.machine import Machine
 from ...machines.names import text_of
-from ..infra.machine_option import WHOLE_ROWS
 from ..infra.pipeline import Element, Pipeline
 from .canonicalize import CanonicalizePass
 from .choose_winograd import ChooseWinogradPass
@@ -63,46 +62,12 @@ GRAPH_PIPELINE: tuple[Element, ...] = (
 )
 
 
-def gpu_graph_pipeline(precision: str = "f32", has_wgmma: bool = False) -> Pipeline:
-    """The passes from phase `import` to phase `graph`, for GPUs.
-
-    Weights stay matrices with contiguous columns: thread blocks load the tiles that they need. Kernels round to `tf32`
-    as they multiply. Warp groups multiply `tf32` only if lines run along the contracted dimension.
-
-    Args:
-        precision: precision in which products of float32 are computed.
-        has_wgmma: whether the target has warp-group multiplication.
-    """
-    return Pipeline(
-        (
-            *map(_for_gpu, GRAPH_PIPELINE),
-            MergeProjectionsPass(),
-            DcePass(),
-            *([] if precision == "tf32" else _in_precision(precision)),
-            # Convolutions keep their padding, because the loads of their windows handle the edges. One panel holds all
-            # columns, except for bytes: tensor cores read their lines along the contracted dimension.
-            PackWeightsPass(WHOLE_ROWS, by_depth=has_wgmma and precision == "tf32", bytes_by_depth=True),
-            SinkMovementPass(),
-            CsePass(),
-            DcePass(),
-            HoistParametersPass(),
-        )
-    )
-
-
 def _for_machine(element: Element, machine: str) -> Element:
     """The pass with a machine's costs, if it depends on them."""
     return replace(element, machine=machine) if isinstance(element, ConvertLayoutPass) else element
 
 
-def _for_gpu(element: Element) -> Element:
-    """The pass with the options for GPU kernels, if it depends on the available kernels."""
-    if isinstance(element, DecomposePass):
-        return replace(element, attention="tiles", widens_half=False)
-    return replace(element, attention="tiles") if isinstance(element, FuseCompositesPass) else element
-
-
-def _in_precision(precision: str) -> Iterable[Element]:
+def in_precision(precision: str) -> Iterable[Element]:
     """The passes that convert products of float32 to a shorter type, after all products are known."""
     return [] if precision == "f32" else [ReducePrecisionPass(precision), *CLEAN_UP]
 
@@ -121,7 +86,7 @@ def graph_pipeline(machine: Machine, precision: str = "f32") -> Pipeline:
             # After movement is in its final place, but while weights are still in the model's layout.
             MergeProjectionsPass(),
             DcePass(),
-            *_in_precision(precision),
+            *in_precision(precision),
             # After transposes have made the columns of groups contiguous.
             JoinColumnsPass(),
             # Before weights are packed for kernels that hold adjacent columns in a vector.

@@ -11,7 +11,6 @@ from mlir import ir
 from ...dialects import discardable
 from ...lowering import invariants
 from ...lowering.target import Target
-from ...passes.graph.pipelines import gpu_graph_pipeline
 from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.state import CompileState
 from ...runtime.memory import aligned
@@ -20,7 +19,7 @@ from ..base import Backend, Phase
 from ..registry import GPUS
 from .invariants import check_gpu, check_nvvm
 from .launches.plan import plan_of
-from .pipelines import gpu_pipeline, launches_pipeline, nvvm_pipeline
+from .pipelines import gpu_pipeline, graph_pipeline, launches_pipeline, nvvm_pipeline
 from .ptx import emit_ptx
 from .target import GpuTarget
 
@@ -46,7 +45,7 @@ class CudaBackend(Backend):
 
     def graph(self, name: str) -> Pipeline:
         machine = GpuTarget.parse(name)
-        return gpu_graph_pipeline(machine.precision, machine.capability.has_wgmma)
+        return graph_pipeline(machine.precision, machine.capability.has_wgmma)
 
     def with_parameters(self, name: str) -> Pipeline:
         return Pipeline(("stepwell-recognize-bands",))
@@ -71,7 +70,7 @@ class CudaBackend(Backend):
         )
 
     def lower_kernels(self, name: str) -> Pipeline:
-        return Pipeline(("stepwell-convert-to-linalg{rules=linalg-gpu}",))
+        return Pipeline(("stepwell-convert-to-linalg{rules=linalg-by-element}",))
 
     def phases(self) -> Sequence[Phase]:
         return (

@@ -1,10 +1,55 @@
-"""The pipelines of the phases `tiled`, `gpu` and `nvvm` for GPUs."""
+"""The pipelines of the phases `graph`, `tiled`, `gpu` and `nvvm`."""
 
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
-from ...passes.infra.pipeline import Nested, Pipeline
+from ...passes.graph.cse import CsePass
+from ...passes.graph.dce import DcePass
+from ...passes.graph.decompose import DecomposePass
+from ...passes.graph.fuse_composites import FuseCompositesPass
+from ...passes.graph.hoist_parameters import HoistParametersPass
+from ...passes.graph.merge_projections import MergeProjectionsPass
+from ...passes.graph.pack_weights import PackWeightsPass
+from ...passes.graph.pipelines import GRAPH_PIPELINE, in_precision
+from ...passes.graph.sink_movement import SinkMovementPass
+from ...passes.infra.machine_option import WHOLE_ROWS
+from ...passes.infra.pipeline import Element, Nested, Pipeline
+
+
+def graph_pipeline(precision: str = "f32", has_wgmma: bool = False) -> Pipeline:
+    """The passes from phase `import` to phase `graph`.
+
+    Weights stay matrices with contiguous columns: thread blocks load the tiles that they need. Kernels round to `tf32`
+    as they multiply. Warp groups multiply `tf32` only if lines run along the contracted dimension.
+
+    Args:
+        precision: precision in which products of float32 are computed.
+        has_wgmma: whether the target has warp-group multiplication.
+    """
+    return Pipeline(
+        (
+            *map(_for_gpu, GRAPH_PIPELINE),
+            MergeProjectionsPass(),
+            DcePass(),
+            *([] if precision == "tf32" else in_precision(precision)),
+            # Convolutions keep their padding, because the loads of their windows handle the edges. One panel holds all
+            # columns, except for bytes: tensor cores read their lines along the contracted dimension.
+            PackWeightsPass(WHOLE_ROWS, by_depth=has_wgmma and precision == "tf32", bytes_by_depth=True),
+            SinkMovementPass(),
+            CsePass(),
+            DcePass(),
+            HoistParametersPass(),
+        )
+    )
+
+
+def _for_gpu(element: Element) -> Element:
+    """The pass with the options for GPU kernels, if it depends on the available kernels."""
+    if isinstance(element, DecomposePass):
+        return replace(element, attention="tiles", widens_half=False)
+    return replace(element, attention="tiles") if isinstance(element, FuseCompositesPass) else element
 
 
 @functools.cache
