@@ -10,6 +10,8 @@ from mlir import ir
 
 from ....dialects import discardable
 from ....dialects.discardable_attribute import DiscardableAttribute
+from ....passes.infra.base import PassError
+from ....support.wording import quantity
 from .base import Schedule, given_parameters
 from .tiles import ColumnGroupExtents, Extents
 
@@ -41,6 +43,10 @@ def make_schedule(
     if ahead > 1:
         parameters["ahead"] = ahead
     parameters |= given_parameters(kernel)
+    for key in ("tiles", "blocks"):
+        if len(parameters[key]) != len(groups):
+            given, wanted = quantity(len(parameters[key]), "entry"), quantity(len(groups), "group")
+            raise PassError(f"'{key}' of the schedule has {given}, but the kernel has {wanted} of columns")
     steps = [
         _group_script(group, tile, block, parameters["unroll"], is_panel_outermost(group.extents))
         for group, tile, block in zip(groups, parameters["tiles"], parameters["blocks"], strict=True)
