@@ -37,7 +37,8 @@ def _code(text: str) -> str:
     for is_output, lines in groupby(text.splitlines(), key=lambda line: _OUTPUT.match(line) is not None):
         block = "\n".join(_OUTPUT.sub("", line, 1) if is_output else line for line in lines).strip("\n")
         if block:
-            blocks.append(f"```{'console' if is_output else 'python'}\n{block}\n```\n")
+            kind = "python" if not is_output else "console" if block.startswith("$ ") else "text"
+            blocks.append(f"```{kind}\n{block}\n```\n")
     return "\n".join(blocks)
 
 

@@ -77,7 +77,7 @@ def test_chapter_as_a_page() -> None:
     chapters = extension("chapters")
     script = "# %% [markdown]\n# # Title\n#\n# Prose.\n# %%\nprint(1)\n# > 1\n\nprint(2)\n# > 2\n"
     page = chapters.page(script)
-    assert page.startswith("# Title\n\nProse.\n\n```python\nprint(1)\n```\n\n```console\n1\n```\n")
+    assert page.startswith("# Title\n\nProse.\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n")
     assert chapters.output(script) == "1\n2\n"
 
 
