@@ -9,18 +9,25 @@ from pathlib import Path
 
 from ..support.version import VERSION
 
-ROOMS = ("dialects", "driver", "frontend", "lowering", "passes", "runtime", "sizes", "support", "targets")
-"""Folders that the driver is in or imports from; a test compares them with the import contract."""
+ABOVE = frozenset({"bench", "compat", "explain", "tools"})
+"""Folders of the package above the driver, without a part in compiles; a test compares them with the contract."""
+
+
+@functools.cache
+def rooms() -> tuple[str, ...]:
+    """Returns the folders of the package that take part in compiles: all that are not above the driver."""
+    root = Path(__file__).parent.parent
+    return tuple(sorted(init.parent.name for init in root.glob("*/__init__.py") if init.parent.name not in ABOVE))
 
 
 @functools.cache
 def fingerprint() -> str:
-    """The version, and a digest of every source and data file of the folders in `ROOMS`.
+    """The version, and a digest of every source and data file of the folders that take part in compiles.
 
     Cached code is used only by the same state of the compiler that produced it, however the compiler was installed.
     """
     root = Path(__file__).parent.parent
-    folders = (found for room in ROOMS for found in os.walk(root / room))
+    folders = (found for room in rooms() for found in os.walk(root / room))
     paths = sorted(f"{folder}/{name}" for folder, _, names in folders for name in names if not name.endswith(".pyc"))
     digest = hashlib.sha256()
     for path in paths:
