@@ -91,7 +91,8 @@ class CodeTarget:
     @property
     def name(self) -> str:
         """The processor or the device of another package, and the precision if it is not float32."""
-        machine = self.cpu if self.device in ("cpu", "cuda") else self.device
+        cpu = self.architecture if self.cpu == "generic" else self.cpu
+        machine = cpu if self.device in ("cpu", "cuda") else self.device
         return machine if self.precision == "f32" else f"{machine}+{self.precision}"
 
     @property

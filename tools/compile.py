@@ -110,6 +110,8 @@ def _compile_to_file(options: argparse.Namespace) -> int:
     from ..driver import route  # not needed for --help, and loads every pass
 
     targets = options.target.split(",")
+    if repeated := [name for name in targets if targets.count(name) > 1]:
+        raise UsageError(f"--target: {repeated[0]} is named twice")
     known = (*route.names(targets[0]), _OBJECT)
     for phase in filter(None, (options.compile_to, options.compile_from)):
         if phase not in known:

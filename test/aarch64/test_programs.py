@@ -23,7 +23,7 @@ RNG = np.random.default_rng(0)
 Array = np.ndarray
 
 
-class Case(NamedTuple):
+class EmulatedCase(NamedTuple):
     """A model of one or several nodes, with its inputs and constants, and the tolerance of its outputs."""
 
     nodes: Sequence[onnx.NodeProto]
@@ -53,49 +53,51 @@ def branch(name: str, op: str) -> onnx.GraphProto:
 WHOLE_LINE = ("Exp", "Tanh", "Erf", "Sigmoid", "Sin", "Cos", "Atan", "Sinh", "Asinh", "Softplus", "Mish", "Gelu")
 UNIT = ("Log", "Sqrt", "Asin", "Acos", "Tan", "Atanh", "Reciprocal")
 CASES = {
-    "math": Case(
+    "math": EmulatedCase(
         [*(node(op, "x", op) for op in WHOLE_LINE), *(node(op, "u", op) for op in UNIT), node("Pow", "u x", "Pow")],
         {"x": floats(5, 37), "u": RNG.uniform(0.01, 0.99, (5, 37)).astype(np.float32)},
     ),
-    "math_f64": Case([node(op, "x", op) for op in ("Exp", "Tanh", "Sin", "Log")], {"x": np.abs(floats(9, kind="f8"))}),
-    "half": Case(
+    "math_f64": EmulatedCase(
+        [node(op, "x", op) for op in ("Exp", "Tanh", "Sin", "Log")], {"x": np.abs(floats(9, kind="f8"))}
+    ),
+    "half": EmulatedCase(
         [node("Add", "x y", "z"), node("Mul", "z y", "w"), node("Exp", "x", "e")],
         {"x": floats(9, 33, kind=np.float16), "y": floats(9, 33, kind=np.float16)},
         tolerance=4e-3,
     ),
-    "integers": Case(
+    "integers": EmulatedCase(
         [node("Mul", "x y", "p"), node("Div", "x y", "q"), node("Mod", "x y", "r")],
         {"x": draw(np.int32, 7, 19), "y": draw(np.int32, 19) | 1},
     ),
-    "remainders": Case(
+    "remainders": EmulatedCase(
         [node("Mod", "x y", "r", fmod=1), node("Mod", "v w", "s", fmod=1)],
         {"x": 90 * floats(99), "y": floats(99), "v": 1e9 * floats(9, kind="f8"), "w": floats(9, kind="f8")},
         tolerance=0,
     ),
-    "matmul": Case([node("MatMul", "x w", "y")], {"x": floats(37, 65)}, {"w": floats(65, 71)}, 2e-5),
-    "batches": Case([node("MatMul", "x y", "z")], {"x": floats(3, 17, 20), "y": floats(3, 20, 9)}, {}, 2e-5),
-    "conv": Case(
+    "matmul": EmulatedCase([node("MatMul", "x w", "y")], {"x": floats(37, 65)}, {"w": floats(65, 71)}, 2e-5),
+    "batches": EmulatedCase([node("MatMul", "x y", "z")], {"x": floats(3, 17, 20), "y": floats(3, 20, 9)}, {}, 2e-5),
+    "conv": EmulatedCase(
         [node("Conv", "x w b", "y", pads=[1] * 4, strides=[2, 2]), node("Relu", "y", "z")],
         {"x": floats(1, 5, 15, 17)},
         {"w": floats(12, 5, 3, 3), "b": floats(12)},
         2e-5,
     ),
-    "winograd": Case(
+    "winograd": EmulatedCase(
         [node("Conv", "x w", "y", pads=[1] * 4)], {"x": floats(1, 64, 28, 28)}, {"w": floats(64, 64, 3, 3)}, 5e-4
     ),
-    "depthwise": Case(
+    "depthwise": EmulatedCase(
         [node("Conv", "x w", "y", pads=[1] * 4, group=24)],
         {"x": floats(2, 24, 9, 13)},
         {"w": floats(24, 1, 3, 3)},
         1e-5,
     ),
-    "attention": Case(
+    "attention": EmulatedCase(
         [node("MatMul", "q k", "s"), node("Mul", "s c", "t"), node("Softmax", "t", "p"), node("MatMul", "p v", "y")],
         {"q": floats(2, 33, 16), "k": floats(2, 16, 33), "v": floats(2, 33, 16)},
         {"c": np.float32(0.25)},
         1e-5,
     ),
-    "pooling": Case(
+    "pooling": EmulatedCase(
         [
             node("MaxPool", "x", "m", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
             node("AveragePool", "x", "a", kernel_shape=[2, 3]),
@@ -103,7 +105,7 @@ CASES = {
         ],
         {"x": floats(2, 9, 11, 13)},
     ),
-    "rows": Case(
+    "rows": EmulatedCase(
         [
             node("Softmax", "x", "s"),
             node("LayerNormalization", "x g b", "n"),
@@ -116,7 +118,7 @@ CASES = {
         {"g": floats(67), "b": floats(67), "one": np.array([1]), "last": np.int64(1)},
         1e-5,
     ),
-    "movement": Case(
+    "movement": EmulatedCase(
         [
             node("Transpose", "x", "t", perm=[2, 0, 1]),
             node("Concat", "x x", "c", axis=1),
@@ -132,24 +134,24 @@ CASES = {
             "i": np.array([[6, 0], [-1, 3]]),
         },
     ),
-    "bytes": Case(
+    "bytes": EmulatedCase(
         [node("MatMulInteger", "x w a", "y")],
         {"x": draw(np.uint8, 7, 130)},
         {"w": draw(np.int8, 130, 33), "a": np.uint8(3)},
     ),
-    "order": Case(
+    "order": EmulatedCase(
         [node("TopK", "x k", "v i", axis=1), node("ScatterElements", "x at u", "s", axis=1, reduction="add")],
         {"x": floats(6, 40)},
         {"k": np.array([5]), "at": RNG.integers(0, 40, (6, 3)), "u": floats(6, 3)},
     ),
-    "choice": Case(
+    "choice": EmulatedCase(
         [node("If", "c", "y", then_branch=branch("a", "Exp"), else_branch=branch("b", "Neg"))],
         {"c": np.array(True), "x": floats(4, 33)},
     ),
 }
 
 
-def model_of(case: Case) -> onnx.ModelProto:
+def model_of(case: EmulatedCase) -> onnx.ModelProto:
     ports = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
         for name, array in case.inputs.items()
@@ -202,7 +204,7 @@ def test_products_of_bytes_by_every_method(target: str, cpu: str, method: str) -
     assert Target.parse(target).bytes_method == method
     for x in (draw(np.uint8, 5, 130), np.full((5, 130), 255, np.uint8)):
         for w in (draw(np.int8, 130, 33), np.full((130, 33), -128, np.int8)):
-            model = model_of(Case([node("MatMulInteger", "x w", "y")], {"x": x}, {"w": w}))
+            model = model_of(EmulatedCase([node("MatMulInteger", "x w", "y")], {"x": x}, {"w": w}))
             (program,) = compiled(model, target).programs
             want = x.astype(np.int32) @ w.astype(np.int32)
             np.testing.assert_array_equal(harness.run_program(program, [x], cpu=cpu)[0], want)
