@@ -54,6 +54,13 @@ def imports() -> tuple[Counter[tuple[str, str]], Counter[str]]:
     return arrows, lines
 
 
+def common(arrows: Counter[tuple[str, str]]) -> list[str]:
+    """Returns the rooms in the lower half that all rooms above them import; arrows to them would say nothing."""
+    rooms = [room for layer in layers() for room in layer]
+    above = {room: rooms[:index] for index, room in enumerate(rooms)}
+    return [room for room in rooms[len(rooms) // 2 :] if all((item, room) in arrows for item in above[room])]
+
+
 def _imported(node: ast.AST, package: tuple[str, ...]) -> list[str]:
     """Returns the top-level folders of this project that a statement imports."""
     names: list[str] = []
@@ -68,6 +75,8 @@ def _imported(node: ast.AST, package: tuple[str, ...]) -> list[str]:
 def drawing() -> str:
     """Returns the drawing as SVG: each room has a step of a stair, and arrows turn down to the rooms they lead to."""
     (arrows, lines), rooms = imports(), [room for layer in layers() for room in layer]
+    everywhere = common(arrows)
+    arrows = {pair: files for pair, files in arrows.items() if pair[1] not in everywhere}
     pitch = (_WIDTH - 2 * _MARGIN - _BOX) / (len(rooms) - 1)
     left = {room: round(_MARGIN + index * pitch) for index, room in enumerate(rooms)}
     top = {room: _MARGIN + index * (_HEIGHT + _GAP) for index, room in enumerate(rooms)}
@@ -91,14 +100,16 @@ def drawing() -> str:
             shapes.append(f'<path data-arrow="{room} {other}" d="{line}" {paint}/>')
             shapes.append(f'<path d="{head}" fill="{_lighter(colour)}"/>')
             if files >= _FEW:
-                texts.append(f'<text class="number" x="{x - 18}" y="{y + 4:.1f}">{round(files, -1)}</text>')
+                # Beside the arrow if its level part is too short for the number.
+                middle, below = (x - 18, 4) if x - start > 44 else (x + 14, 16)
+                texts.append(f'<text class="number" x="{middle}" y="{y + below:.1f}">{round(files, -1)}</text>')
         x, y, middle = left[room], top[room], left[room] + _BOX / 2
         shapes.append(f'<rect x="{x}" y="{y}" width="{_BOX}" height="{_HEIGHT}" rx="4" fill="{colour}"/>')
         texts.append(f'<text class="name" x="{middle}" y="{y + 23}">{room}/</text>')
         texts.append(f'<text x="{middle}" y="{y + 40}">{round(lines[room], -3):,} lines</text>')
-    texts += [
-        f'<text class="note" x="16" y="{height - 82 + 20 * row}">{note}</text>' for row, note in enumerate(_NOTES)
-    ]
+    notes = [*_NOTES, *(f"All rooms above {room}/ import it: no arrows." for room in everywhere)]
+    first = height - 2 - 20 * len(notes)
+    texts += [f'<text class="note" x="16" y="{first + 20 * row}">{note}</text>' for row, note in enumerate(notes)]
     title = "<title>The rooms of Stepwell, in the layers of the import contract, and their imports</title>"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img">'
     return "\n".join([head, title, f"<style>{_STYLE}</style>", *bands, *shapes, *texts, "</svg>\n"])
