@@ -14,9 +14,9 @@ from typing import Any
 from ..runtime.artefact import reader, store
 from ..runtime.cache.cache import default_cache, is_turned_off
 from ..runtime.cache.keys import key_of
+from ..runtime.compiled_model import CompiledModel
 from ..runtime.executable import Executable
 from ..runtime.execution.data_check import checked_in
-from ..runtime.hybrid.loaded_plan import LoadedPlan
 from ..runtime.program import TensorInfo
 from ..runtime.report import slow
 from ..sizes.bounds import with_derived
@@ -79,10 +79,8 @@ def compile(
     kept = reader.ArtefactSource(source.kind, source.contents) if source.is_whole else None
     ranges, buckets = parse_dims(dims, inputs, resolved.derived) if dims else ({}, [])
     programs, unranged = specializer.for_buckets(inputs, buckets, resolved.derived) if buckets else ([], "")
-    executable = Executable(
-        inputs, outputs, programs, specialize=specializer, threads=threads, name=name, source=kept, ranges=ranges
-    )
-    executable.unranged = unranged
+    compiled = CompiledModel(inputs, outputs, programs, specializer, name, kept, ranges=ranges, unranged=unranged)
+    executable = Executable(compiled, threads)
     if unranged:
         executable.watch.advice = None  # a warning has reported why ranges cannot be used
     for sizes in [] if programs or not dims else named_sizes(dims):
@@ -136,21 +134,11 @@ def load(path: reader.Given, threads: int | None = None) -> Executable:
     """
     environment.check()
     stored = reader.read(path)
-    specializer, compile_piece, foresight = None, None, None
+    specializer = None
     if stored.source is not None and importlib.util.find_spec("mlir") is not None:
         options = Options(checked=checked_in(stored.programs))
         source = ModelSource(stored.source.kind, stored.source.data, cache=default_cache(), checked=options.checked)
         specializer = specializer_of(source, stored.inputs, Setup("cpu", options, is_loaded=True))
-        compile_piece, foresight = specializer.compile_piece, specializer.foresight
-    executable = Executable(
-        stored.inputs,
-        stored.outputs,
-        stored.programs,
-        specialize=specializer,
-        threads=threads,
-        name=stored.name,
-        source=stored.source,
-        steps=None if stored.plan is None else LoadedPlan(stored.plan, compile_piece, stored.name, foresight=foresight),
-    )
+    executable = Executable(CompiledModel.of(stored, specializer, stored.source), threads)
     slow.warn(stored.name, slow.generic_code(executable.programs))
     return executable

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import index, itemgetter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +17,15 @@ from ..support.cores import available_cores
 from ..support.errors import ArtefactError, InputError
 from ..support.short_repr import cut
 from ..support.wording import quantity
+from .arguments import CallArguments, accept, accept_any, is_tensor, listing, numbers, thread_count
 from .artefact import reader
-from .cuda import dlpack
-from .dlpack import from_dlpack
+from .compiled_model import CompiledModel
 from .execution.bounded import explained
 from .execution.input_shapes import check_shapes
 from .execution.workspace import LoadedProgram
 from .host.fallback import Fallback
 from .hybrid.loaded_plan import HostShare, LoadedPlan
-from .program import Program, Shape, TensorInfo
+from .program import Program, Shape
 from .progress.progress import because
 from .report import html
 from .report.report import PerformanceReport
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .execution.recorder import CallRecorder
     from .profile.profile import Profile
 
-_MAX_THREADS = 4096
 _MAX_LISTING_LENGTH = 300
 
 Outputs = np.ndarray | tuple[np.ndarray, ...]
@@ -55,50 +54,32 @@ class Executable:
         watch: warns if calls compile for one size after another.
     """
 
-    def __init__(
-        self,
-        inputs: Sequence[TensorInfo],
-        outputs: Sequence[TensorInfo],
-        programs: Iterable[Program] = (),
-        *,
-        specialize: Specialize | None = None,
-        threads: int | None = None,
-        name: str = "model",
-        source: reader.ArtefactSource | None = None,
-        steps: HybridModel | None = None,
-        ranges: Mapping[str, Range] | None = None,
-        recorder: CallRecorder | None = None,
-    ) -> None:
+    def __init__(self, model: CompiledModel, threads: int | None = None, recorder: CallRecorder | None = None) -> None:
         """Makes native code callable.
 
         Args:
-            inputs: the model's inputs, in order.
-            outputs: the model's outputs, in order.
-            programs: the code compiled so far.
-            specialize: compiles for further input shapes, given in input order, and contents.
+            model: the model and its code.
             threads: number of threads of a call; by default the number of cores available to this process.
-            name: the model's name.
-            source: the model itself, for `save`; None if it cannot be stored in one file.
-            steps: the steps of the model if some of its nodes run on the host.
-            ranges: the sizes that calls may have, by the names of dynamic dimensions.
             recorder: records calls of programs.
 
         Raises:
             InputError: `threads` is not a valid number of threads.
         """
-        self.name = name
-        self.inputs = tuple(inputs)
-        self.outputs = tuple(outputs)
-        self.threads = available_cores() if threads is None else _count(threads)
+        self.name = model.name
+        self.inputs = tuple(model.inputs)
+        self.outputs = tuple(model.outputs)
+        self.threads = available_cores() if threads is None else thread_count(threads)
         self._default_threads = self.threads if threads is None else None
-        self.source = source
-        self.unranged = ""
-        self._code = Specializations(self.inputs, programs, specialize, name, ranges, recorder=recorder)
-        self._code.steps = steps
-        self.watch = self._code.watch = SizeWatch(name, self.inputs)
+        self.source = model.source
+        self.unranged = model.unranged
+        self._code = Specializations(
+            self.inputs, model.programs, model.specialize, model.name, model.ranges, recorder=recorder
+        )
+        self._code.steps = model.steps
+        self.watch = self._code.watch = SizeWatch(model.name, self.inputs)
         self._loaded = self._code.loaded
-        self._by_name = _getter([info.name for info in self.inputs])
-        self._takes_arrays = all(_is_tensor(info) and info.dtype != object for info in self.inputs)
+        self._arguments = CallArguments(self.inputs)
+        self._takes_arrays = all(is_tensor(info) and info.dtype != object for info in self.inputs)
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -147,10 +128,10 @@ class Executable:
             GuardError: their contents select a branch of the model that does not support these shapes.
         """
         if kwargs or len(args) != len(self.inputs):
-            args = self._in_order(args, kwargs)
+            args = self._arguments.in_order(args, kwargs)
         if not self._takes_arrays:
             return self._call_on_values(args)
-        arrays = [_accept(value, info) for value, info in zip(args, self.inputs, strict=True)]
+        arrays = [accept(value, info) for value, info in zip(args, self.inputs, strict=True)]
         shapes = tuple([array.shape for array in arrays])
         loaded = self._loaded.get(shapes)
         if not isinstance(loaded, LoadedProgram):
@@ -199,15 +180,15 @@ class Executable:
         known = dict(contents or {})
         unknown = (set(shapes) | set(known)) - {info.name for info in self.inputs}
         if unknown:
-            raise InputError(f"no input is called '{min(unknown)}'; the inputs are {_listing(self.inputs)}")
-        held = {place: _accept(known[info.name], info) for place, info in enumerate(self.inputs) if info.name in known}
+            raise InputError(f"no input is called '{min(unknown)}'; the inputs are {listing(self.inputs)}")
+        held = {place: accept(known[info.name], info) for place, info in enumerate(self.inputs) if info.name in known}
         chosen = []
         for place, info in enumerate(self.inputs):
-            if info.name not in shapes and place not in held and not info.is_static and _is_tensor(info):
+            if info.name not in shapes and place not in held and not info.is_static and is_tensor(info):
                 raise InputError(f"input '{info.name}' has no fixed shape, so it needs one: {info}")
             shape = held[place].shape if place in held else shapes.get(info.name, info.shape)
-            chosen.append(_numbers(shape, info))
-        tensors = [(info, shape) for info, shape in zip(self.inputs, chosen, strict=True) if _is_tensor(info)]
+            chosen.append(numbers(shape, info))
+        tensors = [(info, shape) for info, shape in zip(self.inputs, chosen, strict=True) if is_tensor(info)]
         check_shapes([info for info, _ in tensors], tuple(shape for _, shape in tensors))
         with because("ahead, for given shapes"):
             return self._code.prepare(tuple(chosen), held)
@@ -277,18 +258,8 @@ class Executable:
 
     def instrumented(self, recorder: CallRecorder) -> Executable:
         """Returns an executable of the code compiled so far whose calls are recorded."""
-        stored = self.stored()
-        steps = None if stored.plan is None else LoadedPlan(stored.plan, None, stored.name, recorder)
-        return Executable(
-            stored.inputs,
-            stored.outputs,
-            stored.programs,
-            threads=self.threads,
-            name=stored.name,
-            steps=steps,
-            ranges=self.ranges,
-            recorder=recorder,
-        )
+        model = replace(CompiledModel.of(self.stored(), recorder=recorder), ranges=self.ranges)
+        return Executable(model, self.threads, recorder)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the code compiled so far as an artefact, with the model and its options for further compilation."""
@@ -310,7 +281,7 @@ class Executable:
         return self._code.specialize, self.source, threads, self.unranged, self.ranges
 
     def __repr__(self) -> str:
-        takes, gives = (cut(_listing(items), _MAX_LISTING_LENGTH) for items in (self.inputs, self.outputs))
+        takes, gives = (cut(listing(items), _MAX_LISTING_LENGTH) for items in (self.inputs, self.outputs))
         count = quantity(len(self.programs), "program")
         return f"<Executable {cut(self.name, 100)}: ({takes}) -> ({gives}), {count}>"
 
@@ -325,33 +296,10 @@ class Executable:
         title = f"{self.name}, {quantity(self.threads, 'thread')}"
         return html.heading(title) + html.table(("", "name", "type"), rows) + (programs if code else "")
 
-    def _in_order(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
-        if not args and len(kwargs) == len(self.inputs):
-            try:
-                return self._by_name(kwargs)
-            except KeyError:
-                pass  # an input is not given by name; reported below
-        names = [info.name for info in self.inputs]
-        if len(args) > len(names):
-            raise InputError(
-                f"the model takes {quantity(len(names), 'input')}, but {len(args)} were given: {_listing(self.inputs)}"
-            )
-        given = dict(zip(names, args, strict=False)) | kwargs
-        twice = [name for name in names[: len(args)] if name in kwargs]
-        if twice:
-            raise InputError(f"input '{twice[0]}' was given by position and by name")
-        unknown = [name for name in kwargs if name not in names]
-        if unknown:
-            raise InputError(f"no input is called '{unknown[0]}'; the inputs are {_listing(self.inputs)}")
-        missing = [name for name in names if name not in given]
-        if missing:
-            raise InputError(f"input '{missing[0]}' is missing; the inputs are {_listing(self.inputs)}")
-        return tuple(given[name] for name in names)
-
     def _call_on_values(self, args: Sequence[Any]) -> Outputs:
         """Runs a model whose inputs include strings or other values than tensors."""
-        values = [_accept_any(value, info) for value, info in zip(args, self.inputs, strict=True)]
-        tensors = [(info, value.shape) for info, value in zip(self.inputs, values, strict=True) if _is_tensor(info)]
+        values = [accept_any(value, info) for value, info in zip(args, self.inputs, strict=True)]
+        tensors = [(info, value.shape) for info, value in zip(self.inputs, values, strict=True) if is_tensor(info)]
         check_shapes([info for info, _ in tensors], tuple(shape for _, shape in tensors))
         shapes = tuple(value.shape if isinstance(value, np.ndarray) else () for value in values)
         outputs = self._code.run(self._code.choose(shapes, values), values, self.threads)
@@ -382,93 +330,5 @@ def _restored(
 ) -> Executable:
     if importlib.util.find_spec("mlir") is None:
         specialize = None
-    plan, steps = stored.plan, None
-    if plan is not None:
-        compile_piece, foresight = (getattr(specialize, name, None) for name in ("compile_piece", "foresight"))
-        steps = LoadedPlan(plan, compile_piece, stored.name, foresight=foresight)
-    made = Executable(
-        stored.inputs,
-        stored.outputs,
-        stored.programs,
-        specialize=specialize,
-        threads=threads,
-        name=stored.name,
-        source=source,
-        steps=steps,
-        ranges=ranges,
-    )
-    made.unranged = unranged
-    return made
-
-
-def _accept(value: Any, info: TensorInfo) -> np.ndarray:
-    """Returns the argument as an array that native code can read in place, copied only if its layout requires it."""
-    array = value if type(value) is np.ndarray else _as_array(value, info)
-    if array.dtype is not info.dtype and array.dtype != info.dtype:
-        order = "" if array.dtype.isnative else " in non-native byte order"
-        raise InputError(f"input '{info.name}' must be {info.dtype.name}, but is {array.dtype.name}{order} ({info})")
-    if array.flags.c_contiguous:
-        return array
-    return np.array(array, order="C", copy=True)
-
-
-def _count(threads: Any) -> int:
-    try:
-        count = index(threads)
-    except TypeError:
-        raise InputError(f"threads is {threads!r}, and must be a number") from None
-    if not 1 <= count <= _MAX_THREADS:
-        raise InputError(f"threads is {count}, and must be 1 to {_MAX_THREADS}")
-    return count
-
-
-def _numbers(shape: Any, info: TensorInfo) -> Shape:
-    try:
-        numbers = tuple(index(dim) for dim in shape)
-    except TypeError:
-        raise InputError(f"the shape of input '{info.name}' must be numbers ({info}), but is {shape!r}") from None
-    if any(number < 0 for number in numbers):
-        raise InputError(f"the shape of input '{info.name}' must not be negative ({info}), but is {list(numbers)}")
-    return numbers
-
-
-def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple]:
-    """Returns a function that looks up all these names at once; it raises KeyError if one is missing."""
-    if len(names) > 1:
-        return itemgetter(*names)
-    return lambda given: tuple([given[name] for name in names])
-
-
-def _is_tensor(info: TensorInfo) -> bool:
-    return info.kind == "tensor"
-
-
-def _accept_any(value: Any, info: TensorInfo) -> Any:
-    """Returns the argument as steps take it: strings as object arrays, values other than tensors unchanged."""
-    if not _is_tensor(info):
-        return list(value) if isinstance(value, tuple) else value
-    if info.dtype != object:
-        return _accept(value, info)
-    array = np.asarray(value)
-    if array.dtype.kind not in "OUS":
-        raise InputError(f"input '{info.name}' must hold strings, but is {array.dtype.name} ({info})")
-    return array.astype(object)
-
-
-def _as_array(value: Any, info: TensorInfo) -> np.ndarray:
-    if isinstance(value, np.ndarray | np.generic):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        if dlpack.on_device(value):
-            return dlpack.adopt(value, info.name)  # type: ignore[return-value]
-        try:
-            return from_dlpack(value)
-        except Exception as error:  # another library's object may raise anything
-            raise InputError(f"input '{info.name}' cannot be read through __dlpack__: {error}") from error
-    raise InputError(
-        f"input '{info.name}' must be a numpy array or have __dlpack__ ({info}), but is of type {type(value).__name__}"
-    )
-
-
-def _listing(tensors: Sequence[TensorInfo]) -> str:
-    return ", ".join(map(str, tensors))
+    model = CompiledModel.of(stored, specialize, source)
+    return Executable(replace(model, unranged=unranged, ranges=ranges), threads)

@@ -15,6 +15,7 @@ from ...driver.workers.library import generate
 from ...passes.infra.base import Pass
 from ...passes.infra.pipeline import Element, Nested, Pipeline, Upstream
 from ...passes.infra.state import CompileState
+from ...runtime.compiled_model import CompiledModel
 from ...runtime.executable import Executable
 from ...runtime.native import poison
 from ...runtime.program import Program
@@ -121,7 +122,7 @@ def run(program: Program, inputs: Sequence[np.ndarray], threads: int | None = No
 
     Results that differ depend on memory that was read before it was written.
     """
-    executable, found = Executable(program.inputs, program.outputs, [program], threads=threads), []
+    executable, found = Executable(CompiledModel(program.inputs, program.outputs, [program]), threads=threads), []
     for pattern in poison.PATTERNS:
         with poison.filled_with(pattern):
             results = executable(*inputs)

@@ -16,6 +16,7 @@ from stepwell.driver.options import Options
 from stepwell.driver.setup import Setup
 from stepwell.driver.source import ModelSource
 from stepwell.runtime import safetensors
+from stepwell.runtime.compiled_model import CompiledModel
 from stepwell.runtime.executable import Executable
 
 PLAIN = tuple(
@@ -84,7 +85,7 @@ def _computed(
         source = ModelSource.read(path)
         shapes = {f"input{index}": array.shape for index, array in enumerate(_inputs(graph))}
         program = Compilation(Setup(target, Options(codegen_threads=1), left_out=without)).program(source, shapes)
-        executable = Executable(program.inputs, program.outputs, [program], threads=2)
+        executable = Executable(CompiledModel(program.inputs, program.outputs, [program]), threads=2)
         outputs = executable(*_inputs(graph))
     return list(outputs) if isinstance(outputs, tuple) else [outputs]
 

@@ -14,6 +14,7 @@ from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell import constant, contraction, elementwise, movement, pooling, reduction
 from stepwell.driver.compilation import Compilation
 from stepwell.passes.infra.state import CompileState
+from stepwell.runtime.compiled_model import CompiledModel
 from stepwell.runtime.executable import Executable
 
 HEIGHT, WIDTH = 6, 5
@@ -156,6 +157,6 @@ def test_random_networks(seed: int) -> None:
         state = CompileState(dict(network.parameters))
         compilation.graph(module, state, [inputs[0].shape])
         program = compilation._finish(module, state, "graph")
-    got = Executable(program.inputs, program.outputs, [program], threads=1)(*inputs)
+    got = Executable(CompiledModel(program.inputs, program.outputs, [program]), threads=1)(*inputs)
     for want, result in zip(wanted, got, strict=True):
         np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(want).max()), err_msg=text)

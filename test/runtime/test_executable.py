@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from stepwell.runtime.compiled_model import CompiledModel
 from stepwell.runtime.executable import Executable
 from stepwell.runtime.program import TensorInfo
 from stepwell.support.errors import ArtefactError, InputError, ShapeError
@@ -22,7 +23,7 @@ DYNAMIC = (TensorInfo("x", F32, ("n", "m")),), (TensorInfo("y", F32, ("n", "m"))
 @pytest.fixture
 def executable(program):
     made = program()
-    return Executable(made.inputs, made.outputs, [made])
+    return Executable(CompiledModel(made.inputs, made.outputs, [made]))
 
 
 def test_inputs_by_position_and_by_name(executable, reference):
@@ -36,7 +37,7 @@ def test_one_output_comes_without_a_tuple(program, reference):
     made = program()
     # The table still has a slot for the second output: it is passed as the first parameter.
     single = replace(made, outputs=made.outputs[:1], parameters={"threads": np.zeros(1, np.int32), **made.parameters})
-    np.testing.assert_array_equal(Executable(single.inputs, single.outputs, [single])(X), reference(X))
+    np.testing.assert_array_equal(Executable(CompiledModel(single.inputs, single.outputs, [single]))(X), reference(X))
 
 
 class Foreign:
@@ -93,7 +94,7 @@ def test_shapes_are_compiled_once_on_demand(program, reference):
         asked.append(shapes)
         return program(*shapes[0])
 
-    executable = Executable(*DYNAMIC, specialize=specialize)
+    executable = Executable(CompiledModel(*DYNAMIC, specialize=specialize))
     for shape in ((2, 3), (4, 5), (2, 3), (1, 1)):
         x = np.ones(shape, np.float32)
         np.testing.assert_array_equal(executable(x)[0], reference(x))
@@ -106,7 +107,7 @@ def test_shapes_are_compiled_once_on_demand(program, reference):
 
 
 def test_unknown_shapes_without_a_compiler_list_those_there(program):
-    executable = Executable(*DYNAMIC, [program(2, 3), program(4, 5)])
+    executable = Executable(CompiledModel(*DYNAMIC, [program(2, 3), program(4, 5)]))
     with pytest.raises(ShapeError, match=r"no code for x=7x7, .* there is code for: x=2x3; x=4x5"):
         executable(np.ones((7, 7), np.float32))
 
@@ -114,12 +115,12 @@ def test_unknown_shapes_without_a_compiler_list_those_there(program):
 def test_a_symbol_is_one_number_everywhere():
     inputs = (TensorInfo("a", F32, ("n",)), TensorInfo("b", F32, (2, "n")))
     with pytest.raises(InputError, match=r"'b' must have 3 as in input 'a' in dimension 1"):
-        Executable(inputs, inputs)(np.ones(3, np.float32), np.ones((2, 4), np.float32))
+        Executable(CompiledModel(inputs, inputs))(np.ones(3, np.float32), np.ones((2, 4), np.float32))
 
 
 @pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.support.errors.SlowWarning")
 def test_calls_from_many_threads_do_not_mix(program, reference):
-    executable = Executable(*DYNAMIC, specialize=lambda shapes, contents: program(*shapes[0]))
+    executable = Executable(CompiledModel(*DYNAMIC, specialize=lambda shapes, contents: program(*shapes[0])))
     wrong = []
 
     def work(seed):
@@ -140,7 +141,7 @@ def test_calls_from_many_threads_do_not_mix(program, reference):
 
 def test_each_executable_keeps_its_number_of_threads(program):
     made = program()
-    one, three = (Executable(made.inputs, made.outputs, [made], threads=count) for count in (1, 3))
+    one, three = (Executable(CompiledModel(made.inputs, made.outputs, [made]), threads=count) for count in (1, 3))
     assert [int(item(X)[1]) for item in (one, three, one)] == [1, 3, 1]
 
 
@@ -164,7 +165,7 @@ import stepwell.runtime.executable, stepwell.runtime.cache.cache
 def test_code_for_another_machine_is_made_but_not_run(program):
     made = program()
     foreign = replace(made, target=replace(made.target, triple="riscv64-unknown-linux-gnu"))
-    executable = Executable(made.inputs, made.outputs, specialize=lambda shapes, contents: foreign)
+    executable = Executable(CompiledModel(made.inputs, made.outputs, specialize=lambda shapes, contents: foreign))
     assert executable.prepare({}) is foreign
     with pytest.raises(ArtefactError, match="the code is for generic"):
         executable(X)
@@ -191,11 +192,11 @@ def test_inputs_of_other_machines_and_broken_exports_are_refused(executable):
 def test_shapes_to_prepare_are_numbers(program, shape):
     made = program()
     with pytest.raises(InputError, match="the shape of input 'x' must"):
-        Executable(made.inputs, made.outputs, [made]).prepare({"x": shape})
+        Executable(CompiledModel(made.inputs, made.outputs, [made])).prepare({"x": shape})
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1 << 40, 2.5, "two"])
 def test_a_number_of_threads_is_a_number(program, threads):
     made = program()
     with pytest.raises(InputError, match="threads is"):
-        Executable(made.inputs, made.outputs, [made], threads=threads)
+        Executable(CompiledModel(made.inputs, made.outputs, [made]), threads=threads)

@@ -13,6 +13,7 @@ import pytest
 import safetensors.numpy
 from stepwell.runtime import processor
 from stepwell.runtime.artefact import linker, reader, writer
+from stepwell.runtime.compiled_model import CompiledModel
 from stepwell.runtime.executable import Executable
 from stepwell.runtime.memory import is_splat
 from stepwell.runtime.native import loader
@@ -33,13 +34,13 @@ def saved(request, tmp_path, program, monkeypatch) -> Path:
     made = program()
     # The second output, a number of threads, is not 0, so it is a guard that holds.
     guarded = replace(made, outputs=made.outputs[:1], guards=("no threads",))
-    Executable(made.inputs[:1], made.outputs[:1], [guarded], name="tiny").save(path)
+    Executable(CompiledModel(made.inputs[:1], made.outputs[:1], [guarded], name="tiny")).save(path)
     return path
 
 
 def load(path: Path) -> Executable:
     model = reader.read(path)
-    return Executable(model.inputs, model.outputs, model.programs, source=model.source, name=model.name)
+    return Executable(CompiledModel(model.inputs, model.outputs, model.programs, source=model.source, name=model.name))
 
 
 def rewrite(path: Path, change) -> None:
@@ -80,7 +81,7 @@ def test_parameters_are_stored_once_and_others_can_read_them(tmp_path, program):
     second = replace(program(3, 2), parameters=first.parameters)
     path = tmp_path / "model.stw"
     source = reader.ArtefactSource("onnx", b"model")
-    Executable(first.inputs, first.outputs, [first, second], source=source).save(path, keep_model=True)
+    Executable(CompiledModel(first.inputs, first.outputs, [first, second], source=source)).save(path, keep_model=True)
     with zipfile.ZipFile(path) as archive:
         tensors = safetensors.numpy.load(archive.read("parameters.safetensors"))
     assert sorted(item.shape for name, item in tensors.items() if not name.startswith(".pad")) == [(), (2, 3)]
@@ -134,7 +135,7 @@ def test_without_room_to_link_objects_are_stored(tmp_path, program, monkeypatch)
     monkeypatch.setattr(linker.tempfile, "TemporaryDirectory", full)
     made = program()
     with pytest.warns(UserWarning, match="the artefact has objects, not a library: .*No space left"):
-        Executable(made.inputs, made.outputs, [made], name="tiny").save(tmp_path / "model.stw")
+        Executable(CompiledModel(made.inputs, made.outputs, [made], name="tiny")).save(tmp_path / "model.stw")
     (stored,) = reader.read(tmp_path / "model.stw").programs
     assert stored.library is None and stored.objects
 
@@ -178,7 +179,7 @@ def test_altered_files_are_refused(saved, change, message):
 def test_lying_sizes_are_refused(tmp_path, program):
     made = program()
     path = tmp_path / "model.stw"
-    Executable(made.inputs, made.outputs, [made]).save(path)
+    Executable(CompiledModel(made.inputs, made.outputs, [made])).save(path)
     image = path.read_bytes()
     true = len(reader.read(path).programs[0].library or next(iter(reader.read(path).programs[0].objects.values())))
     for lie in (true + 1, 0xFFFFFFF0):
@@ -200,7 +201,7 @@ def test_compressed_members_are_refused(saved):
 def test_other_machines_code_is_refused(tmp_path, program, monkeypatch):
     path = tmp_path / "model.stw"
     made = program(cpu="x86-64-v3", features=("+avx512f", "-amx-tile", "+64bit"))
-    Executable(made.inputs, made.outputs, [made]).save(path)
+    Executable(CompiledModel(made.inputs, made.outputs, [made])).save(path)
     monkeypatch.setattr(processor, "features", lambda: frozenset({"avx2", "fma"}))
     with pytest.raises(
         ArtefactError, match=r"does not run on this machine: code for x86-64-v3 .* needs avx, avx512f, bmi"
@@ -233,14 +234,14 @@ def test_this_machine_has_its_own_features():
 def test_a_missing_folder_is_an_error(tmp_path, program):
     made = program()
     with pytest.raises(ArtefactError, match="cannot be written: No such file"):
-        Executable(made.inputs, made.outputs, [made]).save(tmp_path / "missing" / "model.stw")
+        Executable(CompiledModel(made.inputs, made.outputs, [made])).save(tmp_path / "missing" / "model.stw")
     with pytest.raises(ArtefactError, match="No such file"):
         reader.read(tmp_path / "missing.stw")
 
 
 def test_a_link_stays_a_link_and_special_files_stay_as_they_are(tmp_path, program):
     made = program()
-    executable = Executable(made.inputs, made.outputs, [made])
+    executable = Executable(CompiledModel(made.inputs, made.outputs, [made]))
     (tmp_path / "link.stw").symlink_to("model.stw")
     executable.save(tmp_path / "link.stw")
     assert (tmp_path / "link.stw").is_symlink() and load(tmp_path / "model.stw").inputs == made.inputs
@@ -256,7 +257,7 @@ def test_a_link_stays_a_link_and_special_files_stay_as_they_are(tmp_path, progra
 def test_names_that_no_file_can_have(program, name):
     made = program()
     with pytest.raises(ArtefactError):
-        Executable(made.inputs, made.outputs, [made]).save(name)
+        Executable(CompiledModel(made.inputs, made.outputs, [made])).save(name)
     with pytest.raises(ArtefactError):
         load(Path(name))
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
+from stepwell.runtime.compiled_model import CompiledModel
 from stepwell.runtime.executable import Executable
 from stepwell.runtime.host.fallback import Fallback, read_fallback
 from stepwell.runtime.hybrid import control
@@ -43,7 +44,7 @@ def executable(plan):
     """An executable of a plan."""
     inputs = tuple(TensorInfo(name, F32, ("a", "b")) for name in plan.inputs)
     outputs = tuple(TensorInfo(name, F32, ("a", "b")) for name in plan.outputs)
-    return Executable(inputs, outputs, steps=LoadedPlan(plan, None), threads=1)
+    return Executable(CompiledModel(inputs, outputs, steps=LoadedPlan(plan, None)), threads=1)
 
 
 def test_values_go_from_step_to_step(plan, reference):

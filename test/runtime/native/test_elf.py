@@ -15,6 +15,7 @@ import pytest
 from stepwell.runtime import processor
 from stepwell.runtime.artefact import store
 from stepwell.runtime.cache.cache import Cache
+from stepwell.runtime.compiled_model import CompiledModel
 from stepwell.runtime.executable import Executable
 from stepwell.runtime.native import elf, loader, orc
 from stepwell.runtime.native.elf_image import UnsupportedObjectError
@@ -128,7 +129,7 @@ def test_objects_that_need_llvm_are_linked_by_llvm(program: Callable[..., Progra
     unusual = replace(made, objects={**made.objects, "variable": _object(variable)})
     assert isinstance(loader.load(made).owner, elf.ElfCode)
     assert isinstance(loader.load(unusual).owner, orc.OrcCode)
-    executable = Executable(unusual.inputs, unusual.outputs, [unusual])
+    executable = Executable(CompiledModel(unusual.inputs, unusual.outputs, [unusual]))
     x = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(executable(x)[0], np.arange(6, dtype=np.float32).reshape(2, 3) + 0.5)
 
@@ -138,9 +139,10 @@ import sys
 import numpy as np
 from stepwell.runtime.artefact import store
 from stepwell.runtime.cache.cache import Cache
+from stepwell.runtime.compiled_model import CompiledModel
 from stepwell.runtime.executable import Executable
 program = store.get_program(Cache(sys.argv[1]), "key")
-Executable(program.inputs, program.outputs, [program], threads=1)(np.ones((2, 3), np.float32))
+Executable(CompiledModel(program.inputs, program.outputs, [program]), threads=1)(np.ones((2, 3), np.float32))
 print("libLLVM" in open("/proc/self/maps").read())
 """
 

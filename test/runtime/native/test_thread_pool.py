@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from stepwell.runtime.compiled_model import CompiledModel
 from stepwell.runtime.executable import Executable
 from stepwell.runtime.native import loader, thread_pool
 
@@ -34,19 +35,19 @@ def test_a_thread_pool_goes_from_call_to_call_and_from_model_to_model(pool, prog
 def test_one_thread_needs_no_thread_pool(pool, program, monkeypatch) -> None:
     monkeypatch.setattr(pool, "lend", None)
     made = program()
-    Executable(made.inputs, made.outputs, [made], threads=1)(X)
+    Executable(CompiledModel(made.inputs, made.outputs, [made]), threads=1)(X)
 
 
 def test_calls_one_after_the_other_share_a_thread_pool(pool, program) -> None:
     made, other = program(), program(2, 3)
     for item in (made, other, made):
-        assert int(Executable(item.inputs, item.outputs, [item], threads=3)(X)[1]) == 3
+        assert int(Executable(CompiledModel(item.inputs, item.outputs, [item]), threads=3)(X)[1]) == 3
     assert [len(pools) for pools in pool._idle.values()] == [1]
 
 
 def test_calls_at_once_have_a_thread_pool_each(pool, program) -> None:
     made = program()
-    executable = Executable(made.inputs, made.outputs, [made], threads=2)
+    executable = Executable(CompiledModel(made.inputs, made.outputs, [made]), threads=2)
     wrong = []
 
     def work() -> None:
