@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -125,39 +126,34 @@ class _RangeCompile:
 
     def programs(self, buckets: Sequence[Mapping[str, Range]]) -> Iterator[Program]:
         """Yields the program of each bucket."""
-        whole = {name: union_of([bucket[name] for bucket in buckets]) for name in buckets[0]}
         known: dict[Any, np.ndarray] = {}
         for bucket in buckets:
-            # A size that is fixed in this bucket must not vary in the samples either.
-            fixed = tuple(
-                name
-                for name, values in bucket.items()
-                if values.low == values.high and whole[name].low < whole[name].high
-            )
-            program = self._program(bucket, self.model.over(bucket if fixed else whole))
+            program = self._program(bucket, samples_for(self.model, bucket, buckets))
             # Programs that pack a weight in the same way share it.
             shared = {name: known.setdefault(_contents(array), array) for name, array in program.parameters.items()}
             yield replace(program, parameters=shared)
 
     def _program(self, ranges: Mapping[str, Range], samples: Sequence[Snapshot]) -> Program:
-        """Compiles the program of a bucket; samples the model at more sizes while some expression is undetermined."""
-        for _ in range(_MAX_ROUNDS):
-            try:
-                return self._program_from(ranges, samples)
-            except MoreSizes as error:
-                more = [self.model.at(sizes) for sizes in error.sizes]
-                samples = [*samples, *(sample for sample in more if sample.is_like((samples or more)[-1]))]
-        raise BoundedError("numbers in the model depend on the sizes in no simple way")
-
-    def _program_from(self, ranges: Mapping[str, Range], samples: Sequence[Snapshot]) -> Program:
-        model = self.model
-        with compiler_context() as context, ir.Location.unknown():
-            bound = bind_model(model, ranges, samples, context, self.compilation.target, self.recorder)
+        with bound_model(self.model, ranges, samples, self.compilation.target, self.recorder) as bound:
             program = self.compilation.from_static(bound.module, bound.state, bound.nodes, self.pool)
             table = tuple(read_table(bound.module.operation))
-        model.check(bound.extents, ranges)
+        self.model.check(bound.extents, ranges)
         outputs = bound.extents[: len(program.outputs)]  # followed by the guards
-        return replace(program, bounds=Bounds(dict(ranges), table, outputs, model.derived))
+        return replace(program, bounds=Bounds(dict(ranges), table, outputs, self.model.derived))
+
+
+def samples_for(
+    model: Samples, bucket: Mapping[str, Range], buckets: Sequence[Mapping[str, Range]]
+) -> Sequence[Snapshot]:
+    """Returns the snapshots from which the expressions of a bucket are inferred: those over all buckets if possible.
+
+    Raises:
+        BoundedError: one program cannot serve all sizes.
+    """
+    whole = {name: union_of([item[name] for item in buckets]) for name in bucket}
+    # A size that is fixed in this bucket must not vary in the samples either.
+    fixed = any(values.low == values.high and whole[name].low < whole[name].high for name, values in bucket.items())
+    return model.over(bucket if fixed else whole)
 
 
 @dataclass(frozen=True)
@@ -177,7 +173,56 @@ class BoundModel:
     extents: Sequence[Sequence[Expression]]
 
 
-def bind_model(
+@contextmanager
+def model_for_range(
+    model: Samples, bucket: Mapping[str, Range], buckets: Sequence[Mapping[str, Range]], target: str
+) -> Iterator[BoundModel]:
+    """Imports a model for the ranges of a bucket, as its program is compiled from; see `bound_model`.
+
+    Raises:
+        BoundedError: one program cannot serve all sizes; names the op.
+    """
+    with ExitStack() as stack:
+        try:
+            samples = samples_for(model, bucket, buckets)
+            bound = stack.enter_context(bound_model(model, bucket, samples, target))
+        except VaryingConstant:
+            model = Samples(model.source, model.inputs, model.derived, keeps_ranges=True)
+            samples = samples_for(model, bucket, buckets)
+            bound = stack.enter_context(bound_model(model, bucket, samples, target))
+        yield bound
+
+
+@contextmanager
+def bound_model(
+    model: Samples,
+    ranges: Mapping[str, Range],
+    samples: Sequence[Snapshot],
+    target: str,
+    recorder: FailureRecorder | None = None,
+) -> Iterator[BoundModel]:
+    """Imports a model for ranges of sizes, in a context that lives as long as the block.
+
+    Samples the model at more sizes while some expression is undetermined; see `_bind_model` for the arguments.
+
+    Raises:
+        BoundedError: one program cannot serve all sizes; names the op.
+    """
+    for _ in range(_MAX_ROUNDS):
+        with compiler_context() as context, ir.Location.unknown():
+            try:
+                bound = _bind_model(model, ranges, samples, context, target, recorder)
+            except MoreSizes as error:
+                missing = error.sizes
+            else:
+                yield bound
+                return
+        more = [model.at(sizes) for sizes in missing]
+        samples = [*samples, *(sample for sample in more if sample.is_like((samples or more)[-1]))]
+    raise BoundedError("numbers in the model depend on the sizes in no simple way")
+
+
+def _bind_model(
     model: Samples,
     ranges: Mapping[str, Range],
     samples: Sequence[Snapshot],

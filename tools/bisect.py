@@ -30,8 +30,9 @@ _DESCRIPTION = """Finds what makes a model's numbers wrong: the op, the kernel, 
     --inputs x.npz                      the inputs by name; or one .npy file, for a model of one input
     --input x=1x3x48x320xf32:random     as for stepwell-run
 
-Inputs that are not given are random: in their fixed shape, that of --shape, or the largest sizes of --dims. One set has
-values in [0, 1), another in [-100, 100). The cache is neither read nor written. The exit code is 0 if no number is
+With --dims, the program for these ranges is examined, at the sizes of the inputs. Inputs that are not given are random:
+in their fixed shape, that of --shape, or the largest sizes of --dims and those in the middle. One set has values in
+[0, 1), another in [-100, 100). The cache is neither read nor written. The exit code is 0 if no number is
 wrong, 1 if one is, 2 for wrong usage."""
 
 
@@ -76,7 +77,8 @@ def _run(options: argparse.Namespace) -> int:
     infos, _ = source.interface()
     sets = _input_sets(options, infos)
     with progress(f"bisecting {source.name}") as steps:
-        bisector = Bisector(options.target, options.reference, options.rtol, not options.no_winograd, steps.next)
+        chosen = options.target, options.reference, options.rtol, not options.no_winograd
+        bisector = Bisector(*chosen, steps.next, arguments.parse_dims(options.dims))
         found = bisector.bisect_all(source, sets)
     command = ""
     if found.fault is not None:
@@ -110,14 +112,23 @@ def _record(model: str, found: Bisection, seconds: float, command: str) -> dict[
 
 
 def _input_sets(options: argparse.Namespace, infos: Sequence[TensorInfo]) -> list[dict[str, np.ndarray]]:
-    """Returns the sets of inputs to try: given or generated, and a set with larger values for generated floats."""
-    from ..dialects.types import is_float
-
+    """Returns the sets of inputs to try: given or generated, at the largest sizes and in the middle of ranges."""
     random = np.random.default_rng(options.seed)
     given = Given.read(options, random)
     stored = dict(_read(options.inputs, infos)) if options.inputs else {}
     known = {**stored, **given.arrays}
-    inputs = Given(given.sets, given.dims, known).all_inputs(infos, random)
+    found = _sets_of(Given(given.sets, given.dims, known), infos, random)
+    middle = model_options.middle_sizes(given.dims)
+    if middle != given.dims and given.sets == [{}] and any(info.name not in known for info in infos):
+        found += _sets_of(Given(given.sets, middle, known), infos, random)
+    return found
+
+
+def _sets_of(given: Given, infos: Sequence[TensorInfo], random: np.random.Generator) -> list[dict[str, np.ndarray]]:
+    """Returns a set of inputs of the given sizes, and one with larger values for generated floats."""
+    from ..dialects.types import is_float
+
+    known, inputs = given.arrays, given.all_inputs(infos, random)
     made_up = {name: array for name, array in inputs.items() if name not in known}
     larger = {name: _LARGER * (2 * array - 1) for name, array in made_up.items() if is_float(array.dtype)}
     larger = {name: array.astype(made_up[name].dtype) for name, array in larger.items()}

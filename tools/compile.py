@@ -133,7 +133,10 @@ def _compile_to_file(options: argparse.Namespace) -> int:
     remarks = None
     if options.remarks_output_file is not None:
         remarks = outputs.claim("--remarks-output-file", options.remarks_output_file, REMARKS)
-    dump = None if options.dump_phases is None else _dump(outputs, Path(options.dump_phases), known[:-1])
+    dump = None
+    if options.dump_phases is not None:
+        dump = _Dump(outputs, Path(options.dump_phases), known[:-1])
+        dump.begin(1)
     with outputs.messages():
         return _compile_for(options, targets, given, stop, output, report, dump, remarks)
 
@@ -145,12 +148,12 @@ def _compile_for(
     stop: str | None,
     output: OutputFile,
     report: OutputFile | None,
-    dump: Mapping[str, OutputFile] | None,
+    dump: _Dump | None,
     remarks: OutputFile | None,
 ) -> int:
     """Compiles, writes the requested files and reports what was written."""
     with progress(f"compiling {options.model}", total=len(targets) if len(targets) > 1 else None) as steps:
-        watcher = _Watcher(options.compile_from, stop, dump, options.kernel)
+        watcher = _Watcher(options.compile_from, stop, dump, options.kernel, len(given.dims) > 0)
         start = time.perf_counter()
         try:
             executables = []
@@ -279,8 +282,9 @@ class _Watcher:
 
     start: str | None
     stop: str | None
-    dump: Mapping[str, OutputFile] | None
+    dump: _Dump | None
     kernel: str | None = None
+    has_ranges: bool = False
     _seen: list[str] = field(default_factory=list)
 
     def __call__(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
@@ -291,22 +295,35 @@ class _Watcher:
                 raise UsageError(f"--compile-from={self.start}: the module is in phase {phase}")
         self._seen.append(phase)
         if self.dump is not None:
-            self.dump[phase].write_text(_text(module, phase))
+            if self.has_ranges and self._seen.count("import") > 1 and phase == "import":
+                self.dump.begin(self._seen.count("import"))
+            self.dump.files[phase].write_text(_text(module, phase))
             stored = safetensors.chunks(parameters, {"made_by": "stepwell"})
-            self.dump[_PARAMETERS].write_bytes(b"".join(stored))
+            self.dump.files[_PARAMETERS].write_bytes(b"".join(stored))
         if phase == self.stop:
             raise _Stopped(_text(module, phase) if self.kernel is None else _kernel_text(module, self.kernel, phase))
 
 
-def _dump(outputs: Outputs, folder: Path, phases: Sequence[str]) -> dict[str, OutputFile]:
-    """Claims the files of `--dump-phases` by phase, and creates their folder."""
-    files = {
-        phase: outputs.claim("--dump-phases", folder / f"{index}-{phase}.mlir", IR)
-        for index, phase in enumerate(phases)
-    }
-    files[_PARAMETERS] = outputs.claim("--dump-phases", folder / _PARAMETERS, PARAMETERS)
-    folder.mkdir(parents=True, exist_ok=True)
-    return files
+class _Dump:
+    """The files of `--dump-phases`.
+
+    Attributes:
+        files: the files of the current module by phase, and that of its parameters.
+    """
+
+    def __init__(self, outputs: Outputs, folder: Path, phases: Sequence[str]) -> None:
+        self._outputs, self._folder, self._phases = outputs, folder, phases
+        self.files: dict[str, OutputFile] = {}
+
+    def begin(self, number: int) -> None:
+        """Claims the files of a module by its number; each module but the first, of another range, has a folder."""
+        folder = self._folder if number == 1 else self._folder / f"range-{number}"
+        self.files = {
+            phase: self._outputs.claim("--dump-phases", folder / f"{index}-{phase}.mlir", IR)
+            for index, phase in enumerate(self._phases)
+        }
+        self.files[_PARAMETERS] = self._outputs.claim("--dump-phases", folder / _PARAMETERS, PARAMETERS)
+        folder.mkdir(parents=True, exist_ok=True)
 
 
 def _kernel_text(module: ir.Module, kernel: str, phase: str) -> str:

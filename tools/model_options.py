@@ -202,6 +202,16 @@ def _options(inputs: Sequence[TensorInfo], names: Sequence[str]) -> str:
     )
 
 
+def middle_sizes(dims: Dims) -> Dims:
+    """Returns sizes in the middle of ranges; other sizes as they are."""
+    return {name: _middle(sizes) if isinstance(sizes, tuple) else sizes for name, sizes in dims.items()}
+
+
+def _middle(sizes: Sequence[int]) -> int:
+    low, high, step = (*sizes, 1)[:3]
+    return low + (high - low) // 2 // step * step
+
+
 def _greatest(dims: Mapping[str, Any]) -> dict[str, int]:
     """The largest size of each dimension."""
     found: dict[str, int] = {}

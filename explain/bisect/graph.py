@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from mlir import ir
@@ -20,6 +20,7 @@ from ...passes.ir.locations import names_in
 from ...runtime.program import Shape
 from ...support.wording import quantity
 from .comparison import Difference, Tolerance, compare, noise_of, worst
+from .range_view import RangeView
 from .result import Fault, Level
 
 
@@ -32,12 +33,14 @@ class Stage:
         step: that pass; None for the imported model.
         module: the module, a copy that does not change.
         parameters: the module's parameters.
+        view: how the module, which serves a range of sizes, is used at some sizes; None if it serves one.
     """
 
     name: str
     step: Pass | None
     module: ir.Operation
     parameters: Mapping[str, np.ndarray]
+    view: RangeView | None = None
 
     def outputs(self, inputs: Sequence[np.ndarray], around: Around | None = None) -> list[np.ndarray]:
         """Computes the results of the model at this stage; `around` wraps every operation of `@main`.
@@ -45,29 +48,40 @@ class Stage:
         Raises:
             EvaluationError: the module cannot be evaluated.
         """
-        module = self.module.clone()
-        parameters = evaluate_init(module, self.parameters)
-        return interpreter.evaluate(module, "main", inputs, parameters, around)
+        with self.module.context, ir.Location.unknown():
+            module = self.module.clone()
+            parameters = evaluate_init(module, self.parameters)
+            return self.cropped(interpreter.evaluate(module, "main", self.inputs(inputs), parameters, around))
+
+    def inputs(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """Returns the inputs of the module's @main for the model's inputs."""
+        return arrays if self.view is None else self.view.inputs(self.module, arrays)
+
+    def cropped(self, outputs: list[np.ndarray]) -> list[np.ndarray]:
+        """Returns the model's outputs for those of the module's @main."""
+        return outputs if self.view is None else self.view.outputs(outputs)
 
 
 def stages_of(
     module: ir.Module,
     parameters: Mapping[str, np.ndarray],
-    shapes: Sequence[Shape],
+    shapes: Sequence[Shape] | None,
     target: str,
     without: Sequence[str],
+    view: RangeView | None = None,
 ) -> list[Stage]:
     """Returns a model after every pass that changed it, down to kernels of stepwell ops.
 
     Args:
         module: the model as it was imported; it is changed.
         parameters: its parameters.
-        shapes: the shapes of its inputs.
+        shapes: the shapes of its inputs; None if they are those of the module.
         target: the target's name.
         without: passes to leave out.
+        view: how the module is used at some sizes, if it serves a range; None otherwise.
     """
     state = CompileState(dict(parameters))
-    stages = [Stage("import", None, module.operation.clone(), dict(parameters))]
+    stages = [Stage("import", None, module.operation.clone(), dict(parameters), view)]
 
     def run(elements: Sequence[object]) -> None:
         for step in elements:
@@ -75,7 +89,7 @@ def stages_of(
             Pipeline((step,)).run(module, verify=False, state=state)
             copy = module.operation.clone()
             if str(copy) != str(stages[-1].module):
-                stages.append(Stage(step.name, step, copy, dict(state.parameters or {})))
+                stages.append(Stage(step.name, step, copy, dict(state.parameters or {}), view))
 
     if phase_of(module, target) == "import":
         run(route.steps(route.phase("graph", target), target, without, shapes=shapes).elements)
@@ -120,7 +134,7 @@ def check_graph(
     fault = Fault("graph", difference, pass_name=stages[bad].name)
     fault.before, fault.after = stages[good].module, stages[bad].module
     fault.parameters = dict(stages[good].parameters)
-    fault.inputs = {f"input{index}": array for index, array in enumerate(inputs)}
+    fault.inputs = {f"input{index}": array for index, array in enumerate(stages[good].inputs(inputs))}
     fault.expected = {f"output{index}": array for index, array in enumerate(want)}
     step(f"the rewrites of {stages[bad].name}")
     _find_pattern(fault, stages[good], stages[bad], lambda stage: _difference(stage, inputs, want, tolerance, noise))
@@ -153,7 +167,7 @@ def _find_pattern(fault: Fault, before: Stage, after: Stage, difference: Callabl
         module = before.module.clone()
         state = CompileState(dict(before.parameters), limit=(limit := RewriteLimit(most)))
         Pipeline((after.step,) if after.step else ()).run(module, verify=False, state=state)
-        return Stage(after.name, after.step, module, state.parameters or {}), limit.done
+        return replace(after, module=module, parameters=state.parameters or {}), limit.done
 
     total = len(rewritten(1 << 60)[1])
     good, bad = 0, total
@@ -173,7 +187,7 @@ _SAMPLE = 1 << 16
 
 def _find_op(fault: Fault, before: Stage, after: Stage) -> None:
     """Records in a fault the first op with values that no op from the same node had before the pass."""
-    inputs = list(fault.inputs.values())
+    given = list(fault.inputs.values())
     known: dict[tuple[str, str], list[np.ndarray]] = {}
     found: list[ir.Operation] = []
     tolerance = Tolerance()
@@ -198,7 +212,7 @@ def _find_op(fault: Fault, before: Stage, after: Stage) -> None:
     for stage, around in ((before, remember), (after, look)):
         module = stage.module.clone()
         try:
-            interpreter.evaluate(module, "main", inputs, evaluate_init(module, stage.parameters), around=around)
+            interpreter.evaluate(module, "main", given, evaluate_init(module, stage.parameters), around=around)
         except EvaluationError as error:
             fault.nodes = tuple(names_in(error.location)) if error.location else ()
             return

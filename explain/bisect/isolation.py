@@ -72,6 +72,14 @@ class IsolatedCall:
         """Returns the inputs of @main for the operands of the call."""
         return [root.whole(np.asarray(array)) for root, array in zip(self.roots, operands, strict=True)]
 
+    def live(self, operands: Sequence[np.ndarray]) -> tuple[slice, ...]:
+        """Returns the part of the result that holds data: all of it, unless the model serves a range of sizes."""
+        place = discardable.TABLE_ARGUMENT.read(self.kernel)
+        if place is None:
+            return ()
+        table, entries = np.asarray(operands[place]), discardable.EXTENTS.read(self.kernel, ())
+        return tuple(slice(None) if entry < 0 else slice(int(table[entry])) for entry in entries)
+
     def result(self, output: np.ndarray, want: np.ndarray | None = None) -> np.ndarray:
         """Returns the kernel's part of @main's output; what it need not write is taken from `want`."""
         made = output if self.box is None else output[_slices(self.box)].reshape(self.shape)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,21 +13,25 @@ from mlir import ir
 from ...driver.compilation import phase_of
 from ...driver.context import compiler_context
 from ...driver.options import Options
+from ...driver.ranges import model_for_range
 from ...driver.setup import Setup
 from ...driver.source import ModelSource, PieceSource
 from ...driver.specializer import Specializer
 from ...frontend.errors import ModelError, NeedsContents
+from ...frontend.imported import ImportedModel
 from ...frontend.onnx.model import Model
+from ...passes.kernel.demand import TABLE_INPUT
 from ...runtime.hybrid.loaded_plan import LoadedPlan, PieceCode
 from ...runtime.hybrid.plan import Kinds, NativeStep
 from ...runtime.program import Program, Shape
 from ...runtime.specialization.interfaces import ByContents, Contents, HybridModel, Known
 from ...support.errors import StepwellError
 from .comparison import Tolerance, noise_of
-from .graph import check_graph, stages_of
+from .graph import Stage, check_graph, stages_of
 from .importing import check_import, first_not_finite
 from .kernels import check_kernels, check_program
 from .native import NativeCompiler
+from .range_view import ChosenRange, RangeView, range_of
 from .references import REFERENCES, ReferenceError, default_reference, values_of
 from .result import Bisection, Fault, Level
 
@@ -43,6 +47,8 @@ class Bisector:
         reference: the source of expected values: "onnxruntime" or "numpy"; None for the first that is installed.
         rtol: the relative error that counts as rounding; None for a default for each element type.
         winograd: as in `Options`.
+        dims: ranges of sizes, as in `Options`: the program for the range of the inputs' sizes is examined; {} for the
+            program for their shapes alone.
         step: called with a description of each step.
     """
 
@@ -51,6 +57,7 @@ class Bisector:
     rtol: float | None = None
     winograd: bool = True
     step: Say = lambda text: None
+    dims: Mapping[str, Any] = field(default_factory=dict)
 
     def bisect(self, source: ModelSource, inputs: Mapping[str, np.ndarray]) -> Bisection:
         """Finds the first cause of wrong numbers in a model.
@@ -62,7 +69,13 @@ class Bisector:
         Raises:
             ModelError: the model cannot be read.
             PassFailure, PassError, CodegenError: it cannot be compiled.
+            BoundedError: no program can serve the ranges.
+            InputError: a range is wrong, or does not contain the inputs' sizes.
         """
+        chosen = range_of(source, self.dims, inputs)
+        if chosen is not None:
+            bisection, _ = self.piece(source, inputs, chosen)
+            return bisection
         names = tuple(info.name for info in source.interface()[0])
         setup = Setup(self.target, Options(winograd=self.winograd, fallback="quiet"))
         specializer = Specializer(source, names, setup)
@@ -99,11 +112,13 @@ class Bisector:
         return total
 
     def piece(
-        self, source: ModelSource | PieceSource, inputs: Mapping[str, np.ndarray]
+        self, source: ModelSource | PieceSource, inputs: Mapping[str, np.ndarray], chosen: ChosenRange | None = None
     ) -> tuple[Bisection, list[np.ndarray]]:
-        """Bisects a model (or a subgraph) that is compiled as a whole; also returns its expected outputs."""
+        """Bisects a model (or a subgraph) that is compiled as a whole; also returns its expected outputs.
+
+        With a range of sizes, the program for the range is compared with the model imported at the inputs' sizes.
+        """
         tolerance, found = Tolerance(self.rtol), Bisection()
-        without = () if self.winograd else ("stepwell-choose-winograd",)
         with compiler_context() as context, ir.Location.unknown():
             imported = self._imported(source, context, inputs)
             order = [info.name for info in imported.info.inputs]
@@ -120,26 +135,48 @@ class Bisector:
             if phase not in ("import", "graph"):
                 reason = f"a module in the phase '{phase}' cannot be interpreted: give one in the phase import or graph"
                 raise ModelError(reason).at(model=source.name)
-            shapes: list[Shape] = [array.shape for array in arrays]
             self.step("the passes on the graph")
-            stages = stages_of(imported.module, imported.parameters, shapes, self.target, without)
-            found.levels.append(level := Level("graph"))
-            want, noise, found.fault = check_graph(stages, arrays, tolerance, level, self.step)
-            native = NativeCompiler(self.target)
-            if found.fault is None:
-                found.levels.append(level := Level("kernel"))
-                found.fault = check_kernels(stages[-1], arrays, native, tolerance, level, self.step)
-            if found.fault is None:
-                found.levels.append(level := Level("program"))
-
-                def rounding() -> Sequence[np.ndarray]:
-                    return noise if noise is not None else noise_of(stages[0].outputs, arrays)
-
-                found.fault = check_program(stages[-1], arrays, want, rounding, native, tolerance, level, self.step)
+            with self._stages(imported, arrays, chosen) as stages:
+                want = self._compare(stages, arrays, tolerance, found)
             _name_inputs(found.fault, order)
-            if found.fault is not None:
-                level.blame(found.fault)
         return found, want
+
+    @contextlib.contextmanager
+    def _stages(
+        self, imported: ImportedModel, arrays: Sequence[np.ndarray], chosen: ChosenRange | None
+    ) -> Iterator[list[Stage]]:
+        """Yields the imported model, and the model after every pass."""
+        without = () if self.winograd else ("stepwell-choose-winograd",)
+        module, parameters = imported.module, imported.parameters
+        if chosen is None:
+            shapes: list[Shape] = [array.shape for array in arrays]
+            yield stages_of(module, parameters, shapes, self.target, without)
+            return
+        first = Stage("import", None, module.operation.clone(), parameters)
+        with model_for_range(chosen.model, chosen.bucket, chosen.buckets, self.target) as bound:
+            view, known = RangeView(chosen.sizes, bound.extents), bound.state.parameters or {}
+            yield [first, *stages_of(bound.module, known, None, self.target, without, view)]
+
+    def _compare(
+        self, stages: Sequence[Stage], arrays: Sequence[np.ndarray], tolerance: Tolerance, found: Bisection
+    ) -> list[np.ndarray]:
+        """Compares all stages, kernels and programs with the first stage; returns the expected outputs."""
+        found.levels.append(level := Level("graph"))
+        want, noise, found.fault = check_graph(stages, arrays, tolerance, level, self.step)
+        native = NativeCompiler(self.target)
+        if found.fault is None:
+            found.levels.append(level := Level("kernel"))
+            found.fault = check_kernels(stages[-1], arrays, native, tolerance, level, self.step)
+        if found.fault is None:
+            found.levels.append(level := Level("program"))
+
+            def rounding() -> Sequence[np.ndarray]:
+                return noise if noise is not None else noise_of(stages[0].outputs, arrays)
+
+            found.fault = check_program(stages[-1], arrays, want, rounding, native, tolerance, level, self.step)
+        if found.fault is not None:
+            level.blame(found.fault)
+        return want
 
     def _imported(
         self, source: ModelSource | PieceSource, context: ir.Context, inputs: Mapping[str, np.ndarray]
@@ -184,8 +221,10 @@ class Bisector:
 
 
 def _name_inputs(fault: Fault | None, order: Sequence[str]) -> None:
+    """Names the inputs of a fault as the model does; the table of a range follows them."""
     if fault is not None and fault.level in ("graph", "program"):
-        fault.inputs = dict(zip(order, fault.inputs.values(), strict=True))
+        names = [*order, TABLE_INPUT][: len(fault.inputs)]
+        fault.inputs = dict(zip(names, fault.inputs.values(), strict=True))
 
 
 class _Piece(HybridModel):

@@ -96,7 +96,7 @@ class CompileTest:
                 codegen_threads=1,
                 fallback=fallback,
                 instrumentation=watchers,
-                dims=self._dims(case),
+                dims=self.dims_of(case),
                 winograd=self.winograd,
                 reached=self._stop if self.until else None,
             )
@@ -111,7 +111,7 @@ class CompileTest:
         if phase == self.until:
             raise _PhaseReached
 
-    def _dims(self, case: Case) -> dict[str, Any]:
+    def dims_of(self, case: Case) -> dict[str, Any]:
         """Returns the ranges whose dimensions the case still has."""
         if not self.dims or case.kind != "onnx":
             return {}
@@ -125,9 +125,13 @@ class CompileTest:
         if self.target != "cpu":
             words.append(f"--target={self.target}")
         words += [f"--shape={name}={'x'.join(map(str, shape))}" for name, shape in case.shapes.items()]
-        words += [f"--dims={name}={_sizes(sizes)}" for name, sizes in self._dims(case).items()]
+        words += self.dims_words(case)
         words += [] if self.winograd else ["--no-winograd"]
         return shlex.join(words)
+
+    def dims_words(self, case: Case) -> list[str]:
+        """Returns the options of tools for the ranges of a case."""
+        return [f"--dims={name}={_sizes(sizes)}" for name, sizes in self.dims_of(case).items()]
 
 
 def _sizes(sizes: Any) -> str:

@@ -67,7 +67,9 @@ class NumbersTest:
 
     def blamed(self, case: Case, inputs: Mapping[str, np.ndarray]) -> str:
         """Returns the cause of wrong numbers, as far as a bisection finds it: see `stepwell-bisect`."""
-        bisector = Bisector(self.compiling.target, self.reference, self.rtol, self.compiling.winograd)
+        compiling = self.compiling
+        dims = compiling.dims_of(case)
+        bisector = Bisector(compiling.target, self.reference, self.rtol, compiling.winograd, dims=dims)
         fault = bisector.bisect(ModelSource("onnx", case.data), inputs).fault
         return "the whole program" if fault is None else blame_of(fault)
 
@@ -77,6 +79,7 @@ class NumbersTest:
         words += [f"--rtol={self.rtol:g}", f"--seed={self.seed}", *(f"--input={text}" for text in self.options)]
         words += [] if self.compiling.winograd else ["--no-winograd"]
         words += [f"--shape={name}={'x'.join(map(str, shape))}" for name, shape in case.shapes.items()]
+        words += self.compiling.dims_words(case)
         return shlex.join(words)
 
 

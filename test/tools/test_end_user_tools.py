@@ -69,6 +69,14 @@ def test_the_ir_of_every_phase_can_be_fed_back(model, capsys, phase):
     np.testing.assert_allclose(second["y"], first["y"], rtol=1e-6)
 
 
+def test_the_ir_of_every_range_is_dumped(model):
+    assert compile.main([model, "--dims=n=4/9", "--dump-phases=dumps", "-o", "ranged.stw"]) == 0
+    expected = {f"{index}-{phase}.mlir" for index, phase in enumerate(route.names("cpu"))}
+    for folder in (Path("dumps"), Path("dumps/range-2")):
+        assert {path.name for path in folder.glob("*.mlir")} == expected
+        assert "stepwell.ranges" in (folder / "0-import.mlir").read_text()
+
+
 def test_compile_to_writes_the_ir_of_a_phase(model, capsys):
     assert compile.main([model, "--shape=x=2x8", "--compile-to=import"]) == 0
     text = capsys.readouterr().out

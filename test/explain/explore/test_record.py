@@ -73,6 +73,21 @@ def test_every_level_of_code_for_a_gpu_is_there(tmp_path: Path) -> None:
     assert ".entry" in text and ".target sm_80\n" in text and ".loc" not in text and "$L__tmp" not in text
 
 
+def test_every_range_is_a_piece(tmp_path: Path) -> None:
+    path = tmp_path / "ranged.mlir"
+    body = '%0 = "stepwell.exp"(%x) : (tensor<?x8xf32>) -> tensor<?x8xf32> return %0 : tensor<?x8xf32>'
+    kind = '(%x: tensor<?x8xf32> {stepwell.name = "x", stepwell.dims = ["n", 8]}) -> tensor<?x8xf32>'
+    path.write_text(f"func.func @main{kind} {{ {body} }}")
+    exploration = explore_model(path, assembly=False, options={"dims": {"n": [(1, 4), (5, 9)]}})
+    assert not exploration.error
+    pieces = exploration.record["pieces"]
+    assert len(pieces) == 2
+    for piece in pieces:
+        phases = [step["phase"] for step in piece["steps"]]
+        assert sorted(set(phases), key=phases.index) == ["graph", "kernels", "tiled", "vector", "memref", "llvm"]
+        assert piece["kernels"] and piece["renamed"]
+
+
 def test_passes_on_many_functions_are_one_step(tmp_path: Path) -> None:
     path = tmp_path / "two.mlir"
     body = "(%x: i32) -> i32 { %0 = arith.constant 1 : i32 %1 = arith.addi %0, %0 : i32 return %1 : i32 }"
