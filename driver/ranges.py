@@ -17,7 +17,7 @@ from ..passes.graph.bounded.checks import require_room
 from ..passes.graph.bounded.snapshot import BoundedError, Snapshot, VaryingConstant
 from ..passes.infra.apart import apart
 from ..passes.infra.failure import ModelOp
-from ..passes.infra.recorder import FailureRecorder
+from ..passes.infra.recorder import FailureRecorder, process_recorder
 from ..passes.infra.state import CompileState
 from ..passes.kernel.demand import read_table
 from ..runtime.program import Program, TensorInfo
@@ -77,7 +77,7 @@ def compile_bounded(
             return nodes_of(imported_at(model, context, shapes))
 
     def programs(recorder: FailureRecorder | None = None) -> list[Program]:
-        return _programs(compilation, model, buckets, recorder)
+        return _programs(compilation, model, buckets, recorder or process_recorder())
 
     with explained(programs, compilation.target, described):
         return apart(programs) if compilation.setup.is_guarded else programs()
