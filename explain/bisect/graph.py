@@ -81,7 +81,8 @@ def stages_of(
         view: how the module is used at some sizes, if it serves a range; None otherwise.
     """
     state = CompileState(dict(parameters))
-    stages = [Stage("import", None, module.operation.clone(), dict(parameters), view)]
+    start = "import" if view is None else "binding to the range"
+    stages = [Stage(start, None, module.operation.clone(), dict(parameters), view)]
 
     def run(elements: Sequence[object]) -> None:
         for step in elements:
