@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.dialects.stepwell.elementwise import ReluOp, TanhOp
 from stepwell.explain.reduce.case import Case
@@ -20,9 +21,10 @@ from stepwell.explain.reduce.run import Request, once, reduce
 from stepwell.explain.reduce.wrong_numbers import NumbersTest
 from stepwell.frontend.onnx import importer
 from stepwell.frontend.onnx.model import Model
+from stepwell.lowering.linalg_to_vector.vectorize import VectorizePass
 from stepwell.passes.graph.patterns import algebra
 from stepwell.passes.infra.base import PassError
-from stepwell.passes.ir.rewriting import Pattern
+from stepwell.passes.ir.rewriting import Pattern, walk
 from stepwell.tools import reduce as tool
 
 LIMITS = Limits(60, 8192)
@@ -138,6 +140,28 @@ def test_wrong_numbers_of_one_fault_of_two(monkeypatch: pytest.MonkeyPatch, tmp_
     blamed = {"_TanhIsNothing": "Tanh", "_ReluIsNothing": "Relu"}[result.failure.where.rpartition(" ")[2]]
     assert {"Tanh", "Relu"} & {*_operators(result.path)} == {blamed}
     assert len(_operators(result.path)) <= 2
+
+
+def test_wrong_numbers_of_a_program_for_a_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = VectorizePass.run
+
+    def run(self: VectorizePass, op: Any, state: Any) -> None:
+        for inner in [item for item in walk(op) if item.name == "math.exp"]:
+            with inner.location, ir.InsertionPoint(inner):
+                wrong = ir.Operation.create("math.tanh", [inner.results[0].type], [inner.operands[0]])
+            inner.results[0].replace_all_uses_with(wrong.results[0])
+            inner.erase()
+        right(self, op, state)
+
+    monkeypatch.setattr(VectorizePass, "run", run)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 8]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"], "exp")], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    case = Case("onnx", model.SerializeToString(), "", {"x": (5, 8)})
+    test = NumbersTest(CompileTest(dims={"n": (1, 12)}), reference="numpy")
+    (found,) = test.observe(case, lambda text: None)
+    assert (found.kind, found.where) == ("numbers", f"pass '{VectorizePass.name}'")
+    assert "--dims=n=1:12" in test.command("best.onnx", case)
 
 
 def test_mlir(tmp_path: Path) -> None:
