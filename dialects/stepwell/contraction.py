@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from mlir import ir
 
 from ...support.wording import quantity
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
 from ..dims import Shape, numbers
+from ..specs import size_of
 from ..types import TensorSpec
 from .numerics import summed_up
 from .shapes import (
@@ -22,7 +24,16 @@ from .shapes import (
     require_shape,
     same_dtype,
 )
-from .windows import CHANNELS_FIRST, LAYOUTS, Window, from_channels_first, join_layout, split_layout, to_channels_first
+from .windows import (
+    CHANNELS_FIRST,
+    LAYOUTS,
+    Window,
+    flops_of_convolution,
+    from_channels_first,
+    join_layout,
+    split_layout,
+    to_channels_first,
+)
 
 
 class MatmulOp(Op):
@@ -78,6 +89,11 @@ class MatmulOp(Op):
         left = lhs.swapaxes(-1, -2) if transpose_lhs else lhs
         right = rhs.swapaxes(-1, -2) if transpose_rhs else rhs
         return left @ right
+
+    def flops(self) -> int:
+        """One multiply-add for each element of the result and each term of its sum."""
+        depth = ir.RankedTensorType(self.lhs.type).shape[-2 if self.transpose_lhs else -1]
+        return 2 * size_of(self.result) * depth
 
 
 def _matrix(shape: Shape, is_transposed: bool) -> Shape:
@@ -170,6 +186,10 @@ class ConvOp(Op):
         if bias is not None:
             result += bias.reshape(-1, *[1] * len(positions))
         return from_channels_first(result, layout)
+
+    def flops(self) -> int:
+        """Each weight is multiplied once per output position."""
+        return flops_of_convolution(self.weight, self.result, self.layout)
 
 
 class ConvTransposeOp(Op):
@@ -267,6 +287,10 @@ class ConvTransposeOp(Op):
         if bias is not None:
             result = result + bias.reshape(-1, *[1] * rank)
         return from_channels_first(np.ascontiguousarray(result), layout)
+
+    def flops(self) -> int:
+        """Each weight is multiplied once per input position."""
+        return flops_of_convolution(self.weight, self.input, self.layout)
 
 
 def _kernel_of(input: TensorSpec, weight: TensorSpec, bias: TensorSpec | None) -> tuple[int, ...]:

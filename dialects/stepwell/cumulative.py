@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
-from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
+from ..core import KernelTraits, OpError, Rounding, attribute, operand, result
+from ..specs import size_of
 from ..types import TensorSpec, byte_integer, is_float, is_tiny_float
+from .axes import AlongAxesOp
 from .numerics import widened
 from .shapes import normalize_axis, require_number
 
 
-class CumulativeOp(Op):
+class CumulativeOp(AlongAxesOp):
     """The sums (or products) of all elements up to each one along `axis` (ONNX CumSum and CumProd).
 
     Attributes:
@@ -57,3 +61,11 @@ class CumulativeOp(Op):
             first = np.full_like(np.take(total, [0], axis), 0 if mode == "sum" else 1)
             total = np.concatenate([first, np.take(total, np.arange(total.shape[axis] - 1), axis)], axis)
         return np.flip(total, axis) if reverse else total
+
+    def flops(self) -> int:
+        """One operation for each element of the result."""
+        return size_of(self.result)
+
+    def combined_axes(self, rank: int) -> Collection[int]:
+        """The axis of a reverse scan; a forward scan reads no elements behind its own index."""
+        return {self.axis % rank} if self.reverse else ()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import numpy as np
+from mlir import ir
 
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
+from ..specs import size_of
 from ..types import TensorSpec
+from .axes import AlongAxesOp
 from .numerics import summed_up, widened
 from .shapes import (
     broadcasts_to,
@@ -21,7 +25,7 @@ from .shapes import (
 from .windows import CHANNELS_FIRST, LAYOUTS, from_channels_first, split_layout, to_channels_first
 
 
-class SoftmaxOp(Op):
+class SoftmaxOp(AlongAxesOp):
     """`exp(x)` divided by its sum along `axis` (ONNX Softmax from opset 13).
 
     ```mlir
@@ -49,13 +53,21 @@ class SoftmaxOp(Op):
         """Computes it with numpy, with the maximum subtracted to avoid overflow."""
         return _softmax(input, axis)
 
+    def flops(self) -> int:
+        """One operation for each element of the input."""
+        return size_of(self.operation.operands[0])
+
+    def combined_axes(self, rank: int) -> Collection[int]:
+        """The axis."""
+        return {self.axis % rank}
+
 
 def _softmax(x: np.ndarray, axis: int) -> np.ndarray:
     exponential = np.exp(x - x.max(axis, keepdims=True))
     return exponential / exponential.sum(axis, keepdims=True)
 
 
-class LogSoftmaxOp(Op):
+class LogSoftmaxOp(AlongAxesOp):
     """The logarithm of `softmax`, computed without taking the logarithm of 0 (ONNX LogSoftmax from opset 13).
 
     ```mlir
@@ -78,8 +90,16 @@ class LogSoftmaxOp(Op):
         shifted = input - input.max(axis, keepdims=True)
         return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
 
+    def flops(self) -> int:
+        """One operation for each element of the input."""
+        return size_of(self.operation.operands[0])
 
-class LayerNormOp(Op):
+    def combined_axes(self, rank: int) -> Collection[int]:
+        """The axis."""
+        return {self.axis % rank}
+
+
+class LayerNormOp(AlongAxesOp):
     """`(x - mean) / sqrt(variance + epsilon) * scale + bias` (ONNX LayerNormalization; Ba et al. 2016).
 
     Attributes:
@@ -120,8 +140,16 @@ class LayerNormOp(Op):
         normal = centred / np.sqrt(np.square(centred).mean(axes, keepdims=True) + input.dtype.type(epsilon))
         return _scaled(normal, scale, bias)
 
+    def flops(self) -> int:
+        """One operation for each element of the input."""
+        return size_of(self.operation.operands[0])
 
-class RmsNormOp(Op):
+    def combined_axes(self, rank: int) -> Collection[int]:
+        """The axis and the dimensions after it."""
+        return range(self.axis % rank, rank)
+
+
+class RmsNormOp(AlongAxesOp):
     """`x / sqrt(mean(x * x) + epsilon) * scale` (ONNX RMSNormalization; Zhang and Sennrich 2019).
 
     Attributes:
@@ -155,6 +183,14 @@ class RmsNormOp(Op):
         axes = tuple(range(axis % input.ndim, input.ndim))
         normal = input / np.sqrt(np.square(input).mean(axes, keepdims=True) + input.dtype.type(epsilon))
         return _scaled(normal, scale, None)
+
+    def flops(self) -> int:
+        """One operation for each element of the input."""
+        return size_of(self.operation.operands[0])
+
+    def combined_axes(self, rank: int) -> Collection[int]:
+        """The axis and the dimensions after it."""
+        return range(self.axis % rank, rank)
 
 
 def _check_norm(input: TensorSpec, axis: int, **factors: TensorSpec | None) -> TensorSpec:
@@ -234,8 +270,12 @@ class BatchNormOp(Op):
         normal = (array - mean.reshape(over_channels)) * factor.reshape(over_channels) + bias.reshape(over_channels)
         return from_channels_first(normal, layout)
 
+    def flops(self) -> int:
+        """One operation for each element of the input."""
+        return size_of(self.operation.operands[0])
 
-class LocalResponseNormOp(Op):
+
+class LocalResponseNormOp(AlongAxesOp):
     """`x / (bias + alpha / size * sum(x * x)) ** beta`, the sum over the `size` neighbouring channels (ONNX LRN).
 
     ```mlir
@@ -274,6 +314,14 @@ class LocalResponseNormOp(Op):
         squares = np.pad(np.square(array), around)
         total = sum(squares[:, offset : offset + array.shape[1]] for offset in range(size))
         return from_channels_first(array / (bias + alpha / size * total) ** beta, layout)
+
+    def flops(self) -> int:
+        """One operation for each element of the input."""
+        return size_of(self.operation.operands[0])
+
+    def combined_axes(self, rank: int) -> Collection[int]:
+        """The channels."""
+        return {1 if self.layout == CHANNELS_FIRST else rank - 1}
 
 
 UNBOUNDED = 2**31 - 1
@@ -367,6 +415,11 @@ class AttentionOp(Op):
         if zero_empty:
             weights = np.where(np.isneginf(scores.max(-1, keepdims=True)), query.dtype.type(0), weights)
         return (weights @ values).astype(query.dtype)
+
+    def flops(self) -> int:
+        """Two multiply-adds for each query, key and element: of the scores, and of the result."""
+        query, key, value = (ir.RankedTensorType(item.type).shape for item in (self.query, self.key, self.value))
+        return 2 * math.prod(query[:3]) * key[2] * (query[3] + value[3])
 
 
 def _check_mask(query: TensorSpec, mask: TensorSpec, scores: tuple) -> None:

@@ -14,12 +14,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from mlir import ir
 
 from ...support.wording import quantity
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
 from ..dims import Dim
+from ..specs import size_of
 from ..types import TensorSpec, is_float
 from .shapes import require_dtype, same_dtype
+from .windows import CHANNELS_LAST, flops_of_convolution
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,10 @@ class PackedMatmulOp(Op):
         product = input @ (matrices[0] if batch == 1 else matrices.reshape(*input.shape[:-2], *matrices.shape[1:]))
         return product.astype(kind, copy=False)
 
+    def flops(self) -> int:
+        """One multiply-add for each element of the result and each term of its sum."""
+        return 2 * size_of(self.result) * ir.RankedTensorType(self.input.type).shape[-1]
+
 
 def _summable(input: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.dtype]:
     """The operands in the type in which their products are summed, and the type of the result."""
@@ -256,6 +263,10 @@ class PackedConvOp(Op):
         split = np.moveaxis(split, -2, -3).reshape(*places, group, -1)
         return np.einsum("...gk,gok->...go", split, filters).reshape(*places, columns).astype(kind, copy=False)
 
+    def flops(self) -> int:
+        """Each weight is multiplied once per output position."""
+        return flops_of_convolution(self.weight, self.result, CHANNELS_LAST)
+
 
 class PackedDepthwiseConvOp(Op):
     """Convolution of every channel of `input` [N, *spatial, C] by its own filter in `weight` [*kernel, C].
@@ -297,6 +308,10 @@ class PackedDepthwiseConvOp(Op):
         windows = _windows(_pad(input, pads), kernel, strides, dilations)
         flat = windows.reshape(*windows.shape[: -len(kernel)], -1)
         return np.einsum("...ck,kc->...c", flat, weight.reshape(-1, weight.shape[-1])).astype(kind, copy=False)
+
+    def flops(self) -> int:
+        """Each weight is multiplied once per output position."""
+        return flops_of_convolution(self.weight, self.result, CHANNELS_LAST)
 
 
 class PackedGroupedConvOp(Op):
@@ -348,3 +363,7 @@ class PackedGroupedConvOp(Op):
         split = windows.reshape(*places, group, depth, math.prod(kernel))
         filters = weight.reshape(math.prod(kernel), depth, group, columns // group)
         return np.einsum("...gdk,kdgo->...go", split, filters).reshape(*places, columns).astype(kind, copy=False)
+
+    def flops(self) -> int:
+        """Each weight is multiplied once per output position."""
+        return flops_of_convolution(self.weight, self.result, CHANNELS_LAST)

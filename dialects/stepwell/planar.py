@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
+from ..specs import size_of
 from ..types import TensorSpec
 from .numerics import widened
 from .shapes import require_float, same_dtype
@@ -66,3 +68,7 @@ class PlanarConvOp(Op):
             factor = weight[(slice(None), *place)]
             total += view * factor.reshape(-1, *[1] * len(positions))
         return total
+
+    def flops(self) -> int:
+        """One multiply-add for each element of the result and of the kernel."""
+        return 2 * size_of(self.result) * math.prod(self.kernel)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import KernelTraits, Op, Rounding, attribute, operand, result
+from ..specs import size_of
 from ..types import TensorSpec, is_float
 from .numerics import widened
 from .shapes import require_float, require_length, require_number
@@ -57,6 +58,10 @@ class PoolOp(Op):
         window.check_pads()
         batch, channels, spatial = split_layout(input.shape, layout)
         return input.with_shape(join_layout(batch, channels, window.output_shape(spatial), layout))
+
+    def flops(self) -> int:
+        """One operation for each element of the input."""
+        return size_of(self.operation.operands[0])
 
 
 class MaxPoolOp(PoolOp):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
 from ..dims import Shape, numbers
+from ..specs import size_of
 from ..types import TensorSpec, is_float
 from .numerics import widened
 from .shapes import normalize_axes, normalize_axis, require_number
@@ -32,6 +33,10 @@ class ReductionOp(Op):
     def infer(input: TensorSpec, *, axes: tuple[int, ...], keepdims: bool) -> TensorSpec:
         """The input's dimensions, the reduced ones 1 or removed."""
         return input.with_shape(_reduced(input.shape, normalize_axes(axes, input.rank), keepdims))
+
+    def flops(self) -> int:
+        """One operation for each element of the input."""
+        return size_of(self.operation.operands[0])
 
 
 class NumericReductionOp(ReductionOp):
@@ -175,3 +180,7 @@ class ArgmaxOp(Op):
     def reference(input: np.ndarray, *, axis: int, keepdims: bool) -> np.ndarray:
         """Computes it with numpy."""
         return np.argmax(input, axis, keepdims=keepdims)
+
+    def flops(self) -> int:
+        """One operation for each element of the input."""
+        return size_of(self.operation.operands[0])

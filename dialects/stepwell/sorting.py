@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from mlir import ir
 
 from ...support.wording import quantity
 from ..core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
+from ..specs import size_of
 from ..types import TensorSpec, is_float
 from .shape import INDEX
 from .shapes import require_count
@@ -60,6 +62,10 @@ class TopKOp(Op):
         order = np.argsort(~keys if largest else keys, axis=-1, kind="stable")
         rest = np.broadcast_to(np.arange(sorted_, elements), (*input.shape[:-1], elements - sorted_))
         return np.concatenate([order, rest], -1)[..., :k].astype(INDEX)
+
+    def flops(self) -> int:
+        """Number of comparisons of a sort: n log n."""
+        return size_of(self.input) * ir.RankedTensorType(self.input.type).shape[-1].bit_length()
 
 
 def sort_keys(array: np.ndarray) -> np.ndarray:

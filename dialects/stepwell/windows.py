@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from mlir import ir
 
 from ..core import OpError
 from ..dims import Dim, Shape, ceil_div
+from ..specs import size_of
 from .shapes import require_length
 
 CHANNELS_FIRST = "channels_first"
@@ -163,3 +165,9 @@ def to_channels_first(array: np.ndarray, layout: str) -> np.ndarray:
 def from_channels_first(array: np.ndarray, layout: str) -> np.ndarray:
     """The inverse of `to_channels_first`."""
     return array if layout == CHANNELS_FIRST else np.ascontiguousarray(np.moveaxis(array, 1, -1))
+
+
+def flops_of_convolution(weight: ir.Value, positions: ir.Value, layout: str) -> int:
+    """The floating-point operations of a convolution that multiplies every weight once per position of a tensor."""
+    channels = ir.RankedTensorType(positions.type).shape[-1 if layout == CHANNELS_LAST else 1]
+    return 2 * (size_of(positions) // channels * size_of(weight))

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from mlir import ir
 
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
+from ..specs import size_of
 from ..types import TensorSpec
 from .numerics import summed_up
 from .packed import unpack
@@ -143,3 +145,9 @@ class WinogradConvOp(Op):
         products = np.einsum("xynhwc,xykc->xynhwk", inner, filters, optimize=True)
         results = np.einsum("px,qy,xynhwk->nhpwqk", out, out, products, optimize=True)
         return results.reshape(batch, rows * tile, cols * tile, columns)[:, : size[0], : size[1]]
+
+    def flops(self) -> int:
+        """Each tile of the result is multiplied once by every transformed weight."""
+        batch, height, width, _ = ir.RankedTensorType(self.result.type).shape
+        tiles = batch * -(-height // self.tile) * -(-width // self.tile)
+        return 2 * tiles * size_of(self.weight)

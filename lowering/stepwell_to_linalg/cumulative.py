@@ -1,4 +1,5 @@
-"""Running totals in vectors: of contiguous columns, or of neighbours in a row by prefix sums in a few steps.
+"""Running totals in vectors: of contiguous columns, or of neighbours in a row by prefix sums in a few steps; for GPUs
+each total alone, as in `element_by_element`.
 
 scf.forall (%batch, %, %part) shared_outs(%block = %out) {
   scf.for %row iter_args(%total, %block) { %total += vector.transfer_read; vector.transfer_write %total }
@@ -17,9 +18,10 @@ from ...dialects.stepwell.cumulative import CumulativeOp
 from ...passes.ir.values import element_type_of, shape_of
 from ..builders.access import Point, broadcast, read_row, vector_type, write_row
 from ..builders.indices import Index, value_of
-from ..builders.scalars import compute_type, number
-from ..builders.tensors import with_shape
-from .rules import LINALG
+from ..builders.scalars import compute_type, narrow, number, widen
+from ..builders.tensors import dims, filled, loop_index, structured, with_shape
+from .element_by_element import MOST_READS
+from .rules import LINALG, LINALG_BY_ELEMENT
 from .scattering import around
 from .sequences import in_parallel, part, repeat
 
@@ -49,6 +51,55 @@ def cumulative(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -
         return repeat(0, steps[0], [block], lambda row, made: [run(totals, given, made[0], row, widest)])[0]
 
     return [with_shape(in_parallel(steps, out, block_of), shape)]
+
+
+@LINALG_BY_ELEMENT.attach(CumulativeOp)
+def running_totals(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """Emits [batch, group, place, element]: the total of all groups before and of the group's own places before."""
+    shape = shape_of(inputs[0])
+    if 0 in shape:
+        return [outs[0]]
+    batches, count, size = around(op.axis, shape)
+    groups = max(divisor for divisor in range(1, math.isqrt(count) + 1) if count % divisor == 0)
+    if batches * count * size * (groups + count // groups) > MOST_READS:
+        return cumulative(op, inputs, outs)
+    totals = Totals(op, element_type_of(inputs[0]))
+    neutral = number(totals.neutral, totals.wide)
+    box = [batches, groups, count // groups, size]
+    source, out = with_shape(inputs[0], box), with_shape(outs[0], box)
+    batch, group, own, element, other = dims(5)
+
+    def comes_before(theirs: ir.Value, mine: ir.Value, itself: bool) -> ir.Value:
+        kind = arith.CmpIPredicate
+        up, down = (kind.sle, kind.sge) if itself else (kind.slt, kind.sgt)
+        return arith.cmpi(down if op.reverse else up, theirs, mine)
+
+    def add_all(item: ir.Value, total: ir.Value) -> ir.Value:
+        return totals.combined(total, widen(item))
+
+    none = filled(neutral, [batches, groups, size])
+    maps = [[batch, group, element, own], [batch, group, own]]
+    of_groups = structured([source], [none], maps, "pppr", add_all)[0]
+
+    def add_group(item: ir.Value, total: ir.Value) -> ir.Value:
+        is_before = comes_before(loop_index(3), loop_index(1), itself=False)
+        return arith.select(is_before, totals.combined(total, item), total)
+
+    maps = [[batch, element, own], [batch, group, own]]
+    before = structured([of_groups], [filled(neutral, [batches, groups, size])], maps, "pppr", add_group)[0]
+
+    def add_place(item: ir.Value, total: ir.Value) -> ir.Value:
+        is_before = comes_before(loop_index(4), loop_index(2), itself=not op.exclusive)
+        return arith.select(is_before, totals.combined(total, widen(item)), total)
+
+    maps = [[batch, group, other, element], [batch, group, own, element]]
+    within = structured([source], [filled(neutral, box)], maps, "ppppr", add_place)[0]
+    maps = [[batch, group, element], dims(4), dims(4)]
+
+    def both(earlier: ir.Value, later: ir.Value, _: ir.Value) -> ir.Value:
+        return narrow(totals.combined(earlier, later), totals.kind)
+
+    return [with_shape(structured([before, within], [out], maps, "pppp", both)[0], shape)]
 
 
 def _divisor(total: int, wanted: int) -> int:

@@ -1,4 +1,4 @@
-"""Scatter, sorting and running totals where every element of the result is computed independently, as GPUs need it.
+"""Scatter and sorting where every element of the result is computed independently, as GPUs need it.
 
 A thread reads everything that may affect its element, so threads do not take turns at one tensor. If that would be
 too much work, the ops are lowered to loops, which the host of a GPU runs.
@@ -13,19 +13,18 @@ from mlir import ir
 from mlir.dialects import arith, linalg, tensor
 
 from ...dialects.stepwell import movement as ops
-from ...dialects.stepwell.cumulative import CumulativeOp
 from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.types import spec_of_type
 from ...passes.ir.values import element_type_of, shape_of
 from ..builders.indices import value_of
-from ..builders.scalars import narrow, number, widen
+from ..builders.scalars import number
 from ..builders.tensors import copy, dims, empty, filled, loop_index, structured, with_shape
-from . import cumulative, scattering, sorting
+from . import scattering, sorting
 from .rules import LINALG_BY_ELEMENT
 from .sequences import from_front
 
-# Maximum number of reads; they take some milliseconds.
-_MOST_READS = 1 << 34
+MOST_READS = 1 << 34
+"""Maximum number of reads; they take some milliseconds."""
 
 
 @LINALG_BY_ELEMENT.attach(ops.ScatterOp)
@@ -39,7 +38,7 @@ def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
     batches, extent, size = scattering.around(op.axis, shape)
     count = shape_of(indices)[-1]
     keeps_last = op.reduction == "none"
-    if batches * extent * count * (1 if keeps_last else size) > _MOST_READS:
+    if batches * extent * count * (1 if keeps_last else size) > MOST_READS:
         return scattering.scatter(op, inputs, outs)
     where, changes = with_shape(indices, [batches, count]), with_shape(updates, [batches, count, size])
     whole, out = with_shape(input, [batches, extent, size]), with_shape(outs[0], [batches, extent, size])
@@ -103,7 +102,7 @@ def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.V
     rows, extent = math.prod(shape[:-1]), shape[-1]
     if rows * op.k == 0:
         return [outs[0]]
-    if rows * extent * extent > _MOST_READS:
+    if rows * extent * extent > MOST_READS:
         return sorting.top_k(op, inputs, outs)
     dtype = spec_of_type(op.operation.operands[0].type).dtype
     keys = sorting.keys_of(with_shape(inputs[0], [rows, extent]), dtype, op.largest)
@@ -138,52 +137,3 @@ def _last_from(keys: ir.Value, count: ir.Value) -> ir.Value:
         return arith.select(is_kept, key, number((1 << (kind.width - 1)) - 1, kind))
 
     return structured([keys, count], [empty(shape_of(keys), kind)], [dims(2), [], dims(2)], "pp", mask)[0]
-
-
-@LINALG_BY_ELEMENT.attach(CumulativeOp)
-def running_totals(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Emits [batch, group, place, element]: the total of all groups before and of the group's own places before."""
-    shape = shape_of(inputs[0])
-    if 0 in shape:
-        return [outs[0]]
-    batches, count, size = scattering.around(op.axis, shape)
-    groups = max(divisor for divisor in range(1, math.isqrt(count) + 1) if count % divisor == 0)
-    if batches * count * size * (groups + count // groups) > _MOST_READS:
-        return cumulative.cumulative(op, inputs, outs)
-    totals = cumulative.Totals(op, element_type_of(inputs[0]))
-    neutral = number(totals.neutral, totals.wide)
-    box = [batches, groups, count // groups, size]
-    source, out = with_shape(inputs[0], box), with_shape(outs[0], box)
-    batch, group, own, element, other = dims(5)
-
-    def comes_before(theirs: ir.Value, mine: ir.Value, itself: bool) -> ir.Value:
-        kind = arith.CmpIPredicate
-        up, down = (kind.sle, kind.sge) if itself else (kind.slt, kind.sgt)
-        return arith.cmpi(down if op.reverse else up, theirs, mine)
-
-    def add_all(item: ir.Value, total: ir.Value) -> ir.Value:
-        return totals.combined(total, widen(item))
-
-    none = filled(neutral, [batches, groups, size])
-    maps = [[batch, group, element, own], [batch, group, own]]
-    of_groups = structured([source], [none], maps, "pppr", add_all)[0]
-
-    def add_group(item: ir.Value, total: ir.Value) -> ir.Value:
-        is_before = comes_before(loop_index(3), loop_index(1), itself=False)
-        return arith.select(is_before, totals.combined(total, item), total)
-
-    maps = [[batch, element, own], [batch, group, own]]
-    before = structured([of_groups], [filled(neutral, [batches, groups, size])], maps, "pppr", add_group)[0]
-
-    def add_place(item: ir.Value, total: ir.Value) -> ir.Value:
-        is_before = comes_before(loop_index(4), loop_index(2), itself=not op.exclusive)
-        return arith.select(is_before, totals.combined(total, widen(item)), total)
-
-    maps = [[batch, group, other, element], [batch, group, own, element]]
-    within = structured([source], [filled(neutral, box)], maps, "ppppr", add_place)[0]
-    maps = [[batch, group, element], dims(4), dims(4)]
-
-    def both(earlier: ir.Value, later: ir.Value, _: ir.Value) -> ir.Value:
-        return narrow(totals.combined(earlier, later), totals.kind)
-
-    return [with_shape(structured([before, within], [out], maps, "pppp", both)[0], shape)]

@@ -10,6 +10,7 @@ from mlir import ir
 from ...dialects.core import Op
 from ...dialects.discardable import KEEPS_RANGES
 from ...dialects.registry import view_of
+from ...dialects.specs import size_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.elementwise import BinaryOp, CastOp, UnaryOp
 from ...dialects.stepwell.movement import BroadcastToOp, DynamicBroadcastToOp, DynamicReshapeOp, ReshapeOp, TransposeOp
@@ -22,7 +23,6 @@ from ..infra.state import CompileState
 from ..ir.functions import functions_with_bodies
 from ..ir.locations import names_in
 from ..ir.rewriting import erase_dead_ops, replace_op, walk
-from ..ir.values import size_of
 from .inference import infer_function, input_specs
 from .values import constant, constant_of, dtype_of, splat_constant
 

@@ -10,13 +10,13 @@ from mlir.dialects import func
 
 from ...dialects import discardable
 from ...dialects.registry import OPS
+from ...dialects.specs import size_of
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.stepwell.shape import RangeOp
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.functions import body_of, function_named, main_function
 from ..ir.rewriting import identity, walk
-from ..ir.values import size_of
 from .values import dtype_of, splat_of, static_shape
 
 MAX_GROWTH = 16

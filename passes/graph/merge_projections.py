@@ -11,6 +11,7 @@ from mlir import ir
 
 from ...dialects.core import Op
 from ...dialects.registry import view_of
+from ...dialects.specs import size_of
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import AddOp
 from ...dialects.stepwell.movement import ConcatOp, ReshapeOp, SliceOp, TransposeOp
@@ -19,7 +20,6 @@ from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.locations import fused_location
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op, has_one_use
-from ..ir.values import size_of
 from ..kernel.folded_movement import can_view
 from .values import constant, dtype_of, is_fixed, static_shape
 

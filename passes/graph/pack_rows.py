@@ -11,6 +11,7 @@ from mlir import ir
 
 from ...dialects import discardable
 from ...dialects.registry import view_of
+from ...dialects.specs import size_of
 from ...dialects.stepwell.elementwise import AddOp, DivOp, KeepOp, MaximumOp, MinimumOp, ModOp, MulOp, SubOp
 from ...dialects.stepwell.movement import ReshapeOp, SliceOp, TakeRowsOp
 from ...dialects.stepwell.normalization import LayerNormOp, RmsNormOp, SoftmaxOp
@@ -18,9 +19,8 @@ from ...dialects.stepwell.packed import PackedMatmulOp
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
-from ..ir.values import shape_of, size_of
+from ..ir.values import shape_of
 from ..kernel.classify import kernel_class
-from ..kernel.costs import flops
 from ..kernel.demand import Demand
 from ..kernel.prefixes import Prefix
 from .values import constant
@@ -166,7 +166,7 @@ def _rows_of(op: ir.Operation) -> list[ir.Value]:
 def _is_worth_it(part: Sequence[ir.Operation]) -> bool:
     """Returns whether the products of a part are enough work to pay for moving rows."""
     views = [view_of(op) for op in part]
-    work = sum(flops(view) for view in views if isinstance(view, PackedMatmulOp))
+    work = sum(view.flops() for view in views if isinstance(view, PackedMatmulOp))
     made = {op.results[0] for op in part}
     entering = {value for op in part for value in _rows_of(op)} - made
     leaving = [value for value in made if any(not _is_by(use, made) for use in value.uses)]

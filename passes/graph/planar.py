@@ -16,6 +16,7 @@ from mlir import ir
 
 from ...dialects.core import Op
 from ...dialects.registry import OPS, view_of
+from ...dialects.specs import size_of
 from ...dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ...dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, UnaryOp
 from ...dialects.stepwell.elementwise.arithmetic import AddOp
@@ -27,7 +28,6 @@ from ...dialects.stepwell.windows import Window
 from ...machines.machine import Machine
 from ...machines.paces import Paces, paces_of
 from ..ir.rewriting import Pattern, Replacement
-from ..ir.values import size_of
 from .values import is_fixed, is_float, static_shape
 
 IMAGE_OPS = (ConvOp, ConvTransposeOp, PoolOp, ResizeOp, LocalResponseNormOp, BatchNormOp)

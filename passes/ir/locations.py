@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ...dialects.registry import OPS, view_of
+from ...dialects.specs import size_of
 from ..kernel.classify import ANCHOR_ORDER, kernel_class
-from ..kernel.costs import flops
-from .values import size_of
 
 _WITHOUT_WORK = ("stepwell.constant", "stepwell.parameter")
 
@@ -129,4 +128,4 @@ def _flops(op: ir.Operation) -> int:
     view = view_of(op)
     values = [*op.operands, *op.results]
     is_static = all(isinstance(item.type, ir.RankedTensorType) and item.type.has_static_shape for item in values)
-    return flops(view) if view is not None and is_static else 0
+    return view.flops() if view is not None and is_static else 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from mlir import ir
 from mlir.dialects import arith
 
@@ -28,11 +26,6 @@ def shape_if_tensor(value: ir.Value) -> Shape:
 def element_type_of(value: ir.Value) -> ir.Type:
     """Returns the element type of a ranked tensor."""
     return ir.RankedTensorType(value.type).element_type
-
-
-def size_of(value: ir.Value) -> int:
-    """Returns the number of elements of a tensor of static shape."""
-    return math.prod(shape_of(value))
 
 
 def constant_index(value: int) -> ir.Value:

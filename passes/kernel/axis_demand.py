@@ -8,25 +8,21 @@ from typing import Any
 from mlir import ir
 
 from ...dialects.registry import view_of
-from ...dialects.stepwell.cumulative import CumulativeOp
-from ...dialects.stepwell.movement import ReverseOp, RowOp, SampleOp, ScatterOp, WithRowOp
-from ...dialects.stepwell.normalization import LayerNormOp, LocalResponseNormOp, LogSoftmaxOp, RmsNormOp, SoftmaxOp
+from ...dialects.stepwell.axes import AlongAxesOp
+from ...dialects.stepwell.movement import RowOp, SampleOp, ScatterOp, WithRowOp
 from ...dialects.stepwell.reduction import ArgmaxOp, ReductionOp
 from ...dialects.stepwell.sorting import TopKOp
-from ...dialects.stepwell.windows import CHANNELS_FIRST
 from .prefixes import DEMAND, Prefix, all_of
 
-_ALONG_ONE = (SoftmaxOp.OPERATION_NAME, LogSoftmaxOp.OPERATION_NAME)
 
-
-@DEMAND.attach(LayerNormOp, RmsNormOp, SoftmaxOp, LogSoftmaxOp)
-def norm(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """In full along the axis; for layer and RMS norms also along the dimensions after it."""
+@DEMAND.attach(AlongAxesOp)
+def along_axes(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """In full along the dimensions whose elements are combined, the result's prefixes along the others."""
+    view = view_of(op)
+    assert isinstance(view, AlongAxesOp)
     if place:
         return all_of(op.operands[place])
-    rank = len(needed)
-    axis = _attributes(op)["axis"] % rank
-    whole = [axis] if op.name in _ALONG_ONE else range(axis, rank)
+    whole = view.combined_axes(len(needed))
     return [None if dim in whole else prefix for dim, prefix in enumerate(needed)]
 
 
@@ -49,21 +45,6 @@ def top_k(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequenc
         return []
     view = TopKOp(op)
     return [*needed[:-1], table[view.extent] if view.extent >= 0 else None]
-
-
-@DEMAND.attach(CumulativeOp)
-def cumulative(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """The prefixes of the result; in full along the axis for a reverse scan."""
-    view = CumulativeOp(op)
-    axis = view.axis % len(needed)
-    return [None if view.reverse and dim == axis else prefix for dim, prefix in enumerate(needed)]
-
-
-@DEMAND.attach(ReverseOp)
-def reverse(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """In full along the reversed axes."""
-    axes = {axis % len(needed) for axis in ReverseOp(op).axes}
-    return [None if dim in axes else prefix for dim, prefix in enumerate(needed)]
 
 
 @DEMAND.attach(RowOp)
@@ -97,13 +78,6 @@ def sample(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequen
     """The batch and channel prefixes of the result, in full along the others; all of the operand `positions`."""
     found = all_of(op.operands[place])
     return found if place else [*needed[:2], *found[2:]]
-
-
-@DEMAND.attach(LocalResponseNormOp)
-def response_norm(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """All channels, the result's prefixes along the other dimensions."""
-    axis = 1 if LocalResponseNormOp(op).layout == CHANNELS_FIRST else len(needed) - 1
-    return [None if dim == axis else prefix for dim, prefix in enumerate(needed)]
 
 
 def _attributes(op: ir.Operation) -> dict[str, Any]:

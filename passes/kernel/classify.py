@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlir import ir
 
 from ...dialects.registry import OPS
-from ..ir.values import size_of
+from ...dialects.specs import size_of
 from .views import EXTRACT
 
 ANCHOR_ORDER = (

@@ -12,6 +12,7 @@ from mlir.dialects import func
 from ...dialects import discardable
 from ...dialects.discardable import KernelFacts
 from ...dialects.registry import view_of
+from ...dialects.specs import size_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.movement import BroadcastToOp
 from ...dialects.types import array_of
@@ -22,9 +23,7 @@ from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
 from ..ir.locations import fused_location, heaviest_first, names_in
 from ..ir.rewriting import walk
-from ..ir.values import size_of
 from .classify import ANCHOR_ORDER, kernel_class
-from .costs import flops
 from .demand import Demand
 from .fusion import Grouping, inputs_of
 from .masks import skipped_by
@@ -193,13 +192,13 @@ def _shares(group: Sequence[ir.Operation]) -> list[tuple[str, int]]:
 def _work(op: ir.Operation) -> int:
     """Weight of an op when a kernel's time is divided among its ops: its flops, plus one per element written."""
     view = view_of(op)
-    return elements_written(op) + (flops(view) if view is not None else 0)
+    return elements_written(op) + (view.flops() if view is not None else 0)
 
 
 def _describe(group: list[ir.Operation], inputs: list[ir.Value]) -> KernelFacts:
     kinds = {kernel_class(op) for op in group}
     kind = next(kind for kind in ANCHOR_ORDER if kind in kinds)
-    work = sum(flops(view) for op in group if (view := view_of(op)) is not None)
+    work = sum(view.flops() for op in group if (view := view_of(op)) is not None)
     # Clamped: impossibly large tensors may overflow 64 bits.
     return KernelFacts(kind, min(work, 1 << 62), bytes_moved(group, inputs))
 

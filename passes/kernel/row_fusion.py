@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...dialects.registry import view_of
+from ...dialects.specs import size_of
 from ...dialects.stepwell.elementwise import AddOp, MulOp, SubOp
-from ..ir.values import shape_of, size_of
+from ..ir.values import shape_of
 from .classify import kernel_class
 from .masks import REDUCTIONS
 

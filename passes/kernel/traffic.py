@@ -10,11 +10,11 @@ from mlir import ir
 
 from ...dialects.core import Op
 from ...dialects.registry import view_of
+from ...dialects.specs import size_of
 from ...dialects.stepwell.contraction import ConvOp
 from ...dialects.stepwell.movement import GatherOp, ResizeOp, SliceOp
 from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.shape import BorderOp
-from ..ir.values import size_of
 from .classify import bytes_of
 
 

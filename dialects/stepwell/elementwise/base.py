@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...core import KernelTraits, Op
+from ...specs import size_of
 
 
 class ElementwiseOp(Op):
@@ -12,3 +13,7 @@ class ElementwiseOp(Op):
     """
 
     KERNEL = KernelTraits("elementwise", works_on_views=True)
+
+    def flops(self) -> int:
+        """One operation for each element of the result."""
+        return size_of(self.operation.results[0])

@@ -11,6 +11,7 @@ from ....support.wording import quantity
 from ... import dims
 from ...core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
 from ...dims import Dim, Shape
+from ...specs import size_of
 from ...types import TensorSpec, is_float
 from ..numerics import widened
 from ..resampling import COORDINATES, MODES, NEAREST, Sampling, resample
@@ -147,6 +148,10 @@ class ResampleOp(Op):
             for index, weight in zip(indices, weights, strict=True)
         )
         return functools.reduce(np.add, terms)
+
+    def flops(self) -> int:
+        """One operation for each element of the input."""
+        return size_of(self.operation.operands[0])
 
 
 class DynamicResizeOp(Op):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from ....runtime.memory import aligned_copy
@@ -9,6 +11,7 @@ from ....support.wording import quantity
 from ...core import KernelTraits, Op, OpError, attribute, operand, result
 from ...dims import Dim, ceil_div, product
 from ...types import TensorSpec, is_integer
+from ..axes import AlongAxesOp
 from ..shapes import (
     broadcasts_to,
     common_dim,
@@ -173,7 +176,7 @@ class SliceOp(Op):
         return input[tuple(map(slice, starts, stops, steps))]
 
 
-class ReverseOp(Op):
+class ReverseOp(AlongAxesOp):
     """The elements in reverse order along `axes`.
 
     ```mlir
@@ -197,6 +200,10 @@ class ReverseOp(Op):
     def reference(input: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
         """Computes it with numpy."""
         return np.flip(input, axes)
+
+    def combined_axes(self, rank: int) -> Collection[int]:
+        """The reversed axes."""
+        return {axis % rank for axis in self.axes}
 
 
 class BroadcastToOp(Op):

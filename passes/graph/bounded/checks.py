@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ....dialects.core import Op
+from ....dialects.specs import size_of
 from ...ir.functions import body_of, main_function
 from ...ir.rewriting import walk
-from ...ir.values import is_tensor, size_of
+from ...ir.values import is_tensor
 from ..values import dtype_of
 from .extents import is_dynamic
 from .rewriter import Rewriter

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
+from ....dialects.specs import size_of
 from ....dialects.stepwell.contraction import ConvOp
 from ....dialects.stepwell.movement import (
     BroadcastToOp,
@@ -18,7 +19,6 @@ from ....dialects.stepwell.movement import (
     TransposeOp,
 )
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op
-from ...ir.values import size_of
 from ..values import constant_of, rank_of, static_shape
 
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ....dialects.core import Op
+from ....dialects.specs import size_of
 from ....dialects.stepwell.elementwise import BinaryOp, UnaryOp
 from ....dialects.stepwell.movement import PadOp, ReshapeOp, TileOp, TransposeOp
 from ....dialects.stepwell.packed import PackedMatmulOp
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
-from ...ir.values import size_of
 from ...kernel.classify import kernel_class
 from ..values import is_fixed, static_shape
 from .reshapes import reshape_groups

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ....dialects.core import Op
+from ....dialects.specs import size_of
 from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, UnaryOp
 from ....dialects.stepwell.movement import (
     ConcatOp,
@@ -26,7 +27,6 @@ from ....dialects.stepwell.movement import (
 from ....dialects.stepwell.normalization import LayerNormOp, LogSoftmaxOp, RmsNormOp, SoftmaxOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReductionOp
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
-from ...ir.values import size_of
 from ..values import is_fixed, rank_of, static_shape
 
 Permutation = tuple[int, ...]

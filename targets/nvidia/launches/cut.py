@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from mlir import ir
 
 from ....dialects import discardable
+from ....dialects.specs import size_of
 from ....passes.infra.base import PassError
-from ....passes.ir.values import size_of
 from ..emission.generics import inputs_of, loop_extents, reduced_dims
 from ..emission.values import PURE
 

@@ -1,0 +1,46 @@
+"""Specs of values in the IR, and checks of shapes."""
+
+from __future__ import annotations
+
+import math
+
+from mlir import ir
+
+from .attributes import OpError
+from .dims import MAX_RANK, Shape
+from .types import TensorSpec, array_of, spec_of_type
+
+
+def check_extents(*shapes: Shape) -> None:
+    """Checks that tensors of these shapes could exist: MLIR's types hold 64-bit extents and do not report overflow.
+
+    Raises:
+        OpError: an extent is negative, a tensor has more elements than any memory could hold (not counting unknown and
+            empty dimensions), or it has more dimensions than a numpy array can have.
+    """
+    for shape in shapes:
+        if len(shape) > MAX_RANK:
+            raise OpError(f"a tensor would have {len(shape)} dimensions, more than {MAX_RANK}")
+        numbers = [dim for dim in shape if isinstance(dim, int) and dim]
+        if numbers and (min(numbers) < 0 or math.prod(numbers) > _MAX_ELEMENTS):
+            raise OpError(f"a tensor would have the impossible shape {'x'.join(map(str, shape))}")
+
+
+_MAX_ELEMENTS = 2**48
+
+
+def spec_of(value: ir.Value) -> TensorSpec:
+    """The spec that the IR alone gives for a value: its type and, if a constant op defines it, its contents."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or len(owner.operands) or "value" not in owner.attributes:
+        return spec_of_type(value.type)
+    attr = owner.attributes["value"]
+    if not isinstance(attr, ir.DenseElementsAttr) or attr.type != value.type:
+        return spec_of_type(value.type)
+    array = array_of(attr)
+    return TensorSpec(array.shape, array.dtype, array)
+
+
+def size_of(value: ir.Value) -> int:
+    """Returns the number of elements of a tensor of static shape."""
+    return math.prod(ir.RankedTensorType(value.type).shape)
