@@ -10,7 +10,7 @@ from mlir import ir
 
 from ..support.errors import StepwellError
 from . import forms
-from .forms import Form
+from .forms import AttributeForm
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ def attribute(
     return AttributeField(kind, default, choices, doc)
 
 
-_FORMS: dict[type, Form] = {
+_FORMS: dict[type, AttributeForm] = {
     int: forms.I64,
     float: forms.F64,
     bool: forms.BOOL,

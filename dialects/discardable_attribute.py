@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 from mlir import ir
 
 from .attributes import OpError
-from .forms import Form
+from .forms import AttributeForm
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -41,7 +41,9 @@ DISCARDABLE: dict[str, DiscardableAttribute[Any]] = {}
 class DiscardableAttribute(Generic[T]):
     """One discardable attribute, seen from Python as a value of type `T`."""
 
-    def __init__(self, name: str, form: Form[T], doc: str, *, places: tuple[str, ...], phases: tuple[str, ...]) -> None:
+    def __init__(
+        self, name: str, form: AttributeForm[T], doc: str, *, places: tuple[str, ...], phases: tuple[str, ...]
+    ) -> None:
         """Declares a discardable attribute.
 
         Args:

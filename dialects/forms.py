@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Form(Generic[T]):
+class AttributeForm(Generic[T]):
     """One kind of MLIR attribute, seen from Python as a value of type `T`.
 
     Attributes:
@@ -39,53 +39,55 @@ def _read_float(attr: ir.Attribute) -> float | None:
     return attr.value if isinstance(attr, ir.FloatAttr) and isinstance(attr.type, ir.F64Type) else None
 
 
-UNIT: Form[bool] = Form(
+UNIT: AttributeForm[bool] = AttributeForm(
     "a unit attribute", lambda attr: True if isinstance(attr, ir.UnitAttr) else None, lambda _: ir.UnitAttr.get()
 )
-I64: Form[int] = Form(
+I64: AttributeForm[int] = AttributeForm(
     "an i64 integer", _read_int, lambda value: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
 )
-F64: Form[float] = Form("an f64 number", _read_float, lambda value: ir.FloatAttr.get(ir.F64Type.get(), float(value)))
-BOOL: Form[bool] = Form(
+F64: AttributeForm[float] = AttributeForm(
+    "an f64 number", _read_float, lambda value: ir.FloatAttr.get(ir.F64Type.get(), float(value))
+)
+BOOL: AttributeForm[bool] = AttributeForm(
     "a bool",
     lambda attr: attr.value if isinstance(attr, ir.BoolAttr) else None,
     lambda value: ir.BoolAttr.get(bool(value)),
 )
-STRING: Form[str] = Form(
+STRING: AttributeForm[str] = AttributeForm(
     "a string", lambda attr: attr.value if isinstance(attr, ir.StringAttr) else None, ir.StringAttr.get
 )
-SYMBOL: Form[str] = Form(
+SYMBOL: AttributeForm[str] = AttributeForm(
     "a symbol",
     lambda attr: attr.value if isinstance(attr, ir.FlatSymbolRefAttr) else None,
     ir.FlatSymbolRefAttr.get,
 )
-I64S: Form[Sequence[int]] = Form(
+I64S: AttributeForm[Sequence[int]] = AttributeForm(
     "an array<i64: ...>",
     lambda attr: tuple(attr) if isinstance(attr, ir.DenseI64ArrayAttr) else None,
     lambda value: ir.DenseI64ArrayAttr.get(list(value)),
 )
-ELEMENT_TYPE: Form[np.dtype] = Form(
+ELEMENT_TYPE: AttributeForm[np.dtype] = AttributeForm(
     "an element type",
     lambda attr: numpy_dtype(attr.value) if isinstance(attr, ir.TypeAttr) else None,
     lambda value: ir.TypeAttr.get(element_type(value)),
 )
-TYPE: Form[ir.Type] = Form(
+TYPE: AttributeForm[ir.Type] = AttributeForm(
     "a type", lambda attr: attr.value if isinstance(attr, ir.TypeAttr) else None, ir.TypeAttr.get
 )
-DENSE: Form[np.ndarray] = Form(
+DENSE: AttributeForm[np.ndarray] = AttributeForm(
     "a dense constant", lambda attr: array_of(attr) if isinstance(attr, ir.DenseElementsAttr) else None, dense
 )
-DICTIONARY: Form[ir.DictAttr] = Form(
+DICTIONARY: AttributeForm[ir.DictAttr] = AttributeForm(
     "a dictionary", lambda attr: attr if isinstance(attr, ir.DictAttr) else None, lambda value: value
 )
-JSON: Form[Any] = Form(
+JSON: AttributeForm[Any] = AttributeForm(
     "a string of JSON",
     lambda attr: _json(attr.value) if isinstance(attr, ir.StringAttr) else None,
     lambda value: ir.StringAttr.get(json.dumps(value)),
 )
 
 
-def list_of(form: Form[T], text: str) -> Form[Sequence[T]]:
+def list_of(form: AttributeForm[T], text: str) -> AttributeForm[Sequence[T]]:
     """Returns the form of arrays whose entries have a form; `text` is the form in words."""
 
     def read(attr: ir.Attribute) -> tuple[T, ...] | None:
@@ -94,20 +96,24 @@ def list_of(form: Form[T], text: str) -> Form[Sequence[T]]:
         found = tuple(map(form.read, attr))
         return None if any(item is None for item in found) else found  # pyright: ignore[reportReturnType]
 
-    return Form(text, read, lambda value: ir.ArrayAttr.get(list(map(form.write, value))))
+    return AttributeForm(text, read, lambda value: ir.ArrayAttr.get(list(map(form.write, value))))
 
 
-def either(one: Form[Any], other: Form[Any], text: str, is_one: Callable[[Any], bool]) -> Form[Any]:
+def either(
+    one: AttributeForm[Any], other: AttributeForm[Any], text: str, is_one: Callable[[Any], bool]
+) -> AttributeForm[Any]:
     """Returns the form of attributes of one of two forms; `is_one` tells from a value that it has the first form."""
 
     def read(attr: ir.Attribute) -> Any:
         value = one.read(attr)
         return other.read(attr) if value is None else value
 
-    return Form(text, read, lambda value: (one if is_one(value) else other).write(value))
+    return AttributeForm(text, read, lambda value: (one if is_one(value) else other).write(value))
 
 
-def record(kind: Callable[..., T], text: str, entries: Mapping[str, tuple[str, Form[Any]]]) -> Form[T]:
+def record(
+    kind: Callable[..., T], text: str, entries: Mapping[str, tuple[str, AttributeForm[Any]]]
+) -> AttributeForm[T]:
     """Returns the form of dictionaries that hold the fields of a dataclass; fields that are None have no entry.
 
     Args:
@@ -133,20 +139,20 @@ def record(kind: Callable[..., T], text: str, entries: Mapping[str, tuple[str, F
             {entries[field][0]: entries[field][1].write(item) for field, item in given.items() if item is not None}
         )
 
-    return Form(text, read, write)
+    return AttributeForm(text, read, write)
 
 
-STRINGS: Form[Sequence[str]] = list_of(STRING, "a list of strings")
-SYMBOLS: Form[Sequence[str]] = list_of(SYMBOL, "a list of symbols")
-DICTIONARIES: Form[Sequence[ir.DictAttr]] = list_of(DICTIONARY, "a list of dictionaries")
-JSONS: Form[Sequence[Any]] = list_of(JSON, "a list of strings of JSON")
-EXTENTS: Form[Sequence[Sequence[int]]] = list_of(I64S, "a list of array<i64: ...>")
-DIMS: Form[Sequence[int | str]] = list_of(
+STRINGS: AttributeForm[Sequence[str]] = list_of(STRING, "a list of strings")
+SYMBOLS: AttributeForm[Sequence[str]] = list_of(SYMBOL, "a list of symbols")
+DICTIONARIES: AttributeForm[Sequence[ir.DictAttr]] = list_of(DICTIONARY, "a list of dictionaries")
+JSONS: AttributeForm[Sequence[Any]] = list_of(JSON, "a list of strings of JSON")
+EXTENTS: AttributeForm[Sequence[Sequence[int]]] = list_of(I64S, "a list of array<i64: ...>")
+DIMS: AttributeForm[Sequence[int | str]] = list_of(
     either(I64, STRING, "an i64 integer or a string", lambda value: isinstance(value, int)),
     "a list of i64 integers and strings",
 )
-DIM_LISTS: Form[Sequence[Sequence[int | str]]] = list_of(DIMS, "lists of i64 integers and strings")
-SCHEDULE: Form[ir.DictAttr | str] = either(
+DIM_LISTS: AttributeForm[Sequence[Sequence[int | str]]] = list_of(DIMS, "lists of i64 integers and strings")
+SCHEDULE: AttributeForm[ir.DictAttr | str] = either(
     DICTIONARY, SYMBOL, "a dictionary or a symbol", lambda value: isinstance(value, ir.DictAttr)
 )
 
