@@ -1,4 +1,7 @@
-"""Type-checks the Python code of the documentation as users do: against the package in an environment's folder."""
+"""Type-checks the Python code of the documentation as users do: against the package in an environment's folder.
+
+The chapters in `examples/` are a part of it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ def test_code_in_the_documentation_has_the_right_types(tmp_path: Path) -> None:
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         for number, text in enumerate(BLOCK.findall(page.read_text(encoding="utf-8"))):
             (tmp_path / f"{page.stem.replace('-', '_')}_{number}.py").write_text(text, encoding="utf-8")
-    assert (tmp_path / "README_0.py").exists()
+    for chapter in (ROOT / "examples").glob("ch*.py"):
+        (tmp_path / chapter.name).write_text(chapter.read_text(encoding="utf-8"), encoding="utf-8")
+    assert (tmp_path / "README_0.py").exists() and (tmp_path / "ch0_load_and_run.py").exists()
     # A call that must be refused proves that the package's types are found.
     wrong = 'import stepwell\n\nstepwell.compile("model.onnx", thread=2)\n'
     (tmp_path / "wrong.py").write_text(wrong, encoding="utf-8")
