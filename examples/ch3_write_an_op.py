@@ -22,11 +22,11 @@ from mlir.dialects import arith, math
 from stepwell.dialects.core import Dialect, KernelTraits, Op, OpError, Rounding, operand, result
 from stepwell.dialects.types import TensorSpec, is_float
 from stepwell.lowering.builders.scalars import number
-from stepwell.lowering.builders.tensors import elementwise_over, shape_of, with_shape
+from stepwell.lowering.builders.tensors import elementwise_over, with_shape
 from stepwell.lowering.stepwell_to_linalg.reduction import summed
 from stepwell.lowering.stepwell_to_linalg.rules import LINALG
 from stepwell.passes.graph.bounded.rewriter import PADDING
-from stepwell.passes.kernel.costs import FLOPS
+from stepwell.passes.ir.values import shape_of
 from stepwell.passes.kernel.prefixes import DEMAND
 
 
@@ -134,10 +134,9 @@ print([kernel.kind for kernel in model.programs[0].kernels])
 # the new op's row:
 
 # %%
-for interface in (DEMAND, FLOPS, LINALG, PADDING):
+for interface in (DEMAND, LINALG, PADDING):
     print(f"{interface.name:14}{'yes' if interface.of(RootMeanSquareOp) else '-'}")
 # > demand        -
-# > flops         -
 # > linalg        yes
 # > padding       -
 
