@@ -39,6 +39,7 @@ check-types: venv
 
 check-imports: venv
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python test/style/cycles.py
 
 check-prose: venv
 	$(BIN)/python test/style/prose.py

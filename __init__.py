@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .runtime.executable import Executable
     from .runtime.host.fallback import Fallback, FallbackWarning
     from .runtime.program import TensorInfo
-    from .runtime.progress.progress import Progress
+    from .runtime.progress.events import Progress
     from .support.errors import (
         ArtefactError,
         CapacityError,
@@ -113,7 +113,7 @@ _HOME = {
     "Fallback": "runtime.host.fallback",
     "FallbackWarning": "runtime.host.fallback",
     "PluginWarning": "passes.infra.entry_points",
-    "Progress": "runtime.progress.progress",
+    "Progress": "runtime.progress.events",
     "SlowWarning": "support.errors",
     "TensorInfo": "runtime.program",
 }

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol
 
-if TYPE_CHECKING:
-    from .op import Op
+from mlir import ir
+
+
+class DeclaredOp(Protocol):
+    """An op that declares fields; see `Op`."""
+
+    places: ClassVar[dict[str, int]]
+    has_optional_operands: ClassVar[bool]
+
+    @property
+    def operation(self) -> ir.Operation:
+        """The operation that the op views."""
+        ...
+
+    def operand_values(self) -> list[ir.Value | None]:
+        """One entry per declared operand: its value, or None if an optional operand is absent."""
+        ...
 
 
 class OperandField:
@@ -17,7 +32,7 @@ class OperandField:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, op: Op | None, owner: type) -> Any:
+    def __get__(self, op: DeclaredOp | None, owner: type) -> Any:
         if op is None:
             return self
         values = op.operand_values() if owner.has_optional_operands else op.operation.operands
@@ -30,10 +45,10 @@ class ResultField:
     def __init__(self, doc: str) -> None:
         self.doc, self.name = doc, ""
 
-    def __set_name__(self, owner: type[Op], name: str) -> None:
+    def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, op: Op | None, owner: type[Op]) -> Any:
+    def __get__(self, op: DeclaredOp | None, owner: type[DeclaredOp]) -> Any:
         return self if op is None else op.operation.results[owner.places[self.name]]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from ..runtime.program import PRECISIONS, Shape
-from ..runtime.progress.progress import Progress
+from ..runtime.progress.events import Progress
 from ..support.errors import OptionError
 from ..support.short_repr import short_repr
 

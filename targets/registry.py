@@ -74,11 +74,11 @@ def backend_of(name: str) -> Backend:
         family = processor.architecture()
     found = _backend(family)
     if found is None:
-        raise unknown_target(machine)
+        raise _unknown_target(machine)
     return found
 
 
-def unknown_target(machine: str) -> TargetError:
+def _unknown_target(machine: str) -> TargetError:
     """Returns the error for a machine without a known target."""
     known = [name for names in _NAMES.values() for name in names]
     for family in packages():

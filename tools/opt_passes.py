@@ -84,12 +84,12 @@ class PythonPipeline:
         runner = PipelineRunner(instrumentation, *options, state=self._state)
         path = self._line.get("mlir-pass-pipeline-crash-reproducer")
         if not path:
-            runner.run(pipeline, root)
+            runner.run(pipeline.anchor, pipeline.elements, root)
             return
         # Written before and removed after the run, so that it remains if the pipeline crashes.
         reproducer = Reproducer(pipeline, not self._text.is_threaded, self._text.verify_each)
         Path(path).write_text(reproducer.print(str(root)), encoding="utf-8")
-        runner.run(pipeline, root)
+        runner.run(pipeline.anchor, pipeline.elements, root)
         Path(path).unlink()
 
     def _pipeline(self, anchor: str) -> Pipeline:

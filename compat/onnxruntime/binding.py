@@ -5,22 +5,20 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .devices import OrtDevice, check_device
 from .errors import Fail, InvalidArgument, NotImplemented
+from .running import RunningSession
 from .values import OrtValue, OrtValueVector, element_dtype
-
-if TYPE_CHECKING:
-    from .session import InferenceSession
 
 
 class SessionIOBinding:
     """The bound values, which programs access as `IOBinding._iobinding`; devices are given as `OrtDevice`."""
 
-    def __init__(self, session: InferenceSession) -> None:
+    def __init__(self, session: RunningSession) -> None:
         self.session = session
         self._inputs: dict[str, Any] = {}
         self._outputs: dict[str, OrtValue | None] = {}
@@ -145,7 +143,7 @@ class SessionIOBinding:
 class IOBinding:
     """Inputs and outputs bound to a session; devices are given by kind and number."""
 
-    def __init__(self, session: InferenceSession) -> None:
+    def __init__(self, session: RunningSession) -> None:
         self._iobinding = SessionIOBinding(session)
 
     def bind_cpu_input(self, name: str, arr_on_cpu: np.ndarray) -> None:

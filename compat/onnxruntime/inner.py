@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .binding import SessionIOBinding
+from .running import RunningSession
 from .values import ModelMetadata, NodeArg, OrtValue, OrtValueVector
-
-if TYPE_CHECKING:
-    from .session import InferenceSession
 
 
 class InnerSession:
     """A session that takes and returns the inner classes of bindings and values."""
 
-    def __init__(self, session: InferenceSession) -> None:
+    def __init__(self, session: RunningSession) -> None:
         self._session = session
 
     @property

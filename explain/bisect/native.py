@@ -13,7 +13,8 @@ from ...driver import route
 from ...driver.program import program_of
 from ...driver.workers.library import generate
 from ...passes.infra.base import Pass
-from ...passes.infra.pipeline import Element, Nested, Pipeline, Upstream
+from ...passes.infra.elements import Element, Nested, Upstream
+from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.state import CompileState
 from ...runtime.compiled_model import CompiledModel
 from ...runtime.executable import Executable

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from mlir import ir
 
 from ...dialects import discardable
-from ...passes.infra.pipeline import Element, Pipeline
+from ...passes.infra.elements import Element
+from ...passes.infra.pipeline import Pipeline
 from ...passes.ir.functions import main_function
 from ...passes.ir.named_ops import ops_named
 from ...passes.memref.plan_memory import PlanMemoryPass

@@ -11,8 +11,9 @@ from typing import Any, NoReturn
 from mlir import ir
 
 from ...driver import route
+from ...passes.infra.elements import Nested
 from ...passes.infra.instrumentation import Instrumentation, Step, title_of
-from ...passes.infra.pipeline import Nested, Pipeline
+from ...passes.infra.pipeline import Pipeline
 from ...support.errors import StepwellError
 from .graph import calls_of, graph_of
 from .texts import Texts

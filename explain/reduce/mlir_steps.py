@@ -12,7 +12,8 @@ from mlir import ir
 
 from ...dialects.verifier import violations
 from ...passes.infra.diagnostics import MLIRError
-from ...passes.infra.pipeline import Element, Nested, Pipeline
+from ...passes.infra.elements import Element, Nested
+from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.runner import PassFailure
 from . import mlir_edits
 from .case import Case

@@ -157,7 +157,8 @@ class PassesTest:
         with context_for_passes(self.allows_unregistered):
             try:
                 module = ir.Module.parse(case.text)
-                PipelineRunner([_Noting(note)]).run(Pipeline.parse(case.pipeline), module.operation)
+                pipeline = Pipeline.parse(case.pipeline)
+                PipelineRunner([_Noting(note)]).run(pipeline.anchor, pipeline.elements, module.operation)
             except PipelineError as error:
                 raise ReduceError(str(error)) from error
             except Exception as error:

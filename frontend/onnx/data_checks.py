@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 from mlir import ir
@@ -18,9 +17,6 @@ from . import places
 from .build import cast, constant, dtype, emit, integers, joined, rank, reshaped, scalar
 from .node import Node
 from .scope import Guard
-
-Checked = bool | Literal["inputs"]
-"""The indices and divisors to check: all (True), none (False), or those that come straight from an input."""
 
 _PASSING = tuple(op.OPERATION_NAME for op in (CastOp, DynamicReshapeOp, ExpandDimsOp, ReshapeOp, SqueezeOp))
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import onnx
 from mlir import ir
 
 from ...support.wording import quantity
 from ..errors import ModelError, NodeError
+from .context import ImportContext
 from .model import Model, opsets
 from .names import normal_domain
 from .scope import Scope
-
-if TYPE_CHECKING:
-    from .importer import Importer
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class OnnxFunction:
     versions: dict[str, int]
 
     def inline(
-        self, importer: Importer, call: onnx.NodeProto, name: str, scope: Scope, inputs: list[ir.Value | None]
+        self, importer: ImportContext, call: onnx.NodeProto, name: str, scope: Scope, inputs: list[ir.Value | None]
     ) -> list[ir.Value | None]:
         """Imports the function's nodes in place of a node that calls it; returns the outputs that the node names.
 

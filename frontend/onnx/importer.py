@@ -27,7 +27,7 @@ from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, Unsuppor
 from ..imported import ImportedModel, ImportedNode, ModelInfo
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .build import constant
-from .data_checks import Checked
+from .context import Checked
 from .definitions import definition_of
 from .functions import FunctionTable
 from .limits import MAX_NODES

@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -18,15 +18,13 @@ from ...dialects.dims import Dim
 from ...dialects.stepwell.constant import ConstantOp
 from ...support.wording import quantity
 from ..errors import AttributeFault, NeedsShapes, NodeError, UnsupportedError
+from .context import ImportContext
 from .lists import ValueList
 from .model import element_dtype
 from .names import normal_domain
 from .registry import Handler, schema_of
+from .scope import Scope
 from .weights import tensor_array
-
-if TYPE_CHECKING:
-    from .importer import Importer
-    from .scope import Scope
 
 _KINDS = onnx.AttributeProto.AttributeType
 _ONNX_TYPES: dict[str, str] = {
@@ -54,7 +52,7 @@ class Node:
         scope: the names that are visible at the node.
     """
 
-    def __init__(self, proto: onnx.NodeProto, name: str, opset: int, importer: Importer, scope: Scope) -> None:
+    def __init__(self, proto: onnx.NodeProto, name: str, opset: int, importer: ImportContext, scope: Scope) -> None:
         self.name, self.op_type, self.opset = name, proto.op_type, opset
         self.importer, self.scope = importer, scope
         self.outputs = tuple(proto.output)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from ...passes.infra.pipeline import Nested, Pipeline
+from ...passes.infra.elements import Nested
+from ...passes.infra.pipeline import Pipeline
 from ..target import Target
 
 STACK_BYTES = 256 * 1024

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ...machines.machine import Machine
 from ...machines.names import text_of
-from ..infra.pipeline import Element, Pipeline
+from ..infra.elements import Element
+from ..infra.pipeline import Pipeline
 from .canonicalize import CanonicalizePass
 from .choose_winograd import ChooseWinogradPass
 from .convert_layout import ConvertLayoutPass

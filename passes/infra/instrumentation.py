@@ -16,7 +16,7 @@ from mlir import ir
 
 from ..ir.functions import symbol_of
 from .base import Pass
-from .pipeline import Nested, Upstream
+from .elements import Nested, Upstream
 from .upstream import class_name
 
 Step = Pass | Upstream

@@ -1,4 +1,4 @@
-"""Pipelines of upstream and Python passes, nested to any depth, and their conversion to and from MLIR's textual form.
+"""Pipelines of upstream and Python passes, nested to any depth, with MLIR's textual form.
 
     builtin.module(stepwell-canonicalize,func.func(linalg-generalize-named-ops,cse),canonicalize{max-iterations=3})
 
@@ -15,56 +15,16 @@ A string may hold one element or several separated by commas.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mlir import ir
 
 from .base import Pass
-from .discovery import find_pass
-from .options import PipelineError, make_pass, print_options, split_balanced
-
-if TYPE_CHECKING:
-    from .instrumentation import Instrumentation
-    from .state import CompileState
-
-_ELEMENT = re.compile(r"(?P<name>[\w.-]+)\s*(?P<rest>.*)", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Upstream:
-    """A pass or pass pipeline of MLIR itself, with its options as text."""
-
-    name: str
-    options: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.name}{{{self.options}}}" if self.options else self.name
-
-
-@dataclass(frozen=True, init=False)
-class Nested:
-    """Passes that run on each op called `anchor` directly inside the current op."""
-
-    anchor: str
-    elements: tuple[Element, ...]
-
-    def __init__(self, anchor: str, elements: Iterable[Element | str]) -> None:
-        object.__setattr__(self, "anchor", anchor)
-        object.__setattr__(self, "elements", tuple(_parsed(elements)))
-
-    def without(self, names: Collection[str]) -> Pipeline:
-        """The pipeline without the Python passes of these names."""
-        kept = [item for item in self.elements if not (isinstance(item, Pass) and item.name in names)]
-        return Pipeline(kept, self.anchor)
-
-    def __str__(self) -> str:
-        return f"{self.anchor}({','.join(map(print_element, self.elements))})"
-
-
-Element = Pass | Upstream | Nested
+from .elements import Element, Nested, parsed, print_element
+from .instrumentation import Instrumentation
+from .runner import PipelineRunner
+from .state import CompileState
 
 
 @dataclass(frozen=True, init=False)
@@ -75,7 +35,7 @@ class Pipeline:
     anchor: str
 
     def __init__(self, elements: Iterable[Element | str] = (), anchor: str = "builtin.module") -> None:
-        object.__setattr__(self, "elements", tuple(_parsed(elements)))
+        object.__setattr__(self, "elements", tuple(parsed(elements)))
         object.__setattr__(self, "anchor", anchor)
 
     @classmethod
@@ -85,13 +45,8 @@ class Pipeline:
         Raises:
             PipelineError: the text is invalid, or names an unknown pass or option of a Python pass.
         """
-        match = _ELEMENT.fullmatch(text.strip())
-        rest = match["rest"].strip() if match else ""
-        if match is None or not rest.startswith("(") or not rest.endswith(")"):
-            raise PipelineError(
-                "expected pass pipeline to be wrapped with the anchor operation type, e.g. 'builtin.module(...)'"
-            )
-        return cls([rest[1:-1]], match["name"])
+        nested = Nested.parse(text)
+        return cls(nested.elements, nested.anchor)
 
     def __add__(self, other: Pipeline) -> Pipeline:
         return Pipeline(self.elements + other.elements, self.anchor)
@@ -123,45 +78,4 @@ class Pipeline:
             PassFailure: a pass failed; the error names the pass, the location and the reason.
             PipelineError: an upstream pass or one of its options does not exist.
         """
-        from .runner import PipelineRunner
-
-        PipelineRunner(instrumentation, verify, state=state).run(self, module.operation)
-
-
-def print_element(element: Element) -> str:
-    """The textual form of one element."""
-    if not isinstance(element, Pass):
-        return str(element)
-    options = print_options(element)
-    return f"{element.name}{{{options}}}" if options else element.name
-
-
-def parse_elements(text: str) -> list[Element]:
-    """Parses elements separated by commas.
-
-    Raises:
-        PipelineError: the text is invalid, or names an unknown option of a Python pass.
-    """
-    return [_parse_element(piece) for piece in split_balanced(text, ",".__eq__)]
-
-
-def _parsed(elements: Iterable[Element | str]) -> Iterable[Element]:
-    for element in elements:
-        if isinstance(element, str):
-            yield from parse_elements(element)
-        else:
-            yield element
-
-
-def _parse_element(text: str) -> Element:
-    match = _ELEMENT.fullmatch(text)
-    if match is None:
-        raise PipelineError(f"expected a pass name, but found '{text}'")
-    name, rest = match["name"], match["rest"].strip()
-    if rest.startswith("(") and rest.endswith(")"):
-        return Nested(name, [rest[1:-1]])
-    if rest and not (rest.startswith("{") and rest.endswith("}")):
-        raise PipelineError(f"expected '{{options}}' or '(passes)' after '{name}', but found '{rest}'")
-    options = rest[1:-1].strip()
-    python_pass = find_pass(name)
-    return Upstream(name, options) if python_pass is None else make_pass(python_pass, options)
+        PipelineRunner(instrumentation, verify, state=state).run(self.anchor, self.elements, module.operation)

@@ -16,8 +16,9 @@ from ...dialects import discardable
 from ..ir.functions import kernels_in
 from ..ir.locations import names_in
 from ..ir.rewriting import walk
+from .elements import Nested
 from .instrumentation import Instrumentation, Step
-from .pipeline import Nested, Pipeline
+from .pipeline import Pipeline
 from .reproducer import Reproducer
 
 MODULE, STEP = "failing.mlir", "step.json"

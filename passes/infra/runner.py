@@ -17,12 +17,13 @@ from ...dialects.verifier import violations
 from . import debug
 from .base import Pass, PassError
 from .diagnostics import MLIRError
+from .elements import Element, Nested, Upstream, print_element
 from .failure import CompileError
 from .instrumentation import Instrumentation, Step
 from .options import PipelineError
-from .pipeline import Element, Nested, Pipeline, Upstream, print_element
+from .rejections import explain_rejection
 from .state import CompileState
-from .upstream import PreparedPipelines, explain_rejection
+from .upstream import PreparedPipelines
 
 _ANY = "any"
 
@@ -69,18 +70,18 @@ class PipelineRunner:
         self.verify = verify or self.state.is_recorded
         self.statistics, self.note = statistics, note or self.state.say_pass
 
-    def run(self, pipeline: Pipeline, op: ir.Operation) -> None:
-        """Runs `pipeline` on `op`.
+    def run(self, anchor: str, elements: Sequence[Element], op: ir.Operation) -> None:
+        """Runs the elements of a pipeline that is anchored on `anchor`.
 
         Raises:
             PassFailure: a pass failed.
             PipelineError: the pipeline is anchored on another op, or names passes or options that do not exist.
         """
-        if pipeline.anchor not in (op.name, _ANY):
-            raise PipelineError(f"can't run '{pipeline.anchor}' pass manager on '{op.name}' op")
+        if anchor not in (op.name, _ANY):
+            raise PipelineError(f"can't run '{anchor}' pass manager on '{op.name}' op")
         with op.context:
-            check(op.name, pipeline.elements)
-            self._run_elements(pipeline.elements, op)
+            check(op.name, elements)
+            self._run_elements(elements, op)
 
     def _run_elements(self, elements: Sequence[Element], op: ir.Operation) -> None:
         for is_native, group in itertools.groupby(elements, self._is_native):
@@ -208,7 +209,7 @@ def wrong_anchor(name: str, wanted: str, anchor: str) -> str:
 
 def _expand(element: Upstream, anchor: str) -> Sequence[Step | Nested]:
     """The passes of an upstream pipeline such as `buffer-deallocation-pipeline`; a single pass stays as it is."""
-    spelt_out = Pipeline.parse(str(PassManager.parse(f"{anchor}({element})"))).elements
+    spelt_out = Nested.parse(str(PassManager.parse(f"{anchor}({element})"))).elements
     if len(spelt_out) == 1 and isinstance(spelt_out[0], Upstream) and spelt_out[0].name == element.name:
         return [element]
     return spelt_out

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
+from .elements import Nested
 from .instrumentation import Instrumentation, Step, title_of
-from .pipeline import Nested
 
 _RULE = "===" + "-" * 73 + "==="
 _TITLE = f"{_RULE}\n{'... Execution time report ...':^79}".rstrip() + f"\n{_RULE}"

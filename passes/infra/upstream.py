@@ -69,21 +69,6 @@ def _class_names() -> dict[str, str]:
     return json.loads(NAMES_FILE.read_text(encoding="utf-8"))
 
 
-def explain_rejection(name: str, error: str) -> str:
-    """A one-line explanation why the pass manager rejected the pass `name`, with a suggested correction."""
-    from .discovery import pass_names
-    from .options import suggestion
-
-    if "does not refer to a registered pass" in error:
-        known = [*upstream_passes(), *pass_names()]
-        return f"'{name}' does not refer to a registered pass or pass pipeline{suggestion(name, known)}"
-    if found := re.search(r"no such option (\S+)", error):
-        options = upstream_passes().get(name, [])
-        has = f" (it has: {', '.join(options)})" if options else " (it has none)"
-        return f"pass '{name}' has no option '{found[1]}'{suggestion(found[1], options)}{has}"
-    return " ".join(line.strip() for line in error.splitlines() if line.strip())
-
-
 @cache
 def anchor_of(name: str) -> str | None:
     """The op that an upstream pass or pipeline runs on, `builtin.module` if several; None if there is no such pass."""

@@ -17,50 +17,12 @@ from typing import Any
 from ...support.short_repr import short_repr
 from ...support.wording import quantity
 from ..devices.peaks import Peaks
-from ..execution.recorder import Recording
 from ..program import KernelInfo, Program
 from ..report import html
+from .calls import Call, Instance
 from .trace import trace_events
 
 SCHEMA = 1
-
-
-@short_repr
-@dataclass(frozen=True)
-class Instance:
-    """One call of a kernel.
-
-    Attributes:
-        kernel: its row in the kernel table.
-        site: index among the program's calls of that kernel; None if a loop makes several calls at one site.
-        start: start of the first thread, in nanoseconds.
-        end: end of the last thread, in nanoseconds.
-        pieces: the rows of the recording that belong to it.
-    """
-
-    kernel: KernelInfo
-    site: int | None
-    start: int
-    end: int
-    pieces: Sequence[Sequence[int]]
-
-
-@short_repr
-@dataclass(frozen=True)
-class Call:
-    """One call of the model.
-
-    Attributes:
-        start: its start, in nanoseconds.
-        end: its end, in nanoseconds.
-        programs: the programs that ran, each with its kernels in order of their start.
-        nodes: nodes that ran on the host: name, operator, start, end.
-    """
-
-    start: int
-    end: int
-    programs: Sequence[tuple[Recording, Sequence[Instance]]]
-    nodes: Sequence[tuple[str, str, int, int]]
 
 
 @short_repr

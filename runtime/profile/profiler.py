@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from ...support.errors import OptionError
 from ..execution.recorder import CallRecorder, Recording
-from .profile import Call, Instance, Profile
+from .calls import Call, Instance
+from .profile import Profile
 
 
 class Profiled(Protocol):

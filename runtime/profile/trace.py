@@ -6,11 +6,10 @@ Uses complete events ("X"), with a track per thread.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..devices.peaks import Peaks
-    from .profile import Call, Instance
+from ..devices.peaks import Peaks
+from .calls import Call, Instance
 
 _MAX_EVENTS = 50_000
 

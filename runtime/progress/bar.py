@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any, Protocol
 
-from .progress import Listener, Progress
+from .events import Listener, Progress
 
 DELAY = 1.0
 """Seconds before the bar of a compile appears."""

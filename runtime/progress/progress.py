@@ -9,49 +9,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+
+from .bar import bar
+from .events import Listener, Progress
 
 _SLOW_SECONDS = 5.0
 """Compile time in seconds after which a warning is logged."""
 
 logger = logging.getLogger("stepwell")
 logger.addHandler(logging.NullHandler())
-
-
-@dataclass(frozen=True)
-class Progress:
-    """An event of one compile.
-
-    Attributes:
-        phase: "start", "phase" (the IR has reached `step`), "kernels" (some are compiled), "hit" (the code was in the
-            cache), "done" or "failed"; the last three end a compile.
-        model: the model's name.
-        what: the input shapes or ranges of sizes of the code.
-        why: why the code is needed, such as "a call with new shapes".
-        done: number of kernels compiled so far.
-        total: number of kernels to compile; 0 if not known yet.
-        seconds: time since the start.
-        target: name of the code's target.
-        step: the phase of the IR reached last, such as "graph" (docs/logging.md); "" before the first.
-    """
-
-    phase: str
-    model: str
-    what: str = ""
-    why: str = ""
-    done: int = 0
-    total: int = 0
-    seconds: float = 0.0
-    target: str = ""
-    step: str = ""
-
-    @property
-    def has_ended(self) -> bool:
-        """True if this is the last event of its compile."""
-        return self.phase in ("hit", "done", "failed")
-
-
-Listener = Callable[[Progress], object]
 
 
 class CompileReporter:
@@ -193,10 +160,7 @@ def _listener_of(choice: Listener | bool | None) -> Listener | None:
         return None
     if _watcher.get() is not None:
         return _watcher.get()
-    # Imported here because the bar uses this module.
-    from . import bar
-
-    return bar.bar(in_terminal=choice is True)
+    return bar(in_terminal=choice is True)
 
 
 def _where(event: Progress) -> str:

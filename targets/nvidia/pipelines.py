@@ -14,8 +14,9 @@ from ...passes.graph.merge_projections import MergeProjectionsPass
 from ...passes.graph.pack_weights import PackWeightsPass
 from ...passes.graph.pipelines import GRAPH_PIPELINE, in_precision
 from ...passes.graph.sink_movement import SinkMovementPass
+from ...passes.infra.elements import Element, Nested
 from ...passes.infra.machine_option import WHOLE_ROWS
-from ...passes.infra.pipeline import Element, Nested, Pipeline
+from ...passes.infra.pipeline import Pipeline
 
 
 def graph_pipeline(precision: str = "f32", has_wgmma: bool = False) -> Pipeline:

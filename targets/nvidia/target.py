@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...lowering.target import Target
-from ...lowering.target_names import split_precision
-from ..registry import unknown_target
+from ...lowering.target_names import TargetError, split_precision
 
 _TRIPLE = "nvptx64-nvidia-cuda"
 _ACCESS_BYTES, _THREAD_REGISTERS = 16, 255
@@ -60,6 +59,7 @@ _CAPABILITIES = {
     "sm_90a": Capability(90, True, 227 * 1024, 228 * 1024, 2048, 132),
     "sm_100a": Capability(100, True, 227 * 1024, 228 * 1024, 2048, 148),
 }
+GPUS = tuple(_CAPABILITIES)
 # The oldest versions of PTX that support these architectures: any driver that supports the device reads them.
 _PTX = {"sm_80": "+ptx80", "sm_86": "+ptx80", "sm_89": "+ptx80", "sm_90a": "+ptx80", "sm_100a": "+ptx86"}
 
@@ -90,7 +90,7 @@ class GpuTarget(Target):
         machine, precision = split_precision(text)
         family, _, name = machine.partition(":")
         if family != "cuda" or name not in _CAPABILITIES:
-            raise unknown_target(machine)
+            raise TargetError(f"unknown target '{machine}'; known are {', '.join(f'cuda:{gpu}' for gpu in GPUS)}")
         return GpuTarget(
             triple=_TRIPLE,
             cpu=name,

@@ -14,18 +14,18 @@ from ....passes.ir.rewriting import walk
 from .indices import Index, add, evaluate, value_of
 
 if TYPE_CHECKING:
-    from .values import Lanes, Values
+    from .evaluator import Evaluator, Lanes
 
 _UNROLLED = 4
 """Maximum number of iterations of a loop that is unrolled; the indices of an unrolled loop are constants."""
 
 
-def fill(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
+def fill(values: Evaluator, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
     """Returns the scalar that the tensor is filled with."""
     return [values.scalar(op.operands[0])] * width
 
 
-def generic(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
+def generic(values: Evaluator, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
     """Evaluates the body at the given indices, for a reduction in a loop over the reduced dimensions."""
     number = list(op.results).index(tensor)
     made = all_results(values, op, number, indices, width)
@@ -36,7 +36,9 @@ def generic(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[In
     return made[number]
 
 
-def all_results(values: Values, op: ir.Operation, result: int, indices: Sequence[Index], width: int) -> Sequence[Lanes]:
+def all_results(
+    values: Evaluator, op: ir.Operation, result: int, indices: Sequence[Index], width: int
+) -> Sequence[Lanes]:
     """Returns the elements of all results at the loop indices that write the given element of one result."""
     maps, count = maps_of(op), inputs_of(op)
     dims: list[Index | None] = [None] * maps[0].n_dims
@@ -54,7 +56,7 @@ def all_results(values: Values, op: ir.Operation, result: int, indices: Sequence
     return _reduce(values, body, dims, reduced)
 
 
-def _reduce(values: Values, body: _Body, dims: list[Index | None], reduced: list[int]) -> list[Lanes]:
+def _reduce(values: Evaluator, body: _Body, dims: list[Index | None], reduced: list[int]) -> list[Lanes]:
     """Returns the accumulators after all iterations; they start from the elements of the op's outputs."""
     first = [index if index is not None else 0 for index in dims]
     count = inputs_of(body.op)
@@ -64,7 +66,7 @@ def _reduce(values: Values, body: _Body, dims: list[Index | None], reduced: list
 
 
 def _nest(
-    values: Values, body: _Body, dims: list[Index | None], loops: Sequence[tuple[int, int]], sums: list[Lanes]
+    values: Evaluator, body: _Body, dims: list[Index | None], loops: Sequence[tuple[int, int]], sums: list[Lanes]
 ) -> list[Lanes]:
     if not loops:
         count = inputs_of(body.op)
@@ -92,7 +94,7 @@ def _split(flat: Sequence[ir.Value], width: int) -> list[Lanes]:
 class _Body:
     """The body of a linalg.generic, copied once per lane."""
 
-    def __init__(self, values: Values, op: ir.Operation, lane: int | None, width: int) -> None:
+    def __init__(self, values: Evaluator, op: ir.Operation, lane: int | None, width: int) -> None:
         self.op, self.width = op, width
         self._values, self._lane = values, lane
         self._maps = maps_of(op)
@@ -136,7 +138,7 @@ class _Body:
 
 
 def copy_body(
-    values: Values, block: ir.Block, scalars: Mapping[ir.BlockArgument, ir.Value], dims: Sequence[Index]
+    values: Evaluator, block: ir.Block, scalars: Mapping[ir.BlockArgument, ir.Value], dims: Sequence[Index]
 ) -> list[ir.Value]:
     """Emits a body for the given arguments and loop indices, and returns the yielded values."""
     known: dict[ir.Value, ir.Value] = {**scalars}
@@ -149,7 +151,9 @@ def copy_body(
     raise PassError("the body of a linalg op has no terminator: expected linalg.yield", block.owner.location)
 
 
-def _copied(values: Values, op: ir.Operation, known: dict[ir.Value, ir.Value], dims: Sequence[Index]) -> list[ir.Value]:
+def _copied(
+    values: Evaluator, op: ir.Operation, known: dict[ir.Value, ir.Value], dims: Sequence[Index]
+) -> list[ir.Value]:
     if op.name == "linalg.index":
         return [value_of(dims[ir.IntegerAttr(op.attributes["dim"]).value])]
     if op.name == "tensor.extract":
@@ -164,7 +168,11 @@ def _copied(values: Values, op: ir.Operation, known: dict[ir.Value, ir.Value], d
 
 
 def _copied_with_regions(
-    values: Values, op: ir.Operation, operands: list[ir.Value], known: dict[ir.Value, ir.Value], dims: Sequence[Index]
+    values: Evaluator,
+    op: ir.Operation,
+    operands: list[ir.Value],
+    known: dict[ir.Value, ir.Value],
+    dims: Sequence[Index],
 ) -> list[ir.Value]:
     """Copies control flow in a body op by op, since its regions may read tensors."""
     attributes = {name: op.attributes[name] for name in op.attributes}
@@ -182,7 +190,7 @@ def _copied_with_regions(
     return list(made.results)
 
 
-def _known(values: Values, known: Mapping[ir.Value, ir.Value], value: ir.Value) -> ir.Value:
+def _known(values: Evaluator, known: Mapping[ir.Value, ir.Value], value: ir.Value) -> ir.Value:
     return known[value] if value in known else values.scalar(value)
 
 

@@ -15,12 +15,12 @@ from ....passes.kernel.views import kept_dims
 from .indices import Index, add, delinearize, linearize, multiply, value_of
 
 if TYPE_CHECKING:
-    from .values import Lanes, Values
+    from .evaluator import Evaluator, Lanes
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
-def collapse_shape(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
+def collapse_shape(values: Evaluator, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
     """Returns elements of the tensor before its dimensions were merged."""
     source = op.operands[0]
     shape, inner = shape_of(source), []
@@ -31,14 +31,14 @@ def collapse_shape(values: Values, op: ir.Operation, tensor: ir.Value, indices: 
     return _row(values, tensor, source, indices, inner, width, _last_real(shape))
 
 
-def expand_shape(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
+def expand_shape(values: Evaluator, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
     """Returns elements of the tensor before its dimensions were split."""
     shape = shape_of(tensor)
     inner = [linearize([indices[axis] for axis in run], [shape[axis] for axis in run]) for run in reassociation(op)]
     return _row(values, tensor, op.operands[0], indices, inner, width, _last_real(shape))
 
 
-def extract_slice(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
+def extract_slice(values: Evaluator, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
     """Returns elements of the tensor that is sliced."""
     source = op.operands[0]
     offsets, sizes, steps = _box(values, op, 1)
@@ -53,7 +53,7 @@ def extract_slice(values: Values, op: ir.Operation, tensor: ir.Value, indices: l
     return values.lanes(source, inner, width)
 
 
-def insert_slice(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
+def insert_slice(values: Evaluator, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
     """Returns elements of the inserted tensor inside its box, and of the destination outside."""
     source, into = op.operands[0], op.operands[1]
     offsets, sizes, steps = _box(values, op, 2)
@@ -72,7 +72,7 @@ def insert_slice(values: Values, op: ir.Operation, tensor: ir.Value, indices: li
     return choose(values, tensor, _within(bounds), width, inside, lambda: values.lanes(into, indices, width))
 
 
-def pad(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
+def pad(values: Evaluator, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
     """Returns elements of the tensor inside its bounds, and the padding value outside."""
     low = list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))
     if _DYNAMIC in low:
@@ -92,7 +92,7 @@ def pad(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index]
     return choose(values, tensor, _within(bounds), width, inside, lambda: [values.scalar(around)] * width)
 
 
-def concat(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
+def concat(values: Evaluator, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
     """Returns elements of the operand that holds them."""
     axis = ir.IntegerAttr(op.attributes["dim"]).value
     ends, total = [], 0
@@ -105,7 +105,7 @@ def concat(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Ind
 
 
 def _from(
-    values: Values, operands: Sequence[ir.Value], ends: Sequence[int], indices: list[Index], axis: int, width: int
+    values: Evaluator, operands: Sequence[ir.Value], ends: Sequence[int], indices: list[Index], axis: int, width: int
 ) -> Lanes:
     """Returns elements of the first operand whose end lies beyond the index along `axis`."""
     start = ends[0] - shape_of(operands[0])[axis]
@@ -122,7 +122,7 @@ def _from(
     )
 
 
-def from_elements(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
+def from_elements(values: Evaluator, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
     """Returns one of the scalars that the tensor consists of."""
     scalars = [values.scalar(operand) for operand in op.operands]
     place = linearize(indices, shape_of(tensor))
@@ -139,13 +139,13 @@ def _pick(scalars: Sequence[ir.Value], place: Index) -> ir.Value:
     return chosen
 
 
-def splat(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
+def splat(values: Evaluator, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
     """Returns the scalar that fills the tensor."""
     return [values.scalar(op.operands[0])] * width
 
 
 def choose(
-    values: Values,
+    values: Evaluator,
     tensor: ir.Value,
     condition: ir.Value | bool,
     width: int,
@@ -197,7 +197,7 @@ def _not_less(index: Index, first: int) -> ir.Value | bool:
 
 
 def _row(
-    values: Values,
+    values: Evaluator,
     tensor: ir.Value,
     source: ir.Value,
     indices: list[Index],
@@ -220,7 +220,7 @@ def _last_real(shape: Sequence[int]) -> tuple[int, int]:
     return (len(shape) - 1, shape[-1]) if shape else (-1, 1)
 
 
-def _box(values: Values, op: ir.Operation, sources: int) -> tuple[list[Index], list[int], list[int]]:
+def _box(values: Evaluator, op: ir.Operation, sources: int) -> tuple[list[Index], list[int], list[int]]:
     names = ("static_offsets", "static_sizes", "static_strides")
     offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in names)
     if _DYNAMIC in (*sizes, *steps):

@@ -18,13 +18,13 @@ from mlir.dialects import vector
 
 from ....passes.infra.base import PassError
 from . import generics, movement
+from .evaluator import Evaluator, Lanes
 from .indices import Index, add
 from .launch import Memory
 from .views import memory_of
 
 Element = Callable[[Sequence[Index]], ir.Value]
-Lanes = list[ir.Value]
-Rule = Callable[["Values", ir.Operation, ir.Value, list[Index], int], Lanes]
+Rule = Callable[[Evaluator, ir.Operation, ir.Value, list[Index], int], Lanes]
 
 _RULES: Mapping[str, Rule] = {
     "linalg.fill": generics.fill,

@@ -8,31 +8,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from .addresses import WARP
 from .async_copies import PendingCopies
 from .barriers import Barriers
 from .bulk_stores import BulkStores
 from .clusters import ClusterBarriers
-from .frame import BLOCK, THREAD, Frame, Selection, as_run, poison
+from .frame import BLOCK, THREAD, Frame, Selection, ThreadScheduler, as_run, poison
+from .kernel import PreparedKernel
 from .kinds import Array
 from .mbarriers import BYTES, Mbarriers
 from .memory import UNDEFINED, GlobalMemory, MemoryAccess, Space
+from .observer import Observer
 from .products import Products
 from .races import GlobalWrites, SharedRaces
-
-if TYPE_CHECKING:
-    from .kernel import PreparedKernel
-    from .scheduler import Scheduler
-
-WARP = 32
-
-SHARED_ORIGIN, LOCAL_ORIGIN, PARAM_ORIGIN = 1 << 36, 1 << 37, 1 << 38
-"""Start addresses of the windows of these state spaces in the generic address space."""
-CLUSTER_SHIFT = 24
-"""Bit position of the block's rank plus one in a shared address; 0 stands for the thread's own block."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +77,6 @@ class Checks:
     step_limit: int = 2_000_000
 
 
-class Observer(Protocol):
-    """Observer of memory accesses."""
-
-    def accessed(self, memory: Space, offsets: Array, width: int, access: MemoryAccess) -> None:
-        """Records an access of `width` bytes per thread."""
-
-
 @dataclass
 class Batch:
     """Blocks that are simulated together.
@@ -122,7 +106,7 @@ class Batch:
     local_stride: int = field(init=False)
     root: Frame = field(init=False)
     barriers: Barriers = field(init=False)
-    scheduler: Scheduler = field(init=False)
+    scheduler: ThreadScheduler = field(init=False)
 
     def __post_init__(self) -> None:
         geometry, count = self.geometry, len(self.blocks)

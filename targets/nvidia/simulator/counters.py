@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .batch import WARP
+from .addresses import WARP
 from .kernel import PreparedKernel
 from .kinds import Array
 from .memory import MemoryAccess, Space

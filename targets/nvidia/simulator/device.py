@@ -12,8 +12,9 @@ from ....runtime.cuda.boxes import BoxCopy
 from ....runtime.cuda.device import Arguments, Kernel, Stream, ptx_of
 from ....runtime.cuda.errors import SimulationError
 from ....runtime.launch_plan import Launch, TensorMap
-from .batch import Checks, GridGeometry, Observer
+from .batch import Checks, GridGeometry
 from .memory import DEFINED, UNDEFINED, GlobalMemory
+from .observer import Observer
 from .simulate import SimulatedModule
 from .tensor_maps import encode
 

@@ -7,14 +7,20 @@ immutable values: an instruction creates a new array and never changes one that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
+from .async_copies import PendingCopies
+from .barriers import Barriers
+from .bulk_stores import BulkStores
+from .clusters import ClusterBarriers
 from .kinds import Array
-
-if TYPE_CHECKING:
-    from .batch import Batch
+from .mbarriers import Mbarriers
+from .memory import GlobalMemory, MemoryAccess, Space
+from .observer import Observer
+from .products import Products
+from .races import GlobalWrites, SharedRaces
 
 Selection = slice | np.ndarray
 """Threads of a frame: a slice, or sorted indices."""
@@ -46,6 +52,61 @@ SPECIAL_REGISTERS: dict[str, int] = {
 _POISON = {np.dtype(np.bool_): False, np.dtype(np.uint8): 0xAD}
 
 
+class ThreadScheduler(Protocol):
+    """Resumes threads; see `Scheduler`."""
+
+    def wake(self, threads: Array) -> None:
+        """Resumes threads that are parked or about to be parked."""
+        ...
+
+    def release(self, threads: Array) -> None:
+        """Resumes parked threads."""
+        ...
+
+
+class ThreadBatch(Protocol):
+    """The blocks that are simulated together, as instructions see them; `Batch` documents the members."""
+
+    blocks: Array
+    memory: GlobalMemory
+    parameters: Space
+    writes: GlobalWrites | None
+    observer: Observer | None
+    shared: Space
+    local: Space
+    shared_stride: int
+    local_stride: int
+    barriers: Barriers
+    scheduler: ThreadScheduler
+    races: SharedRaces | None
+    products: Products
+    copies: PendingCopies
+    stores: BulkStores
+    cluster_barriers: ClusterBarriers
+    mbarriers: Mbarriers
+
+    def existing_lanes(self, threads: Array) -> Array: ...
+    def meet(self, key: int, threads: Array, needed: Array) -> None: ...
+    def gather(self, key: int, threads: Array, groups: Array, size: int) -> None: ...
+    def cluster_of(self, threads: Array) -> Array: ...
+    def read_by_products(self, offsets: Array, width: int, threads: Array, access: MemoryAccess) -> None: ...
+    def fenced(self, threads: Array) -> None: ...
+    def joined(self, barrier: str, arriving: Array, passing: Array, released: Array) -> None: ...
+    def synchronised(self, threads: Array) -> None: ...
+    def watch_read(
+        self, memory: Space, offsets: Array, width: int, frame: Frame, access: MemoryAccess, *, ordered: bool
+    ) -> None: ...
+    def watch_write(
+        self, memory: Space, offsets: Array, width: int, frame: Frame, access: MemoryAccess, *, ordered: bool
+    ) -> None: ...
+    def barriers_made(self, offsets: Array, threads: Array, access: MemoryAccess) -> None: ...
+    def barrier_used(self, offsets: Array, frame: Frame, access: MemoryAccess) -> None: ...
+    def arriving(self, places: Array, threads: Array) -> None: ...
+    def passing(self, places: Array, threads: Array) -> None: ...
+    def poison(self, name: str) -> Array: ...
+    def describe(self, thread: int) -> str: ...
+
+
 class Frame(dict[str, Array]):
     """The registers of some threads.
 
@@ -58,7 +119,7 @@ class Frame(dict[str, Array]):
 
     __slots__ = ("batch", "count", "parent", "selection")
 
-    def __init__(self, batch: Batch, count: int, parent: Frame | None = None, selection: Selection | None = None):
+    def __init__(self, batch: ThreadBatch, count: int, parent: Frame | None = None, selection: Selection | None = None):
         super().__init__()
         self.batch = batch
         self.count = count

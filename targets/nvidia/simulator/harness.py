@@ -8,8 +8,9 @@ import numpy as np
 
 from ....runtime.cuda.errors import SimulationError
 from ....runtime.launch_plan import TensorMap
-from .batch import Checks, GridGeometry, Observer
+from .batch import Checks, GridGeometry
 from .memory import UNDEFINED, GlobalMemory
+from .observer import Observer
 from .simulate import SimulatedModule
 from .tensor_maps import encode
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....runtime.cuda.errors import PtxError
 from ....support.wording import quantity
-from .batch import PARAM_ORIGIN
+from .addresses import PARAM_ORIGIN
 from .builder import Builder, Environment, Step, Sync, storage_of
 from .frame import Frame
 from .graph import Block, blocks_of, effects

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from .kinds import Array
 from .memory import MemoryAccess, Space
 
-if TYPE_CHECKING:
-    from .scheduler import Scheduler
-
 BYTES = 8
 MOST_ARRIVALS = (1 << 20) - 1
+
+
+class Waker(Protocol):
+    """Resumes threads that wait; see `Scheduler`."""
+
+    def wake(self, threads: Array) -> None:
+        """Resumes threads that are parked or about to be parked."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ class Mbarriers:
         """Adds to the bytes that the current phase waits for."""
         np.add.at(self._bytes, places, nbytes)
 
-    def arrive(self, places: Array, counts: Array, access: MemoryAccess, scheduler: Scheduler) -> None:
+    def arrive(self, places: Array, counts: Array, access: MemoryAccess, scheduler: Waker) -> None:
         """Registers arrivals, `counts` per thread.
 
         Raises:
@@ -117,7 +122,7 @@ class Mbarriers:
             raise access.fault(position, int(place) * BYTES % self._stride, "more arrivals than the phase expects")
         self._advance(distinct, scheduler)
 
-    def complete(self, transfer: Transfer, scheduler: Scheduler) -> None:
+    def complete(self, transfer: Transfer, scheduler: Waker) -> None:
         """Completes a copy."""
         transfer.land()
         self._bytes[transfer.barrier] -= transfer.nbytes
@@ -127,13 +132,13 @@ class Mbarriers:
         """Adds a pending copy."""
         self._transfers.setdefault(transfer.barrier, []).append(transfer)
 
-    def deliver(self, places: Array, scheduler: Scheduler) -> None:
+    def deliver(self, places: Array, scheduler: Waker) -> None:
         """Completes the pending copies that report to the given barriers."""
         for place in np.unique(places):
             for transfer in self._transfers.pop(int(place), ()):
                 self.complete(transfer, scheduler)
 
-    def deliver_all(self, scheduler: Scheduler) -> None:
+    def deliver_all(self, scheduler: Waker) -> None:
         """Completes all pending copies."""
         self.deliver(np.array(list(self._transfers), np.int64), scheduler)
 
@@ -154,7 +159,7 @@ class Mbarriers:
                 )
         return ""
 
-    def _advance(self, places: Array, scheduler: Scheduler) -> None:
+    def _advance(self, places: Array, scheduler: Waker) -> None:
         """Ends the phases that are complete."""
         done = places[(self._pending[places] == 0) & (self._bytes[places] == 0)]
         self._phase[done] += 1

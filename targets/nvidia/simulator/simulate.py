@@ -8,9 +8,10 @@ import numpy as np
 
 from ....runtime.cuda.errors import SimulationError
 from . import instructions  # noqa: F401 -- registers the builders of all instructions
-from .batch import Batch, Checks, GridGeometry, Observer
+from .batch import Batch, Checks, GridGeometry
 from .kernel import PreparedKernel
 from .memory import DEFINED, GlobalMemory, Space
+from .observer import Observer
 from .parser import parse
 from .races import GlobalWrites
 from .scheduler import Scheduler

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....runtime.cuda.errors import PtxError, SimulationError
-from .batch import CLUSTER_SHIFT, LOCAL_ORIGIN, PARAM_ORIGIN, SHARED_ORIGIN
+from .addresses import CLUSTER_SHIFT, LOCAL_ORIGIN, PARAM_ORIGIN, SHARED_ORIGIN
 from .builder import Builder
 from .frame import BLOCK, Frame
 from .kinds import Array

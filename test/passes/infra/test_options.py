@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 from stepwell.passes.help import option_helps, summary_of
 from stepwell.passes.infra.base import Pass
+from stepwell.passes.infra.elements import parse_elements
 from stepwell.passes.infra.options import PipelineError, make_pass, parse_options, print_options, type_name
-from stepwell.passes.infra.pipeline import parse_elements
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ import pytest
 from mlir import ir
 from stepwell.passes.graph.fold_constants import FoldConstantsPass
 from stepwell.passes.infra.discovery import all_passes, find_pass
+from stepwell.passes.infra.elements import Nested, Upstream
 from stepwell.passes.infra.options import PipelineError
-from stepwell.passes.infra.pipeline import Nested, Pipeline, Upstream
+from stepwell.passes.infra.pipeline import Pipeline
 
 MIXED = "builtin.module(stepwell-dce,func.func(linalg-generalize-named-ops,cse),canonicalize{max-iterations=3})"
 

@@ -10,8 +10,9 @@ import pytest
 from mlir import ir
 from mlir.passmanager import PassManager
 from stepwell.passes.infra.base import Pass, PassError
+from stepwell.passes.infra.elements import Nested
 from stepwell.passes.infra.instrumentation import Instrumentation, PrintIR, Step, always
-from stepwell.passes.infra.pipeline import Nested, Pipeline
+from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.passes.infra.runner import PassFailure
 from stepwell.passes.infra.state import CompileState
 from stepwell.passes.infra.timing import Timing

@@ -33,7 +33,7 @@ Finish = Callable[[Int, Int, Int, list[ir.Value]], None]
 
 
 @dataclass(frozen=True)
-class Form:
+class ProductForm:
     """Types and depth of a wgmma product.
 
     Attributes:
@@ -52,15 +52,15 @@ class Form:
 
 
 FORMS = {
-    "f16": Form(2, 16, "f32.f16.f16", can_transpose=True),
-    "bf16": Form(2, 16, "f32.bf16.bf16", can_transpose=True),
-    "tf32": Form(4, 8, "f32.tf32.tf32"),
-    "s8.s8": Form(1, 32, "s32.s8.s8", integer=True),
-    "s8.u8": Form(1, 32, "s32.s8.u8", integer=True),
-    "u8.s8": Form(1, 32, "s32.u8.s8", integer=True),
-    "u8.u8": Form(1, 32, "s32.u8.u8", integer=True),
-    "f8E4M3FN": Form(1, 32, "f32.e4m3.e4m3"),
-    "f8E5M2": Form(1, 32, "f32.e5m2.e5m2"),
+    "f16": ProductForm(2, 16, "f32.f16.f16", can_transpose=True),
+    "bf16": ProductForm(2, 16, "f32.bf16.bf16", can_transpose=True),
+    "tf32": ProductForm(4, 8, "f32.tf32.tf32"),
+    "s8.s8": ProductForm(1, 32, "s32.s8.s8", integer=True),
+    "s8.u8": ProductForm(1, 32, "s32.s8.u8", integer=True),
+    "u8.s8": ProductForm(1, 32, "s32.u8.s8", integer=True),
+    "u8.u8": ProductForm(1, 32, "s32.u8.u8", integer=True),
+    "f8E4M3FN": ProductForm(1, 32, "f32.e4m3.e4m3"),
+    "f8E5M2": ProductForm(1, 32, "f32.e5m2.e5m2"),
 }
 
 
@@ -148,7 +148,7 @@ class _Worker:
         self,
         problem: Problem,
         tiling: Tiling,
-        form: Form,
+        form: ProductForm,
         ring: Ring,
         operands: tuple[BoxedTile, BoxedTile],
         thread: Int,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..batch import CLUSTER_SHIFT
+from ..addresses import CLUSTER_SHIFT
 from ..builder import Builder, Reader, Step, Sync, builds
 from ..frame import BLOCK, THREAD, Frame
 from ..kinds import NUMBERS, Array

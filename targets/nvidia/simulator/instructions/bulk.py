@@ -10,7 +10,7 @@ import numpy as np
 
 from .....runtime.cuda.errors import SimulationError
 from .....support.wording import quantity
-from ..batch import CLUSTER_SHIFT
+from ..addresses import CLUSTER_SHIFT
 from ..builder import Builder, Reader, Step
 from ..frame import BLOCK, THREAD, Frame
 from ..kinds import Array
