@@ -215,8 +215,8 @@ class CompileFacts:
             return CompileFacts()
         try:
             record = json.loads(zlib.decompressobj().decompress(data, _MAX_BYTES))
-            if record["schema"] != SCHEMA:
-                raise ValueError(f"schema {record['schema']!r} is not {SCHEMA}")
+            if record.get("schema") != SCHEMA:
+                raise ValueError(f"they have version {record.get('schema')}, not {SCHEMA}; compile the model again")
             return CompileFacts(
                 tuple(map(NodeFacts.read, record["nodes"])),
                 tuple(map(CallFacts.read, record["calls"])),
