@@ -256,6 +256,8 @@ class Compilation:
         everything = {**objects, **fresh}
         width = target_of(self.target).vector_bytes
         found = replace(collected.facts, vector_bytes=width, details=collected.details)
+        if not objects:  # else passes on kernels ran in other processes, or for code in the cache not at all
+            found = replace(found, remarks=facts.worth_reporting(state.remarks, found.calls))
         program = program_of(module, state.parameters or {}, self.target, everything, list(kernels.values()))
         return replace(program, facts=found.encoded())
 

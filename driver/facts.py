@@ -129,8 +129,7 @@ def facts_of(
         NodeFacts(node.name, node.op_type, tuple(map(_tensor, node.outputs)), *known.of(node.name, node.is_constant))
         for node in nodes
     ]
-    called = {name for call in calls for name in call.nodes}
-    return CompileFacts(described, calls, dict(operands), _worth_reporting(remarks, called))
+    return CompileFacts(described, calls, dict(operands), worth_reporting(remarks, calls))
 
 
 def work_of(call: ir.Operation) -> dict[str, int]:
@@ -145,9 +144,9 @@ def work_of(call: ir.Operation) -> dict[str, int]:
     return amounts if any(amounts.values()) else dict.fromkeys(amounts, 1)
 
 
-def _worth_reporting(remarks: Iterable[Remark], called: set[str]) -> list[Remark]:
+def worth_reporting(remarks: Iterable[Remark], calls: Iterable[CallFacts]) -> list[Remark]:
     """Returns the remarks without repetitions, and without those on the fusion of ops that are in no kernel."""
-    found = {}
+    found, called = {}, {name for call in calls for name in call.nodes}
     for remark in remarks:
         around = {*remark.nodes, *remark.names(READS)}
         if remark.rule != FUSE or (len(around) > 1 and around <= called):

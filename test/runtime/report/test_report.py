@@ -1,15 +1,21 @@
 """`Executable.report()` on small models with known results."""
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
 import pytest
 import stepwell
+from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
+from stepwell.passes.infra.base import Pass, register
+from stepwell.passes.infra.state import CompileState
+from stepwell.passes.ir.rewriting import walk
 from stepwell.runtime.devices import cuda_estimates
 from stepwell.runtime.facts import KernelDetails, Operand
 from stepwell.runtime.program import CodeTarget, KernelInfo
+from stepwell.runtime.remarks import Remark
 
 
 def _model(nodes, inputs, outputs, weights=None):
@@ -281,3 +287,27 @@ def test_tensor_cores_have_rates_of_their_own():
 def test_every_gpu_has_a_data_sheet(name):
     peaks = cuda_estimates.peaks_of(CodeTarget("nvptx64-nvidia-cuda", name, device="cuda"))
     assert peaks.rates["float32"] < peaks.rates["tf32"] < peaks.rates["16 bits"] < peaks.rates["8 bits"]
+
+
+@register
+@dataclass(frozen=True)
+class _CountCallsPass(Pass):
+    """Say how many kernels @main calls."""
+
+    name = "test-count-calls"
+
+    def run(self, op: ir.Operation, state: CompileState) -> None:
+        """Adds a remark."""
+        calls = sum(inner.name == "func.call" for inner in walk(op))
+        state.found("Count", (), f"{calls} calls", calls=calls)
+
+
+@pytest.mark.parametrize("phase", ["graph", "tiled"])
+def test_a_pass_of_the_caller_adds_remarks(phase):
+    model = _model([helper.make_node("Relu", ["x"], ["y"], "relu")], {"x": (4,)}, {"y": (4,)})
+    options = stepwell.Options(passes=[stepwell.At(phase, _CountCallsPass())], cache=False)
+    report = stepwell.compile(model, options=options).report()
+    count = int(phase != "graph")
+    found = Remark("analysis", "test-count-calls", "Count", (), f"{count} calls", (("calls", count),))
+    assert [remark for remark in report.remarks if remark.pass_name == found.pass_name] == [found]
+    assert {"kind": "analysis", "pass": found.pass_name}.items() <= report.programs[0]["remarks"][-1].items()
