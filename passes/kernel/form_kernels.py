@@ -53,12 +53,14 @@ class FormKernelsPass(Pass):
         mixed_widths: whether one kernel may mix floats of several widths.
         stops_at_extents: whether kernels stop at the sizes of a call, if sizes vary, instead of computing everything.
         machine: description of the CPU that kernels which stop at extents are for.
+        products_alone: whether contractions and convolutions absorb no consumers, for units that compute nothing else.
     """
 
     name = "stepwell-form-kernels"
     mixed_widths: bool = False
     stops_at_extents: bool = True
     machine: str = DEFAULT
+    products_alone: bool = False
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Forms the kernels of the module's @main."""
@@ -111,7 +113,8 @@ class _Outliner:
                     self.visit(inner)
             if self._row_bytes:
                 repeat_cheap(block)
-            grouping = Grouping(block, self._options.mixed_widths, self._row_bytes)
+            options = self._options
+            grouping = Grouping(block, options.mixed_widths, self._row_bytes, options.products_alone)
             grouping.note_refusals(self._state)
             for group in grouping.groups:
                 self._outline(group)

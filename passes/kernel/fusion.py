@@ -19,6 +19,7 @@ from .row_fusion import rows_group
 
 # A longer epilogue gains nothing: its operands would no longer fit the vector registers.
 _MAX_GROUP = 16
+_PRODUCTS = {"contraction", "convolution"}
 _ABSORBS_CONSUMERS = {"contraction", "convolution", "winograd", "depthwise", "pooling", "reduction", "elementwise"}
 
 
@@ -29,7 +30,9 @@ class Grouping:
     elementwise ops that feed them. The remaining elementwise ops form chains, and trees that lead into these.
     """
 
-    def __init__(self, block: ir.Block, mixes_floats: bool = False, row_bytes: int = 0) -> None:
+    def __init__(
+        self, block: ir.Block, mixes_floats: bool = False, row_bytes: int = 0, products_alone: bool = False
+    ) -> None:
         """Groups the ops of a block.
 
         Args:
@@ -37,7 +40,9 @@ class Grouping:
             row_bytes: maximum bytes of rows of which several reductions may share a kernel; 0 if none may.
             mixes_floats: whether a contraction or reduction kernel may mix floats of several widths. GPU threads hold
                 single elements; CPU vector lanes should all have one width.
+            products_alone: whether contractions and convolutions absorb no consumers.
         """
+        self._absorbing = _ABSORBS_CONSUMERS - _PRODUCTS if products_alone else _ABSORBS_CONSUMERS
         self._mixes_floats = mixes_floats
         self._row_bytes = row_bytes
         self._ops = [op.operation for op in block.operations]
@@ -65,7 +70,7 @@ class Grouping:
                 reason = self._reasons.get((self._position[maker], self._position[reader]))
                 if reason is None and kinds[1] == "elementwise":
                     reason = f"kernels of class {kinds[0]} absorb no consumers"
-                    if kinds[0] in _ABSORBS_CONSUMERS:
+                    if kinds[0] in self._absorbing:
                         reason = "its producer shares a kernel with other ops"
                 names = dominant(maker.location), dominant(reader.location)
                 if reason is not None and all(names):
@@ -79,7 +84,7 @@ class Grouping:
 
     def _form(self, anchor: ir.Operation, kind: str) -> None:
         group = [anchor]
-        if kind in _ABSORBS_CONSUMERS:
+        if kind in self._absorbing:
             group = self._with_consumers(anchor, floats_only=kind != "elementwise" and not _multiplies_bytes(anchor))
         if kind == "attention":
             group = self._with_views(anchor)
