@@ -125,7 +125,9 @@ class CallRecorder:
         ends = {name: program.objects[name] for name in (ENTRY, WORK) if name in program.objects}
         kernels = _Kernels(program, symbols)
         head = aligned_empty(64).view(np.int64)
-        code = orc.load_objects(ends, symbols)
+        # Kernels that a device provides are called through a recorder like the others.
+        names = {kernel.name for kernel in program.kernels}
+        code = orc.load_objects(ends, {name: place for name, place in symbols.items() if name not in names})
         code.add_ir(_recorders(program.kernels, kernels.addresses, head.ctypes.data))
         entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address(ENTRY))
         thread = ctypes.CFUNCTYPE(ctypes.c_int64)(code.address(_THREAD))
