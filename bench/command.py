@@ -20,8 +20,8 @@ from ..tools.console import ProgressBar, duration, print_table, progress
 from ..tools.flags import UsageError
 from ..tools.outputs import FIGURES, PICTURE, RANGE_FIGURES, FileKind, OutputFile, Outputs
 from ..tools.profile_tables import print_profile
-from . import compare, kernels, measure, models, ranges, report, turns
-from .machine import PINNING, Machine, cores, describe
+from . import compare, figures, kernels, measure, models, ranges, report, turns
+from .machine import PINNING, HostRecord, cores, describe
 from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, SYSTEMS
 from .record import Results, Row
 
@@ -101,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--top", type=arguments.positive, default=40, help="number of kernels and nodes to list (default: %(default)s)"
     )
+    _command(commands, "machine", _machine, "figures of this machine, for which code for the target cpu is made")
     made = _command(commands, "show", _show, "print a file of results as tables")
     made.add_argument("file", type=Path)
     made = _command(
@@ -208,7 +209,7 @@ def _ranges(options: argparse.Namespace) -> int:
     return 0
 
 
-def _output(options: argparse.Namespace, machine: Machine, name: str, kind: FileKind) -> OutputFile | None:
+def _output(options: argparse.Namespace, machine: HostRecord, name: str, kind: FileKind) -> OutputFile | None:
     """Returns the file that `--output` or `--keep` names; None without either."""
     if options.keep is not None:
         return Outputs().claim("--keep", options.keep / machine.slug / name, kind)
@@ -242,6 +243,14 @@ def _profile(options: argparse.Namespace) -> int:
         print(json.dumps(record))
     else:
         print_profile(record, options.top)
+    return 0
+
+
+def _machine(options: argparse.Namespace) -> int:
+    made = figures.compare(cores())
+    _print_figures(options, made.text(), [made.table()], str(describe()))
+    if not options.json:
+        print(f"\n{made.outcome}")
     return 0
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from ..driver.fingerprint import fingerprint
 from ..lowering.target import Target
+from ..runtime import processor
+from ..runtime.devices.figures import reported_caches
 from ..support.version import VERSION
 from .peers import HERE, SYSTEMS
 
@@ -29,7 +31,7 @@ PINNING = (
 
 
 @dataclass(frozen=True)
-class Machine:
+class HostRecord:
     """A machine, as its operating system describes it.
 
     Attributes:
@@ -71,22 +73,22 @@ class Machine:
         )
 
 
-def describe() -> Machine:
+def describe() -> HostRecord:
     """Describes this machine."""
     target = Target.host()
     info = _read(Path("/proc/cpuinfo"))
     name = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", info, re.MULTILINE)
     versions = {name: version for name, system in SYSTEMS.items() if (version := system.version) is not None}
-    return Machine(
+    return HostRecord(
         cpu=name[1].strip() if name else platform.processor() or platform.machine(),
         llvm_cpu=target.cpu,
         vector_bits=8 * target.vector_bytes,
         cores=len(cores()),
-        caches=_caches(),
+        caches={f"L{level}{'d' if level == 1 else ''}": size for level, size in reported_caches().items()},
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         system=f"{platform.system()} {platform.release()}",
         governor=_read(_CPUS / "cpu0/cpufreq/scaling_governor").strip() or "not shown",
-        virtual="hypervisor" in info,
+        virtual=processor.is_virtual(),
         versions={"python": platform.python_version(), **versions, HERE: _state_of_sources()},
     )
 
@@ -118,15 +120,6 @@ def _state_of_sources() -> str:
 def _git(*arguments: str) -> str:
     command = ["git", "-C", str(Path(__file__).parent), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def _caches() -> dict[str, int]:
-    found = {}
-    for folder in sorted((_CPUS / "cpu0/cache").glob("index*")):
-        level, kind, size = (_read(folder / name).strip() for name in ("level", "type", "size"))
-        if kind != "Instruction" and size.endswith("K"):
-            found[f"L{level}{'d' if kind == 'Data' else ''}"] = int(size[:-1]) << 10
-    return found
 
 
 def _read(path: Path) -> str:

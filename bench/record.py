@@ -13,7 +13,7 @@ from typing import Any
 
 from ..runtime.devices.peaks import Peaks
 from ..support.errors import StepwellError
-from .machine import PINNING, Machine
+from .machine import PINNING, HostRecord
 from .peers import HERE
 
 SCHEMA = 1
@@ -154,7 +154,7 @@ class Results:
     """
 
     what: str
-    machine: Machine
+    machine: HostRecord
     peaks: dict[int, Peaks]
     rows: list[Row]
     missing: dict[str, str] = field(default_factory=dict)
@@ -185,7 +185,7 @@ class Results:
             for threads, group in found.items()
         }
 
-    def require_same(self, what: str, machine: Machine) -> None:
+    def require_same(self, what: str, machine: HostRecord) -> None:
         """Checks that figures of the given kind and machine can be added to these.
 
         Raises:
@@ -243,7 +243,7 @@ class Results:
         names = {item.name for item in fields(Row)}
         return Results(
             what=record["what"],
-            machine=Machine(**record["machine"]),
+            machine=HostRecord(**record["machine"]),
             peaks={int(threads): Peaks.of(peaks) for threads, peaks in record["peaks"].items()},
             rows=[Row(**{name: entry[name] for name in names & entry.keys()}) for entry in record["rows"]],
             missing=record["missing"],

@@ -204,8 +204,6 @@ class Specializer:
 
     def key(self, shapes: tuple[Shape, ...], contents: Contents) -> CacheKey:
         """Returns the cache key for these shapes (and contents)."""
-        from ..runtime import processor
-
         target = self.setup.target
         held = [item for position, array in contents.items() for item in (str(position), array.tobytes())]
         texts = [f"{name}={'x'.join(map(str, shape))}" for name, shape in zip(self.names, shapes, strict=False)]
@@ -214,7 +212,7 @@ class Specializer:
             fingerprint(),
             self.source.fingerprint,
             target,
-            machine="+".join(sorted(processor.features() or ())) if target.partition("+")[0] == "cpu" else "",
+            machine=_this_machine() if target.partition("+")[0] == "cpu" else "",
             options=self.setup.options.key,
             plugins=plugins.fingerprint(),
             element_types=" ".join(self.source.kinds) if isinstance(self.source, PieceSource) else "",
@@ -461,3 +459,11 @@ def _check_host(plan: ExecutionPlan, error: ModelError, model: str) -> None:
 
         reason = f"has nodes that can neither be compiled nor run on the host: {listed}"
         raise UnsupportedError(reason, model=model) from error
+
+
+def _this_machine() -> str:
+    """Returns what code for this machine depends on: its instruction sets, and the figures that schedules go by."""
+    from ..runtime import processor
+    from ..runtime.devices import figures
+
+    return "+".join(sorted(processor.features() or ())) + figures.text()

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import ClassVar
 
 from ..machines.machine import Machine
-from ..machines.names import machine_of_cpu
+from ..machines.names import machine_of_cpu, with_figures
+from ..runtime.devices import figures
 from ..support.short_repr import short_repr
 from .aarch64_features import features_of
 from .llvm_to_object import llvm
@@ -48,6 +49,7 @@ class Target:
         vector_bytes: width of a vector register in bytes.
         vector_registers: number of vector registers.
         precision: precision in which products of float32 are computed, one of `PRECISIONS`.
+        figures: numbers of this very machine, by fields of `Machine`, instead of those of the CPU's family.
     """
 
     device: ClassVar[str] = "cpu"
@@ -58,13 +60,15 @@ class Target:
     vector_bytes: int
     vector_registers: int
     precision: str = "f32"
+    figures: tuple[tuple[str, float], ...] = ()
 
     @staticmethod
     @functools.cache
     def host() -> Target:
         """Returns the target for this machine."""
         triple, cpu, features = llvm.host()
-        return _measured(triple, cpu, tuple(sorted(filter(None, features.split(",")), key=lambda item: item[1:])))
+        names = tuple(sorted(filter(None, features.split(",")), key=lambda item: item[1:]))
+        return replace(_measured(triple, cpu, names), figures=tuple(sorted(figures.figures().items())))
 
     @staticmethod
     @functools.cache
@@ -104,7 +108,9 @@ class Target:
         """
         if self.device != "cpu":
             raise TypeError(f"{self.cpu} is no CPU")
-        return machine_of_cpu(self.cpu, self.architecture, self.features, self.vector_bytes, self.vector_registers)
+        registers = self.vector_bytes, self.vector_registers
+        family = machine_of_cpu(self.cpu, self.architecture, self.features, *registers)
+        return with_figures(family, dict(self.figures), "measured on this machine")
 
     def lanes(self, element_bytes: int) -> int:
         """Returns the number of elements per vector register."""

@@ -66,6 +66,13 @@ def features() -> frozenset[str] | None:
 
 
 @functools.cache
+def is_virtual() -> bool:
+    """Returns whether this machine runs under a hypervisor, as far as the system reports it."""
+    path = Path("/proc/cpuinfo")
+    return path.exists() and "hypervisor" in path.read_text()
+
+
+@functools.cache
 def memory_bytes() -> int:
     """Returns this machine's memory in bytes; 2**62 if the system does not report it."""
     try:

@@ -18,6 +18,9 @@ OFF, ON = ("0", "off", "false", "no"), ("", "1", "on", "true", "yes", "require")
 SIMULATE = "simulate"
 """The value of `STEPWELL_CUDA` that runs GPU programs on the simulator."""
 
+FAMILY = "family"
+"""The value of `STEPWELL_MACHINE` that ignores what was measured."""
+
 _DEFAULT_MEGABYTES = 4096
 _MAX_DIGITS = 15
 _SHOWN = 40
@@ -77,6 +80,15 @@ def is_guarded() -> bool:
     return _one_of("STEPWELL_GUARDED", "", "0", "1") == "1"
 
 
+def ignores_figures() -> bool:
+    """Returns whether `STEPWELL_MACHINE` asks for the figures of the processor's family instead of measured ones.
+
+    Raises:
+        VariableError: it has another value.
+    """
+    return bool(_one_of("STEPWELL_MACHINE", "", FAMILY))
+
+
 def poison() -> int | None:
     """Returns `STEPWELL_POISON`: the byte to fill memory with; None by default.
 
@@ -111,6 +123,7 @@ CHECKS: tuple[Callable[[], object], ...] = (
     is_simulated,
     debug_level,
     is_guarded,
+    ignores_figures,
     poison,
     reproducers,
 )

@@ -15,18 +15,19 @@ from ...dialects.registry import load_dialects
 from ...driver import api
 from ...driver.context import compiler_context
 from ...driver.fingerprint import fingerprint
+from ...lowering.target import Target
 from ...passes.infra.pipeline import Pipeline
+from ...runtime.devices.cuda_estimates import FLOAT32, peaks_of
+from ...runtime.devices.roofline import roofline_of
 from ...runtime.executable import Executable
 from ...runtime.profile.profiler import profile
-from ...runtime.program import Shape
+from ...runtime.program import CodeTarget, Shape
 from ...targets.registry import target_of
 from .machine_code import add_assembly
 from .onnx_nodes import nodes_of
 from .recorder import CrashSite, ModuleRecord, PassRecorder
 
 SCHEMA = 1
-# Rough figures of one CPU core and of a GPU; they only serve to rank kernels.
-_FLOPS_AND_BYTES_PER_SECOND = {False: (60e9, 12e9), True: (20e12, 2e12)}
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def explore_model(
         if not recorder.pieces:
             raise
         error = _note_failure(recorder, failure)
-    record = _record(Path(path).name, recorder, error, time.perf_counter() - started, machine.device)
+    record = _record(Path(path).name, recorder, error, time.perf_counter() - started, machine)
     record["target"] = f"{machine.cpu} ({machine.triple})"
     record["nodes"] = nodes_of(Path(path))
     if executable is not None:
@@ -131,7 +132,7 @@ def explore_pipeline(
             if not recorder.pieces:
                 raise
             error = _note_failure(recorder, failure)
-        record = _record(Path(path).name, recorder, error, time.perf_counter() - started)
+        record = _record(Path(path).name, recorder, error, time.perf_counter() - started, Target.host())
     return Exploration(record, None, error)
 
 
@@ -153,8 +154,8 @@ def _note_failure(recorder: PassRecorder, failure: Exception) -> str:
     return message
 
 
-def _record(name: str, recorder: PassRecorder, error: str, seconds: float, device: str = "cpu") -> dict[str, Any]:
-    pieces = [_piece(piece, index, device) for index, piece in enumerate(recorder.pieces)]
+def _record(name: str, recorder: PassRecorder, error: str, seconds: float, target: Target) -> dict[str, Any]:
+    pieces = [_piece(piece, index, target) for index, piece in enumerate(recorder.pieces)]
     return {
         "schema": SCHEMA,
         "model": name,
@@ -165,13 +166,13 @@ def _record(name: str, recorder: PassRecorder, error: str, seconds: float, devic
     }
 
 
-def _piece(piece: ModuleRecord, index: int, device: str) -> dict[str, Any]:
+def _piece(piece: ModuleRecord, index: int, target: Target) -> dict[str, Any]:
     return {
         "name": f"piece {index + 1}",
         "graph": piece.graph,
         "first": piece.first,
         "steps": piece.steps,
-        "kernels": _kernels(piece, device),
+        "kernels": _kernels(piece, target),
         "assembly": piece.assembly,
         "renamed": piece.renamed,
         "chunks": piece.texts.chunks,
@@ -181,12 +182,21 @@ def _piece(piece: ModuleRecord, index: int, device: str) -> dict[str, Any]:
     }
 
 
-def _kernels(piece: ModuleRecord, device: str) -> list[dict[str, Any]]:
+def _kernels(piece: ModuleRecord, target: Target) -> list[dict[str, Any]]:
     """Returns the calls of kernels, with a lower bound of the time of each in seconds."""
-    flops, size = _FLOPS_AND_BYTES_PER_SECOND[device == "cuda"]
+    estimate = _estimate_of(target)
     found = []
     for call in piece.calls:
-        least = max(call["flops"] / flops, call["bytes"] / size)
+        least = estimate(call["flops"], call["bytes"])
         symbol = piece.renamed.get(call["kernel"], call["kernel"])
         found.append({**call, "symbol": symbol, "estimate": float(np.format_float_scientific(least, 3))})
     return found
+
+
+def _estimate_of(target: Target) -> Callable[[float, float], float]:
+    """Returns a function that estimates the seconds of a kernel from its operations and bytes, to rank kernels."""
+    if target.device == "cuda":
+        peaks = peaks_of(CodeTarget(target.triple, target.cpu))
+        return lambda flops, size: peaks.seconds(FLOAT32, flops, size)[0]
+    limit = roofline_of(CodeTarget(target.triple, target.cpu, target.features), target.vector_bytes, 1)
+    return lambda flops, size: limit.seconds(flops, size, limit.vector_bits)[0]

@@ -17,8 +17,8 @@ from ..program import CodeTarget, KernelInfo, Program
 from .loader import Estimates
 
 SOURCE = "published"
-_FLOAT, _SHORT, _BYTES = "float32", "16 bits", "8 bits"
-_KINDS = {"f32": _FLOAT, "tf32": "tf32", "f16": _SHORT, "bf16": _SHORT}
+FLOAT32, _SHORT, _BYTES = "float32", "16 bits", "8 bits"
+_KINDS = {"f32": FLOAT32, "tf32": "tf32", "f16": _SHORT, "bf16": _SHORT}
 """Element types that are multiplied, by their names in schedules; any other has 8 bits."""
 _DTYPES = {"float16": _SHORT, "bfloat16": _SHORT, "int8": _BYTES, "uint8": _BYTES}
 _MULTIPLIES = {"contraction", "attention"}
@@ -49,8 +49,8 @@ class DevicePeaks:
         return {
             "source": SOURCE,
             "device": self.name,
-            "flops": self.rates[_FLOAT],
-            "matrix_flops": {kind: rate for kind, rate in self.rates.items() if kind != _FLOAT},
+            "flops": self.rates[FLOAT32],
+            "matrix_flops": {kind: rate for kind, rate in self.rates.items() if kind != FLOAT32},
             "bandwidth": self.bandwidth,
             "threads": 0,
         }
@@ -58,7 +58,7 @@ class DevicePeaks:
 
 def _sheet(name: str, gigabytes: float, float32: float, tf32: float, short: float, bytes: float) -> DevicePeaks:
     """Returns the peaks of a GPU from gigabytes per second and tera-operations per second."""
-    rates = {_FLOAT: float32, "tf32": tf32, _SHORT: short, _BYTES: bytes}
+    rates = {FLOAT32: float32, "tf32": tf32, _SHORT: short, _BYTES: bytes}
     return DevicePeaks(name, gigabytes * 1e9, {kind: rate * 1e12 for kind, rate in rates.items()})
 
 
@@ -122,5 +122,5 @@ def _kind(schedule: Mapping[str, Any], operands: Sequence[Operand]) -> str:
     if "compute" in schedule:
         return _KINDS.get(str(schedule["compute"]), _BYTES)
     if not _MULTIPLIES & set(str(schedule.get("name", "")).split("+")) or not operands:
-        return _FLOAT
-    return _DTYPES.get(operands[0].dtype, _FLOAT)
+        return FLOAT32
+    return _DTYPES.get(operands[0].dtype, FLOAT32)

@@ -54,6 +54,10 @@ class Peaks:
     read: Sequence[tuple[float, float]]
     is_disturbed: bool = False
 
+    def read_rate(self, size: float) -> float:
+        """Returns the bytes per second of reads of `size` bytes in total."""
+        return _at(self.read, size)
+
     def copy_rate(self, size: float) -> float:
         """Returns the bytes per second of a copy that reads and writes `size` bytes in total."""
         return _at(self.copy, size)
@@ -136,19 +140,23 @@ def measure(cpus: Sequence[int], bytes_per_go: float = _BYTES_PER_RUN) -> Peaks:
     width = lanes()
     code = orc.load_objects({})
     code.add_ir(_additions(width) + _copies(width) + _reads(width))
-    start, used_before = time.perf_counter(), _used_by_others()
+    start, used_before = time.perf_counter(), used_by_others()
     add = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(code.address("add"))
     steps = 1 << 19
     flops = steps * 2 * _ACCUMULATORS * width * len(cpus)
-    seconds = _fastest([lambda: add(steps)] * len(cpus), cpus, _ADD_REPEATS)
+    seconds = together([lambda: add(steps)] * len(cpus), cpus, _ADD_REPEATS)
     copy = [(size, _copy_rate(code, size, cpus, bytes_per_go)) for size in _SIZES]
     read = [(size, _read_rate(code, size, cpus, bytes_per_go)) for size in _SIZES]
-    used = _used_by_others() - used_before
-    is_disturbed = used > _MAX_USED * (time.perf_counter() - start)
+    is_disturbed = is_busy(used_by_others() - used_before, time.perf_counter() - start)
     return Peaks(len(cpus), flops / seconds, copy, read, is_disturbed)
 
 
-def _used_by_others() -> float:
+def is_busy(used: float, seconds: float) -> bool:
+    """Returns whether CPU seconds that other processes used disturb a measurement of this duration."""
+    return used > _MAX_USED * seconds
+
+
+def used_by_others() -> float:
     """Returns the CPU seconds that all other processes have used so far; 0 if the system does not report them."""
     try:
         with open("/proc/stat", encoding="ascii") as file:
@@ -196,7 +204,7 @@ def _read_rate(code: orc.OrcCode, size: int, cpus: Sequence[int], bytes_per_go: 
         buffer.fill(0)
     passes = max(1, int(bytes_per_go // size))
     work = [lambda buffer=buffer: loop(buffer.ctypes.data, part, passes) for buffer in buffers]
-    return part * len(cpus) * passes / _fastest(work, cpus, _COPY_REPEATS)
+    return part * len(cpus) * passes / together(work, cpus, _COPY_REPEATS)
 
 
 def _copy_rate(code: orc.OrcCode, size: int, cpus: Sequence[int], bytes_per_go: float) -> float:
@@ -216,11 +224,11 @@ def _copy_rate(code: orc.OrcCode, size: int, cpus: Sequence[int], bytes_per_go: 
         return lambda: [np.copyto(target, source) for _ in range(passes)]
 
     # The C library copies large blocks faster, because its stores bypass the caches.
-    seconds = min(_fastest([way(*pair) for pair in buffers], cpus, _COPY_REPEATS) for way in (by_loop, by_library))
+    seconds = min(together([way(*pair) for pair in buffers], cpus, _COPY_REPEATS) for way in (by_loop, by_library))
     return 2 * part * len(cpus) * passes / seconds
 
 
-def _fastest(work: Sequence[Callable[[], object]], cpus: Sequence[int], repeats: int) -> float:
+def together(work: Sequence[Callable[[], object]], cpus: Sequence[int], repeats: int) -> float:
     """Returns the seconds of the fastest of several runs of all of `work` at once, each on its CPU."""
     times = np.zeros((len(work), repeats, 2))
     barrier = threading.Barrier(len(work))

@@ -1,23 +1,19 @@
-"""Roofline estimates of the time of work on a processor, from measured peaks or from its clock."""
+"""Roofline estimates of the time of work on a processor: from measured peaks, or from the description of its family."""
 
 from __future__ import annotations
 
-import functools
-import re
 from dataclasses import dataclass
-from pathlib import Path
 
+from ...machines.costs import MEMORY, Work, cost_of, level_of, rate_of
+from ...machines.machine import Machine
+from ...machines.names import machine_of_cpu
 from .. import processor
 from ..cache.cache import default_cache
 from ..program import CodeTarget
 from . import peaks
 from .peaks import Peaks
 
-# For processors that do not report their clock, and for targets other than this machine.
-_CLOCK = 3.0e9
-# Per core: multiply-adds per cycle, bytes per cycle of the nearest caches, bytes per second of memory.
-_FMA_UNITS, _CACHE_BYTES_PER_CYCLE, _MEMORY_BYTES_PER_SECOND = 2, 16, 12e9
-_CACHE_BYTES, _FAR_BYTES = 1 << 20, 1 << 28
+_FAR_BYTES = 1 << 28
 _ELEMENT_BITS = 32
 
 
@@ -26,22 +22,38 @@ class Roofline:
     """The peaks of a number of cores.
 
     Attributes:
-        source: origin of the numbers: "measured" on this machine, or "nominal", from clock and vector width.
-        vector_bits: width of the target's vectors in bits.
+        machine: description of the machine.
         threads: number of cores.
-        flops: float32 operations per second of all cores, two per multiply-add.
-        near: bytes per second of all cores if the data stays in the nearest caches.
-        bandwidth: bytes per second of memory.
-        measured: the measurements, if the peaks are measured.
+        measured: the measured peaks of this number of cores; None for those of the description.
     """
 
-    source: str
-    vector_bits: int
+    machine: Machine
     threads: int
-    flops: float
-    near: float
-    bandwidth: float
     measured: Peaks | None = None
+
+    @property
+    def source(self) -> str:
+        """Origin of the numbers: "measured" on this machine, or "nominal", from the description."""
+        return "nominal" if self.measured is None else "measured"
+
+    @property
+    def vector_bits(self) -> int:
+        """Width of the target's vectors in bits."""
+        return 8 * self.machine.vector_bytes
+
+    @property
+    def flops(self) -> float:
+        """Operations of float32 per second of all cores, two per multiply-add."""
+        if self.measured is None:
+            return 1e9 * self.machine.flops * self.threads
+        return self.measured.flops * min(1.0, self.vector_bits / (_ELEMENT_BITS * peaks.lanes()))
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second of memory."""
+        if self.measured is None:
+            return 1e9 * rate_of(self.machine, MEMORY, self.threads)
+        return self.measured.rate(_FAR_BYTES)
 
     def seconds(self, flops: float, size: float, vector_bits: float) -> tuple[float, str]:
         """Estimates the time of work with these operations, on vectors of this width, and these bytes.
@@ -49,28 +61,22 @@ class Roofline:
         Returns:
             The time in seconds, and its bound: "compute" or "memory".
         """
-        compute = flops / (self.flops * min(1.0, max(_ELEMENT_BITS, vector_bits) / self.vector_bits))
-        memory = size / self._rate(size)
-        return max(compute, memory), "compute" if compute >= memory else "memory"
-
-    def _rate(self, size: float) -> float:
+        share = min(1.0, max(_ELEMENT_BITS, vector_bits) / self.vector_bits)
         if self.measured is not None:
-            return self.measured.rate(size)
-        return self.near if size <= _CACHE_BYTES else self.bandwidth
+            compute, memory = flops / (self.flops * share), size / self.measured.rate(size)
+            return max(compute, memory), "compute" if compute >= memory else "memory"
+        # What a kernel reads, another one has written: it is hardly in the first-level cache.
+        level = max(2, level_of(self.machine, size, self.threads))
+        cost = cost_of(self.machine, Work(flops, vector_share=share, moved={level: size}), self.threads)
+        return cost.nanoseconds / 1e9, cost.bound
 
 
 def roofline_of(target: CodeTarget, vector_bytes: int, threads: int) -> Roofline:
     """Returns the peaks of code for a target on a number of cores: measured ones of this machine, else nominal ones."""
-    bits = 8 * (vector_bytes or vector_bytes_of(target))
-    measured = None if processor.missing(target) else _measured(threads)
-    if measured is not None:
-        flops = measured.flops * min(1.0, bits / (_ELEMENT_BITS * peaks.lanes()))
-        near, far = measured.rate(_CACHE_BYTES), measured.rate(_FAR_BYTES)
-        return Roofline("measured", bits, threads, flops, near, far, measured)
-    clock = _clock()
-    flops = 2 * _FMA_UNITS * bits / _ELEMENT_BITS * clock * threads
-    near, far = _CACHE_BYTES_PER_CYCLE * clock * threads, _MEMORY_BYTES_PER_SECOND * min(threads, 4)
-    return Roofline("nominal", bits, threads, flops, near, far)
+    width = vector_bytes or vector_bytes_of(target)
+    registers = 16 if target.architecture == "x86_64" and width < 64 else 32
+    machine = machine_of_cpu(target.cpu, target.architecture, target.features, width, registers)
+    return Roofline(machine, threads, None if processor.missing(target) else _measured(threads))
 
 
 def _measured(threads: int) -> Peaks | None:
@@ -90,17 +96,3 @@ def vector_bytes_of(target: CodeTarget) -> int:
     if features & {"+avx512f", "x86-64-v4"}:
         return 64
     return 32 if features & {"+avx", "+avx2", "x86-64-v3"} else 16
-
-
-@functools.cache
-def _clock() -> float:
-    fastest = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
-    try:
-        return float(fastest.read_text()) * 1e3
-    except (OSError, ValueError):
-        pass  # many virtual machines lack this file
-    try:
-        found = re.search(r"^cpu MHz\s*:\s*([\d.]+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        found = None
-    return float(found[1]) * 1e6 if found else _CLOCK

@@ -12,6 +12,8 @@ import stepwell
 from stepwell.bench import command, measure, ranges
 from stepwell.bench.peers import SYSTEMS, System
 from stepwell.bench.record import Results
+from stepwell.runtime.devices import figures, measurement
+from stepwell.runtime.devices.figures import MachineFigures
 from stepwell.runtime.devices.peaks import Peaks
 
 SHORT = ["--threads=1", "--rounds=2", "--seconds=0.001"]
@@ -48,6 +50,20 @@ def test_models(tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     assert results.peaks[1].flops > 1e9
     assert results.machine.cores >= 1
     assert "torch" in results.missing or rows["torch"].reason == "there is no torch model of it"
+
+
+def test_machine(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(measurement, "measure", lambda machine, cpus: MachineFigures({"clock": 2.5, "l3_rate": 6.0}))
+    assert command.main(["machine"]) == 0
+    shown = capsys.readouterr().out
+    assert "kept: code for the target cpu" in shown and "uops.info" in shown
+    assert command.main(["machine", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["schema"], record["kept"], record["disturbed"]) == (1, True, False)
+    assert record["figures"]["clock"]["measured"] == 2.5 and record["figures"]["clock"]["family"] > 0
+    assert record["figures"]["fma_units"]["measured"] is None and record["figures"]["fma_units"]["source"]
+    figures.figures.cache_clear()
 
 
 @pytest.mark.slow

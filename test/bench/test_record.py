@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from stepwell.bench import compare, report
-from stepwell.bench.machine import Machine
+from stepwell.bench.machine import HostRecord
 from stepwell.bench.record import Case, Results, ResultsError, Row
 from stepwell.runtime.devices.peaks import Peaks
 
-MACHINE = Machine(
+MACHINE = HostRecord(
     "Some CPU", "somecpu", 256, 2, {"L2": 1 << 20}, 1 << 34, "Linux 6", "performance", False, {"numpy": "2"}
 )
 PEAKS = Peaks(1, 1e11, [(1 << 15, 2e11), (1 << 28, 1e10)], [(1 << 15, 3e11), (1 << 28, 1e10)])

@@ -19,6 +19,7 @@ FOLDERS = (
     "explain",
     "frontend",
     "lowering",
+    "machines",
     "passes",
     "runtime",
     "sizes",
@@ -32,6 +33,7 @@ WRONG = {
     "STEPWELL_CUDA": "yes",
     "STEPWELL_DEBUG": "5",
     "STEPWELL_GUARDED": "on",
+    "STEPWELL_MACHINE": "mine",
     "STEPWELL_POISON": "100",
     "STEPWELL_REPRODUCERS": __file__,
 }

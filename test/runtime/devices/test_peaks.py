@@ -31,7 +31,7 @@ def test_disturbed_figures_are_not_kept(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(("others", "is_disturbed"), [(0.0, False), (100.0, True)])
 def test_work_of_other_processes_disturbs(monkeypatch: pytest.MonkeyPatch, others: float, is_disturbed: bool) -> None:
     used = iter([0.0, others])
-    monkeypatch.setattr(peaks, "_used_by_others", lambda: next(used))
+    monkeypatch.setattr(peaks, "used_by_others", lambda: next(used))
     assert peaks.measure(peaks._cpus()[:1], 1e5).is_disturbed == is_disturbed
 
 
