@@ -19,7 +19,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class MachineComparison:
-    """What was measured, beside the description of the family.
+    """Measured figures beside the description of the family.
 
     Attributes:
         family: description of the processor's family.
