@@ -4,8 +4,8 @@
 # A target is a machine that code is made for. Another package adds a family of targets with two classes: a `Backend`
 # generates code, and a `Loader` runs it. This chapter adds the family `counted` in one file: this machine's CPU, with a
 # call into Python at the start of each kernel, which counts. It touches all places that a new machine needs, and leaves
-# the hard part, code for a machine that is no CPU, to a [complete package](plugins): a matrix accelerator with
-# instructions, a simulator and cycles.
+# the hard part, code for a machine that is no CPU, to a [complete package](plugins/cube_target): a matrix accelerator
+# with instructions, a simulator and cycles.
 
 # %%
 import ctypes
@@ -236,7 +236,7 @@ for ops, calls in sorted(CALLS.items()):
 # ## What else to know
 #
 # A real accelerator has its own phases in place of the CPU's, from tiles to instructions, and kernels that it cannot
-# compute stay on the CPU.
+# compute stay on the CPU: [writing a target](../docs/writing-a-target.md).
 #
 # This is the last chapter. [Architecture](../docs/architecture.md) shows the whole, and the [index of the
 # documentation](../docs/README.md) what to read next.
