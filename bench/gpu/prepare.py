@@ -34,6 +34,7 @@ _CARRIED = (
     "support",
     "targets/__init__.py",
     "targets/nvidia/__init__.py",
+    "targets/nvidia/capabilities.py",
     "targets/nvidia/simulator",
     "bench/__init__.py",
     "bench/bert.py",

@@ -16,11 +16,12 @@ from ...passes.infra.state import CompileState
 from ...runtime.memory import aligned
 from ...runtime.program import Program
 from ..base import Backend, Phase
+from .capabilities import GPUS
 from .invariants import check_gpu, check_nvvm
 from .launches.plan import plan_of
 from .pipelines import gpu_pipeline, graph_pipeline, launches_pipeline, nvvm_pipeline
 from .ptx import emit_ptx
-from .target import GPUS, GpuTarget
+from .target import GpuTarget
 
 CONSTANT = "stepwell.constant."
 """Prefix of parameters that are constants of a program."""

@@ -20,7 +20,7 @@ from stepwell.runtime.devices.native import NativeLoader
 from stepwell.runtime.program import CodeTarget
 from stepwell.targets import registry
 from stepwell.targets.cpu import CpuBackend
-from stepwell.targets.nvidia.target import _CAPABILITIES
+from stepwell.targets.nvidia.capabilities import CAPABILITIES
 from stepwell.targets.registry import GPUS, backend_of, check_target, target_of
 
 MODEL = b"""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -84,7 +84,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
 
 
 def test_names_are_those_of_the_targets() -> None:
-    assert tuple(_CAPABILITIES) == GPUS
+    assert tuple(CAPABILITIES) == GPUS
     assert tuple(_X86_LEVELS) == X86_LEVELS
     for name in ("cpu", "aarch64", "aarch64:generic", *X86_LEVELS, *(f"cuda:{gpu}+tf32" for gpu in GPUS)):
         check_target(name)

@@ -10,7 +10,8 @@ from mlir.dialects import arith, vector
 
 from ....passes.ir.functions import body_of
 from ....passes.kernel.views import row_major
-from ..target import Capability, GpuTarget
+from ..capabilities import Capability
+from ..target import GpuTarget
 from .indices import Index, add, offset, value_of
 
 Dims = tuple[int, int, int]

@@ -280,7 +280,8 @@ class Batch:
         root = self.root
         root[THREAD], root[BLOCK] = np.arange(self.count), block
         registers = {"laneid": lane, "warpid": warp, "nwarpid": self.warps, "cluster_ctarank": rank[block]}
-        registers |= {"cluster_nctarank": size, "is_explicit_cluster": int(size > 1), "smid": 0, "nsmid": 132}
+        registers |= {"cluster_nctarank": size, "is_explicit_cluster": int(size > 1), "smid": 0}
+        registers["nsmid"] = self.kernel.multiprocessors
         registers |= {"dynamic_smem_size": geometry.shared_bytes, "gridid": 0}
         registers |= {"total_smem_size": self.kernel.shared_bytes + geometry.shared_bytes}
         registers |= {"clock": 0, "clock_hi": 0, "lanemask_eq": 1 << lane, "lanemask_lt": (1 << lane) - 1}

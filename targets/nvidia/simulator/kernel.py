@@ -9,6 +9,7 @@ import numpy as np
 
 from ....runtime.cuda.errors import PtxError
 from ....support.wording import quantity
+from ..capabilities import CAPABILITIES
 from .addresses import PARAM_ORIGIN
 from .builder import Builder, Environment, Step, Sync, storage_of
 from .frame import Frame
@@ -69,6 +70,7 @@ class PreparedKernel:
         parameter_bytes: size of all parameters.
         shared_granule: lower bound of the width of accesses to shared memory.
         global_granule: lower bound of the width of writes to global memory.
+        multiprocessors: number of multiprocessors of the GPU that the code is for.
     """
 
     def __init__(self, module: PtxModule, function: PtxEntry, variables: Mapping[str, int]) -> None:
@@ -82,6 +84,9 @@ class PreparedKernel:
         Raises:
             PtxError: it uses something that the simulator does not support.
         """
+        if module.target not in CAPABILITIES:
+            raise PtxError(f"unknown target '{module.target}'; known are {', '.join(CAPABILITIES)}")
+        self.multiprocessors = CAPABILITIES[module.target].multiprocessors
         self.function = function
         declared = [*module.variables, *function.variables]
         addresses = dict(variables)

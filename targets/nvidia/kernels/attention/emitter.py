@@ -8,10 +8,11 @@ from typing import Any
 
 from mlir import ir
 
+from ...capabilities import Capability
 from ...emission.launch import LaunchContext, LaunchGeometry
 from ...emission.values import Values
 from ...emission.views import memories
-from ...target import Capability, GpuTarget
+from ...target import GpuTarget
 from .boxed import GROUP_ROWS
 from .elements import MOST_ELEMENTS, check
 from .problem import Attention, NoAttention, attention_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ...capabilities import Capability
 from ...emission.launch import LaunchContext
 from ...instructions.ring import Ring
 from ...instructions.warp_groups import ALIGNMENT, GROUP
-from ...target import Capability
 from ..contraction.boxes import box_of
 from .boxed import BYTES, GROUP_ROWS, PANEL, operands, whole
 from .fragments import DEPTH

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...target import Capability
+from ...capabilities import Capability
 from .tiles import WARP, CopyUnit, Problem, Tiling
 
 # Multiply-adds per multiprocessor and cycle, by compute capability; for wgmma; and relative to that by type.

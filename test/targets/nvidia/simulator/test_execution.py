@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from stepwell.runtime.cuda.errors import SimulationError
+from stepwell.runtime.cuda.errors import PtxError, SimulationError
 from stepwell.targets.nvidia.simulator.batch import Checks, GridGeometry
 from stepwell.targets.nvidia.simulator.harness import simulate
 
@@ -199,3 +199,18 @@ def test_faults_report_the_thread_and_the_line() -> None:
         SimulationError, match=r"PTX line 1\d: ld.shared.u32 at address 0x100 by thread 7 of block \(1, 0"
     ):
         run("setp.eq.u32 %p1, %r3, 71;\n@%p1 ld.shared.u32 %r4, [dynamic+256]; st.global.u32 [%rd9], 0;", shared=64)
+
+
+@pytest.mark.parametrize(("target", "count"), [("sm_80", 108), ("sm_90a", 132), ("sm_100a", 148)])
+def test_the_number_of_multiprocessors_is_the_target_s(target: str, count: int) -> None:
+    output = np.zeros(32, U32)
+    body = "mul.wide.u32 %rd1, %r0, 4; add.u64 %rd0, %rd0, %rd1; mov.u32 %r1, %nsmid; st.global.u32 [%rd0], %r1;"
+    ptx = kernel(body, 1).replace("sm_90a", target)
+    simulate(ptx, "k", GridGeometry((1, 1, 1), (32, 1, 1)), [output], [0])
+    np.testing.assert_array_equal(output, count)
+
+
+def test_unknown_targets_are_refused() -> None:
+    ptx = kernel("", 1).replace("sm_90a", "sm_20")
+    with pytest.raises(PtxError, match="unknown target 'sm_20'; known are sm_80, "):
+        simulate(ptx, "k", GridGeometry((1, 1, 1), (32, 1, 1)), [np.zeros(32, U32)], [0])

@@ -1,11 +1,12 @@
 """The choice of tiles follows the model of the machine."""
 
 import pytest
+from stepwell.targets.nvidia.capabilities import Capability
 from stepwell.targets.nvidia.kernels.contraction.choose import ContractionRequest, choose, shared_bytes
 from stepwell.targets.nvidia.kernels.contraction.cost import cycles, occupancy, registers
 from stepwell.targets.nvidia.kernels.contraction.split_sums import best_split
 from stepwell.targets.nvidia.kernels.contraction.tiles import CopyUnit, Problem
-from stepwell.targets.nvidia.target import Capability, GpuTarget
+from stepwell.targets.nvidia.target import GpuTarget
 
 
 def capability(architecture: str) -> Capability:
