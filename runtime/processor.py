@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import platform
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from .program import CodeTarget
@@ -29,17 +31,18 @@ _KERNEL_NAMES = {
     "pclmulqdq": "pclmul",
     "sha_ni": "sha",
     "rdrand": "rdrnd",
-    "asimd": "neon",
-    "asimdhp": "fullfp16",
-    "asimddp": "dotprod",
-    "asimdfhm": "fp16fml",
-    "atomics": "lse",
-    "asimdrdm": "rdm",
-    "fcma": "complxnum",
-    "lrcpc": "rcpc",
-    "fp": "fp-armv8",
 }
 """Feature names that differ between /proc/cpuinfo (keys) and LLVM (values) in more than punctuation."""
+
+_AT_HWCAP, _AT_HWCAP2 = 16, 26
+_ARM_CAPABILITIES = {
+    _AT_HWCAP: {
+        **{1: "neon", 8: "lse", 10: "fullfp16", 12: "rdm", 14: "complxnum"},
+        **{15: "rcpc", 20: "dotprod", 22: "sve", 23: "fp16fml"},
+    },
+    _AT_HWCAP2: {1: "sve2", 13: "i8mm", 14: "bf16"},
+}
+"""LLVM's names of the bits in the auxiliary vector on AArch64, from Linux's arch/arm64/include/uapi/asm/hwcap.h."""
 
 # Features that tensor code uses and that both LLVM and the system name. Other features that LLVM lists (`64bit`,
 # `avx10.1`) do not make a machine unsupported.
@@ -56,6 +59,11 @@ _TENSOR_FEATURES = frozenset(
 @functools.cache
 def features() -> frozenset[str] | None:
     """Returns this machine's instruction sets, without punctuation; None if the system does not report them."""
+    if architecture() == "aarch64" and system() == "linux":
+        # An emulator of processes, which containers for AArch64 use elsewhere, does not replace /proc/cpuinfo.
+        vector = ctypes.CDLL(None).getauxval
+        vector.restype, vector.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+        return arm_features({word: vector(word) for word in _ARM_CAPABILITIES})
     path = Path("/proc/cpuinfo")
     if not path.exists():
         return None
@@ -63,6 +71,13 @@ def features() -> frozenset[str] | None:
     if line is None:
         return None
     return frozenset(_plain(_KERNEL_NAMES.get(name, name)) for name in line.group(1).split())
+
+
+def arm_features(words: Mapping[int, int]) -> frozenset[str]:
+    """Returns the instruction sets of an AArch64 processor for words of Linux's auxiliary vector by their types."""
+    return frozenset(
+        name for word, names in _ARM_CAPABILITIES.items() for bit, name in names.items() if words[word] >> bit & 1
+    )
 
 
 @functools.cache
