@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from stepwell.runtime.program import Program, TensorInfo
+from stepwell.runtime.compiled_model import CompiledModel
 
 from . import harness
 
@@ -19,10 +19,9 @@ GRAPHS = int(os.environ.get("STEPWELL_TEST_ARM_GRAPHS", "12"))
 FUZZ = Path(__file__).parent.parent / "fuzz"
 
 
-def executable(
-    inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo], programs: Sequence[Program], *, threads: int
-) -> Callable[..., tuple[np.ndarray, ...]]:
-    return lambda *arrays: tuple(harness.run_program(programs[0], arrays, threads=threads))
+def executable(model: CompiledModel, *, threads: int) -> Callable[..., tuple[np.ndarray, ...]]:
+    (program,) = model.programs
+    return lambda *arrays: tuple(harness.run_program(program, arrays, threads=threads))
 
 
 @pytest.mark.parametrize("seed", range(GRAPHS))
