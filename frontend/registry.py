@@ -50,26 +50,35 @@ class Frontend(Protocol):
 _FRONTENDS: dict[str, Frontend] = {}
 
 
+def _known() -> dict[str, tuple[str, ...]]:
+    """Returns the suffixes of each format."""
+    return {**_BUILT_IN, **{name: item.suffixes for name, item in _FRONTENDS.items()}}
+
+
 def register_frontend(name: str, frontend: Frontend) -> None:
     """Makes a format known.
 
     Raises:
         ValueError: another frontend has the name or one of the suffixes.
     """
-    others = {**_BUILT_IN, **{known: item.suffixes for known, item in _FRONTENDS.items()}}
+    others = _known()
     if name in others:
         raise ValueError(f"two frontends are called '{name}'")
-    for other, suffixes in others.items():
-        shared = set(suffixes) & set(frontend.suffixes)
+    for other, endings in others.items():
+        shared = set(endings) & set(frontend.suffixes)
         if shared:
             raise ValueError(f"the frontends '{other}' and '{name}' both import {sorted(shared)[0]} files")
     _FRONTENDS[name] = frontend
 
 
+def suffixes() -> tuple[str, ...]:
+    """Returns the suffixes of all known formats."""
+    return tuple(suffix for known in _known().values() for suffix in known)
+
+
 def format_of(path: Path) -> str:
     """Returns the name of the format of a file by its suffix; "onnx" for other suffixes."""
-    known = {**_BUILT_IN, **{name: item.suffixes for name, item in _FRONTENDS.items()}}
-    return next((name for name, suffixes in known.items() if path.suffix in suffixes), "onnx")
+    return next((name for name, endings in _known().items() if path.suffix in endings), "onnx")
 
 
 def import_by(kind: str, contents: bytes, name: str, context: ir.Context) -> ImportedModel:

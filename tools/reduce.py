@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NAME = "stepwell-reduce"
 _KEPT = ("dims", "target", "pass_pipeline", "load_pass_plugin", "wrong_numbers", "reference", "rtol", "seed", "test")
 _KEPT_MORE = ("allow_unregistered_dialect", "match", "input", "no_winograd")
-_DESCRIPTION = """Shrinks an ONNX or MLIR file that fails, while it keeps failing in the same way.
+_DESCRIPTION = """Shrinks a model that fails, while it keeps failing in the same way; formats of other packages as MLIR.
 
 A first run determines the failure to keep: the pass, and the message without names, numbers and shapes.
     stepwell-reduce model.onnx                                      it does not compile, or the compiler crashes
@@ -46,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
-    parser.add_argument("model", nargs="?", help="an .onnx or .mlir file")
-    parser.add_argument("--pass-pipeline", metavar="TEXT", help="for .mlir: passes to run instead of compiling")
+    parser.add_argument("model", nargs="?", help="an .onnx or .mlir file, or one that another package imports")
+    parser.add_argument("--pass-pipeline", metavar="TEXT", help="for MLIR: passes to run instead of compiling")
     arguments.add_plugins(parser)
     parser.add_argument("--allow-unregistered-dialect", action="store_true", help="accept ops of unknown dialects")
     parser.add_argument(
@@ -163,16 +163,15 @@ def _case(options: argparse.Namespace) -> Case:
     import onnx
 
     from ..explain.reduce.case import Case
+    from ..explain.reduce.imported import imported_text
 
     if options.model is None:
         raise UsageError("give a model, or --resume")
     path = Path(options.model)
-    kind = path.suffix[1:]
-    if kind not in ("onnx", "mlir"):
-        raise UsageError(f"{path}: only .onnx and .mlir files can be reduced")
-    if options.pass_pipeline is not None and kind != "mlir":
-        raise UsageError("--pass-pipeline is for .mlir files")
-    if options.wrong_numbers and kind != "onnx":
+    is_onnx = path.suffix == ".onnx"
+    if options.pass_pipeline is not None and is_onnx:
+        raise UsageError("--pass-pipeline is not for .onnx files")
+    if options.wrong_numbers and not is_onnx:
         raise UsageError("--wrong-numbers is for .onnx files")
     given = Given.read(options)
     shapes = given.shapes
@@ -182,11 +181,13 @@ def _case(options: argparse.Namespace) -> Case:
         # Programs for ranges are wrong more often below the upper bounds, where inputs are padded.
         middle = Given(given.sets, model_options.middle_sizes(given.dims), given.arrays)
         shapes = {**middle.shapes_of_sizes(ModelSource.read(path).interface()[0]), **shapes}
-    if kind == "mlir":
-        return Case(kind, contents_of(path), options.pass_pipeline or "", shapes)
-    LargeFile.at(path)
-    # Includes weights that are stored in other files, so that each step is one file.
-    return Case(kind, onnx.load(path).SerializeToString(), "", shapes)
+    if is_onnx:
+        LargeFile.at(path)
+        # Includes weights that are stored in other files, so that each step is one file.
+        return Case("onnx", onnx.load(path).SerializeToString(), "", shapes)
+    # A module of text is reduced as it is, maybe before the fault that makes it invalid.
+    text = contents_of(path) if path.suffix == ".mlir" else imported_text(path, shapes)
+    return Case("mlir", text, options.pass_pipeline or "", shapes)
 
 
 def _check_shapes(options: argparse.Namespace, case: Case) -> None:

@@ -137,6 +137,27 @@ print(executable(x).ravel().tolist(), [info.name for info in executable.inputs])
     assert stored.returncode == 0, stored.stderr
 
 
+def test_a_model_of_another_format_is_reduced_as_mlir(installed, tmp_path):
+    layers = [
+        {"weight": [[1.0] * 3] * 3, "bias": [0.5] * 3, "activation": name} for name in ("relu", "tanh", "sigmoid")
+    ]
+    (tmp_path / "model.layers").write_text(json.dumps({"input": [2, 3], "layers": layers}))
+    done = _run(installed, tmp_path, "stepwell-reduce", "model.layers", "--test", "grep -q stepwell.tanh {}")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "reduce-1" / "best.mlir").read_text()
+    assert "stepwell.tanh" in text
+    assert "stepwell.sigmoid" not in text
+    assert "stepwell.matmul" not in text
+
+
+def test_a_model_that_no_package_imports_is_not_reduced(tmp_path):
+    (tmp_path / "model.layers").write_text("{}")
+    done = _run(None, tmp_path, "stepwell-reduce", "model.layers")
+    assert done.returncode == 2
+    message = "model.layers: no installed package imports '.layers' files, only .onnx, .mlir, .mlirbc"
+    assert message in done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
