@@ -20,7 +20,7 @@ _AHEAD, _MANY = 6, 32
 _TILE = 40
 
 
-def step_cycles(machine: Machine, rows: int, vectors: int, streamed: int = 0) -> float:
+def step_cycles(machine: Machine, rows: int, vectors: int, streamed: int = 0, *, is_near: bool = False) -> float:
     """Returns the cycles of one reduction step.
 
     Args:
@@ -28,8 +28,9 @@ def step_cycles(machine: Machine, rows: int, vectors: int, streamed: int = 0) ->
         rows: rows of the tile, each of which broadcasts one element.
         vectors: registers of a row of sums.
         streamed: registers of the weight that come from the second-level cache.
+        is_near: whether both operands are in the first-level cache, so that no registers are needed to read ahead.
     """
-    is_full = machine.vector_registers >= _MANY and rows * vectors > machine.vector_registers - _AHEAD
+    is_full = machine.vector_registers >= _MANY and rows * vectors > machine.vector_registers - _AHEAD and not is_near
     loaded = (rows + vectors + streamed) / machine.loads
     overhead = _FULL_STEP if is_full else _STEP
     return max(rows * vectors / machine.fma_units, loaded, machine.fma_latency) + overhead + _STREAMED * streamed

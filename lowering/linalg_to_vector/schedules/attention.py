@@ -131,7 +131,7 @@ def _tile(rows: int, columns: int, lanes: int, machine: Machine) -> tuple[int, i
 
     def cycles(shape: tuple[int, int]) -> float:
         vectors = -(-shape[1] // lanes)
-        return -(-rows // shape[0]) * -(-columns // shape[1]) * step_cycles(machine, shape[0], vectors)
+        return -(-rows // shape[0]) * -(-columns // shape[1]) * step_cycles(machine, shape[0], vectors, is_near=True)
 
     widths = {min(columns, count * lanes) for count in (1, 2, 3, 4)}
     shapes = [
@@ -145,7 +145,9 @@ def _tile(rows: int, columns: int, lanes: int, machine: Machine) -> tuple[int, i
 def _rows(rows: int, vectors: int, machine: Machine, most: int) -> int:
     """Returns the rows of a register tile of scores, `most` at most."""
     limit = min(rows, most, 2 * _MOST_ROWS, (machine.vector_registers - 1) // vectors - 1)
-    return min(range(1, limit + 1), key=lambda height: -(-rows // height) * step_cycles(machine, height, vectors))
+    return min(
+        range(1, limit + 1), key=lambda height: -(-rows // height) * step_cycles(machine, height, vectors, is_near=True)
+    )
 
 
 def _sizes(op: ir.Operation) -> dict[str, int]:
