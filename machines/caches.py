@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from .machine import Machine
 
-_L3_PART = 2 / 3
-
 L2_WAYS = 16
 """Associativity assumed of a second-level cache; most have 8 to 20 ways."""
 
@@ -56,4 +54,4 @@ def kept_bytes(machine: Machine) -> int:
 
 def stream_bytes(machine: Machine) -> int:
     """Returns the bytes from which a tensor leaves all caches before the next kernel reads it: 24 MiB of 36."""
-    return int(machine.l3_bytes * _L3_PART)
+    return machine.l3_bytes * 2 // 3

@@ -53,7 +53,7 @@ def llvm_pipeline(target: str) -> Pipeline:
             "stepwell-lower-copies",
             "stepwell-lower-vectors",
             # Before loops are doubled.
-            "stepwell-prefetch-rows",
+            f"stepwell-prefetch-rows{{target={target}}}",
             f"stepwell-stream-stores{{target={target}}}",
             *_narrow_floats(Target.parse(target)),
             # Transfers and linalg ops that the vector patterns left become loops.

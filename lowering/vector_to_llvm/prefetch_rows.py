@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith, memref
 
 from ...dialects.types import numpy_dtype
+from ...machines import caches
+from ...machines.machine import Machine
 from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, class_of, kernels_in
 from ...passes.ir.rewriting import walk
-from ..streams import STREAM_BYTES, is_stream
+from ..streams import is_stream
+from ..target import Target
 from .segments import region_of
 
-_LINE = 64
-# Smaller memory is mostly in a near cache already.
-_LEAST_BYTES = 256 << 10
-# Maximum sizes of rows, in bytes, to prefetch to the first-level cache and to the second-level cache. The latter are
-# prefetched only from memory of at least _IN_CACHES bytes: smaller memory may be cached already.
-_NEAR, _FAR = 16 << 10, 256 << 10
-_IN_CACHES = 8 << 20
 _IN_FIRST_LEVEL, _IN_SECOND_LEVEL = 3, 2
 # Prefetch distance in bytes of loops with much computation, and the minimum number of vector ops per iteration that
 # counts as much.
@@ -57,31 +52,38 @@ class PrefetchRowsPass(Pass):
     lines ahead: its instructions fill the processor's window before the next loads enter it.
 
     Preconditions: bufferised, vectors of one dimension, loops over blocks distributed.
+
+    Attributes:
+        target: machine that the kernels are for, in the form that `Target.parse` accepts.
+        min_bytes: minimum size of memory whose rows are prefetched; 0 for what is hardly in a near cache.
+        min_stream: minimum size of memory that elementwise loops prefetch; 0 for what leaves all caches.
     """
 
     name = "stepwell-prefetch-rows"
-    min_bytes: int = _LEAST_BYTES
-    min_stream: int = STREAM_BYTES
+    target: str = "cpu"
+    min_bytes: int = 0
+    min_stream: int = 0
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Visits the kernels of a module."""
+        machine = Target.parse(self.target).machine
         for kernel in kernels_in(op):
             kind = class_of(kernel)
             if kind == "reduction":
-                large = self._large(kernel, self.min_bytes)
+                large = self._large(kernel, self.min_bytes or caches.weight_bytes(machine))
                 for loop in [inner for inner in walk(kernel) if inner.name == "scf.for"]:
-                    _prefetch_next(loop, large)
+                    _prefetch_next(loop, large, machine)
             elif kind == "elementwise":
-                large = self._large(kernel, self.min_stream)
+                large = self._large(kernel, self.min_stream or caches.stream_bytes(machine))
                 for loop in [inner for inner in walk(kernel) if inner.name == "scf.for"]:
-                    _prefetch_ahead(loop, large)
+                    _prefetch_ahead(loop, large, machine)
 
     def _large(self, kernel: ir.Operation, least: int) -> list[ir.Value]:
         arguments = [item for item in body_of(kernel).arguments if isinstance(item.type, ir.MemRefType)]
         return [item for item in arguments if is_stream(item.type, least)]
 
 
-def _prefetch_next(loop: ir.Operation, large: list[ir.Value]) -> None:
+def _prefetch_next(loop: ir.Operation, large: list[ir.Value], machine: Machine) -> None:
     """Makes the second sweep over a row of each large argument prefetch the next row."""
     seen: list[ir.Value] = []
     prefetched: list[ir.Value] = []
@@ -89,17 +91,20 @@ def _prefetch_next(loop: ir.Operation, large: list[ir.Value]) -> None:
         loads = [op for op in walk(sweep) if op.name == "vector.load" and _root(op) in large]
         for load in loads:
             if _root(load) in seen and _root(load) not in prefetched:
-                _prefetch_row(load, loop, sweep)
+                _prefetch_row(load, loop, sweep, machine)
         prefetched += [_root(load) for load in loads if _root(load) in seen]
         seen += [_root(load) for load in loads]
 
 
-def _prefetch_row(load: ir.Operation, loop: ir.Operation, sweep: ir.Operation) -> None:
+def _prefetch_row(load: ir.Operation, loop: ir.Operation, sweep: ir.Operation, machine: Machine) -> None:
     view = load.operands[0]
     size = _row_bytes(view)
-    if size > _FAR or (size > _NEAR and not is_stream(_root(load).type, _IN_CACHES)):
+    is_near = size <= caches.row_bytes(machine)
+    # The second level is worth it only for memory that is not cached already.
+    may_be_cached = not is_stream(_root(load).type, caches.kept_bytes(machine))
+    if size > caches.weight_bytes(machine) or (not is_near and may_be_cached):
         return
-    locality = _IN_FIRST_LEVEL if size <= _NEAR else _IN_SECOND_LEVEL
+    locality = _IN_FIRST_LEVEL if is_near else _IN_SECOND_LEVEL
     body = loop.regions[0].blocks[0]
     places = list(load.operands)
     with load.location:
@@ -110,7 +115,7 @@ def _prefetch_row(load: ir.Operation, loop: ir.Operation, sweep: ir.Operation) -
             moved = _Moved(body, arith.select(is_inside, after, index))
             ahead = [moved.value(place) for place in places]
         if ahead != places:
-            _prefetch(load, ahead[0], ahead[1:], locality)
+            _prefetch(load, ahead[0], ahead[1:], locality, machine)
 
 
 class _Moved:
@@ -137,7 +142,7 @@ class _Moved:
         return self._known[value]
 
 
-def _prefetch_ahead(loop: ir.Operation, large: list[ir.Value]) -> None:
+def _prefetch_ahead(loop: ir.Operation, large: list[ir.Value], machine: Machine) -> None:
     """Makes a loop with much computation prefetch the operands of a later iteration."""
     block = loop.regions[0].blocks[0]
     ops = [op.operation for op in block.operations]
@@ -154,22 +159,18 @@ def _prefetch_ahead(loop: ir.Operation, large: list[ir.Value]) -> None:
             after = arith.addi(index, arith.constant(ir.IndexType.get(), steps))
             is_inside = arith.cmpi(arith.CmpIPredicate.slt, after, loop.operands[1])
             ahead = arith.select(is_inside, after, index)
-        _prefetch(load, load.operands[0], [*outer, ahead], _IN_FIRST_LEVEL)
+        _prefetch(load, load.operands[0], [*outer, ahead], _IN_FIRST_LEVEL, machine)
 
 
-def _prefetch(load: ir.Operation, view: ir.Value, indices: list[ir.Value], locality: int) -> None:
+def _prefetch(load: ir.Operation, view: ir.Value, indices: list[ir.Value], locality: int, machine: Machine) -> None:
     """Prefetches, before a load, as many lines as the load reads, from other indices."""
     kind = ir.VectorType(load.results[0].type)
     size = numpy_dtype(kind.element_type).itemsize
     *outer, last = indices
     with load.location, ir.InsertionPoint(load):
-        for first in _lines(kind.shape[0], size):
+        for first in range(0, kind.shape[0], max(1, machine.line_bytes // size)):
             place = arith.addi(last, arith.constant(ir.IndexType.get(), first)) if first else last
             memref.prefetch(view, [*outer, place], False, locality, True)
-
-
-def _lines(lanes: int, size: int) -> Iterator[int]:
-    return iter(range(0, lanes, max(1, _LINE // size)))
 
 
 def _root(load: ir.Operation) -> ir.Value:

@@ -9,11 +9,12 @@ from mlir import ir
 from mlir.dialects import arith, llvm, memref, scf
 
 from ...dialects.types import numpy_dtype
+from ...machines.caches import stream_bytes
 from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, class_of, kernels_in
 from ...passes.ir.rewriting import walk
-from ..streams import STREAM_BYTES, is_stream
+from ..streams import is_stream
 from ..target import Target
 from .segments import region_of
 
@@ -45,34 +46,38 @@ class StreamStoresPass(Pass):
     movement are rewritten, and only on x86-64.
 
     Preconditions: bufferised, vectors of one dimension.
+
+    Attributes:
+        target: machine that the kernels are for, in the form that `Target.parse` accepts.
+        min_bytes: minimum size of results that are written past the caches; 0 for what leaves all caches.
     """
 
     name = "stepwell-stream-stores"
     target: str = "cpu"
-    min_bytes: int = STREAM_BYTES
+    min_bytes: int = 0
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Visits the kernels of a module."""
-        if Target.parse(self.target).architecture != "x86_64":
+        target = Target.parse(self.target)
+        if target.architecture != "x86_64":
             return
+        least = self.min_bytes or stream_bytes(target.machine)
         for kernel in kernels_in(op):
             if class_of(kernel) in _CLASSES:
-                self._rewrite(kernel)
+                self._rewrite(kernel, least)
 
-    def _rewrite(self, kernel: ir.Operation) -> None:
-        streams = self._streams(kernel)
+    def _rewrite(self, kernel: ir.Operation, least: int) -> None:
+        streams = self._streams(kernel, least)
         for loop in [op.operation for op in body_of(kernel).operations if op.operation.name == "scf.for"]:
             stores = [op for op in walk(loop) if op.name == "vector.store"]
             stores = [op for op in stores if _root(op.operands[1]) in streams and _writes_lines(op)]
             if stores:
                 _write_past_caches(loop, stores)
 
-    def _streams(self, kernel: ir.Operation) -> list[ir.Value]:
+    def _streams(self, kernel: ir.Operation, least: int) -> list[ir.Value]:
         """Returns the arguments that are large, written, and not read."""
         read = [_root(value) for op in walk(kernel) if _reads(op) for value in op.operands if _is_memory(value)]
-        large = [
-            item for item in body_of(kernel).arguments if _is_memory(item) and is_stream(item.type, self.min_bytes)
-        ]
+        large = [item for item in body_of(kernel).arguments if _is_memory(item) and is_stream(item.type, least)]
         return [argument for argument in large if argument not in read]
 
 
