@@ -39,6 +39,26 @@ func.func @product(%x: tensor<32x64xf16>) -> tensor<32x96xf16> {
 
 // -----
 
+// CHECK-LABEL: func.func @batch
+// CHECK: stepwell.reshape
+// CHECK-NOT: stepwell.transpose
+// CHECK: stepwell.packed_matmul{{.*}}batch = 2 : i64, columns = 40 : i64, panel = 40 : i64
+func.func @batch(%x: tensor<2x32x64xf16>, %y: tensor<2x64x40xf16>) -> tensor<2x32x40xf16> {
+  %0 = "stepwell.matmul"(%x, %y) : (tensor<2x32x64xf16>, tensor<2x64x40xf16>) -> tensor<2x32x40xf16>
+  return %0 : tensor<2x32x40xf16>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @negative_float32
+// CHECK: stepwell.matmul
+func.func @negative_float32(%x: tensor<32x64xf32>, %y: tensor<64x40xf32>) -> tensor<32x40xf32> {
+  %0 = "stepwell.matmul"(%x, %y) : (tensor<32x64xf32>, tensor<64x40xf32>) -> tensor<32x40xf32>
+  return %0 : tensor<32x40xf32>
+}
+
+// -----
+
 // CHECK-LABEL: func.func @negative_one_row
 // CHECK: stepwell.matmul
 func.func @negative_one_row(%x: tensor<1x64xf16>) -> tensor<1x96xf16> {
@@ -84,6 +104,37 @@ module {
       linalg.yield %0 : f16
     } -> tensor<32x16xf16>
     return %rounded : tensor<32x16xf16>
+  }
+
+  // CHECK: func.func private @negative_transposed(
+  // CHECK-SAME: cube.reason = "it is more than one contraction"
+  func.func private @negative_transposed(%x: tensor<32x16xf16>, %w: tensor<16x16xf16>, %out: tensor<16x32xf16>)
+      -> tensor<16x32xf16> attributes {stepwell.kernel = {bytes = 1, class = "contraction", flops = 1}} {
+    %sum = tensor.empty() : tensor<32x16xf32>
+    %zero = arith.constant 0.0 : f32
+    %start = linalg.fill ins(%zero : f32) outs(%sum : tensor<32x16xf32>) -> tensor<32x16xf32>
+    %product = linalg.generic {
+        indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+                         affine_map<(m, n, k) -> (m, n)>],
+        iterator_types = ["parallel", "parallel", "reduction"]}
+        ins(%x, %w : tensor<32x16xf16>, tensor<16x16xf16>) outs(%start : tensor<32x16xf32>)
+        attrs = {stepwell.contraction = 0} {
+    ^bb0(%a: f16, %b: f16, %c: f32):
+      %0 = arith.extf %a : f16 to f32
+      %1 = arith.extf %b : f16 to f32
+      %2 = arith.mulf %0, %1 : f32
+      %3 = arith.addf %c, %2 : f32
+      linalg.yield %3 : f32
+    } -> tensor<32x16xf32>
+    %rounded = linalg.generic {
+        indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (n, m)>],
+        iterator_types = ["parallel", "parallel"]}
+        ins(%product : tensor<32x16xf32>) outs(%out : tensor<16x32xf16>) {
+    ^bb0(%a: f32, %b: f16):
+      %0 = arith.truncf %a : f32 to f16
+      linalg.yield %0 : f16
+    } -> tensor<16x32xf16>
+    return %rounded : tensor<16x32xf16>
   }
 
   // CHECK: func.func private @negative_elementwise(
@@ -153,6 +204,35 @@ np.testing.assert_array_equal(stepwell.load("small.stw")(x, w), executable(x, w)
     assert "contraction" in _output(installed, tmp_path, "stepwell-run", "small.stw", "--profile=profile.json")
     lacking = _run(None, tmp_path, "stepwell-run", "small.stw")
     assert lacking.returncode == 1 and "cube" in lacking.stderr and "Traceback" not in lacking.stderr
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "result", "attributes"),
+    [
+        ("3x64x32", "3x32x100", "3x64x100", ""),
+        ("3x64x32", "3x100x32", "3x64x100", "{transpose_rhs = true}"),
+        ("2x64x32", "32x100", "2x64x100", ""),
+        ("3x32x64", "3x32x96", "3x64x96", "{transpose_lhs = true}"),
+    ],
+)
+def test_products_of_batches(installed, tmp_path, left, right, result, attributes) -> None:
+    (tmp_path / "batches.mlir").write_text(
+        f"""func.func @main(%x: tensor<{left}xf32>, %y: tensor<{right}xf32>) -> tensor<{result}xf32> {{
+  %0 = "stepwell.matmul"(%x, %y) {attributes} : (tensor<{left}xf32>, tensor<{right}xf32>) -> tensor<{result}xf32>
+  return %0 : tensor<{result}xf32>
+}}
+"""
+    )
+    code = f"""
+import numpy as np, stepwell
+x, y = (np.random.default_rng(0).standard_normal([*map(int, s.split("x"))]).astype(np.float32) for s in {left, right})
+executable = stepwell.compile("batches.mlir", target="cube:v1")
+a = x.swapaxes(-1, -2) if "transpose_lhs" in "{attributes}" else x
+b = y.swapaxes(-1, -2) if "transpose_rhs" in "{attributes}" else y
+np.testing.assert_allclose(executable(x, y), a @ b, rtol=0, atol=2e-3 * np.abs(a @ b).max())
+print([item["device"] for item in executable.report().kernels if item["device"]][0]["unit"])
+"""
+    assert _output(installed, tmp_path, sys.executable, "-c", code) == "cube\n"
 
 
 def test_ranges_of_sizes_and_concurrent_calls(installed, tmp_path) -> None:

@@ -14,7 +14,6 @@ from mlir import ir
 from stepwell.dialects import discardable
 from stepwell.lowering.builders.strides import strides_of
 from stepwell.passes.ir.functions import body_of
-from stepwell.passes.kernel.views import row_major
 
 from .blocking import CubeContraction, is_worthwhile
 from .isa import ELEMENTS, Counter, MemoryView
@@ -55,10 +54,10 @@ def contraction_of(kernel: ir.Operation) -> CubeContraction:
         NotForTheUnit: the kernel is something else, or too small.
     """
     operations = [op.operation for op in body_of(kernel).operations]
+    product, result = _parts(operations)
     other = next((op.name for op in operations if op.name not in _MOVEMENT), None)
     if other is not None:
         raise NotForTheUnit(f"the unit has no instruction for '{other}'")
-    product, result = _parts(operations)
     elements = _elements(product)
     kinds = (*elements, _name_of(result))
     maps = [ir.AffineMapAttr(item).value for item in ir.ArrayAttr(product.attributes["indexing_maps"])]
@@ -73,12 +72,22 @@ def _parts(operations: Sequence[ir.Operation]) -> tuple[ir.Operation, ir.Value]:
     if not generics or not discardable.CONTRACTION.is_on(generics[0]):
         raise NotForTheUnit("it is no contraction")
     product, *rounding = generics
-    if any(_names_in(op) not in _NARROW or len(op.operands) != 2 for op in rounding) or len(rounding) > 1:
+    if len(rounding) > 1 or not all(map(_only_rounds, rounding)):
         raise NotForTheUnit("it is more than one contraction")
     start = product.operands[2].owner
     if isinstance(start, ir.Block) or start.name != "linalg.fill" or not _is_zero(start.operands[0]):
         raise NotForTheUnit("its sums do not start at zero")
     return product, rounding[0].operands[1] if rounding else start.operands[1]
+
+
+def _only_rounds(generic: ir.Operation) -> bool:
+    """Returns whether an op stores its operand element by element, possibly rounded."""
+    maps = (ir.AffineMapAttr(item).value for item in ir.ArrayAttr(generic.attributes["indexing_maps"]))
+    return _names_in(generic) in _NARROW and [*maps] == [ir.AffineMap.get_identity(_rank(generic))] * 2
+
+
+def _rank(generic: ir.Operation) -> int:
+    return len(ir.ArrayAttr(generic.attributes["iterator_types"]))
 
 
 def _is_zero(value: ir.Value) -> bool:
@@ -135,12 +144,14 @@ def _factors(index: ir.AffineExpr) -> list[tuple[int, int]]:
 
 
 def _extents(values: Sequence[ir.Value], maps: Sequence[ir.AffineMap]) -> list[int]:
-    """Returns the number of iterations of each loop, from the tensors that it indexes alone."""
-    extents = [1] * maps[0].n_dims
+    """Returns the number of iterations of each loop, from a tensor that it indexes alone."""
+    extents = [0] * maps[0].n_dims
     for value, indices in zip(values, maps, strict=True):
         for index, size in zip(indices.results, ir.RankedTensorType(value.type).shape, strict=True):
             if isinstance(index.maybe_downcast(), ir.AffineDimExpr):
                 extents[ir.AffineDimExpr(index).position] = size
+    if 0 in extents:
+        raise NotForTheUnit("it is empty, or no tensor shows the extent of a loop")
     return extents
 
 
@@ -199,8 +210,7 @@ def _argument(value: ir.Value) -> int:
 def _argument_bytes(kernel: ir.Operation, argument: ir.Value) -> int:
     """Returns how many bytes from its first element an argument extends."""
     kind = ir.RankedTensorType(argument.type)
-    strides = strides_of(argument) or row_major(list(kind.shape))
-    last = sum((extent - 1) * stride for extent, stride in zip(kind.shape, strides, strict=True))
+    last = sum((extent - 1) * stride for extent, stride in zip(kind.shape, strides_of(argument), strict=True))
     return (last + 1) * _itemsize(kind.element_type)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from mlir import ir
 from stepwell.dialects import discardable, forms
 from stepwell.dialects.discardable_attribute import DiscardableAttribute
 from stepwell.dialects.stepwell.contraction import ConvOp, MatmulOp
+from stepwell.dialects.stepwell.movement import ReshapeOp, TransposeOp
+from stepwell.dialects.stepwell.packed import PackedMatmulOp
 from stepwell.passes.graph.pack_weights import PackConv, PackMatmul
-from stepwell.passes.graph.values import shape_of
+from stepwell.passes.graph.values import dtype_of, is_fixed, shape_of
 from stepwell.passes.infra.base import Pass, PassError, register
 from stepwell.passes.infra.machine_option import WHOLE_ROWS, machine_of
 from stepwell.passes.infra.state import CompileState
@@ -60,6 +63,27 @@ class PackMatmulForUnit(Pattern[MatmulOp]):
         return PackMatmul(_ONE_PANEL).rewrite(op)
 
 
+class PackRhsForUnit(Pattern[MatmulOp]):
+    """matmul(x, y) --> packed_matmul(x, y in one panel), which moves nothing unless y is transposed"""
+
+    root = MatmulOp
+
+    def rewrite(self, op: MatmulOp) -> Replacement:
+        """Returns the product of equal batches of f16 matrices as one whose columns are not divided."""
+        left, right = shape_of(op.lhs), shape_of(op.rhs)
+        if left is None or right is None or is_fixed(op.rhs) or dtype_of(op.rhs) != np.float16 or op.transpose_lhs:
+            return None
+        *batch, depth, columns = right[:-2] + right[:-3:-1] if op.transpose_rhs else right
+        if math.prod(batch) not in (1, math.prod(left[:-2])):
+            return Refusal("the operands are not matrices in equal batches")
+        if not is_worthwhile(math.prod(left[:-1]) // math.prod(batch), depth, columns):
+            return _TOO_SMALL
+        rank = len(right)
+        rhs = TransposeOp(op.rhs, permutation=(*range(rank - 2), rank - 1, rank - 2)) if op.transpose_rhs else op.rhs
+        flat = ReshapeOp(rhs, shape=(math.prod(right),)).result
+        return PackedMatmulOp(op.lhs, flat, columns=columns, panel=columns, batch=math.prod(batch)).result
+
+
 class PackConvForUnit(Pattern[ConvOp]):
     """conv(x, w, b) --> add(packed_conv(x, w in one panel), b)"""
 
@@ -78,7 +102,9 @@ class PackConvForUnit(Pattern[ConvOp]):
 @register
 @dataclass(frozen=True)
 class CubePackWeightsPass(Pass):
-    """Lay out the weights of products and convolutions that the cube unit computes row by row, in one panel.
+    """Lay out the right operands of products and convolutions that the cube unit computes row by row, in one panel.
+
+    These are weights, mostly, which are laid out at compile time.
 
     ```mlir
     %0 = "stepwell.matmul"(%x, %w) : (tensor<32x64xf16>, tensor<64x96xf16>) -> tensor<32x96xf16>
@@ -92,7 +118,7 @@ class CubePackWeightsPass(Pass):
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Packs the weights of a module."""
-        apply_patterns(op, (PackMatmulForUnit(), PackConvForUnit()), state)
+        apply_patterns(op, (PackMatmulForUnit(), PackRhsForUnit(), PackConvForUnit()), state)
 
 
 @register
