@@ -1,95 +1,39 @@
-"""Symbolic dimensions: a tensor dimension is an `int`, or a `Sym` expression over named symbols.
-
-Expressions are MLIR affine expressions (floordiv, ceildiv, mod included), so equal dimensions compare equal after
-MLIR's own simplification. They live in one process-wide context of their own, which makes them independent of the
-context in which a module is compiled.
-"""
+"""Symbolic dimensions: a tensor dimension is an `int`, or an expression over named sizes (`sizes/algebra.py`)."""
 
 from __future__ import annotations
 
 import itertools
 import math
-import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-from mlir import ir
+from ..sizes import algebra
+from ..sizes.algebra import Dimension as Dim
+from ..sizes.algebra import Symbolic, ceil_div
 
-_CONTEXT = ir.Context()
-_NAMES: list[str] = []
-_POSITIONS: dict[str, int] = {}
+__all__ = ["MAX_RANK", "Dim", "Shape", "Symbolic", "bind", "ceil_div", "is_static", "numbers", "product", "symbol"]
+
 _FRESH = itertools.count()
 
-
-@dataclass(frozen=True)
-class Sym:
-    """A dimension that is not known at compile time, as an expression over named symbols."""
-
-    expr: ir.AffineExpr
-
-    def __add__(self, other: Dim) -> Dim:
-        return _wrap(self.expr + _expr(other))
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Dim) -> Dim:
-        return _wrap(self.expr + _expr(other) * -1)
-
-    def __rsub__(self, other: Dim) -> Dim:
-        return _wrap(_expr(other) + self.expr * -1)
-
-    def __mul__(self, other: Dim) -> Dim:
-        return _wrap(self.expr * _expr(other))
-
-    __rmul__ = __mul__
-
-    def __floordiv__(self, other: Dim) -> Dim:
-        return 1 if other == self else _wrap(ir.AffineExpr.get_floor_div(self.expr, _expr(other)))
-
-    def __mod__(self, other: Dim) -> Dim:
-        return _wrap(ir.AffineExpr.get_mod(self.expr, _expr(other)))
-
-    def __str__(self) -> str:
-        return re.sub(r"s(\d+)", lambda match: _NAMES[int(match.group(1))], str(self.expr))
-
-    __repr__ = __str__
-
-    def __hash__(self) -> int:
-        return hash(str(self))
-
-
-Dim = int | Sym
 Shape = tuple[Dim, ...]
 
 MAX_RANK = 64
 """Maximum number of dimensions of a numpy array."""
 
 
-def symbol(name: str) -> Sym:
-    """The symbol called `name`; the same name always denotes the same dimension."""
-    if name not in _POSITIONS:
-        _POSITIONS[name] = len(_NAMES)
-        _NAMES.append(name)
-    return Sym(ir.AffineExpr.get_symbol(_POSITIONS[name], _CONTEXT))
+def symbol(name: str) -> Symbolic:
+    """The size called `name`; the same name always denotes the same dimension."""
+    return algebra.size(name)
 
 
-def unknown() -> Sym:
-    """A fresh symbol: a dimension about which nothing is known."""
+def unknown() -> Symbolic:
+    """A fresh size: a dimension about which nothing is known."""
     return symbol(f"?{next(_FRESH)}")
 
 
 def text(dim: Dim) -> str:
-    """`dim` as it is spelt in a type: a number, an expression over named symbols, or `?` for each unnamed symbol."""
+    """`dim` as it is spelt in a type: a number, an expression over named sizes, or `?` for each unnamed size."""
     return re.sub(r"\?\d+", "?", str(dim))
-
-
-def ceil_div(dim: Dim, divisor: Dim) -> Dim:
-    """`ceil(dim / divisor)`."""
-    if isinstance(dim, int) and isinstance(divisor, int):
-        return -(-dim // divisor)
-    return _wrap(ir.AffineExpr.get_ceil_div(_expr(dim), _expr(divisor)))
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -116,35 +60,5 @@ def numbers(shape: Iterable[Dim]) -> tuple[int, ...]:
 
 
 def bind(dim: Dim, values: Mapping[str, int]) -> Dim:
-    """`dim` with the symbols named in `values` replaced by numbers."""
-    return dim if isinstance(dim, int) else _bind(dim.expr, values)
-
-
-def _bind(expr: ir.AffineExpr, values: Mapping[str, int]) -> Dim:
-    match expr.maybe_downcast():
-        case ir.AffineSymbolExpr(position=position):
-            return values.get(_NAMES[position], Sym(expr))
-        case ir.AffineConstantExpr(value=value):
-            return value
-        case ir.AffineBinaryExpr() as binary:
-            lhs, rhs = _bind(binary.lhs, values), _bind(binary.rhs, values)
-            return _OPERATORS[type(binary)](lhs, rhs)
-    raise ValueError(f"not an expression over symbols: {expr}")
-
-
-def _expr(dim: Dim) -> ir.AffineExpr:
-    return dim.expr if isinstance(dim, Sym) else ir.AffineExpr.get_constant(dim, _CONTEXT)
-
-
-def _wrap(expr: ir.AffineExpr) -> Dim:
-    simple = expr.maybe_downcast()
-    return simple.value if isinstance(simple, ir.AffineConstantExpr) else Sym(simple)
-
-
-_OPERATORS: dict[type, Callable[[Any, Any], Dim]] = {
-    ir.AffineAddExpr: operator.add,
-    ir.AffineMulExpr: operator.mul,
-    ir.AffineModExpr: operator.mod,
-    ir.AffineFloorDivExpr: operator.floordiv,
-    ir.AffineCeilDivExpr: ceil_div,
-}
+    """`dim` with the sizes named in `values` replaced by numbers."""
+    return algebra.bound(dim, values)

@@ -117,7 +117,12 @@ class TensorSpec:
         return TensorSpec(self.shape, np.dtype(dtype))
 
     def __str__(self) -> str:
-        return "x".join([*map(dims.text, self.shape), type_name(self.dtype)])
+        return "x".join([*map(_extent, self.shape), type_name(self.dtype)])
+
+
+def _extent(dim: dims.Dim) -> str:
+    text = dims.text(dim)
+    return f"({text})" if " " in text else text
 
 
 def element_type(dtype: np.dtype | type) -> ir.Type:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from . import algebra
+
 Expression = int | str | list
 """A number, the name of a size, or [operator, left, right]."""
 
@@ -16,9 +18,9 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "*": operator.mul,
     "mod": operator.mod,
     "floordiv": operator.floordiv,
-    "ceildiv": lambda left, right: -(-left // right),
-    "min": min,
-    "max": max,
+    "ceildiv": algebra.ceil_div,
+    "min": lambda left, right: algebra.least((left, right)),
+    "max": lambda left, right: algebra.greatest((left, right)),
 }
 
 _MAX_LENGTH = 1000
@@ -44,6 +46,36 @@ def evaluate(expression: Expression, sizes: Mapping[str, Any]) -> Any:
         case [str(name), left, right] if name in _OPERATORS:
             return _OPERATORS[name](evaluate(left, sizes), evaluate(right, sizes))
     raise ValueError(f"{expression!r} is not an expression over {', '.join(sizes) or 'no sizes'}")
+
+
+def expression_of(dim: algebra.Dimension) -> Expression:
+    """Returns an expression as it is stored in programs and artefacts."""
+    found: Expression | None = None
+    for product, factor in algebra.terms_of(dim):
+        part: Expression | None = None
+        for atom in product:
+            part = _expression_of_atom(atom) if part is None else ["*", part, _expression_of_atom(atom)]
+        if part is None:
+            part = factor
+        elif factor != 1:
+            part = ["*", part, factor]
+        found = part if found is None else ["+", found, part]
+    return 0 if found is None else found
+
+
+def _expression_of_atom(atom: algebra.Atom) -> Expression:
+    match atom:
+        case algebra.Size(name):
+            return name
+        case algebra.Quotient(numerator, divisor):
+            return ["floordiv", expression_of(numerator), expression_of(divisor)]
+        case algebra.Remainder(numerator, divisor):
+            return ["mod", expression_of(numerator), expression_of(divisor)]
+        case algebra.Extremum(is_least, items):
+            first, *others = map(expression_of, items)
+            for other in others:
+                first = ["min" if is_least else "max", first, other]
+            return first
 
 
 def parse_expression(text: str) -> Expression:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core import OpError
-from ..dims import Dim, Shape, Sym, text
+from ..dims import Dim, Shape, Symbolic, text
 from ..types import TensorSpec, is_float, type_name
 
 
@@ -31,7 +31,7 @@ def _broadcast_dim(dims: tuple[Dim, ...], shapes: tuple[Shape, ...]) -> Dim:
         raise OpError(f"shapes {' and '.join(map(shape_text, shapes))} cannot be broadcast together")
     if numbers:
         return numbers.pop()
-    return next((dim for dim in dims if isinstance(dim, Sym)), 1)
+    return next((dim for dim in dims if isinstance(dim, Symbolic)), 1)
 
 
 def broadcasts_to(shape: Shape, target: Shape) -> bool:
@@ -160,12 +160,12 @@ def require_length(length: int, **lists: tuple[int, ...]) -> None:
 
 def may_equal(lhs: Dim, rhs: Dim) -> bool:
     """Returns whether two dimensions may be equal: only two different numbers may not."""
-    return lhs == rhs or isinstance(lhs, Sym) or isinstance(rhs, Sym)
+    return lhs == rhs or isinstance(lhs, Symbolic) or isinstance(rhs, Symbolic)
 
 
 def common_dim(lhs: Dim, rhs: Dim) -> Dim:
     """The more specific of two dimensions that are equal."""
-    return rhs if isinstance(lhs, Sym) else lhs
+    return rhs if isinstance(lhs, Symbolic) else lhs
 
 
 def shape_text(shape: Shape) -> str:

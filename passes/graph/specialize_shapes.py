@@ -9,7 +9,7 @@ from mlir import ir
 
 from ...dialects import dims
 from ...dialects.core import OpError, check_extents
-from ...dialects.dims import Dim, Sym
+from ...dialects.dims import Dim, Symbolic
 from ...dialects.types import TensorSpec
 from ...support.wording import quantity
 from ..infra.base import Pass, PassError, register
@@ -90,7 +90,7 @@ def _parse(text: str, spec: TensorSpec, index: int) -> tuple[Dim, ...]:
 def _bind(values: dict[str, int], dim: Dim, size: Dim, index: int) -> None:
     if isinstance(dim, int) and dim != size:
         raise PassError(f"input {index} has a dimension of {dim} elements, which cannot be {size}")
-    if isinstance(dim, int) or isinstance(size, Sym):
+    if isinstance(dim, int) or isinstance(size, Symbolic):
         return
     if values.setdefault(str(dim), size) != size:
         raise PassError(

@@ -47,7 +47,7 @@ def test_equal_expressions_are_equal():
 
 
 def test_text_is_readable():
-    assert str(N * 2 + 1) == "n * 2 + 1"
+    assert str(N * 2 + 1) == "2 * n + 1"
     assert dims.text(dims.unknown()) == "?"
     assert dims.text(7) == "7"
 

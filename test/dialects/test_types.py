@@ -92,7 +92,7 @@ def test_specs_and_types(context):
     assert not spec.is_static
     assert str(spec) == "?x3xf32"
     assert str(tensor_type(spec)) == "tensor<?x3xf32>"
-    assert str(TensorSpec((dims.symbol("batch") * 2, 3), np.dtype(np.bool_))) == "batch * 2x3xi1"
+    assert str(TensorSpec((dims.symbol("batch") * 2, 3), np.dtype(np.bool_))) == "(2 * batch)x3xi1"
     assert spec_of_type(ir.Type.parse("tensor<?xf32>")) != spec_of_type(ir.Type.parse("tensor<?xf32>"))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from ....support.wording import quantity
 from ... import dims
 from ...core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
-from ...dims import Dim, Shape, Sym, ceil_div, numbers, product
+from ...dims import Dim, Shape, Symbolic, ceil_div, numbers, product
 from ...types import TensorSpec, is_integer
 from ..shape import shape_from
 from ..shapes import broadcast, normalize_axes, normalize_axis, require_dtype, require_rank, same_dtype
@@ -67,13 +67,15 @@ def _reshaped(old: Shape, new: Shape, allow_zero: bool) -> Shape:
 def _left_over(old: Shape, others: list[Dim], text: str) -> Dim:
     """`product(old) / product(others)`; equal symbols on both sides cancel."""
     remaining = list(old)
-    divisors = [dim for dim in others if not (isinstance(dim, Sym) and dim in remaining and not remaining.remove(dim))]
+    divisors = [
+        dim for dim in others if not (isinstance(dim, Symbolic) and dim in remaining and not remaining.remove(dim))
+    ]
     total, divisor = product(remaining), product(divisors)
     if divisor == 0:
         raise OpError(f"shape {text} has an extent of 0, so its -1 cannot be inferred")
     if isinstance(total, int) and isinstance(divisor, int) and total % divisor:
         raise OpError(f"cannot reshape {quantity(total, 'element')} to shape {text}")
-    if isinstance(divisor, Sym):
+    if isinstance(divisor, Symbolic):
         return 1 if divisor == total else dims.unknown()
     return total // divisor
 

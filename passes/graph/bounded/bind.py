@@ -9,8 +9,9 @@ from mlir import ir
 
 from ....dialects import discardable
 from ....dialects.core import Op
-from ....dialects.dims import Dim, Sym
+from ....dialects.dims import Dim, Symbolic
 from ....dialects.registry import view_of
+from ....sizes.expressions import Expression, expression_of
 from ....support.errors import StepwellError
 from ....support.wording import quantity
 from ...infra.base import PassError
@@ -21,7 +22,7 @@ from ...kernel import demand
 from ..values import constant, static_shape
 from .checks import require_same
 from .control import Control
-from .extents import Expression, Extent, count_of, expression, is_dynamic, prefix
+from .extents import Extent, count_of, is_dynamic, prefix
 from .fitting import Fitter, Ranges, at, corner_sizes, sizes_below, wraps
 from .layout import compacted
 from .rewriter import PADDING, Rewriter
@@ -89,7 +90,7 @@ def bind_to_bounds(
         raise MoreSizes(fitter.missing)
     results = _results(graph, operations[-1])
     _check_extents(graph)
-    outputs = tuple(tuple(expression(count_of(extent)) for extent in graph.of(value)) for value in results)
+    outputs = tuple(tuple(expression_of(count_of(extent)) for extent in graph.of(value)) for value in results)
     erase_dead_ops(main, state)
     _note_extents(graph, main, results)
     _set_type(main, len(graph.expressions))
@@ -108,7 +109,7 @@ def _check_extents(graph: Rewriter) -> None:
     factors = {factor for extents in graph.extents.values() for extent in extents for factor in extent}
     corners = list(corner_sizes(graph.ranges))
     for factor in factors:
-        if not isinstance(factor.extent, Sym):
+        if not isinstance(factor.extent, Symbolic):
             continue
         for sizes in (*corners, *(sizes_below(graph.ranges) if wraps(factor.extent) else ())):
             count = at(factor.extent, sizes) or 0

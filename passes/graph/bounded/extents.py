@@ -10,10 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mlir import ir
-
 from ....dialects import dims
-from ....dialects.dims import Dim, Sym
+from ....dialects.dims import Dim, Symbolic
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Factor:
     @property
     def is_dynamic(self) -> bool:
         """True if the extent is symbolic."""
-        return isinstance(self.extent, Sym)
+        return isinstance(self.extent, Symbolic)
 
 
 Extent = tuple[Factor, ...]
@@ -65,7 +63,7 @@ def symbolic(extents: Sequence[Extent]) -> tuple[Dim, ...]:
 
 def prefix(dim: Dim, size: int) -> Extent:
     """A dimension of `size` elements whose first `dim` hold data."""
-    return (Factor(dim, size),) if isinstance(dim, Sym) else whole(size)
+    return (Factor(dim, size),) if isinstance(dim, Symbolic) else whole(size)
 
 
 def regroup(
@@ -107,31 +105,3 @@ def _simple(group: Sequence[Factor]) -> Extent:
             factor = Factor(last.size * factor.size, last.size * factor.size)
         simple.append(factor)
     return tuple(simple)
-
-
-Expression = int | str | list
-"""An expression in the runtime's format: a number, the name of a size, or [operator, left, right]."""
-
-_OPERATORS = {
-    ir.AffineAddExpr: "+",
-    ir.AffineMulExpr: "*",
-    ir.AffineModExpr: "mod",
-    ir.AffineFloorDivExpr: "floordiv",
-    ir.AffineCeilDivExpr: "ceildiv",
-}
-
-
-def expression(dim: Dim) -> Expression:
-    """An expression over sizes in the runtime's format."""
-    return dim if isinstance(dim, int) else _expression(dim.expr)
-
-
-def _expression(expr: ir.AffineExpr) -> Expression:
-    match expr.maybe_downcast():
-        case ir.AffineConstantExpr(value=value):
-            return value
-        case ir.AffineSymbolExpr():
-            return str(Sym(expr))
-        case ir.AffineBinaryExpr() as binary:
-            return [_OPERATORS[type(binary)], _expression(binary.lhs), _expression(binary.rhs)]
-    raise ValueError(f"not an expression over sizes: {expr}")

@@ -6,10 +6,9 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from mlir import ir
-
 from ....dialects import dims
-from ....dialects.dims import Dim, Sym
+from ....dialects.dims import Dim, Symbolic
+from ....sizes.algebra import Quotient, Remainder, atoms_of
 
 Ranges = Mapping[str, tuple[int, int, int]]
 """The minimum, maximum and step of each size, by name."""
@@ -38,9 +37,9 @@ def sizes_below(ranges: Ranges) -> Iterator[dict[str, int]]:
                 yield {**corner, name: size}
 
 
-def wraps(dim: Sym) -> bool:
+def wraps(dim: Symbolic) -> bool:
     """Returns whether an expression has a remainder, so that it is not monotonic."""
-    return _has_remainder(dim.expr)
+    return any(isinstance(atom, Remainder) for atom in atoms_of(dim))
 
 
 class Fitter:
@@ -79,7 +78,7 @@ class Fitter:
         if len(given) < len(values):
             return self._fit_some(given)
         found = self._search(tuple(value for _, value in given))
-        if isinstance(found, Sym) and found not in self._certain:
+        if isinstance(found, Symbolic) and found not in self._certain:
             self._certain.add(found)
             self._request_step(found)
         return found
@@ -121,9 +120,9 @@ class Fitter:
                     return found
         return None
 
-    def _request_step(self, dim: Sym) -> None:
+    def _request_step(self, dim: Symbolic) -> None:
         """Records as missing the sizes on either side of a step of `dim`, for each size that it rounds."""
-        if not _rounds(dim.expr):
+        if not _rounds(dim):
             return
         for name, (low, _, step) in self._ranges.items():
             if any(self._is_step(dim, sample, other, name) for sample in self._samples for other in self._samples):
@@ -146,7 +145,7 @@ class Fitter:
 
     def look_at_the_least(self, dim: Dim) -> None:
         """Records some of the smallest sizes as missing if an expression rounds: a cropped slice may look alike."""
-        if not isinstance(dim, Sym) or not _rounds(dim.expr):
+        if not isinstance(dim, Symbolic) or not _rounds(dim):
             return
         here = self._samples[0]
         for name, (low, high, step) in self._ranges.items():
@@ -157,7 +156,7 @@ class Fitter:
                 seen = {sample[name] for sample in (*self._samples, *self.missing)}
                 self.missing += [item for item in sizes if item[name] not in seen]
 
-    def _is_step(self, dim: Sym, first: Mapping[str, int], second: Mapping[str, int], name: str) -> bool:
+    def _is_step(self, dim: Symbolic, first: Mapping[str, int], second: Mapping[str, int], name: str) -> bool:
         step = self._ranges[name][2]
         if {**first, name: 0} != {**second, name: 0} or first[name] - second[name] != step:
             return False
@@ -174,21 +173,9 @@ _MAX_SEARCH = 4096
 """Maximum number of sizes to search for a step of an expression."""
 
 
-def _rounds(expr: ir.AffineExpr) -> bool:
+def _rounds(dim: Symbolic) -> bool:
     """Returns whether an expression contains a rounded quotient or a remainder."""
-    match expr.maybe_downcast():
-        case ir.AffineBinaryExpr() as binary:
-            is_plain = isinstance(binary, ir.AffineAddExpr | ir.AffineMulExpr)
-            return not is_plain or _rounds(binary.lhs) or _rounds(binary.rhs)
-    return False
-
-
-def _has_remainder(expr: ir.AffineExpr) -> bool:
-    match expr.maybe_downcast():
-        case ir.AffineBinaryExpr() as binary:
-            is_one = isinstance(binary, ir.AffineModExpr)
-            return is_one or _has_remainder(binary.lhs) or _has_remainder(binary.rhs)
-    return False
+    return any(isinstance(atom, Quotient | Remainder) for atom in atoms_of(dim))
 
 
 def _linear(known: Sequence[int], wanted: Sequence[int], dim: Dim) -> Dim | None:

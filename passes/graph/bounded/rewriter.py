@@ -18,8 +18,9 @@ from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.elementwise import CastOp, KeepOp, LessOp, MulOp
 from ....dialects.stepwell.movement import ConcatOp, GatherOp, ReshapeOp, ResizeOp
 from ....dialects.types import is_float
+from ....sizes.expressions import Expression, expression_of
 from ..values import constant, dtype_of, splat_constant, static_shape
-from .extents import Expression, Extent, expression, is_dynamic, size_of, whole
+from .extents import Extent, is_dynamic, size_of, whole
 from .fitting import Fitter, Ranges, at
 from .projections import repeats_elements, source_of
 from .snapshot import BoundedError, OpState, numbered
@@ -63,7 +64,7 @@ class Rewriter:
         """The index of an expression in the table; added if missing."""
         if dim not in self._entries:
             self._entries[dim] = len(self.expressions)
-            self.expressions.append(expression(dim))
+            self.expressions.append(expression_of(dim))
         return self._entries[dim]
 
     def end_of(self, extent: Extent) -> int:

@@ -1,0 +1,523 @@
+"""Expressions over sizes that are not known at compile time, in a normal form: equal expressions compare equal.
+
+An expression is a sum of products of whole numbers, named sizes, rounded quotients, remainders, minima and maxima:
+
+    n + 3 * m - 2          (n + 1) // 2          n * m          min(n, 512)          n mod 8
+
+An expression without any size is an `int`. Operators simplify exactly: what holds for whole numbers of either sign is
+used, so `(4 * n + 6) // 2` is `2 * n + 3`, and `n // 2 // 2` is `n // 4`. `bounds` gives the interval of an expression
+for sizes in ranges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Interval = tuple[int | None, int | None]
+"""The least and the greatest value; None is without a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A named size."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """`numerator // divisor`, rounded down; the divisor may not be 0."""
+
+    numerator: Dimension
+    divisor: Dimension
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """`numerator mod divisor`, with the sign of the divisor."""
+
+    numerator: Dimension
+    divisor: Dimension
+
+
+@dataclass(frozen=True, slots=True)
+class Extremum:
+    """The least or the greatest of several expressions, which are in order of their texts."""
+
+    is_least: bool
+    items: tuple[Dimension, ...]
+
+
+Atom: TypeAlias = Size | Quotient | Remainder | Extremum
+Product: TypeAlias = tuple[Atom, ...]
+"""The atoms of a product, in the order of their texts; empty for the number 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symbolic:
+    """An expression over sizes.
+
+    Attributes:
+        terms: products with their factors, none of which is 0, in the order of the products' texts.
+    """
+
+    terms: tuple[tuple[Product, int], ...]
+
+    def __add__(self, other: Dimension) -> Dimension:
+        return _sum([*self.terms, *terms_of(other)])
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Dimension:
+        return self * -1
+
+    def __sub__(self, other: Dimension) -> Dimension:
+        return self + other * -1
+
+    def __rsub__(self, other: Dimension) -> Dimension:
+        return self * -1 + other
+
+    def __mul__(self, other: Dimension) -> Dimension:
+        pairs = ((left, right) for left in self.terms for right in terms_of(other))
+        return _sum([(_ordered((*a, *b)), x * y) for (a, x), (b, y) in pairs])
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Dimension) -> Dimension:
+        return floor_div(self, other)
+
+    def __rfloordiv__(self, other: Dimension) -> Dimension:
+        return floor_div(other, self)
+
+    def __mod__(self, other: Dimension) -> Dimension:
+        return remainder(self, other)
+
+    def __rmod__(self, other: Dimension) -> Dimension:
+        return remainder(other, self)
+
+    def __str__(self) -> str:
+        text, terms = _text_of_sum(self), list(_as_written(self))
+        is_division = len(terms) == 1 and terms[0][1] == 1 and isinstance(terms[0][0][0], Quotient | Remainder)
+        return text[1:-1] if is_division and len(terms[0][0]) == 1 else text
+
+    __repr__ = __str__
+
+
+Dimension: TypeAlias = int | Symbolic
+
+
+def size(name: str) -> Symbolic:
+    """Returns the size of a name; the same name always denotes the same size."""
+    return _atom(Size(name))
+
+
+def floor_div(numerator: Dimension, divisor: Dimension) -> Dimension:
+    """Returns `numerator // divisor`, rounded down.
+
+    Raises:
+        ZeroDivisionError: the divisor is 0.
+    """
+    if isinstance(numerator, int) and isinstance(divisor, int):
+        return numerator // divisor
+    if divisor == 0:
+        raise ZeroDivisionError("a size is divided by 0")
+    if isinstance(divisor, int) and divisor < 0:
+        return floor_div(numerator * -1, -divisor)
+    whole, rest = _divided(numerator, divisor)
+    if rest == 0 or (isinstance(rest, int) and isinstance(divisor, int)):
+        return whole + (rest // divisor if isinstance(divisor, int) else 0)
+    if isinstance(divisor, int):  # (g * n + k) // (g * d) = (n + k // g) // d
+        common = _common_factor(rest, divisor)
+        if common > 1:
+            return whole + floor_div(_reduced(rest, common), divisor // common)
+        inner = _inner_quotient(rest)
+        if inner is not None:  # (n // c + m) // d = (n + c * m) // (c * d)
+            quotient, others, by = inner
+            return whole + floor_div(quotient.numerator + others * by, by * divisor)
+    return whole + _atom(Quotient(rest, divisor))
+
+
+def ceil_div(numerator: Dimension, divisor: Dimension) -> Dimension:
+    """Returns `numerator / divisor`, rounded up.
+
+    Raises:
+        ZeroDivisionError: the divisor is 0.
+    """
+    if isinstance(divisor, int):
+        return floor_div(numerator + (divisor - 1 if divisor > 0 else divisor + 1), divisor)
+    return floor_div(numerator * -1, divisor) * -1
+
+
+def remainder(numerator: Dimension, divisor: Dimension) -> Dimension:
+    """Returns the remainder of a division rounded down, which has the sign of the divisor.
+
+    Raises:
+        ZeroDivisionError: the divisor is 0.
+    """
+    if isinstance(numerator, int) and isinstance(divisor, int):
+        return numerator % divisor
+    if divisor == 0:
+        raise ZeroDivisionError("the remainder of a division by 0")
+    rest = _divided(numerator, divisor)[1]
+    if isinstance(rest, int) and isinstance(divisor, int):
+        return rest % divisor
+    if isinstance(divisor, int) and divisor > 0:
+        # Factors count modulo the divisor, so that equal remainders are equal expressions.
+        rest = _sum([(product, factor % divisor) for product, factor in terms_of(rest)])
+        if isinstance(rest, int):
+            return rest % divisor
+        common = _common_factor(rest, divisor)
+        if common > 1:  # (g * n + k) mod (g * d) = (n + k // g) mod d * g + k mod g
+            offset = dict(rest.terms).get((), 0) % common
+            return remainder(_reduced(rest, common), divisor // common) * common + offset
+    return 0 if rest == 0 else _atom(Remainder(rest, divisor))
+
+
+def least(items: Iterable[Dimension]) -> Dimension:
+    """Returns the least of some expressions."""
+    return _extremum(list(items), True)
+
+
+def greatest(items: Iterable[Dimension]) -> Dimension:
+    """Returns the greatest of some expressions."""
+    return _extremum(list(items), False)
+
+
+def bound(dim: Dimension, values: Mapping[str, Dimension]) -> Dimension:
+    """Returns an expression with some sizes, by name, replaced by numbers or other expressions."""
+    if isinstance(dim, int):
+        return dim
+    total: Dimension = 0
+    for product, factor in dim.terms:
+        value: Dimension = factor
+        for atom in product:
+            value = value * _bound_atom(atom, values)
+        total = total + value
+    return total
+
+
+def names_of(dim: Dimension) -> frozenset[str]:
+    """Returns the names of the sizes in an expression."""
+    return frozenset(atom.name for atom in atoms_of(dim) if isinstance(atom, Size))
+
+
+def atoms_of(dim: Dimension) -> Iterable[Atom]:
+    """Yields the atoms of an expression, and those inside of them."""
+    for product, _ in terms_of(dim):
+        for atom in product:
+            yield atom
+            for part in _parts(atom):
+                yield from atoms_of(part)
+
+
+def bounds(dim: Dimension, ranges: Mapping[str, Interval]) -> Interval:
+    """Returns an interval that contains all values of an expression.
+
+    Args:
+        dim: the expression.
+        ranges: the least and the greatest value of sizes by name; others are at least 0.
+    """
+    low: int | None = 0
+    high: int | None = 0
+    for product, factor in terms_of(dim):
+        interval: Interval = (factor, factor)
+        for atom, power in _powers(product):
+            interval = _times(interval, _power(_bounds_of_atom(atom, ranges), power))
+        low, high = _plus(low, interval[0]), _plus(high, interval[1])
+    return low, high
+
+
+def _sum(terms: Iterable[tuple[Product, int]]) -> Dimension:
+    found: dict[Product, int] = {}
+    for product, factor in terms:
+        found[product] = found.get(product, 0) + factor
+    kept = {product: factor for product, factor in found.items() if factor}
+    if not kept:
+        return 0
+    if set(kept) == {()}:
+        return kept[()]
+    return Symbolic(tuple(sorted(kept.items(), key=lambda term: _key_of(term[0]))))
+
+
+def terms_of(dim: Dimension) -> tuple[tuple[Product, int], ...]:
+    """Returns the products that an expression is the sum of, each with its factor."""
+    if isinstance(dim, Symbolic):
+        return dim.terms
+    return (((), int(dim)),) if dim else ()
+
+
+def _atom(atom: Atom) -> Symbolic:
+    return Symbolic((((atom,), 1),))
+
+
+def _ordered(product: Product) -> Product:
+    return tuple(sorted(product, key=_text_of_atom))
+
+
+def _key_of(product: Product) -> tuple[bool, int, list[str]]:
+    """The order of terms: products of more sizes first, the number last."""
+    return not product, -len(product), [_text_of_atom(atom) for atom in product]
+
+
+def _divided(numerator: Dimension, divisor: Dimension) -> tuple[Dimension, Dimension]:
+    """Returns a whole quotient and the rest, such that numerator = quotient * divisor + rest."""
+    terms = terms_of(divisor)
+    if len(terms) > 1:
+        factor = _multiple(numerator, divisor)
+        return (0, numerator) if factor is None else (factor, 0)
+    product, scale = next(iter(terms))
+    whole: list[tuple[Product, int]] = []
+    rest: list[tuple[Product, int]] = []
+    for atoms, factor in terms_of(numerator):
+        left = _without(atoms, product)
+        if left is None:
+            rest.append((atoms, factor))
+            continue
+        # For a divisor with sizes, only exact multiples are taken out; for a number, what is left is below it.
+        times, over = divmod(factor, scale)
+        if over and product:
+            rest.append((atoms, factor))
+            continue
+        if times:
+            whole.append((left, times))
+        if over:
+            rest.append((atoms, over))
+    return _sum(whole), _sum(rest)
+
+
+def _common_factor(dim: Dimension, divisor: int) -> int:
+    """Returns the greatest number that divides a divisor and the factors of all sizes in an expression."""
+    return math.gcd(divisor, *(factor for product, factor in terms_of(dim) if product))
+
+
+def _reduced(dim: Dimension, common: int) -> Dimension:
+    """Returns an expression divided by a common factor, the number in it rounded down."""
+    return _sum([(product, factor // common) for product, factor in terms_of(dim)])
+
+
+def _multiple(numerator: Dimension, divisor: Dimension) -> int | None:
+    """Returns the number that a divisor of several terms is to be multiplied by to give the numerator; else None."""
+    mine, other = dict(terms_of(numerator)), dict(terms_of(divisor))
+    if set(mine) != set(other):
+        return None
+    first = next(iter(other))
+    factor, rest = divmod(mine[first], other[first])
+    is_multiple = not rest and all(mine[product] == other[product] * factor for product in other)
+    return factor if is_multiple else None
+
+
+def _without(product: Product, part: Product) -> Product | None:
+    """Returns a product divided by another; None if that is no factor of it."""
+    left = list(product)
+    for atom in part:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def _inner_quotient(dim: Dimension) -> tuple[Quotient, Dimension, int] | None:
+    """Returns the only quotient by a number in a sum, the other terms, and the number; None if there is not one."""
+    atoms = [product[0] for product, factor in terms_of(dim) if factor == 1 and len(product) == 1]
+    found = [(atom, atom.divisor) for atom in atoms if isinstance(atom, Quotient) and isinstance(atom.divisor, int)]
+    if len(found) != 1:
+        return None
+    quotient, divisor = found[0]
+    return quotient, dim - _atom(quotient), divisor
+
+
+def _extremum(items: list[Dimension], is_least: bool) -> Dimension:
+    flat: list[Dimension] = []
+    for item in items:
+        inner = _only_extremum(item)
+        flat += inner.items if inner is not None and inner.is_least == is_least else [item]
+    numbers = [item for item in flat if isinstance(item, int)]
+    others = list(dict.fromkeys(item for item in flat if not isinstance(item, int)))
+    kept: list[Dimension] = [*others, *([min(numbers) if is_least else max(numbers)] if numbers else [])]
+    kept = [
+        item
+        for place, item in enumerate(kept)
+        if not any(
+            _is_beyond(item, other, is_least) and (place > number or not _is_beyond(other, item, is_least))
+            for number, other in enumerate(kept)
+            if number != place
+        )
+    ]
+    if len(kept) == 1:
+        return kept[0]
+    return _atom(Extremum(is_least, tuple(sorted(kept, key=str))))
+
+
+def _only_extremum(dim: Dimension) -> Extremum | None:
+    if isinstance(dim, Symbolic) and _is_atom(dim):
+        atom = dim.terms[0][0][0]
+        return atom if isinstance(atom, Extremum) else None
+    return None
+
+
+def _is_beyond(item: Dimension, other: Dimension, is_least: bool) -> bool:
+    """Returns whether an item never is the only least (or greatest) one beside another."""
+    low, high = bounds(item - other if isinstance(item, Symbolic) else item + other * -1, {})
+    return low is not None and low >= 0 if is_least else high is not None and high <= 0
+
+
+def _parts(atom: Atom) -> tuple[Dimension, ...]:
+    match atom:
+        case Quotient(numerator, divisor) | Remainder(numerator, divisor):
+            return numerator, divisor
+        case Extremum(_, items):
+            return items
+    return ()
+
+
+def _bound_atom(atom: Atom, values: Mapping[str, Dimension]) -> Dimension:
+    match atom:
+        case Size(name):
+            return values.get(name, _atom(atom))
+        case Quotient(numerator, divisor):
+            return floor_div(bound(numerator, values), bound(divisor, values))
+        case Remainder(numerator, divisor):
+            return remainder(bound(numerator, values), bound(divisor, values))
+        case Extremum(is_least, items):
+            return _extremum([bound(item, values) for item in items], is_least)
+
+
+def _powers(product: Product) -> Iterable[tuple[Atom, int]]:
+    return [(atom, product.count(atom)) for atom in dict.fromkeys(product)]
+
+
+def _bounds_of_atom(atom: Atom, ranges: Mapping[str, Interval]) -> Interval:
+    match atom:
+        case Size(name):
+            return ranges.get(name, (0, None))
+        case Extremum(is_least, items):
+            intervals = [bounds(item, ranges) for item in items]
+            return _choose(is_least, [low for low, _ in intervals], [high for _, high in intervals])
+        case Quotient(numerator, divisor):
+            return _bounds_of_quotient(bounds(numerator, ranges), bounds(divisor, ranges))
+        case Remainder(numerator, divisor):
+            low, high = bounds(divisor, ranges)
+            if low is None or low <= 0:
+                return None, None
+            top = None if high is None else high - 1
+            first, last = bounds(numerator, ranges)
+            if first is not None and first >= 0 and last is not None:
+                top = last if top is None else min(top, last)
+            return 0, top
+
+
+def _choose(is_least: bool, lows: list[int | None], highs: list[int | None]) -> Interval:
+    """Returns the interval of the least or the greatest of values in intervals with these ends."""
+    if is_least:
+        known = [high for high in highs if high is not None]
+        return (None if None in lows else min(low for low in lows if low is not None)), min(known, default=None)
+    known = [low for low in lows if low is not None]
+    return max(known, default=None), (None if None in highs else max(high for high in highs if high is not None))
+
+
+def _bounds_of_quotient(numerator: Interval, divisor: Interval) -> Interval:
+    (low, high), (least_by, most_by) = numerator, divisor
+    if least_by is None or least_by <= 0:
+        return None, None
+
+    def at(value: int | None, is_low: bool) -> int | None:
+        if value is None:
+            return None
+        # A negative numerator is least for the least divisor, a positive one for the greatest.
+        by = least_by if (value < 0) == is_low else most_by
+        return value // by if by is not None else (0 if value >= 0 else -1)
+
+    return at(low, True), at(high, False)
+
+
+def _plus(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left + right
+
+
+def _times(left: Interval, right: Interval) -> Interval:
+    ends = [_end(a, i, b, j) for i, a in enumerate(left) for j, b in enumerate(right)]
+    return _least_end(ends), _greatest_end(ends)
+
+
+_INFINITE = math.inf
+
+
+def _end(left: int | None, at_left: int, right: int | None, at_right: int) -> float:
+    """Returns the product of two ends of intervals, of which a missing one is infinite; 0 times anything is 0."""
+    if left == 0 or right == 0:
+        return 0
+    signs = [
+        (-1 if place == 0 else 1) * _INFINITE if end is None else end
+        for end, place in ((left, at_left), (right, at_right))
+    ]
+    return signs[0] * signs[1]
+
+
+def _least_end(ends: list[float]) -> int | None:
+    end = min(ends)
+    return None if end == -_INFINITE else int(end)
+
+
+def _greatest_end(ends: list[float]) -> int | None:
+    end = max(ends)
+    return None if end == _INFINITE else int(end)
+
+
+def _power(interval: Interval, power: int) -> Interval:
+    found = interval
+    for _ in range(power - 1):
+        found = _times(found, interval)
+    if power % 2 == 0:  # never negative
+        return max(0, found[0]) if found[0] is not None else 0, found[1]
+    return found
+
+
+def _text_of_sum(dim: Symbolic) -> str:
+    text = ""
+    for product, factor in _as_written(dim):
+        part = _text_of_product(product, abs(factor))
+        if text:
+            text += f" {'-' if factor < 0 else '+'} {part}"
+        else:
+            text = part if factor > 0 else _text_of_product(product, factor)
+    return text
+
+
+def _as_written(dim: Symbolic) -> Iterable[tuple[Product, int]]:
+    """Returns the terms with a number beside a quotient moved into it: (n + 1) // 2 - 1 --> (n - 1) // 2."""
+    inner, offset = _inner_quotient(dim), dict(dim.terms).get((), 0)
+    if inner is None or not offset:
+        return dim.terms
+    quotient, _, divisor = inner
+    whole = Quotient(quotient.numerator + offset * divisor, divisor)
+    return [((whole,) if product == (quotient,) else product, factor) for product, factor in dim.terms if product]
+
+
+def _text_of_product(product: Product, factor: int) -> str:
+    parts = [_text_of_atom(atom) for atom in product]
+    return " * ".join([*([str(factor)] if factor != 1 or not parts else []), *parts])
+
+
+def _text_of_atom(atom: Atom) -> str:
+    match atom:
+        case Size(name):
+            return name
+        case Quotient(numerator, divisor):
+            return f"({_operand(numerator)} // {_operand(divisor)})"
+        case Remainder(numerator, divisor):
+            return f"({_operand(numerator)} mod {_operand(divisor)})"
+        case Extremum(is_least, items):
+            return f"{'min' if is_least else 'max'}({', '.join(map(str, items))})"
+
+
+def _operand(dim: Dimension) -> str:
+    if isinstance(dim, int):
+        return str(dim)
+    return _text_of_sum(dim) if _is_atom(dim) else f"({dim})"
+
+
+def _is_atom(dim: Symbolic) -> bool:
+    return len(dim.terms) == 1 and dim.terms[0][1] == 1 and len(dim.terms[0][0]) == 1
