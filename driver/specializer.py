@@ -15,8 +15,9 @@ from ..runtime.cache.keys import key_of
 from ..runtime.host.fallback import Fallback, FallbackWarning, summary
 from ..runtime.host.step import HostNode, HostStepError
 from ..runtime.hybrid.foresight import Foresight
-from ..runtime.hybrid.loaded_plan import LoadedPlan, PieceCode
+from ..runtime.hybrid.loaded_plan import LoadedPlan
 from ..runtime.hybrid.plan import ExecutionPlan, HostStep, Kinds, NativeStep, Step
+from ..runtime.hybrid.runners import PieceCode
 from ..runtime.program import Program, Shape, TensorInfo
 from ..runtime.progress import progress
 from ..runtime.progress.progress import CompileReporter

@@ -24,7 +24,8 @@ from .execution.bounded import explained
 from .execution.input_shapes import check_shapes
 from .execution.workspace import LoadedProgram
 from .host.fallback import Fallback
-from .hybrid.loaded_plan import HostShare, LoadedPlan
+from .hybrid.loaded_plan import LoadedPlan
+from .hybrid.runners import HostShare
 from .program import Program, Shape
 from .progress.progress import because
 from .report import html

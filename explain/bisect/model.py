@@ -21,8 +21,9 @@ from ...frontend.errors import ModelError, NeedsContents
 from ...frontend.imported import ImportedModel
 from ...frontend.onnx.model import Model
 from ...passes.kernel.demand import TABLE_INPUT
-from ...runtime.hybrid.loaded_plan import LoadedPlan, PieceCode
+from ...runtime.hybrid.loaded_plan import LoadedPlan
 from ...runtime.hybrid.plan import Kinds, NativeStep
+from ...runtime.hybrid.runners import PieceCode
 from ...runtime.program import Program, Shape
 from ...runtime.specialization.interfaces import ByContents, Contents, HybridModel, Known
 from ...support.errors import StepwellError
