@@ -9,14 +9,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..runtime.artefact import store
-from ..runtime.cache.cache import Cache
-from ..runtime.cache.keys import key_of
-from ..runtime.host.fallback import Fallback, FallbackWarning, summary
-from ..runtime.host.step import HostNode, HostStepError
 from ..runtime.hybrid.foresight import Foresight
 from ..runtime.hybrid.loaded_plan import LoadedPlan
-from ..runtime.hybrid.plan import ExecutionPlan, HostStep, Kinds, NativeStep, Step
+from ..runtime.hybrid.plan import ExecutionPlan, HostStep, Kinds, NativeStep
 from ..runtime.hybrid.runners import PieceCode
 from ..runtime.program import Program, Shape, TensorInfo
 from ..runtime.progress import progress
@@ -28,12 +23,10 @@ from ..sizes.buckets import Buckets
 from ..sizes.expressions import Expression
 from ..support.collection import paused_collection
 from ..support.short_repr import short_repr
-from ..support.wording import quantity
 from ..targets.registry import backend_of
-from . import cache_key, plugins
 from .cache_key import CacheKey
-from .fingerprint import fingerprint
-from .locks import program_lock
+from .hybrid_plans import HybridPlanner
+from .program_cache import ProgramCache
 from .setup import Setup
 from .source import ModelSource, PieceSource
 from .workers.worker_pool import LARGE, WorkerPool, worker_pool
@@ -41,12 +34,7 @@ from .workers.worker_pool import LARGE, WorkerPool, worker_pool
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..frontend.errors import ModelError, NodeError, UnsupportedError
-    from ..frontend.onnx.partition import Subgraph
-    from ..lowering.llvm_to_object.codegen import CodegenError
-    from ..passes.infra.base import PassError
     from ..passes.infra.failure import CompileError
-    from ..passes.infra.runner import PassFailure
     from .compilation import Compilation
 
 
@@ -72,13 +60,24 @@ class Specializer:
             ModelError: the model is damaged, or has a node that can run nowhere.
             PassFailure, PassError, CodegenError: the compiler failed.
         """
-        key, cache = self.key(shapes, contents), self.setup.cache
+        key = self.cached.key(shapes, contents)
         with self._reported(key.shapes, self._reason(contents)) as reporter:
-            made = self._load_or_compile(key, cache, shapes, contents, reporter)
-        if not isinstance(made, ExecutionPlan):
-            return made
-        self._report(made)
-        return LoadedPlan(made, self.compile_piece, self.source.name, foresight=self.foresight)
+            made = self._load_or_compile(key, shapes, contents, reporter)
+        return self._loaded(made) if isinstance(made, ExecutionPlan) else made
+
+    @property
+    def cached(self) -> ProgramCache:
+        """The programs of the model in the cache."""
+        return ProgramCache(self.source, self.names, self.setup)
+
+    @property
+    def _planner(self) -> HybridPlanner:
+        return HybridPlanner(self.source, self.names, self.setup.options)
+
+    def _loaded(self, plan: ExecutionPlan) -> LoadedPlan:
+        """Reports the nodes of a plan that run on the host, and makes it callable."""
+        self._planner.report(plan)
+        return LoadedPlan(plan, self.compile_piece, self.source.name, foresight=self.foresight)
 
     def _reported(self, what: str, why: str) -> AbstractContextManager[CompileReporter]:
         """Reports the start and the end of a compile; see `progress.reporting`."""
@@ -96,30 +95,15 @@ class Specializer:
         return ", ".join([*prefixes, reason])
 
     def _load_or_compile(
-        self,
-        key: CacheKey,
-        cache: Cache | None,
-        shapes: tuple[Shape, ...],
-        contents: Contents,
-        reporter: CompileReporter,
+        self, key: CacheKey, shapes: tuple[Shape, ...], contents: Contents, reporter: CompileReporter
     ) -> Program | ByContents | ExecutionPlan:
-        known = store.get_program(cache, key.digest) if cache else None
-        if known is not None:
-            return known
-        if cache and self.setup.must_hit:
-            raise cache_key.miss(cache, key)
-        with program_lock(cache, key.digest, reporter.wait):
-            # Another process may have compiled it since the last look-up.
-            known = store.get_program(cache, key.digest) if cache else None
-            if known is not None:
-                return known
-            reporter.miss()
+        def compiled() -> list[Program | ByContents | ExecutionPlan]:
             # Much of a first compile is imports; workers start during these.
             with paused_collection(), worker_pool(self._processes()) as workers:
-                made = self._compile_or_plan(shapes, contents, workers if workers.workers else None)
-            if cache:
-                _store_result(cache, key, made)
-        if isinstance(made, Program):
+                return [self._compile_or_plan(shapes, contents, workers if workers.workers else None)]
+
+        (made,), is_new = self.cached.get_or_make([key], compiled, reporter)
+        if is_new and isinstance(made, Program):
             slow.warn(self.source.name, slow_kernels(made))
         return made
 
@@ -134,25 +118,30 @@ class Specializer:
             CacheMissError: all programs must be in the cache, and one is not.
             PassError, PassFailure, CodegenError: the compiler failed, and `fallback` is "error".
         """
-        keys = self.keys_of_buckets(buckets, derived)
+        keys = self.cached.keys_of_buckets(buckets, derived)
         what = "; ".join(key.sizes for key in keys)
         with self._reported(what, "for ranges of sizes") as reporter:
-            return self._bucket_programs(inputs, buckets, derived, keys, reporter)
+            try:
+                found, is_new = self.cached.get_or_make(
+                    keys, lambda: self._compile_buckets(inputs, buckets, derived), reporter
+                )
+            except _NoRangesError as error:
+                return [], self._warn_no_ranges(str(error))
+        programs = [program for program in found if isinstance(program, Program)]
+        if is_new:
+            reasons = dict.fromkeys(reason for program in programs for reason in slow_kernels(program))
+            slow.warn(self.source.name, reasons)
+        return programs, ""
 
-    def _bucket_programs(
-        self,
-        inputs: Sequence[TensorInfo],
-        buckets: Buckets,
-        derived: Mapping[str, Expression],
-        keys: Sequence[CacheKey],
-        reporter: CompileReporter,
-    ) -> tuple[list[Program], str]:
-        cache = self.setup.cache
-        known = self._known_buckets(keys)
-        if len(known) == len(buckets):
-            return known, ""
-        if cache and self.setup.must_hit:
-            raise cache_key.miss(cache, keys[len(known)])
+    def _compile_buckets(
+        self, inputs: Sequence[TensorInfo], buckets: Buckets, derived: Mapping[str, Expression]
+    ) -> list[Program]:
+        """Compiles one program for each bucket of sizes.
+
+        Raises:
+            _NoRangesError: that is not possible.
+            PassError, PassFailure, CodegenError: the compiler failed, and `fallback` is "error".
+        """
         from ..frontend.errors import UnsupportedError
 
         # isort: split
@@ -161,65 +150,23 @@ class Specializer:
         from ..passes.infra.runner import PassFailure
         from .ranges import BoundedError, compile_bounded
 
-        with program_lock(cache, key_of(*(key.digest for key in keys)), reporter.wait):
-            known = self._known_buckets(keys)
-            if len(known) == len(buckets):
-                return known, ""
-            reporter.miss()
-            try:
-                programs = compile_bounded(self._compilation(), self.source, inputs, buckets, derived)
-            except (BoundedError, UnsupportedError) as error:
-                return [], self._warn_no_ranges(str(error))
-            except (PassError, PassFailure, CodegenError) as error:
-                # A loop that a CPU runs may have no launch plan on a GPU: there it is a limitation, here a bug.
-                if not backend_of(self.setup.target).runs_loops:
-                    return [], self._warn_no_ranges(str(error))
-                if self.setup.options.fallback == "error":
-                    raise
-                return [], self._warn_no_ranges(_as_bug(error))
-            for key, program in zip(keys, programs, strict=True):
-                if cache:
-                    _store_result(cache, key, program)
-        slow.warn(self.source.name, dict.fromkeys(reason for program in programs for reason in slow_kernels(program)))
-        return programs, ""
-
-    def _known_buckets(self, keys: Sequence[CacheKey]) -> list[Program]:
-        """Returns the programs of buckets that are in the cache."""
-        cache = self.setup.cache
-        known = [store.get_program(cache, key.digest) if cache else None for key in keys]
-        return [program for program in known if isinstance(program, Program)]
+        try:
+            return compile_bounded(self._compilation(), self.source, inputs, buckets, derived)
+        except (BoundedError, UnsupportedError) as error:
+            raise _NoRangesError(str(error)) from error
+        except (PassError, PassFailure, CodegenError) as error:
+            # A loop that a CPU runs may have no launch plan on a GPU: there it is a limitation, here a bug.
+            if not backend_of(self.setup.target).runs_loops:
+                raise _NoRangesError(str(error)) from error
+            if self.setup.options.fallback == "error":
+                raise
+            raise _NoRangesError(_as_bug(error)) from error
 
     def _warn_no_ranges(self, reason: str) -> str:
         """Warns that no program serves the ranges, and returns the reason."""
         message = f"{self.source.name}: compiled for each size separately, at the first call that has it: {reason}"
-        warnings.warn(message, slow.SlowWarning, stacklevel=4)
+        warnings.warn(message, slow.SlowWarning, stacklevel=3)
         return reason
-
-    def keys_of_buckets(self, buckets: Buckets, derived: Mapping[str, Expression]) -> list[CacheKey]:
-        """Returns the cache key of the program of each bucket of sizes."""
-        key = self.key((), {})
-        return [
-            replace(key, sizes=", ".join(f"{name}={values}" for name, values in {**item, **derived}.items()))
-            for item in buckets
-        ]
-
-    def key(self, shapes: tuple[Shape, ...], contents: Contents) -> CacheKey:
-        """Returns the cache key for these shapes (and contents)."""
-        target = self.setup.target
-        held = [item for position, array in contents.items() for item in (str(position), array.tobytes())]
-        texts = [f"{name}={'x'.join(map(str, shape))}" for name, shape in zip(self.names, shapes, strict=False)]
-        return CacheKey(
-            self.source.name,
-            fingerprint(),
-            self.source.fingerprint,
-            target,
-            machine=_this_machine() if target.partition("+")[0] == "cpu" else "",
-            options=self.setup.options.key,
-            plugins=plugins.fingerprint(),
-            element_types=" ".join(self.source.kinds) if isinstance(self.source, PieceSource) else "",
-            shapes=", ".join(texts),
-            contents=key_of(*held) if held else "",
-        )
 
     def _compile_or_plan(
         self, shapes: tuple[Shape, ...], contents: Contents, workers: WorkerPool | None
@@ -237,17 +184,17 @@ class Specializer:
         except NeedsContents as error:
             if error.inputs and self._may_depend_on(error.inputs):
                 return ByContents(tuple(map(self.names.index, error.inputs)), str(error))
-            return self._plan_with_host_nodes(error)
+            return self._planner.with_host_nodes(error)
         except UnsupportedError as error:
-            return self._plan_with_host_nodes(error)
+            return self._planner.with_host_nodes(error)
         except NodeError as error:
-            if not self._is_valid(error):
+            if not self._planner.is_valid(error):
                 raise
-            return self._plan_with_host_nodes(error)
+            return self._planner.with_host_nodes(error)
         except (PassError, PassFailure, CodegenError) as error:
-            if not self._may_run_in_steps or self.setup.options.fallback == "error":
+            if not self._planner.may_run_in_steps or self.setup.options.fallback == "error":
                 raise
-            return self._plan_around_failure(error)
+            return self._planner.around_failure(error)
 
     def _processes(self) -> int:
         """Returns the number of processes that are worth starting, including this one."""
@@ -260,25 +207,6 @@ class Specializer:
         except ModelError:  # raised again when the model is compiled
             return 1
 
-    @property
-    def _may_run_in_steps(self) -> bool:
-        is_onnx = isinstance(self.source, PieceSource) or self.source.kind == "onnx"
-        return is_onnx and self.setup.options.reached is None and not self.setup.options.substitutes
-
-    @property
-    def _was_inlined(self) -> bool:
-        return isinstance(self.source, ModelSource) and self.source.has_functions
-
-    def _is_valid(self, error: NodeError) -> bool:
-        """Returns whether ONNX itself accepts the node that an error is about."""
-        from ..frontend.onnx import partition
-
-        if not self._may_run_in_steps or error.position is None:
-            return False
-        if self._was_inlined:
-            return True  # the error recurs, with the position that the node has then
-        return partition.accepts(self.source.model, error)
-
     def _compilation(self) -> Compilation:
         from .compilation import Compilation
 
@@ -288,77 +216,6 @@ class Specializer:
         """Returns whether to compile one program per content of these inputs: model inputs, or decided by shapes."""
         return not isinstance(self.source, PieceSource) or set(inputs) <= self.source.decided()
 
-    def _plan_with_host_nodes(self, error: UnsupportedError | NodeError) -> ExecutionPlan:
-        """Returns a hybrid plan with the node of an error, and others that cannot be compiled, on the host.
-
-        Raises:
-            UnsupportedError: a node can run nowhere, or none may run on the host.
-        """
-        from ..frontend.onnx import partition
-
-        if not self._may_run_in_steps:
-            raise error
-        model = self.source.model
-        on_host = partition.nodes_on_host(model, None if self._was_inlined else error)
-        plan = self._plan_of(partition.partition(model, on_host))
-        repeats = any(set(step.inputs) == set(self.names) for step in plan.steps)
-        if not plan.fallbacks and not self._was_inlined and repeats:
-            raise error  # it would recur
-        _check_host(plan, error, self.source.name)
-        return plan
-
-    def _plan_around_failure(self, error: PassError | PassFailure | CodegenError) -> ExecutionPlan:
-        """Returns a hybrid plan with the node at which the compiler failed on the host.
-
-        If the error names no node, the model is cut into two subgraphs, one of which will fail again.
-        """
-        from ..frontend.onnx import partition
-        from ..passes.ir.locations import names_in
-
-        model, names = self.source.model, names_in(getattr(error, "location", None))
-        on_host = partition.nodes_that_failed(model, names, error)
-        return self._plan_of(partition.partition(model, on_host) if on_host else partition.halves(model))
-
-    def _plan_of(self, cuts: Sequence[Subgraph]) -> ExecutionPlan:
-        from ..frontend.onnx import bodies, partition
-
-        model = self.source.model
-        steps: list[Step] = []
-        for cut in cuts:
-            if cut.fallback is None:
-                steps.append(NativeStep(cut.inputs, cut.outputs, cut.nodes))
-                continue
-            control = bodies.control_steps(model, cut, cut.fallback)
-            host = [HostStep(cut.inputs, cut.outputs, partition.host_model(model, cut), cut.fallback)]
-            steps += control or host
-        plan = ExecutionPlan(self.names, tuple(output.name for output in model.proto.graph.output), tuple(steps))
-        missing = plan.missing()
-        if missing is not None:
-            from ..frontend.errors import ModelError
-
-            raise ModelError(f"reads or returns '{missing}', which no input, weight or node provides").at(
-                model=model.name
-            )
-        return plan
-
-    def _report(self, plan: ExecutionPlan) -> None:
-        """Reports which nodes run on the host.
-
-        Raises:
-            UnsupportedError: no node may.
-        """
-        found = plan.fallbacks
-        if not found or self.setup.options.fallback == "quiet":
-            return
-        if self.setup.options.fallback == "error":
-            from ..frontend.errors import UnsupportedError
-
-            listed = "; ".join(map(str, found))
-            reason = f"{quantity(len(found), 'node')} cannot be compiled, and none may run on the host: {listed}"
-            raise UnsupportedError(reason, model=self.source.name)
-        total = sum(len(step.nodes) if isinstance(step, NativeStep) else 1 for step in plan.steps)
-        warnings.warn(f"{self.source.name}: {summary(found, total)}", FallbackWarning, stacklevel=2)
-
     def compile_piece(self, step: NativeStep, kinds: Kinds) -> PieceCode:
         """Returns the compiler of a subgraph, for inputs of given element types."""
         piece = replace(self, source=PieceSource(self.source, step, kinds, self._names_decided), names=step.inputs)
@@ -367,17 +224,7 @@ class Specializer:
 
     def on_host(self, reason: str) -> HybridModel:
         """Returns a plan with every node on the host."""
-        from ..frontend.onnx import partition
-
-        model = self.source.model
-        nodes = {
-            index: partition.fallback_of(model, index, reason, "size")
-            for index, node in enumerate(model.proto.graph.node)
-            if node.op_type != "Constant"
-        }
-        plan = self._plan_of(partition.partition(model, nodes))
-        self._report(plan)
-        return LoadedPlan(plan, self.compile_piece, self.source.name, foresight=self.foresight)
+        return self._loaded(self._planner.all_on_host(reason))
 
     @property
     def foresight(self) -> Foresight:
@@ -418,14 +265,8 @@ class _Foresight:
         return self.names()
 
 
-def _store_result(cache: Cache, key: CacheKey, made: Program | ByContents | ExecutionPlan) -> None:
-    cache_key.remember(cache, key)
-    if isinstance(made, Program):
-        store.put_program(cache, key.digest, made)
-    elif isinstance(made, ByContents):
-        store.put_by_contents(cache, key.digest, made)
-    else:
-        store.put_plan(cache, key.digest, made)
+class _NoRangesError(Exception):
+    """No program can serve ranges of sizes; the message says why."""
 
 
 def _as_bug(error: CompileError) -> str:
@@ -439,32 +280,3 @@ def _as_bug(error: CompileError) -> str:
     kept = f" with the folder {error.reproducer}" if error.reproducer else ""
     advice = f"this is a bug, please report it{kept}; fallback='error' raises it"
     return f"the compiler failed in {where}: {one_line(str(error))}; {advice}"
-
-
-def _check_host(plan: ExecutionPlan, error: ModelError, model: str) -> None:
-    """Checks that every node on the host can run there.
-
-    Raises:
-        UnsupportedError: some cannot; the message names all of them.
-    """
-    missing: list[Fallback] = []
-    for step in plan.steps:
-        if isinstance(step, HostStep):
-            try:
-                HostNode(step.model, step.fallback.node).check()
-            except HostStepError:
-                missing.append(step.fallback)
-    if missing:
-        listed = "; ".join(map(str, missing))
-        from ..frontend.errors import UnsupportedError
-
-        reason = f"has nodes that can neither be compiled nor run on the host: {listed}"
-        raise UnsupportedError(reason, model=model) from error
-
-
-def _this_machine() -> str:
-    """Returns what code for this machine depends on: its instruction sets, and the figures that schedules go by."""
-    from ..runtime import processor
-    from ..runtime.devices import figures
-
-    return "+".join(sorted(processor.features() or ())) + figures.text()

@@ -81,7 +81,7 @@ def explain_cache(
     if options.dims:
         resolved = resolve_dims(options.dims, inputs)
         _, buckets = parse_dims(resolved.dims, resolved.inputs, resolved.derived)
-        keys = specializer.keys_of_buckets(buckets, resolved.derived)
+        keys = specializer.cached.keys_of_buckets(buckets, resolved.derived)
     else:
         keys = [_key(cache, specializer, inputs, _shapes(inputs, shapes), contents or {}) for shapes in shape_sets]
     return [_answer(cache, key) for key in keys]
@@ -97,7 +97,7 @@ def _key(
     """Returns the key for shapes, and for those contents that an entry declares to matter."""
     held: dict[int, np.ndarray] = {}
     while True:
-        key = specializer.key(shapes, held)
+        key = specializer.cached.key(shapes, held)
         known = store.get_program(cache, key.digest)
         if not isinstance(known, ByContents):
             return key
