@@ -21,6 +21,7 @@ from onnx import TensorProto, helper
 from stepwell.driver import locks as compile_locks
 from stepwell.driver.locks import KernelTurns, program_lock
 from stepwell.driver.workers.pool import KernelPool
+from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.functions import symbol_of
 from stepwell.runtime.cache.cache import Cache
 from stepwell.support.errors import SlowWarning
@@ -128,9 +129,9 @@ def test_kernels_that_models_share_are_compiled_once(
     compiled: list[str] = []
     compile_kernels = KernelPool.compile
 
-    def counted(self: KernelPool, kernels: Sequence) -> dict:
+    def counted(self: KernelPool, kernels: Sequence, state: CompileState) -> dict:
         compiled.extend(map(symbol_of, kernels))
-        return compile_kernels(self, kernels)
+        return compile_kernels(self, kernels, state)
 
     monkeypatch.setattr(KernelPool, "compile", counted)
     has_begun, may_end = threading.Event(), threading.Event()

@@ -167,7 +167,7 @@ def test_code_for_another_machine_is_made_but_not_run(program):
     foreign = replace(made, target=replace(made.target, triple="riscv64-unknown-linux-gnu"))
     executable = Executable(CompiledModel(made.inputs, made.outputs, specialize=lambda shapes, contents: foreign))
     assert executable.prepare({}) is foreign
-    with pytest.raises(ArtefactError, match="the code is for generic"):
+    with pytest.raises(ArtefactError, match=r"the code is for .*riscv64-unknown-linux-gnu"):
         executable(X)
 
 

@@ -21,6 +21,10 @@ Dims = tuple[int, int, int]
 class TensorMapArgument:
     """Tensor that the copy engine reads or writes by boxes: an extra kernel argument of 128 bytes.
 
+    It becomes a `TensorMap` of the launch plan (`launches/plan.py`). Two classes are needed: this one names an argument
+    of the launch, as no buffer has a place yet when kernels are emitted; that one names a part of a program's buffer,
+    is stored in artefacts, and is all that the runtime, which has no emitter, knows of it.
+
     Attributes:
         argument: index of the launch argument that holds the tensor.
         element: element type, by its name in `runtime.launch_plan.ELEMENT_BYTES`.
@@ -49,6 +53,8 @@ class TensorMapArgument:
 @dataclass(frozen=True)
 class LaunchGeometry:
     """Number of threads and blocks of a launch, and their resources.
+
+    The result of an emitter; the launch plan's `Launch` has those that matter at run time, besides its arguments.
 
     Attributes:
         grid: blocks in x, y and z.
