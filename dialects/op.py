@@ -171,6 +171,11 @@ class Op(ir.OpView):
             for field in fields
         }
 
+    @classmethod
+    def is_linear(cls) -> bool:
+        """Returns whether operands of another size take the same path through the op's code, as those of sums do."""
+        return cls.ROUNDING is Rounding.SUM
+
     def flops(self) -> int:
         """The floating-point operations of an op with static shapes, two per multiply-add; 0 if it only moves data."""
         return 0

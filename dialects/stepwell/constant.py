@@ -57,3 +57,8 @@ class ParameterOp(Op):
         if any(dim < 0 for dim in shape):
             raise OpError(f"attribute 'shape' must not be negative, but is {', '.join(map(str, shape))}")
         return TensorSpec(shape, dtype)
+
+    @classmethod
+    def is_linear(cls) -> bool:
+        """It has no operands."""
+        return True

@@ -421,6 +421,11 @@ class AttentionOp(Op):
         query, key, value = (ir.RankedTensorType(item.type).shape for item in (self.query, self.key, self.value))
         return 2 * math.prod(query[:3]) * key[2] * (query[3] + value[3])
 
+    @classmethod
+    def is_linear(cls) -> bool:
+        """The softmax of large scores is another function of them."""
+        return False
+
 
 def _check_mask(query: TensorSpec, mask: TensorSpec, scores: tuple) -> None:
     if mask.dtype not in (np.dtype(np.bool_), query.dtype):

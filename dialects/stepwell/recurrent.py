@@ -94,6 +94,11 @@ class LstmOp(Op):
         outputs, last_hidden, last_cells = zip(*runs, strict=True)
         return np.stack(outputs, 1), np.stack(last_hidden), np.stack(last_cells)
 
+    @classmethod
+    def is_linear(cls) -> bool:
+        """Gates saturate."""
+        return False
+
 
 def _run(
     gates: np.ndarray, recurrence: np.ndarray, hidden: np.ndarray, cell: np.ndarray

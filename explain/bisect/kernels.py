@@ -13,10 +13,6 @@ from mlir.dialects import func
 from ...dialects import discardable, interpreter
 from ...dialects.core import Rounding
 from ...dialects.registry import OPS
-from ...dialects.stepwell.constant import ParameterOp
-from ...dialects.stepwell.elementwise import AddOp, SubOp
-from ...dialects.stepwell.normalization import AttentionOp
-from ...dialects.stepwell.recurrent import LstmOp
 from ...dialects.types import is_float
 from ...passes.infra.pipeline import Pipeline
 from ...passes.ir.locations import names_in
@@ -32,14 +28,6 @@ from .result import Fault, Level
 
 _LARGER = 64
 """Factor of the larger operands: typical softmax scores then exceed the range of exp in f32 (88)."""
-
-_NOT_LINEAR = {AttentionOp.OPERATION_NAME, LstmOp.OPERATION_NAME}
-_LINEAR = {AddOp.OPERATION_NAME, SubOp.OPERATION_NAME, ParameterOp.OPERATION_NAME}
-
-
-def _is_linear(name: str) -> bool:
-    """Returns whether an op takes the same path for larger operands."""
-    return name in _LINEAR or (rounding_of(name) is Rounding.SUM and name not in _NOT_LINEAR)
 
 
 class _Found(StepwellError):
@@ -111,7 +99,7 @@ def _larger(call: IsolatedCall, operands: Sequence[np.ndarray]) -> list[list[np.
     names = _ops_of(call)
     roundings = set(map(rounding_of, names))
     if (
-        all(map(_is_linear, names))
+        all(OPS[name].is_linear() for name in names)
         or roundings == {Rounding.EXACT}
         or not any(is_float(array.dtype) for array in operands)
     ):

@@ -18,7 +18,7 @@ schedules find them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from mlir import ir
 from mlir.dialects import func, linalg, tensor
@@ -37,21 +37,12 @@ from ...passes.ir.values import Shape, shape_of
 from ..builders.generics import constant, generic, zero_of
 from ..builders.scalars import compute_type, narrow
 from ..builders.strides import breaks_of
-from . import convolution, products
 from .epilogues import Epilogue, lower_around
-from .products import Product
+from .products import PRODUCT, Product
 from .rules import LINALG_KERNEL
 
-_PRODUCTS: dict[type[Op], Callable[..., Product]] = {
-    MatmulOp: products.matmul,
-    PackedMatmulOp: products.packed_matmul,
-    PackedConvOp: convolution.packed_conv,
-    PackedDepthwiseConvOp: convolution.depthwise_conv,
-    PackedGroupedConvOp: convolution.grouped_conv,
-}
 
-
-@LINALG_KERNEL.attach(*_PRODUCTS)
+@LINALG_KERNEL.attach(MatmulOp, PackedMatmulOp, PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp)
 def lower_kernel(kernel: func.FuncOp) -> None:
     """Converts a kernel of stepwell ops to linalg ops that write into a destination argument.
 
@@ -60,13 +51,15 @@ def lower_kernel(kernel: func.FuncOp) -> None:
     Raises:
         PassError: the kernel has another form.
     """
-    lower_around(kernel, _PRODUCTS, _lower)
+    lower_around(kernel, lambda kind: PRODUCT.of(kind) is not None, _lower)
 
 
 def _lower(anchor: Op, epilogue: Epilogue, destination: ir.Value) -> ir.Value:
     read = (anchor.operation.operands[0], destination, *epilogue.operands)
     apart = [shape for value in read for shape in _kept_apart(value, epilogue.result)]
-    product = _PRODUCTS[type(anchor)](anchor, [*map(shape_of, epilogue.operands), *apart])
+    describe = PRODUCT.of(type(anchor))
+    assert describe is not None
+    product = describe(anchor, [*map(shape_of, epilogue.operands), *apart])
     for number, group in enumerate(product.groups):
         destination = _lower_group(product, epilogue, group, number, destination)
     return destination

@@ -18,6 +18,7 @@ from ..builders.generics import constant, zero_of
 from ..builders.spaces import ResultSpace, collapse, expand, slice_axis
 from ..builders.tensors import pad_with
 from .products import (
+    PRODUCT,
     Product,
     aligned_outer,
     emit_contraction,
@@ -31,6 +32,7 @@ from .products import (
 )
 
 
+@PRODUCT.attach(PackedConvOp)
 def packed_conv(op: PackedConvOp, others: Sequence[Shape]) -> Product:
     """Returns a convolution with packed weights as a contraction.
 
@@ -58,6 +60,7 @@ def packed_conv(op: PackedConvOp, others: Sequence[Shape]) -> Product:
     return Product(space, groups_of(space.columns, op.panel, op.weight), emit)
 
 
+@PRODUCT.attach(PackedDepthwiseConvOp)
 def depthwise_conv(op: PackedDepthwiseConvOp, others: Sequence[Shape]) -> Product:
     """Returns a depthwise convolution as a contraction.
 
@@ -78,6 +81,7 @@ def depthwise_conv(op: PackedDepthwiseConvOp, others: Sequence[Shape]) -> Produc
     return Product(space, column_groups(space.columns, depthwise_panel(space.columns)), emit)
 
 
+@PRODUCT.attach(PackedGroupedConvOp)
 def grouped_conv(op: PackedGroupedConvOp, others: Sequence[Shape]) -> Product:
     """Returns a grouped convolution as a contraction.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -72,7 +72,7 @@ class Epilogue:
 
 
 def lower_around(
-    kernel: func.FuncOp, anchors: Collection[type[Op]], lower: Callable[[Op, Epilogue, ir.Value], ir.Value]
+    kernel: func.FuncOp, is_anchor: Callable[[type[Op]], bool], lower: Callable[[Op, Epilogue, ir.Value], ir.Value]
 ) -> None:
     """Replaces the body of a kernel by the result of `lower` for its anchor, its epilogue and a new destination.
 
@@ -82,7 +82,7 @@ def lower_around(
     block = kernel.regions[0].blocks[0]
     returned = block.operations[len(block.operations) - 1]
     views = [_view(op) for op in block.operations if op.operation != returned.operation]
-    found = [view for view in views if type(view) in anchors]
+    found = [view for view in views if is_anchor(type(view))]
     if len(found) != 1:
         raise PassError(f"a contraction kernel must have one contraction, but has {len(found)}", kernel.location)
     (anchor,) = found

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mlir import ir
 
 from ...dialects import discardable
+from ...dialects.interfaces import Interface
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.packed import ColumnGroup, PackedMatmulOp, column_groups, grain_of
 from ...dialects.types import numpy_dtype
@@ -34,6 +36,11 @@ class Product:
     space: ResultSpace
     groups: Sequence[ColumnGroup]
     emit: Callable[[ColumnGroup, ir.Value], ir.OpView]
+
+
+PRODUCT = Interface[Callable[[Any, Sequence[Shape]], Product]](
+    "product", "loops and column groups of a contraction", rooms=("lowering.stepwell_to_linalg",)
+)
 
 
 def emit_contraction(
@@ -104,6 +111,7 @@ def aligned_outer(shapes: Sequence[Shape], rank: int) -> list[Shape]:
     return [((1,) * (rank - len(shape)) + shape)[:-1] for shape in shapes]
 
 
+@PRODUCT.attach(PackedMatmulOp)
 def packed_matmul(op: PackedMatmulOp, others: Sequence[Shape]) -> Product:
     """Returns a product with packed weights as a contraction.
 
@@ -131,6 +139,7 @@ def packed_matmul(op: PackedMatmulOp, others: Sequence[Shape]) -> Product:
     return Product(space, groups_of(op.columns, op.panel, op.weight), emit)
 
 
+@PRODUCT.attach(MatmulOp)
 def matmul(op: MatmulOp, others: Sequence[Shape]) -> Product:
     """Returns a matrix product as a contraction.
 

@@ -40,7 +40,7 @@ def lower_kernel(kernel: func.FuncOp) -> None:
     Raises:
         PassError: the kernel has another form.
     """
-    lower_around(kernel, (WinogradConvOp,), _lower)
+    lower_around(kernel, lambda kind: kind is WinogradConvOp, _lower)
 
 
 def _lower(anchor: Op, epilogue: Epilogue, destination: ir.Value) -> ir.Value:

@@ -73,6 +73,7 @@ class BufferAnalysis:
             self._visit(op.operation, block)
 
     def _visit(self, op: ir.Operation, block: ir.Block) -> None:
+        # Ops of MLIR's own dialects, which are no classes that an interface could be attached to.
         tensors = [value for value in [*op.operands, *op.results] if is_tensor(value)]
         if op.name in ALIASES and tensors:
             self._of[op.results[0]] = self._alias(op)

@@ -261,6 +261,11 @@ class AddOp(BinaryOp):
     OPERATION_NAME = "stepwell.add"
     reference = staticmethod(np.add)
 
+    @classmethod
+    def is_linear(cls) -> bool:
+        """A sum of two."""
+        return True
+
 
 class SubOp(BinaryOp):
     """Difference (ONNX Sub); integers wrap around.
@@ -272,6 +277,11 @@ class SubOp(BinaryOp):
 
     OPERATION_NAME = "stepwell.sub"
     reference = staticmethod(np.subtract)
+
+    @classmethod
+    def is_linear(cls) -> bool:
+        """A difference of two."""
+        return True
 
 
 class MulOp(BinaryOp):
