@@ -16,6 +16,7 @@ from ..runtime.cache.keys import key_of
 from ..runtime.hybrid.plan import Kinds, NativeStep
 from ..runtime.program import ANY_RANK, Shape, TensorInfo
 from ..support.errors import StepwellError
+from ..support.formats import format_of
 from ..support.large_file import LargeFile
 from ..support.short_repr import short_repr
 
@@ -97,7 +98,7 @@ class ModelSource:
                 raise SourceError(f"{path}: {error.strerror or error}") from error
             except ValueError as error:  # a zero byte in the name
                 raise SourceError(f"{path!r}: {error}") from error
-            return ModelSource(_format_of(path), contents, path)
+            return ModelSource(format_of(path), contents, path)
         if isinstance(model, bytes | bytearray | memoryview):
             data = bytes(model)
             return ModelSource("mlir" if _looks_like_mlir(data) else "onnx", data)
@@ -310,14 +311,6 @@ def _unpickled(kind: str, contents: bytes | LargeFile, path: Path | None, is_cac
 
 def _size_of(model: Model) -> int:
     return len(model.proto.graph.node) + len(model.initializers)
-
-
-def _format_of(path: Path) -> str:
-    if path.suffix == ".onnx":  # without importing MLIR, for programs that are in the cache
-        return "onnx"
-    from ..frontend.registry import format_of
-
-    return format_of(path)
 
 
 def _looks_like_mlir(data: bytes) -> bool:

@@ -12,17 +12,15 @@ ONNX and MLIR are built in.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Protocol
 
 from mlir import ir
 
 from ..dialects.registry import load_dialects
 from ..dialects.verifier import verify
+from ..support.formats import add_format
 from .errors import ModelError
 from .imported import ImportedModel
-
-_BUILT_IN = {"onnx": (".onnx",), "mlir": (".mlir", ".mlirbc")}
 
 
 class Frontend(Protocol):
@@ -50,35 +48,14 @@ class Frontend(Protocol):
 _FRONTENDS: dict[str, Frontend] = {}
 
 
-def _known() -> dict[str, tuple[str, ...]]:
-    """Returns the suffixes of each format."""
-    return {**_BUILT_IN, **{name: item.suffixes for name, item in _FRONTENDS.items()}}
-
-
 def register_frontend(name: str, frontend: Frontend) -> None:
     """Makes a format known.
 
     Raises:
         ValueError: another frontend has the name or one of the suffixes.
     """
-    others = _known()
-    if name in others:
-        raise ValueError(f"two frontends are called '{name}'")
-    for other, endings in others.items():
-        shared = set(endings) & set(frontend.suffixes)
-        if shared:
-            raise ValueError(f"the frontends '{other}' and '{name}' both import {sorted(shared)[0]} files")
+    add_format(name, frontend.suffixes)
     _FRONTENDS[name] = frontend
-
-
-def suffixes() -> tuple[str, ...]:
-    """Returns the suffixes of all known formats."""
-    return tuple(suffix for known in _known().values() for suffix in known)
-
-
-def format_of(path: Path) -> str:
-    """Returns the name of the format of a file by its suffix; "onnx" for other suffixes."""
-    return next((name for name, endings in _known().items() if path.suffix in endings), "onnx")
 
 
 def import_by(kind: str, contents: bytes, name: str, context: ir.Context) -> ImportedModel:

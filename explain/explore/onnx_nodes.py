@@ -12,7 +12,7 @@ import onnx
 from onnx import numpy_helper
 
 from ...frontend.onnx.names import node_name
-from ...frontend.registry import format_of
+from ...support.formats import format_of
 
 _LISTED = 16
 

@@ -9,8 +9,8 @@ from mlir import ir
 
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...driver.source import ModelSource
-from ...frontend.registry import suffixes
 from ...passes.ir.named_ops import ops_named
+from ...support.formats import known_suffixes
 from .case import ReduceError
 
 
@@ -22,8 +22,8 @@ def imported_text(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> bytes:
         ModelError: the model cannot be imported.
     """
     source = ModelSource.read(path)
-    if path.suffix not in suffixes():
-        known = ", ".join(suffixes())
+    if path.suffix not in known_suffixes():
+        known = ", ".join(known_suffixes())
         raise ReduceError(f"{path}: no installed package imports '{path.suffix}' files, only {known}")
     context = ir.Context()
     with context:
