@@ -24,7 +24,7 @@ BLOCK = re.compile(r"^```(python|console|mlir)\n(.*?)^```$", re.DOTALL | re.MULT
 # The number of passes changes with the compiler.
 MEASURED = re.compile(
     r"\b\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)? (?:threads?|passes|[num]?s|[kMG]?B|%)(?!\w)"
-    r"|\b\d[\d,]*\.\d+(?:e[-+]?\d+)?|\b\d+e[-+]?\d+|(?:\b|_)[0-9a-f]{8,}(?![0-9a-z])"
+    r"|\b\d[\d,]*\.\d+(?:e[-+]?\d+)?|\b\d+e[-+]?\d+(?![0-9a-z])|(?:\b|_)[0-9a-f]{8,}(?![0-9a-z])"
 )
 TABLE = re.compile(r"^\| .*\? \| `(stepwell-[^`]*)`", re.MULTILINE)
 FILE = re.compile(r"(?:#|//) file: (\S+)\n")
@@ -56,6 +56,7 @@ def test_readme(tmp_path: Path) -> None:
         ("a ... c\n", "a b c\n", True),
         ("", "a\n", False),
         ("2 nodes\n", "3 nodes\n", False),
+        ("crash-786d29eb4d\n", "crash-1e31d17b6d\n", True),  # a digest that begins as a number does
     ],
 )
 def test_what_counts_as_the_output_shown(shown, output, is_same) -> None:
