@@ -6,7 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import ml_dtypes
@@ -92,11 +92,18 @@ class TensorSpec:
         shape: one entry per dimension, an `int` or a symbolic expression.
         dtype: the numpy element type.
         value: the contents, if they are a (small) constant.
+        symbols: the contents, if they are not constant but expressions over sizes, as an array of objects.
     """
 
     shape: Shape
     dtype: np.dtype
     value: np.ndarray | None = None
+    symbols: np.ndarray | None = field(default=None, compare=False)
+
+    @property
+    def contents(self) -> np.ndarray | None:
+        """The contents, as numbers or expressions; None if they are not known."""
+        return self.symbols if self.value is None else self.value
 
     @property
     def rank(self) -> int:

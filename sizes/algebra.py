@@ -2,7 +2,7 @@
 
 An expression is a sum of products of whole numbers, named sizes, rounded quotients, remainders, minima and maxima:
 
-    n + 3 * m - 2          (n + 1) // 2          n * m          min(n, 512)          n mod 8
+    n + 3 * m - 2          (n + 1) // 2          n * m          min(n, 512)          n % 8
 
 An expression without any size is an `int`. Operators simplify exactly: what holds for whole numbers of either sign is
 used, so `(4 * n + 6) // 2` is `2 * n + 3`, and `n // 2 // 2` is `n // 4`. `bounds` gives the interval of an expression
@@ -508,7 +508,7 @@ def _text_of_atom(atom: Atom) -> str:
         case Quotient(numerator, divisor):
             return f"({_operand(numerator)} // {_operand(divisor)})"
         case Remainder(numerator, divisor):
-            return f"({_operand(numerator)} mod {_operand(divisor)})"
+            return f"({_operand(numerator)} % {_operand(divisor)})"
         case Extremum(is_least, items):
             return f"{'min' if is_least else 'max'}({', '.join(map(str, items))})"
 

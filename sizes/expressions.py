@@ -27,9 +27,18 @@ _MAX_LENGTH = 1000
 """Maximum length of an expression's text."""
 
 _NAME = re.compile(r"[^\W\d][\w.:]*")
-_ALLOWED = re.compile(r"[\w.:\s()+*/-]*")
+_FUNCTION = re.compile(r"(?:min|max)(?=\s*\()")
+_ALLOWED = re.compile(r"[\w.:\s()+*/%,-]*")
 
-_BINARY: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "floordiv"}
+_SIGNS = {"floordiv": "//", "mod": "%"}
+
+_BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+}
 
 
 def evaluate(expression: Expression, sizes: Mapping[str, Any]) -> Any:
@@ -79,23 +88,29 @@ def _expression_of_atom(atom: algebra.Atom) -> Expression:
 
 
 def parse_expression(text: str) -> Expression:
-    """Parses a text such as `past + length`, `2 * n - 1` or `(n + 1) // 2`.
+    """Parses a text such as `past + length`, `2 * n - 1`, `(n + 1) // 2`, `n % 4` or `min(n, 512)`.
 
     Raises:
-        ValueError: it is not a sum, product or quotient of names and numbers.
+        ValueError: it is not made of names, numbers and these operators.
     """
     if len(text) > _MAX_LENGTH:
         raise ValueError(f"an expression has at most {_MAX_LENGTH} characters, but this one has {len(text)}")
     # Names of dimensions need not be identifiers of Python: `x.0`, `in`.
-    names = list(dict.fromkeys(_NAME.findall(text)))
-    spelled = _NAME.sub(lambda match: f" _{names.index(match.group())} ", " ".join(text.split()))
+    plain = " ".join(text.split())
+    functions = {match.start() for match in _FUNCTION.finditer(plain)}
+    matches = [match for match in _NAME.finditer(plain) if match.start() not in functions]
+    names = list(dict.fromkeys(match.group() for match in matches))
+    spelled = plain
+    for match in reversed(matches):
+        spelled = f"{spelled[: match.start()]} _{names.index(match.group())} {spelled[match.end() :]}"
     try:
         if not _ALLOWED.fullmatch(text) or not all(name[0].isidentifier() for name in names):
             raise ValueError("it has other characters")
         return _read(ast.parse(spelled.strip(), mode="eval").body, names)
     except (SyntaxError, ValueError) as error:
         raise ValueError(
-            f"'{text}' is not an expression over dimensions: write names, whole numbers, +, -, *, // and parentheses"
+            f"'{text}' is not an expression over dimensions: write names, whole numbers, +, -, *, //, %, min, max and "
+            "parentheses"
         ) from error
 
 
@@ -110,6 +125,13 @@ def _read(node: ast.expr, names: Sequence[str]) -> Expression:
             return number
         case ast.Name(id=name):
             return names[int(name[1:])]
+        case ast.UnaryOp(ast.USub(), ast.Constant(value=int(number))):
+            return -number
+        case ast.Call(ast.Name(id="min" | "max" as name), [first, *others], []):
+            found = _read(first, names)
+            for other in others:
+                found = [name, found, _read(other, names)]
+            return found
         case ast.BinOp(left, operation, right) if type(operation) in _BINARY:
             name, first, second = _BINARY[type(operation)], _read(left, names), _read(right, names)
             return ["+", first, ["*", second, -1]] if name == "-" else [name, first, second]
@@ -135,13 +157,17 @@ def substitute(expression: Expression, by: Mapping[str, Expression]) -> Expressi
 def text_of(expression: Expression) -> str:
     """Returns an expression as people write it."""
     text = _text_of(expression)
-    return text[1:-1] if isinstance(expression, list) else text
+    return text[1:-1] if text.startswith("(") else text
 
 
 def _text_of(expression: Expression) -> str:
     match expression:
         case ["+", left, ["*", right, -1]]:
             return f"({_text_of(left)} - {_text_of(right)})"
+        case ["min" | "max" as name, left, right]:
+            return f"{name}({text_of(left)}, {text_of(right)})"
+        case ["ceildiv", left, right]:
+            return f"(-1 * ((-1 * {_text_of(left)}) // {_text_of(right)}))"
         case [name, left, right]:
-            return f"({_text_of(left)} {'//' if name == 'floordiv' else name} {_text_of(right)})"
+            return f"({_text_of(left)} {_SIGNS.get(name, name)} {_text_of(right)})"
     return str(expression)

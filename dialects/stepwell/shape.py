@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
+from ...sizes import algebra
 from .. import dims
 from ..core import KernelTraits, Op, OpError, attribute, operand, result
-from ..dims import Dim
-from ..types import TensorSpec
+from ..dims import Dim, Symbolic
+from ..types import TensorSpec, is_integer
 from .shapes import require_dtype, require_length, require_rank, same_dtype
 
 INDEX = np.dtype(np.int64)
@@ -30,8 +31,10 @@ class ShapeOfOp(Op):
 
     @staticmethod
     def infer(input: TensorSpec) -> TensorSpec:
-        """One i64 per dimension; the contents are known if the shape is static."""
-        return TensorSpec((input.rank,), INDEX, np.array(input.shape, INDEX) if input.is_static else None)
+        """One i64 per dimension; the contents are the extents."""
+        if input.is_static:
+            return TensorSpec((input.rank,), INDEX, np.array(input.shape, INDEX))
+        return TensorSpec((input.rank,), INDEX, None, np.array(input.shape, object))
 
     @staticmethod
     def reference(input: np.ndarray) -> np.ndarray:
@@ -54,8 +57,10 @@ class SizeOfOp(Op):
 
     @staticmethod
     def infer(input: TensorSpec) -> TensorSpec:
-        """A scalar i64; its value is known if the shape is static."""
-        return TensorSpec((), INDEX, np.array(dims.product(input.shape), INDEX) if input.is_static else None)
+        """A scalar i64, the product of the extents."""
+        if input.is_static:
+            return TensorSpec((), INDEX, np.array(dims.product(input.shape), INDEX))
+        return TensorSpec((), INDEX, None, np.array(dims.product(input.shape), object))
 
     @staticmethod
     def reference(input: np.ndarray) -> np.ndarray:
@@ -157,7 +162,7 @@ class RangeOp(Op):
         same_dtype(start, limit, delta)
         require_rank(0, start=start, limit=limit, delta=delta)
         if start.value is None or limit.value is None or delta.value is None:
-            return start.with_shape((dims.unknown(),))
+            return start.with_shape((_symbolic_length(start, limit, delta),))
         if delta.value == 0:
             raise OpError("operand 'delta' must not be 0")
         return start.with_shape((_range_length(start.value, limit.value, delta.value),))
@@ -175,16 +180,25 @@ def _range_length(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> in
     return max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
 
 
+def _symbolic_length(start: TensorSpec, limit: TensorSpec, delta: TensorSpec) -> Dim:
+    first, last, step = start.contents, limit.contents, delta.contents
+    if first is None or last is None or step is None or not is_integer(start.dtype) or step.dtype == object:
+        return dims.unknown()
+    if step.item() == 0:
+        raise OpError("operand 'delta' must not be 0")
+    return algebra.greatest((dims.ceil_div(last.item() - first.item(), step.item()), 0))
+
+
 def shape_from(spec: TensorSpec, name: str = "shape") -> tuple[Dim, ...]:
-    """The extents that a 1-D i64 operand holds: its contents if they are constant, else fresh unknowns.
+    """The extents that a 1-D i64 operand holds: its contents if they are known, else fresh unknowns.
 
     Raises:
         OpError: the operand is not a 1-D i64 tensor, or its length is unknown.
     """
     require_dtype(INDEX, **{name: spec})
     require_rank(1, **{name: spec})
-    if spec.value is not None:
-        return tuple(int(entry) for entry in spec.value)
+    if spec.contents is not None:
+        return tuple(entry if isinstance(entry, Symbolic) else int(entry) for entry in spec.contents)
     count = spec.shape[0]
     if not isinstance(count, int):
         raise OpError(f"operand '{name}' must have a static length, for the rank of the result, but is {spec}")

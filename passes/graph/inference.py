@@ -19,6 +19,7 @@ from ..infra.base import PassError
 from ..ir.functions import dictionaries
 from ..ir.rewriting import find_op
 from .control_flow import drop_casts, inline_branch
+from .symbolic_contents import symbolic_contents
 
 MAX_ELEMENTS = 1024
 """Maximum number of elements of contents that are propagated."""
@@ -69,6 +70,8 @@ class Inference:
             specs = view.infer_specs(self.spec)
             if any(spec.value is None for spec in specs):
                 specs = self._with_contents(view, specs)
+            if len(specs) == 1 and specs[0].contents is None and _is_small(specs[0]):
+                specs = (self._with_symbols(view, specs[0]),)
         except OpError as error:
             raise PassError(f"'{op.name}' {error}", op.location) from error
         for result, spec in zip(op.results, specs, strict=True):
@@ -85,6 +88,10 @@ class Inference:
             return specs
         arrays = view.evaluate(contents.__getitem__)
         return tuple(TensorSpec(spec.shape, spec.dtype, array) for spec, array in zip(specs, arrays, strict=True))
+
+    def _with_symbols(self, view: Op, result: TensorSpec) -> TensorSpec:
+        operands = [None if value is None else self.spec(value) for value in view.operand_values()]
+        return symbolic_contents(view, operands, result)
 
     def _infer_extract(self, op: ir.Operation) -> None:
         contents = self.spec(op.operands[0]).value
@@ -241,7 +248,7 @@ def _prefer(spec: TensorSpec, value: ir.Value) -> TensorSpec:
     dynamic = ir.ShapedType.get_dynamic_size()
     pairs = zip(spec.shape, kind.shape, strict=True)
     shape = tuple(known if known != dynamic and not isinstance(dim, int) else dim for dim, known in pairs)
-    return spec if shape == spec.shape else TensorSpec(shape, spec.dtype, spec.value)
+    return spec if shape == spec.shape else TensorSpec(shape, spec.dtype, spec.value, spec.symbols)
 
 
 def _terminator(block: ir.Block) -> ir.Operation:

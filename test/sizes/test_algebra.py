@@ -100,7 +100,7 @@ def test_names_are_those_an_expression_depends_on(pair, n, m) -> None:
         (N // 2 // 2, "n // 4"),
         ((4 * N + 6) // 2, "2 * n + 3"),
         ((N * M) // M, "n"),
-        (N % 4 + 8, "(n mod 4) + 8"),
+        (N % 4 + 8, "(n % 4) + 8"),
         (-N + 3, "-1 * n + 3"),
         (least((N, 512)), "min(512, n)"),
         (greatest((N, 0)), "n"),

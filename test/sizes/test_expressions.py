@@ -18,10 +18,13 @@ from stepwell.sizes.expressions import evaluate, names_in, parse_expression, sub
         ("_0 + _1", 7),
         ("7", 7),
         (" n\n+ m ", 9),
+        ("n % 4 + -1 * m", 1),
+        ("min(n, 512) + max (m, in, 3)", 11),
+        ("min + max(min, 1)", 12),
     ],
 )
 def test_expressions_are_read_as_people_write_them(text: str, value: int) -> None:
-    sizes = {"n": 7, "m": 2, "x.0": 5, "in": 4, "a:b": 2, "_0": 3, "_1": 4}
+    sizes = {"n": 7, "m": 2, "x.0": 5, "in": 4, "a:b": 2, "_0": 3, "_1": 4, "min": 6}
     found = parse_expression(text)
     assert evaluate(found, sizes) == value
     assert evaluate(parse_expression(text_of(found)), sizes) == value
@@ -30,8 +33,25 @@ def test_expressions_are_read_as_people_write_them(text: str, value: int) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "m +", "m ** 2", "m / 2", "-n", "m) + 1", "n m", "n(m)", "1.5", "1_0", "0x10", "n # m", "'n'", "²"),
-        *("n := 1", "n < m", "(" * 450 + "n" + ")" * 450),
+        *(
+            "",
+            "m +",
+            "m ** 2",
+            "m / 2",
+            "-n",
+            "m) + 1",
+            "n m",
+            "n(m)",
+            "min()",
+            "min(n, key=m)",
+            "1.5",
+            "1_0",
+            "0x10",
+            "n # m",
+            "'n'",
+            "²",
+        ),
+        *("n := 1", "n < m", "min()", "min(n, key=m)", "(" * 450 + "n" + ")" * 450),
     ],
 )
 def test_negative_other_texts_are_refused(text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....sizes import algebra
 from ....support.wording import quantity
 from ... import dims
 from ...core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
@@ -41,7 +42,7 @@ class DynamicReshapeOp(Op):
     def infer(input: TensorSpec, shape: TensorSpec, *, allow_zero: bool) -> TensorSpec:
         """The extents that the operand holds if it is constant, else unknown ones."""
         extents = shape_from(shape)
-        return input.with_shape(extents if shape.value is None else _reshaped(input.shape, extents, allow_zero))
+        return input.with_shape(extents if shape.contents is None else _reshaped(input.shape, extents, allow_zero))
 
     @staticmethod
     def reference(input: np.ndarray, shape: np.ndarray, *, allow_zero: bool) -> np.ndarray:
@@ -65,19 +66,13 @@ def _reshaped(old: Shape, new: Shape, allow_zero: bool) -> Shape:
 
 
 def _left_over(old: Shape, others: list[Dim], text: str) -> Dim:
-    """`product(old) / product(others)`; equal symbols on both sides cancel."""
-    remaining = list(old)
-    divisors = [
-        dim for dim in others if not (isinstance(dim, Symbolic) and dim in remaining and not remaining.remove(dim))
-    ]
-    total, divisor = product(remaining), product(divisors)
+    """`product(old) / product(others)`."""
+    total, divisor = product(old), product(others)
     if divisor == 0:
         raise OpError(f"shape {text} has an extent of 0, so its -1 cannot be inferred")
     if isinstance(total, int) and isinstance(divisor, int) and total % divisor:
         raise OpError(f"cannot reshape {quantity(total, 'element')} to shape {text}")
-    if isinstance(divisor, Symbolic):
-        return 1 if divisor == total else dims.unknown()
-    return total // divisor
+    return algebra.floor_div(total, divisor)
 
 
 class DynamicSliceOp(Op):
@@ -147,20 +142,36 @@ def _sliced_axes(input: TensorSpec, starts: TensorSpec, axes: TensorSpec | None)
     return normalize_axes(tuple(range(count)), input.rank) if isinstance(count, int) else None
 
 
-def _entry(spec: TensorSpec, index: int) -> int | None:
-    return None if spec.value is None else int(spec.value[index])
+def _entry(spec: TensorSpec, index: int) -> Dim | None:
+    if spec.contents is None:
+        return None
+    entry = spec.contents[index]
+    return entry if isinstance(entry, Symbolic) else int(entry)
 
 
-def _slice_length(dim: Dim, start: int | None, end: int | None, step: int | None) -> Dim:
+def _slice_length(dim: Dim, start: Dim | None, end: Dim | None, step: Dim | None) -> Dim:
     if step == 0:
         raise OpError("a step of a slice must not be 0")
-    if start is None or end is None or step is None:
+    if start is None or end is None or not isinstance(step, int):
         return dims.unknown()
-    if isinstance(dim, int):
+    if isinstance(dim, int) and isinstance(start, int) and isinstance(end, int):
         return len(slice_range(dim, start, end, step))
-    # Any other bound might be out of range and then be clamped.
-    is_whole = start == 0 and end >= _TO_THE_END and step > 0
-    return ceil_div(dim, step) if is_whole else dims.unknown()
+    first, last = _clamped(start, dim), _clamped(end, dim)
+    if first is None or last is None or step < 0:
+        return dims.unknown()
+    return algebra.greatest((ceil_div(last - first, step), 0))
+
+
+def _clamped(bound: Dim, dim: Dim) -> Dim | None:
+    """Returns the position of a bound of a forward slice; None if it may count from the start or from the end."""
+    low, high = algebra.bounds(bound, {})
+    if low is not None and low >= _TO_THE_END:
+        return dim
+    if low is not None and low >= 0:
+        return algebra.least((bound, dim))
+    if high is not None and high < 0:
+        return algebra.greatest((bound + dim, 0))
+    return None
 
 
 class DynamicPadOp(Op):
@@ -236,7 +247,7 @@ class DynamicBroadcastToOp(Op):
     @staticmethod
     def infer(input: TensorSpec, shape: TensorSpec) -> TensorSpec:
         """Both shapes, broadcast."""
-        return input.with_shape(_expanded(input.shape, shape_from(shape), shape.value is not None))
+        return input.with_shape(_expanded(input.shape, shape_from(shape), shape.contents is not None))
 
     @staticmethod
     def reference(input: np.ndarray, shape: np.ndarray) -> np.ndarray:
