@@ -107,55 +107,55 @@ def cast(op: CastOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
 @CONTENTS.attach(DivOp)
 def div(op: DivOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     """Divides what cannot be negative by positive numbers: there, rounding towards zero is rounding down."""
-    return _each(lambda left, right: algebra.floor_div(left, right) if _is_above(left, -1) else None, *arrays, 1)
+    return _each(lambda left, right: algebra.floor_div(left, right) if _is_above(left, -1) else None, arrays, 1)
 
 
 @CONTENTS.attach(ModOp)
 def mod(op: ModOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     """Computes remainders of divisions by positive numbers."""
-    return _each(algebra.remainder, *arrays, 1)
+    return _each(algebra.remainder, arrays, 1)
 
 
 @CONTENTS.attach(MinimumOp)
 def minimum(op: MinimumOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     """Computes minima."""
-    return _each(lambda left, right: algebra.least((left, right)), *arrays)
+    return _each(lambda left, right: algebra.least((left, right)), arrays)
 
 
 @CONTENTS.attach(MaximumOp)
 def maximum(op: MaximumOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     """Computes maxima."""
-    return _each(lambda left, right: algebra.greatest((left, right)), *arrays)
+    return _each(lambda left, right: algebra.greatest((left, right)), arrays)
 
 
 @CONTENTS.attach(EqualOp)
 def equal(op: EqualOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     """Compares expressions that are equal, or differ, whatever the sizes."""
-    return _each(_equal, *arrays)
+    return _each(_equal, arrays)
 
 
 @CONTENTS.attach(LessOp)
 def less(op: LessOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     """Compares expressions of which one is less whatever the sizes."""
-    return _each(_less, *arrays)
+    return _each(_less, arrays)
 
 
 @CONTENTS.attach(GreaterOp)
 def greater(op: GreaterOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     """Compares expressions of which one is greater whatever the sizes."""
-    return _each(lambda left, right: _less(right, left), *arrays)
+    return _each(lambda left, right: _less(right, left), arrays)
 
 
 @CONTENTS.attach(LessEqualOp)
 def less_equal(op: LessEqualOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     """Compares expressions of which one is not greater whatever the sizes."""
-    return _each(lambda left, right: _less(left, right + 1), *arrays)
+    return _each(lambda left, right: _less(left, right + 1), arrays)
 
 
 @CONTENTS.attach(GreaterEqualOp)
 def greater_equal(op: GreaterEqualOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     """Compares expressions of which one is not less whatever the sizes."""
-    return _each(lambda left, right: _less(right, left + 1), *arrays)
+    return _each(lambda left, right: _less(right, left + 1), arrays)
 
 
 @CONTENTS.attach(ReduceSumOp)
@@ -171,10 +171,10 @@ def reduce_prod(op: ReduceProdOp, arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _each(
-    function: Callable[[Dim, Dim], Dim | bool | None], left: np.ndarray, right: np.ndarray, least: int | None = None
+    function: Callable[[Dim, Dim], Dim | bool | None], arrays: Sequence[np.ndarray], least: int | None = None
 ) -> np.ndarray | None:
-    """Computes a function of each pair of elements; None if one is unknown, or a right one may be below `least`."""
-    pairs = np.broadcast(left.astype(object), right.astype(object))
+    """Computes a function of each pair of elements; None if one is unknown, or a second one may be below `least`."""
+    pairs = np.broadcast(*(array.astype(object) for array in arrays))
     found = np.empty(pairs.shape, object)
     for place, (first, second) in enumerate(pairs):
         if least is not None and not _is_above(second, least - 1):
