@@ -101,13 +101,7 @@ class Target:
 
     @functools.cached_property
     def machine(self) -> Machine:
-        """Description of the CPU, by which schedules are chosen.
-
-        Raises:
-            TypeError: the target is no CPU.
-        """
-        if self.device != "cpu":
-            raise TypeError(f"{self.cpu} is no CPU")
+        """Description of the CPU, by which schedules are chosen; of other devices, the CPU beside the device."""
         registers = self.vector_bytes, self.vector_registers
         family = machine_of_cpu(self.cpu, self.architecture, self.features, *registers)
         return with_figures(family, dict(self.figures), "measured on this machine")

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from ...lowering.target import Target
 from ...lowering.target_names import TargetError, split_precision
+from ...machines.machine import Machine
 from .capabilities import CAPABILITIES, GPUS, Capability
 
 _TRIPLE = "nvptx64-nvidia-cuda"
@@ -32,6 +33,11 @@ class GpuTarget(Target):
     device: ClassVar[str] = "cuda"
 
     capability: Capability
+
+    @functools.cached_property
+    def machine(self) -> Machine:
+        """Raises TypeError: schedules for GPUs are chosen by `capability`."""
+        raise TypeError(f"{self.cpu} is no CPU")
 
     @staticmethod
     @functools.cache

@@ -44,7 +44,7 @@ class TwinBackend(CpuBackend):
         return TwinTarget(host.triple, host.cpu, host.features, host.vector_bytes, host.vector_registers)
 
     def form_kernels(self, name):
-        return super().form_kernels("cpu")
+        return backend_of("cpu").form_kernels("cpu")
 
     def kernel_facts(self, kernel):
         return {"unit": "twin", "cycles": 12}
