@@ -7,6 +7,7 @@ those for types only (`if TYPE_CHECKING`) too. Lists the cycles, and exits with 
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -42,12 +43,18 @@ def import_graph(files: Mapping[str, Path], kinds: int = len(KINDS)) -> dict[str
     graph: dict[str, set[str]] = {}
     for name, path in files.items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        tree = parsed(ROOT / path)
         found = {
             target for kind, node in _imports(tree, 0) if kind < kinds for target in _targets(node, package, files)
         }
         graph[name] = found - {name}
     return graph
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """Returns the syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _imports(node: ast.AST, kind: int) -> Iterator[tuple[int, ast.Import | ast.ImportFrom]]:

@@ -1,12 +1,8 @@
 """An op of another package: `example.shrink`, the soft shrinkage of wavelet denoising and of LISTA networks."""
 
 import numpy as np
-from mlir import ir
-from mlir.dialects import arith
-from stepwell.dialects.core import Dialect, Op, attribute
+from stepwell.dialects.core import Dialect, attribute
 from stepwell.dialects.stepwell.elementwise import FloatUnaryOp
-from stepwell.lowering.builders.scalars import number
-from stepwell.lowering.stepwell_to_linalg.elementwise import SCALAR
 
 
 class ShrinkOp(FloatUnaryOp):
@@ -27,14 +23,6 @@ class ShrinkOp(FloatUnaryOp):
     def reference(input: np.ndarray, *, by: float) -> np.ndarray:
         """Computes it with numpy."""
         return np.sign(input) * np.maximum(np.abs(input) - by, 0)
-
-
-@SCALAR.attach(ShrinkOp)
-def shrink(op: Op, dtype: np.dtype, value: ir.Value) -> ir.Value:
-    """min(x + by, 0) + max(x - by, 0)"""
-    by, zero = number(op.attribute_values()["by"], value.type), number(0, value.type)
-    negative = arith.minimumf(arith.addf(value, by), zero)
-    return arith.addf(negative, arith.maximumf(arith.subf(value, by), zero))
 
 
 EXAMPLE = Dialect("example", [ShrinkOp])

@@ -1,0 +1,110 @@
+"""Prints measures of the architecture, each computed from the code: `python test/style/measures.py`."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import cycles
+
+ROOT = Path(__file__).parents[2]
+_OP = "CumulativeOp"
+_ROUTE = ("driver/route.py", "targets/", "passes/graph/pipelines.py", "lowering/vector_to_llvm/pipelines.py")
+_GROUP = re.compile(r'^\[project\.entry-points\."(stepwell\.\w+)"\]', re.MULTILINE)
+_FEW = 3
+
+
+def main() -> int:
+    """Prints the table."""
+    rows = [
+        ("modules outside the route with a sequence of its passes", len(list(_sequences()))),
+        (f"product files that mention {_OP}", sum(_mentions(tree, _OP) for _, tree in _trees())),
+        ("tables keyed by op", len(list(_tables()))),
+        ("modules in import cycles: at the top / in functions / for types", " / ".join(map(str, _cycles()))),
+        ("modules at the root beside __init__", len(list(ROOT.glob("*.py"))) - 1),
+        ("public classes that share a name", _shared_names()),
+        ("groups of entry points with an example package", len(set(_groups()))),
+        ("lines of Python in the product", sum(len(_text(path).splitlines()) for path in _paths())),
+    ]
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"{name:{width}}  {value}")
+    return 0
+
+
+def _paths() -> list[Path]:
+    return [path for path in cycles.modules().values() if path.parts[0] != "bench"]
+
+
+def _text(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def _trees() -> list[tuple[str, ast.Module]]:
+    return [(str(path), cycles.parsed(ROOT / path)) for path in _paths()]
+
+
+def _sequences() -> Iterator[str]:
+    """Yields the modules with a tuple or list of several names of passes; a table of single passes is no sequence."""
+    for path, tree in _trees():
+        if path.startswith(_ROUTE):
+            continue
+        displays = (node.elts for node in ast.walk(tree) if isinstance(node, ast.Tuple | ast.List))
+        if any(sum(map(_is_pass, items)) >= _FEW for items in displays):
+            yield path
+
+
+def _is_pass(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("stepwell-")
+
+
+def _mentions(tree: ast.Module, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Name | ast.ClassDef) and name in (getattr(node, "id", ""), getattr(node, "name", ""))
+        for node in ast.walk(tree)
+    )
+
+
+def _tables() -> Iterator[str]:
+    """Yields the dictionaries of modules whose keys are several op classes or names of ops."""
+    for path, tree in _trees():
+        for node in tree.body:
+            value = getattr(node, "value", None)
+            if isinstance(value, ast.Dict) and sum(map(_is_op, value.keys)) >= _FEW:
+                yield f"{path}:{node.lineno}"
+
+
+def _is_op(node: ast.expr | None) -> bool:
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and node.value.startswith("stepwell.")
+    name = getattr(node, "id", getattr(node, "attr", ""))
+    return name.endswith("Op")
+
+
+def _cycles() -> list[int]:
+    files = cycles.modules()
+    return [
+        sum(map(len, cycles.cycles(cycles.import_graph(files, kinds)))) for kinds in range(1, len(cycles.KINDS) + 1)
+    ]
+
+
+def _shared_names() -> int:
+    places: defaultdict[str, int] = defaultdict(int)
+    for _, tree in _trees():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name] += 1
+    return sum(count > 1 for count in places.values())
+
+
+def _groups() -> Iterator[str]:
+    for path in (ROOT / "examples" / "plugins").glob("*/pyproject.toml"):
+        yield from _GROUP.findall(path.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
