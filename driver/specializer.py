@@ -22,6 +22,7 @@ from ..runtime.specialization.interfaces import ByContents, Contents, HybridMode
 from ..sizes.buckets import Buckets
 from ..sizes.expressions import Expression
 from ..support.collection import paused_collection
+from ..support.errors import StepwellError
 from ..support.short_repr import short_repr
 from ..targets.registry import backend_of
 from .cache_key import CacheKey
@@ -265,7 +266,7 @@ class _Foresight:
         return self.names()
 
 
-class _NoRangesError(Exception):
+class _NoRangesError(StepwellError):
     """No program can serve ranges of sizes; the message says why."""
 
 

@@ -32,7 +32,7 @@ _SEVERITIES = (
     ir.DiagnosticSeverity.REMARK,
 )
 _OPTION = re.compile(r"^ {2,4}--?([\w.-]+)(=<[^>]*>| <[^>]*>)?(?: +- |$)", re.MULTILINE)
-_LISTING = "import sys; from stepwell.passes import native; native.parse_flags('', ['--help-list-hidden'])"
+_LISTING = f"from {__name__} import parse_flags; parse_flags('', ['--help-list-hidden'])"
 
 
 class _Handle(ctypes.Structure):
@@ -86,7 +86,7 @@ def parse_flags(program: str, arguments: Sequence[str]) -> None:
 @cache
 def llvm_flags() -> dict[str, bool]:
     """The flags of LLVM's libraries by name, and whether each needs a value. A child process prints the list."""
-    done = subprocess.run([sys.executable, "-c", _LISTING], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", _LISTING], capture_output=True, text=True, check=True)
     return {found[1]: found[2] is not None for found in _OPTION.finditer(done.stdout)}
 
 

@@ -236,6 +236,7 @@ def test_command_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert record["folder"] == stopped["folder"]
     assert record["after"]["nodes"] == 1
     assert tool.main([str(model), "--test", "false", "--output", str(tmp_path)]) == 1
+    (tmp_path / "model.txt").write_text("no model")
     assert tool.main([str(tmp_path / "model.txt")]) == 2
 
 

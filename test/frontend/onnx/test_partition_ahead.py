@@ -168,10 +168,10 @@ def test_pieces_behind_a_node_at_which_a_pass_failed_are_compiled(tmp_path, monk
     expected = stepwell.compile(model, threads=1, options=stepwell.Options(cache=False))(X)
     compile_whole = stepwell.driver.compilation.Compilation.program
 
-    def fails_at_erf(self, source, shapes, contents=None):
+    def fails_at_erf(self, source, shapes, contents=None, workers=None):
         if any(item.op_type == "Erf" for item in source.model.proto.graph.node):
             raise PassError("cannot do it", ir.Location.name("Erf_b", context=ir.Context()))
-        return compile_whole(self, source, shapes, contents)
+        return compile_whole(self, source, shapes, contents, workers)
 
     monkeypatch.setattr("stepwell.driver.compilation.Compilation.program", fails_at_erf)
     run = stepwell.compile(model, threads=1, options=stepwell.Options(fallback="quiet", cache=False))

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from stepwell.lowering.linalg_to_vector.schedules.tiles import Extents, whole_tiles
+from stepwell.lowering.target import Target
 
-IMAGE = Extents((30, 30), (0, 1), 8, 48, (384,), 4, typical=((9, 9), (30, 30)))
+IMAGE = Extents(Target.parse("x86-64-v4").machine, (30, 30), (0, 1), 8, 48, (384,), 4, typical=((9, 9), (30, 30)))
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_keys_of_the_cache_hold_the_figures(cache: Cache) -> None:
     source = ModelSource.read(MODEL)
 
     def key(target: str) -> str:
-        return Specializer(source, (), Setup(target)).key((), {}).digest
+        return Specializer(source, (), Setup(target)).cached.key((), {}).digest
 
     here, level = key("cpu"), key("x86-64-v3")
     figures.keep(MEASURED, cache)
