@@ -11,7 +11,7 @@ MUTANTS ?= 5000
 FIRST ?= 0
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: venv test lint check-style check-types check-imports check-prose lit pytest docs fuzz test-aarch64 demo bench prepare-gpu test-gpu bench-gpu format clean
+.PHONY: venv test lint checks check-style check-types check-imports check-prose lit pytest docs fuzz test-aarch64 demo bench prepare-gpu test-gpu bench-gpu format clean
 
 # What is installed is remembered by a stamp: a change of the project's metadata installs anew.
 venv: $(VENV)/stamp
@@ -28,7 +28,11 @@ $(BIN)/python:
 
 test: lint lit pytest
 
-lint: check-style check-types check-imports check-prose
+# Pyright takes as long as the other checks together, on one core.
+lint: venv
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target checks
+
+checks: check-style check-types check-imports check-prose
 
 check-style: venv
 	$(BIN)/ruff check .
