@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .cpu import CpuBackend
+from .names import NAMES
 
 
 class ArmBackend(CpuBackend):
@@ -13,4 +14,4 @@ class ArmBackend(CpuBackend):
     family = "aarch64"
 
     def names(self) -> Sequence[str]:
-        return ("aarch64", "aarch64:NAME")
+        return NAMES[self.family]

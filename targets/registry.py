@@ -22,19 +22,11 @@ from typing import TYPE_CHECKING
 from ..lowering.target_names import X86_LEVELS, TargetError, split_precision
 from ..runtime import processor
 from ..runtime.devices.packages import packages
+from .names import NAMES
 
 if TYPE_CHECKING:
     from ..lowering.target import Target
     from .base import Backend
-
-GPUS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a")
-_NAMES: Mapping[str, tuple[str, ...]] = {
-    "cpu": ("cpu", "cpu:NAME"),
-    "x86_64": X86_LEVELS,
-    "aarch64": ("aarch64", "aarch64:NAME"),
-    "cuda": tuple(f"cuda:{name}" for name in GPUS),
-}
-"""Names of targets by family; `cpu` is this machine's."""
 
 
 def check_target(name: str) -> None:
@@ -44,7 +36,7 @@ def check_target(name: str) -> None:
         TargetError: there is no such target; the message lists the known ones.
     """
     machine = split_precision(name)[0]
-    if not any(machine in names for names in _NAMES.values()) or machine.endswith(":NAME"):
+    if not any(machine in names for names in NAMES.values()) or machine.endswith(":NAME"):
         target_of(name)
 
 
@@ -80,7 +72,7 @@ def backend_of(name: str) -> Backend:
 
 def _unknown_target(machine: str) -> TargetError:
     """Returns the error for a machine without a known target."""
-    known = [name for names in _NAMES.values() for name in names]
+    known = [name for names in NAMES.values() for name in names]
     for family in packages():
         backend = _backend(family)
         known += backend.names() if backend is not None else ()

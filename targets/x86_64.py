@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..lowering.target_names import X86_LEVELS
 from .cpu import CpuBackend
+from .names import NAMES
 
 
 class X86Backend(CpuBackend):
@@ -14,4 +14,4 @@ class X86Backend(CpuBackend):
     family = "x86_64"
 
     def names(self) -> Sequence[str]:
-        return X86_LEVELS
+        return NAMES[self.family]

@@ -16,7 +16,7 @@ from ...passes.infra.state import CompileState
 from ...runtime.memory import aligned
 from ...runtime.program import Program
 from ..base import Backend, Phase
-from .capabilities import GPUS
+from ..names import NAMES
 from .invariants import check_gpu, check_nvvm
 from .launches.plan import plan_of
 from .pipelines import gpu_pipeline, graph_pipeline, launches_pipeline, nvvm_pipeline
@@ -38,7 +38,7 @@ class CudaBackend(Backend):
     call_attributes = (discardable.WORKSPACE_BYTES.name, discardable.LAUNCHES.name)
 
     def names(self) -> Sequence[str]:
-        return tuple(f"cuda:{name}" for name in GPUS)
+        return NAMES[self.family]
 
     def target(self, name: str) -> Target:
         return GpuTarget.parse(name)

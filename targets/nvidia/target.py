@@ -9,7 +9,8 @@ from typing import ClassVar
 from ...lowering.target import Target
 from ...lowering.target_names import TargetError, split_precision
 from ...machines.machine import Machine
-from .capabilities import CAPABILITIES, GPUS, Capability
+from ..names import NAMES
+from .capabilities import CAPABILITIES, Capability
 
 _TRIPLE = "nvptx64-nvidia-cuda"
 _ACCESS_BYTES, _THREAD_REGISTERS = 16, 255
@@ -50,7 +51,7 @@ class GpuTarget(Target):
         machine, precision = split_precision(text)
         family, _, name = machine.partition(":")
         if family != "cuda" or name not in CAPABILITIES:
-            raise TargetError(f"unknown target '{machine}'; known are {', '.join(f'cuda:{gpu}' for gpu in GPUS)}")
+            raise TargetError(f"unknown target '{machine}'; known are {', '.join(NAMES['cuda'])}")
         return GpuTarget(
             triple=_TRIPLE,
             cpu=name,

@@ -20,8 +20,8 @@ from stepwell.runtime.devices.native import NativeLoader
 from stepwell.runtime.program import CodeTarget
 from stepwell.targets import registry
 from stepwell.targets.cpu import CpuBackend
-from stepwell.targets.nvidia.capabilities import CAPABILITIES
-from stepwell.targets.registry import GPUS, backend_of, check_target, target_of
+from stepwell.targets.nvidia.capabilities import CAPABILITIES, GPUS
+from stepwell.targets.registry import backend_of, check_target, target_of
 
 MODEL = b"""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = "stepwell.exp"(%x) : (tensor<4xf32>) -> tensor<4xf32> loc("first")
