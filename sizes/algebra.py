@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-Interval = tuple[int | None, int | None]
-"""The least and the greatest value; None is without a limit."""
+from . import intervals
+from .intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +225,8 @@ def bounds(dim: Dimension, ranges: Mapping[str, Interval]) -> Interval:
     for product, factor in terms_of(dim):
         interval: Interval = (factor, factor)
         for atom, power in _powers(product):
-            interval = _times(interval, _power(_bounds_of_atom(atom, ranges), power))
-        low, high = _plus(low, interval[0]), _plus(high, interval[1])
+            interval = intervals.times(interval, intervals.power(_bounds_of_atom(atom, ranges), power))
+        low, high = intervals.plus(low, interval[0]), intervals.plus(high, interval[1])
     return low, high
 
 
@@ -394,10 +394,10 @@ def _bounds_of_atom(atom: Atom, ranges: Mapping[str, Interval]) -> Interval:
         case Size(name):
             return ranges.get(name, (0, None))
         case Extremum(is_least, items):
-            intervals = [bounds(item, ranges) for item in items]
-            return _choose(is_least, [low for low, _ in intervals], [high for _, high in intervals])
+            ends = [bounds(item, ranges) for item in items]
+            return intervals.chosen(is_least, [low for low, _ in ends], [high for _, high in ends])
         case Quotient(numerator, divisor):
-            return _bounds_of_quotient(bounds(numerator, ranges), bounds(divisor, ranges))
+            return intervals.quotient(bounds(numerator, ranges), bounds(divisor, ranges))
         case Remainder(numerator, divisor):
             low, high = bounds(divisor, ranges)
             if low is None or low <= 0:
@@ -407,72 +407,6 @@ def _bounds_of_atom(atom: Atom, ranges: Mapping[str, Interval]) -> Interval:
             if first is not None and first >= 0 and last is not None:
                 top = last if top is None else min(top, last)
             return 0, top
-
-
-def _choose(is_least: bool, lows: list[int | None], highs: list[int | None]) -> Interval:
-    """Returns the interval of the least or the greatest of values in intervals with these ends."""
-    if is_least:
-        known = [high for high in highs if high is not None]
-        return (None if None in lows else min(low for low in lows if low is not None)), min(known, default=None)
-    known = [low for low in lows if low is not None]
-    return max(known, default=None), (None if None in highs else max(high for high in highs if high is not None))
-
-
-def _bounds_of_quotient(numerator: Interval, divisor: Interval) -> Interval:
-    (low, high), (least_by, most_by) = numerator, divisor
-    if least_by is None or least_by <= 0:
-        return None, None
-
-    def at(value: int | None, is_low: bool) -> int | None:
-        if value is None:
-            return None
-        # A negative numerator is least for the least divisor, a positive one for the greatest.
-        by = least_by if (value < 0) == is_low else most_by
-        return value // by if by is not None else (0 if value >= 0 else -1)
-
-    return at(low, True), at(high, False)
-
-
-def _plus(left: int | None, right: int | None) -> int | None:
-    return None if left is None or right is None else left + right
-
-
-def _times(left: Interval, right: Interval) -> Interval:
-    ends = [_end(a, i, b, j) for i, a in enumerate(left) for j, b in enumerate(right)]
-    return _least_end(ends), _greatest_end(ends)
-
-
-_INFINITE = math.inf
-
-
-def _end(left: int | None, at_left: int, right: int | None, at_right: int) -> float:
-    """Returns the product of two ends of intervals, of which a missing one is infinite; 0 times anything is 0."""
-    if left == 0 or right == 0:
-        return 0
-    signs = [
-        (-1 if place == 0 else 1) * _INFINITE if end is None else end
-        for end, place in ((left, at_left), (right, at_right))
-    ]
-    return signs[0] * signs[1]
-
-
-def _least_end(ends: list[float]) -> int | None:
-    end = min(ends)
-    return None if end == -_INFINITE else int(end)
-
-
-def _greatest_end(ends: list[float]) -> int | None:
-    end = max(ends)
-    return None if end == _INFINITE else int(end)
-
-
-def _power(interval: Interval, power: int) -> Interval:
-    found = interval
-    for _ in range(power - 1):
-        found = _times(found, interval)
-    if power % 2 == 0:  # never negative
-        return max(0, found[0]) if found[0] is not None else 0, found[1]
-    return found
 
 
 def _text_of_sum(dim: Symbolic) -> str:
