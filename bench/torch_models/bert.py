@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import torch  # pyright: ignore[reportMissingImports]
 from onnx import numpy_helper
+
+import torch  # pyright: ignore[reportMissingImports]
 from torch import nn  # pyright: ignore[reportMissingImports]
 from torch.nn import functional  # pyright: ignore[reportMissingImports]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...dialects.stepwell import elementwise as ew
+from ..build import emit, scalar
 from ..errors import NodeError
-from .build import emit, scalar
 
 Activation = Callable[[ir.Value], ir.Value]
 

@@ -19,7 +19,7 @@ from ...dialects.stepwell.contraction import ConvOp, MatmulOp
 from ...dialects.stepwell.movement import ExpandDimsOp, PadOp, ReshapeOp
 from ...dialects.stepwell.reduction import ReduceSumOp
 from ...dialects.stepwell.shapes import BYTES
-from .build import cast, constant, dtype, emit, rank, scalar, shape
+from ..build import cast, constant, dtype, emit, rank, scalar, shape
 from .node import Node
 from .windows import NodeWindow
 

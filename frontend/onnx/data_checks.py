@@ -13,8 +13,8 @@ from ...dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, Reshap
 from ...dialects.stepwell.reduction import ReduceMinOp
 from ...dialects.types import is_integer
 from ...runtime.execution.data_check import DataCheck
-from . import places
-from .build import cast, constant, dtype, emit, integers, joined, rank, reshaped, scalar
+from .. import places
+from ..build import cast, constant, dtype, emit, integers, joined, rank, reshaped, scalar
 from .node import Node
 from .scope import Guard
 

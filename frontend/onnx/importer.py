@@ -23,10 +23,10 @@ from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.stepwell.ranges import keep_ranges
 from ...dialects.types import is_float
 from ...passes.ir.named_ops import ops_named
+from ..build import constant
 from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ModelInfo
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
-from .build import constant
 from .context import Checked
 from .definitions import definition_of
 from .functions import FunctionTable

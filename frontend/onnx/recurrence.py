@@ -18,9 +18,7 @@ from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.movement import DynamicSliceOp, ExpandDimsOp, SqueezeOp
 from ...dialects.stepwell.shape import FillOp, RangeOp
 from ...support.wording import quantity
-from ..errors import NodeError
-from .activations import Activation, activations
-from .build import (
+from ..build import (
     cast,
     constant,
     dims_of,
@@ -34,7 +32,9 @@ from .build import (
     shape,
     transposed,
 )
-from .loops import Stack, counted, row
+from ..errors import NodeError
+from ..loops import Stack, counted, row
+from .activations import Activation, activations
 from .node import Node
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}

@@ -20,7 +20,7 @@ from ...dialects.stepwell import elementwise as ew
 from ...dialects.stepwell.movement import DynamicSliceOp
 from ...dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp, ReduceSumOp
 from ...dialects.types import is_float, is_integer
-from .build import cast, constant, dtype, emit, integers, normal_axis, rank, reshaped, scalar, shape
+from ..build import cast, constant, dtype, emit, integers, normal_axis, rank, reshaped, scalar, shape
 from .survey import inner_graphs
 
 REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...support.wording import quantity
+from ..build import rank, shape
 from ..errors import AttributeFault, NodeError
-from .build import rank, shape
 from .node import Node
 
 

@@ -10,7 +10,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.reduction import ArgmaxOp
 from ....dialects.types import is_float
-from ..build import cast, dtype, emit, flattened, known_dim, normal_axis, rank, reshaped, scalar, shape, shape_of
+from ...build import cast, dtype, emit, flattened, known_dim, normal_axis, rank, reshaped, scalar, shape, shape_of
 from ..node import Node
 from ..registry import Handler, imports
 

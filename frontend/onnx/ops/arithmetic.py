@@ -8,8 +8,8 @@ from mlir import ir
 from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.types import is_float
+from ...build import cast, chained, dtype, emit, scalar
 from ...errors import AttributeFault
-from ..build import cast, chained, dtype, emit, scalar
 from ..data_checks import check_divisor
 from ..node import Node
 from ..registry import Handler, imports

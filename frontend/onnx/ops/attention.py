@@ -8,8 +8,8 @@ from mlir import ir
 from ....dialects.stepwell.elementwise import AddOp, AndOp, GreaterEqualOp, LessEqualOp, LessOp, SelectOp
 from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, PadOp
 from ....dialects.stepwell.normalization import AttentionOp
+from ...build import cast, chained, dtype, emit, integers, joined, known_dim, rank, scalar, shape, transposed
 from ...errors import UnsupportedError
-from ..build import cast, chained, dtype, emit, integers, joined, known_dim, rank, scalar, shape, transposed
 from ..node import Node
 from ..registry import imports
 

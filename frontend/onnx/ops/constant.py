@@ -8,8 +8,8 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell.shape import FillOp
+from ...build import emit, shape_of
 from ...errors import NodeError, UnsupportedError
-from ..build import emit, shape_of
 from ..node import Node
 from ..registry import imports
 

@@ -12,8 +12,8 @@ from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.elementwise import MulOp
 from ....dialects.stepwell.movement import ExpandDimsOp, ReshapeOp, SqueezeOp
 from ....support.wording import quantity
+from ...build import added, cast, dtype, emit, rank, scalar, shape, transposed
 from ...errors import AttributeFault, NodeError
-from ..build import added, cast, dtype, emit, rank, scalar, shape, transposed
 from ..byte_products import Bytes, convolved, dequantized, is_one, may_convolve, may_multiply, multiplied
 from ..node import Node
 from ..registry import imports

@@ -17,8 +17,8 @@ from mlir.dialects import scf, tensor
 
 from ....dialects.stepwell.elementwise import AndOp, NotOp
 from ....support.wording import quantity
+from ...build import chained, constant, emit, integers, rank, reshaped
 from ...errors import NeedsShapes, NodeError, UnsupportedError
-from ..build import chained, constant, emit, integers, rank, reshaped
 from ..lists import has_lists
 from ..node import Node
 from ..registry import imports

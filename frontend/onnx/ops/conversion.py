@@ -8,8 +8,8 @@ from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.types import is_float, is_tiny_float
+from ...build import cast, dtype, emit, scalar
 from ...errors import AttributeFault
-from ..build import cast, dtype, emit, scalar
 from ..node import Node
 from ..registry import imports
 

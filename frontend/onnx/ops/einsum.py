@@ -14,8 +14,8 @@ from ....dialects.stepwell.elementwise import MulOp, SelectOp
 from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
 from ....dialects.stepwell.reduction import ReduceSumOp
 from ....support.wording import quantity
+from ...build import chained, dims_of, emit, integers, joined, known_dim, rank, reshaped, scalar, shape, transposed
 from ...errors import NodeError
-from ..build import chained, dims_of, emit, integers, joined, known_dim, rank, reshaped, scalar, shape, transposed
 from ..node import Node
 from ..registry import imports
 

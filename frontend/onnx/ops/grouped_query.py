@@ -14,8 +14,8 @@ from mlir import ir
 from ....dialects.stepwell.elementwise import SelectOp
 from ....dialects.stepwell.movement import DynamicReshapeOp, PadOp
 from ....dialects.stepwell.normalization import AttentionOp
+from ...build import emit, gathered, integers, joined, known_dim, part_along, rank, scalar, transposed
 from ...errors import NodeError, UnsupportedError
-from ..build import emit, gathered, integers, joined, known_dim, part_along, rank, scalar, transposed
 from ..node import Node
 from ..registry import imports
 from .rotary import rotated

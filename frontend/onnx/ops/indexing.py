@@ -10,9 +10,9 @@ from mlir import ir
 from ....dialects.stepwell.elementwise import LessOp, SelectOp, SubOp
 from ....dialects.stepwell.movement import DynamicSliceOp, ExpandDimsOp
 from ....support.wording import quantity
+from ... import places
+from ...build import cast, emit, gathered, integers, known_dim, normal_axis, rank, scalar
 from ...errors import NodeError
-from .. import places
-from ..build import cast, emit, gathered, integers, known_dim, normal_axis, rank, scalar
 from ..data_checks import check_indices
 from ..node import Node
 from ..registry import imports
@@ -97,7 +97,7 @@ def gather_nd(node: Node, input: ir.Value, indices: ir.Value) -> ir.Value:
         )
     count = batches + depth
     check_indices(node, indices, input, range(batches, batches + depth))
-    named = places.named_coordinates(node, indices, batches, depth)
+    named = places.named_coordinates(indices, batches, depth)
     inside = [places.inside(named[axis], places.extent(input, axis)) for axis in range(batches, count)]
     return gathered(places.merged(input, count), places.flat(input, [*named[:batches], *inside]), 0)
 
@@ -109,19 +109,7 @@ def gather_elements(node: Node, input: ir.Value, indices: ir.Value) -> ir.Value:
         raise NodeError(f"has indices of rank {rank(indices)} for an input of rank {rank(input)}")
     axis = normal_axis(node.attribute("axis"), rank(input))
     check_indices(node, indices, input, [axis])
-    return elements(node, input, indices, axis)
-
-
-def elements(node: Node, input: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
-    """The elements of `input` at the position of their index, except along `axis`, where the index's value counts.
-
-    [a, b] at i [a, k] along 1 --> [a * b] at row * b + i
-    """
-    if rank(input) == 1:
-        return gathered(input, indices, 0)
-    chosen = places.inside(indices, places.extent(input, axis))
-    place = places.flat(input, places.coordinates_of(node, input, chosen, axis))
-    return gathered(places.merged(input, rank(input)), place, 0)
+    return places.elements(input, indices, axis)
 
 
 @imports("ReverseSequence")

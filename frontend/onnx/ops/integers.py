@@ -8,7 +8,7 @@ from mlir import ir
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import ConvOp
 from ....dialects.stepwell.movement import ExpandDimsOp
-from ..build import cast, dtype, emit, rank, shape
+from ...build import cast, dtype, emit, rank, shape
 from ..byte_products import Bytes, convolved, may_convolve, may_multiply, multiplied
 from ..node import Node
 from ..registry import imports

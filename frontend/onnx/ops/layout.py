@@ -9,8 +9,20 @@ from mlir import ir
 from ....dialects.core import OpError
 from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, SqueezeOp, TileOp
 from ....support.wording import quantity
+from ...build import (
+    as_shape,
+    dims_of,
+    emit,
+    flattened,
+    integers,
+    joined,
+    normal_axis,
+    rank,
+    reshaped,
+    shape,
+    transposed,
+)
 from ...errors import AttributeFault, NeedsShapes
-from ..build import as_shape, dims_of, emit, flattened, integers, joined, normal_axis, rank, reshaped, shape, transposed
 from ..node import Node
 from ..registry import imports
 

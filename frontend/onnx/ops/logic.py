@@ -7,7 +7,7 @@ from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
-from ..build import emit, scalar
+from ...build import emit, scalar
 from ..node import Node
 from ..registry import Handler, imports
 

@@ -16,10 +16,10 @@ from ....dialects.core import spec_of
 from ....dialects.stepwell.elementwise import SubOp
 from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
 from ....support.wording import quantity
+from ...build import constant, dims_of, emit, integers, joined, normal_axis, rank, reshaped, scalar, transposed
 from ...errors import NeedsContents, NeedsShapes, NodeError, UnsupportedError
-from ..build import constant, dims_of, emit, integers, joined, normal_axis, rank, reshaped, scalar, transposed
+from ...loops import Body, LoopError, Stack, Values, counted, repeated, row, written_out
 from ..lists import has_lists
-from ..loops import Body, LoopError, Stack, Values, counted, repeated, row, written_out
 from ..node import Node
 from ..registry import imports
 from ..scope import Scope

@@ -8,8 +8,7 @@ from mlir import ir
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp
-from ...errors import NodeError, UnsupportedError
-from ..build import (
+from ...build import (
     added,
     cast,
     dims_of,
@@ -24,6 +23,7 @@ from ..build import (
     reshaped,
     scalar,
 )
+from ...errors import NodeError, UnsupportedError
 from ..node import Node
 from ..registry import imports
 

@@ -6,8 +6,8 @@ from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.normalization import SoftmaxOp
+from ...build import added, dtype, emit, flattened, normal_axis, rank, reshaped, shape_of, transposed
 from ...errors import UnsupportedError
-from ..build import added, dtype, emit, flattened, normal_axis, rank, reshaped, shape_of, transposed
 from ..byte_products import Bytes
 from ..node import Node
 from ..registry import handler_for, imports

@@ -8,9 +8,9 @@ from mlir import ir
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp
-from ..build import added, cast, constant, emit, known_dim, rank
+from ...build import added, cast, constant, emit, known_dim, rank
+from ...loops import row
 from ..byte_products import Bytes, may_multiply, multiplied
-from ..loops import row
 from ..node import Node
 from ..recurrence import Product, recurrent
 from ..registry import imports

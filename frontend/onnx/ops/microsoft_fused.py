@@ -14,9 +14,9 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.reduction import ReduceSumOp
 from ....support.wording import quantity
+from ...build import added, emit, rank, scalar, transposed
 from ...errors import AttributeFault, NodeError
 from ..activations import activations
-from ..build import added, emit, rank, scalar, transposed
 from ..node import Node
 from ..registry import handler_for, imports
 

@@ -12,8 +12,8 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.reduction import ReduceMeanOp
 from ....support.wording import quantity
+from ...build import added, cast, dtype, emit, joined, normal_axis, rank, scalar
 from ...errors import NodeError
-from ..build import added, cast, dtype, emit, joined, normal_axis, rank, scalar
 from ..byte_products import Bytes, may_multiply, multiplied
 from ..node import Node
 from ..registry import imports

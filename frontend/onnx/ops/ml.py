@@ -13,10 +13,10 @@ from mlir import ir
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.normalization import SoftmaxOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMinOp, ReduceSumOp
+from ...build import cast, dims_of, dtype, emit, gathered, integers, joined, rank, reshaped, scalar, shape
 from ...errors import AttributeFault, NodeError, UnsupportedError
-from ..build import cast, dims_of, dtype, emit, gathered, integers, joined, rank, reshaped, scalar, shape
+from ...places import extent, merged, numbers
 from ..node import Node
-from ..places import extent, merged, numbers
 from ..registry import imports
 from ..trees import Forest, make_forest
 

@@ -9,8 +9,8 @@ from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
 from ....support.wording import quantity
+from ...build import cast, dtype, emit, gathered, scalar
 from ...errors import AttributeFault, UnsupportedError
-from ..build import cast, dtype, emit, gathered, scalar
 from ..node import Node
 from ..registry import imports
 

@@ -11,10 +11,10 @@ from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.normalization import SoftmaxOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceSumOp
 from ....support.wording import quantity
+from ...build import cast, dims_of, dtype, emit, gathered, joined, rank, reshaped, scalar
 from ...errors import AttributeFault, NodeError, UnsupportedError
-from ..build import cast, dims_of, dtype, emit, gathered, joined, rank, reshaped, scalar
+from ...places import merged
 from ..node import Node
-from ..places import merged
 from ..registry import imports
 
 ML = "ai.onnx.ml"

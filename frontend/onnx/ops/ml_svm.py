@@ -11,9 +11,9 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceSumOp
 from ....support.wording import quantity
+from ...build import cast, chained, dims_of, emit, gathered, integers, joined, rank, reshaped, scalar
 from ...errors import AttributeFault, NodeError, UnsupportedError
-from ..build import cast, chained, dims_of, emit, gathered, integers, joined, rank, reshaped, scalar
-from ..loops import counted
+from ...loops import counted
 from ..node import Node
 from ..registry import imports
 from .ml_linear import transformed

@@ -16,8 +16,7 @@ from ....dialects.stepwell.normalization import (
     SoftmaxOp,
 )
 from ....dialects.stepwell.reduction import ReduceMeanOp, ReduceSumOp
-from ...errors import UnsupportedError
-from ..build import (
+from ...build import (
     cast,
     dtype,
     emit,
@@ -31,6 +30,7 @@ from ..build import (
     shape,
     shape_of,
 )
+from ...errors import UnsupportedError
 from ..node import Node
 from ..registry import imports
 from .training import batch_norm_by_batch

@@ -10,8 +10,8 @@ from mlir import ir
 from ....dialects.stepwell.elementwise import AndOp, SelectOp
 from ....dialects.stepwell.movement import DynamicPadOp, DynamicSliceOp
 from ....dialects.stepwell.movement.padding import PAD_MODES
+from ...build import constant, dtype, emit, integers, rank, reshaped, shape
 from ...errors import AttributeFault
-from ..build import constant, dtype, emit, integers, rank, reshaped, shape
 from ..node import Node
 from ..registry import imports
 

@@ -12,8 +12,8 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import PadOp
 from ....dialects.stepwell.reduction import ReduceSumOp
 from ....support.wording import quantity
+from ...build import dtype, emit, gathered, integers, reshaped, shape, transposed
 from ...errors import NodeError
-from ..build import dtype, emit, gathered, integers, reshaped, shape, transposed
 from ..node import Node
 from ..registry import imports
 

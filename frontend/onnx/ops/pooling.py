@@ -15,9 +15,9 @@ from ....dialects.stepwell.movement import PadOp, ScatterOp
 from ....dialects.stepwell.pooling import AveragePoolOp, MaxPoolIndicesOp, MaxPoolOp, SumPoolOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceMeanOp, ReduceSumOp
 from ....dialects.stepwell.shape import FillOp
+from ... import places
+from ...build import chained, dtype, emit, integers, rank, reshaped, scalar, shape
 from ...errors import NodeError
-from .. import places
-from ..build import chained, dtype, emit, integers, rank, reshaped, scalar, shape
 from ..node import Node
 from ..registry import imports
 from ..windows import pads_of, window_of

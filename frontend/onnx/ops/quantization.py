@@ -10,8 +10,8 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp
 from ....dialects.types import is_integer
+from ...build import cast, dtype, emit, gathered, known_dim, normal_axis, rank, scalar, shape
 from ...errors import AttributeFault, NodeError
-from ..build import cast, dtype, emit, gathered, known_dim, normal_axis, rank, scalar, shape
 from ..node import Node
 from ..registry import imports
 from .conversion import converted

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
-from ..build import added, emit, scalar
+from ...build import added, emit, scalar
 from ..node import Node
 from ..recurrence import Cell, Layer, recurrent
 from ..registry import imports

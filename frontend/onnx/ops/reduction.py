@@ -12,7 +12,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.cumulative import CumulativeOp
 from ....dialects.stepwell.movement import ReverseOp, SqueezeOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
-from ..build import cast, dims_of, dtype, emit, integers, normal_axis, rank, reshaped, scalar
+from ...build import cast, dims_of, dtype, emit, integers, normal_axis, rank, reshaped, scalar
 from ..node import Node
 from ..registry import Handler, imports
 from ..spans import REDUCTIONS, span_of

@@ -7,8 +7,8 @@ from typing import Any
 from mlir import ir
 
 from ....dialects.stepwell.regions import RoiAlignOp, RoiMaxPoolOp
+from ...build import emit
 from ...errors import AttributeFault
-from ..build import emit
 from ..node import Node
 from ..registry import imports
 

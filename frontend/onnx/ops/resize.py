@@ -13,8 +13,8 @@ from ....dialects.stepwell.movement.resizing import resolve_sizes
 from ....dialects.stepwell.resampling import Sampling, crop_positions
 from ....dialects.types import is_float
 from ....support.wording import quantity
+from ...build import cast, constant, dtype, emit, gathered, normal_axis, rank, scalar, shape
 from ...errors import AttributeFault, NodeError
-from ..build import cast, constant, dtype, emit, gathered, normal_axis, rank, scalar, shape
 from ..node import Node
 from ..registry import imports
 

@@ -13,8 +13,8 @@ from ....dialects.stepwell.elementwise import AddOp, DivOp, MulOp, SubOp
 from ....dialects.stepwell.movement import ExpandDimsOp, ReverseOp, SampleOp
 from ....dialects.types import is_float
 from ....support.wording import quantity
+from ...build import cast, dtype, emit, integers, rank, reshaped, scalar, shape, transposed
 from ...errors import NodeError
-from ..build import cast, dtype, emit, integers, rank, reshaped, scalar, shape, transposed
 from ..node import Node
 from ..registry import imports
 from ..windows import NodeWindow, window_of

@@ -8,8 +8,8 @@ from mlir import ir
 
 from ....dialects.core import spec_of
 from ....dialects.stepwell.movement import DynamicSliceOp, ExpandDimsOp, SqueezeOp
+from ...build import constant, emit, integers, joined, known_dim, normal_axis, rank
 from ...errors import NodeError, UnsupportedError
-from ..build import constant, emit, integers, joined, known_dim, normal_axis, rank
 from ..lists import ValueList
 from ..node import Node
 from ..registry import imports

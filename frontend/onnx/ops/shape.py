@@ -9,8 +9,7 @@ from ....dialects.dims import product
 from ....dialects.stepwell.elementwise import AddOp, EqualOp, GreaterEqualOp, LessEqualOp, LessOp, SelectOp
 from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp
 from ....dialects.stepwell.shape import FillOp, RangeOp, SizeOfOp
-from ...errors import AttributeFault
-from ..build import (
+from ...build import (
     as_shape,
     cast,
     constant,
@@ -25,6 +24,7 @@ from ..build import (
     scalar,
     shape,
 )
+from ...errors import AttributeFault
 from ..node import Node
 from ..registry import imports
 

@@ -11,8 +11,7 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp, MulOp
 from ....dialects.stepwell.movement import ExpandDimsOp, PadOp, ReverseOp
 from ....support.wording import quantity
-from ...errors import NodeError, UnsupportedError
-from ..build import (
+from ...build import (
     cast,
     dims_of,
     dtype,
@@ -26,6 +25,7 @@ from ..build import (
     shape,
     transposed,
 )
+from ...errors import NodeError, UnsupportedError
 from ..node import Node
 from ..registry import imports
 

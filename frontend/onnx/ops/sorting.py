@@ -5,11 +5,11 @@ from __future__ import annotations
 from mlir import ir
 
 from ....dialects.stepwell.sorting import TopKOp
+from ...build import emit, normal_axis, rank, transposed
 from ...errors import NodeError
-from ..build import emit, normal_axis, rank, transposed
+from ...places import elements
 from ..node import Node
 from ..registry import imports
-from .indexing import elements
 
 
 @imports("TopK")
@@ -35,5 +35,5 @@ def _top_k(node: Node, input: ir.Value, k: int) -> tuple[ir.Value, ir.Value]:
     back = [order.index(other) for other in range(rank(input))]
     rows = transposed(input, order)
     indices = emit(TopKOp, rows, k=k, largest=bool(node.attribute("largest", 1)))
-    values = elements(node, rows, indices, rank(rows) - 1)
+    values = elements(rows, indices, rank(rows) - 1)
     return transposed(values, back), transposed(indices, back)

@@ -10,8 +10,8 @@ from mlir import ir
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.normalization import BatchNormOp
 from ....dialects.stepwell.reduction import ReduceMeanOp
+from ...build import cast, dtype, emit, rank, scalar
 from ...errors import AttributeFault, NodeError
-from ..build import cast, dtype, emit, rank, scalar
 from ..node import Node
 from ..registry import imports
 

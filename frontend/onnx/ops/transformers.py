@@ -16,8 +16,7 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, SqueezeOp
 from ....dialects.stepwell.normalization import AttentionOp, LayerNormOp, RmsNormOp
 from ....dialects.stepwell.reduction import ReduceSumOp
-from ...errors import NodeError, UnsupportedError
-from ..build import (
+from ...build import (
     added,
     cast,
     dtype,
@@ -32,6 +31,7 @@ from ..build import (
     shape,
     transposed,
 )
+from ...errors import NodeError, UnsupportedError
 from ..node import Node
 from ..registry import imports
 from .rotary import rotated

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ...dialects.core import Op, spec_of
-from ...dialects.dims import Dim, is_static, product
-from ...dialects.stepwell.constant import ConstantOp
-from ...dialects.stepwell.elementwise import AddOp, CastOp
-from ...dialects.stepwell.movement import ConcatOp, DynamicReshapeOp, DynamicSliceOp, GatherOp, ReshapeOp, TransposeOp
-from ...dialects.stepwell.ranges import may_fold, note_folded
-from ...dialects.stepwell.reduction import ReduceProdOp
-from ...dialects.stepwell.shape import ShapeOfOp
-from ...dialects.stepwell.shapes import normalize_axis as normal_axis
-from ..errors import NeedsShapes
+from ..dialects.core import Op, spec_of
+from ..dialects.dims import Dim, is_static, product
+from ..dialects.stepwell.constant import ConstantOp
+from ..dialects.stepwell.elementwise import AddOp, CastOp
+from ..dialects.stepwell.movement import ConcatOp, DynamicReshapeOp, DynamicSliceOp, GatherOp, ReshapeOp, TransposeOp
+from ..dialects.stepwell.ranges import may_fold, note_folded
+from ..dialects.stepwell.reduction import ReduceProdOp
+from ..dialects.stepwell.shape import ShapeOfOp
+from ..dialects.stepwell.shapes import normalize_axis as normal_axis
+from .errors import NeedsShapes
 
 _LONGEST_CHAIN = 32
 

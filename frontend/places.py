@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from mlir import ir
 
-from ...dialects.stepwell.elementwise import (
+from ..dialects.stepwell.elementwise import (
     AddOp,
     AndOp,
     GreaterEqualOp,
@@ -18,10 +18,23 @@ from ...dialects.stepwell.elementwise import (
     SelectOp,
     SubOp,
 )
-from ...dialects.stepwell.movement import ExpandDimsOp
-from ...dialects.stepwell.shape import RangeOp
-from .build import cast, chained, constant, dims_of, emit, gathered, integers, joined, rank, reshaped, scalar
-from .node import Node
+from ..dialects.stepwell.movement import ExpandDimsOp, ScatterOp
+from ..dialects.stepwell.shape import RangeOp
+from .build import (
+    cast,
+    chained,
+    constant,
+    dims_of,
+    emit,
+    gathered,
+    integers,
+    joined,
+    rank,
+    reshaped,
+    scalar,
+    shape,
+    shape_of,
+)
 
 
 def extent(value: ir.Value, axis: int) -> ir.Value:
@@ -76,14 +89,57 @@ def merged(input: ir.Value, count: int) -> ir.Value:
     return reshaped(input, joined([reshaped(total, integers([1])), dims_of(input, count, rank(input))]))
 
 
-def coordinates_of(node: Node, input: ir.Value, indices: ir.Value, axis: int) -> list[ir.Value]:
+def coordinates_of(input: ir.Value, indices: ir.Value, axis: int) -> list[ir.Value]:
     """Coordinates of elements of `input`: the position of each index, with the index itself along `axis`."""
     assert rank(input) == rank(indices)
     return [indices if other == axis else numbers(indices, other) for other in range(rank(input))]
 
 
-def named_coordinates(node: Node, indices: ir.Value, batches: int, depth: int) -> list[ir.Value]:
+def named_coordinates(indices: ir.Value, batches: int, depth: int) -> list[ir.Value]:
     """The coordinates in the last dimension of `indices`, unchanged, after those of its first `batches` dimensions."""
     whole = cast(indices, np.int64)
     own = [numbers(indices, axis, rank(indices) - 1) for axis in range(batches)]
     return [*own, *(gathered(whole, constant(np.array(number)), -1) for number in range(depth))]
+
+
+def elements(input: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
+    """The elements of `input` at the position of their index, except along `axis`, where the index's value counts.
+
+    [a, b] at i [a, k] along 1 --> [a * b] at row * b + i
+    """
+    if rank(input) == 1:
+        return gathered(input, indices, 0)
+    chosen = inside(indices, extent(input, axis))
+    place = flat(input, coordinates_of(input, chosen, axis))
+    return gathered(merged(input, rank(input)), place, 0)
+
+
+def with_elements(
+    input: ir.Value, indices: ir.Value, updates: ir.Value, axis: int, reduction: str = "none"
+) -> ir.Value:
+    """`input` with the elements that `elements` would read replaced by, or combined with, those of `updates`.
+
+    If the axis is the last one, rows are independent; otherwise the updates go into the flat tensor.
+    """
+    if axis == rank(input) - 1 and shape(indices)[:-1] == shape(input)[:-1]:
+        return emit(ScatterOp, input, cast(indices, np.int64), updates, axis=axis, reduction=reduction)
+    counts = [extent(input, other) for other in range(rank(input))]
+    chosen = from_front(indices, counts[axis])
+    place = flat(input, coordinates_of(input, chosen, axis))
+    place = unless_outside(place, [chosen], [counts[axis]])
+    return scattered(input, place, updates, rank(input), reduction)
+
+
+def unless_outside(place: ir.Value, indices: list[ir.Value], counts: list[ir.Value]) -> ir.Value:
+    """`place` if its indices are in range, else an index after all elements, which a scatter drops."""
+    nowhere = scalar(np.iinfo(np.int64).max, place)
+    return emit(SelectOp, all_inside(indices, counts), place, nowhere)
+
+
+def scattered(input: ir.Value, place: ir.Value, updates: ir.Value, count: int, reduction: str) -> ir.Value:
+    """Applies updates to the slices that flat indices over the first `count` dimensions of `input` address."""
+    inner = dims_of(input, count, rank(input))
+    rows = merged(place, rank(place))
+    changes = reshaped(updates, joined([shape_of(rows), inner]))
+    made = emit(ScatterOp, merged(input, count), rows, changes, axis=0, reduction=reduction)
+    return reshaped(made, dims_of(input, 0, rank(input)))

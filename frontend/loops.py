@@ -9,13 +9,13 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, tensor
 
-from ...dialects.core import spec_of
-from ...dialects.dims import is_static
-from ...dialects.stepwell.elementwise import MulOp
-from ...dialects.stepwell.movement import ExpandDimsOp, RowOp, WithRowOp
-from ...dialects.stepwell.shape import FillOp
-from ..errors import NeedsShapes, UnsupportedError
+from ..dialects.core import spec_of
+from ..dialects.dims import is_static
+from ..dialects.stepwell.elementwise import MulOp
+from ..dialects.stepwell.movement import ExpandDimsOp, RowOp, WithRowOp
+from ..dialects.stepwell.shape import FillOp
 from .build import constant, dims_of, dtype, emit, integers, joined, rank, reshaped, shape, shape_of
+from .errors import NeedsShapes, UnsupportedError
 
 Values = Sequence[ir.Value]
 
