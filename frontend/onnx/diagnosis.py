@@ -20,6 +20,7 @@ from ...dialects.types import element_type
 from ...runtime.host.fallback import Fallback
 from ...runtime.host.step import HostNode, HostStepError
 from ..errors import ModelError, NeedsContents, NeedsShapes, UnsupportedError
+from ..main_signature import tensor_of
 from .importer import Importer
 from .inferred import inferred_types
 from .lists import has_lists
@@ -28,7 +29,6 @@ from .names import node_name, normal_domain
 from .origins import Origins
 from .partition import Subgraph, host_model
 from .scope import Scope, Unavailable
-from .signature import tensor_of
 from .survey import has_sequences, needed_nodes, reads, shape_of_type, unknown_operators
 
 _ERRORS = (OpError, ArithmeticError, LookupError, ValueError, ModelError)

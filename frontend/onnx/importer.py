@@ -26,6 +26,7 @@ from ...passes.ir.named_ops import ops_named
 from ..build import constant
 from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ModelInfo
+from ..main_signature import bound_inputs, named, result_dims, tensor_of
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .context import Checked
 from .definitions import definition_of
@@ -38,7 +39,6 @@ from .node import Node
 from .origins import Origins, is_dynamic
 from .registry import Handler, handler_for
 from .scope import Scope, Unavailable
-from .signature import bound_inputs, named, result_dims, tensor_of
 from .spans import only_reduced, span_of
 from .survey import check_supported, names_read, needed_nodes
 from .weights import tensor_array

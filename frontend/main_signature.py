@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
-from ...dialects import discardable
-from ...dialects.core import OpError, check_extents, spec_of
-from ...dialects.types import element_type
-from ...support.wording import quantity
-from ..errors import ModelError, NeedsShapes
-from ..imported import ModelInfo, ValueInfo
+from ..dialects import discardable
+from ..dialects.core import OpError, check_extents, spec_of
+from ..dialects.types import element_type
+from ..support.wording import quantity
+from .errors import ModelError, NeedsShapes
+from .imported import ModelInfo, ValueInfo
 
 Dims = tuple[int | str, ...]
 
