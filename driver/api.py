@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ..runtime.artefact import reader, store
 from ..runtime.cache.cache import default_cache, is_turned_off
@@ -28,12 +28,46 @@ from ..targets.registry import check_target
 from .fingerprint import fingerprint
 from .options import Options, options_of
 from .setup import Setup
-from .source import ModelSource
+from .source import ModelSource, torch_program
 from .specializer import Specializer
+
+if TYPE_CHECKING:
+    from ..frontend.torch.live import LiveProgram
+
+
+@overload
+def compile(
+    model: Any,
+    target: str,
+    /,
+    *,
+    threads: int | None = None,
+    options: Options | Mapping[str, Any] | None = None,
+) -> Executable: ...
+
+
+@overload
+def compile(
+    model: Any,
+    args: tuple[Any, ...] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    target: str = "cpu",
+    threads: int | None = None,
+    options: Options | Mapping[str, Any] | None = None,
+) -> Executable: ...
 
 
 def compile(
-    model: Any, target: str = "cpu", threads: int | None = None, options: Options | Mapping[str, Any] | None = None
+    model: Any,
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    target: str = "cpu",
+    threads: int | None = None,
+    options: Options | Mapping[str, Any] | None = None,
 ) -> Executable:
     """Compiles a model to native code.
 
@@ -42,14 +76,20 @@ def compile(
     `Options.shapes` and `Executable.prepare`.
 
     Args:
-        model: the path of an `.onnx` or `.mlir` file, the bytes of one, an `onnx.ModelProto`, or an MLIR module.
+        model: the path of an `.onnx`, `.mlir` or `.pt2` file, the bytes of an `.onnx` or `.mlir` file, an
+            `onnx.ModelProto`, an MLIR module, a `torch.nn.Module`, or a `torch.export.ExportedProgram`
+            (docs/pytorch.md).
+        args: example arguments with which a module of torch is exported; in this place a text is the target.
+        kwargs: example keyword arguments of it.
+        dynamic_shapes: the dimensions of these arguments that may vary, as `torch.export.export` takes them.
         target: the target of the code: "cpu" is this machine; "x86-64-v3" and others are levels of CPUs, "cuda:sm_90a"
             and others GPUs (docs/gpu.md).
         threads: number of threads of a call; by default one for each core.
         options: how to compile: `Options`, or a mapping from the names of its fields to values.
 
     Returns:
-        A callable that takes and returns numpy arrays.
+        A callable that takes and returns numpy arrays; for a module or an exported program of torch, one that takes and
+        returns what the module does (`TorchExecutable`).
 
     Raises:
         OptionError: an option is unknown, or has a value that is not allowed.
@@ -60,6 +100,8 @@ def compile(
     """
     environment.check()
     options = options_of(options, Options)
+    if isinstance(args, str):
+        args, target = None, args
     cache = default_cache() if options.cache else None
     if options.cache and is_turned_off():
         slow.warn("the compiler", ["the cache is turned off (STEPWELL_CACHE): every start compiles again"])
@@ -71,16 +113,19 @@ def compile(
         from .route import check_added
 
         check_added(options.passes, setup.target)
-    source = replace(ModelSource.read(model), cache=cache, checked=options.checked)
+    program = torch_program(model, args, kwargs, dynamic_shapes)
+    if program is None and (args is not None or kwargs is not None or dynamic_shapes is not None):
+        raise OptionError("args, kwargs and dynamic_shapes are for modules of torch; options are given by name")
+    source = replace(ModelSource.read(program or model), cache=cache, checked=options.checked)
     name, inputs, outputs = interface_of(source)
-    resolved = resolve_dims(options.dims, inputs)
+    resolved = resolve_dims(options.dims or _declared_dims(program, options), inputs)
     dims, inputs = resolved.dims, resolved.inputs
     specializer = specializer_of(source, inputs, setup)
     kept = reader.ArtefactSource(source.kind, source.contents) if source.is_whole else None
     ranges, buckets = parse_dims(dims, inputs, resolved.derived) if dims else ({}, [])
     programs, unranged = specializer.for_buckets(inputs, buckets, resolved.derived) if buckets else ([], "")
     compiled = CompiledModel(inputs, outputs, programs, specializer, name, kept, ranges=ranges, unranged=unranged)
-    executable = Executable(compiled, threads)
+    executable = Executable(compiled, threads) if program is None else _torch_executable(compiled, threads, program)
     if unranged:
         executable.watch.advice = None  # a warning has reported why ranges cannot be used
     for sizes in [] if programs or not dims else named_sizes(dims):
@@ -91,6 +136,19 @@ def compile(
     if options.shapes or all(info.is_static for info in inputs):
         executable.try_prepare(options.shapes)
     return executable
+
+
+def _declared_dims(program: LiveProgram | None, options: Options) -> Mapping[str, tuple[int, int]]:
+    """The ranges of all dynamic dimensions of a program of torch; none if one of them has no maximum."""
+    ranges = {} if program is None or options.shapes else program.ranges
+    bounded = {name: (max(low, 1), high) for name, (low, high) in ranges.items() if high is not None}
+    return bounded if len(bounded) == len(ranges) else {}
+
+
+def _torch_executable(compiled: CompiledModel, threads: int | None, program: LiveProgram) -> Executable:
+    from ..frontend.torch.executable import TorchExecutable
+
+    return TorchExecutable(compiled, threads, program)
 
 
 def interface_of(source: ModelSource) -> tuple[str, tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:

@@ -39,6 +39,8 @@ _TRUSTED = frozenset(
         "numpy",
         "onnx",
         "rich",
+        "sympy",
+        "torch",
         "typing_extensions",
     }
 ) - {"__main__"}

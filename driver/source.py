@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
+import importlib.util
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
     from ..frontend.imported import ImportedModel, ValueInfo
     from ..frontend.onnx.model import Model
+    from ..frontend.torch.live import LiveProgram
 
 
 # Smaller files are read into memory.
@@ -67,11 +71,12 @@ class ModelSource:
     """A model before it is imported.
 
     Attributes:
-        kind: "onnx", "mlir", or the name of another package's frontend.
-        contents: the file's bytes, or the text of a module; for a large file its location.
+        kind: "onnx", "mlir", "torch", or the name of another package's frontend.
+        contents: the file's bytes, or the text of a module; for a large file its location. Empty for a `program`.
         path: the file; None if the model was given in memory.
         cache: stores the fingerprints of large files, so that they need not be read again.
         checked: which data is checked, as in `Options`.
+        program: a program of torch in memory.
     """
 
     kind: str
@@ -79,10 +84,11 @@ class ModelSource:
     path: Path | None = None
     cache: Cache | None = None
     checked: bool | Literal["inputs"] = False
+    program: LiveProgram | None = None
 
     @staticmethod
     def read(model: Any) -> ModelSource:
-        """Accepts a path, bytes, an `onnx.ModelProto` or an MLIR module.
+        """Accepts a path, bytes, an `onnx.ModelProto`, an MLIR module, or a program that torch exported.
 
         Raises:
             SourceError: it is none of them, or the file cannot be read.
@@ -102,18 +108,22 @@ class ModelSource:
         if isinstance(model, bytes | bytearray | memoryview):
             data = bytes(model)
             return ModelSource("mlir" if _looks_like_mlir(data) else "onnx", data)
+        program = model if hasattr(model, "exported") else torch_program(model)
+        if program is not None:
+            return ModelSource("torch", b"", program=program)
         if hasattr(model, "SerializeToString"):
             return ModelSource("onnx", model.SerializeToString())
         if hasattr(model, "operation"):
             return ModelSource("mlir", model.operation.get_asm(enable_debug_info=True).encode())
         raise SourceError(
-            f"a model is a path, bytes, an onnx.ModelProto or an MLIR module, but this is a {type(model).__name__}"
+            "a model is a path, bytes, an onnx.ModelProto, an MLIR module, or a module or exported program of torch, "
+            f"but this is a {type(model).__name__}"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the contents; a model with side files is pickled as its path, and read from there."""
         path = None if self.is_whole else self.path
-        return _unpickled, (self.kind, self.contents, path, self.cache is not None, self.checked)
+        return _unpickled, (self.kind, self.contents, path, self.cache is not None, self.checked, self.program)
 
     @property
     def data(self) -> bytes:
@@ -123,11 +133,17 @@ class ModelSource:
     @property
     def name(self) -> str:
         """The model's name in messages."""
+        if self.program is not None:
+            return self.program.name
         return self.path.name if self.path else "model"
 
     @functools.cached_property
     def fingerprint(self) -> str:
         """A digest that identifies this model; side files count by name, size and modification time."""
+        if self.kind == "torch":
+            # Its rules, by which ops are decomposed, are part of the model.
+            rules = f"torch {importlib.metadata.version('torch')}"
+            return key_of(rules, self.contents if self.program is None else self.program.fingerprint)
         beside = [f"{item.name} {item.stat().st_size} {item.stat().st_mtime_ns}" for item in self._side_files()]
         if isinstance(self.contents, LargeFile) and self.cache is not None and not beside:
             return store.fingerprint_of_file(self.cache, self.contents, lambda: key_of(self.kind, self.contents))
@@ -140,6 +156,8 @@ class ModelSource:
         Raises:
             ModelError: the model cannot be read.
         """
+        if self.program is not None:
+            return self.program.size
         if self.kind != "onnx":
             return (self.contents.size if isinstance(self.contents, LargeFile) else len(self.contents)) // _OP_BYTES
         return _size_of(self._parsed)
@@ -158,6 +176,8 @@ class ModelSource:
             from ..frontend.onnx.model import describe_model
 
             info = describe_model(self._parsed)
+        elif self.kind == "torch":
+            info = self.exported.info
         else:
             from mlir import ir
 
@@ -188,6 +208,8 @@ class ModelSource:
             from ..frontend import mlir_text
 
             return mlir_text.import_model(self.path or self.data, context, shapes)
+        if self.kind == "torch":
+            return self.exported.import_into(context, shapes)
         if self.kind != "onnx":
             return self._imported(context)
         from ..frontend.onnx import importer
@@ -202,6 +224,23 @@ class ModelSource:
         from ..frontend.registry import import_by
 
         return import_by(self.kind, self.data, self.name, context)
+
+    @functools.cached_property
+    def exported(self) -> LiveProgram:
+        """The program of torch; cached.
+
+        Raises:
+            ModelError: the file is damaged, or PyTorch is not installed.
+        """
+        if self.program is not None:
+            return self.program
+        if importlib.util.find_spec("torch") is None:
+            from ..frontend.errors import ModelError
+
+            raise ModelError("needs PyTorch: pip install 'stepwell[torch]'", model=self.name)
+        from ..frontend.torch.live import LiveProgram
+
+        return LiveProgram.read(self.data, self.name)
 
     @functools.cached_property
     def model(self) -> Model:
@@ -228,7 +267,7 @@ class ModelSource:
     @property
     def is_whole(self) -> bool:
         """True if `data` is all of the model: there are no side files."""
-        return not self._side_files()
+        return self.program is None and not self._side_files()
 
     def _side_files(self) -> list[Path]:
         if self.path is None:
@@ -305,8 +344,37 @@ class PieceSource:
         return importer.import_model(self.model, context, shapes, contents, **options)
 
 
-def _unpickled(kind: str, contents: bytes | LargeFile, path: Path | None, is_cached: bool, checked: Any) -> ModelSource:
-    return ModelSource(kind, contents, path, default_cache() if is_cached else None, checked)
+def torch_program(
+    model: Any,
+    args: tuple[Any, ...] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+) -> LiveProgram | None:
+    """Returns a module of torch as an exported program; None for anything else, without importing torch.
+
+    Raises:
+        ModelError: the module cannot be exported.
+    """
+    if "torch" not in sys.modules:
+        return None
+    from ..frontend.torch.program import is_program
+
+    if not is_program(model):
+        return None
+    from ..frontend.torch.live import LiveProgram
+
+    return LiveProgram.of(model, args, kwargs, dynamic_shapes)
+
+
+def _unpickled(
+    kind: str,
+    contents: bytes | LargeFile,
+    path: Path | None,
+    is_cached: bool,
+    checked: Any,
+    program: LiveProgram | None,
+) -> ModelSource:
+    return ModelSource(kind, contents, path, default_cache() if is_cached else None, checked, program)
 
 
 def _size_of(model: Model) -> int:

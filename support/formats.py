@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_SUFFIXES: dict[str, tuple[str, ...]] = {"onnx": (".onnx",), "mlir": (".mlir", ".mlirbc")}
+_SUFFIXES: dict[str, tuple[str, ...]] = {
+    "onnx": (".onnx",),
+    "mlir": (".mlir", ".mlirbc"),
+    "torch": (".pt2",),
+}
 """The suffixes of each format: those built in, and those of other packages (`frontend/registry.py`)."""
 
 

@@ -1,0 +1,1 @@
+"""Imports PyTorch programs: graphs of ATen ops that `torch.export` captures."""

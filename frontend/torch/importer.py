@@ -1,0 +1,368 @@
+"""Imports exported programs: a graph of ATen ops becomes a function of stepwell ops, node by node."""
+
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import sympy
+from mlir import ir
+from mlir.dialects import func
+
+import torch
+from torch.utils._sympy.functions import FloorDiv
+
+from ...dialects.core import OpError, spec_of
+from ...dialects.registry import load_dialects
+from ...dialects.stepwell.constant import ConstantOp, ParameterOp
+from ...passes.ir.named_ops import ops_named
+from ..build import constant, integers, part, reshaped, shape_of
+from ..errors import ModelError, NodeError, UnsupportedError
+from ..imported import ImportedModel, ImportedNode, ValueInfo
+from ..main_signature import bound_inputs, named, result_dims, tensor_of
+from .node import Node, arguments_of, line_of, location_of, name_of, overload_of
+from .registry import Handler, handler_for
+from .signature import Input, Signature
+from .signature import tensor_of as weight_of
+from .symbols import Size, Symbols, expression_of
+from .tensors import as_array, numpy_dtype
+
+MAX_LITERAL = 16
+"""Maximum number of elements of a weight that becomes a literal; larger ones are parameters."""
+
+_IGNORED = frozenset(
+    {
+        # Where and how a tensor is stored.
+        *("layout", "device", "pin_memory", "memory_format", "non_blocking"),
+        # What the type of the result tells, which torch computes.
+        *("dtype", "size", "half_to_float", "implicit", "output_size"),
+        # What only a backward pass reads, and choices between equal algorithms.
+        *("padding_idx", "scale_grad_by_freq", "sparse", "sparse_grad", "cudnn_enable", "cudnn_enabled"),
+        *("sorted", "stable", "momentum", "compute_mode"),
+    }
+)
+"""Arguments that do not matter to a handler that does not take them."""
+
+_ASSERTIONS = frozenset(
+    {
+        "aten._assert_scalar.default",
+        "aten._assert_tensor_metadata.default",
+        "aten.sym_constrain_range.default",
+        "aten.sym_constrain_range_for_size.default",
+        "aten._assert_async.msg",
+    }
+)
+_INLINED = frozenset({"wrap_with_set_grad_enabled", "wrap_with_autocast"})
+"""Operators that run a graph in another mode; without gradients the mode makes no difference."""
+
+_CONSTANTS = (ConstantOp.OPERATION_NAME, ParameterOp.OPERATION_NAME)
+
+
+def import_program(
+    program: torch.export.ExportedProgram,
+    context: ir.Context,
+    name: str,
+    signature: Signature,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> ImportedModel:
+    """Makes a module of stepwell ops from an exported program whose ops have been decomposed.
+
+    @main takes the program's inputs and the state that it changes, and returns its outputs and the changed state.
+
+    Args:
+        program: the program.
+        context: the MLIR context of the module.
+        name: the program's name in messages.
+        signature: its inputs and outputs.
+        shapes: shapes for some or all inputs, by name; a symbol bound by one is bound for all.
+
+    Raises:
+        ModelError: an op is not supported; the error names it, its module and its line of Python.
+    """
+    load_dialects(context)
+    with context, ir.Location.unknown():
+        try:
+            return Importer(program, name, signature, shapes or {}).run()
+        except ModelError as error:
+            raise error.at(model=name) from None
+
+
+class Importer:
+    """The state of one import.
+
+    Attributes:
+        parameters: the weights found so far.
+        symbols: the values of symbolic sizes.
+    """
+
+    def __init__(
+        self,
+        program: torch.export.ExportedProgram,
+        name: str,
+        signature: Signature,
+        shapes: Mapping[str, Sequence[int]],
+    ) -> None:
+        self._program, self._name = program, name
+        self._signature = signature
+        self._info = self._signature.info(name)
+        self._dims = bound_inputs(self._info, shapes)
+        self._nodes: list[ImportedNode] = []
+        self._weights: dict[tuple[Any, ...], str] = {}
+        self.parameters: dict[str, np.ndarray] = {}
+        self.symbols = Symbols({})
+
+    def run(self) -> ImportedModel:
+        """Imports the program."""
+        signature = self._signature
+        if not signature.returned:
+            raise ModelError("has no outputs")
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            types = [tensor_of(info, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)]
+            main = func.FuncOp("main", (types, []))
+        block = main.add_entry_block()
+        with ir.InsertionPoint(block):
+            arguments = {item.name: value for item, value in zip(signature.taken, block.arguments, strict=True)}
+            self.symbols = Symbols(self._symbols(arguments))
+            values = [self._placeholder(item, arguments) for item in signature.inputs]
+            results = self.graph(self._program.graph_module, values)
+            kept = [result for result, item in zip(results, signature.outputs, strict=True) if item.kind != "constant"]
+            outputs = [self._output(result, info) for result, info in zip(kept, self._info.outputs, strict=True)]
+            func.ReturnOp(outputs)
+        self._declare(main, outputs)
+        _sweep(main.operation)
+        read = {ParameterOp(op).name for op in ops_named(main, ParameterOp.OPERATION_NAME)}
+        parameters = {name: array for name, array in self.parameters.items() if name in read}
+        return ImportedModel(module, parameters, self._name, self._info, self._nodes)
+
+    def graph(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:
+        """Imports a graph at the insertion point; returns its results."""
+        values: dict[torch.fx.Node, Any] = {}
+        given = iter(inputs)
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                values[node] = next(given)
+            elif node.op == "get_attr":
+                values[node] = self._attribute(module, node)
+            elif node.op == "output":
+                return [self._converted(item, values) for item in node.args[0]]
+            else:
+                with location_of(node):
+                    values[node] = self._located(node, values)
+        raise ModelError("has a graph without results")
+
+    def weight(self, name: str, array: np.ndarray) -> ir.Value:
+        """Creates a stored tensor: a literal if it is small, else a parameter; equal memory is stored once."""
+        if array.size <= MAX_LITERAL:
+            return constant(np.array(array))
+        key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
+        if key not in self._weights:
+            unique = name
+            while unique in self.parameters:
+                unique += "_"
+            self._weights[key] = unique
+            stored = np.ascontiguousarray(array)
+            stored = stored.view()
+            stored.flags.writeable = False
+            self.parameters[unique] = stored
+        return ParameterOp(name=self._weights[key], shape=array.shape, dtype=array.dtype).operation.result
+
+    def _symbols(self, arguments: Mapping[str, ir.Value]) -> dict[sympy.Symbol, Size]:
+        """The value of each symbol, from the sizes of the inputs: those that are a symbol, then those linear in one."""
+        found: dict[sympy.Symbol, Size] = {}
+        sizes: list[tuple[Any, ir.Value, int]] = []
+        for node in self._program.graph.nodes:
+            if node.op != "placeholder" or node.name not in arguments:
+                continue
+            value, argument = node.meta.get("val"), arguments[node.name]
+            if not isinstance(value, torch.Tensor):
+                expression = expression_of(value)
+                if isinstance(expression, sympy.Symbol):
+                    found.setdefault(expression, argument)
+                continue
+            sizes += [(expression_of(size), argument, axis) for axis, size in enumerate(value.shape)]
+        for expression, argument, axis in sizes:
+            if isinstance(expression, sympy.Symbol) and expression not in found:
+                found[expression] = _extent(argument, axis)
+        for expression, argument, axis in sizes:
+            missing = set(getattr(expression, "free_symbols", ())) - set(found)
+            if len(missing) == 1 and not isinstance(expression, sympy.Symbol):
+                (symbol,) = missing
+                found[symbol] = self._solved(symbol, expression, _extent(argument, axis), found)
+        return found
+
+    def _solved(self, symbol: sympy.Symbol, expression: Any, size: Size, known: Mapping[sympy.Symbol, Size]) -> Size:
+        """The value of a symbol with which an expression equals a size."""
+        size_symbol = sympy.Symbol("size", integer=True, positive=True)
+        answers = sympy.solve(sympy.Eq(expression, size_symbol), symbol)
+        if len(answers) != 1 or not answers[0].is_rational_function(size_symbol):
+            raise UnsupportedError(f"has an input of size {expression}, from which {symbol} does not follow")
+        numerator, denominator = sympy.fraction(sympy.together(answers[0]))
+        symbols = Symbols({**known, size_symbol: size})
+        return symbols.number(FloorDiv(numerator, denominator))
+
+    def _placeholder(self, item: Input, arguments: Mapping[str, ir.Value]) -> Any:
+        if item.kind == "constant":
+            return item.constant
+        if item.kind != "weight":
+            return arguments[item.name]
+        tensor = weight_of(self._program, item.target)
+        try:
+            with ir.Location.name(item.target):
+                return self.weight(item.target, as_array(tensor))
+        except UnsupportedError as error:
+            raise UnsupportedError(f"the weight '{item.target}' {error.reason}") from None
+
+    def _attribute(self, module: torch.fx.GraphModule, node: torch.fx.Node) -> Any:
+        found: Any = module
+        for part_of_path in str(node.target).split("."):
+            found = getattr(found, part_of_path)
+        if not isinstance(found, torch.Tensor):
+            return found
+        with ir.Location.name(str(node.target)):
+            return self.weight(str(node.target), as_array(found))
+
+    def _located(self, fx: torch.fx.Node, values: Mapping[torch.fx.Node, Any]) -> Any:
+        """Imports a node; errors name it, its op and its line."""
+        op_type = overload_of(fx.target)
+        try:
+            return self._node(fx, op_type, values)
+        except (OpError, ArithmeticError, LookupError, ValueError, TypeError) as error:
+            raise NodeError(f"{error}{_at_line(fx)}").at(node=name_of(fx), op_type=op_type) from error
+        except ModelError as error:
+            if not error.op_type:
+                error.reason += _at_line(fx)
+            error.at(node=name_of(fx), op_type=op_type)
+            raise
+
+    def _node(self, fx: torch.fx.Node, op_type: str, values: Mapping[torch.fx.Node, Any]) -> Any:
+        known = fx.meta.get("val")
+        if op_type in _ASSERTIONS:
+            return None
+        if _is_of_sizes(known, self.symbols):
+            return self.symbols.number(known)
+        if op_type == "getitem":
+            return self._item(fx, values)
+        if op_type in _INLINED:
+            return self._inlined(fx, values)
+        handler = handler_for(op_type)
+        if handler is None:
+            raise UnsupportedError("is not supported")
+        node = Node(fx, self)
+        results = handler(node, **self._arguments(fx, handler, values))
+        self._check(node, results)
+        made = [value for value in _as_tuple(results) if isinstance(value, ir.Value)]
+        taken = [value for value in map(values.get, fx.all_input_nodes) if isinstance(value, ir.Value)]
+        is_constant = all(not isinstance(value.owner, ir.Block) and value.owner.name in _CONSTANTS for value in made)
+        types = tuple(value.type for value in taken), tuple(value.type for value in made)
+        self._nodes.append(ImportedNode(node.name, op_type, *types, is_constant))
+        return results
+
+    def _item(self, fx: torch.fx.Node, values: Mapping[torch.fx.Node, Any]) -> Any:
+        source, index = cast(torch.fx.Node, fx.args[0]), cast(int, fx.args[1])
+        results = values[source]
+        if index < len(results) and results[index] is not None:
+            return results[index]
+        if not fx.users:
+            return None
+        raise UnsupportedError(f"reads result {index} of {overload_of(source.target)}, which is not supported")
+
+    def _inlined(self, fx: torch.fx.Node, values: Mapping[torch.fx.Node, Any]) -> Any:
+        arguments = [self._converted(item, values) for item in fx.args]
+        place = next(index for index, item in enumerate(arguments) if isinstance(item, torch.fx.GraphModule))
+        return tuple(self.graph(arguments[place], arguments[place + 1 :]))
+
+    def _arguments(self, fx: torch.fx.Node, handler: Handler, values: Mapping[torch.fx.Node, Any]) -> dict[str, Any]:
+        """The arguments that a handler takes; others must have their defaults."""
+        taken = inspect.signature(handler).parameters
+        given = arguments_of(fx)
+        found = {}
+        for declared in cast(Any, fx.target)._schema.arguments:
+            name = "input" if declared.name == "self" else declared.name
+            value = given[declared.name]
+            if name in taken:
+                found[name] = self._converted(value, values)
+            elif name not in ("input", *_IGNORED) and value != declared.default_value:
+                raise UnsupportedError(f"argument '{declared.name}' is not supported")
+        return found
+
+    def _converted(self, value: Any, values: Mapping[torch.fx.Node, Any]) -> Any:
+        """An argument of a node as its handler takes it."""
+        if isinstance(value, torch.fx.Node):
+            return values[value]
+        if isinstance(value, list | tuple):
+            return [self._converted(item, values) for item in value]
+        if isinstance(value, torch.dtype):
+            return numpy_dtype(value)
+        if isinstance(value, complex):
+            raise UnsupportedError("takes a complex number, which is not supported")
+        return value
+
+    def _check(self, node: Node, results: Any) -> None:
+        """Checks types and known sizes against those that torch computes.
+
+        Raises:
+            NodeError: they differ.
+        """
+        for made, known in zip(_as_tuple(results), node.results, strict=False):
+            if not isinstance(known, torch.Tensor) or not isinstance(made, ir.Value):
+                continue
+            spec = spec_of(made)
+            fits = spec.dtype == numpy_dtype(known.dtype) and spec.rank == known.dim()
+            if not fits or any(
+                isinstance(ours, int) and isinstance(theirs, int) and ours != theirs
+                for ours, theirs in zip(spec.shape, known.shape, strict=True)
+            ):
+                raise NodeError(f"is a {known.dtype} of shape {list(known.shape)}, but is imported as {spec}")
+
+    def _output(self, result: Any, info: ValueInfo) -> ir.Value:
+        if isinstance(result, ir.Value):
+            return result
+        if result is None:
+            raise UnsupportedError(f"the output '{info.name}' is not supported")
+        return constant(np.array(result, info.dtype))
+
+    def _declare(self, main: func.FuncOp, outputs: Sequence[ir.Value]) -> None:
+        """Gives @main its result types, and names to its arguments and results."""
+        types = [value.type for value in outputs]
+        main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(main.type.inputs, types))
+        inputs = [named(info.name, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)]
+        results = [
+            named(info.name, result_dims(info, value)) for info, value in zip(self._info.outputs, outputs, strict=True)
+        ]
+        main.attributes["arg_attrs"] = ir.ArrayAttr.get(inputs)
+        main.attributes["res_attrs"] = ir.ArrayAttr.get(results)
+
+
+def _is_of_sizes(value: Any, symbols: Symbols) -> bool:
+    """Returns whether a value is a number that follows from the sizes of the inputs."""
+    if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool):
+        return False
+    free = getattr(expression_of(value), "free_symbols", ())
+    return all(symbol in symbols.values for symbol in free)
+
+
+def _as_tuple(results: Any) -> Sequence[Any]:
+    return results if isinstance(results, tuple | list) else (results,)
+
+
+def _at_line(fx: torch.fx.Node) -> str:
+    line = line_of(fx)
+    return "" if line is None else f" ({line[0]}, line {line[1]})"
+
+
+def _extent(value: ir.Value, axis: int) -> Size:
+    dim = spec_of(value).shape[axis]
+    return dim if isinstance(dim, int) else reshaped(part(shape_of(value), axis, axis + 1), integers([]))
+
+
+def _sweep(op: ir.Operation) -> None:
+    """Erases constants and weights that nothing reads."""
+    for region in op.regions:
+        for block in region:
+            for inner in reversed([item.operation for item in block.operations]):
+                if inner.name in _CONSTANTS and not any(True for _ in inner.results[0].uses):
+                    inner.erase()

@@ -1,0 +1,143 @@
+"""A node of a graph as handlers receive it: its place in the module, and what torch knows about its results."""
+
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from mlir import ir
+
+import torch
+from torch.fx.node import map_arg
+
+from ..build import rank
+from .context import ImportContext
+from .symbols import Size, Symbols, extents
+from .tensors import numpy_dtype
+
+_FRAME = re.compile(r'File "([^"]*)", line (\d+), in ')
+_OWN_FILES = re.compile(r"(^|/)torch/(nn|fx|_|utils|export)")
+
+
+class Node:
+    """One op of a graph.
+
+    Attributes:
+        fx: the node of torch's graph.
+        name: path of its module in the model, and its name in the graph.
+        overload: the op's overload, such as "aten.add.Tensor".
+        importer: the current import.
+    """
+
+    def __init__(self, fx: torch.fx.Node, importer: ImportContext) -> None:
+        self.fx, self.importer = fx, importer
+        self.name = name_of(fx)
+        self.overload = overload_of(fx.target)
+
+    @property
+    def symbols(self) -> Symbols:
+        """The values of symbolic sizes."""
+        return self.importer.symbols
+
+    @property
+    def results(self) -> tuple[Any, ...]:
+        """Knowledge of torch about each result: a tensor without contents, a number, or None."""
+        value = self.fx.meta["val"]
+        return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+    def dtype(self, index: int = 0) -> np.dtype:
+        """Returns the element type of a result."""
+        return numpy_dtype(self.results[index].dtype)
+
+    def sizes(self, index: int = 0) -> list[Size]:
+        """Returns the shape of a result."""
+        return self.symbols.sizes(self.results[index].shape)
+
+    def shape(self, index: int = 0) -> ir.Value:
+        """Returns the shape of a result as a list of i64."""
+        return extents(self.sizes(index))
+
+    def argument(self, name: str) -> Any:
+        """Returns what torch knows about an argument: tensors without contents, and numbers."""
+        return map_arg(arguments_of(self.fx)[name], lambda node: node.meta["val"])
+
+    def promoted(self, *names: str) -> np.dtype:
+        """Returns the element type to which torch converts these arguments before it combines them."""
+        values = [plain_number(self.argument(name)) for name in names]
+        if len(values) == 1:
+            return numpy_dtype(values[0].dtype)
+        return numpy_dtype(torch.result_type(*values))
+
+    def is_used(self, index: int) -> bool:
+        """Returns whether a result of several is read."""
+        reads = (user for user in self.fx.users if overload_of(user.target) == "getitem")
+        return any(user.args[1] == index and user.users for user in reads)
+
+
+def plain_number(value: Any) -> Any:
+    """Returns any number of the same kind for a symbolic one; other values are returned unchanged."""
+    kinds = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
+    return kinds.get(type(value), value)
+
+
+def overload_of(target: Any) -> str:
+    """Returns the name of a node's target: an overload, or a function of Python."""
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target)
+    return getattr(target, "__name__", None) or str(target)
+
+
+def arguments_of(fx: torch.fx.Node) -> dict[str, Any]:
+    """Returns all arguments of a node by the names of its op's schema, omitted ones with their defaults."""
+    schema = cast(Any, fx.target)._schema
+    found = {}
+    for index, declared in enumerate(schema.arguments):
+        if not declared.kwarg_only and index < len(fx.args):
+            found[declared.name] = fx.args[index]
+        elif declared.name in fx.kwargs:
+            found[declared.name] = fx.kwargs[declared.name]
+        else:
+            found[declared.name] = declared.default_value
+    return found
+
+
+def name_of(fx: torch.fx.Node) -> str:
+    """Returns the path of a node's module in the model, and the node's name."""
+    stack = list((fx.meta.get("nn_module_stack") or {}).values())
+    path = str(stack[-1][0]) if stack else ""
+    path = re.sub(r"^L\['self'\]\.?", "", path)
+    return f"{path}.{fx.name}" if path and not path.startswith("_empty_nn_module_stack") else fx.name
+
+
+def line_of(fx: torch.fx.Node) -> tuple[str, int] | None:
+    """Returns file and line of the innermost call outside of torch that made a node; None if it is not recorded."""
+    frames = _FRAME.findall(fx.meta.get("stack_trace") or "")
+    if not frames:
+        return None
+    outside = [frame for frame in frames if not _OWN_FILES.search(frame[0])]
+    file, line = (outside or frames)[-1]
+    return file, int(line)
+
+
+def location_of(fx: torch.fx.Node) -> ir.Location:
+    """Returns the location of a node's ops: its name, and its line of Python."""
+    line = line_of(fx)
+    if line is None:
+        return ir.Location.name(name_of(fx))
+    return ir.Location.name(name_of(fx), ir.Location.file(line[0], line[1], 0))
+
+
+def axis_of(value: ir.Value, axis: int) -> int:
+    """Returns a dimension counted from the first one; a scalar has a dimension 0."""
+    return axis % max(rank(value), 1)
+
+
+def axes_of(value: ir.Value, axes: Sequence[int] | int | None) -> tuple[int, ...]:
+    """Returns dimensions counted from the first one, all of them for None or none; those of a scalar are none."""
+    if rank(value) == 0:
+        return ()
+    chosen = [axes] if isinstance(axes, int) else axes
+    return tuple(sorted({axis % rank(value) for axis in chosen})) if chosen else tuple(range(rank(value)))

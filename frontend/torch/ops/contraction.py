@@ -1,0 +1,188 @@
+"""Matrix products, convolutions and attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.stepwell import elementwise as ew
+from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
+from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, SqueezeOp
+from ....dialects.stepwell.normalization import AttentionOp
+from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceSumOp
+from ...build import added, cast, dims_of, dtype, emit, integers, joined, known_dim, rank, reshaped, scalar
+from ...errors import UnsupportedError
+from ..node import Node
+from ..registry import imports
+from ..symbols import like
+
+_NO_LIMIT = 2147483647
+
+
+@imports("aten.mm.default", "aten.bmm.default")
+def matrix_product(node: Node, input: ir.Value, mat2: ir.Value) -> ir.Value:
+    """A product of matrices, per batch."""
+    return product(input, mat2)
+
+
+@imports("aten.matmul.default")
+def matmul(node: Node, input: ir.Value, other: ir.Value) -> ir.Value:
+    """A product of matrices or vectors, whose batches broadcast."""
+    return product(input, other)
+
+
+@imports("aten.mv.default")
+def matrix_vector(node: Node, input: ir.Value, vec: ir.Value) -> ir.Value:
+    """A product of a matrix and a vector."""
+    return product(input, vec)
+
+
+def product(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    """A matrix product by numpy's rules: a vector on the left is a row, a vector on the right a column."""
+    left = emit(ExpandDimsOp, lhs, axes=(0,)) if rank(lhs) == 1 else lhs
+    right = emit(ExpandDimsOp, rhs, axes=(1,)) if rank(rhs) == 1 else rhs
+    result = emit(MatmulOp, left, right)
+    vectors = tuple(axis for axis, operand in ((-2, lhs), (-1, rhs)) if rank(operand) == 1)
+    return emit(SqueezeOp, result, axes=vectors) if vectors else result
+
+
+def _plus(total: ir.Value, addend: ir.Value, beta: Any, alpha: Any) -> ir.Value:
+    """alpha * total + beta * addend; an addend with a factor of 0 is not read"""
+    scaled = total if alpha == 1 else emit(ew.MulOp, total, like(alpha, total))
+    if beta == 0:
+        return scaled
+    return emit(ew.AddOp, scaled, addend if beta == 1 else emit(ew.MulOp, addend, like(beta, addend)))
+
+
+@imports("aten.addmm.default")
+def addmm(node: Node, input: ir.Value, mat1: ir.Value, mat2: ir.Value, beta: Any, alpha: Any) -> ir.Value:
+    """alpha * a @ b + beta * c"""
+    return _plus(product(mat1, mat2), input, beta, alpha)
+
+
+@imports("aten.baddbmm.default")
+def baddbmm(node: Node, input: ir.Value, batch1: ir.Value, batch2: ir.Value, beta: Any, alpha: Any) -> ir.Value:
+    """alpha * a @ b + beta * c, per batch"""
+    return _plus(product(batch1, batch2), input, beta, alpha)
+
+
+@imports("aten.addmv.default")
+def addmv(node: Node, input: ir.Value, mat: ir.Value, vec: ir.Value, beta: Any, alpha: Any) -> ir.Value:
+    """alpha * a @ v + beta * c"""
+    return _plus(product(mat, vec), input, beta, alpha)
+
+
+@imports("aten.linear.default")
+def linear(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
+    """x @ transpose(weight) + bias"""
+    rows = emit(ExpandDimsOp, input, axes=(0,)) if rank(input) == 1 else input
+    if rank(weight) == 1:
+        return added(product(input, weight), bias)
+    made = added(emit(MatmulOp, rows, weight, transpose_rhs=True), bias)
+    return emit(SqueezeOp, made, axes=(0,)) if rank(input) == 1 else made
+
+
+@imports("aten.convolution.default")
+def convolution(
+    node: Node,
+    input: ir.Value,
+    weight: ir.Value,
+    bias: ir.Value | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> ir.Value:
+    """A convolution over 1 to 3 spatial dimensions, or its transpose."""
+    count = rank(weight) - 2
+    strides, pads, dilations, more = (
+        tuple(item) * (count if len(item) == 1 else 1) for item in (stride, padding, dilation, output_padding)
+    )
+    attributes: dict[str, Any] = {"strides": strides, "pads": (*pads, *pads), "dilations": dilations, "group": groups}
+    batched = emit(ExpandDimsOp, input, axes=(0,)) if rank(input) == count + 1 else input
+    if transposed:
+        made = emit(ConvTransposeOp, batched, weight, bias, output_padding=more, **attributes)
+    else:
+        made = emit(ConvOp, batched, weight, bias, **attributes)
+    return emit(SqueezeOp, made, axes=(0,)) if rank(input) == count + 1 else made
+
+
+@imports("aten.scaled_dot_product_attention.default")
+def attention(
+    node: Node,
+    query: ir.Value,
+    key: ir.Value,
+    value: ir.Value,
+    attn_mask: ir.Value | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> ir.Value:
+    """softmax(query @ transpose(key) * scale + mask) @ value; a query that attends to nothing gets 0."""
+    if dropout_p:
+        raise UnsupportedError("drops attention at random, which is not supported: call eval() on the module")
+    factor = scale
+    if factor is None:
+        depth = known_dim(query, rank(query) - 1, "the depth of a head, for its scale,")
+        factor = depth**-0.5 if depth else 1.0
+    if isinstance(factor, ir.Value):
+        query, factor = emit(ew.MulOp, query, cast(factor, dtype(query))), 1.0
+    mask = attn_mask
+    if mask is not None and dtype(mask) != np.bool_:
+        mask = cast(mask, dtype(query))
+    operands = [_four_dimensional(item) for item in (query, key, value)]
+    if mask is not None and rank(query) > 4:
+        batch = dims_of(query, 0, rank(query) - 1)
+        whole = joined([batch, dims_of(key, rank(key) - 2, rank(key) - 1)])
+        mask = _four_dimensional(emit(DynamicBroadcastToOp, mask, whole))
+    elif mask is not None and rank(mask) < 4:
+        missing = 4 - rank(mask)
+        # A mask of 3 dimensions belongs to queries of 3: [batch, length, depth] has one head.
+        mask = emit(ExpandDimsOp, mask, axes=(1,) if rank(mask) == 3 == rank(query) else tuple(range(missing)))
+    after = 0 if is_causal else _NO_LIMIT
+    made = emit(AttentionOp, *operands, mask, scale=float(factor), zero_empty=mask is not None, after=after)
+    return reshaped(made, node.shape()) if rank(query) != 4 else made
+
+
+def _four_dimensional(value: ir.Value) -> ir.Value:
+    """[length, depth] --> [1, 1, length, depth]; [batch, length, depth] --> [batch, 1, length, depth];
+    [batch..., heads, length, depth] --> [batch, heads, length, depth]
+    """
+    if rank(value) < 4:
+        return emit(ExpandDimsOp, value, axes=(0, 1) if rank(value) == 2 else (1,))
+    if rank(value) == 4:
+        return value
+    return reshaped(value, joined([integers([-1]), dims_of(value, rank(value) - 3, rank(value))]))
+
+
+@imports("aten._cdist_forward.default")
+def distances(node: Node, x1: ir.Value, x2: ir.Value, p: float) -> ir.Value:
+    """The p-norms of the differences of all pairs of rows."""
+    apart = emit(
+        ew.SubOp,
+        emit(ExpandDimsOp, x1, axes=(rank(x1) - 1,)),
+        emit(ExpandDimsOp, x2, axes=(rank(x2) - 2,)),
+    )
+    return _norm(apart, p)
+
+
+def _norm(value: ir.Value, p: float) -> ir.Value:
+    """The p-norm along the last dimension."""
+    axes, magnitude = (rank(value) - 1,), emit(ew.AbsOp, value)
+    if p == np.inf:
+        return emit(ReduceMaxOp, magnitude, axes=axes, keepdims=False)
+    if p == 0:
+        is_apart = emit(ew.NotOp, emit(ew.EqualOp, value, scalar(0, value)))
+        return emit(ReduceSumOp, cast(is_apart, dtype(value)), axes=axes, keepdims=False)
+    if p == 1:
+        return emit(ReduceSumOp, magnitude, axes=axes, keepdims=False)
+    if p == 2:
+        return emit(ew.SqrtOp, emit(ReduceSumOp, emit(ew.MulOp, value, value), axes=axes, keepdims=False))
+    powers = emit(ReduceSumOp, emit(ew.PowOp, magnitude, scalar(p, value)), axes=axes, keepdims=False)
+    return emit(ew.PowOp, powers, scalar(1 / p, value))

@@ -1,0 +1,207 @@
+"""Elements at computed places: gathers and scatters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.stepwell import elementwise as ew
+from ....dialects.stepwell.cumulative import CumulativeOp
+from ....dialects.stepwell.movement import DynamicBroadcastToOp
+from ....dialects.stepwell.shape import FillOp
+from ...build import (
+    cast,
+    dims_of,
+    dtype,
+    emit,
+    gathered,
+    integers,
+    joined,
+    part_along,
+    rank,
+    reshaped,
+    scalar,
+    shape,
+    shape_of,
+    transposed,
+)
+from ...errors import UnsupportedError
+from ...places import elements, extent, flat, from_front, inside, merged, scattered, unless_outside, with_elements
+from ..node import Node, axis_of
+from ..registry import imports
+
+_REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+_IDENTITIES = {"sum": 0, "prod": 1, "mean": 0}
+
+
+@imports("aten.embedding.default")
+def embedding(node: Node, weight: ir.Value, indices: ir.Value) -> ir.Value:
+    """The rows of a table at indices."""
+    return gathered(weight, indices, 0)
+
+
+@imports("aten.index_select.default")
+def index_select(node: Node, input: ir.Value, dim: int, index: ir.Value) -> ir.Value:
+    """The slices at indices along a dimension."""
+    if rank(input) == 0:
+        return input
+    line = reshaped(index, integers([1])) if rank(index) == 0 else index
+    return gathered(input, line, axis_of(input, dim))
+
+
+@imports("aten.gather.default")
+def gather(node: Node, input: ir.Value, dim: int, index: ir.Value) -> ir.Value:
+    """One element per index, at the index's own place except along a dimension."""
+    if rank(input) == 0:
+        return reshaped(input, shape_of(index))
+    if rank(index) == 0:
+        return reshaped(elements(input, reshaped(index, integers([1])), 0), integers([]))
+    return elements(input, index, axis_of(input, dim))
+
+
+@imports("aten.index.Tensor", "aten._unsafe_index.Tensor")
+def index(node: Node, input: ir.Value, indices: Sequence[ir.Value | None]) -> ir.Value:
+    """Elements or slices at indices into one or several dimensions, which broadcast.
+
+    The dimensions of the indices take the place of the indexed ones if these are neighbours, else they come first.
+    """
+    axes = _indexed(indices)
+    if len(axes) == 1:
+        return gathered(input, _number(indices[axes[0]]), axes[0])
+    rest = [axis for axis in range(rank(input)) if axis not in axes]
+    moved = transposed(input, [*axes, *rest])
+    place = _flat_place(moved, [indices[axis] for axis in axes])
+    made = gathered(merged(moved, len(axes)), place, 0)
+    if axes != list(range(axes[0], axes[0] + len(axes))) or not axes[0]:
+        return made
+    count = rank(place)
+    order = [*range(count, count + axes[0]), *range(count), *range(count + axes[0], rank(made))]
+    return transposed(made, order)
+
+
+def _indexed(indices: Sequence[ir.Value | None]) -> list[int]:
+    return [axis for axis, item in enumerate(indices) if item is not None]
+
+
+def _number(value: ir.Value | None) -> ir.Value:
+    """An index of integers.
+
+    Raises:
+        UnsupportedError: it is a mask, whose number of true elements is not known.
+    """
+    assert value is not None
+    if dtype(value) == np.bool_:
+        raise UnsupportedError("selects elements by a mask, so that the size of its result depends on contents")
+    return cast(value, np.int64)
+
+
+def _flat_place(input: ir.Value, indices: Sequence[ir.Value | None]) -> ir.Value:
+    """The index of each slice in the first dimensions of `input`, merged; indices out of range are clipped."""
+    chosen = [inside(_number(item), extent(input, axis)) for axis, item in enumerate(indices)]
+    return flat(input, chosen)
+
+
+@imports("aten.index_put.default", "aten._unsafe_index_put.default")
+def index_put(
+    node: Node, input: ir.Value, indices: Sequence[ir.Value | None], values: ir.Value, accumulate: bool
+) -> ir.Value:
+    """A tensor with the elements or slices at indices replaced, or added to; a mask selects by condition."""
+    axes, values = _indexed(indices), cast(values, dtype(input))
+    mask = indices[axes[0]]
+    if len(axes) == 1 and mask is not None and dtype(mask) == np.bool_:
+        return _put_where(input, mask, values, axes[0], accumulate)
+    rest = [axis for axis in range(rank(input)) if axis not in axes]
+    order = [*axes, *rest]
+    moved = transposed(input, order)
+    counts = [extent(moved, axis) for axis in range(len(axes))]
+    chosen = [from_front(_number(indices[axis]), count) for axis, count in zip(axes, counts, strict=True)]
+    place = unless_outside(flat(moved, chosen), chosen, counts)
+    inner = dims_of(moved, len(axes), rank(moved))
+    count, is_inside = rank(place), axes == list(range(axes[0], axes[0] + len(axes)))
+    before = axes[0] if is_inside else 0
+    # Values are in the order of the result of indexing: dimensions before neighbouring indexed ones come first.
+    whole = joined([part_along(inner, 0, 0, before), shape_of(place), part_along(inner, 0, before, len(rest))])
+    spread = emit(DynamicBroadcastToOp, values, whole)
+    updates = transposed(spread, [*range(before, before + count), *range(before), *range(before + count, rank(spread))])
+    put = scattered(moved, place, updates, len(axes), "add" if accumulate else "none")
+    return transposed(put, [order.index(axis) for axis in range(rank(input))])
+
+
+def _put_where(input: ir.Value, mask: ir.Value, values: ir.Value, axis: int, accumulate: bool) -> ir.Value:
+    """A tensor with one value where a mask over some dimensions holds."""
+    if any(dim != 1 for dim in shape(values)):
+        raise UnsupportedError("puts several values where a mask holds, which is not supported")
+    value = reshaped(values, integers([]))
+    trailing = rank(input) - axis - rank(mask)
+    if trailing:
+        mask = reshaped(mask, joined([shape_of(mask), integers([1] * trailing)]))
+    return emit(ew.SelectOp, mask, emit(ew.AddOp, input, value) if accumulate else value, input)
+
+
+@imports("aten.scatter.src")
+def scatter(node: Node, input: ir.Value, dim: int, index: ir.Value, src: ir.Value) -> ir.Value:
+    """A tensor with one element per index replaced."""
+    return _scattered(input, dim, index, src, "none")
+
+
+@imports("aten.scatter.value")
+def scatter_value(node: Node, input: ir.Value, dim: int, index: ir.Value, value: Any) -> ir.Value:
+    """A tensor with a number at one place per index."""
+    number = cast(value, dtype(input)) if isinstance(value, ir.Value) else scalar(value, input)
+    return _scattered(input, dim, index, emit(DynamicBroadcastToOp, number, shape_of(index)), "none")
+
+
+@imports("aten.scatter_add.default")
+def scatter_add(node: Node, input: ir.Value, dim: int, index: ir.Value, src: ir.Value) -> ir.Value:
+    """A tensor with one element per index added to."""
+    return _scattered(input, dim, index, src, "add")
+
+
+@imports("aten.scatter_reduce.two")
+def scatter_reduce(
+    node: Node, input: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduce: str, include_self: bool
+) -> ir.Value:
+    """A tensor with one element per index combined with it; without itself, the combined elements alone."""
+    kind = dtype(input)
+    base = input
+    ones = emit(DynamicBroadcastToOp, scalar(1, src), shape_of(index))
+    if not include_self:
+        limits = np.iinfo(kind) if kind.kind in "iu" else np.array([-np.inf, np.inf])
+        ends = (limits.min, limits.max) if isinstance(limits, np.iinfo) else (-np.inf, np.inf)
+        start = {"amax": ends[0], "amin": ends[1], **_IDENTITIES}[reduce]
+        touched = _scattered(emit(FillOp, shape_of(input), value=np.zeros((), kind)), dim, index, ones, "max")
+        base = emit(ew.SelectOp, cast(touched, np.bool_), scalar(start, input), input)
+    if reduce != "mean":
+        return _scattered(base, dim, index, src, _REDUCTIONS[reduce])
+    total = _scattered(base, dim, index, src, "add")
+    start = emit(FillOp, shape_of(input), value=np.array(1 if include_self else 0, kind))
+    count = emit(ew.MaximumOp, _scattered(start, dim, index, ones, "add"), scalar(1, input))
+    if kind.kind in "iu":
+        return emit(ew.DivOp, emit(ew.SubOp, total, emit(ew.ModOp, total, count)), count)
+    return emit(ew.DivOp, total, count)
+
+
+def _scattered(input: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduction: str) -> ir.Value:
+    if rank(input) == 0:
+        line = integers([1])
+        made = _scattered(*(reshaped(input, line), 0, reshaped(index, line), reshaped(src, line)), reduction)
+        return reshaped(made, integers([]))
+    index, src = (reshaped(item, integers([1])) if rank(item) == 0 else item for item in (index, src))
+    for axis, (count, have) in enumerate(zip(shape(index), shape(src), strict=True)):
+        if count != have and isinstance(count, int):
+            src = part_along(src, axis, 0, count)
+    return with_elements(input, index, src, axis_of(input, dim), reduction)
+
+
+@imports("aten.masked_scatter.default")
+def masked_scatter(node: Node, input: ir.Value, mask: ir.Value, source: ir.Value) -> ir.Value:
+    """The elements of a source, in order, where a mask holds: its n-th true place takes element n."""
+    kept, whole = emit(DynamicBroadcastToOp, mask, node.shape()), node.shape()
+    line = reshaped(cast(kept, np.int64), integers([-1]))
+    number = emit(CumulativeOp, line, axis=0, mode="sum", exclusive=True)
+    taken = gathered(reshaped(source, integers([-1])), number, 0)
+    base = emit(DynamicBroadcastToOp, input, whole)
+    return emit(ew.SelectOp, kept, reshaped(taken, whole), base)

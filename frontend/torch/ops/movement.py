@@ -1,0 +1,354 @@
+"""Views and other movements of elements: reshapes, permutations, slices, concatenation, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.stepwell import elementwise as ew
+from ....dialects.stepwell.movement import (
+    DynamicBroadcastToOp,
+    DynamicPadOp,
+    DynamicSliceOp,
+    ExpandDimsOp,
+    PadOp,
+    ReverseOp,
+    ScatterOp,
+    SqueezeOp,
+    TileOp,
+)
+from ....dialects.stepwell.shape import RangeOp
+from ...build import (
+    cast,
+    dims_of,
+    dtype,
+    emit,
+    gathered,
+    integers,
+    joined,
+    known_dim,
+    part_along,
+    rank,
+    reshaped,
+    scalar,
+    shape,
+    transposed,
+)
+from ...errors import NodeError, UnsupportedError
+from ...places import extent
+from ..node import Node, axes_of, axis_of
+from ..registry import Handler, imports
+from ..symbols import Size, extents, scalar_size
+
+_END = np.iinfo(np.int64).max
+
+
+@imports("aten.view.default", "aten._unsafe_view.default", "aten.reshape.default", "aten._reshape_copy.default")
+def view(node: Node, input: ir.Value) -> ir.Value:
+    """The same elements in another shape."""
+    return reshaped(input, node.shape())
+
+
+@imports("aten.permute.default")
+def permute(node: Node, input: ir.Value, dims: Sequence[int]) -> ir.Value:
+    """Dimensions in another order."""
+    return transposed(input, [axis % max(rank(input), 1) for axis in dims])
+
+
+@imports("aten.t.default")
+def transposed_matrix(node: Node, input: ir.Value) -> ir.Value:
+    """Rows as columns."""
+    return transposed(input, (1, 0)) if rank(input) == 2 else input
+
+
+@imports("aten.transpose.int")
+def swap(node: Node, input: ir.Value, dim0: int, dim1: int) -> ir.Value:
+    """Two dimensions exchanged."""
+    order = list(range(rank(input)))
+    if not order:
+        return input
+    order[dim0], order[dim1] = order[dim1], order[dim0]
+    return transposed(input, order)
+
+
+@imports("aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze.default")
+def squeeze(node: Node, input: ir.Value, dim: Any = None) -> ir.Value:
+    """The tensor without dimensions of extent 1; others that are named stay."""
+    known = node.argument("self").shape
+    axes = tuple(axis for axis in axes_of(input, dim) if known[axis] == 1)
+    named_none = isinstance(dim, list) and not dim
+    return emit(SqueezeOp, input, axes=axes) if axes and not named_none else input
+
+
+@imports("aten.unsqueeze.default")
+def unsqueeze(node: Node, input: ir.Value, dim: int) -> ir.Value:
+    """A new dimension of extent 1."""
+    return emit(ExpandDimsOp, input, axes=(dim % (rank(input) + 1),))
+
+
+@imports("aten.expand.default")
+def expand(node: Node, input: ir.Value) -> ir.Value:
+    """The tensor repeated along its extents of 1 and new dimensions."""
+    return broadcast(input, node.sizes())
+
+
+def broadcast(value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
+    """A tensor broadcast to a shape; returned unchanged if it has that shape."""
+    if tuple(sizes) == shape(value):
+        return value
+    return emit(DynamicBroadcastToOp, value, extents(sizes))
+
+
+@imports("aten.repeat.default")
+def repeat(node: Node, input: ir.Value, repeats: Sequence[Size]) -> ir.Value:
+    """The tensor repeated along each dimension; missing dimensions have extent 1."""
+    missing = len(repeats) - rank(input)
+    value = emit(ExpandDimsOp, input, axes=tuple(range(missing))) if missing else input
+    counts = [count for count in repeats if isinstance(count, int)]
+    if len(counts) == len(repeats):
+        return emit(TileOp, value, repeats=tuple(counts)) if any(count != 1 for count in counts) else value
+    # [a] --> [1, a] --> [n, a] --> [n * a], along each dimension
+    spread = emit(ExpandDimsOp, value, axes=tuple(range(0, 2 * rank(value), 2)))
+    sizes: list[Size] = []
+    for axis, count in enumerate(repeats):
+        sizes += [count, extent(value, axis)]
+    return reshaped(emit(DynamicBroadcastToOp, spread, extents(sizes)), node.shape())
+
+
+@imports("aten.flip.default")
+def flip(node: Node, input: ir.Value, dims: Sequence[int]) -> ir.Value:
+    """Elements in reverse order along dimensions."""
+    axes = axes_of(input, dims) if dims else ()
+    return emit(ReverseOp, input, axes=axes) if axes else input
+
+
+@imports("aten.slice.Tensor")
+def slice_tensor(node: Node, input: ir.Value, dim: int, start: Size | None, end: Size | None, step: int) -> ir.Value:
+    """Every `step`-th element from a start up to and excluding an end."""
+    bounds = (extents([0 if start is None else start]), extents([_END if end is None else end]))
+    return emit(DynamicSliceOp, input, *bounds, integers([axis_of(input, dim)]), integers([step]))
+
+
+@imports("aten.select.int")
+def select(node: Node, input: ir.Value, dim: int, index: Size) -> ir.Value:
+    """The slice at an index, without its dimension."""
+    axis = axis_of(input, dim)
+    if isinstance(index, ir.Value):
+        return gathered(input, index, axis)
+    stop = _END if index == -1 else index + 1
+    one = emit(DynamicSliceOp, input, integers([index]), integers([stop]), integers([axis]))
+    return emit(SqueezeOp, one, axes=(axis,))
+
+
+@imports("aten.split_with_sizes.default", "aten.split_with_sizes_copy.default")
+def split(node: Node, input: ir.Value, split_sizes: Sequence[Size], dim: int) -> tuple[ir.Value, ...]:
+    """Consecutive parts along a dimension."""
+    axis, start, parts = axis_of(input, dim), scalar_size(0), []
+    for size in split_sizes:
+        stop = emit(ew.AddOp, start, scalar_size(size))
+        bounds = (emit(ExpandDimsOp, start, axes=(0,)), emit(ExpandDimsOp, stop, axes=(0,)))
+        parts.append(emit(DynamicSliceOp, input, *bounds, integers([axis])))
+        start = stop
+    return tuple(parts)
+
+
+@imports("aten.cat.default")
+def cat(node: Node, tensors: Sequence[ir.Value], dim: int) -> ir.Value:
+    """Tensors one after another along a dimension; empty vectors are left out."""
+    kind = node.dtype()
+    kept = [value for value in tensors if shape(value) != (0,) or len(node.results[0].shape) == 1]
+    return joined([cast(value, kind) for value in kept], axis_of(kept[0], dim))
+
+
+@imports("aten.diagonal.default")
+def diagonal(node: Node, input: ir.Value, offset: int, dim1: int, dim2: int) -> ir.Value:
+    """The diagonal of two dimensions as the last one: every (columns + 1)-th element of the flat matrix.
+
+    [..., n, m] --> [..., n * m] --> [..., k]
+    """
+    first, second = axis_of(input, dim1), axis_of(input, dim2)
+    others = [axis for axis in range(rank(input)) if axis not in (first, second)]
+    matrix = transposed(input, [*others, first, second])
+    rows, columns = (known_dim(input, axis, "the extents of a matrix with a diagonal") for axis in (first, second))
+    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    flat = reshaped(matrix, joined([dims_of(matrix, 0, len(others)), integers([rows * columns])]))
+    start = max(offset, 0) - min(offset, 0) * columns
+    stop = min(start + count * (columns + 1), rows * columns) if count else start
+    bounds = map(integers, ([start], [stop], [len(others)], [columns + 1]))
+    return emit(DynamicSliceOp, flat, *bounds)
+
+
+@imports("aten.as_strided.default")
+def as_strided(
+    node: Node, input: ir.Value, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None
+) -> ir.Value:
+    """Elements of a contiguous tensor at multiples of strides."""
+    known = node.argument("self")
+    numbers = [item for item in (*size, *stride, storage_offset or 0) if isinstance(item, int)]
+    if not known.is_contiguous() or len(numbers) != 2 * len(size) + 1:
+        raise UnsupportedError("views memory of varying strides, which is not supported")
+    places = np.full(tuple(numbers[: len(size)]), storage_offset or 0, np.int64)
+    for axis, (count, step) in enumerate(zip(numbers[: len(size)], numbers[len(size) : -1], strict=True)):
+        places += (np.arange(count) * step).reshape(-1, *[1] * (len(size) - 1 - axis))
+    flat = reshaped(input, integers([-1 if known.numel() else 0]))
+    return gathered(flat, node.importer.weight(f"{node.name}.places", places), 0)
+
+
+@imports("aten.select_scatter.default")
+def select_scatter(node: Node, input: ir.Value, src: ir.Value, dim: int, index: Size) -> ir.Value:
+    """A tensor with the slice at an index replaced."""
+    axis = axis_of(input, dim)
+    row = cast(emit(ExpandDimsOp, src, axes=(axis,)), dtype(input))
+    place = emit(ExpandDimsOp, scalar_size(index), axes=(0,))
+    return _put(input, row, axis, place)
+
+
+@imports("aten.slice_scatter.default")
+def slice_scatter(
+    node: Node, input: ir.Value, src: ir.Value, dim: int, start: Size | None, end: Size | None, step: int
+) -> ir.Value:
+    """A tensor with a slice replaced."""
+    axis = axis_of(input, dim)
+    src = cast(src, dtype(input))
+    first, total = 0 if start is None else start, shape(input)[axis]
+    count = shape(src)[axis]
+    if isinstance(first, int) and isinstance(total, int) and isinstance(count, int):
+        first = min(max(first + total, 0) if first < 0 else first, total)
+        if step == 1:
+            parts = [part_along(input, axis, 0, first), src, part_along(input, axis, first + count, total)]
+            kept = [part for part in parts if shape(part)[axis] != 0]
+            return joined(kept, axis) if kept else input
+        return _put(input, src, axis, integers([first + step * number for number in range(count)]))
+    steps = extent(src, axis)
+    line = emit(RangeOp, scalar(0, steps), steps, scalar(1, steps))
+    place = emit(ew.AddOp, emit(ew.MulOp, line, scalar(step, line)), _from_front(first, extent(input, axis)))
+    return _put(input, src, axis, place)
+
+
+def _from_front(start: Size, count: ir.Value) -> ir.Value:
+    """A start, maybe counted from the end, as a number of elements of at most `count`."""
+    value = scalar_size(start)
+    is_negative = emit(ew.LessOp, value, scalar(0, value))
+    value = emit(ew.SelectOp, is_negative, emit(ew.AddOp, value, count), value)
+    return emit(ew.MinimumOp, emit(ew.MaximumOp, value, scalar(0, value)), count)
+
+
+def _put(input: ir.Value, updates: ir.Value, axis: int, places: ir.Value) -> ir.Value:
+    """A tensor with the slices at `places` along an axis replaced."""
+    order = [axis, *(other for other in range(rank(input)) if other != axis)]
+    back = [order.index(other) for other in range(rank(input))]
+    put = emit(ScatterOp, transposed(input, order), places, transposed(updates, order), axis=0)
+    return transposed(put, back)
+
+
+@imports("aten.copy.default")
+def copy(node: Node, input: ir.Value, src: ir.Value) -> ir.Value:
+    """The elements of another tensor in the shape and type of this one."""
+    return broadcast(cast(src, dtype(input)), node.sizes())
+
+
+@imports("aten.constant_pad_nd.default")
+def constant_pad(node: Node, input: ir.Value, pad: Sequence[Size], value: Any) -> ir.Value:
+    """Elements added at both ends of the last dimensions, or removed for negative amounts."""
+    low, high = _pads(input, pad)
+    if not isinstance(value, ir.Value) and all(isinstance(item, int) for item in (*low, *high)):
+        numbers = [[int(item) for item in side if isinstance(item, int)] for side in (low, high)]
+        for axis, (before, after) in enumerate(zip(*numbers, strict=True)):
+            if before < 0 or after < 0:
+                stop = after if after < 0 else _END
+                bounds = map(integers, ([max(-before, 0)], [stop], [axis]))
+                input = emit(DynamicSliceOp, input, *bounds)
+        added = [tuple(max(item, 0) for item in side) for side in numbers]
+        if not any(map(any, added)):
+            return input
+        is_exact = float(value) == value
+        if is_exact:
+            return emit(PadOp, input, low=added[0], high=added[1], value=float(value))
+    fill = cast(value, dtype(input)) if isinstance(value, ir.Value) else scalar(value, input)
+    return emit(DynamicPadOp, input, extents([*low, *high]), fill)
+
+
+def _pads(input: ir.Value, pad: Sequence[Size]) -> tuple[list[Size], list[Size]]:
+    """Amounts before and after each dimension, from torch's pairs, which begin with the last dimension."""
+    low: list[Size] = [0] * rank(input)
+    high: list[Size] = [0] * rank(input)
+    for number in range(len(pad) // 2):
+        low[-1 - number], high[-1 - number] = pad[2 * number], pad[2 * number + 1]
+    return low, high
+
+
+def _padded(mode: str) -> Handler:
+    def handler(node: Node, input: ir.Value, padding: Sequence[Size]) -> ir.Value:
+        low, high = _pads(input, padding)
+        numbers = [tuple(item for item in side if isinstance(item, int)) for side in (low, high)]
+        if len(numbers[0]) + len(numbers[1]) != 2 * rank(input):
+            return emit(DynamicPadOp, input, extents([*low, *high]), mode=mode)
+        if min(*numbers[0], *numbers[1]) < 0:
+            raise NodeError("removes elements by negative padding, which is not supported")
+        return emit(PadOp, input, low=numbers[0], high=numbers[1], mode=mode)
+
+    return handler
+
+
+for _dimensions in (1, 2, 3):
+    imports(f"aten.reflection_pad{_dimensions}d.default")(_padded("reflect"))
+    imports(f"aten.replication_pad{_dimensions}d.default")(_padded("edge"))
+
+
+@imports("aten.roll.default")
+def roll(node: Node, input: ir.Value, shifts: Sequence[Size], dims: Sequence[int]) -> ir.Value:
+    """Elements moved along dimensions; those beyond the end come to the start. Without dimensions the flat tensor."""
+    value = input if dims else reshaped(input, integers([-1]))
+    for shift, axis in zip(shifts, dims or (0,), strict=True):
+        count = extent(value, axis_of(value, axis))
+        cut = emit(ew.SubOp, count, emit(ew.ModOp, scalar_size(shift), count))
+        bound, along = emit(ExpandDimsOp, cut, axes=(0,)), integers([axis_of(value, axis)])
+        tail = emit(DynamicSliceOp, value, bound, integers([_END]), along)
+        head = emit(DynamicSliceOp, value, integers([0]), bound, along)
+        value = joined([tail, head], axis_of(value, axis))
+    return reshaped(value, node.shape())
+
+
+@imports("aten.stack.default")
+def stack(node: Node, tensors: Sequence[ir.Value], dim: int) -> ir.Value:
+    """Tensors one after another along a new dimension."""
+    axis = dim % (rank(tensors[0]) + 1)
+    return joined([emit(ExpandDimsOp, cast(value, node.dtype()), axes=(axis,)) for value in tensors], axis)
+
+
+@imports("aten.unbind.int")
+def unbind(node: Node, input: ir.Value, dim: int) -> tuple[ir.Value, ...]:
+    """The slices along a dimension, without it."""
+    count = known_dim(input, axis_of(input, dim), "the extent of the dimension that is unbound")
+    return tuple(select(node, input, dim, index) for index in range(count))
+
+
+@imports("aten.pixel_shuffle.default")
+def pixel_shuffle(node: Node, input: ir.Value, upscale_factor: int) -> ir.Value:
+    """Channels as places between pixels: [..., c * r * r, h, w] --> [..., c, h * r, w * r]"""
+    return _shuffled(node, input, upscale_factor, is_inverse=False)
+
+
+@imports("aten.pixel_unshuffle.default")
+def pixel_unshuffle(node: Node, input: ir.Value, downscale_factor: int) -> ir.Value:
+    """Places between pixels as channels: [..., c, h * r, w * r] --> [..., c * r * r, h, w]"""
+    return _shuffled(node, input, downscale_factor, is_inverse=True)
+
+
+def _shuffled(node: Node, input: ir.Value, factor: int, is_inverse: bool) -> ir.Value:
+    front = rank(input) - 3
+    coarse = node.sizes() if is_inverse else [extent(input, axis) for axis in range(rank(input))]
+    fine = [extent(input, axis) for axis in range(rank(input))] if is_inverse else node.sizes()
+    batch = dims_of(input, 0, front)
+    channels, (rows, columns), step = extents([fine[front]]), coarse[-2:], integers([factor])
+    lead = list(range(front))
+    if is_inverse:
+        apart = joined([batch, channels, extents([rows]), step, extents([columns]), step])
+        order = [*lead, front, front + 2, front + 4, front + 1, front + 3]
+    else:
+        apart = joined([batch, channels, step, step, extents([rows]), extents([columns])])
+        order = [*lead, front, front + 3, front + 1, front + 4, front + 2]
+    return reshaped(transposed(reshaped(input, apart), order), node.shape())

@@ -1,0 +1,250 @@
+"""Softmax and normalisations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.core import Op
+from ....dialects.stepwell import elementwise as ew
+from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp
+from ....dialects.stepwell.normalization import BatchNormOp, LayerNormOp, LogSoftmaxOp, RmsNormOp, SoftmaxOp
+from ....dialects.stepwell.reduction import ReduceMeanOp
+from ....dialects.stepwell.shape import FillOp
+from ...build import cast, dims_of, dtype, emit, integers, rank, reshaped, scalar, shape_of
+from ...errors import UnsupportedError
+from ..node import Node, axis_of
+from ..registry import Handler, imports
+from ..symbols import Size
+from .reduction import squared_deviation
+
+
+def _softmax(op: type[Op], node: Node, input: ir.Value, dim: int) -> ir.Value:
+    value = cast(input, node.dtype())
+    if rank(value) == 0:
+        return reshaped(emit(op, emit(ExpandDimsOp, value, axes=(0,)), axis=0), integers([]))
+    return emit(op, value, axis=axis_of(value, dim))
+
+
+def _handler(op: type[Op]) -> Handler:
+    return lambda node, input, dim: _softmax(op, node, input, dim)
+
+
+for _name, _op in (("softmax", SoftmaxOp), ("log_softmax", LogSoftmaxOp)):
+    imports(f"aten.{_name}.int", f"aten._{_name}.default")(_handler(_op))
+
+
+@imports("aten.layer_norm.default")
+def layer_norm(
+    node: Node,
+    input: ir.Value,
+    normalized_shape: Sequence[Size],
+    weight: ir.Value | None,
+    bias: ir.Value | None,
+    eps: float,
+) -> ir.Value:
+    """(x - mean) / sqrt(variance + eps) * weight + bias, over the last dimensions."""
+    axis = rank(input) - len(normalized_shape)
+    return emit(LayerNormOp, input, weight, bias, axis=axis, epsilon=eps)
+
+
+@imports("aten.native_layer_norm.default")
+def native_layer_norm(
+    node: Node,
+    input: ir.Value,
+    normalized_shape: Sequence[Size],
+    weight: ir.Value | None,
+    bias: ir.Value | None,
+    eps: float,
+) -> tuple[ir.Value | None, ...]:
+    """Layer norm, mean, and 1 / sqrt(variance + eps)."""
+    axis = rank(input) - len(normalized_shape)
+    made = emit(LayerNormOp, input, weight, bias, axis=axis, epsilon=eps)
+    return made, *_statistics(node, input, tuple(range(axis, rank(input))), eps)
+
+
+def _statistics(node: Node, value: ir.Value, axes: tuple[int, ...], eps: float) -> tuple[ir.Value | None, ...]:
+    """Mean and 1 / sqrt(variance + eps) in the shapes of results 1 and 2; None if they are not read."""
+    if not node.is_used(1) and not node.is_used(2):
+        return None, None
+    variance, mean = squared_deviation(cast(value, node.dtype(1)), axes, True, 0)
+    deviation = emit(ew.RsqrtOp, emit(ew.AddOp, variance, scalar(eps, variance)))
+    return reshaped(mean, node.shape(1)), reshaped(deviation, node.shape(2))
+
+
+@imports("aten.rms_norm.default")
+def rms_norm(
+    node: Node, input: ir.Value, normalized_shape: Sequence[Size], weight: ir.Value | None, eps: float | None
+) -> ir.Value:
+    """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions."""
+    epsilon = float(np.finfo(dtype(input)).eps) if eps is None else eps
+    return emit(RmsNormOp, input, weight, axis=rank(input) - len(normalized_shape), epsilon=epsilon)
+
+
+@imports("aten._fused_rms_norm.default")
+def fused_rms_norm(
+    node: Node, input: ir.Value, normalized_shape: Sequence[Size], weight: ir.Value | None, eps: float | None
+) -> tuple[ir.Value | None, ...]:
+    """RMS norm, and 1 / sqrt(mean(x * x) + eps)."""
+    made = rms_norm(node, input, normalized_shape, weight, eps)
+    if not node.is_used(1):
+        return made, None
+    axes = tuple(range(rank(input) - len(normalized_shape), rank(input)))
+    square = emit(ReduceMeanOp, emit(ew.MulOp, input, input), axes=axes, keepdims=True)
+    epsilon = float(np.finfo(dtype(input)).eps) if eps is None else eps
+    return made, reshaped(emit(ew.RsqrtOp, emit(ew.AddOp, square, scalar(epsilon, square))), node.shape(1))
+
+
+@imports("aten.group_norm.default")
+def group_norm(
+    node: Node,
+    input: ir.Value,
+    num_groups: int,
+    weight: ir.Value | None,
+    bias: ir.Value | None,
+    eps: float,
+) -> ir.Value:
+    """Groups of channels, each normalised; then a scale and a bias for each channel."""
+    return _grouped(input, num_groups, weight, bias, eps)
+
+
+@imports("aten.native_group_norm.default")
+def native_group_norm(
+    node: Node,
+    input: ir.Value,
+    weight: ir.Value | None,
+    bias: ir.Value | None,
+    N: Size,
+    C: Size,
+    HxW: Size,
+    group: int,
+    eps: float,
+) -> tuple[ir.Value | None, ...]:
+    """Group norm, and mean and 1 / sqrt(variance + eps) of each group."""
+    made = _grouped(input, group, weight, bias, eps)
+    return made, *_statistics(node, _by_group(input, group), (2,), eps)
+
+
+def _by_group(input: ir.Value, groups: int) -> ir.Value:
+    return emit(DynamicReshapeOp, input, integers([0, groups, -1]))
+
+
+def _grouped(input: ir.Value, groups: int, weight: ir.Value | None, bias: ir.Value | None, eps: float) -> ir.Value:
+    """[n, c, ...] --> [n, groups, c / groups * ...], normalised along the last --> [n, c, ...]"""
+    normal = emit(LayerNormOp, _by_group(input, groups), axis=2, epsilon=eps)
+    return _by_channel(reshaped(normal, shape_of(input)), weight, bias)
+
+
+def _by_channel(value: ir.Value, weight: ir.Value | None, bias: ir.Value | None) -> ir.Value:
+    spatial = tuple(range(1, rank(value) - 1))
+
+    def spread(item: ir.Value) -> ir.Value:
+        return emit(ExpandDimsOp, item, axes=spatial) if spatial else item
+
+    value = value if weight is None else emit(ew.MulOp, value, spread(cast(weight, dtype(value))))
+    return value if bias is None else emit(ew.AddOp, value, spread(cast(bias, dtype(value))))
+
+
+@imports("aten.instance_norm.default")
+def instance_norm(
+    node: Node,
+    input: ir.Value,
+    weight: ir.Value | None,
+    bias: ir.Value | None,
+    running_mean: ir.Value | None,
+    running_var: ir.Value | None,
+    use_input_stats: bool,
+    eps: float,
+) -> ir.Value:
+    """Each channel of each image, normalised; then a scale and a bias for each channel."""
+    if not use_input_stats:
+        assert running_mean is not None and running_var is not None
+        return _batch_norm(input, weight, bias, running_mean, running_var, eps)
+    return _by_channel(emit(LayerNormOp, input, axis=2, epsilon=eps), weight, bias)
+
+
+@imports("aten._native_batch_norm_legit_no_training.default")
+def batch_norm(
+    node: Node,
+    input: ir.Value,
+    weight: ir.Value | None,
+    bias: ir.Value | None,
+    running_mean: ir.Value,
+    running_var: ir.Value,
+    eps: float,
+) -> tuple[ir.Value | None, ...]:
+    """Batch norm by running statistics; the other results are empty."""
+    made = _batch_norm(input, weight, bias, running_mean, running_var, eps)
+    empty = [emit(FillOp, integers([0]), value=np.zeros((), node.dtype(index))) for index in (1, 2)]
+    return made, *empty
+
+
+def _batch_norm(
+    input: ir.Value,
+    weight: ir.Value | None,
+    bias: ir.Value | None,
+    mean: ir.Value,
+    variance: ir.Value,
+    eps: float,
+) -> ir.Value:
+    kind, channels = dtype(input), dims_of(mean, 0, 1)
+    scale = emit(FillOp, channels, value=np.ones((), kind)) if weight is None else weight
+    shift = emit(FillOp, channels, value=np.zeros((), kind)) if bias is None else bias
+    operands = (cast(item, kind) for item in (scale, shift, mean, variance))
+    return emit(BatchNormOp, input, *operands, epsilon=eps)
+
+
+@imports("aten._native_batch_norm_legit.no_stats")
+def batch_norm_of_batch(
+    node: Node,
+    input: ir.Value,
+    weight: ir.Value | None,
+    bias: ir.Value | None,
+    training: bool,
+    eps: float,
+) -> tuple[ir.Value | None, ...]:
+    """Batch norm by the statistics of the batch, and these."""
+    if not training:
+        raise UnsupportedError("normalises without statistics, which is not supported")
+    return _by_batch(node, input, weight, bias, eps)
+
+
+@imports("aten._native_batch_norm_legit_functional.default")
+def batch_norm_in_training(
+    node: Node,
+    input: ir.Value,
+    weight: ir.Value | None,
+    bias: ir.Value | None,
+    running_mean: ir.Value,
+    running_var: ir.Value,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[ir.Value | None, ...]:
+    """Batch norm by the statistics of the batch, these, and the next running statistics."""
+    if not training:
+        made = _batch_norm(input, weight, bias, running_mean, running_var, eps)
+        empty = emit(FillOp, integers([0]), value=np.zeros((), node.dtype(1)))
+        return made, empty, empty, running_mean, running_var
+    axes = (0, *range(2, rank(input)))
+    unbiased, mean = squared_deviation(input, axes, False, 1)
+
+    def moved(running: ir.Value, now: ir.Value) -> ir.Value:
+        kept = emit(ew.MulOp, running, scalar(1 - momentum, running))
+        return emit(ew.AddOp, kept, emit(ew.MulOp, cast(now, dtype(running)), scalar(momentum, running)))
+
+    results = _by_batch(node, input, weight, bias, eps)
+    return *results, moved(running_mean, mean), moved(running_var, unbiased)
+
+
+def _by_batch(
+    node: Node, input: ir.Value, weight: ir.Value | None, bias: ir.Value | None, eps: float
+) -> tuple[ir.Value, ...]:
+    axes = (0, *range(2, rank(input)))
+    variance, mean = squared_deviation(input, axes, True, 0)
+    deviation = emit(ew.RsqrtOp, emit(ew.AddOp, variance, scalar(eps, variance)))
+    normal = emit(ew.MulOp, emit(ew.SubOp, input, mean), deviation)
+    made = _by_channel(normal, weight, bias)
+    return made, reshaped(mean, node.shape(1)), reshaped(deviation, node.shape(2))

@@ -1,0 +1,190 @@
+"""Recurrent layers: LSTM as one op per layer, GRU and RNN as loops over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.stepwell import elementwise as ew
+from ....dialects.stepwell.contraction import MatmulOp
+from ....dialects.stepwell.movement import ExpandDimsOp
+from ....dialects.stepwell.recurrent import LstmOp
+from ...build import (
+    added,
+    constant,
+    dims_of,
+    emit,
+    integers,
+    joined,
+    known_dim,
+    part_along,
+    reshaped,
+    scalar,
+    transposed,
+)
+from ...errors import UnsupportedError
+from ...loops import Stack, counted, row
+from ...places import extent
+from ..node import Node
+from ..registry import Handler, imports
+
+_BATCH_SECOND = (1, 0, 2)
+_LSTM_ORDER = (0, 3, 1, 2)
+"""Places of the gates input, output, forget, cell among torch's input, forget, cell, output."""
+
+_Weights = list[ir.Value]
+"""Weights of one direction of a layer: for inputs, for states, and both biases if there are any."""
+
+
+def _layers(params: Sequence[ir.Value], has_biases: bool, num_layers: int, bidirectional: bool) -> list[list[_Weights]]:
+    """The weights of each layer and direction.
+
+    Raises:
+        UnsupportedError: states are projected.
+    """
+    each, directions = 4 if has_biases else 2, 2 if bidirectional else 1
+    if len(params) != each * directions * num_layers:
+        raise UnsupportedError("projects its states (proj_size), which is not supported")
+    parts = [list(params[start : start + each]) for start in range(0, len(params), each)]
+    return [parts[start : start + directions] for start in range(0, len(parts), directions)]
+
+
+def _check_no_dropping(dropout: float, train: bool, num_layers: int) -> None:
+    if dropout and train and num_layers > 1:
+        raise UnsupportedError("drops states at random, which is not supported: call eval() on the module")
+
+
+def _stacked(values: Sequence[ir.Value]) -> ir.Value:
+    return joined([emit(ExpandDimsOp, value, axes=(0,)) for value in values])
+
+
+def _reordered(value: ir.Value, order: Sequence[int]) -> ir.Value:
+    """The gates along the first dimension in another order."""
+    size = known_dim(value, 0, "the size of the state") // len(order)
+    return joined([part_along(value, 0, place * size, (place + 1) * size) for place in order])
+
+
+@imports("aten.lstm.input")
+def lstm(
+    node: Node,
+    input: ir.Value,
+    hx: Sequence[ir.Value],
+    params: Sequence[ir.Value],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[ir.Value, ...]:
+    """Layers of long short-term memory; the last states of all layers follow the outputs."""
+    _check_no_dropping(dropout, train, num_layers)
+    layers = _layers(params, has_biases, num_layers, bidirectional)
+    value = transposed(input, _BATCH_SECOND) if batch_first else input
+    count = 2 if bidirectional else 1
+    finals: list[tuple[ir.Value, ir.Value]] = []
+    for number, layer in enumerate(layers):
+        weights = [_stacked([_reordered(item[kind], _LSTM_ORDER) for item in layer]) for kind in range(2)]
+        bias = None
+        if has_biases:
+            bias = _stacked([joined([_reordered(item[kind], _LSTM_ORDER) for kind in (2, 3)]) for item in layer])
+        states = [part_along(item, 0, number * count, (number + 1) * count) for item in hx]
+        direction = "bidirectional" if bidirectional else "forward"
+        outputs, last_h, last_c = emit(LstmOp, value, *weights, bias, *states, direction=direction)
+        value = _merged_directions(outputs)
+        finals.append((last_h, last_c))
+    outputs = transposed(value, _BATCH_SECOND) if batch_first else value
+    return outputs, joined([item[0] for item in finals]), joined([item[1] for item in finals])
+
+
+def _merged_directions(value: ir.Value) -> ir.Value:
+    """[steps, directions, batch, size] --> [steps, batch, directions * size]"""
+    steps_and_batch = [dims_of(value, 0, 1), dims_of(value, 2, 3)]
+    total = known_dim(value, 1, "the number of directions") * known_dim(value, 3, "the size of the state")
+    return reshaped(transposed(value, (0, 2, 1, 3)), joined([*steps_and_batch, integers([total])]))
+
+
+_Step = Callable[[ir.Value, ir.Value, ir.Value, int], ir.Value]
+"""`step(inputs' contribution to the gates, states' contribution, state, size)`: the next state."""
+
+
+def _gru_step(given: ir.Value, recalled: ir.Value, state: ir.Value, size: int) -> ir.Value:
+    """r, z = sigmoid(given + recalled); n = tanh(given + r * recalled); (1 - z) * n + z * state"""
+
+    def gate(value: ir.Value, number: int) -> ir.Value:
+        return part_along(value, 1, number * size, (number + 1) * size)
+
+    sums = [emit(ew.AddOp, gate(given, number), gate(recalled, number)) for number in (0, 1)]
+    reset, update = (emit(ew.SigmoidOp, value) for value in sums)
+    new = emit(ew.TanhOp, emit(ew.AddOp, gate(given, 2), emit(ew.MulOp, reset, gate(recalled, 2))))
+    return emit(ew.AddOp, new, emit(ew.MulOp, update, emit(ew.SubOp, state, new)))
+
+
+def _simple_step(function: type[ew.UnaryOp]) -> _Step:
+    return lambda given, recalled, state, size: emit(function, emit(ew.AddOp, given, recalled))
+
+
+def _recurrent(step: _Step) -> Handler:
+    def handler(
+        node: Node,
+        input: ir.Value,
+        hx: ir.Value,
+        params: Sequence[ir.Value],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> tuple[ir.Value, ...]:
+        _check_no_dropping(dropout, train, num_layers)
+        layers = _layers(params, has_biases, num_layers, bidirectional)
+        value = transposed(input, _BATCH_SECOND) if batch_first else input
+        finals: list[ir.Value] = []
+        for layer in layers:
+            outputs = []
+            for number, weights in enumerate(layer):
+                initial = row(hx, constant(np.array(len(finals), np.int64)))
+                made, last = _direction(step, value, initial, weights, is_backward=number == 1)
+                outputs.append(made)
+                finals.append(last)
+            value = joined(outputs, 2)
+        return transposed(value, _BATCH_SECOND) if batch_first else value, _stacked(finals)
+
+    return handler
+
+
+def _direction(
+    step: _Step,
+    value: ir.Value,
+    initial: ir.Value,
+    weights: _Weights,
+    is_backward: bool,
+) -> tuple[ir.Value, ir.Value]:
+    """One direction of a layer: the states after all steps [steps, batch, size], and the last one.
+
+    The inputs' contributions to the gates of all steps are one product before the loop.
+    """
+    size = known_dim(weights[1], 1, "the size of the state")
+    bias, own_bias = weights[2:] if len(weights) == 4 else (None, None)
+    given = added(emit(MatmulOp, value, weights[0], transpose_rhs=True), bias)
+    steps = extent(value, 0)
+    shape = joined([dims_of(value, 1, 2), integers([size])])
+
+    def body(number: ir.Value, carried: Sequence[ir.Value]) -> tuple[list[ir.Value], list[Stack]]:
+        at = number
+        if is_backward:
+            at = emit(ew.SubOp, emit(ew.SubOp, steps, scalar(1, steps)), number)
+        recalled = added(emit(MatmulOp, carried[0], weights[1], transpose_rhs=True), own_bias)
+        state = step(row(given, at), recalled, carried[0], size)
+        return [state], [Stack([(at, state)], shape)]
+
+    (last,), (stacked,) = counted(steps, [initial], body)
+    return stacked, last
+
+
+imports("aten.gru.input")(_recurrent(_gru_step))
+imports("aten.rnn_tanh.input")(_recurrent(_simple_step(ew.TanhOp)))
+imports("aten.rnn_relu.input")(_recurrent(_simple_step(ew.ReluOp)))

@@ -1,0 +1,41 @@
+"""Ordering."""
+
+from __future__ import annotations
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.stepwell.sorting import TopKOp
+from ...build import cast, constant, dtype, emit, known_dim, rank, transposed
+from ...errors import NeedsShapes
+from ...places import elements
+from ..node import Node, axis_of
+from ..registry import imports
+from ..symbols import Size
+
+
+@imports("aten.topk.default")
+def top_k(node: Node, input: ir.Value, k: Size, dim: int, largest: bool) -> tuple[ir.Value, ...]:
+    """The greatest or least elements along a dimension, and their indices."""
+    if isinstance(k, ir.Value):
+        raise NeedsShapes("the number of elements must be known")
+    return _ordered(input, k, dim, largest)
+
+
+@imports("aten.sort.default", "aten.sort.stable")
+def sort(node: Node, input: ir.Value, dim: int, descending: bool) -> tuple[ir.Value, ...]:
+    """All elements in order along a dimension, and their indices; equal elements keep their order."""
+    count = known_dim(input, axis_of(input, dim), "the extent of the sorted dimension") if rank(input) else 1
+    return _ordered(input, count, dim, descending)
+
+
+def _ordered(input: ir.Value, count: int, dim: int, largest: bool) -> tuple[ir.Value, ...]:
+    if rank(input) == 0:
+        return input, constant(np.array(0, np.int64))
+    axis, last = axis_of(input, dim), rank(input) - 1
+    order = [other for other in range(rank(input)) if other != axis] + [axis]
+    back = [order.index(other) for other in range(rank(input))]
+    rows = transposed(input, order)
+    ranked = cast(rows, np.uint8) if dtype(rows).kind == "b" else rows
+    indices = emit(TopKOp, ranked, k=count, largest=largest)
+    return transposed(elements(rows, indices, last), back), transposed(indices, back)

@@ -1,0 +1,42 @@
+"""Registry of handlers, the functions that import ATen ops, by overload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Handler = Callable[..., Any]
+"""`handler(node, **arguments)`: takes those of the schema's arguments that it names; `self` is called `input`.
+
+Tensors are values, symbolic integers are numbers or scalars of i64, and dtypes are numpy's. The result is a value, or a
+tuple with a value or None for each result of the op; None stands for one that is not supported.
+"""
+
+_HANDLERS: dict[str, Handler] = {}
+
+
+def imports(*overloads: str) -> Callable[[Handler], Handler]:
+    """Registers a function as the importer of overloads such as "aten.add.Tensor".
+
+    Raises:
+        ValueError: an overload already has a handler.
+    """
+
+    def register(handler: Handler) -> Handler:
+        for overload in overloads:
+            if overload in _HANDLERS:
+                raise ValueError(f"two importers for {overload}")
+            _HANDLERS[overload] = handler
+        return handler
+
+    return register
+
+
+def handler_for(overload: str) -> Handler | None:
+    """Returns the handler of an overload, or None if there is none."""
+    return _HANDLERS.get(overload)
+
+
+def supported_overloads() -> list[str]:
+    """Returns the overloads that have handlers, sorted."""
+    return sorted(_HANDLERS)

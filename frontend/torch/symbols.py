@@ -1,0 +1,225 @@
+"""Symbolic sizes: expressions of torch's shape environment as ops on scalars."""
+
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import sympy
+from mlir import ir
+
+import torch
+
+from ...dialects.core import Op
+from ...dialects.stepwell import elementwise as ew
+from ...dialects.stepwell.movement import ExpandDimsOp
+from ..build import cast, chained, constant, dtype, emit, integers, joined, scalar
+from ..errors import UnsupportedError
+
+Size = int | ir.Value
+"""A size: a number, or a scalar of i64."""
+
+_COMPARISONS: dict[type, type[Op]] = {
+    sympy.Eq: ew.EqualOp,
+    sympy.Lt: ew.LessOp,
+    sympy.Le: ew.LessEqualOp,
+    sympy.Gt: ew.GreaterOp,
+    sympy.Ge: ew.GreaterEqualOp,
+}
+_FUNCTIONS: dict[str, type[Op]] = {
+    "sqrt": ew.SqrtOp,
+    "exp": ew.ExpOp,
+    "log": ew.LogOp,
+    "sin": ew.SinOp,
+    "cos": ew.CosOp,
+}
+
+
+def expression_of(value: Any) -> Any:
+    """Returns the sympy expression of a symbolic number, or a number unchanged."""
+    return value.node.expr if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else value
+
+
+class Symbols:
+    """The values of the symbols of a graph, and of expressions over them.
+
+    Attributes:
+        values: the size that each symbol stands for.
+    """
+
+    def __init__(self, values: Mapping[sympy.Symbol, Size]) -> None:
+        self.values = dict(values)
+        self._numbers = {symbol: sympy.Integer(size) for symbol, size in values.items() if isinstance(size, int)}
+        self._known: dict[Any, ir.Value] = {}
+
+    def number(self, value: Any) -> Any:
+        """Returns a number of torch, maybe symbolic, as a number of Python if it is known, else as a scalar.
+
+        Raises:
+            UnsupportedError: it has a symbol that no size of an input determines, or an unknown function.
+        """
+        expression = expression_of(value)
+        if not isinstance(expression, sympy.Basic):
+            return expression
+        expression: Any = expression.xreplace(self._numbers)
+        if expression.is_Boolean and expression in (sympy.true, sympy.false):
+            return bool(expression)
+        if expression.is_number:
+            return int(expression) if expression.is_integer else float(expression)
+        if expression not in self._known:
+            self._known[expression] = self._value(expression)
+        return self._known[expression]
+
+    def sizes(self, values: Sequence[Any]) -> list[Size]:
+        """Returns the sizes of a shape."""
+        return [self.number(value) for value in values]
+
+    def _scalar(self, expression: Any) -> ir.Value:
+        found = self.number(expression)
+        if isinstance(found, ir.Value):
+            return found
+        return constant(np.array(found, np.int64 if isinstance(found, int) else np.float64))
+
+    def _value(self, expression: Any) -> ir.Value:
+        if expression.is_Symbol:
+            if expression not in self.values:
+                raise UnsupportedError(
+                    f"has a size that depends on computed values ({expression}), which is not supported"
+                )
+            return scalar_size(self.values[expression])
+        kind = type(expression)
+        if kind in _COMPARISONS:
+            return emit(_COMPARISONS[kind], *_alike([self._scalar(item) for item in expression.args]))
+        build = _BUILDERS.get(kind.__name__)
+        if build is None:
+            raise UnsupportedError(f"has a size {expression}, in which {kind.__name__} is not supported")
+        return build(self, expression)
+
+    def _floats(self, expression: Any) -> list[ir.Value]:
+        return [cast(self._scalar(item), np.float64) for item in expression.args]
+
+
+def extents(sizes: Sequence[Size]) -> ir.Value:
+    """Returns sizes as a list of i64: a literal if all of them are numbers."""
+    if all(isinstance(size, int) for size in sizes):
+        return integers([int(size) for size in sizes if isinstance(size, int)])
+    parts: list[ir.Value] = []
+    numbers: list[int] = []
+    for size in sizes:
+        if isinstance(size, ir.Value):
+            parts += [integers(numbers)] if numbers else []
+            parts.append(emit(ExpandDimsOp, size, axes=(0,)))
+            numbers = []
+        else:
+            numbers.append(size)
+    return joined([*parts, integers(numbers)] if numbers else parts)
+
+
+def scalar_size(size: Size) -> ir.Value:
+    """Returns a size as a scalar of i64."""
+    return size if isinstance(size, ir.Value) else constant(np.array(size, np.int64))
+
+
+def _alike(values: Sequence[ir.Value]) -> list[ir.Value]:
+    """Converts numbers to f64 if one of them is."""
+    is_float = any(dtype(value).kind == "f" for value in values)
+    return [cast(value, np.float64) if is_float else value for value in values]
+
+
+def _chain(op: type[Op]) -> Callable[[Symbols, Any], ir.Value]:
+    return lambda symbols, expression: chained(op, _alike([symbols._scalar(item) for item in expression.args]))
+
+
+def _floor_div(symbols: Symbols, expression: Any) -> ir.Value:
+    """a // b, rounded down; ops on integers round towards zero."""
+    base, divisor = expression.args
+    lhs, rhs = symbols._scalar(base), symbols._scalar(divisor)
+    if not (base.is_nonnegative and divisor.is_positive):
+        lhs = emit(ew.SubOp, lhs, emit(ew.ModOp, lhs, rhs))
+    return emit(ew.DivOp, lhs, rhs)
+
+
+def _power(symbols: Symbols, expression: Any) -> ir.Value:
+    base, exponent = expression.args
+    if exponent.is_Integer and exponent > 0 and base.is_integer:
+        return chained(ew.MulOp, [symbols._scalar(base)] * int(exponent))
+    return emit(ew.PowOp, *symbols._floats(expression))
+
+
+def _quotient(symbols: Symbols, expression: Any) -> ir.Value:
+    return emit(ew.DivOp, *symbols._floats(expression))
+
+
+def _rounded(op: type[Op] | None) -> Callable[[Symbols, Any], ir.Value]:
+    def build(symbols: Symbols, expression: Any) -> ir.Value:
+        (value,) = symbols._floats(expression)
+        return cast(value if op is None else emit(op, value), np.int64)
+
+    return build
+
+
+def _to_float(symbols: Symbols, expression: Any) -> ir.Value:
+    return symbols._floats(expression)[0]
+
+
+def _modulo(symbols: Symbols, expression: Any) -> ir.Value:
+    return emit(ew.ModOp, *map(symbols._scalar, expression.args))
+
+
+def _negated(symbols: Symbols, expression: Any) -> ir.Value:
+    return emit(ew.NotOp, symbols._scalar(expression.args[0]))
+
+
+def _unequal(symbols: Symbols, expression: Any) -> ir.Value:
+    return emit(ew.NotOp, emit(ew.EqualOp, *_alike([symbols._scalar(item) for item in expression.args])))
+
+
+def _function(op: type[Op]) -> Callable[[Symbols, Any], ir.Value]:
+    return lambda symbols, expression: emit(op, symbols._floats(expression)[0])
+
+
+def _modular_indexing(symbols: Symbols, expression: Any) -> ir.Value:
+    """base // divisor % modulus, of numbers that are not negative"""
+    base, divisor, modulus = map(symbols._scalar, expression.args)
+    return emit(ew.ModOp, emit(ew.DivOp, base, divisor), modulus)
+
+
+def _chosen(symbols: Symbols, expression: Any) -> ir.Value:
+    condition, on_true, on_false = map(symbols._scalar, expression.args)
+    return emit(ew.SelectOp, condition, *_alike([on_true, on_false]))
+
+
+_BUILDERS: dict[str, Callable[[Symbols, Any], ir.Value]] = {
+    "Add": _chain(ew.AddOp),
+    "Mul": _chain(ew.MulOp),
+    "Max": _chain(ew.MaximumOp),
+    "Min": _chain(ew.MinimumOp),
+    "And": _chain(ew.AndOp),
+    "Or": _chain(ew.OrOp),
+    "Pow": _power,
+    "PowByNatural": _power,
+    "FloatPow": _power,
+    "FloorDiv": _floor_div,
+    "CleanDiv": _floor_div,
+    "IntTrueDiv": _quotient,
+    "FloatTrueDiv": _quotient,
+    "Mod": _modulo,
+    "PythonMod": _modulo,
+    "ModularIndexing": _modular_indexing,
+    "CeilToInt": _rounded(ew.CeilOp),
+    "FloorToInt": _rounded(ew.FloorOp),
+    "RoundToInt": _rounded(ew.RoundOp),
+    "TruncToInt": _rounded(None),
+    "ToFloat": _to_float,
+    "Not": _negated,
+    "Unequality": _unequal,
+    "Where": _chosen,
+    **{f"OpaqueUnaryFn_{name}": _function(op) for name, op in _FUNCTIONS.items()},
+}
+
+
+def like(value: Any, other: ir.Value) -> ir.Value:
+    """Returns a number or value as a value of the element type of `other`."""
+    return cast(value, dtype(other)) if isinstance(value, ir.Value) else scalar(value, other)
