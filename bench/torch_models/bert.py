@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
-
 import torch  # pyright: ignore[reportMissingImports]
+from onnx import numpy_helper
 from torch import nn  # pyright: ignore[reportMissingImports]
 from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
