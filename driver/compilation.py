@@ -111,7 +111,9 @@ class Compilation:
         # Worker processes start while the model is read.
         processes = self.setup.options.codegen_threads if source.size >= LARGE else 1
         pools = kernel_pool(self.target, processes, workers)
-        with compiler_context() as context, ir.Location.unknown(), pools as pool:
+        # Callers' code may build ops of any dialect.
+        loads_all = self.setup.is_whole or len(self.setup.options.passes) > 0
+        with compiler_context(loads_all) as context, ir.Location.unknown(), pools as pool:
             imported = source.import_into(context, shapes, contents)
             module, state = imported.module, CompileState(dict(imported.parameters), recorder=recorder)
             start = phase_of(module, self.target)

@@ -8,16 +8,47 @@ from contextlib import contextmanager
 from mlir import ir
 
 from ..support.collection import paused_collection
+from . import plugins
+
+DIALECTS = (
+    "affine",
+    "arith",
+    "bufferization",
+    "builtin",
+    "cf",
+    "func",
+    "gpu",
+    "irdl",
+    "linalg",
+    "llvm",
+    "math",
+    "memref",
+    "scf",
+    "tensor",
+    "ub",
+    "vector",
+)
+"""The dialects of upstream whose ops the compiler builds.
+
+All other dialects are loaded when MLIR's parser reads them or an upstream pass depends on them. The bindings would load
+every dialect into every context. That takes longer than the import of a small model, and the canonicalizer collects the
+patterns of all dialects.
+"""
 
 
 @contextmanager
-def compiler_context() -> Iterator[ir.Context]:
+def compiler_context(loads_all: bool = False) -> Iterator[ir.Context]:
     """Enters a context without multithreading: kernels are distributed among processes, and locks cost time.
 
     Python's collection of cycles is paused: it would scan the compiler's objects again and again and find nothing.
+
+    Args:
+        loads_all: whether to load all dialects, because code of a caller may build ops of any. Plug-ins have the same
+            effect.
     """
     with paused_collection():
-        context = ir.Context()
+        loaded = None if loads_all or plugins.are_found() else DIALECTS
+        context = ir.Context(load_on_create_dialects=loaded)  # pyright: ignore[reportCallIssue]  (the stubs lack it)
         context.enable_multithreading(False)
         with context:
             yield context

@@ -53,12 +53,21 @@ _THIS_PROCESS = os.urandom(8).hex()
 
 def fingerprint() -> str:
     """The plug-ins that take part in compiles, each with a digest of its code; empty if there are none."""
+    # The code of a plug-in may change without the compiler's tables, so digests are computed each time.
+    return ", ".join(f"{name}:{_digest_of(name, items)}" for name, items in sorted(_scanned().found.items()))
+
+
+def are_found() -> bool:
+    """Returns whether any plug-in takes part in compiles."""
+    return len(_scanned().found) > 0
+
+
+def _scanned() -> _Scan:
     global _last_scan
     load_entry_points()
     if _last_scan is None or not _last_scan.holds():
         _last_scan = _Scan()
-    # The code of a plug-in may change without the compiler's tables, so digests are computed each time.
-    return ", ".join(f"{name}:{_digest_of(name, items)}" for name, items in sorted(_last_scan.found.items()))
+    return _last_scan
 
 
 class _Scan:
@@ -75,14 +84,15 @@ class _Scan:
             self.found.setdefault(_owner(item), []).append((where, item))
         self._modules = len(sys.modules)
         held = [*(module for _, module in _compiler_modules()), *seen.values()]
-        self._tables = [(table, table.copy()) for item in held if (table := _table_of(item)) is not None]
+        self._tables = [table for item in held if (table := _table_of(item)) is not None]
+        self._copies = [table.copy() for table in self._tables]
 
     def holds(self) -> bool:
         """Returns whether no table has changed. Compares in C, where identical objects are equal."""
         if len(sys.modules) != self._modules:
             return False
         try:
-            return all(table == copied for table, copied in self._tables)
+            return self._tables == self._copies
         except Exception:  # objects whose `==` has no truth value, such as arrays: they are not identical
             return False
 

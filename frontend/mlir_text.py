@@ -35,7 +35,7 @@ def describe_model(model: bytes | Path) -> ModelInfo:
     Raises:
         ModelError: the module is not valid MLIR, or has no @main.
     """
-    context = ir.Context()
+    context = _new_context()
     with context:
         return info_of(_parse(model, context), _name(model))
 
@@ -66,7 +66,7 @@ def _name(model: bytes | Path) -> str:
 def _parse(model: bytes | Path, context: ir.Context) -> ir.Module:
     text = model if isinstance(model, bytes) else model.read_bytes()
     try:
-        guarded(lambda note: _parsed(text, ir.Context()) and b"")
+        guarded(lambda note: _parsed(text, _new_context()) and b"")
         return _parsed(text, context)
     except Crash as error:
         raise ModelError(f"not valid MLIR, or nested too deep: {error}", model=_name(model)) from None
@@ -79,6 +79,11 @@ def _parse(model: bytes | Path, context: ir.Context) -> ir.Module:
     except VerificationError as error:
         found = error.violations[0]
         raise ModelError(f"not valid MLIR: {_located(found.location, found.message)}", model=_name(model)) from None
+
+
+def _new_context() -> ir.Context:
+    """A context for MLIR's parser, which loads the dialects of the ops that it reads."""
+    return ir.Context(load_on_create_dialects=("irdl",))  # pyright: ignore[reportCallIssue]  (the stubs lack it)
 
 
 def _parsed(text: bytes, context: ir.Context) -> ir.Module:

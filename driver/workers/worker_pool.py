@@ -42,7 +42,7 @@ def worker_pool(processes: int) -> Iterator[WorkerPool]:
         # A worker lacks plug-ins that only this process has imported.
         count = min(processes, available_cores()) - 1
         with suppress(OSError):  # one process can do all the work
-            for _ in range(count if count > 0 and not plugins.fingerprint() else 0):
+            for _ in range(count if count > 0 and not plugins.are_found() else 0):
                 if pool.claims is None:
                     pool.queue = SharedQueue()
                     stack.callback(pool.queue.close)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import sympy
-
 import torch
 from torch.utils import _pytree as pytree
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-
 import torch
 from torch.utils import _pytree as pytree
 

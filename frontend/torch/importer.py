@@ -9,10 +9,9 @@ from typing import Any, cast
 
 import numpy as np
 import sympy
+import torch
 from mlir import ir
 from mlir.dialects import func
-
-import torch
 from torch.utils._sympy.functions import FloorDiv
 
 from ...dialects.core import OpError, spec_of

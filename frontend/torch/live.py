@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import sympy
-from mlir import ir
-
 import torch
+from mlir import ir
 
 from ..errors import ModelError
 from ..imported import ImportedModel, ModelInfo

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
-from mlir import ir
-
 import torch
+from mlir import ir
 from torch.fx.node import map_arg
 
 from ..build import rank

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import sympy
-
 import torch
 from torch.export.graph_signature import (
     ConstantArgument,

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import sympy
-from mlir import ir
-
 import torch
+from mlir import ir
 
 from ...dialects.core import Op
 from ...dialects.stepwell import elementwise as ew

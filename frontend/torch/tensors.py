@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
-
 import torch
 
 from ..errors import UnsupportedError

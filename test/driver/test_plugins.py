@@ -118,10 +118,10 @@ def test_explain_names_the_plugin(cache, monkeypatch):
 
 
 def test_kernels_are_compiled_in_this_process(monkeypatch):
-    monkeypatch.setattr(plugins, "fingerprint", lambda: "")
+    monkeypatch.setattr(plugins, "are_found", lambda: False)
     with worker_pool(2) as pool:
         assert len(pool.workers) == 1
-    monkeypatch.setattr(plugins, "fingerprint", lambda: "mine:123")
+    monkeypatch.setattr(plugins, "are_found", lambda: True)
     with worker_pool(2) as pool:
         assert not pool.workers
 

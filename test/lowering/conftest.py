@@ -13,6 +13,7 @@ from stepwell.dialects.core import Op
 from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.types import TensorSpec, tensor_type
 from stepwell.driver import route
+from stepwell.driver.context import compiler_context
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
@@ -22,10 +23,9 @@ from stepwell.runtime.program import CodeTarget, Program, TensorInfo
 
 def compile_op(op: type[Op], arrays: list[np.ndarray], want: np.ndarray, attributes: dict[str, Any]) -> LoadedProgram:
     """Returns the native code of one op whose result is like `want`."""
-    context = ir.Context()
-    load_dialects(context)
     types = [TensorSpec(array.shape, array.dtype) for array in arrays]
-    with context, ir.Location.unknown():
+    with compiler_context() as context, ir.Location.unknown():
+        load_dialects(context)
         module = ir.Module.create()
         kinds = [tensor_type(spec) for spec in types]
         with ir.InsertionPoint(module.body):

@@ -18,6 +18,7 @@ from stepwell.dialects.stepwell import pooling as pl
 from stepwell.dialects.stepwell import reduction as rd
 from stepwell.dialects.types import TensorSpec, tensor_type
 from stepwell.driver import route
+from stepwell.driver.context import compiler_context
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
@@ -54,9 +55,8 @@ def reference(module: ir.Module, arrays: Sequence[Array]) -> Array:
 
 def check(body: Build, *arrays: Array, tolerance: float = 2e-6, target: str = "cpu") -> None:
     """Compiles `body`, runs it and compares with the reference."""
-    context = ir.Context()
-    load_dialects(context)
-    with context, ir.Location.unknown():
+    with compiler_context() as context, ir.Location.unknown():
+        load_dialects(context)
         module = build(body, arrays)
         want = reference(module, arrays)
         route.run(module, target, start="graph")

@@ -8,6 +8,7 @@ import pytest
 from mlir import ir
 from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
+from stepwell.driver.context import compiler_context
 from stepwell.lowering.llvm_to_object import codegen
 from stepwell.lowering.target import Target
 
@@ -27,9 +28,8 @@ def program(name: str, element: str) -> str:
 
 
 def kernel_code(text: str, target: str) -> str:
-    context = ir.Context()
-    load_dialects(context)
-    with context, ir.Location.unknown():
+    with compiler_context() as context, ir.Location.unknown():
+        load_dialects(context)
         module = ir.Module.parse(text)
         route.run(module, target, start="graph", stop="llvm")
         kernel = next(symbol for symbol in codegen.exported(module) if "kernel" in symbol)
