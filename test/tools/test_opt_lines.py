@@ -139,7 +139,11 @@ class StepwellOpt(Tool):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         command = [sys.executable, str(HERE / "Inputs" / "serve.py")]
-        self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # numpy must not start threads: the server forks.
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        self._server = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def wait(self, line: Line) -> str:
         assert self._server.stdin is not None

@@ -10,7 +10,10 @@ import json
 import os
 import sys
 
-from stepwell.tools import opt, opt_flags, opt_tool  # noqa: F401  (imported here instead of in every child process)
+# Imported here instead of in every child process.
+from stepwell.dialects import registry  # noqa: F401
+from stepwell.passes.graph import canonicalize, cse  # noqa: F401
+from stepwell.tools import opt, opt_flags, opt_passes, opt_tool  # noqa: F401
 
 
 def run(folder: str, stdin: str, arguments: list[str]) -> int:
