@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import stepwell
 
 MODELS = Path(os.environ.get("STEPWELL_TEST_MODELS", "no such folder"))
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -24,6 +26,11 @@ def relative_error(got: np.ndarray, want: np.ndarray) -> float:
     """Returns the largest difference, relative to the largest output."""
     assert got.shape == want.shape
     return float(np.abs(got.astype(np.float64) - want).max() / np.abs(want).max())
+
+
+def compiled(path: Path, threads: int = 2, **options: Any) -> stepwell.Executable:
+    """Compiles a model without worker processes: other tests use the other cores."""
+    return stepwell.compile(path, threads=threads, options=stepwell.Options(codegen_threads=1, **options))
 
 
 def reference(path: Path) -> onnxruntime.InferenceSession:

@@ -10,12 +10,12 @@ import pytest
 import stepwell
 from onnx import numpy_helper
 
-from .packaged import LIGHT, MODELS, OCR, TOLERANCE, VOICE, needs_models, page, reference, relative_error
+from .packaged import LIGHT, MODELS, OCR, TOLERANCE, VOICE, compiled, needs_models, page, reference, relative_error
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in LIGHT.glob("*.onnx")))
 def test_light_model_gives_its_stored_output(name: str) -> None:
-    model = stepwell.compile(LIGHT / f"{name}.onnx", threads=2)
+    model = compiled(LIGHT / f"{name}.onnx")
     (info,) = model.inputs
     size = int(np.prod(info.shape))
     x = (np.arange(size).reshape(info.shape) / size).astype(np.float32)
@@ -35,7 +35,7 @@ def test_light_model_gives_its_stored_output(name: str) -> None:
 )
 def test_text_recognition(name: str, shapes: list[tuple[int, ...]]) -> None:
     path = OCR / f"{name}.onnx"
-    model, session = stepwell.compile(path, threads=2), reference(path)
+    model, session = compiled(path), reference(path)
     for shape in shapes:
         x = page(shape)
         (want,) = session.run(None, {"x": x})
@@ -53,7 +53,7 @@ def test_notes_in_music() -> None:
     In vectors of 16 bytes (x86-64-v2, AArch64), whose sums are longer, the outputs differ by 1.5e-4.
     """
     path = MODELS / "basic_pitch" / "saved_models" / "icassp_2022" / "nmp.onnx"
-    model, session = stepwell.compile(path, threads=2), reference(path)
+    model, session = compiled(path), reference(path)
     time = np.arange(43844, dtype=np.float32) / 22050
     x = (0.5 * np.sin(2 * np.pi * 440 * time) + 0.3 * np.sin(2 * np.pi * 659.3 * time * (time > 1)))[None, :, None]
     x += 0.3 * np.random.default_rng(0).standard_normal(x.shape, np.float32)
@@ -65,7 +65,7 @@ def test_notes_in_music() -> None:
 def test_trees_of_gradient_boosting() -> None:
     """A LightGBM model of 565 trees."""
     path = MODELS / "atspm_detector" / "weights" / "phase_lgbm_v5_s0.onnx"
-    model, session = stepwell.compile(path, threads=2), reference(path)
+    model, session = compiled(path), reference(path)
     x = np.random.default_rng(0).normal(size=(40, 261))
     x[::7, ::5] = np.nan
     np.testing.assert_allclose(model(x), session.run(None, {"X": x})[0], rtol=1e-9)
@@ -76,7 +76,7 @@ def test_trees_of_gradient_boosting() -> None:
 @pytest.mark.parametrize("name", ["silero_vad", "silero_vad_16k_op15", "silero_vad_half", "silero_vad_op18_ifless"])
 def test_voice_activity_over_many_chunks(name: str) -> None:
     path = VOICE / f"{name}.onnx"
-    model, session = stepwell.compile(path, threads=1), reference(path)
+    model, session = compiled(path, threads=1), reference(path)
     names = [item.name for item in session.get_inputs()]
     states = [np.zeros((2, 1, 128), np.float32)] * 2
     heard = []
@@ -108,7 +108,7 @@ def voice_chunks(count: int) -> list[np.ndarray]:
 
 @needs_models
 def test_a_branch_that_the_shapes_rule_out_is_an_error_when_taken() -> None:
-    model = stepwell.compile(VOICE / "silero_vad.onnx", threads=1)
+    model = compiled(VOICE / "silero_vad.onnx", threads=1)
     with pytest.raises(stepwell.RuntimeFailure):
         model(np.zeros((1, 576), np.float32), np.zeros((2, 1, 128), np.float32), np.array(8000))
 

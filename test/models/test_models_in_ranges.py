@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import stepwell
 
-from .packaged import OCR, TOLERANCE, VOICE, needs_models, page, reference
+from .packaged import OCR, TOLERANCE, VOICE, compiled, needs_models, page, reference
 
 
 def _agree_at(path: Path, dims: dict[str, Any], feeds: list[dict[str, np.ndarray]]) -> None:
-    model, session = stepwell.compile(path, threads=2, options=stepwell.Options(dims=dims)), reference(path)
+    model, session = compiled(path, dims=dims), reference(path)
     made = len(model.programs)
     for feed in feeds:
         got, want = model(**feed), session.run(None, feed)
