@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,9 +39,14 @@ class FloatUnaryOp(UnaryOp):
 
 
 class BinaryOp(ElementwiseOp):
-    """Base of ops on two tensors of the same element type."""
+    """Base of ops on two tensors of the same element type.
+
+    Attributes:
+        RIGHT_NEUTRAL: the right operand for which the result is the left one; None if there is no such number.
+    """
 
     ROUNDING = Rounding.ROUNDED
+    RIGHT_NEUTRAL: ClassVar[float | None] = None
 
     lhs = operand()
     rhs = operand()
@@ -259,6 +264,7 @@ class AddOp(BinaryOp):
     """
 
     OPERATION_NAME = "stepwell.add"
+    RIGHT_NEUTRAL = 0
     reference = staticmethod(np.add)
 
     @classmethod
@@ -276,6 +282,7 @@ class SubOp(BinaryOp):
     """
 
     OPERATION_NAME = "stepwell.sub"
+    RIGHT_NEUTRAL = 0
     reference = staticmethod(np.subtract)
 
     @classmethod
@@ -293,6 +300,7 @@ class MulOp(BinaryOp):
     """
 
     OPERATION_NAME = "stepwell.mul"
+    RIGHT_NEUTRAL = 1
     reference = staticmethod(np.multiply)
 
 
@@ -305,6 +313,7 @@ class DivOp(BinaryOp):
     """
 
     OPERATION_NAME = "stepwell.div"
+    RIGHT_NEUTRAL = 1
     reference = staticmethod(_divide)
 
 
@@ -317,6 +326,7 @@ class PowOp(BinaryOp):
     """
 
     OPERATION_NAME = "stepwell.pow"
+    RIGHT_NEUTRAL = 1
     reference = staticmethod(np.power)
 
 

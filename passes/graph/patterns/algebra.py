@@ -48,16 +48,13 @@ class ConstantToTheRight(Pattern[BinaryOp]):
         return type(op)(op.rhs, op.lhs).result
 
 
-_NEUTRAL: dict[type, float] = {AddOp: 0, SubOp: 0, MulOp: 1, DivOp: 1, PowOp: 1}
-
-
 class DropNeutral(Pattern[BinaryOp]):
     """x + 0 | x - 0 | x * 1 | x / 1 | pow(x, 1) --> x"""
 
-    root = tuple(_NEUTRAL)
+    root = BinaryOp
 
     def rewrite(self, op: BinaryOp) -> Replacement:
-        if splat_of(op.rhs) != _NEUTRAL[type(op)]:
+        if op.RIGHT_NEUTRAL is None or splat_of(op.rhs) != op.RIGHT_NEUTRAL:
             return None
         if op.lhs.type == op.result.type:
             return op.lhs
