@@ -11,7 +11,7 @@ MUTANTS ?= 5000
 FIRST ?= 0
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: venv test lint checks check-style check-types check-imports check-prose lit pytest docs fuzz test-aarch64 demo bench prepare-gpu test-gpu bench-gpu format clean
+.PHONY: venv test torch lint checks check-style check-types check-imports check-prose lit pytest docs fuzz test-aarch64 demo bench prepare-gpu test-gpu bench-gpu format clean
 
 # What is installed is remembered by a stamp: a change of the project's metadata installs anew.
 venv: $(VENV)/stamp
@@ -26,7 +26,11 @@ $(VENV)/stamp: pyproject.toml test/requirements-models.txt | $(BIN)/python
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-test: lint lit pytest
+# With TORCH=1, the tests of the frontend of PyTorch run too; without, they are skipped.
+test: $(if $(TORCH),torch) lint lit pytest
+
+torch: venv
+	$(BIN)/python -m pip install --quiet torch==2.13.0
 
 # Pyright takes as long as the other checks together, on one core.
 lint: venv

@@ -155,6 +155,14 @@ def flattened(value: ir.Value, axis: int) -> ir.Value:
     return reshaped(value, joined(counts))
 
 
+def line_of(value: ir.Value) -> ir.Value:
+    """All elements as a vector."""
+    count = product(shape(value))
+    return (
+        reshaped(value, integers([count])) if isinstance(count, int) else emit(DynamicReshapeOp, value, integers([-1]))
+    )
+
+
 def transposed(value: ir.Value, permutation: Sequence[int]) -> ir.Value:
     """Transposes `value`; returns it unchanged if the permutation is the identity."""
     order = tuple(permutation)

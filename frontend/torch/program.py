@@ -85,6 +85,11 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
         raise ModelError(f"torch cannot decompose the program: {type(error).__name__}: {error}") from error
 
 
+def can_import(op: torch._ops.OpOverload) -> bool:
+    """Returns whether an op has a handler, or a rule by which torch decomposes it further."""
+    return handler_for(str(op)) is not None or (op in decomposition_table and _may_decompose(op))
+
+
 def _may_decompose(op: torch._ops.OpOverload) -> bool:
     return op.namespace == "aten" and handler_for(str(op)) is None and _RANDOM not in op.tags
 

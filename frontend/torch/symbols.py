@@ -14,7 +14,7 @@ from mlir import ir
 from ...dialects.core import Op
 from ...dialects.stepwell import elementwise as ew
 from ...dialects.stepwell.movement import ExpandDimsOp
-from ..build import cast, chained, constant, dtype, emit, integers, joined, scalar
+from ..build import cast, chained, constant, dtype, emit, integers, joined
 from ..errors import UnsupportedError
 
 Size = int | ir.Value
@@ -221,4 +221,6 @@ _BUILDERS: dict[str, Callable[[Symbols, Any], ir.Value]] = {
 
 def like(value: Any, other: ir.Value) -> ir.Value:
     """Returns a number or value as a value of the element type of `other`."""
-    return cast(value, dtype(other)) if isinstance(value, ir.Value) else scalar(value, other)
+    if isinstance(value, ir.Value):
+        return cast(value, dtype(other))
+    return constant(np.array(value).astype(dtype(other)))  # integers wrap around, as in torch

@@ -23,8 +23,6 @@ _ARITHMETIC: dict[str, type[Op]] = {
     "bitwise_or.Tensor": ew.OrOp,
     "bitwise_xor.Scalar": ew.XorOp,
     "bitwise_xor.Tensor": ew.XorOp,
-    "maximum.default": ew.MaximumOp,
-    "minimum.default": ew.MinimumOp,
 }
 _COMPARISONS: dict[str, type[Op]] = {
     "eq": ew.EqualOp,
@@ -69,6 +67,66 @@ for _name, _op in _LOGIC.items():
 def unequal(node: Node, input: ir.Value, other: Any) -> ir.Value:
     """x != y"""
     return emit(ew.NotOp, _compared(ew.EqualOp)(node, input, other))
+
+
+def greater_of(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    """The greater of two elements, NaN if either is; of bools the disjunction."""
+    return emit(ew.OrOp if dtype(lhs).kind == "b" else ew.MaximumOp, lhs, rhs)
+
+
+def lesser_of(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    """The lesser of two elements, NaN if either is; of bools the conjunction."""
+    return emit(ew.AndOp if dtype(lhs).kind == "b" else ew.MinimumOp, lhs, rhs)
+
+
+@imports("aten.maximum.default")
+def maximum(node: Node, input: ir.Value, other: ir.Value) -> ir.Value:
+    """max(x, y)"""
+    return greater_of(cast(input, node.dtype()), cast(other, node.dtype()))
+
+
+@imports("aten.minimum.default")
+def minimum(node: Node, input: ir.Value, other: ir.Value) -> ir.Value:
+    """min(x, y)"""
+    return lesser_of(cast(input, node.dtype()), cast(other, node.dtype()))
+
+
+@imports("aten.clamp.Tensor")
+def clamp_by_tensors(node: Node, input: ir.Value, min: ir.Value | None, max: ir.Value | None) -> ir.Value:
+    """min(max(x, low), high)"""
+    value = cast(input, node.dtype())
+    value = value if min is None else greater_of(value, cast(min, node.dtype()))
+    return value if max is None else lesser_of(value, cast(max, node.dtype()))
+
+
+def _number_first(node: Node, lhs: ir.Value, rhs: ir.Value, is_greatest: bool) -> ir.Value:
+    left, right = cast(lhs, node.dtype()), cast(rhs, node.dtype())
+    made = greater_of(left, right) if is_greatest else lesser_of(left, right)
+    if not is_float(node.dtype()):
+        return made
+    made = emit(ew.SelectOp, emit(ew.EqualOp, right, right), made, left)
+    return emit(ew.SelectOp, emit(ew.EqualOp, left, left), made, right)
+
+
+@imports("aten.fmax.default", "aten.fmin.default")
+def extreme_number(node: Node, input: ir.Value, other: ir.Value) -> ir.Value:
+    """The greater or lesser of two elements, or the other one if one of them is NaN."""
+    return _number_first(node, input, other, "fmax" in node.overload)
+
+
+@imports("prims.fmax.default", "prims.fmin.default")
+def extreme_number_of_same_type(node: Node, input: ir.Value, b: ir.Value) -> ir.Value:
+    """The same on operands of one type."""
+    return _number_first(node, input, b, "fmax" in node.overload)
+
+
+@imports("aten.signbit.default", "prims.signbit.default")
+def sign_bit(node: Node, input: ir.Value) -> ir.Value:
+    """True for negative numbers, the negative zero included; that of a NaN is lost. torch declares floats for some."""
+    if dtype(input).kind == "b":
+        return emit(ew.AndOp, input, emit(ew.NotOp, input))
+    made = _is_negative(input) if is_float(dtype(input)) else emit(ew.LessOp, input, scalar(0, input))
+    return cast(made, node.dtype())
 
 
 @imports("aten.add.Tensor", "aten.add.Scalar")
@@ -213,6 +271,19 @@ def where(node: Node, condition: ir.Value, input: ir.Value, other: ir.Value) -> 
     """Elements of one tensor where a condition holds, else of another."""
     kind = node.dtype()
     return emit(ew.SelectOp, cast(condition, np.bool_), cast(input, kind), cast(other, kind))
+
+
+@imports("prims.where.default")
+def where_of_same_type(node: Node, pred: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The same on operands of one type."""
+    return emit(ew.SelectOp, pred, a, b)
+
+
+@imports("aten.copysign.Tensor", "aten.copysign.Scalar")
+def copy_sign(node: Node, input: ir.Value, other: Any) -> ir.Value:
+    """The magnitude of x with the sign of y."""
+    magnitude = emit(ew.AbsOp, cast(input, node.dtype()))
+    return emit(ew.SelectOp, _is_negative(as_value(other, node.dtype())), emit(ew.NegOp, magnitude), magnitude)
 
 
 @imports("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")

@@ -12,8 +12,8 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, SqueezeOp
 from ....dialects.stepwell.normalization import AttentionOp
-from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceSumOp
-from ...build import added, cast, dims_of, dtype, emit, integers, joined, known_dim, rank, reshaped, scalar
+from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceProdOp, ReduceSumOp
+from ...build import added, cast, dims_of, dtype, emit, gathered, joined, known_dim, rank, reshaped, scalar
 from ...errors import UnsupportedError
 from ..node import Node
 from ..registry import imports
@@ -67,6 +67,13 @@ def addmm(node: Node, input: ir.Value, mat1: ir.Value, mat2: ir.Value, beta: Any
 def baddbmm(node: Node, input: ir.Value, batch1: ir.Value, batch2: ir.Value, beta: Any, alpha: Any) -> ir.Value:
     """alpha * a @ b + beta * c, per batch"""
     return _plus(product(batch1, batch2), input, beta, alpha)
+
+
+@imports("aten.addbmm.default")
+def addbmm(node: Node, input: ir.Value, batch1: ir.Value, batch2: ir.Value, beta: Any, alpha: Any) -> ir.Value:
+    """alpha * sum(a @ b) + beta * c, summed over the batches"""
+    total = emit(ReduceSumOp, product(batch1, batch2), axes=(0,), keepdims=False)
+    return _plus(total, input, beta, alpha)
 
 
 @imports("aten.addmv.default")
@@ -158,7 +165,9 @@ def _four_dimensional(value: ir.Value) -> ir.Value:
         return emit(ExpandDimsOp, value, axes=(0, 1) if rank(value) == 2 else (1,))
     if rank(value) == 4:
         return value
-    return reshaped(value, joined([integers([-1]), dims_of(value, rank(value) - 3, rank(value))]))
+    batch, inner = rank(value) - 3, dims_of(value, rank(value) - 3, rank(value))
+    count = emit(ReduceProdOp, dims_of(value, 0, batch), axes=(0,), keepdims=True)
+    return reshaped(value, joined([count, inner]))
 
 
 @imports("aten._cdist_forward.default")
@@ -170,6 +179,15 @@ def distances(node: Node, x1: ir.Value, x2: ir.Value, p: float) -> ir.Value:
         emit(ExpandDimsOp, x2, axes=(rank(x2) - 2,)),
     )
     return _norm(apart, p)
+
+
+@imports("aten._pdist_forward.default")
+def distances_within(node: Node, input: ir.Value, p: float) -> ir.Value:
+    """The p-norms of the differences of all pairs of rows, each pair once."""
+    count = known_dim(input, 0, "the number of rows")
+    tables = zip(("first", "second"), np.triu_indices(count, 1), strict=True)
+    rows = [gathered(input, node.importer.weight(f"{node.name}.{name}", table), 0) for name, table in tables]
+    return _norm(emit(ew.SubOp, *rows), p)
 
 
 def _norm(value: ir.Value, p: float) -> ir.Value:

@@ -54,9 +54,9 @@ def _unless_integer(op: type[Op]) -> Handler:
 
 
 for _name, _op in (_FLOAT_FUNCTIONS | _SIGNED).items():
-    imports(f"aten.{_name}.default")(_in_result_type(_op))
+    imports(f"aten.{_name}.default", f"prims.{_name}.default")(_in_result_type(_op))
 for _name, _op in _ROUNDINGS.items():
-    imports(f"aten.{_name}.default")(_unless_integer(_op))
+    imports(f"aten.{_name}.default", f"prims.{_name}.default")(_unless_integer(_op))
 
 
 @imports("aten.trunc.default")
@@ -96,6 +96,13 @@ def log_to_base(node: Node, input: ir.Value) -> ir.Value:
     base = 2 if "log2" in node.overload else 10
     logarithm = emit(ew.LogOp, cast(input, node.dtype()))
     return emit(ew.MulOp, logarithm, scalar(1 / math.log(base), logarithm))
+
+
+@imports("aten.exp2.default", "prims.exp2.default")
+def exp2(node: Node, input: ir.Value) -> ir.Value:
+    """2 ** x"""
+    value = cast(input, node.dtype())
+    return emit(ew.PowOp, scalar(2, value), value)
 
 
 @imports("aten.log1p.default")
@@ -183,14 +190,6 @@ def softplus(node: Node, input: ir.Value, beta: float, threshold: float) -> ir.V
 def clamp(node: Node, input: ir.Value, min: Any, max: Any) -> ir.Value:
     """min(max(x, low), high) in the type to which numbers and tensor are converted"""
     return _clamped(cast(input, node.dtype()), min, max)
-
-
-@imports("aten.clamp.Tensor")
-def clamp_by_tensors(node: Node, input: ir.Value, min: ir.Value | None, max: ir.Value | None) -> ir.Value:
-    """min(max(x, low), high)"""
-    value = cast(input, node.dtype())
-    value = value if min is None else emit(ew.MaximumOp, value, cast(min, node.dtype()))
-    return value if max is None else emit(ew.MinimumOp, value, cast(max, node.dtype()))
 
 
 @imports("aten.hardtanh.default")

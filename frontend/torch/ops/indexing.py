@@ -20,6 +20,7 @@ from ...build import (
     gathered,
     integers,
     joined,
+    line_of,
     part_along,
     rank,
     reshaped,
@@ -200,8 +201,8 @@ def _scattered(input: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduct
 def masked_scatter(node: Node, input: ir.Value, mask: ir.Value, source: ir.Value) -> ir.Value:
     """The elements of a source, in order, where a mask holds: its n-th true place takes element n."""
     kept, whole = emit(DynamicBroadcastToOp, mask, node.shape()), node.shape()
-    line = reshaped(cast(kept, np.int64), integers([-1]))
+    line = line_of(cast(kept, np.int64))
     number = emit(CumulativeOp, line, axis=0, mode="sum", exclusive=True)
-    taken = gathered(reshaped(source, integers([-1])), number, 0)
+    taken = gathered(line_of(source), number, 0)
     base = emit(DynamicBroadcastToOp, input, whole)
     return emit(ew.SelectOp, kept, reshaped(taken, whole), base)

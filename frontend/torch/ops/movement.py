@@ -30,6 +30,7 @@ from ...build import (
     integers,
     joined,
     known_dim,
+    line_of,
     part_along,
     rank,
     reshaped,
@@ -193,7 +194,7 @@ def as_strided(
     places = np.full(tuple(numbers[: len(size)]), storage_offset or 0, np.int64)
     for axis, (count, step) in enumerate(zip(numbers[: len(size)], numbers[len(size) : -1], strict=True)):
         places += (np.arange(count) * step).reshape(-1, *[1] * (len(size) - 1 - axis))
-    flat = reshaped(input, integers([-1 if known.numel() else 0]))
+    flat = line_of(input)
     return gathered(flat, node.importer.weight(f"{node.name}.places", places), 0)
 
 
@@ -301,7 +302,7 @@ for _dimensions in (1, 2, 3):
 @imports("aten.roll.default")
 def roll(node: Node, input: ir.Value, shifts: Sequence[Size], dims: Sequence[int]) -> ir.Value:
     """Elements moved along dimensions; those beyond the end come to the start. Without dimensions the flat tensor."""
-    value = input if dims else reshaped(input, integers([-1]))
+    value = input if dims else line_of(input)
     for shift, axis in zip(shifts, dims or (0,), strict=True):
         count = extent(value, axis_of(value, axis))
         cut = emit(ew.SubOp, count, emit(ew.ModOp, scalar_size(shift), count))

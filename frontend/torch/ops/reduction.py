@@ -14,7 +14,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.cumulative import CumulativeOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
 from ....dialects.types import is_float
-from ...build import cast, chained, constant, dtype, emit, integers, rank, reshaped, scalar, shape
+from ...build import cast, chained, constant, dtype, emit, line_of, rank, reshaped, scalar, shape
 from ...places import extent
 from ..node import Node, axes_of, axis_of
 from ..registry import imports
@@ -107,7 +107,7 @@ def _argument(node: Node, input: ir.Value, dim: int | None, keepdim: bool, is_le
     if rank(input) == 0:
         return constant(np.array(0, np.int64))
     if dim is None:
-        flat = _nan_first(reshaped(input, integers([-1])) if rank(input) != 1 else input, is_least)
+        flat = _nan_first(line_of(input), is_least)
         return reshaped(emit(ArgmaxOp, flat, axis=0, keepdims=False), node.shape())
     return emit(ArgmaxOp, _nan_first(input, is_least), axis=axis_of(input, dim), keepdims=keepdim)
 

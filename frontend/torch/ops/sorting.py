@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from mlir import ir
 
+from ....dialects.stepwell.movement import SqueezeOp
 from ....dialects.stepwell.sorting import TopKOp
-from ...build import cast, constant, dtype, emit, known_dim, rank, transposed
+from ...build import cast, constant, dtype, emit, known_dim, part_along, rank, transposed
 from ...errors import NeedsShapes
 from ...places import elements
 from ..node import Node, axis_of
@@ -27,6 +28,17 @@ def sort(node: Node, input: ir.Value, dim: int, descending: bool) -> tuple[ir.Va
     """All elements in order along a dimension, and their indices; equal elements keep their order."""
     count = known_dim(input, axis_of(input, dim), "the extent of the sorted dimension") if rank(input) else 1
     return _ordered(input, count, dim, descending)
+
+
+@imports("aten.kthvalue.default")
+def kth_value(node: Node, input: ir.Value, k: int, dim: int, keepdim: bool) -> tuple[ir.Value, ...]:
+    """The k-th least element along a dimension, and its index."""
+    parts = _ordered(input, k, dim, False)
+    if rank(input) == 0:
+        return parts
+    axis = axis_of(input, dim)
+    last = [part_along(value, axis, k - 1, k) for value in parts]
+    return tuple(value if keepdim else emit(SqueezeOp, value, axes=(axis,)) for value in last)
 
 
 def _ordered(input: ir.Value, count: int, dim: int, largest: bool) -> tuple[ir.Value, ...]:
