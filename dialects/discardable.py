@@ -131,6 +131,21 @@ OF_RANGE = DiscardableAttribute(
 )
 
 # Arguments and results of functions.
+LAYOUT = DiscardableAttribute(
+    "stepwell.layout",
+    forms.I64S,
+    "of an input that is read as it lies in the caller's memory: table entries of its strides, and of the number of "
+    "elements to copy",
+    places=(ARGUMENT,),
+    phases=_FROM_KERNELS,
+)
+APPENDED_TO = DiscardableAttribute(
+    "stepwell.appended_to",
+    forms.I64,
+    "of an output that is an input with more behind it: the number of the input, whose memory it may share",
+    places=(RESULT,),
+    phases=_FROM_KERNELS,
+)
 NAME = DiscardableAttribute(
     "stepwell.name",
     forms.STRING,
@@ -353,13 +368,6 @@ RESULT_DIMS = DiscardableAttribute(
     "the dimensions of each dynamic result: numbers, and expressions over symbolic sizes",
     places=(OF_MODEL,),
     phases=("import", "graph"),
-)
-ENDS = DiscardableAttribute(
-    "stepwell.ends",
-    forms.I64S,
-    "of an inserted part: a dimension, and the table entry of how much of it is read",
-    places=("tensor.insert_slice",),
-    phases=("graph", *_FROM_KERNELS),
 )
 ROWS = DiscardableAttribute(
     "stepwell.rows",

@@ -12,6 +12,7 @@ from ..dialects.types import numpy_dtype
 from ..passes.infra.base import PassError
 from ..passes.ir.functions import main_function, strings
 from ..runtime.program import WORK, ArenaBuffer, CodeTarget, KernelInfo, Program, TensorInfo
+from ..sizes.layouts import Appended
 from ..targets.registry import backend_of, target_of
 
 # Operations plus bytes that take one core some tens of microseconds.
@@ -49,6 +50,7 @@ def program_of(
         uses_threads=WORK in objects,
         is_short=_is_short(module, kernels),
         buffers=_buffers(module),
+        appended=_appended(interface["appended"], inputs, len(outputs)) if "appended" in interface else (),
     )
     return backend_of(target).finish(program, module)
 
@@ -76,6 +78,19 @@ def _buffers(module: ir.Module) -> list[ArenaBuffer]:
         offset, size, first, last = (ir.IntegerAttr(row[key]).value for key in ("offset", "bytes", "first", "last"))
         found.append(ArenaBuffer(name, node, offset, size, first, last))
     return sorted(found, key=lambda item: (item.first, item.offset))
+
+
+def _appended(entries: ir.Attribute, inputs: Sequence[TensorInfo], outputs: int) -> tuple[Appended, ...]:
+    found = []
+    *ranks, entry_count = [*(len(info.shape) for info in inputs[:-1]), int(inputs[-1].shape[0])]
+    for row in ir.ArrayAttr(entries):
+        number, output, *layout = ir.DenseI64ArrayAttr(row)
+        record = {"input": number, "output": output, "layout": layout}
+        try:
+            found.append(Appended.read(record, ranks, outputs, entry_count))
+        except ValueError as error:
+            raise PassError(f"'stepwell.interface' is wrong: {error}") from error
+    return tuple(found)
 
 
 def _tensors(entries: ir.Attribute) -> tuple[TensorInfo, ...]:

@@ -12,6 +12,7 @@ from ..support.errors import InputError
 from ..support.wording import quantity
 from .cuda import dlpack
 from .dlpack import from_dlpack
+from .memory import contiguous
 from .program import Shape, TensorInfo
 
 _MAX_THREADS = 4096
@@ -64,13 +65,20 @@ def accept(value: Any, info: TensorInfo) -> np.ndarray:
     Raises:
         InputError: its element type is wrong, or it is not an array.
     """
+    return contiguous(accept_layout(value, info))
+
+
+def accept_layout(value: Any, info: TensorInfo) -> np.ndarray:
+    """Returns the argument as an array of the input's element type, whatever its layout in memory.
+
+    Raises:
+        InputError: its element type is wrong, or it is not an array.
+    """
     array = value if type(value) is np.ndarray else _as_array(value, info)
     if array.dtype is not info.dtype and array.dtype != info.dtype:
         order = "" if array.dtype.isnative else " in non-native byte order"
         raise InputError(f"input '{info.name}' must be {info.dtype.name}, but is {array.dtype.name}{order} ({info})")
-    if array.flags.c_contiguous:
-        return array
-    return np.array(array, order="C", copy=True)
+    return array
 
 
 def accept_any(value: Any, info: TensorInfo) -> Any:

@@ -17,7 +17,16 @@ from ..support.cores import available_cores
 from ..support.errors import ArtefactError, InputError
 from ..support.short_repr import cut
 from ..support.wording import quantity
-from .arguments import CallArguments, accept, accept_any, is_tensor, listing, numbers, thread_count
+from .arguments import (
+    CallArguments,
+    accept,
+    accept_any,
+    accept_layout,
+    is_tensor,
+    listing,
+    numbers,
+    thread_count,
+)
 from .artefact import reader
 from .compiled_model import CompiledModel
 from .execution.bounded import explained
@@ -26,6 +35,7 @@ from .execution.workspace import LoadedProgram
 from .host.fallback import Fallback
 from .hybrid.loaded_plan import LoadedPlan
 from .hybrid.runners import HostShare
+from .memory import contiguous
 from .program import Program, Shape
 from .progress.progress import because
 from .report import html
@@ -33,6 +43,7 @@ from .report.report import PerformanceReport
 from .specialization.interfaces import ByContents, HybridModel, Specialize
 from .specialization.size_advice import SizeWatch
 from .specialization.specialization import Specializations
+from .state import State
 
 if TYPE_CHECKING:
     from .execution.recorder import CallRecorder
@@ -132,13 +143,26 @@ class Executable:
             args = self._arguments.in_order(args, kwargs)
         if not self._takes_arrays:
             return self._call_on_values(args)
-        arrays = [accept(value, info) for value, info in zip(args, self.inputs, strict=True)]
+        arrays = [accept_layout(value, info) for value, info in zip(args, self.inputs, strict=True)]
         shapes = tuple([array.shape for array in arrays])
         loaded = self._loaded.get(shapes)
         if not isinstance(loaded, LoadedProgram):
             loaded = self._ready(shapes, arrays)
+        if not loaded.reads_layouts:
+            arrays = list(map(contiguous, arrays))
         outputs = self._code.run(loaded, arrays, self.threads)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def state(self, sizes: Mapping[str, int] | None = None) -> State:
+        """Returns a new state: inputs that the model returns with more behind them, updated in place by calls of it.
+
+        Args:
+            sizes: sizes of the other symbolic dimensions of these inputs, such as the batch, by name.
+
+        Raises:
+            InputError: no program for ranges of sizes has such inputs, or a size is missing.
+        """
+        return State(self._code, self.outputs, self.threads, dict(sizes or {}))
 
     @property
     def fallbacks(self) -> tuple[Fallback, ...]:

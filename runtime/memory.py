@@ -40,6 +40,11 @@ def _aligned(nbytes: int, make: Callable[..., np.ndarray]) -> np.ndarray:
     return block[start : start + nbytes]
 
 
+def contiguous(array: np.ndarray) -> np.ndarray:
+    """Returns the array, or a contiguous copy."""
+    return array if array.flags.c_contiguous else np.array(array, order="C", copy=True)
+
+
 def is_aligned(array: np.ndarray) -> bool:
     """Returns whether native code can read an array in place."""
     return array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..sizes.bounds import Bounds
+from ..sizes.layouts import Appended
 from ..support.short_repr import cut, short_repr, size_of
 from ..support.wording import quantity
 from .facts import CompileFacts
@@ -201,6 +202,7 @@ class Program:
         bounds: the sizes it serves, if more than those of its shapes; its last input is then a table of sizes.
         buffers: the parts of the arena, with the steps at which they are in use.
         facts: the compiler's facts about it, for its report, in encoded form; `compile_facts` decodes them.
+        appended: the inputs that it appends to, and reads as they lie in memory, if sizes vary.
         launches: the launches of a GPU program, which has no entry function; its objects are PTX, with names in ".ptx".
     """
 
@@ -220,6 +222,7 @@ class Program:
     buffers: Sequence[ArenaBuffer] = ()
     facts: bytes = b""
     launches: LaunchPlan | None = None
+    appended: Sequence[Appended] = ()
 
     def __repr__(self) -> str:
         sizes = self.bounds.ranges if self.bounds is not None else {}

@@ -12,6 +12,7 @@ import numpy as np
 from ..support.errors import InputError
 from ..support.short_repr import short_repr
 from .expressions import Expression, evaluate, text_of
+from .layouts import is_of_layout
 from .ranges import Range, union_of
 
 
@@ -43,9 +44,12 @@ class Bounds:
 
 
 def table_of(bounds: Bounds, length: int, sizes: Mapping[str, int]) -> np.ndarray:
-    """Returns the last input of a program at given sizes: `length` int64, the table followed by zeros."""
+    """Returns the last input of a program at given sizes: `length` int64, the table followed by zeros.
+
+    Entries for layouts in memory are 0.
+    """
     table = np.zeros(length, np.int64)
-    table[: len(bounds.table)] = [evaluate(item, sizes) for item in bounds.table]
+    table[: len(bounds.table)] = [0 if is_of_layout(item) else evaluate(item, sizes) for item in bounds.table]
     return table
 
 
@@ -99,6 +103,7 @@ def decode_bounds(record: Mapping[str, Any] | None) -> Bounds | None:
         raise ValueError("a range of sizes must go from a smaller to a larger one")
     most = {name: values.high for name, values in bounds.ranges.items()}
     with_derived(most, bounds.derived)
-    for expression in (*bounds.table, *(dim for shape in bounds.outputs for dim in shape)):
+    table = (item for item in bounds.table if not is_of_layout(item))
+    for expression in (*table, *(dim for shape in bounds.outputs for dim in shape)):
         evaluate(expression, most)
     return bounds

@@ -43,6 +43,8 @@ class CpuBackend(Backend):
             (
                 # If both dimensions of a batch of sequences vary, their rows are stored one after the other.
                 "stepwell-pack-rows",
+                # Before the interface is recorded, which names the inputs that are read where the caller has them.
+                "stepwell-append-in-place",
                 # Records inputs and outputs as the runtime sees them, before bools become bytes and results
                 # destinations.
                 "stepwell-record-interface",

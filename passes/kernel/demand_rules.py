@@ -13,6 +13,7 @@ from ...dialects.registry import OPS
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import ElementwiseOp, KeepOp
 from ...dialects.stepwell.movement import (
+    AppendOp,
     BroadcastToOp,
     ConcatOp,
     GatherOp,
@@ -23,9 +24,7 @@ from ...dialects.stepwell.movement import (
     TakeRowsOp,
     TransposeOp,
 )
-from ...dialects.stepwell.normalization import (
-    AttentionOp,
-)
+from ...dialects.stepwell.normalization import FEW_QUERIES, AttentionOp
 from ...dialects.stepwell.packed import PackedMatmulOp
 from ..ir.rewriting import defining_op
 from ..ir.values import shape_of
@@ -115,10 +114,14 @@ def keys_of(op: ir.Operation, table: Sequence[Any]) -> Prefix:
     view = AttentionOp(op)
     mask = None if view.mask is None else defining_op(view.mask, KeepOp)
     length = shape_of(view.key)[2]
-    if mask is None or mask.extent < 0 or length % KEYS_AT_ONCE or length <= _UNROLLED_KEYS:
+    if mask is None or mask.extent < 0:
         return None
     along = shape_of(mask.mask)
     if not along or along[-1] != length:
+        return None
+    if shape_of(view.query)[2] <= FEW_QUERIES:
+        return table[mask.extent]
+    if length % KEYS_AT_ONCE or length <= _UNROLLED_KEYS:
         return None
     return ["min", length, ["*", ["ceildiv", table[mask.extent], KEYS_AT_ONCE], KEYS_AT_ONCE]]
 
@@ -176,11 +179,7 @@ def _insert(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
     if any(step != 1 for step in steps):
         return all_of(op.operands[0])
     kept = kept_dims(sizes, shape_of(op.operands[0]))
-    found = [scaled(needed[axis], 1, -offsets[axis]) if offsets[axis] != _COMPUTED else None for axis in kept]
-    if discardable.ENDS.is_on(op):
-        axis, entry = discardable.ENDS.required(op)
-        found[axis] = table[entry]
-    return found
+    return [scaled(needed[axis], 1, -offsets[axis]) if offsets[axis] != _COMPUTED else None for axis in kept]
 
 
 @DEMAND.attach(PadOp)
@@ -195,13 +194,19 @@ def _pad(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
 
 @DEMAND.attach(ConcatOp)
 def _concat(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """The result's prefixes; along the axis the operand's own part, or its known end."""
-    view = ConcatOp(op)
-    axis = view.axis % len(needed)
+    """The result's prefixes; along the axis the operand's own part."""
+    axis = ConcatOp(op).axis % len(needed)
     before = shape_of(op.operands[0])[axis] if place else 0
-    found = [scaled(prefix, 1, -before) if dim == axis else prefix for dim, prefix in enumerate(needed)]
-    if view.ends and view.ends[place] >= 0:
-        found[axis] = table[view.ends[place]]
+    return [scaled(prefix, 1, -before) if dim == axis else prefix for dim, prefix in enumerate(needed)]
+
+
+@DEMAND.attach(AppendOp)
+def _append(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """The result's prefixes; along the axis the operand's data."""
+    if place == 2:
+        return all_of(op.operands[2])
+    view, found = AppendOp(op), list(needed)
+    found[view.axis % len(needed)] = table[view.ends[place]] if view.ends[place] >= 0 else None
     return found
 
 

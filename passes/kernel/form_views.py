@@ -9,7 +9,6 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import tensor
 
-from ...dialects import discardable
 from ...dialects.stepwell.movement import ConcatOp, PadOp, SliceOp
 from ...dialects.stepwell.shape import BorderOp
 from ...dialects.types import numpy_dtype
@@ -72,14 +71,12 @@ class _Part:
         offsets: offsets of its first element.
         role: whether it is computed there, copied there, or is a concatenation of parts that lie there already.
         at: position of the op that defines or needs it.
-        end: a dimension, and the table entry of how much of it is read; () for all of it.
     """
 
     value: ir.Value
     offsets: list[int]
     role: int
     at: int
-    end: tuple[int, ...] = ()
 
 
 class _Placer:
@@ -117,16 +114,16 @@ class _Placer:
             if value is None:
                 open_.pop()
                 continue
-            where, is_made, end = list(place), self._may_be_computed_in_place(value), _end_of(whole, value)
+            where, is_made = list(place), self._may_be_computed_in_place(value)
             if whole.name == ConcatOp.OPERATION_NAME:
                 axis = ConcatOp(whole).axis % len(place)
                 place[axis] += shape_of(value)[axis]
             if not is_made:
-                parts.append(_Part(value, where, _COPIED, self._position[whole.results[0]], end))
+                parts.append(_Part(value, where, _COPIED, self._position[whole.results[0]]))
                 continue
             self._taken.add(value)
             is_whole = value.owner.name == ConcatOp.OPERATION_NAME
-            parts.append(_Part(value, where, _VIEWED if is_whole else _COMPUTED, self._position[value], end))
+            parts.append(_Part(value, where, _VIEWED if is_whole else _COMPUTED, self._position[value]))
             if is_whole:
                 open_.append((value.owner.operation, iter(list(value.owner.operands)), list(where)))
         return parts
@@ -153,8 +150,6 @@ class _Placer:
                     continue
                 value = part.value if part.role == _COMPUTED else _copy(moved.get(part.value, part.value))
                 current = _insert(value, current, part.offsets)
-                if part.end:
-                    discardable.ENDS.write(current.owner, part.end)
         op.results[0].replace_all_uses_with(current)
         self._dead += [op, *(part.value.owner.operation for part in parts if part.role == _VIEWED)]
 
@@ -240,14 +235,6 @@ def _extract(whole: ir.Value, offsets: Sequence[int], like: ir.Value, steps: Seq
 def _insert(part: ir.Value, whole: ir.Value, offsets: Sequence[int]) -> ir.Value:
     shape = shape_of(part)
     return tensor.InsertSliceOp(part, whole, [], [], [], list(offsets), shape, [1] * len(shape)).result
-
-
-def _end_of(whole: ir.Operation, part: ir.Value) -> tuple[int, ...]:
-    """The concatenation axis and the table entry up to which an operand is read; () for all of it."""
-    if whole.name != ConcatOp.OPERATION_NAME or not ConcatOp(whole).ends:
-        return ()
-    ends = {ConcatOp(whole).ends[place] for place, value in enumerate(whole.operands) if value == part}
-    return (ConcatOp(whole).axis % len(shape_of(part)), *ends) if len(ends) == 1 and -1 not in ends else ()
 
 
 def _copy(value: ir.Value) -> ir.Value:

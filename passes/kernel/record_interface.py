@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -18,7 +18,8 @@ from ..ir.functions import dictionaries, main_function
 class RecordInterfacePass(Pass):
     """Write the inputs, outputs and guards of @main into a module attribute.
 
-    Later levels have neither bools nor results; the runtime reads this attribute instead.
+    Later levels have neither bools nor results; the runtime reads this attribute instead. `appended` lists the inputs
+    that are read as they lie in the caller's memory, if there are any.
 
     ```mlir
     func.func @main(%x: tensor<4xf32> {stepwell.name = "x"}) -> (tensor<4xi1> {stepwell.name = "y"})
@@ -43,7 +44,21 @@ class RecordInterfacePass(Pass):
             "outputs": _entries(outputs, "output"),
             "guards": forms.STRINGS.write(guards),
         }
+        appended = _appended(inputs, [attributes for _, attributes in outputs])
+        if appended:
+            interface["appended"] = ir.ArrayAttr.get(appended)
         discardable.INTERFACE.write(op, ir.DictAttr.get(interface))
+
+
+def _appended(inputs: Sequence[ir.DictAttr], outputs: Sequence[ir.DictAttr]) -> list[ir.Attribute]:
+    """Returns the inputs that are appended to: the number of each, that of the output, or -1, and its layout."""
+    found = []
+    for number, attributes in enumerate(inputs):
+        layout = discardable.LAYOUT.read(attributes)
+        if layout is not None:
+            places = [place for place, item in enumerate(outputs) if discardable.APPENDED_TO.read(item) == number]
+            found.append(forms.I64S.write([number, places[0] if places else -1, *layout]))
+    return found
 
 
 def _entries(values: Iterable[tuple[ir.Type, ir.DictAttr]], default: str) -> ir.ArrayAttr:

@@ -13,11 +13,12 @@ import numpy as np
 
 from ...sizes.bounds import Bounds, decode_bounds, encode_bounds
 from ...sizes.expressions import evaluate
+from ...sizes.layouts import Appended
 from ..launch_plan import LaunchPlan
 from ..program import ENTRY, ArenaBuffer, CodeTarget, KernelInfo, TensorInfo
 from ..safetensors import dtype_of
 
-SCHEMA = 7
+SCHEMA = 8
 """Version of the records. A reader takes no other version."""
 _HOST_DTYPES = ("object", "complex64", "complex128")
 
@@ -47,6 +48,8 @@ class Described(Protocol):
     def buffers(self) -> Sequence[ArenaBuffer]: ...
     @property
     def launches(self) -> LaunchPlan | None: ...
+    @property
+    def appended(self) -> Sequence[Appended]: ...
 
 
 def encode_program(program: Described) -> dict[str, Any]:
@@ -64,6 +67,7 @@ def encode_program(program: Described) -> dict[str, Any]:
         "buffers": list(program.buffers),
         "launches": None if program.launches is None else program.launches.record(),
         "kernels": [asdict(kernel) for kernel in program.kernels],
+        "appended": [item.record() for item in program.appended],
     }
 
 
@@ -79,6 +83,8 @@ def decode_program(record: Mapping[str, Any]) -> dict[str, Any]:
     inputs, outputs = decode_tensors(record["inputs"]), decode_tensors(record["outputs"])
     if not all(info.is_static for info in (*inputs, *outputs)):
         raise ValueError("a program's shapes must be numbers")
+    bounds = _decode_bounds(record["bounds"], len(inputs), outputs)
+    ranks, entries = [len(info.shape) for info in inputs[:-1]], len(bounds.table) if bounds is not None else 0
     return {
         "inputs": inputs,
         "outputs": outputs,
@@ -94,9 +100,10 @@ def decode_program(record: Mapping[str, Any]) -> dict[str, Any]:
         "uses_threads": bool(record["uses_threads"]),
         "is_short": bool(record["is_short"]),
         "guards": tuple(map(str, record["guards"])),
-        "bounds": _decode_bounds(record["bounds"], len(inputs), outputs),
+        "bounds": bounds,
         "buffers": tuple(map(ArenaBuffer.read, record["buffers"])),
         "launches": None if record["launches"] is None else LaunchPlan.read(record["launches"]),
+        "appended": tuple(Appended.read(item, ranks, len(outputs), entries) for item in record["appended"]),
     }
 
 

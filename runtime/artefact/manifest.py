@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...sizes.bounds import Bounds
+from ...sizes.layouts import Appended
 from ...support.errors import ArtefactError
 from ...support.short_repr import short_repr
 from ...support.wording import quantity
@@ -62,6 +63,7 @@ class StoredProgram:
     buffers: tuple[ArenaBuffer, ...] = ()
     facts: str | None = None
     launches: LaunchPlan | None = None
+    appended: tuple[Appended, ...] = ()
 
 
 @short_repr

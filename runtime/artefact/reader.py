@@ -299,6 +299,7 @@ def _program(entry: StoredProgram, members: Mapping[str, np.ndarray], tensors: M
         buffers=entry.buffers,
         facts=b"" if entry.facts is None else _member(members, entry.facts),
         launches=entry.launches,
+        appended=entry.appended,
     )
 
 

@@ -167,6 +167,7 @@ class _Content:
             buffers=tuple(program.buffers),
             facts=facts,
             launches=program.launches,
+            appended=tuple(program.appended),
         )
 
     def add_source(self, source: ArtefactSource) -> StoredSource:

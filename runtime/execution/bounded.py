@@ -1,4 +1,9 @@
-"""Calls of programs for a range of sizes: inputs are padded to the upper bounds, outputs are cropped."""
+"""Calls of programs for a range of sizes: inputs are padded to the upper bounds, outputs are cropped.
+
+Inputs that a program appends to stay where they are, and the outputs with more behind their data are parts of arrays
+of the upper bounds, with gaps between them; see
+`layouts`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,7 @@ from ...sizes.expressions import evaluate
 from ...support.wording import quantity
 from ..memory import aligned_empty, aligned_zeros
 from ..program import Program, Shape, TensorInfo
+from .layouts import Layouts
 from .results import Shelf
 from .workspace import LoadedProgram, Workspace
 
@@ -61,11 +67,26 @@ class BoundedCall(LoadedProgram):
         assert bounds is not None
         self.loaded = loaded
         self.results: list[Shape] = [tuple(evaluate(item, sizes) for item in shape) for shape in bounds.outputs]
-        self._table = table_of(bounds, int(loaded.program.inputs[-1].shape[0]), sizes)
+        self.reads_layouts = len(loaded.program.appended) > 0
+        table = table_of(bounds, int(loaded.program.inputs[-1].shape[0]), sizes)
+        self._layouts = Layouts(loaded.program.appended, table)
         self._guards = len(loaded.program.guards)
 
-    def run(self, workspace: Workspace, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
+    def run(
+        self,
+        workspace: Workspace,
+        arrays: Sequence[np.ndarray],
+        threads: int,
+        kept: dict[int, np.ndarray] | None = None,
+    ) -> list[np.ndarray]:
         """Returns the outputs as new arrays.
+
+        Args:
+            workspace: memory of the call.
+            arrays: the inputs.
+            threads: number of threads.
+            kept: arrays of the upper bounds for the outputs that continue inputs, by number, if the inputs are parts of
+                them: they are overwritten. If empty, the new arrays are stored there.
 
         Raises:
             GuardError: a guard reports that the outputs are invalid.
@@ -73,18 +94,26 @@ class BoundedCall(LoadedProgram):
         buffers = workspace.buffers(self.loaded, _Buffers)
         if buffers.call is not self:
             buffers.enter(self, [array.shape for array in arrays])
-        inputs = [*arrays, self._table]
+        inputs = list(arrays)
+        inputs.append(self._layouts.fill(inputs, in_place=bool(kept)))
         for number, place in buffers.inputs:
             place.part[...] = arrays[number]
             inputs[number] = place.whole
+        wholes = (
+            buffers.wholes if not kept else [kept.get(number, whole) for number, whole in enumerate(buffers.wholes)]
+        )
         outputs = [
             _new(kind) if whole is None else whole
-            for whole, kind in zip(buffers.wholes, self._outputs, strict=False)  # guards come after the outputs
+            for whole, kind in zip(wholes, self._outputs, strict=False)  # guards come after the outputs
         ]
+        if kept is not None and not kept:
+            kept |= {item.output: outputs[item.output] for item in self.program.appended if item.output >= 0}
         written = [*outputs, *(np.empty((), np.bool_) for _ in range(self._guards))] if self._guards else outputs
         workspace.run(self.loaded, inputs, written, threads)
         if self._guards:
             self.checked(written, arrays)
+        for number, part in buffers.parts:
+            outputs[number] = outputs[number][part]
         for number, place in buffers.outputs:
             _, dtype, shelf = self._outputs[number]
             if shelf is None:
@@ -117,38 +146,53 @@ class _Buffers:
         call: the call for whose sizes the places were made.
         inputs: places of the inputs that are smaller than the bounds, with their numbers.
         outputs: places of the outputs that are smaller than the bounds, with their numbers.
-        wholes: for each output the array it is sliced from; None for outputs as large as the bounds.
+        parts: the numbers of outputs that are returned as parts of new arrays of the upper bounds, and the parts.
+        wholes: for each output the array it is sliced from; None for outputs in new arrays.
     """
 
     def __init__(self, program: Program) -> None:
         self.call: BoundedCall | None = None
         self.inputs: list[tuple[int, _Place]] = []
         self.outputs: list[tuple[int, _Place]] = []
+        self.parts: list[tuple[int, tuple[slice, ...]]] = []
         self.wholes: list[np.ndarray | None] = []
-        self._wide_outputs = [_wide(info, aligned_empty) for info in program.outputs]
-        self._wide_inputs = [_wide(info, aligned_zeros) for info in program.inputs[:-1]]
-        self._held: list[Shape] = [(0,) * array.ndim for array in self._wide_inputs]
+        read_there = {item.input for item in program.appended}
+        self._grown = {item.output for item in program.appended}
+        self._wide_outputs = [
+            None if number in self._grown else _wide(info, aligned_empty) for number, info in enumerate(program.outputs)
+        ]
+        self._wide_inputs = [
+            None if number in read_there else _wide(info, aligned_zeros)
+            for number, info in enumerate(program.inputs[:-1])
+        ]
+        self._bounds = [tuple(map(int, info.shape)) for info in program.outputs]
+        self._held: list[Shape] = [(0,) * len(info.shape) for info in program.inputs[:-1]]
 
     def enter(self, call: BoundedCall, shapes: Sequence[Shape]) -> None:
         """Makes the places for the sizes of a call."""
         for number, (array, shape) in enumerate(zip(self._wide_inputs, shapes, strict=True)):
             held = self._held[number]
-            if shape not in (held, array.shape):
+            if array is not None and shape not in (held, array.shape):
                 array[tuple(map(slice, held))] = 0
                 self._held[number] = shape
         self.inputs = _places(self._wide_inputs, shapes)
         self.outputs = _places(self._wide_outputs, call.results)
+        self.parts = [
+            (number, tuple(map(slice, shape)))
+            for number, shape in enumerate(call.results)
+            if number in self._grown and shape != self._bounds[number]
+        ]
         self.wholes = [None] * len(self._wide_outputs)
         for number, place in self.outputs:
             self.wholes[number] = place.whole
         self.call = call
 
 
-def _places(wholes: Sequence[np.ndarray], shapes: Sequence[Shape]) -> list[tuple[int, _Place]]:
+def _places(wholes: Sequence[np.ndarray | None], shapes: Sequence[Shape]) -> list[tuple[int, _Place]]:
     return [
         (number, _Place(whole, whole[tuple(map(slice, shape))]))
         for number, (whole, shape) in enumerate(zip(wholes, shapes, strict=True))
-        if whole.shape != shape
+        if whole is not None and whole.shape != shape
     ]
 
 

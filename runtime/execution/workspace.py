@@ -22,7 +22,13 @@ _ADDRESS_OF, _FROM_BUFFER = ctypes.addressof, ctypes.c_char.from_buffer
 
 
 class LoadedProgram:
-    """A program in this process: its entry function, its parameters' addresses, and the types of its outputs."""
+    """A program in this process: its entry function, its parameters' addresses, and the types of its outputs.
+
+    Attributes:
+        reads_layouts: whether inputs of a call may be arrays that are not contiguous.
+    """
+
+    reads_layouts = False
 
     def __init__(self, program: Program, code: loader.NativeCode, parameters: list[np.ndarray]) -> None:
         self.program, self.code, self.parameters = program, code, parameters
@@ -95,7 +101,9 @@ class Workspace:
         """Fills the program's table and calls its entry function."""
         table = self._tables.get(loaded) or self._new_table(loaded)
         if poison.byte is not None:
-            poison.fill([self._arena, *outputs])
+            # Outputs that continue inputs in place hold data already.
+            new = [array for array in outputs if not any(np.may_share_memory(array, other) for other in inputs)]
+            poison.fill([self._arena, *new])
         slots = table.slots
         slot = 0
         for array in inputs:

@@ -51,7 +51,12 @@ class HybridModel:
     """A model that runs in steps, some of them on the host: see `plan`.
 
     Not an ABC: every call checks whether its code is of this class, and for an ABC that takes half a microsecond.
+
+    Attributes:
+        reads_layouts: whether inputs of a call may be arrays that are not contiguous.
     """
+
+    reads_layouts = False
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
         """Computes the outputs for the given inputs."""

@@ -15,7 +15,7 @@ from ...sizes.ranges import Range, check_ranges, sizes_of
 from ...support.errors import ArtefactError, ShapeError, SlowWarning
 from ...support.short_repr import short_repr
 from ..devices import registry as devices
-from ..execution.bounded import covering
+from ..execution.bounded import BoundedCall, covering
 from ..execution.workspace import LoadedProgram, Workspace
 from ..memory import aligned, aligned_empty, is_splat
 from ..program import Program, Shape, TensorInfo
@@ -135,8 +135,14 @@ class Specializations:
             return entry
         return self.steps or self._load_for(shapes, arrays)
 
-    def run(self, loaded: LoadedProgram | HybridModel, arrays: list[Any], threads: int) -> list[Any]:
-        """Runs code on inputs of the shapes that it was compiled for.
+    def run(
+        self,
+        loaded: LoadedProgram | HybridModel,
+        arrays: list[Any],
+        threads: int,
+        kept: dict[int, np.ndarray] | None = None,
+    ) -> list[Any]:
+        """Runs code on inputs of the shapes that it was compiled for; for `kept`, see `BoundedCall.run`.
 
         Raises:
             GuardError: their contents select a branch of the model that does not support these shapes.
@@ -148,6 +154,8 @@ class Specializations:
         except IndexError:
             workspace = Workspace()
         try:
+            if kept is not None and isinstance(loaded, BoundedCall):
+                return loaded.run(workspace, arrays, threads, kept)
             return loaded.run(workspace, arrays, threads)
         finally:
             self._idle.append(workspace)

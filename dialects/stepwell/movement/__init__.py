@@ -1,5 +1,6 @@
 """Movement ops: result elements are operand elements at other positions (resize may combine several of them)."""
 
+from .appending import AppendOp
 from .dynamic import DynamicBroadcastToOp, DynamicPadOp, DynamicReshapeOp, DynamicSliceOp
 from .padding import PadOp
 from .resizing import DynamicResizeOp, ResampleOp, ResizeOp
@@ -20,6 +21,7 @@ from .static import (
 )
 
 __all__ = [
+    "AppendOp",
     "BroadcastToOp",
     "ConcatOp",
     "DynamicBroadcastToOp",

@@ -107,16 +107,10 @@ class ConcatOp(Op):
     lhs = operand()
     rhs = operand()
     axis = attribute(int)
-    ends = attribute(
-        tuple,
-        (),
-        doc="if sizes vary, per operand the index in the table of extents of the number of elements read along `axis`, "
-        "-1 for all; does not change the values",
-    )
     result = result()
 
     @staticmethod
-    def infer(lhs: TensorSpec, rhs: TensorSpec, *, axis: int, ends: tuple[int, ...] = ()) -> TensorSpec:
+    def infer(lhs: TensorSpec, rhs: TensorSpec, *, axis: int) -> TensorSpec:
         """The extents along `axis` add up, the others agree."""
         same_dtype(lhs, rhs)
         along = normalize_axis(axis, lhs.rank)
@@ -129,7 +123,7 @@ class ConcatOp(Op):
         return lhs.with_shape(tuple(dims))
 
     @staticmethod
-    def reference(lhs: np.ndarray, rhs: np.ndarray, *, axis: int, ends: tuple[int, ...] = ()) -> np.ndarray:
+    def reference(lhs: np.ndarray, rhs: np.ndarray, *, axis: int) -> np.ndarray:
         """Computes it with numpy."""
         return np.concatenate([lhs, rhs], axis)
 

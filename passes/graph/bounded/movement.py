@@ -12,6 +12,7 @@ from ....dialects.dims import Dim, ceil_div
 from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.elementwise import AddOp, CastOp, LessOp, MaximumOp, MinimumOp, SelectOp, SubOp
 from ....dialects.stepwell.movement import (
+    AppendOp,
     BroadcastToOp,
     ConcatOp,
     GatherOp,
@@ -85,7 +86,7 @@ def tile(graph: Rewriter, op: TileOp, states: States) -> Result:
 
 @PADDING.attach(ConcatOp)
 def concat(graph: Rewriter, op: ConcatOp, states: States) -> Result | None:
-    """Concatenates at the bounds; if the first part varies, a gather closes the gap before the second one."""
+    """Concatenates at the bounds; if the first part varies, the second one is copied to where the first one ends."""
     require_same(states)
     rank = len(graph.of(op.lhs))
     axis = op.axis % rank
@@ -100,17 +101,10 @@ def concat(graph: Rewriter, op: ConcatOp, states: States) -> Result | None:
     found[axis] = prefix(total, size_of(first) + size_of(second))
     if not is_dynamic(first):
         return [found]
-    # The second part begins at the bound of the first one.
-    both = graph.noted(ConcatOp(op.lhs, op.rhs, axis=axis, ends=(graph.end_of(first), graph.end_of(second))))
-    graph.extents[both] = [
-        whole(size) if dim == axis else found[dim] for dim, size in enumerate(static_shape(both) or ())
-    ]
-    places = constant(numbered(size_of(found[axis])))
-    end = graph.number(count_of(first), _INDEX)
-    gap = graph.noted(SubOp(constant(np.array(size_of(first))), end))
-    later = graph.noted(AddOp(places, gap))
-    indices = graph.noted(SelectOp(graph.noted(LessOp(places, end)), places, later))
-    replace(op, _gathered(graph, both, indices, axis, found))
+    ends = (graph.end_of(first), graph.end_of(second))
+    made = graph.noted(AppendOp(op.lhs, op.rhs, graph.table, axis=axis, ends=ends), found)
+    graph.is_bordered(made, axis, made, 0.0)
+    replace(op, made)
     return None
 
 

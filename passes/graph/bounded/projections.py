@@ -10,7 +10,7 @@ from mlir import ir
 from ....dialects.stepwell.constant import ParameterOp
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp
-from ....dialects.stepwell.movement import ReshapeOp, ResizeOp, TransposeOp
+from ....dialects.stepwell.movement import AppendOp, ReshapeOp, ResizeOp, TransposeOp
 from ...ir.rewriting import defining_op
 from ..values import static_shape
 from .extents import Extent
@@ -20,6 +20,9 @@ def source_of(value: ir.Value, axis: int, of: Callable[[ir.Value], list[Extent]]
     """The value that `value` is a projection of, and its dimension; `of` returns the dimensions of a value."""
     found = None
     while not isinstance(value.owner, ir.Block):
+        append = defining_op(value, AppendOp)
+        if append is not None and append.axis % len(of(value)) == axis:
+            return value, axis  # it writes zeros behind the data
         step = _step(value, axis, of)
         if step is None:
             break

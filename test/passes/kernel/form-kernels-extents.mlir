@@ -96,21 +96,18 @@ module attributes {stepwell.table = ["\"n\""]} {
 
 // -----
 
-// Each operand of a concatenation is needed as far as it is read, wherever it is in the whole.
+// The operands of an append are needed as far as they are data.
 // CHECK-LABEL: func.func @main
 // CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 0, -1>
 // CHECK-NEXT: "stepwell.exp"
 // CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 1, -1>
 // CHECK-NEXT: "stepwell.neg"
 module attributes {stepwell.table = ["\"n\"", "\"m\""]} {
-  func.func @main(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>, %places: tensor<16xi64>, %table: tensor<256xi64>)
-      -> tensor<16x16xf32> {
+  func.func @main(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>, %table: tensor<256xi64>) -> tensor<16x16xf32> {
     %0 = "stepwell.exp"(%x) : (tensor<8x16xf32>) -> tensor<8x16xf32>
     %1 = "stepwell.neg"(%y) : (tensor<8x16xf32>) -> tensor<8x16xf32>
-    %2 = "stepwell.concat"(%0, %1) {axis = 0 : i64, ends = array<i64: 0, 1>}
-      : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<16x16xf32>
-    %3 = "stepwell.gather"(%2, %places) {axis = 0 : i64}
-      : (tensor<16x16xf32>, tensor<16xi64>) -> tensor<16x16xf32>
-    return %3 : tensor<16x16xf32>
+    %2 = "stepwell.append"(%0, %1, %table) {axis = 0 : i64, ends = array<i64: 0, 1>, layout = array<i64>}
+      : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<256xi64>) -> tensor<16x16xf32>
+    return %2 : tensor<16x16xf32>
   }
 }

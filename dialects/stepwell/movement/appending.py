@@ -1,0 +1,86 @@
+"""Concatenation of tensors whose sizes vary, both allocated at their upper bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core import KernelTraits, Op, OpError, attribute, operand, result
+from ...types import TensorSpec
+from ..shapes import common_dim, may_equal, normalize_axis, require_length, require_rank, same_dtype
+
+
+class AppendOp(Op):
+    """The data of `lhs`, that of `rhs` directly behind it along `axis`, and zeros behind both.
+
+    The table of extents holds how many elements along `axis` are data.
+
+    ```mlir
+    %3 = "stepwell.append"(%0, %1, %2) {axis = 1 : i64, ends = array<i64: 0, -1>, layout = array<i64>}
+      : (tensor<4x511x8xf32>, tensor<4x1x8xf32>, tensor<256xi64>) -> tensor<4x512x8xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.append"
+    KERNEL = KernelTraits("movement")
+    lhs = operand()
+    rhs = operand()
+    table = operand("the table of extents, 1-D i64")
+    axis = attribute(int)
+    ends = attribute(tuple, doc="per operand the index in the table of the number of elements, -1 for all of them")
+    layout = attribute(
+        tuple,
+        (),
+        doc="if `lhs` is an input that is read as it lies in the caller's memory: the indices in the table of its "
+        "stride along each dimension before `axis` (-1 for a dimension of one element), and of the number of elements "
+        "to copy along `axis`, which is 0 if `lhs` and the result share memory",
+    )
+    result = result()
+
+    @staticmethod
+    def infer(
+        lhs: TensorSpec,
+        rhs: TensorSpec,
+        table: TensorSpec,
+        *,
+        axis: int,
+        ends: tuple[int, ...],
+        layout: tuple[int, ...] = (),
+    ) -> TensorSpec:
+        """The extents along `axis` add up, the others agree."""
+        require_rank(1, table=table)
+        same_dtype(lhs, rhs)
+        along = normalize_axis(axis, lhs.rank)
+        pairs = list(zip(lhs.shape, rhs.shape, strict=False))
+        if lhs.rank != rhs.rank or not all(may_equal(*pair) for index, pair in enumerate(pairs) if index != along):
+            raise OpError(f"operands must have equal shapes except for axis {along}, but are {lhs} and {rhs}")
+        require_length(2, ends=ends)
+        if len(layout) not in (0, along + 1):
+            raise OpError(
+                f"attribute 'layout' must have {along + 1} entries, the strides before axis {along} and the number of "
+                f"elements, or none, but has {len(layout)}"
+            )
+        if table.dtype != np.int64:
+            raise OpError(f"operand 'table' must be i64, but is {table}")
+        shape = [
+            left + right if index == along else common_dim(left, right) for index, (left, right) in enumerate(pairs)
+        ]
+        return lhs.with_shape(tuple(shape))
+
+    @staticmethod
+    def reference(
+        lhs: np.ndarray,
+        rhs: np.ndarray,
+        table: np.ndarray,
+        *,
+        axis: int,
+        ends: tuple[int, ...],
+        layout: tuple[int, ...] = (),
+    ) -> np.ndarray:
+        """Computes it with numpy."""
+        parts = [
+            array if end < 0 else np.take(array, np.arange(np.clip(table[end], 0, array.shape[axis])), axis)
+            for array, end in zip((lhs, rhs), ends, strict=True)
+        ]
+        missing = lhs.shape[axis] + rhs.shape[axis] - sum(part.shape[axis] for part in parts)
+        shape = [missing if dim == axis % lhs.ndim else size for dim, size in enumerate(lhs.shape)]
+        return np.concatenate([*parts, np.zeros(shape, lhs.dtype)], axis)
