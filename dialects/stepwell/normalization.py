@@ -324,6 +324,9 @@ class LocalResponseNormOp(AlongAxesOp):
         return {1 if self.layout == CHANNELS_FIRST else rank - 1}
 
 
+FEW_QUERIES = 4
+"""Number of queries up to which kernels of CPUs compute them one by one, and no longer as lanes of vectors."""
+
 UNBOUNDED = 2**31 - 1
 """Greater than any number of keys."""
 

@@ -15,6 +15,8 @@ and sum are taken lane by lane, and the weights of one key are contiguous for th
     %sum = linalg.generic {(b, h, q, v) reduces k} : %weights[b, h, k, q] * %v[b, h, k, v]
     %result = linalg.generic {(b, h, q, v)} : %sum / %total
 
+With few queries, most lanes would be idle: `few_queries` lowers such kernels.
+
 A long key or value whose rows are not contiguous is first copied head by head, as every block of queries reads all
 of it.
 
@@ -31,19 +33,21 @@ from collections.abc import Sequence
 
 import numpy as np
 from mlir import ir
-from mlir.dialects import arith, func, linalg
+from mlir.dialects import arith, func, linalg, tensor
 
 from ...dialects import discardable
 from ...dialects.core import Op
 from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
-from ...dialects.stepwell.normalization import UNBOUNDED, AttentionOp
+from ...dialects.stepwell.normalization import FEW_QUERIES, UNBOUNDED, AttentionOp
 from ...passes.infra.base import PassError
 from ...passes.ir.values import element_type_of, shape_of
 from ..builders import scalars
 from ..builders.generics import multiply_add
+from ..builders.indices import Index, at_most, value_of
 from ..builders.scalars import number
 from ..builders.tensors import Body, empty, structured, with_shape
+from .few_queries import FewQueries
 from .rules import LINALG_KERNEL
 from .views import TensorView
 
@@ -73,12 +77,31 @@ def lower_kernel(kernel: func.FuncOp) -> None:
     for argument in block.arguments:
         argument.set_type(scalars.signless(argument.type))
     with ir.InsertionPoint(returned), anchors[0].operation.location:
-        made = _Attention(anchors[0], discardable.KEYS.is_on(kernel)).lower(_target(anchors[0], destination))
+        lowering = _lowering(kernel, anchors[0])
+        made = lowering.lower(_target(anchors[0], destination))
         returned.operands[0] = with_shape(made, shape_of(destination))
     for op in reversed(ops):
         op.erase()
     arguments = [argument.type for argument in block.arguments]
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, [destination.type]))
+
+
+def _lowering(kernel: func.FuncOp, op: AttentionOp) -> _Attention | FewQueries:
+    varying = discardable.KEYS.read(kernel)
+    if shape_of(op.query)[2] > FEW_QUERIES or min(op.before, op.after) < UNBOUNDED:
+        return _Attention(op, varying is not None)
+    keys: Index = shape_of(op.key)[2]
+    if varying is not None:
+        table = kernel.regions[0].blocks[0].arguments[discardable.TABLE_ARGUMENT.required(kernel)]
+        entry = tensor.extract(table, [value_of(varying[0])])
+        keys = at_most(arith.index_cast(ir.IndexType.get(), entry), keys)
+    mask: TensorView | np.generic | None = None
+    if op.mask is not None:
+        mask = _constant(op.mask)
+        if mask is None:
+            view = _source(op.mask)
+            mask = TensorView(view.base, (*[None] * (4 - len(view.axes)), *view.axes))
+    return FewQueries(op, _source(op.query), _source(op.key), _source(op.value), mask, keys)
 
 
 def _source(value: ir.Value) -> TensorView:

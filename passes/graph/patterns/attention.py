@@ -13,17 +13,15 @@ from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp, DivOp, EqualOp, MulOp, NotOp, SelectOp
 from ....dialects.stepwell.movement import BroadcastToOp, ReshapeOp, TransposeOp
-from ....dialects.stepwell.normalization import UNBOUNDED, AttentionOp, SoftmaxOp
+from ....dialects.stepwell.normalization import FEW_QUERIES, UNBOUNDED, AttentionOp, SoftmaxOp
 from ....dialects.stepwell.reduction import ReduceMaxOp
 from ....dialects.stepwell.shapes import broadcasts_to
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
 from ...ir.values import Shape
 from ..values import dtype_of, is_float, rank_of, scalar_like, splat_of, static_shape, static_shapes
 
-# Maximum number of keys: the scores of longer rows would not stay in the cache.
+# Maximum number of keys for many queries: the scores of longer rows would not stay in the cache.
 _MOST_KEYS = 4096
-# Minimum number of queries: queries are vector lanes, and with fewer of them most lanes would be idle.
-_LEAST_QUERIES = 5
 # In tiles the scores stay in registers whatever their number; the rows of tiles limit the depth.
 _TILE_TYPES = ("float32", "float16", "bfloat16")
 _LEAST_DEPTH, _MOST_DEPTH = 8, 256
@@ -32,8 +30,8 @@ _LEAST_DEPTH, _MOST_DEPTH = 8, 256
 AttentionKernels = Literal["lanes", "tiles", "none"]
 """The attention that a target's kernels compute as a whole.
 
-"lanes": of float32, where queries are lanes of vectors; "tiles": of floats with up to 32 bits, also in bands, where
-matrix units multiply tiles; "none".
+"lanes": of float32, where queries are lanes of vectors, or are computed one by one if they are few; "tiles": of floats
+with up to 32 bits, also in bands, where matrix units multiply tiles; "none".
 """
 
 
@@ -55,7 +53,7 @@ def is_kernel(query: ir.Value, key: ir.Value, kernels: AttentionKernels, *, at_a
         return str(dtype_of(query)) in _TILE_TYPES and _LEAST_DEPTH <= shapes[0][3] <= _MOST_DEPTH
     if dtype_of(query) != np.float32:
         return False
-    return at_any_size or (shapes[0][2] >= _LEAST_QUERIES and shapes[1][2] <= _MOST_KEYS)
+    return at_any_size or shapes[0][2] <= FEW_QUERIES or shapes[1][2] <= _MOST_KEYS
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ func.func @negative_other_number(%q: tensor<1x4x32x8xf32>, %k: tensor<1x4x48x8xf
 // -----
 
 // Two query heads share a head of keys and values, which is then not repeated.
+// CHECK-LABEL: func.func @shared
+// CHECK:       stepwell.attention
 // GPU-LABEL: func.func @shared
 // GPU-SAME:    (%[[Q:.+]]: tensor<1x4x1x8xf32>, %[[K:.+]]: tensor<1x2x48x8xf32>
 // GPU:         "stepwell.attention"(%[[Q]], %{{.*}}, %{{.*}}) {{.*}} : (tensor<1x4x1x8xf32>, tensor<1x2x48x8xf32>, tensor<1x2x48x8xf32>)

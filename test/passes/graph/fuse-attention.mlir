@@ -84,12 +84,24 @@ func.func @negative_scale_after_mask(%q: tensor<1x4x6x8xf32>, %v: tensor<1x4x6x8
 
 // -----
 
-// Queries are the lanes of the kernel's vectors; with few of them it would be slow.
-// CHECK-LABEL: func.func @negative_few_queries
-// CHECK-NOT:     stepwell.attention
-func.func @negative_few_queries(%q: tensor<1x4x1x8xf32>, %k: tensor<1x4x6x8xf32>, %v: tensor<1x4x6x8xf32>) -> tensor<1x4x1x8xf32> {
+// Few queries are computed one by one.
+// CHECK-LABEL: func.func @few_queries
+// CHECK:         stepwell.attention
+func.func @few_queries(%q: tensor<1x4x1x8xf32>, %k: tensor<1x4x6x8xf32>, %v: tensor<1x4x6x8xf32>) -> tensor<1x4x1x8xf32> {
   %0 = "stepwell.matmul"(%q, %k) {transpose_rhs = true} : (tensor<1x4x1x8xf32>, tensor<1x4x6x8xf32>) -> tensor<1x4x1x6xf32>
   %1 = "stepwell.softmax"(%0) {axis = 3 : i64} : (tensor<1x4x1x6xf32>) -> tensor<1x4x1x6xf32>
   %2 = "stepwell.matmul"(%1, %v) : (tensor<1x4x1x6xf32>, tensor<1x4x6x8xf32>) -> tensor<1x4x1x8xf32>
   return %2 : tensor<1x4x1x8xf32>
+}
+
+// -----
+
+// No kernel computes attention of doubles.
+// CHECK-LABEL: func.func @negative_doubles
+// CHECK-NOT:     stepwell.attention
+func.func @negative_doubles(%q: tensor<1x4x1x8xf64>, %k: tensor<1x4x6x8xf64>, %v: tensor<1x4x6x8xf64>) -> tensor<1x4x1x8xf64> {
+  %0 = "stepwell.matmul"(%q, %k) {transpose_rhs = true} : (tensor<1x4x1x8xf64>, tensor<1x4x6x8xf64>) -> tensor<1x4x1x6xf64>
+  %1 = "stepwell.softmax"(%0) {axis = 3 : i64} : (tensor<1x4x1x6xf64>) -> tensor<1x4x1x6xf64>
+  %2 = "stepwell.matmul"(%1, %v) : (tensor<1x4x1x6xf64>, tensor<1x4x6x8xf64>) -> tensor<1x4x1x8xf64>
+  return %2 : tensor<1x4x1x8xf64>
 }
