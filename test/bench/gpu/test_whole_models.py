@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from stepwell.bench import models
 from stepwell.bench.gpu import resources
+from stepwell.driver.workers import worker_pool
 from stepwell.runtime.cuda import assembler
 
 MODELS = ("ppocr-det", "ppocr-rec", "ppocr-cls", "minilm-1x16", "light-resnet50", "light-densenet121")
@@ -13,8 +14,13 @@ MODELS = ("ppocr-det", "ppocr-rec", "ppocr-cls", "minilm-1x16", "light-resnet50"
 @pytest.mark.skipif(assembler.find_assembler() is None, reason="install nvidia-cuda-nvcc")
 @pytest.mark.parametrize("name", MODELS)
 def test_nothing_is_refused_or_spills(
-    name: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture
+    name: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # No worker processes: other tests use the other cores.
+    monkeypatch.setattr(worker_pool, "available_cores", lambda: 1)
     try:
         models.named(name).file(tmp_path_factory.mktemp("models"))
     except models.Missing as missing:
