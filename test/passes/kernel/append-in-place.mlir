@@ -1,10 +1,11 @@
 // RUN: stepwell-opt %s --stepwell-append-in-place | FileCheck %s
 
-// The two pasts of one type share entries of the table; the third is also read by another op, and stays.
-// CHECK: stepwell.table = [{{.*}}past{{.*}}%stride.0.0{{.*}}%copied.0
+// A past that is returned, which may be updated in place, has other entries than one that is not; the third is also
+// read by another op, and stays.
+// CHECK: stepwell.table = [{{.*}}past{{.*}}%stride.0.0{{.*}}%copied.0{{.*}}%stride.1.0{{.*}}%copied.1
 module attributes {stepwell.table = ["\"past\""], stepwell.ranges = "{\"past\": [0, 7, 1]}"} {
   // CHECK:      func.func @main(%[[KEY:[a-z0-9]+]]: tensor<2x7x4xf32> {stepwell.layout = array<i64: 1, 2>},
-  // CHECK-SAME: %[[VALUE:[a-z0-9]+]]: tensor<2x7x4xf32> {stepwell.layout = array<i64: 1, 2>},
+  // CHECK-SAME: %[[VALUE:[a-z0-9]+]]: tensor<2x7x4xf32> {stepwell.layout = array<i64: 3, 4>},
   // CHECK-SAME: %[[OTHER:[a-z0-9]+]]: tensor<2x7x4xf32>,
   // CHECK-SAME: -> (tensor<2x8x4xf32>, tensor<2x8x4xf32> {stepwell.appended_to = 0 : i64}, tensor<2x8x4xf32>, tensor<2x7x4xf32>)
   func.func @main(%key: tensor<2x7x4xf32>, %value: tensor<2x7x4xf32>, %other: tensor<2x7x4xf32>, %new: tensor<2x1x4xf32>, %table: tensor<4xi64>)
@@ -12,7 +13,7 @@ module attributes {stepwell.table = ["\"past\""], stepwell.ranges = "{\"past\": 
     // CHECK: stepwell.append"(%[[KEY]]{{.*}}layout = array<i64: 1, 2>
     %0 = "stepwell.append"(%key, %new, %table) {axis = 1 : i64, ends = array<i64: 0, -1>, layout = array<i64>}
       : (tensor<2x7x4xf32>, tensor<2x1x4xf32>, tensor<4xi64>) -> tensor<2x8x4xf32>
-    // CHECK: stepwell.append"(%[[VALUE]]{{.*}}layout = array<i64: 1, 2>
+    // CHECK: stepwell.append"(%[[VALUE]]{{.*}}layout = array<i64: 3, 4>
     %1 = "stepwell.append"(%value, %new, %table) {axis = 1 : i64, ends = array<i64: 0, -1>, layout = array<i64>}
       : (tensor<2x7x4xf32>, tensor<2x1x4xf32>, tensor<4xi64>) -> tensor<2x8x4xf32>
     %2 = "stepwell.exp"(%1) : (tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
