@@ -260,6 +260,18 @@ def atan2(node: Node, input: ir.Value, other: ir.Value) -> ir.Value:
     return emit(ew.SelectOp, _is_negative(y), emit(ew.NegOp, angle), angle)
 
 
+@imports("aten.hypot.default")
+def hypot(node: Node, input: ir.Value, other: ir.Value) -> ir.Value:
+    """sqrt(x * x + y * y), without squares that overflow: high * sqrt(1 + (low / high) ** 2) of both magnitudes"""
+    across, along = (emit(ew.AbsOp, cast(value, node.dtype())) for value in (input, other))
+    low, high = emit(ew.MinimumOp, across, along), emit(ew.MaximumOp, across, along)
+    one = scalar(1, high)
+    is_plain = emit(ew.AndOp, emit(ew.GreaterOp, high, scalar(0, high)), emit(ew.LessOp, high, scalar(np.inf, high)))
+    ratio = emit(ew.DivOp, low, emit(ew.SelectOp, is_plain, high, one))
+    made = emit(ew.MulOp, high, emit(ew.SqrtOp, emit(ew.AddOp, emit(ew.MulOp, ratio, ratio), one)))
+    return emit(ew.SelectOp, is_plain, made, high)
+
+
 def _is_negative(value: ir.Value) -> ir.Value:
     zero = scalar(0, value)
     of_zero = emit(ew.LessOp, emit(ew.ReciprocalOp, value), zero)
