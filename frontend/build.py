@@ -15,6 +15,7 @@ from mlir import ir
 from ..dialects.core import Op, spec_of
 from ..dialects.dims import Dim, is_static, product
 from ..dialects.stepwell.constant import ConstantOp
+from ..dialects.stepwell.cumulative import CumulativeOp
 from ..dialects.stepwell.elementwise import AddOp, CastOp
 from ..dialects.stepwell.movement import ConcatOp, DynamicReshapeOp, DynamicSliceOp, GatherOp, ReshapeOp, TransposeOp
 from ..dialects.stepwell.ranges import may_fold, note_folded
@@ -167,6 +168,11 @@ def transposed(value: ir.Value, permutation: Sequence[int]) -> ir.Value:
     """Transposes `value`; returns it unchanged if the permutation is the identity."""
     order = tuple(permutation)
     return value if order == tuple(range(len(order))) else emit(TransposeOp, value, permutation=order)
+
+
+def running(value: ir.Value, axis: int, mode: str = "sum", reverse: bool = False, exclusive: bool = False) -> ir.Value:
+    """Running sums or products along an axis."""
+    return emit(CumulativeOp, value, axis=axis, mode=mode, reverse=reverse, exclusive=exclusive)
 
 
 def chained(op: type[Op], values: Sequence[ir.Value]) -> ir.Value:

@@ -10,7 +10,7 @@ from mlir import ir
 from .symbols import Symbols
 
 
-class ImportContext(Protocol):
+class ProgramContext(Protocol):
     """The current import.
 
     Attributes:

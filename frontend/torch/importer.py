@@ -22,7 +22,7 @@ from ..build import constant, integers, part, reshaped, shape_of
 from ..errors import ModelError, NodeError, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ValueInfo
 from ..main_signature import bound_inputs, named, result_dims, tensor_of
-from .node import Node, arguments_of, line_of, location_of, name_of, overload_of
+from .node import AtenNode, arguments_of, line_of, location_of, name_of, overload_of
 from .registry import Handler, handler_for
 from .signature import Input, Signature
 from .signature import tensor_of as weight_of
@@ -84,12 +84,12 @@ def import_program(
     load_dialects(context)
     with context, ir.Location.unknown():
         try:
-            return Importer(program, name, signature, shapes or {}).run()
+            return ProgramImporter(program, name, signature, shapes or {}).run()
         except ModelError as error:
             raise error.at(model=name) from None
 
 
-class Importer:
+class ProgramImporter:
     """The state of one import.
 
     Attributes:
@@ -250,7 +250,7 @@ class Importer:
         handler = handler_for(op_type)
         if handler is None:
             raise UnsupportedError("is not supported")
-        node = Node(fx, self)
+        node = AtenNode(fx, self)
         results = handler(node, **self._arguments(fx, handler, values))
         self._check(node, results)
         made = [value for value in _as_tuple(results) if isinstance(value, ir.Value)]
@@ -300,7 +300,7 @@ class Importer:
             raise UnsupportedError("takes a complex number, which is not supported")
         return value
 
-    def _check(self, node: Node, results: Any) -> None:
+    def _check(self, node: AtenNode, results: Any) -> None:
         """Checks types and known sizes against those that torch computes.
 
         Raises:

@@ -13,7 +13,7 @@ from mlir import ir
 from torch.fx.node import map_arg
 
 from ..build import rank
-from .context import ImportContext
+from .context import ProgramContext
 from .symbols import Size, Symbols, extents
 from .tensors import numpy_dtype
 
@@ -21,7 +21,7 @@ _FRAME = re.compile(r'File "([^"]*)", line (\d+), in ')
 _OWN_FILES = re.compile(r"(^|/)torch/(nn|fx|_|utils|export)")
 
 
-class Node:
+class AtenNode:
     """One op of a graph.
 
     Attributes:
@@ -31,7 +31,7 @@ class Node:
         importer: the current import.
     """
 
-    def __init__(self, fx: torch.fx.Node, importer: ImportContext) -> None:
+    def __init__(self, fx: torch.fx.Node, importer: ProgramContext) -> None:
         self.fx, self.importer = fx, importer
         self.name = name_of(fx)
         self.overload = overload_of(fx.target)

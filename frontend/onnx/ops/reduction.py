@@ -9,10 +9,9 @@ from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.cumulative import CumulativeOp
 from ....dialects.stepwell.movement import ReverseOp, SqueezeOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
-from ...build import cast, dims_of, dtype, emit, integers, normal_axis, rank, reshaped, scalar
+from ...build import cast, dims_of, dtype, emit, integers, normal_axis, rank, reshaped, running, scalar
 from ..node import Node
 from ..registry import Handler, imports
 from ..spans import REDUCTIONS, span_of
@@ -126,11 +125,10 @@ def _descending(input: ir.Value) -> ir.Value:
 @imports("CumSum", "CumProd")
 def cumulative(node: Node, input: ir.Value, axis: ir.Value) -> ir.Value:
     """CumSum and CumProd."""
-    return emit(
-        CumulativeOp,
+    return running(
         input,
-        axis=normal_axis(node.integers(axis, "axis")[0], rank(input)),
-        mode="sum" if node.op_type == "CumSum" else "product",
-        reverse=bool(node.attribute("reverse")),
-        exclusive=bool(node.attribute("exclusive")),
+        normal_axis(node.integers(axis, "axis")[0], rank(input)),
+        "sum" if node.op_type == "CumSum" else "product",
+        bool(node.attribute("reverse")),
+        bool(node.attribute("exclusive")),
     )

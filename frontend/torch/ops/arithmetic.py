@@ -11,7 +11,7 @@ from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.types import is_float
 from ...build import cast, constant, dtype, emit, scalar
-from ..node import Node
+from ..node import AtenNode
 from ..registry import Handler, imports
 from ..symbols import like
 from .elementwise import truncated
@@ -44,7 +44,7 @@ def _in_result_type(op: type[Op]) -> Handler:
 
 
 def _compared(op: type[Op]) -> Handler:
-    def handler(node: Node, input: ir.Value, other: Any) -> ir.Value:
+    def handler(node: AtenNode, input: ir.Value, other: Any) -> ir.Value:
         kind = node.promoted("self", "other")
         return emit(op, as_value(input, kind), as_value(other, kind))
 
@@ -64,7 +64,7 @@ for _name, _op in _LOGIC.items():
 
 
 @imports("aten.ne.Scalar", "aten.ne.Tensor")
-def unequal(node: Node, input: ir.Value, other: Any) -> ir.Value:
+def unequal(node: AtenNode, input: ir.Value, other: Any) -> ir.Value:
     """x != y"""
     return emit(ew.NotOp, _compared(ew.EqualOp)(node, input, other))
 
@@ -80,26 +80,26 @@ def lesser_of(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
 
 
 @imports("aten.maximum.default")
-def maximum(node: Node, input: ir.Value, other: ir.Value) -> ir.Value:
+def maximum(node: AtenNode, input: ir.Value, other: ir.Value) -> ir.Value:
     """max(x, y)"""
     return greater_of(cast(input, node.dtype()), cast(other, node.dtype()))
 
 
 @imports("aten.minimum.default")
-def minimum(node: Node, input: ir.Value, other: ir.Value) -> ir.Value:
+def minimum(node: AtenNode, input: ir.Value, other: ir.Value) -> ir.Value:
     """min(x, y)"""
     return lesser_of(cast(input, node.dtype()), cast(other, node.dtype()))
 
 
 @imports("aten.clamp.Tensor")
-def clamp_by_tensors(node: Node, input: ir.Value, min: ir.Value | None, max: ir.Value | None) -> ir.Value:
+def clamp_by_tensors(node: AtenNode, input: ir.Value, min: ir.Value | None, max: ir.Value | None) -> ir.Value:
     """min(max(x, low), high)"""
     value = cast(input, node.dtype())
     value = value if min is None else greater_of(value, cast(min, node.dtype()))
     return value if max is None else lesser_of(value, cast(max, node.dtype()))
 
 
-def _number_first(node: Node, lhs: ir.Value, rhs: ir.Value, is_greatest: bool) -> ir.Value:
+def _number_first(node: AtenNode, lhs: ir.Value, rhs: ir.Value, is_greatest: bool) -> ir.Value:
     left, right = cast(lhs, node.dtype()), cast(rhs, node.dtype())
     made = greater_of(left, right) if is_greatest else lesser_of(left, right)
     if not is_float(node.dtype()):
@@ -109,19 +109,19 @@ def _number_first(node: Node, lhs: ir.Value, rhs: ir.Value, is_greatest: bool) -
 
 
 @imports("aten.fmax.default", "aten.fmin.default")
-def extreme_number(node: Node, input: ir.Value, other: ir.Value) -> ir.Value:
+def extreme_number(node: AtenNode, input: ir.Value, other: ir.Value) -> ir.Value:
     """The greater or lesser of two elements, or the other one if one of them is NaN."""
     return _number_first(node, input, other, "fmax" in node.overload)
 
 
 @imports("prims.fmax.default", "prims.fmin.default")
-def extreme_number_of_same_type(node: Node, input: ir.Value, b: ir.Value) -> ir.Value:
+def extreme_number_of_same_type(node: AtenNode, input: ir.Value, b: ir.Value) -> ir.Value:
     """The same on operands of one type."""
     return _number_first(node, input, b, "fmax" in node.overload)
 
 
 @imports("aten.signbit.default", "prims.signbit.default")
-def sign_bit(node: Node, input: ir.Value) -> ir.Value:
+def sign_bit(node: AtenNode, input: ir.Value) -> ir.Value:
     """True for negative numbers, the negative zero included; that of a NaN is lost. torch declares floats for some."""
     if dtype(input).kind == "b":
         return emit(ew.AndOp, input, emit(ew.NotOp, input))
@@ -130,19 +130,19 @@ def sign_bit(node: Node, input: ir.Value) -> ir.Value:
 
 
 @imports("aten.add.Tensor", "aten.add.Scalar")
-def add(node: Node, input: Any, other: Any, alpha: Any) -> ir.Value:
+def add(node: AtenNode, input: Any, other: Any, alpha: Any) -> ir.Value:
     """x + alpha * y; of bools the disjunction"""
     lhs, rhs = _scaled(node, input, other, alpha)
     return emit(ew.OrOp if node.dtype().kind == "b" else ew.AddOp, lhs, rhs)
 
 
 @imports("aten.sub.Tensor", "aten.sub.Scalar")
-def sub(node: Node, input: Any, other: Any, alpha: Any) -> ir.Value:
+def sub(node: AtenNode, input: Any, other: Any, alpha: Any) -> ir.Value:
     """x - alpha * y"""
     return emit(ew.SubOp, *_scaled(node, input, other, alpha))
 
 
-def _scaled(node: Node, input: Any, other: Any, alpha: Any) -> tuple[ir.Value, ir.Value]:
+def _scaled(node: AtenNode, input: Any, other: Any, alpha: Any) -> tuple[ir.Value, ir.Value]:
     kind = node.dtype()
     lhs, rhs = as_value(input, kind), as_value(other, kind)
     if isinstance(alpha, ir.Value) or alpha != 1:
@@ -151,14 +151,14 @@ def _scaled(node: Node, input: Any, other: Any, alpha: Any) -> tuple[ir.Value, i
 
 
 @imports("aten.mul.Tensor", "aten.mul.Scalar")
-def mul(node: Node, input: Any, other: Any) -> ir.Value:
+def mul(node: AtenNode, input: Any, other: Any) -> ir.Value:
     """x * y; of bools the conjunction"""
     kind = node.dtype()
     return emit(ew.AndOp if kind.kind == "b" else ew.MulOp, as_value(input, kind), as_value(other, kind))
 
 
 @imports("aten.div.Tensor", "aten.div.Scalar", "aten.div.Tensor_mode", "aten.div.Scalar_mode")
-def div(node: Node, input: Any, other: Any, rounding_mode: str | None = None) -> ir.Value:
+def div(node: AtenNode, input: Any, other: Any, rounding_mode: str | None = None) -> ir.Value:
     """x / y, rounded down or towards zero if the node says so."""
     kind = node.dtype()
     if rounding_mode is None:
@@ -192,13 +192,13 @@ def modulo(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
 
 
 @imports("aten.remainder.Tensor", "aten.remainder.Scalar")
-def remainder(node: Node, input: Any, other: Any) -> ir.Value:
+def remainder(node: AtenNode, input: Any, other: Any) -> ir.Value:
     """x - floor(x / y) * y"""
     return modulo(as_value(input, node.dtype()), as_value(other, node.dtype()))
 
 
 @imports("aten.fmod.Tensor", "aten.fmod.Scalar")
-def fmod(node: Node, input: Any, other: Any) -> ir.Value:
+def fmod(node: AtenNode, input: Any, other: Any) -> ir.Value:
     """x - trunc(x / y) * y"""
     lhs, rhs = as_value(input, node.dtype()), as_value(other, node.dtype())
     if is_float(node.dtype()):
@@ -207,7 +207,7 @@ def fmod(node: Node, input: Any, other: Any) -> ir.Value:
 
 
 @imports("aten.pow.Tensor_Scalar", "aten.pow.Tensor_Tensor", "aten.pow.Scalar")
-def power(node: Node, input: Any, exponent: Any) -> ir.Value:
+def power(node: AtenNode, input: Any, exponent: Any) -> ir.Value:
     """x ** y; the exponents that torch computes by other functions are computed by these"""
     kind = node.dtype()
     base = as_value(input, kind)
@@ -240,7 +240,7 @@ def _repeated(base: ir.Value, count: int) -> ir.Value:
 
 
 @imports("aten.atan2.default")
-def atan2(node: Node, input: ir.Value, other: ir.Value) -> ir.Value:
+def atan2(node: AtenNode, input: ir.Value, other: ir.Value) -> ir.Value:
     """The angle of the point (other, input): that of the slope, moved by half a turn left of the origin.
 
     Of both coordinates, the greater magnitude is the divisor: the slope is at most 1.
@@ -261,7 +261,7 @@ def atan2(node: Node, input: ir.Value, other: ir.Value) -> ir.Value:
 
 
 @imports("aten.hypot.default")
-def hypot(node: Node, input: ir.Value, other: ir.Value) -> ir.Value:
+def hypot(node: AtenNode, input: ir.Value, other: ir.Value) -> ir.Value:
     """sqrt(x * x + y * y), without squares that overflow: high * sqrt(1 + (low / high) ** 2) of both magnitudes"""
     across, along = (emit(ew.AbsOp, cast(value, node.dtype())) for value in (input, other))
     low, high = emit(ew.MinimumOp, across, along), emit(ew.MaximumOp, across, along)
@@ -279,38 +279,38 @@ def _is_negative(value: ir.Value) -> ir.Value:
 
 
 @imports("aten.where.self")
-def where(node: Node, condition: ir.Value, input: ir.Value, other: ir.Value) -> ir.Value:
+def where(node: AtenNode, condition: ir.Value, input: ir.Value, other: ir.Value) -> ir.Value:
     """Elements of one tensor where a condition holds, else of another."""
     kind = node.dtype()
     return emit(ew.SelectOp, cast(condition, np.bool_), cast(input, kind), cast(other, kind))
 
 
 @imports("prims.where.default")
-def where_of_same_type(node: Node, pred: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+def where_of_same_type(node: AtenNode, pred: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
     """The same on operands of one type."""
     return emit(ew.SelectOp, pred, a, b)
 
 
 @imports("aten.copysign.Tensor", "aten.copysign.Scalar")
-def copy_sign(node: Node, input: ir.Value, other: Any) -> ir.Value:
+def copy_sign(node: AtenNode, input: ir.Value, other: Any) -> ir.Value:
     """The magnitude of x with the sign of y."""
     magnitude = emit(ew.AbsOp, cast(input, node.dtype()))
     return emit(ew.SelectOp, _is_negative(as_value(other, node.dtype())), emit(ew.NegOp, magnitude), magnitude)
 
 
 @imports("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
-def masked_fill(node: Node, input: ir.Value, mask: ir.Value, value: Any) -> ir.Value:
+def masked_fill(node: AtenNode, input: ir.Value, mask: ir.Value, value: Any) -> ir.Value:
     """A number where a mask holds, else the elements of a tensor."""
     return emit(ew.SelectOp, mask, like(value, input), input)
 
 
 @imports("aten.bitwise_left_shift.Tensor", "aten.__lshift__.Scalar", "aten.__lshift__.Tensor")
-def shift_left(node: Node, input: Any, other: Any) -> ir.Value:
+def shift_left(node: AtenNode, input: Any, other: Any) -> ir.Value:
     """x << y"""
     return emit(ew.ShiftLeftOp, as_value(input, node.dtype()), as_value(other, node.dtype()))
 
 
 @imports("aten.bitwise_right_shift.Tensor", "aten.__rshift__.Scalar", "aten.__rshift__.Tensor")
-def shift_right(node: Node, input: Any, other: Any) -> ir.Value:
+def shift_right(node: AtenNode, input: Any, other: Any) -> ir.Value:
     """x >> y, the sign kept"""
     return emit(ew.ShiftRightOp, as_value(input, node.dtype()), as_value(other, node.dtype()))

@@ -11,7 +11,7 @@ from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceSumOp
 from ...build import cast, dtype, emit, gathered, part_along, scalar, shape
 from ...places import numbers
-from ..node import Node
+from ..node import AtenNode
 from ..registry import imports
 
 _SUM, _MEAN, _MAX = range(3)
@@ -19,7 +19,7 @@ _SUM, _MEAN, _MAX = range(3)
 
 @imports("aten._embedding_bag.default", "aten._embedding_bag_forward_only.default")
 def embedding_bag(
-    node: Node,
+    node: AtenNode,
     weight: ir.Value,
     indices: ir.Value,
     offsets: ir.Value,

@@ -15,7 +15,7 @@ from ....dialects.stepwell.normalization import AttentionOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceProdOp, ReduceSumOp
 from ...build import added, cast, dims_of, dtype, emit, gathered, joined, known_dim, rank, reshaped, scalar
 from ...errors import UnsupportedError
-from ..node import Node
+from ..node import AtenNode
 from ..registry import imports
 from ..symbols import like
 
@@ -23,19 +23,19 @@ _NO_LIMIT = 2147483647
 
 
 @imports("aten.mm.default", "aten.bmm.default")
-def matrix_product(node: Node, input: ir.Value, mat2: ir.Value) -> ir.Value:
+def matrix_product(node: AtenNode, input: ir.Value, mat2: ir.Value) -> ir.Value:
     """A product of matrices, per batch."""
     return product(input, mat2)
 
 
 @imports("aten.matmul.default")
-def matmul(node: Node, input: ir.Value, other: ir.Value) -> ir.Value:
+def matmul(node: AtenNode, input: ir.Value, other: ir.Value) -> ir.Value:
     """A product of matrices or vectors, whose batches broadcast."""
     return product(input, other)
 
 
 @imports("aten.mv.default")
-def matrix_vector(node: Node, input: ir.Value, vec: ir.Value) -> ir.Value:
+def matrix_vector(node: AtenNode, input: ir.Value, vec: ir.Value) -> ir.Value:
     """A product of a matrix and a vector."""
     return product(input, vec)
 
@@ -58,32 +58,32 @@ def _plus(total: ir.Value, addend: ir.Value, beta: Any, alpha: Any) -> ir.Value:
 
 
 @imports("aten.addmm.default")
-def addmm(node: Node, input: ir.Value, mat1: ir.Value, mat2: ir.Value, beta: Any, alpha: Any) -> ir.Value:
+def addmm(node: AtenNode, input: ir.Value, mat1: ir.Value, mat2: ir.Value, beta: Any, alpha: Any) -> ir.Value:
     """alpha * a @ b + beta * c"""
     return _plus(product(mat1, mat2), input, beta, alpha)
 
 
 @imports("aten.baddbmm.default")
-def baddbmm(node: Node, input: ir.Value, batch1: ir.Value, batch2: ir.Value, beta: Any, alpha: Any) -> ir.Value:
+def baddbmm(node: AtenNode, input: ir.Value, batch1: ir.Value, batch2: ir.Value, beta: Any, alpha: Any) -> ir.Value:
     """alpha * a @ b + beta * c, per batch"""
     return _plus(product(batch1, batch2), input, beta, alpha)
 
 
 @imports("aten.addbmm.default")
-def addbmm(node: Node, input: ir.Value, batch1: ir.Value, batch2: ir.Value, beta: Any, alpha: Any) -> ir.Value:
+def addbmm(node: AtenNode, input: ir.Value, batch1: ir.Value, batch2: ir.Value, beta: Any, alpha: Any) -> ir.Value:
     """alpha * sum(a @ b) + beta * c, summed over the batches"""
     total = emit(ReduceSumOp, product(batch1, batch2), axes=(0,), keepdims=False)
     return _plus(total, input, beta, alpha)
 
 
 @imports("aten.addmv.default")
-def addmv(node: Node, input: ir.Value, mat: ir.Value, vec: ir.Value, beta: Any, alpha: Any) -> ir.Value:
+def addmv(node: AtenNode, input: ir.Value, mat: ir.Value, vec: ir.Value, beta: Any, alpha: Any) -> ir.Value:
     """alpha * a @ v + beta * c"""
     return _plus(product(mat, vec), input, beta, alpha)
 
 
 @imports("aten.linear.default")
-def linear(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
+def linear(node: AtenNode, input: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
     """x @ transpose(weight) + bias"""
     rows = emit(ExpandDimsOp, input, axes=(0,)) if rank(input) == 1 else input
     if rank(weight) == 1:
@@ -94,7 +94,7 @@ def linear(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value | None)
 
 @imports("aten.convolution.default")
 def convolution(
-    node: Node,
+    node: AtenNode,
     input: ir.Value,
     weight: ir.Value,
     bias: ir.Value | None,
@@ -121,7 +121,7 @@ def convolution(
 
 @imports("aten.scaled_dot_product_attention.default")
 def attention(
-    node: Node,
+    node: AtenNode,
     query: ir.Value,
     key: ir.Value,
     value: ir.Value,
@@ -171,7 +171,7 @@ def _four_dimensional(value: ir.Value) -> ir.Value:
 
 
 @imports("aten._cdist_forward.default")
-def distances(node: Node, x1: ir.Value, x2: ir.Value, p: float) -> ir.Value:
+def distances(node: AtenNode, x1: ir.Value, x2: ir.Value, p: float) -> ir.Value:
     """The p-norms of the differences of all pairs of rows."""
     apart = emit(
         ew.SubOp,
@@ -182,7 +182,7 @@ def distances(node: Node, x1: ir.Value, x2: ir.Value, p: float) -> ir.Value:
 
 
 @imports("aten._pdist_forward.default")
-def distances_within(node: Node, input: ir.Value, p: float) -> ir.Value:
+def distances_within(node: AtenNode, input: ir.Value, p: float) -> ir.Value:
     """The p-norms of the differences of all pairs of rows, each pair once."""
     count = known_dim(input, 0, "the number of rows")
     tables = zip(("first", "second"), np.triu_indices(count, 1), strict=True)

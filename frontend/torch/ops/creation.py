@@ -12,7 +12,7 @@ from ....dialects.stepwell.shape import FillOp, RangeOp
 from ....dialects.types import is_float
 from ...build import cast, emit, scalar
 from ...places import numbers
-from ..node import Node
+from ..node import AtenNode
 from ..registry import imports
 from ..symbols import scalar_size
 from .arithmetic import as_value
@@ -20,18 +20,18 @@ from .movement import broadcast
 
 
 @imports("aten.full.default", "aten.full_like.default", "aten.new_full.default")
-def full(node: Node, fill_value: Any) -> ir.Value:
+def full(node: AtenNode, fill_value: Any) -> ir.Value:
     """A number in all places."""
     return _filled(node, fill_value)
 
 
 @imports("aten.fill.Scalar", "aten.fill.Tensor")
-def fill(node: Node, value: Any) -> ir.Value:
+def fill(node: AtenNode, value: Any) -> ir.Value:
     """A number in all places of a tensor."""
     return _filled(node, value)
 
 
-def _filled(node: Node, number: Any) -> ir.Value:
+def _filled(node: AtenNode, number: Any) -> ir.Value:
     if isinstance(number, ir.Value):
         return broadcast(cast(number, node.dtype()), node.sizes())
     return emit(FillOp, node.shape(), value=np.array(number).astype(node.dtype()))
@@ -39,25 +39,25 @@ def _filled(node: Node, number: Any) -> ir.Value:
 
 @imports("aten.zeros_like.default", "aten.zeros.default", "aten.new_zeros.default")
 @imports("aten.empty.memory_format", "aten.empty_strided.default", "aten.empty_like.default", "aten.new_empty.default")
-def zeros(node: Node) -> ir.Value:
+def zeros(node: AtenNode) -> ir.Value:
     """Zeros; memory that torch leaves as it is is zero too."""
     return emit(FillOp, node.shape(), value=np.zeros((), node.dtype()))
 
 
 @imports("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
-def ones(node: Node) -> ir.Value:
+def ones(node: AtenNode) -> ir.Value:
     """Ones."""
     return emit(FillOp, node.shape(), value=np.ones((), node.dtype()))
 
 
 @imports("aten.scalar_tensor.default")
-def scalar_tensor(node: Node, s: Any) -> ir.Value:
+def scalar_tensor(node: AtenNode, s: Any) -> ir.Value:
     """A number as a tensor."""
     return as_value(s, node.dtype())
 
 
 @imports("aten.arange.start_step")
-def arange(node: Node, start: Any, end: Any, step: Any) -> ir.Value:
+def arange(node: AtenNode, start: Any, end: Any, step: Any) -> ir.Value:
     """Numbers from a start, `step` apart, up to and excluding an end."""
     kind, (count,) = node.dtype(), node.sizes()
     limit = scalar_size(count)
@@ -73,19 +73,19 @@ def arange(node: Node, start: Any, end: Any, step: Any) -> ir.Value:
 
 
 @imports("prims.iota.default")
-def iota(node: Node, length: Any, start: Any, step: Any) -> ir.Value:
+def iota(node: AtenNode, length: Any, start: Any, step: Any) -> ir.Value:
     """`length` numbers, `step` apart."""
     return arange(node, start, None, step)
 
 
 @imports("aten._local_scalar_dense.default")
-def item(node: Node, input: ir.Value) -> ir.Value:
+def item(node: AtenNode, input: ir.Value) -> ir.Value:
     """The only element of a tensor as a number."""
     return input
 
 
 @imports("aten.triu.default", "aten.tril.default")
-def triangle(node: Node, input: ir.Value, diagonal: int) -> ir.Value:
+def triangle(node: AtenNode, input: ir.Value, diagonal: int) -> ir.Value:
     """The elements on one side of a diagonal of each matrix, zeros on the other."""
     rank = len(node.results[0].shape)
     row, column = (numbers(input, axis) for axis in (rank - 2, rank - 1))

@@ -13,7 +13,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.types import is_float
 from ...build import cast, constant, dtype, emit, scalar
 from ...errors import UnsupportedError
-from ..node import Node
+from ..node import AtenNode
 from ..registry import Handler, imports
 from ..symbols import like
 
@@ -60,7 +60,7 @@ for _name, _op in _ROUNDINGS.items():
 
 
 @imports("aten.trunc.default")
-def trunc(node: Node, input: ir.Value) -> ir.Value:
+def trunc(node: AtenNode, input: ir.Value) -> ir.Value:
     """Rounds towards zero."""
     if not is_float(dtype(input)):
         return input
@@ -74,13 +74,13 @@ def truncated(value: ir.Value) -> ir.Value:
 
 
 @imports("aten.relu.default")
-def relu(node: Node, input: ir.Value) -> ir.Value:
+def relu(node: AtenNode, input: ir.Value) -> ir.Value:
     """max(x, 0)"""
     return emit(ew.ReluOp, input) if is_float(dtype(input)) else emit(ew.MaximumOp, input, scalar(0, input))
 
 
 @imports("aten.sign.default")
-def sign(node: Node, input: ir.Value) -> ir.Value:
+def sign(node: AtenNode, input: ir.Value) -> ir.Value:
     """-1, 0 or 1; 0 for NaN."""
     if dtype(input).kind == "b":
         return input
@@ -91,7 +91,7 @@ def sign(node: Node, input: ir.Value) -> ir.Value:
 
 
 @imports("aten.log2.default", "aten.log10.default")
-def log_to_base(node: Node, input: ir.Value) -> ir.Value:
+def log_to_base(node: AtenNode, input: ir.Value) -> ir.Value:
     """log(x) / log(base)"""
     base = 2 if "log2" in node.overload else 10
     logarithm = emit(ew.LogOp, cast(input, node.dtype()))
@@ -99,14 +99,14 @@ def log_to_base(node: Node, input: ir.Value) -> ir.Value:
 
 
 @imports("aten.exp2.default", "prims.exp2.default")
-def exp2(node: Node, input: ir.Value) -> ir.Value:
+def exp2(node: AtenNode, input: ir.Value) -> ir.Value:
     """2 ** x"""
     value = cast(input, node.dtype())
     return emit(ew.PowOp, scalar(2, value), value)
 
 
 @imports("aten.log1p.default")
-def log1p(node: Node, input: ir.Value) -> ir.Value:
+def log1p(node: AtenNode, input: ir.Value) -> ir.Value:
     """log(1 + x), accurate near 0: log(u) * x / (u - 1) for u = 1 + x, as u - 1 has the error that log(u) has."""
     x = cast(input, node.dtype())
     one = scalar(1, x)
@@ -117,7 +117,7 @@ def log1p(node: Node, input: ir.Value) -> ir.Value:
 
 
 @imports("aten.expm1.default")
-def expm1(node: Node, input: ir.Value) -> ir.Value:
+def expm1(node: AtenNode, input: ir.Value) -> ir.Value:
     """exp(x) - 1, accurate near 0: (u - 1) * x / log(u) for u = exp(x)."""
     x = cast(input, node.dtype())
     one = scalar(1, x)
@@ -129,13 +129,13 @@ def expm1(node: Node, input: ir.Value) -> ir.Value:
 
 
 @imports("aten.isnan.default")
-def is_nan(node: Node, input: ir.Value) -> ir.Value:
+def is_nan(node: AtenNode, input: ir.Value) -> ir.Value:
     """True for the only values that differ from themselves."""
     return emit(ew.NotOp, emit(ew.EqualOp, input, input))
 
 
 @imports("aten.isinf.default")
-def is_infinite(node: Node, input: ir.Value) -> ir.Value:
+def is_infinite(node: AtenNode, input: ir.Value) -> ir.Value:
     """True for both infinities; never for integers."""
     if not is_float(dtype(input)):
         return cast(emit(ew.MulOp, cast(input, np.int8), constant(np.array(0, np.int8))), np.bool_)
@@ -143,31 +143,31 @@ def is_infinite(node: Node, input: ir.Value) -> ir.Value:
 
 
 @imports("aten.gelu.default")
-def gelu(node: Node, input: ir.Value, approximate: str) -> ir.Value:
+def gelu(node: AtenNode, input: ir.Value, approximate: str) -> ir.Value:
     """Gelu."""
     return emit(ew.GeluOp, input, approximate=approximate)
 
 
 @imports("aten.hardswish.default")
-def hard_swish(node: Node, input: ir.Value) -> ir.Value:
+def hard_swish(node: AtenNode, input: ir.Value) -> ir.Value:
     """x * max(0, min(1, x / 6 + 1 / 2))"""
     return emit(ew.HardSwishOp, input)
 
 
 @imports("aten.hardsigmoid.default")
-def hard_sigmoid(node: Node, input: ir.Value) -> ir.Value:
+def hard_sigmoid(node: AtenNode, input: ir.Value) -> ir.Value:
     """max(0, min(1, x / 6 + 1 / 2))"""
     return emit(ew.HardSigmoidOp, input, alpha=1 / 6, beta=0.5)
 
 
 @imports("aten.leaky_relu.default")
-def leaky_relu(node: Node, input: ir.Value, negative_slope: float) -> ir.Value:
+def leaky_relu(node: AtenNode, input: ir.Value, negative_slope: float) -> ir.Value:
     """x if positive, else slope * x"""
     return emit(ew.LeakyReluOp, input, alpha=float(negative_slope))
 
 
 @imports("aten.elu.default")
-def elu(node: Node, input: ir.Value, alpha: float, scale: float, input_scale: float) -> ir.Value:
+def elu(node: AtenNode, input: ir.Value, alpha: float, scale: float, input_scale: float) -> ir.Value:
     """scale * x if positive, else scale * alpha * (exp(input_scale * x) - 1)"""
     if input_scale == 1:
         made = emit(ew.EluOp, input, alpha=float(alpha))
@@ -178,7 +178,7 @@ def elu(node: Node, input: ir.Value, alpha: float, scale: float, input_scale: fl
 
 
 @imports("aten.softplus.default")
-def softplus(node: Node, input: ir.Value, beta: float, threshold: float) -> ir.Value:
+def softplus(node: AtenNode, input: ir.Value, beta: float, threshold: float) -> ir.Value:
     """log(1 + exp(beta * x)) / beta, and x where beta * x exceeds the threshold"""
     scaled = input if beta == 1 else emit(ew.MulOp, input, scalar(beta, input))
     made = emit(ew.SoftplusOp, scaled)
@@ -187,13 +187,13 @@ def softplus(node: Node, input: ir.Value, beta: float, threshold: float) -> ir.V
 
 
 @imports("aten.clamp.default")
-def clamp(node: Node, input: ir.Value, min: Any, max: Any) -> ir.Value:
+def clamp(node: AtenNode, input: ir.Value, min: Any, max: Any) -> ir.Value:
     """min(max(x, low), high) in the type to which numbers and tensor are converted"""
     return _clamped(cast(input, node.dtype()), min, max)
 
 
 @imports("aten.hardtanh.default")
-def hard_tanh(node: Node, input: ir.Value, min_val: float, max_val: float) -> ir.Value:
+def hard_tanh(node: AtenNode, input: ir.Value, min_val: float, max_val: float) -> ir.Value:
     """min(max(x, low), high)"""
     return _clamped(input, min_val, max_val)
 
@@ -208,19 +208,19 @@ def _clamped(value: ir.Value, low: Any, high: Any) -> ir.Value:
 
 
 @imports("aten.logical_not.default")
-def logical_not(node: Node, input: ir.Value) -> ir.Value:
+def logical_not(node: AtenNode, input: ir.Value) -> ir.Value:
     """x == 0"""
     return emit(ew.NotOp, cast(input, np.bool_))
 
 
 @imports("aten.bitwise_not.default")
-def bitwise_not(node: Node, input: ir.Value) -> ir.Value:
+def bitwise_not(node: AtenNode, input: ir.Value) -> ir.Value:
     """Negation of every bit."""
     return emit(ew.NotOp, input)
 
 
 @imports("aten._to_copy.default", "prims.convert_element_type.default")
-def to_copy(node: Node, input: ir.Value) -> ir.Value:
+def to_copy(node: AtenNode, input: ir.Value) -> ir.Value:
     """Conversion to another element type."""
     return cast(input, node.dtype())
 
@@ -233,19 +233,19 @@ def to_copy(node: Node, input: ir.Value) -> ir.Value:
     "aten.lift_fresh_copy.default",
     "aten.contiguous.default",
 )
-def same(node: Node, input: ir.Value) -> ir.Value:
+def same(node: AtenNode, input: ir.Value) -> ir.Value:
     """The value itself: values of a module never change."""
     return input
 
 
 @imports("aten.dropout.default")
-def dropout(node: Node, input: ir.Value, p: float, train: bool) -> ir.Value:
+def dropout(node: AtenNode, input: ir.Value, p: float, train: bool) -> ir.Value:
     """The value itself in evaluation mode."""
     return _without_dropping(input, p, train)
 
 
 @imports("aten.native_dropout.default")
-def native_dropout(node: Node, input: ir.Value, p: float, train: bool | None) -> tuple[ir.Value | None, ...]:
+def native_dropout(node: AtenNode, input: ir.Value, p: float, train: bool | None) -> tuple[ir.Value | None, ...]:
     """The value itself in evaluation mode."""
     return _without_dropping(input, p, train), None
 

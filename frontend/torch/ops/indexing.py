@@ -9,7 +9,6 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.cumulative import CumulativeOp
 from ....dialects.stepwell.movement import DynamicBroadcastToOp
 from ....dialects.stepwell.shape import FillOp
 from ...build import (
@@ -24,6 +23,7 @@ from ...build import (
     part_along,
     rank,
     reshaped,
+    running,
     scalar,
     shape,
     shape_of,
@@ -31,7 +31,7 @@ from ...build import (
 )
 from ...errors import UnsupportedError
 from ...places import elements, extent, flat, from_front, inside, merged, scattered, unless_outside, with_elements
-from ..node import Node, axis_of
+from ..node import AtenNode, axis_of
 from ..registry import imports
 
 _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
@@ -39,13 +39,13 @@ _IDENTITIES = {"sum": 0, "prod": 1, "mean": 0}
 
 
 @imports("aten.embedding.default")
-def embedding(node: Node, weight: ir.Value, indices: ir.Value) -> ir.Value:
+def embedding(node: AtenNode, weight: ir.Value, indices: ir.Value) -> ir.Value:
     """The rows of a table at indices."""
     return gathered(weight, indices, 0)
 
 
 @imports("aten.index_select.default")
-def index_select(node: Node, input: ir.Value, dim: int, index: ir.Value) -> ir.Value:
+def index_select(node: AtenNode, input: ir.Value, dim: int, index: ir.Value) -> ir.Value:
     """The slices at indices along a dimension."""
     if rank(input) == 0:
         return input
@@ -54,7 +54,7 @@ def index_select(node: Node, input: ir.Value, dim: int, index: ir.Value) -> ir.V
 
 
 @imports("aten.gather.default")
-def gather(node: Node, input: ir.Value, dim: int, index: ir.Value) -> ir.Value:
+def gather(node: AtenNode, input: ir.Value, dim: int, index: ir.Value) -> ir.Value:
     """One element per index, at the index's own place except along a dimension."""
     if rank(input) == 0:
         return reshaped(input, shape_of(index))
@@ -64,7 +64,7 @@ def gather(node: Node, input: ir.Value, dim: int, index: ir.Value) -> ir.Value:
 
 
 @imports("aten.index.Tensor", "aten._unsafe_index.Tensor")
-def index(node: Node, input: ir.Value, indices: Sequence[ir.Value | None]) -> ir.Value:
+def index(node: AtenNode, input: ir.Value, indices: Sequence[ir.Value | None]) -> ir.Value:
     """Elements or slices at indices into one or several dimensions, which broadcast.
 
     The dimensions of the indices take the place of the indexed ones if these are neighbours, else they come first.
@@ -107,7 +107,7 @@ def _flat_place(input: ir.Value, indices: Sequence[ir.Value | None]) -> ir.Value
 
 @imports("aten.index_put.default", "aten._unsafe_index_put.default")
 def index_put(
-    node: Node, input: ir.Value, indices: Sequence[ir.Value | None], values: ir.Value, accumulate: bool
+    node: AtenNode, input: ir.Value, indices: Sequence[ir.Value | None], values: ir.Value, accumulate: bool
 ) -> ir.Value:
     """A tensor with the elements or slices at indices replaced, or added to; a mask selects by condition."""
     axes, values = _indexed(indices), cast(values, dtype(input))
@@ -143,27 +143,27 @@ def _put_where(input: ir.Value, mask: ir.Value, values: ir.Value, axis: int, acc
 
 
 @imports("aten.scatter.src")
-def scatter(node: Node, input: ir.Value, dim: int, index: ir.Value, src: ir.Value) -> ir.Value:
+def scatter(node: AtenNode, input: ir.Value, dim: int, index: ir.Value, src: ir.Value) -> ir.Value:
     """A tensor with one element per index replaced."""
     return _scattered(input, dim, index, src, "none")
 
 
 @imports("aten.scatter.value")
-def scatter_value(node: Node, input: ir.Value, dim: int, index: ir.Value, value: Any) -> ir.Value:
+def scatter_value(node: AtenNode, input: ir.Value, dim: int, index: ir.Value, value: Any) -> ir.Value:
     """A tensor with a number at one place per index."""
     number = cast(value, dtype(input)) if isinstance(value, ir.Value) else scalar(value, input)
     return _scattered(input, dim, index, emit(DynamicBroadcastToOp, number, shape_of(index)), "none")
 
 
 @imports("aten.scatter_add.default")
-def scatter_add(node: Node, input: ir.Value, dim: int, index: ir.Value, src: ir.Value) -> ir.Value:
+def scatter_add(node: AtenNode, input: ir.Value, dim: int, index: ir.Value, src: ir.Value) -> ir.Value:
     """A tensor with one element per index added to."""
     return _scattered(input, dim, index, src, "add")
 
 
 @imports("aten.scatter_reduce.two")
 def scatter_reduce(
-    node: Node, input: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduce: str, include_self: bool
+    node: AtenNode, input: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduce: str, include_self: bool
 ) -> ir.Value:
     """A tensor with one element per index combined with it; without itself, the combined elements alone."""
     kind = dtype(input)
@@ -198,11 +198,11 @@ def _scattered(input: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduct
 
 
 @imports("aten.masked_scatter.default")
-def masked_scatter(node: Node, input: ir.Value, mask: ir.Value, source: ir.Value) -> ir.Value:
+def masked_scatter(node: AtenNode, input: ir.Value, mask: ir.Value, source: ir.Value) -> ir.Value:
     """The elements of a source, in order, where a mask holds: its n-th true place takes element n."""
     kept, whole = emit(DynamicBroadcastToOp, mask, node.shape()), node.shape()
     line = line_of(cast(kept, np.int64))
-    number = emit(CumulativeOp, line, axis=0, mode="sum", exclusive=True)
+    number = running(line, 0, exclusive=True)
     taken = gathered(line_of(source), number, 0)
     base = emit(DynamicBroadcastToOp, input, whole)
     return emit(ew.SelectOp, kept, reshaped(taken, whole), base)

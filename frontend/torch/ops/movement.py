@@ -40,7 +40,7 @@ from ...build import (
 )
 from ...errors import NodeError, UnsupportedError
 from ...places import extent
-from ..node import Node, axes_of, axis_of
+from ..node import AtenNode, axes_of, axis_of
 from ..registry import Handler, imports
 from ..symbols import Size, extents, scalar_size
 
@@ -48,25 +48,25 @@ _END = np.iinfo(np.int64).max
 
 
 @imports("aten.view.default", "aten._unsafe_view.default", "aten.reshape.default", "aten._reshape_copy.default")
-def view(node: Node, input: ir.Value) -> ir.Value:
+def view(node: AtenNode, input: ir.Value) -> ir.Value:
     """The same elements in another shape."""
     return reshaped(input, node.shape())
 
 
 @imports("aten.permute.default")
-def permute(node: Node, input: ir.Value, dims: Sequence[int]) -> ir.Value:
+def permute(node: AtenNode, input: ir.Value, dims: Sequence[int]) -> ir.Value:
     """Dimensions in another order."""
     return transposed(input, [axis % max(rank(input), 1) for axis in dims])
 
 
 @imports("aten.t.default")
-def transposed_matrix(node: Node, input: ir.Value) -> ir.Value:
+def transposed_matrix(node: AtenNode, input: ir.Value) -> ir.Value:
     """Rows as columns."""
     return transposed(input, (1, 0)) if rank(input) == 2 else input
 
 
 @imports("aten.transpose.int")
-def swap(node: Node, input: ir.Value, dim0: int, dim1: int) -> ir.Value:
+def swap(node: AtenNode, input: ir.Value, dim0: int, dim1: int) -> ir.Value:
     """Two dimensions exchanged."""
     order = list(range(rank(input)))
     if not order:
@@ -76,7 +76,7 @@ def swap(node: Node, input: ir.Value, dim0: int, dim1: int) -> ir.Value:
 
 
 @imports("aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze.default")
-def squeeze(node: Node, input: ir.Value, dim: Any = None) -> ir.Value:
+def squeeze(node: AtenNode, input: ir.Value, dim: Any = None) -> ir.Value:
     """The tensor without dimensions of extent 1; others that are named stay."""
     known = node.argument("self").shape
     axes = tuple(axis for axis in axes_of(input, dim) if known[axis] == 1)
@@ -85,13 +85,13 @@ def squeeze(node: Node, input: ir.Value, dim: Any = None) -> ir.Value:
 
 
 @imports("aten.unsqueeze.default")
-def unsqueeze(node: Node, input: ir.Value, dim: int) -> ir.Value:
+def unsqueeze(node: AtenNode, input: ir.Value, dim: int) -> ir.Value:
     """A new dimension of extent 1."""
     return emit(ExpandDimsOp, input, axes=(dim % (rank(input) + 1),))
 
 
 @imports("aten.expand.default")
-def expand(node: Node, input: ir.Value) -> ir.Value:
+def expand(node: AtenNode, input: ir.Value) -> ir.Value:
     """The tensor repeated along its extents of 1 and new dimensions."""
     return broadcast(input, node.sizes())
 
@@ -104,7 +104,7 @@ def broadcast(value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
 
 
 @imports("aten.repeat.default")
-def repeat(node: Node, input: ir.Value, repeats: Sequence[Size]) -> ir.Value:
+def repeat(node: AtenNode, input: ir.Value, repeats: Sequence[Size]) -> ir.Value:
     """The tensor repeated along each dimension; missing dimensions have extent 1."""
     missing = len(repeats) - rank(input)
     value = emit(ExpandDimsOp, input, axes=tuple(range(missing))) if missing else input
@@ -120,21 +120,23 @@ def repeat(node: Node, input: ir.Value, repeats: Sequence[Size]) -> ir.Value:
 
 
 @imports("aten.flip.default")
-def flip(node: Node, input: ir.Value, dims: Sequence[int]) -> ir.Value:
+def flip(node: AtenNode, input: ir.Value, dims: Sequence[int]) -> ir.Value:
     """Elements in reverse order along dimensions."""
     axes = axes_of(input, dims) if dims else ()
     return emit(ReverseOp, input, axes=axes) if axes else input
 
 
 @imports("aten.slice.Tensor")
-def slice_tensor(node: Node, input: ir.Value, dim: int, start: Size | None, end: Size | None, step: int) -> ir.Value:
+def slice_tensor(
+    node: AtenNode, input: ir.Value, dim: int, start: Size | None, end: Size | None, step: int
+) -> ir.Value:
     """Every `step`-th element from a start up to and excluding an end."""
     bounds = (extents([0 if start is None else start]), extents([_END if end is None else end]))
     return emit(DynamicSliceOp, input, *bounds, integers([axis_of(input, dim)]), integers([step]))
 
 
 @imports("aten.select.int")
-def select(node: Node, input: ir.Value, dim: int, index: Size) -> ir.Value:
+def select(node: AtenNode, input: ir.Value, dim: int, index: Size) -> ir.Value:
     """The slice at an index, without its dimension."""
     axis = axis_of(input, dim)
     if isinstance(index, ir.Value):
@@ -145,7 +147,7 @@ def select(node: Node, input: ir.Value, dim: int, index: Size) -> ir.Value:
 
 
 @imports("aten.split_with_sizes.default", "aten.split_with_sizes_copy.default")
-def split(node: Node, input: ir.Value, split_sizes: Sequence[Size], dim: int) -> tuple[ir.Value, ...]:
+def split(node: AtenNode, input: ir.Value, split_sizes: Sequence[Size], dim: int) -> tuple[ir.Value, ...]:
     """Consecutive parts along a dimension."""
     axis, start, parts = axis_of(input, dim), scalar_size(0), []
     for size in split_sizes:
@@ -157,7 +159,7 @@ def split(node: Node, input: ir.Value, split_sizes: Sequence[Size], dim: int) ->
 
 
 @imports("aten.cat.default")
-def cat(node: Node, tensors: Sequence[ir.Value], dim: int) -> ir.Value:
+def cat(node: AtenNode, tensors: Sequence[ir.Value], dim: int) -> ir.Value:
     """Tensors one after another along a dimension; empty vectors are left out."""
     kind = node.dtype()
     kept = [value for value in tensors if shape(value) != (0,) or len(node.results[0].shape) == 1]
@@ -165,7 +167,7 @@ def cat(node: Node, tensors: Sequence[ir.Value], dim: int) -> ir.Value:
 
 
 @imports("aten.diagonal.default")
-def diagonal(node: Node, input: ir.Value, offset: int, dim1: int, dim2: int) -> ir.Value:
+def diagonal(node: AtenNode, input: ir.Value, offset: int, dim1: int, dim2: int) -> ir.Value:
     """The diagonal of two dimensions as the last one: every (columns + 1)-th element of the flat matrix.
 
     [..., n, m] --> [..., n * m] --> [..., k]
@@ -184,7 +186,7 @@ def diagonal(node: Node, input: ir.Value, offset: int, dim1: int, dim2: int) -> 
 
 @imports("aten.as_strided.default")
 def as_strided(
-    node: Node, input: ir.Value, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None
+    node: AtenNode, input: ir.Value, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None
 ) -> ir.Value:
     """Elements of a contiguous tensor at multiples of strides."""
     known = node.argument("self")
@@ -199,7 +201,7 @@ def as_strided(
 
 
 @imports("aten.select_scatter.default")
-def select_scatter(node: Node, input: ir.Value, src: ir.Value, dim: int, index: Size) -> ir.Value:
+def select_scatter(node: AtenNode, input: ir.Value, src: ir.Value, dim: int, index: Size) -> ir.Value:
     """A tensor with the slice at an index replaced."""
     axis = axis_of(input, dim)
     row = cast(emit(ExpandDimsOp, src, axes=(axis,)), dtype(input))
@@ -209,7 +211,7 @@ def select_scatter(node: Node, input: ir.Value, src: ir.Value, dim: int, index: 
 
 @imports("aten.slice_scatter.default")
 def slice_scatter(
-    node: Node, input: ir.Value, src: ir.Value, dim: int, start: Size | None, end: Size | None, step: int
+    node: AtenNode, input: ir.Value, src: ir.Value, dim: int, start: Size | None, end: Size | None, step: int
 ) -> ir.Value:
     """A tensor with a slice replaced."""
     axis = axis_of(input, dim)
@@ -246,13 +248,13 @@ def _put(input: ir.Value, updates: ir.Value, axis: int, places: ir.Value) -> ir.
 
 
 @imports("aten.copy.default")
-def copy(node: Node, input: ir.Value, src: ir.Value) -> ir.Value:
+def copy(node: AtenNode, input: ir.Value, src: ir.Value) -> ir.Value:
     """The elements of another tensor in the shape and type of this one."""
     return broadcast(cast(src, dtype(input)), node.sizes())
 
 
 @imports("aten.constant_pad_nd.default")
-def constant_pad(node: Node, input: ir.Value, pad: Sequence[Size], value: Any) -> ir.Value:
+def constant_pad(node: AtenNode, input: ir.Value, pad: Sequence[Size], value: Any) -> ir.Value:
     """Elements added at both ends of the last dimensions, or removed for negative amounts."""
     low, high = _pads(input, pad)
     if not isinstance(value, ir.Value) and all(isinstance(item, int) for item in (*low, *high)):
@@ -282,7 +284,7 @@ def _pads(input: ir.Value, pad: Sequence[Size]) -> tuple[list[Size], list[Size]]
 
 
 def _padded(mode: str) -> Handler:
-    def handler(node: Node, input: ir.Value, padding: Sequence[Size]) -> ir.Value:
+    def handler(node: AtenNode, input: ir.Value, padding: Sequence[Size]) -> ir.Value:
         low, high = _pads(input, padding)
         numbers = [tuple(item for item in side if isinstance(item, int)) for side in (low, high)]
         if len(numbers[0]) + len(numbers[1]) != 2 * rank(input):
@@ -300,7 +302,7 @@ for _dimensions in (1, 2, 3):
 
 
 @imports("aten.roll.default")
-def roll(node: Node, input: ir.Value, shifts: Sequence[Size], dims: Sequence[int]) -> ir.Value:
+def roll(node: AtenNode, input: ir.Value, shifts: Sequence[Size], dims: Sequence[int]) -> ir.Value:
     """Elements moved along dimensions; those beyond the end come to the start. Without dimensions the flat tensor."""
     value = input if dims else line_of(input)
     for shift, axis in zip(shifts, dims or (0,), strict=True):
@@ -314,32 +316,32 @@ def roll(node: Node, input: ir.Value, shifts: Sequence[Size], dims: Sequence[int
 
 
 @imports("aten.stack.default")
-def stack(node: Node, tensors: Sequence[ir.Value], dim: int) -> ir.Value:
+def stack(node: AtenNode, tensors: Sequence[ir.Value], dim: int) -> ir.Value:
     """Tensors one after another along a new dimension."""
     axis = dim % (rank(tensors[0]) + 1)
     return joined([emit(ExpandDimsOp, cast(value, node.dtype()), axes=(axis,)) for value in tensors], axis)
 
 
 @imports("aten.unbind.int")
-def unbind(node: Node, input: ir.Value, dim: int) -> tuple[ir.Value, ...]:
+def unbind(node: AtenNode, input: ir.Value, dim: int) -> tuple[ir.Value, ...]:
     """The slices along a dimension, without it."""
     count = known_dim(input, axis_of(input, dim), "the extent of the dimension that is unbound")
     return tuple(select(node, input, dim, index) for index in range(count))
 
 
 @imports("aten.pixel_shuffle.default")
-def pixel_shuffle(node: Node, input: ir.Value, upscale_factor: int) -> ir.Value:
+def pixel_shuffle(node: AtenNode, input: ir.Value, upscale_factor: int) -> ir.Value:
     """Channels as places between pixels: [..., c * r * r, h, w] --> [..., c, h * r, w * r]"""
     return _shuffled(node, input, upscale_factor, is_inverse=False)
 
 
 @imports("aten.pixel_unshuffle.default")
-def pixel_unshuffle(node: Node, input: ir.Value, downscale_factor: int) -> ir.Value:
+def pixel_unshuffle(node: AtenNode, input: ir.Value, downscale_factor: int) -> ir.Value:
     """Places between pixels as channels: [..., c, h * r, w * r] --> [..., c * r * r, h, w]"""
     return _shuffled(node, input, downscale_factor, is_inverse=True)
 
 
-def _shuffled(node: Node, input: ir.Value, factor: int, is_inverse: bool) -> ir.Value:
+def _shuffled(node: AtenNode, input: ir.Value, factor: int, is_inverse: bool) -> ir.Value:
     front = rank(input) - 3
     coarse = node.sizes() if is_inverse else [extent(input, axis) for axis in range(rank(input))]
     fine = [extent(input, axis) for axis in range(rank(input))] if is_inverse else node.sizes()

@@ -15,13 +15,13 @@ from ....dialects.stepwell.reduction import ReduceMeanOp
 from ....dialects.stepwell.shape import FillOp
 from ...build import cast, dims_of, dtype, emit, integers, rank, reshaped, scalar, shape_of
 from ...errors import UnsupportedError
-from ..node import Node, axis_of
+from ..node import AtenNode, axis_of
 from ..registry import Handler, imports
 from ..symbols import Size
 from .reduction import squared_deviation
 
 
-def _softmax(op: type[Op], node: Node, input: ir.Value, dim: int) -> ir.Value:
+def _softmax(op: type[Op], node: AtenNode, input: ir.Value, dim: int) -> ir.Value:
     value = cast(input, node.dtype())
     if rank(value) == 0:
         return reshaped(emit(op, emit(ExpandDimsOp, value, axes=(0,)), axis=0), integers([]))
@@ -38,7 +38,7 @@ for _name, _op in (("softmax", SoftmaxOp), ("log_softmax", LogSoftmaxOp)):
 
 @imports("aten.layer_norm.default")
 def layer_norm(
-    node: Node,
+    node: AtenNode,
     input: ir.Value,
     normalized_shape: Sequence[Size],
     weight: ir.Value | None,
@@ -52,7 +52,7 @@ def layer_norm(
 
 @imports("aten.native_layer_norm.default")
 def native_layer_norm(
-    node: Node,
+    node: AtenNode,
     input: ir.Value,
     normalized_shape: Sequence[Size],
     weight: ir.Value | None,
@@ -65,7 +65,7 @@ def native_layer_norm(
     return made, *_statistics(node, input, tuple(range(axis, rank(input))), eps)
 
 
-def _statistics(node: Node, value: ir.Value, axes: tuple[int, ...], eps: float) -> tuple[ir.Value | None, ...]:
+def _statistics(node: AtenNode, value: ir.Value, axes: tuple[int, ...], eps: float) -> tuple[ir.Value | None, ...]:
     """Mean and 1 / sqrt(variance + eps) in the shapes of results 1 and 2; None if they are not read."""
     if not node.is_used(1) and not node.is_used(2):
         return None, None
@@ -76,7 +76,7 @@ def _statistics(node: Node, value: ir.Value, axes: tuple[int, ...], eps: float) 
 
 @imports("aten.rms_norm.default")
 def rms_norm(
-    node: Node, input: ir.Value, normalized_shape: Sequence[Size], weight: ir.Value | None, eps: float | None
+    node: AtenNode, input: ir.Value, normalized_shape: Sequence[Size], weight: ir.Value | None, eps: float | None
 ) -> ir.Value:
     """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions."""
     epsilon = float(np.finfo(dtype(input)).eps) if eps is None else eps
@@ -85,7 +85,7 @@ def rms_norm(
 
 @imports("aten._fused_rms_norm.default")
 def fused_rms_norm(
-    node: Node, input: ir.Value, normalized_shape: Sequence[Size], weight: ir.Value | None, eps: float | None
+    node: AtenNode, input: ir.Value, normalized_shape: Sequence[Size], weight: ir.Value | None, eps: float | None
 ) -> tuple[ir.Value | None, ...]:
     """RMS norm, and 1 / sqrt(mean(x * x) + eps)."""
     made = rms_norm(node, input, normalized_shape, weight, eps)
@@ -99,7 +99,7 @@ def fused_rms_norm(
 
 @imports("aten.group_norm.default")
 def group_norm(
-    node: Node,
+    node: AtenNode,
     input: ir.Value,
     num_groups: int,
     weight: ir.Value | None,
@@ -112,7 +112,7 @@ def group_norm(
 
 @imports("aten.native_group_norm.default")
 def native_group_norm(
-    node: Node,
+    node: AtenNode,
     input: ir.Value,
     weight: ir.Value | None,
     bias: ir.Value | None,
@@ -149,7 +149,7 @@ def _by_channel(value: ir.Value, weight: ir.Value | None, bias: ir.Value | None)
 
 @imports("aten.instance_norm.default")
 def instance_norm(
-    node: Node,
+    node: AtenNode,
     input: ir.Value,
     weight: ir.Value | None,
     bias: ir.Value | None,
@@ -167,7 +167,7 @@ def instance_norm(
 
 @imports("aten._native_batch_norm_legit_no_training.default")
 def batch_norm(
-    node: Node,
+    node: AtenNode,
     input: ir.Value,
     weight: ir.Value | None,
     bias: ir.Value | None,
@@ -198,7 +198,7 @@ def _batch_norm(
 
 @imports("aten._native_batch_norm_legit.no_stats")
 def batch_norm_of_batch(
-    node: Node,
+    node: AtenNode,
     input: ir.Value,
     weight: ir.Value | None,
     bias: ir.Value | None,
@@ -213,7 +213,7 @@ def batch_norm_of_batch(
 
 @imports("aten._native_batch_norm_legit_functional.default")
 def batch_norm_in_training(
-    node: Node,
+    node: AtenNode,
     input: ir.Value,
     weight: ir.Value | None,
     bias: ir.Value | None,
@@ -240,7 +240,7 @@ def batch_norm_in_training(
 
 
 def _by_batch(
-    node: Node, input: ir.Value, weight: ir.Value | None, bias: ir.Value | None, eps: float
+    node: AtenNode, input: ir.Value, weight: ir.Value | None, bias: ir.Value | None, eps: float
 ) -> tuple[ir.Value, ...]:
     axes = (0, *range(2, rank(input)))
     variance, mean = squared_deviation(input, axes, True, 0)

@@ -14,7 +14,7 @@ from ....dialects.stepwell.movement import ExpandDimsOp, ResampleOp, SqueezeOp
 from ....dialects.stepwell.pooling import AveragePoolOp, MaxPoolIndicesOp, MaxPoolOp, SumPoolOp
 from ....dialects.stepwell.reduction import ReduceMeanOp
 from ...build import dtype, emit, known_dim, rank, scalar
-from ..node import Node
+from ..node import AtenNode
 from ..registry import Handler, imports
 
 
@@ -52,7 +52,7 @@ def _all(item: Sequence[int] | int, dimensions: int) -> tuple[int, ...]:
 
 def _max_pool(dimensions: int) -> Handler:
     def handler(
-        node: Node,
+        node: AtenNode,
         input: ir.Value,
         kernel_size: Sequence[int],
         stride: Sequence[int],
@@ -69,7 +69,7 @@ def _max_pool(dimensions: int) -> Handler:
 
 def _average_pool(dimensions: int) -> Handler:
     def handler(
-        node: Node,
+        node: AtenNode,
         input: ir.Value,
         kernel_size: Sequence[int],
         stride: Sequence[int],
@@ -88,7 +88,7 @@ def _average_pool(dimensions: int) -> Handler:
 
 
 def _adaptive(dimensions: int) -> Handler:
-    def handler(node: Node, input: ir.Value, output_size: Sequence[int]) -> ir.Value:
+    def handler(node: AtenNode, input: ir.Value, output_size: Sequence[int]) -> ir.Value:
         sizes = _all(output_size, dimensions)
         first = rank(input) - dimensions
         if all(size == 1 for size in sizes):
@@ -106,7 +106,7 @@ def _adaptive(dimensions: int) -> Handler:
     return handler
 
 
-def _averaged(node: Node, input: ir.Value, axis: int, size: int, extent: int) -> ir.Value:
+def _averaged(node: AtenNode, input: ir.Value, axis: int, size: int, extent: int) -> ir.Value:
     """The means of `size` intervals of a dimension, which may overlap."""
     starts = np.arange(size) * extent // size
     stops = -(-(np.arange(1, size + 1) * extent) // size)

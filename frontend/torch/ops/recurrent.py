@@ -27,7 +27,7 @@ from ...build import (
 from ...errors import UnsupportedError
 from ...loops import Stack, counted, row
 from ...places import extent
-from ..node import Node
+from ..node import AtenNode
 from ..registry import Handler, imports
 
 _BATCH_SECOND = (1, 0, 2)
@@ -68,7 +68,7 @@ def _reordered(value: ir.Value, order: Sequence[int]) -> ir.Value:
 
 @imports("aten.lstm.input")
 def lstm(
-    node: Node,
+    node: AtenNode,
     input: ir.Value,
     hx: Sequence[ir.Value],
     params: Sequence[ir.Value],
@@ -128,7 +128,7 @@ def _simple_step(function: type[ew.UnaryOp]) -> _Step:
 
 def _recurrent(step: _Step) -> Handler:
     def handler(
-        node: Node,
+        node: AtenNode,
         input: ir.Value,
         hx: ir.Value,
         params: Sequence[ir.Value],

@@ -11,12 +11,11 @@ from mlir import ir
 from ....dialects.core import Op
 from ....dialects.dims import is_static
 from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.cumulative import CumulativeOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
 from ....dialects.types import is_float
-from ...build import cast, chained, constant, dtype, emit, line_of, rank, reshaped, scalar, shape
+from ...build import cast, chained, constant, dtype, emit, line_of, rank, reshaped, running, scalar, shape
 from ...places import extent
-from ..node import Node, axes_of, axis_of
+from ..node import AtenNode, axes_of, axis_of
 from ..registry import imports
 
 
@@ -29,44 +28,44 @@ def _axes(input: ir.Value, dim: Any) -> tuple[int, ...]:
 
 
 @imports("aten.sum.dim_IntList", "aten.sum.default")
-def sum_of(node: Node, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
+def sum_of(node: AtenNode, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
     """The sum; of integers and bools in i64."""
     return _reduced(ReduceSumOp, cast(input, node.dtype()), _axes(input, dim), keepdim)
 
 
 @imports("aten.mean.dim", "aten.mean.default")
-def mean(node: Node, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
+def mean(node: AtenNode, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
     """The mean."""
     return _reduced(ReduceMeanOp, cast(input, node.dtype()), _axes(input, dim), keepdim)
 
 
 @imports("aten.prod.dim_int", "aten.prod.default")
-def product(node: Node, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
+def product(node: AtenNode, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
     """The product; of integers and bools in i64."""
     return _reduced(ReduceProdOp, cast(input, node.dtype()), _axes(input, dim), keepdim)
 
 
 @imports("aten.amax.default", "aten.max.default")
-def greatest(node: Node, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
+def greatest(node: AtenNode, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
     """The greatest element, NaN if one is."""
     return _reduced(ReduceMaxOp, input, _axes(input, dim), keepdim)
 
 
 @imports("aten.amin.default", "aten.min.default")
-def least(node: Node, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
+def least(node: AtenNode, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
     """The least element, NaN if one is."""
     return _reduced(ReduceMinOp, input, _axes(input, dim), keepdim)
 
 
 @imports("aten.any.default", "aten.any.dim", "aten.any.dims")
-def any_of(node: Node, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
+def any_of(node: AtenNode, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
     """True if an element is not 0; for bytes, 1 or 0."""
     axes = () if dim == [] else _axes(input, dim)
     return cast(_reduced(ReduceMaxOp, cast(input, np.bool_), axes, keepdim), node.dtype())
 
 
 @imports("aten.all.default", "aten.all.dim", "aten.all.dims")
-def all_of(node: Node, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
+def all_of(node: AtenNode, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
     """True if no element is 0; for bytes, 1 or 0."""
     axes = () if dim == [] else _axes(input, dim)
     return cast(_reduced(ReduceMinOp, cast(input, np.bool_), axes, keepdim), node.dtype())
@@ -92,18 +91,18 @@ def _nan_first(value: ir.Value, is_least: bool) -> ir.Value:
 
 
 @imports("aten.argmax.default")
-def argmax(node: Node, input: ir.Value, dim: int | None, keepdim: bool) -> ir.Value:
+def argmax(node: AtenNode, input: ir.Value, dim: int | None, keepdim: bool) -> ir.Value:
     """The index of the first greatest element, of the flat tensor without a dimension."""
     return _argument(node, input, dim, keepdim, is_least=False)
 
 
 @imports("aten.argmin.default")
-def argmin(node: Node, input: ir.Value, dim: int | None, keepdim: bool) -> ir.Value:
+def argmin(node: AtenNode, input: ir.Value, dim: int | None, keepdim: bool) -> ir.Value:
     """The index of the first least element, of the flat tensor without a dimension."""
     return _argument(node, input, dim, keepdim, is_least=True)
 
 
-def _argument(node: Node, input: ir.Value, dim: int | None, keepdim: bool, is_least: bool) -> ir.Value:
+def _argument(node: AtenNode, input: ir.Value, dim: int | None, keepdim: bool, is_least: bool) -> ir.Value:
     if rank(input) == 0:
         return constant(np.array(0, np.int64))
     if dim is None:
@@ -113,25 +112,25 @@ def _argument(node: Node, input: ir.Value, dim: int | None, keepdim: bool, is_le
 
 
 @imports("aten.max.dim")
-def max_along(node: Node, input: ir.Value, dim: int, keepdim: bool) -> tuple[ir.Value | None, ...]:
+def max_along(node: AtenNode, input: ir.Value, dim: int, keepdim: bool) -> tuple[ir.Value | None, ...]:
     """The greatest element along a dimension, and its index."""
     return _extreme(node, input, dim, keepdim, is_least=False)
 
 
 @imports("aten.min.dim")
-def min_along(node: Node, input: ir.Value, dim: int, keepdim: bool) -> tuple[ir.Value | None, ...]:
+def min_along(node: AtenNode, input: ir.Value, dim: int, keepdim: bool) -> tuple[ir.Value | None, ...]:
     """The least element along a dimension, and its index."""
     return _extreme(node, input, dim, keepdim, is_least=True)
 
 
-def _extreme(node: Node, input: ir.Value, dim: int, keepdim: bool, is_least: bool) -> tuple[ir.Value | None, ...]:
+def _extreme(node: AtenNode, input: ir.Value, dim: int, keepdim: bool, is_least: bool) -> tuple[ir.Value | None, ...]:
     values = _reduced(ReduceMinOp if is_least else ReduceMaxOp, input, axes_of(input, [dim]), keepdim)
     return values, _argument(node, input, dim, keepdim, is_least) if node.is_used(1) else None
 
 
 @imports("aten.var.correction", "aten.var.dim")
 def variance(
-    node: Node, input: ir.Value, dim: Any, keepdim: bool, correction: Any = None, unbiased: bool = True
+    node: AtenNode, input: ir.Value, dim: Any, keepdim: bool, correction: Any = None, unbiased: bool = True
 ) -> ir.Value:
     """The mean square of differences to the mean, over the number of elements less a correction."""
     less = (1 if unbiased else 0) if correction is None else correction
@@ -140,7 +139,7 @@ def variance(
 
 @imports("aten.var_mean.correction")
 def variance_and_mean(
-    node: Node, input: ir.Value, dim: Any, keepdim: bool, correction: Any = None
+    node: AtenNode, input: ir.Value, dim: Any, keepdim: bool, correction: Any = None
 ) -> tuple[ir.Value, ir.Value]:
     """The variance and the mean."""
     return squared_deviation(input, _axes(input, dim), keepdim, 1 if correction is None else correction)
@@ -164,15 +163,15 @@ def squared_deviation(
 
 
 @imports("aten.cumsum.default", "aten.cumprod.default")
-def cumulative(node: Node, input: ir.Value, dim: int) -> ir.Value:
+def cumulative(node: AtenNode, input: ir.Value, dim: int) -> ir.Value:
     """Running sums or products."""
     value = cast(input, node.dtype())
     mode = "sum" if "cumsum" in node.overload else "product"
-    return emit(CumulativeOp, value, axis=axis_of(input, dim), mode=mode) if rank(input) else value
+    return running(value, axis_of(input, dim), mode) if rank(input) else value
 
 
 @imports("aten.logsumexp.default")
-def log_sum_exp(node: Node, input: ir.Value, dim: Sequence[int], keepdim: bool) -> ir.Value:
+def log_sum_exp(node: AtenNode, input: ir.Value, dim: Sequence[int], keepdim: bool) -> ir.Value:
     """m + log(sum(exp(x - m))) for the maximum m, which cannot overflow; an infinite maximum is replaced by 0."""
     value, axes = cast(input, node.dtype()), axes_of(input, list(dim))
     peak = _reduced(ReduceMaxOp, value, axes, True)

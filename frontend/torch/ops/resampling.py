@@ -11,7 +11,7 @@ from mlir import ir
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.movement import DynamicResizeOp, ResizeOp, ReverseOp, SampleOp
 from ...build import cast, constant, dtype, emit, known_dim, rank, scalar, shape, transposed
-from ..node import Node
+from ..node import AtenNode
 from ..registry import Handler, imports
 from ..symbols import Size, extents
 
@@ -19,7 +19,7 @@ _NEAREST = {"mode": "nearest", "coordinates": "asymmetric", "nearest": "floor"}
 _EXACT = {"mode": "nearest", "coordinates": "half_pixel", "nearest": "round_prefer_ceil"}
 
 
-def _resized(node: Node, input: ir.Value, scales: Sequence[float] | None, attributes: dict[str, Any]) -> ir.Value:
+def _resized(node: AtenNode, input: ir.Value, scales: Sequence[float] | None, attributes: dict[str, Any]) -> ir.Value:
     """Resizes to the size of the node's result; factors that were given count instead of the ratio of sizes."""
     sizes, count = node.sizes(), rank(input) - 2
     known, given = shape(input), [item for item in sizes if isinstance(item, int)]
@@ -37,7 +37,7 @@ def _resized(node: Node, input: ir.Value, scales: Sequence[float] | None, attrib
 
 def _nearest(attributes: dict[str, Any]) -> Handler:
     def handler(
-        node: Node, input: ir.Value, output_size: Sequence[Size] | None, scale_factors: Sequence[float] | None
+        node: AtenNode, input: ir.Value, output_size: Sequence[Size] | None, scale_factors: Sequence[float] | None
     ) -> ir.Value:
         return _resized(node, input, scale_factors, attributes)
 
@@ -46,7 +46,7 @@ def _nearest(attributes: dict[str, Any]) -> Handler:
 
 def _smooth(mode: str) -> Handler:
     def handler(
-        node: Node,
+        node: AtenNode,
         input: ir.Value,
         output_size: Sequence[Size] | None,
         align_corners: bool,
@@ -72,7 +72,7 @@ for _name, _mode in (
 
 @imports("aten.grid_sampler_2d.default", "aten.grid_sampler_3d.default")
 def grid_sample(
-    node: Node, input: ir.Value, grid: ir.Value, interpolation_mode: int, padding_mode: int, align_corners: bool
+    node: AtenNode, input: ir.Value, grid: ir.Value, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> ir.Value:
     """Images at positions from -1 to 1, the last dimension of the image first."""
     spatial = [known_dim(input, axis, "the extents of the images") for axis in range(2, rank(input))]

@@ -10,13 +10,13 @@ from ....dialects.stepwell.sorting import TopKOp
 from ...build import cast, constant, dtype, emit, known_dim, part_along, rank, transposed
 from ...errors import NeedsShapes
 from ...places import elements
-from ..node import Node, axis_of
+from ..node import AtenNode, axis_of
 from ..registry import imports
 from ..symbols import Size
 
 
 @imports("aten.topk.default")
-def top_k(node: Node, input: ir.Value, k: Size, dim: int, largest: bool) -> tuple[ir.Value, ...]:
+def top_k(node: AtenNode, input: ir.Value, k: Size, dim: int, largest: bool) -> tuple[ir.Value, ...]:
     """The greatest or least elements along a dimension, and their indices."""
     if isinstance(k, ir.Value):
         raise NeedsShapes("the number of elements must be known")
@@ -24,14 +24,14 @@ def top_k(node: Node, input: ir.Value, k: Size, dim: int, largest: bool) -> tupl
 
 
 @imports("aten.sort.default", "aten.sort.stable")
-def sort(node: Node, input: ir.Value, dim: int, descending: bool) -> tuple[ir.Value, ...]:
+def sort(node: AtenNode, input: ir.Value, dim: int, descending: bool) -> tuple[ir.Value, ...]:
     """All elements in order along a dimension, and their indices; equal elements keep their order."""
     count = known_dim(input, axis_of(input, dim), "the extent of the sorted dimension") if rank(input) else 1
     return _ordered(input, count, dim, descending)
 
 
 @imports("aten.kthvalue.default")
-def kth_value(node: Node, input: ir.Value, k: int, dim: int, keepdim: bool) -> tuple[ir.Value, ...]:
+def kth_value(node: AtenNode, input: ir.Value, k: int, dim: int, keepdim: bool) -> tuple[ir.Value, ...]:
     """The k-th least element along a dimension, and its index."""
     parts = _ordered(input, k, dim, False)
     if rank(input) == 0:
