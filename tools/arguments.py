@@ -32,6 +32,7 @@ from ..sizes.dims_option import Dims, read_dims, read_sizes
 from ..support import environment
 from ..support.environment import VariableError
 from ..support.errors import InputError
+from ..support.formats import known_suffixes
 from .flags import UsageError
 from .streams import silenced
 from .supervisor import run_supervised
@@ -424,7 +425,9 @@ def check_names(names: Iterable[str], inputs: Sequence[TensorInfo], option: str)
 
 def is_artefact(path: str) -> bool:
     """Returns whether a file is an artefact, judged by its name or else its contents."""
-    return path.endswith(".stw") or (os.path.isfile(path) and zipfile.is_zipfile(path))  # a device has no end
+    if path.endswith((".stw", *known_suffixes())):
+        return path.endswith(".stw")
+    return os.path.isfile(path) and zipfile.is_zipfile(path)  # a device has no end
 
 
 def _version() -> str:
