@@ -77,12 +77,12 @@ def measure(
     start = time.perf_counter()
     ranged = compile(path, threads=threads, options=Options(cache=False, dims=dims))
     compile_seconds = time.perf_counter() - start
-    alone = compile(path, threads=threads, options=Options(cache=False))
+    alone = compile(path, threads=threads, options=Options(cache=False, ranges=False))
     bounds = ranged.programs[0].bounds if ranged.programs else None
     derived = {} if bounds is None else bounds.derived
     places = []
     for at in sizes:
-        shapes = {info.name: _shape(info, with_derived(at, derived)) for info in ranged.inputs}
+        shapes = {info.name: shape_of(info, with_derived(at, derived)) for info in ranged.inputs}
         inputs = arguments.made_up_inputs(ranged.inputs, shapes, np.random.default_rng(0))
         calls = [functools.partial(executable, **inputs) for executable in (ranged, alone)]
         here, there = (_listed(call()) for call in calls)
@@ -96,7 +96,8 @@ def measure(
     return Ranges(compile_seconds, len(ranged.programs), places)
 
 
-def _shape(info: TensorInfo, sizes: Mapping[str, int]) -> Shape:
+def shape_of(info: TensorInfo, sizes: Mapping[str, int]) -> Shape:
+    """Returns the shape of an input at given sizes of the symbolic dimensions."""
     return tuple(sizes[dim] if isinstance(dim, str) else int(dim) for dim in info.shape)
 
 

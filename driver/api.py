@@ -72,8 +72,9 @@ def compile(
     """Compiles a model to native code.
 
     A model whose inputs have symbolic dimensions is compiled once for all sizes that `Options.dims` names. Without
-    `Options.dims` it is compiled for each new set of input shapes at the first call that has them, or ahead of time by
-    `Options.shapes` and `Executable.prepare`.
+    `Options.dims` it is compiled for the shapes of the first call, and, at a call with a second size, once for a range
+    that contains both and many more (docs/dynamic_shapes.md). `Options.shapes` and `Executable.prepare` compile ahead
+    of calls.
 
     Args:
         model: the path of an `.onnx`, `.mlir` or `.pt2` file, the bytes of an `.onnx` or `.mlir` file, an

@@ -78,6 +78,13 @@ class Options:
         dims: sizes of symbolic dimensions, by name: a number, (low, high), (low, high, step), a list of upper bounds of
             buckets, or text that derives the size: another dimension, or a sum of dimensions. One compile then serves
             all these sizes (docs/dynamic_shapes.md).
+        ranges: whether a second size of a model without `dims` is a reason to compile one program for a range of sizes,
+            which serves further sizes without a compile (docs/dynamic_shapes.md). If not, each size is compiled
+            separately, at its first call.
+        adapt: whether to compile in the background, in processes of low priority: programs for ranges, and programs for
+            single sizes that many calls have (docs/dynamic_shapes.md). Calls do not wait for them.
+        max_programs: maximum number of programs kept that calls with varying sizes caused, besides the one for the
+            widest range; the least recently used are dropped. None for no maximum.
         winograd: whether 3x3 convolutions may use Winograd's method if it is faster. It rounds more often than the
             direct method; errors are about twice as large (docs/numerics.md).
         checked: whether calls of an ONNX model check indices and integer divisors, and raise a `DataError` that names
@@ -106,6 +113,9 @@ class Options:
     dims: Mapping[str, Any] = field(default_factory=dict)
     cache: bool | str = _option(True, CommandLineOption("--no-cache", "compile without reading or writing the cache"))
     codegen_threads: int = 2
+    ranges: bool = True
+    adapt: bool = False
+    max_programs: int | None = 64
     winograd: bool = _option(
         True,
         CommandLineOption("--no-winograd", "compute all convolutions directly: slower, more accurate"),
@@ -203,12 +213,16 @@ def check_options(options: Any) -> None:
     _check_choice("checked", options.checked, CHECKED)
     _check_choice("fallback", options.fallback, FALLBACK)
     _check_choice("precision", options.precision, PRECISIONS)
-    for name in ("winograd", "guarded"):
+    for name in ("ranges", "adapt", "winograd", "guarded"):
         value = getattr(options, name)
         if not isinstance(value, bool | np.bool_):
             raise OptionError(f"{name} is {_short(value)}, and must be True or False")
     if not _is_size(options.codegen_threads) or options.codegen_threads < 1:
         raise OptionError(f"codegen_threads is {_short(options.codegen_threads)}, and must be a number of 1 or more")
+    if options.max_programs is not None and (not _is_size(options.max_programs) or options.max_programs < 1):
+        raise OptionError(f"max_programs is {_short(options.max_programs)}, and must be a number of 1 or more, or None")
+    if options.adapt and not options.ranges:
+        raise OptionError("adapt cannot be combined with ranges=False: programs for ranges serve calls in the meantime")
     if options.reached is not None and not callable(options.reached):
         raise OptionError(f"reached is {_short(options.reached)}, and must be callable")
     if not (options.progress is None or isinstance(options.progress, bool) or callable(options.progress)):

@@ -13,6 +13,7 @@ from ..runtime.hybrid.plan import ExecutionPlan
 from ..runtime.program import Program, Shape
 from ..runtime.progress.progress import CompileReporter
 from ..runtime.specialization.interfaces import ByContents, Contents
+from ..sizes.bounds import Bounds
 from ..sizes.buckets import Buckets
 from ..sizes.expressions import Expression
 from . import cache_key, plugins
@@ -65,6 +66,35 @@ class ProgramCache:
             replace(key, sizes=", ".join(f"{name}={values}" for name, values in {**item, **derived}.items()))
             for item in buckets
         ]
+
+    def known(self, key: CacheKey) -> Program | None:
+        """Returns the program with a key; None if it is not in the cache."""
+        found = _known(self.setup.cache, [key])
+        return found[0] if found and isinstance(found[0], Program) else None
+
+    def inferred(self) -> list[tuple[CacheKey, Bounds]]:
+        """Returns the inferred ranges that were compiled for, with the keys of their programs."""
+        base, cache = self.key((), {}), self.setup.cache
+        known = {} if cache is None else store.get_ranges(cache, base.digest)
+        return [(replace(base, sizes=sizes), bounds) for sizes, bounds in known.items()]
+
+    def remember_inferred(self, key: CacheKey, bounds: Bounds) -> None:
+        """Stores that there is a program for an inferred range."""
+        base, cache = self.key((), {}), self.setup.cache
+        if cache is None:
+            return
+        known = store.get_ranges(cache, base.digest)
+        if key.sizes not in known:
+            store.put_ranges(cache, base.digest, {**known, key.sizes: bounds})
+
+    def refusal(self, key: CacheKey) -> str:
+        """Returns why there is no program for a range; empty if that is not known."""
+        return "" if self.setup.cache is None else store.get_refusal(self.setup.cache, key.digest)
+
+    def refuse(self, key: CacheKey, reason: str) -> None:
+        """Stores that there is no program for a range."""
+        if self.setup.cache is not None:
+            store.put_refusal(self.setup.cache, key.digest, reason)
 
     def get_or_make(
         self, keys: Sequence[CacheKey], make: Callable[[], Sequence[Made]], reporter: CompileReporter

@@ -18,15 +18,17 @@ from ..runtime.progress import progress
 from ..runtime.progress.progress import CompileReporter
 from ..runtime.report import slow
 from ..runtime.report.report import slow_kernels
-from ..runtime.specialization.interfaces import ByContents, Contents, HybridModel, Known
+from ..runtime.specialization.interfaces import ByContents, Contents, Done, HybridModel, Known, SizePolicy
 from ..sizes.buckets import Buckets
 from ..sizes.expressions import Expression
 from ..support.collection import paused_collection
 from ..support.errors import StepwellError
 from ..support.short_repr import short_repr
-from ..targets.registry import backend_of
+from ..targets.registry import backend_of, is_cpu
+from .background import BACKGROUND, BackgroundCompile, CompilerCall
 from .cache_key import CacheKey
 from .hybrid_plans import HybridPlanner
+from .inferred_ranges import InferredRanges
 from .program_cache import ProgramCache
 from .setup import Setup
 from .source import ModelSource, PieceSource
@@ -61,10 +63,53 @@ class Specializer:
             ModelError: the model is damaged, or has a node that can run nowhere.
             PassFailure, PassError, CodegenError: the compiler failed.
         """
-        key = self.cached.key(shapes, contents)
-        with self._reported(key.shapes, self._reason(contents)) as reporter:
+        key, why = self.cached.key(shapes, contents), self._reason(contents)
+        with self._reported(key.shapes, why) as reporter:
             made = self._load_or_compile(key, shapes, contents, reporter)
+        if isinstance(made, Program):
+            return replace(made, why=why, compile_seconds=0.0 if reporter.is_hit else reporter.event.seconds)
         return self._loaded(made) if isinstance(made, ExecutionPlan) else made
+
+    @property
+    def policy(self) -> SizePolicy:
+        """See `RangeCompiler`."""
+        setup, options = self.setup, self.setup.options
+        # On a GPU, kernels compute all of a range, so programs for single sizes are much faster.
+        can_range = isinstance(self.source, ModelSource) and is_cpu(setup.target) and not setup.is_whole
+        return SizePolicy(options.ranges and can_range, options.adapt and can_range, options.max_programs)
+
+    def known_range(self, sizes: Mapping[str, int], alone: tuple[Shape, ...] | None = None) -> Program | None:
+        """See `RangeCompiler`."""
+        if alone is not None and self.cached.known(self.cached.key(alone, {})) is not None:
+            return None
+        return self._inferred.known(sizes)
+
+    def range_over(self, inputs: Sequence[TensorInfo], seen: Sequence[Mapping[str, int]], why: str) -> Program | str:
+        """See `RangeCompiler`."""
+        return "all programs must be in the cache" if self.setup.must_hit else self._range(inputs, seen, why)
+
+    def _range(self, inputs: Sequence[TensorInfo], seen: Sequence[Mapping[str, int]], why: str) -> Program | str:
+        return self._inferred.over(inputs, seen, why)
+
+    def range_ahead(
+        self, inputs: Sequence[TensorInfo], seen: Sequence[Mapping[str, int]], why: str, done: Done
+    ) -> None:
+        """See `RangeCompiler`."""
+        if self.setup.must_hit:
+            done(self.range_over(inputs, seen, why))
+        else:
+            BACKGROUND.submit(
+                BackgroundCompile(self, CompilerCall("_range", (tuple(inputs), tuple(seen), why)), why, done)
+            )
+
+    def shapes_ahead(self, shapes: tuple[Shape, ...], why: str, done: Done) -> None:
+        """See `RangeCompiler`."""
+        if not self.setup.must_hit:
+            BACKGROUND.submit(BackgroundCompile(self, CompilerCall("__call__", (shapes, {})), why, done))
+
+    @property
+    def _inferred(self) -> InferredRanges:
+        return InferredRanges(self.cached, functools.partial(self._compile_buckets, may_fail=False), self._reported)
 
     @property
     def cached(self) -> ProgramCache:
@@ -128,16 +173,31 @@ class Specializer:
                 )
             except _NoRangesError as error:
                 return [], self._warn_no_ranges(str(error))
-        programs = [program for program in found if isinstance(program, Program)]
+        seconds = reporter.event.seconds / len(found) if is_new else 0.0
+        programs = [
+            replace(program, why="for ranges of sizes", compile_seconds=seconds)
+            for program in found
+            if isinstance(program, Program)
+        ]
         if is_new:
             reasons = dict.fromkeys(reason for program in programs for reason in slow_kernels(program))
             slow.warn(self.source.name, reasons)
         return programs, ""
 
     def _compile_buckets(
-        self, inputs: Sequence[TensorInfo], buckets: Buckets, derived: Mapping[str, Expression]
+        self,
+        inputs: Sequence[TensorInfo],
+        buckets: Buckets,
+        derived: Mapping[str, Expression],
+        may_fail: bool = True,
     ) -> list[Program]:
         """Compiles one program for each bucket of sizes.
+
+        Args:
+            inputs: the model's inputs.
+            buckets: the ranges of each program.
+            derived: the dimensions that are computed from those of the buckets.
+            may_fail: whether a failure of the compiler is raised if `fallback` is "error".
 
         Raises:
             _NoRangesError: that is not possible.
@@ -159,7 +219,7 @@ class Specializer:
             # A loop that a CPU runs may have no launch plan on a GPU: there it is a limitation, here a bug.
             if not backend_of(self.setup.target).runs_loops:
                 raise _NoRangesError(str(error)) from error
-            if self.setup.options.fallback == "error":
+            if may_fail and self.setup.options.fallback == "error":
                 raise
             raise _NoRangesError(_as_bug(error)) from error
 

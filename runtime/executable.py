@@ -29,7 +29,6 @@ from .arguments import (
 )
 from .artefact import reader
 from .compiled_model import CompiledModel
-from .execution.bounded import explained
 from .execution.input_shapes import check_shapes
 from .execution.workspace import LoadedProgram
 from .host.fallback import Fallback
@@ -40,7 +39,9 @@ from .program import Program, Shape
 from .progress.progress import because
 from .report import html
 from .report.report import PerformanceReport
+from .specialization.adaptive import Adaptive
 from .specialization.interfaces import ByContents, HybridModel, Specialize
+from .specialization.records import ProgramRecord
 from .specialization.size_advice import SizeWatch
 from .specialization.specialization import Specializations
 from .state import State
@@ -85,7 +86,13 @@ class Executable:
         self.source = model.source
         self.unranged = model.unranged
         self._code = Specializations(
-            self.inputs, model.programs, model.specialize, model.name, model.ranges, recorder=recorder
+            self.inputs,
+            model.programs,
+            model.specialize,
+            model.name,
+            model.ranges,
+            recorder=recorder,
+            adaptive=Adaptive.of(self.inputs, model.specialize),
         )
         self._code.steps = model.steps
         self.watch = self._code.watch = SizeWatch(model.name, self.inputs)
@@ -95,8 +102,16 @@ class Executable:
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """The compiled programs, one for each set of input shapes (and contents of the inputs in `by_contents`)."""
+        """The compiled programs: for ranges of sizes, for sets of input shapes, for contents of inputs (`by_contents`).
+
+        Their attributes `serves`, `why`, `compile_seconds` and `nbytes` are printed by `explain`, with their calls.
+        """
         return self._code.programs
+
+    @property
+    def program_records(self) -> tuple[ProgramRecord, ...]:
+        """The table of `programs`: the sizes that each serves, why it was compiled, its calls, and its memory."""
+        return self._code.records
 
     @property
     def ranges(self) -> dict[str, Range]:
@@ -104,12 +119,14 @@ class Executable:
         return dict(self._code.ranges)
 
     def explain(self) -> str:
-        """Describes the sizes that each program serves, its kernels, and why it was compiled.
+        """Describes the sizes that each program serves, its kernels, its calls, and why it was compiled.
 
-        If no program could serve the requested ranges of sizes, the first line says why.
+        If no program could serve ranges of sizes, the first line says why.
         """
-        why = [f"each size is compiled separately, at its first call: {self.unranged}"] if self.unranged else []
-        return "\n".join([*why, *map(explained, self.programs)])
+        adaptive = self._code.adaptive
+        reason = self.unranged or (adaptive.reason if adaptive is not None else "")
+        why = [f"each size is compiled separately, at its first call: {reason}"] if reason else []
+        return "\n".join([*why, *map(str, self.program_records)])
 
     def report(self) -> PerformanceReport:
         """Returns a report on every node of the model and the bound of each kernel's time (docs/report.md)."""
@@ -314,8 +331,7 @@ class Executable:
         ports = [("input", info) for info in self.inputs] + [("output", info) for info in self.outputs]
         rows = [(role, info.name, str(info).removeprefix(f"{info.name}: ")) for role, info in ports]
         code = [
-            (cut(explained(program).splitlines()[0], _MAX_LISTING_LENGTH), program.target.name)
-            for program in self.programs
+            (cut(record.summary, _MAX_LISTING_LENGTH), record.program.target.name) for record in self.program_records
         ]
         programs = html.heading(quantity(len(code), "program")) + html.table(("serves", "target"), code)
         title = f"{self.name}, {quantity(self.threads, 'thread')}"

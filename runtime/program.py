@@ -204,6 +204,8 @@ class Program:
         facts: the compiler's facts about it, for its report, in encoded form; `compile_facts` decodes them.
         appended: the inputs that it appends to, and reads as they lie in memory, if sizes vary.
         launches: the launches of a GPU program, which has no entry function; its objects are PTX, with names in ".ptx".
+        why: why this process needed it; empty if it comes from an artefact. Not stored.
+        compile_seconds: the time of its compile in this process; 0 if it was stored. Not stored.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -223,19 +225,37 @@ class Program:
     facts: bytes = b""
     launches: LaunchPlan | None = None
     appended: Sequence[Appended] = ()
+    why: str = field(default="", compare=False)
+    compile_seconds: float = field(default=0.0, compare=False)
 
     def __repr__(self) -> str:
-        sizes = self.bounds.ranges if self.bounds is not None else {}
-        serves = ", ".join(f"{name} {values}" for name, values in sizes.items()) or ", ".join(map(str, self.inputs))
-        weights = sum(array.itemsize if is_splat(array) else array.nbytes for array in self.parameters.values())
+        sizes = ", ".join(map(str, self.inputs)) if self.bounds is None else self.serves
         parts = [
-            cut(serves, _MAX_LISTING_LENGTH),
+            cut(sizes, _MAX_LISTING_LENGTH),
             str(self.target),
             quantity(len(self.kernels), "kernel"),
-            f"{size_of(weights)} of parameters",
+            f"{size_of(self.parameter_bytes)} of parameters",
             f"{size_of(self.arena_bytes)} of scratch memory",
+            *([self.why] if self.why else []),
         ]
         return f"<Program for {'; '.join(parts)}>"
+
+    @property
+    def serves(self) -> str:
+        """The sizes that it serves: its ranges, or the shapes of its inputs."""
+        if self.bounds is not None:
+            return ", ".join(f"{name} {values}" for name, values in self.bounds.ranges.items())
+        return ", ".join(f"{info.name}={'x'.join(map(str, info.shape)) or 'scalar'}" for info in self.inputs)
+
+    @property
+    def parameter_bytes(self) -> int:
+        """The size of its parameters in bytes; a broadcast array counts as one element."""
+        return sum(array.itemsize if is_splat(array) else array.nbytes for array in self.parameters.values())
+
+    @property
+    def nbytes(self) -> int:
+        """The size of its code and parameters in bytes, without the scratch memory of a call."""
+        return self.parameter_bytes + sum(map(len, self.objects.values())) + len(self.library or b"")
 
     @functools.cached_property
     def compile_facts(self) -> CompileFacts:

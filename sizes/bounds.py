@@ -26,16 +26,26 @@ class Bounds:
         table: expressions for the contents of the program's last input.
         outputs: valid extents of each output, whose shape is given by the upper bounds.
         derived: dimensions of inputs that follow from others, as expressions over those.
+        is_inferred: whether the ranges follow from the sizes of calls; calls with other sizes are valid too.
     """
 
     ranges: Mapping[str, Range]
     table: Sequence[Expression] = ()
     outputs: Sequence[Sequence[Expression]] = field(default=(), repr=False)
     derived: Mapping[str, Expression] = field(default_factory=dict)
+    is_inferred: bool = False
 
     def covers(self, sizes: Mapping[str, int]) -> bool:
-        """Returns whether the program serves the given sizes."""
-        return all(sizes[name] in values for name, values in self.ranges.items())
+        """Returns whether the program serves the given sizes.
+
+        In declared ranges, a size that does not follow from others as declared is an error (`check_derived`). If they
+        are inferred, such sizes need another program.
+        """
+        if any(sizes[name] not in values for name, values in self.ranges.items()):
+            return False
+        if not self.is_inferred:
+            return True
+        return all(sizes[name] == evaluate(item, sizes) for name, item in self.derived.items())
 
     @property
     def volume(self) -> int:
@@ -70,8 +80,8 @@ def check_derived(derived: Mapping[str, Expression], sizes: Mapping[str, int]) -
 
 
 def union(bounds: Iterable[Bounds]) -> dict[str, Range]:
-    """Returns the smallest ranges that contain those of several programs."""
-    several = list(bounds)
+    """Returns the smallest ranges that contain the declared ones of several programs; empty if there are none."""
+    several = [item for item in bounds if not item.is_inferred]
     names = several[0].ranges if several else ()
     return {name: union_of([item.ranges[name] for item in several]) for name in names}
 
@@ -82,7 +92,8 @@ def encode_bounds(bounds: Bounds | None) -> dict[str, Any] | None:
         return None
     ranges = {name: [values.low, values.high, values.step] for name, values in bounds.ranges.items()}
     outputs = [list(shape) for shape in bounds.outputs]
-    return {"ranges": ranges, "table": list(bounds.table), "outputs": outputs, "derived": dict(bounds.derived)}
+    record = {"ranges": ranges, "table": list(bounds.table), "outputs": outputs, "derived": dict(bounds.derived)}
+    return {**record, "inferred": bounds.is_inferred}
 
 
 def decode_bounds(record: Mapping[str, Any] | None) -> Bounds | None:
@@ -98,6 +109,7 @@ def decode_bounds(record: Mapping[str, Any] | None) -> Bounds | None:
         table=tuple(record["table"]),
         outputs=tuple(tuple(shape) for shape in record["outputs"]),
         derived={str(name): item for name, item in record.get("derived", {}).items()},
+        is_inferred=bool(record["inferred"]),
     )
     if any(not 0 <= values.low <= values.high or values.step < 1 for values in bounds.ranges.values()):
         raise ValueError("a range of sizes must go from a smaller to a larger one")

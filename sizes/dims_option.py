@@ -17,7 +17,7 @@ _MAX_DIGITS = 19
 
 Tensor = TypeVar("Tensor", bound=HasShape)
 
-Dims = dict[str, int | tuple[int, ...] | list[int] | str]
+Dims = dict[str, int | tuple[int, ...] | list[int] | list[tuple[int, ...]] | str]
 """The sizes a user gives, by dimension name; a text is another dimension or an expression over dimensions."""
 
 

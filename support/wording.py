@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _IRREGULAR = {"axis": "axes", "index": "indices", "matrix": "matrices"}
 
 
 def quantity(number: object, noun: str) -> str:
     """Returns a number, or a symbol for one, with its noun: "1 kernel", "2 kernels", "n entries"."""
     return f"{number} {noun}" if str(number) == "1" else f"{number} {plural(noun)}"
+
+
+def listed(items: Sequence[object], most: int = 8) -> str:
+    """Returns the items of a list in a sentence: "1, 2 and 3"; beyond `most` of them, the first ones and "..."."""
+    shown = [*map(str, items[:most]), *(["..."] if len(items) > most else [])]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
 
 def plural(noun: str) -> str:

@@ -40,6 +40,12 @@ def check_target(name: str) -> None:
         target_of(name)
 
 
+def is_cpu(name: str) -> bool:
+    """Returns whether a target is a CPU that this package generates code for; does not load LLVM."""
+    machine = split_precision(name)[0]
+    return machine in X86_LEVELS or machine.partition(":")[0] in ("cpu", "aarch64")
+
+
 @functools.cache
 def target_of(name: str) -> Target:
     """Returns a target by its name.

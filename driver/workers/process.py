@@ -56,6 +56,11 @@ class QueueRequest:
     target: str
 
 
+def interpreter() -> list[str]:
+    """Returns the command of this Python, with the flags that isolate it."""
+    return [sys.executable, *(option for name, option in _FLAGS.items() if getattr(sys.flags, name))]
+
+
 class Worker:
     """A process that compiles libraries, in the order in which they are received."""
 
@@ -70,9 +75,8 @@ class Worker:
             OSError: the process cannot be started.
         """
         self._socket, theirs = socket.socketpair()
-        flags = [option for name, option in _FLAGS.items() if getattr(sys.flags, name)]
         given = [theirs.fileno(), *(shared.descriptor for shared in (queue, claims) if shared is not None)]
-        command = [sys.executable, *flags, "-c", _SERVE, ",".join(map(str, given)), *sys.path]
+        command = [*interpreter(), "-c", _SERVE, ",".join(map(str, given)), *sys.path]
         # It runs no kernels and multiplies no matrices: thread pools would only take memory.
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         with theirs:

@@ -18,7 +18,7 @@ from ..launch_plan import LaunchPlan
 from ..program import ENTRY, ArenaBuffer, CodeTarget, KernelInfo, TensorInfo
 from ..safetensors import dtype_of
 
-SCHEMA = 8
+SCHEMA = 9
 """Version of the records. A reader takes no other version."""
 _HOST_DTYPES = ("object", "complex64", "complex128")
 

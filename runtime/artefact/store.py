@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...sizes.bounds import Bounds, decode_bounds, encode_bounds
 from ...support.large_file import LargeFile
 from ..cache.cache import Cache
 from ..cache.keys import key_of
@@ -65,6 +66,30 @@ def put_program(cache: Cache, key: str, program: Program) -> None:
 def put_by_contents(cache: Cache, key: str, contents: ByContents) -> None:
     """Stores that the requested program depends on the contents of some inputs."""
     cache.put("programs", key, json.dumps({"by_contents": contents.positions, "reason": contents.reason}).encode())
+
+
+def put_ranges(cache: Cache, key: str, ranges: Mapping[str, Bounds]) -> None:
+    """Stores the inferred ranges of a model, by the text in the keys of their programs."""
+    cache.put("ranges", key, json.dumps({sizes: encode_bounds(item) for sizes, item in ranges.items()}).encode())
+
+
+def get_ranges(cache: Cache, key: str) -> dict[str, Bounds]:
+    """Returns the inferred ranges of a model; empty if none are in the cache."""
+    data = cache.get("ranges", key)
+    record = {} if data is None else json.loads(bytes(data))
+    found = {sizes: decode_bounds(item) for sizes, item in record.items()}
+    return {sizes: bounds for sizes, bounds in found.items() if bounds is not None}
+
+
+def put_refusal(cache: Cache, key: str, reason: str) -> None:
+    """Stores why there is no program for a range."""
+    cache.put("refusals", key, reason.encode())
+
+
+def get_refusal(cache: Cache, key: str) -> str:
+    """Returns why there is no program for a range; empty if that is not in the cache."""
+    data = cache.get("refusals", key)
+    return "" if data is None else bytes(data).decode()
 
 
 def put_plan(cache: Cache, key: str, plan: ExecutionPlan) -> None:

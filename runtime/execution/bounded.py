@@ -14,7 +14,6 @@ import numpy as np
 
 from ...sizes.bounds import table_of
 from ...sizes.expressions import evaluate
-from ...support.wording import quantity
 from ..memory import aligned_empty, aligned_zeros
 from ..program import Program, Shape, TensorInfo
 from .layouts import Layouts
@@ -26,30 +25,6 @@ def covering(programs: Iterable[Program], sizes: Mapping[str, int]) -> Program |
     """Returns the program with the least redundant work among those whose ranges contain the given sizes."""
     found = [program for program in programs if program.bounds is not None and program.bounds.covers(sizes)]
     return min(found, key=lambda program: program.bounds.volume if program.bounds else 0, default=None)
-
-
-def explained(program: Program) -> str:
-    """Describes the sizes that a program serves, its kernels, and why it was compiled.
-
-    The lines after the first name the kernels that do more work than a call needs when sizes vary.
-    """
-    kernels = f"{quantity(len(program.kernels), 'kernel')}, {program.arena_bytes / 1e6:.1f} MB of scratch memory"
-    if program.bounds is None:
-        shapes = ", ".join(f"{info.name}={'x'.join(map(str, info.shape)) or 'scalar'}" for info in program.inputs)
-        return f"{shapes}: {kernels}; specialised for these shapes, which no compiled range contains"
-    ranges = ", ".join(f"{name} {values}" for name, values in program.bounds.ranges.items())
-    first = f"{ranges}: {kernels}; one program for all of these sizes, laid out for the largest"
-    return "\n".join([first, *unbounded(program)])
-
-
-def unbounded(program: Program) -> list[str]:
-    """Returns a line for each kernel that does more work than a call needs, with its nodes and the reason."""
-    facts, found = program.compile_facts, []
-    for kernel in program.kernels:
-        reasons = facts.details_of(kernel.name).unbounded
-        names = ", ".join(dict.fromkeys(kernel.ops)) or "no node of the model"
-        found += [f"  {kernel.kind} {kernel.name} ({names}) is not bounded: {reason}" for reason in reasons]
-    return found
 
 
 class BoundedCall(LoadedProgram):
@@ -71,6 +46,12 @@ class BoundedCall(LoadedProgram):
         table = table_of(bounds, int(loaded.program.inputs[-1].shape[0]), sizes)
         self._layouts = Layouts(loaded.program.appended, table)
         self._guards = len(loaded.program.guards)
+        self._calls, self._hot_calls = 0, 0
+        self._when_hot: Callable[[], None] | None = None
+
+    def watch(self, calls: int, when_hot: Callable[[], None]) -> None:
+        """Calls a function, which must return at once, when there were at least this many calls at these sizes."""
+        self._hot_calls, self._when_hot = calls, when_hot
 
     def run(
         self,
@@ -91,6 +72,12 @@ class BoundedCall(LoadedProgram):
         Raises:
             GuardError: a guard reports that the outputs are invalid.
         """
+        if self._when_hot is not None:
+            self._calls += 1
+            if self._calls >= self._hot_calls:
+                self._when_hot, when_hot = None, self._when_hot
+                if when_hot is not None:  # else another thread was faster
+                    when_hot()
         buffers = workspace.buffers(self.loaded, _Buffers)
         if buffers.call is not self:
             buffers.enter(self, [array.shape for array in arrays])

@@ -18,6 +18,20 @@ from .results import shelves_for
 
 T = TypeVar("T")
 
+
+@dataclass
+class Usage:
+    """The calls of one program.
+
+    Attributes:
+        calls: number of calls. Concurrent calls may be counted as one.
+        last: the time of the last call, in seconds of `time.perf_counter`.
+    """
+
+    calls: int = 0
+    last: float = 0.0
+
+
 _ADDRESS_OF, _FROM_BUFFER = ctypes.addressof, ctypes.c_char.from_buffer
 
 
@@ -26,9 +40,11 @@ class LoadedProgram:
 
     Attributes:
         reads_layouts: whether inputs of a call may be arrays that are not contiguous.
+        usage: counts its calls; those of a program for a range count for all sizes together.
     """
 
     reads_layouts = False
+    usage: Usage
 
     def __init__(self, program: Program, code: loader.NativeCode, parameters: list[np.ndarray]) -> None:
         self.program, self.code, self.parameters = program, code, parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -83,3 +83,53 @@ class HybridModel:
 
 Specialize = Callable[[tuple[Shape, ...], Contents], Program | ByContents | HybridModel]
 """Compiles for input shapes: returns the program, or the inputs whose contents it needs, or the steps to run in."""
+
+
+@dataclass(frozen=True)
+class SizePolicy:
+    """The programs that calls may cause, for a model without declared ranges; see `Options`.
+
+    Attributes:
+        infers_ranges: whether a second size is a reason for a program for a range of sizes.
+        adapts: whether programs are compiled in the background: for ranges, and for sizes that calls often have.
+        max_programs: maximum number of programs to keep besides the one for the widest range.
+    """
+
+    infers_ranges: bool = False
+    adapts: bool = False
+    max_programs: int | None = None
+
+
+Done = Callable[[Program | str], None]
+"""Called in another thread after a compile in the background, with the program or the reason why there is none."""
+
+
+@runtime_checkable
+class RangeCompiler(Protocol):
+    """A compiler that can also compile programs for ranges that follow from the sizes of calls."""
+
+    @property
+    def policy(self) -> SizePolicy:
+        """The programs that calls may cause."""
+        ...
+
+    def known_range(self, sizes: Mapping[str, int], alone: tuple[Shape, ...] | None = None) -> Program | None:
+        """Returns a program for a range that contains some sizes, if an earlier process compiled one.
+
+        Returns none if there is a program for the shapes `alone` too.
+        """
+        ...
+
+    def range_over(self, inputs: Sequence[TensorInfo], seen: Sequence[Mapping[str, int]], why: str) -> Program | str:
+        """Compiles one program for a range that contains all sizes seen; returns the reason if there is none."""
+        ...
+
+    def range_ahead(
+        self, inputs: Sequence[TensorInfo], seen: Sequence[Mapping[str, int]], why: str, done: Done
+    ) -> None:
+        """Does the same in the background."""
+        ...
+
+    def shapes_ahead(self, shapes: tuple[Shape, ...], why: str, done: Done) -> None:
+        """Compiles for input shapes in the background."""
+        ...

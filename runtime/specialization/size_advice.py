@@ -11,6 +11,7 @@ from typing import Any
 from ...sizes.dims_option import is_expression
 from ...sizes.ranges import power_above, sizes_of
 from ...support.errors import SlowWarning
+from ...support.wording import listed
 from ..program import Shape, TensorInfo
 
 FEW = 3
@@ -18,8 +19,6 @@ FEW = 3
 
 _GRID = 32
 """If all sizes are multiples of this, as those of images often are, the suggested range has it as its step."""
-
-_SHOWN = 8
 
 Suggested = Mapping[str, int | tuple[int, ...] | str]
 """Values for `Options.dims`, by the names of dimensions."""
@@ -47,6 +46,11 @@ class SizeWatch:
         self._inputs = tuple(inputs)
         self._seen: list[dict[str, int]] = []
 
+    def explain(self, reason: str) -> None:
+        """Makes the warning say why no program serves a range of sizes, instead of giving advice."""
+        if self.advice is not None:
+            self.advice = lambda sizes: f"One program for a range of sizes is not possible: {reason}"
+
     def met(self, shapes: Sequence[Shape]) -> None:
         """Records shapes that a call compiled code for.
 
@@ -68,7 +72,7 @@ class SizeWatch:
         if not found:
             return
         self.advice = None
-        sizes = "; ".join(f"'{name}' was {_listed(sizes)}" for name, sizes in found.items())
+        sizes = "; ".join(f"'{name}' was {listed(sizes)}" for name, sizes in found.items())
         warnings.warn(
             f"{self._model}: each new size of an input is compiled during the call in which it first occurs: dimension "
             f"{sizes}. {advice(suggested(self._seen))}",
@@ -134,11 +138,6 @@ def users_stacklevel() -> int:
 def _distinct(seen: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:
     """Returns the distinct sizes of each dimension, sorted."""
     return {name: sorted({sizes[name] for sizes in seen}) for name in (seen[0] if seen else ())}
-
-
-def _listed(sizes: Sequence[int]) -> str:
-    shown = [*map(str, sizes[:_SHOWN]), *(["..."] if len(sizes) > _SHOWN else [])]
-    return f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def _parts(given: int | tuple[int, ...] | str) -> Sequence[Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,45 +13,34 @@ import numpy as np
 from ...sizes.bounds import check_derived, union
 from ...sizes.ranges import Range, check_ranges, sizes_of
 from ...support.errors import ArtefactError, ShapeError, SlowWarning
-from ...support.short_repr import short_repr
 from ..devices import registry as devices
-from ..execution.bounded import BoundedCall, covering
+from ..execution.bounded import BoundedCall
 from ..execution.workspace import LoadedProgram, Workspace
-from ..memory import aligned, aligned_empty, is_splat
 from ..program import Program, Shape, TensorInfo
+from .adaptive import HOT_CALLS, Adaptive
 from .interfaces import ByContents, Contents, HybridModel, Known, Specialize
+from .parameters import ResidentParameters
+from .program_table import Choice, ProgramTable, key_of
+from .records import ProgramRecord
 from .size_advice import SizeWatch
 
 if TYPE_CHECKING:
     from ..execution.recorder import CallRecorder
 
-_PART_BYTES = 8 << 20
 MANY_CONTENTS = 16
 """Number of programs that differ by the contents of an input at which a warning is issued."""
 
 MANY_SHAPES = 16
 """Maximum number of sizes for which a light subgraph of a model that runs in steps is compiled."""
 
+MOST_BOUND = 1024
+"""Maximum number of sizes for which calls of programs for ranges are kept prepared; to prepare one takes a millisecond.
+"""
+
 LIGHT_FLOPS = 10_000_000
 """Maximum number of operations of a light subgraph: numpy does as many in the time of a compile."""
 
-
-@short_repr
-@dataclass
-class Choice:
-    """The programs for one set of shapes that differ by the contents of some inputs.
-
-    Attributes:
-        by: the inputs, and the reason.
-        entries: by the bytes of these inputs, the program or the next choice.
-    """
-
-    by: ByContents
-    entries: dict[tuple[bytes, ...], LoadedProgram | Choice] = field(default_factory=dict)
-
-    def key(self, arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:
-        """Returns the contents of the inputs that select the entry."""
-        return tuple([arrays[position].tobytes() for position in self.by.positions])
+_now = time.perf_counter
 
 
 class Specializations:
@@ -64,6 +53,7 @@ class Specializations:
         steps: the steps that run for all shapes if part of the model cannot be compiled; else None.
         specialize: compiles for further shapes; None without a compiler.
         watch: records the shapes that calls compile for; None for subgraphs.
+        adaptive: requests programs for ranges that follow from the sizes of calls; None if there are to be none.
     """
 
     def __init__(
@@ -75,6 +65,7 @@ class Specializations:
         ranges: Mapping[str, Range] | None = None,
         on_host: Callable[[str], HybridModel] | None = None,
         recorder: CallRecorder | None = None,
+        adaptive: Adaptive | None = None,
     ) -> None:
         """Starts with some programs.
 
@@ -87,6 +78,7 @@ class Specializations:
             on_host: runs all of it on the host, for a given reason; for subgraphs whose shapes depend on data, which
                 may be too many for compiling each to pay off.
             recorder: records calls of programs.
+            adaptive: requests programs for ranges that follow from the sizes of calls; ignored if there are `ranges`.
         """
         self.inputs = tuple(inputs)
         self.loaded: dict[tuple[Shape, ...], LoadedProgram | Choice] = {}
@@ -95,15 +87,19 @@ class Specializations:
         self._names = [info.name for info in inputs]
         self._name = name
         self.specialize, self._on_host, self._recorder = specialize, on_host, recorder
-        self._programs = {self._key(program): program for program in programs}
+        self._programs = ProgramTable(inputs, programs)
         self._needed_contents: dict[tuple, ByContents] = {}
-        self._lock = threading.RLock()
-        self._memory: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._lock = threading.RLock()  # held during a compile
+        self._loading = threading.RLock()  # held for milliseconds, also while another thread compiles
+        self._parameters = ResidentParameters()
         self._idle: list[Workspace] = []
         self._bounded_programs: dict[int, LoadedProgram] = {}
         self.ranges = dict(ranges or {}) or union(
             program.bounds for program in self.programs if program.bounds is not None
         )
+        self.adaptive = None if self.ranges else adaptive
+        if self.adaptive is not None:
+            self.adaptive.start_with(self.own_programs)
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -114,7 +110,12 @@ class Specializations:
     @property
     def own_programs(self) -> tuple[Program, ...]:
         """The code that computes all of the model at once."""
-        return tuple(self._programs.copy().values())
+        return self._programs.all
+
+    @property
+    def records(self) -> tuple[ProgramRecord, ...]:
+        """The table of programs."""
+        return self._programs.records(() if self.steps is None else self.steps.programs)
 
     @property
     def by_contents(self) -> dict[str, str]:
@@ -149,8 +150,11 @@ class Specializations:
         """
         if isinstance(loaded, HybridModel):
             return loaded.run(arrays, threads)
+        usage, idle = loaded.usage, self._idle
+        usage.calls += 1
+        usage.last = _now()
         try:
-            workspace = self._idle.pop()
+            workspace = idle.pop()
         except IndexError:
             workspace = Workspace()
         try:
@@ -158,7 +162,7 @@ class Specializations:
                 return loaded.run(workspace, arrays, threads, kept)
             return loaded.run(workspace, arrays, threads)
         finally:
-            self._idle.append(workspace)
+            idle.append(workspace)  # of a list that is gone if programs were dropped, whose tables it may hold
 
     def prepare(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | HybridModel:
         """Compiles for shapes, and for contents if they matter; loads the code if it is for this machine.
@@ -177,18 +181,21 @@ class Specializations:
         """Does the same as `prepare`, but compiles nothing inside steps."""
         with self._lock:
             known: dict[int, np.ndarray] = {}
-            made = self._made(shapes, known)
+            made = self._made(shapes, known, ahead=True)
             while isinstance(made, ByContents):
                 if not set(made.positions) <= set(contents):
                     return made
                 known |= {position: contents[position] for position in made.positions}
-                made = self._made(shapes, known)
+                made = self._made(shapes, known, ahead=True)
             if isinstance(made, Program) and not devices.missing(made.target):
                 empty = np.empty(0)
                 self._load_for(shapes, [contents.get(position, empty) for position in range(len(shapes))])
         return made
 
     def _load_for(self, shapes: tuple[Shape, ...], arrays: Sequence[Any]) -> LoadedProgram | HybridModel:
+        bound = self._bounded(shapes)  # without a compile, so while another thread compiles
+        if bound is not None:
+            return bound
         with self._lock:  # another thread may have loaded the code while this one waited
             entries: dict[Any, LoadedProgram | Choice] = self.loaded
             key: tuple = shapes
@@ -203,8 +210,11 @@ class Specializations:
                     made = self._made(shapes, known)
                     if isinstance(made, HybridModel):
                         return made
+                    if isinstance(made, Program) and made.bounds is not None:
+                        continue  # bound to the shapes above
                     is_new |= len(self._programs) > count
                     entry = Choice(made) if isinstance(made, ByContents) else self._load(made)
+                    self._drop_unused(entry)
                 entries[key] = entry
                 if isinstance(entry, LoadedProgram):
                     if is_new and self.watch is not None:
@@ -219,13 +229,23 @@ class Specializations:
         Raises:
             InputError: a size is out of the range that the model was compiled for.
         """
-        program = self._covering(shapes)
-        if program is None:
-            return None
-        sizes = sizes_of(self.inputs, shapes)
-        if id(program) not in self._bounded_programs:
-            self._bounded_programs[id(program)] = self._load(program)
-        return devices.loader_of(program.target).bind(self._bounded_programs[id(program)], sizes)
+        with self._loading:
+            program = None if self._programs.has_shapes(shapes) else self._covering(shapes)
+            if program is None:
+                return None
+            sizes = sizes_of(self.inputs, shapes)
+            if id(program) not in self._bounded_programs:
+                self._bounded_programs[id(program)] = self._load(program)
+            loaded = self._bounded_programs[id(program)]
+            call = devices.loader_of(program.target).bind(loaded, sizes)
+            call.usage = loaded.usage
+            if self.adaptive is not None and self.adaptive.policy.adapts and isinstance(call, BoundedCall):
+                adaptive = self.adaptive
+                call.watch(HOT_CALLS, lambda: adaptive.hot(shapes, lambda made: self._add_hot(shapes, made)))
+            if len(self.loaded) >= MOST_BOUND:
+                self._forget(lambda entry: entry.program.bounds is not None)
+            self.loaded[shapes] = call
+            return call
 
     def _covering(self, shapes: tuple[Shape, ...]) -> Program | None:
         """Returns the program for a range of sizes that contains these; None if there is none.
@@ -233,22 +253,34 @@ class Specializations:
         Raises:
             InputError: a size is out of the range that the model was compiled for.
         """
-        if not self.ranges:
+        if not self.ranges and not self._programs.has_ranges:
             return None
         sizes = sizes_of(self.inputs, shapes)
         check_ranges(self.ranges, sizes)
-        program = covering(self.programs, sizes)
+        program = self._programs.covering(sizes)
         if program is not None and program.bounds is not None:
             check_derived(program.bounds.derived, sizes)
         return program
 
-    def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | HybridModel:
+    def _made(
+        self, shapes: tuple[Shape, ...], contents: Contents, ahead: bool = False
+    ) -> Program | ByContents | HybridModel:
+        """Returns the code for shapes (and contents): known, or compiled now.
+
+        Args:
+            shapes: the shapes of the inputs.
+            contents: the contents of some inputs.
+            ahead: whether exactly these shapes were requested, and not a call; their code is kept.
+        """
+        key = key_of(shapes, contents)
+        if ahead:
+            self._programs.pin(key)
+        own = self._programs.get(key)
+        if own is not None:
+            return own
         wide = self._covering(shapes)
-        if wide is not None:
+        if wide is not None and wide.bounds is not None and not (ahead and wide.bounds.is_inferred):
             return wide
-        key = shapes, _key_of(contents)
-        if key in self._programs:
-            return self._programs[key]
         if key in self._needed_contents:
             return self._needed_contents[key]
         if self.steps is not None:
@@ -258,6 +290,11 @@ class Specializations:
         if self._on_host is not None and len(self._programs) >= MANY_SHAPES and self._is_light():
             self.steps = self._on_host(f"it was compiled for {MANY_SHAPES} sizes, and further sizes still occur")
             return self.steps
+        if self.adaptive is not None and not ahead and not self._needed_contents:
+            ranged = self.adaptive.range_for(shapes, self._add_range)
+            if ranged is not None:
+                self._add_range(ranged)
+                return ranged
         made = self.specialize(shapes, {position: array.copy() for position, array in contents.items()})
         if isinstance(made, ByContents):
             self._needed_contents[key] = made
@@ -265,9 +302,58 @@ class Specializations:
         if isinstance(made, HybridModel):
             self.steps = made
             return made
-        self._programs[key] = made
+        self._programs.add(key, made)
         self._warn_of_many(contents)
+        if self.adaptive is not None and not contents:
+            self.adaptive.met(shapes)
+            if self.adaptive.reason and self.watch is not None:
+                self.watch.explain(self.adaptive.reason)
         return made
+
+    def _add_range(self, program: Program) -> None:
+        """Adds a program for a range; it serves the sizes of calls from now on that have no code of their own."""
+        with self._loading:
+            self._programs.add(key_of(program.input_shapes, {}), program)
+            self._forget(lambda entry: entry.program.bounds is not None)
+        self._drop_unused()
+
+    def _add_hot(self, shapes: tuple[Shape, ...], made: Program) -> None:
+        """Adds the program for shapes of many calls, which was compiled in the background."""
+        loaded = self._load(made)
+        with self._loading:
+            self._programs.add((shapes, ()), made)
+            self.loaded[shapes] = loaded
+        self._drop_unused(loaded)
+
+    def _drop_unused(self, new: LoadedProgram | Choice | None = None) -> None:
+        """Drops the programs that were not called for longest, and their memory, beyond the maximum number.
+
+        Programs for shapes that were requested ahead of calls are kept, and so are the one for the widest range and
+        `new`.
+        """
+        adaptive = self.adaptive
+        most = None if adaptive is None else adaptive.policy.max_programs
+        if adaptive is None or most is None:
+            return
+        with self._loading:
+            kept = new.program if isinstance(new, LoadedProgram) else None
+            most -= kept is not None
+            dropped = self._programs.drop_unused(
+                max(most, 0), lambda program: program is kept or adaptive.is_widest(program)
+            )
+            for (shapes, _), program in dropped:
+                self._bounded_programs.pop(id(program), None)
+                self._forget(lambda entry, program=program: entry.program is program)
+                self.loaded.pop(shapes, None)  # a choice by contents, which is looked up again
+            if dropped:
+                self._parameters.keep(self._programs.all)
+                self._idle = []
+
+    def _forget(self, is_gone: Callable[[LoadedProgram], bool]) -> None:
+        """Makes calls look up code again."""
+        for shapes, entry in self.loaded.copy().items():
+            if isinstance(entry, LoadedProgram) and is_gone(entry):
+                self.loaded.pop(shapes, None)
 
     def _is_light(self) -> bool:
         """Returns whether running the work takes any machine less time than compiling it."""
@@ -280,23 +366,15 @@ class Specializations:
         Raises:
             ShapeError: there are none for these shapes, or none for such contents.
         """
-        given = set(_key_of(contents))
-        for program_shapes, key in self._programs:
-            if program_shapes == shapes and given < set(key):
+        _, given = key_of(shapes, contents)
+        for program_shapes, key in self._programs.keys:
+            if program_shapes == shapes and set(given) < set(key):
                 return ByContents((next(place for place, _ in key if place not in contents),), "")
-        there = "; ".join(self._described(*key) for key in self._programs) or "none"
-        requested = self._described(shapes, _key_of(contents))
+        requested, there = self._programs.described(shapes, given), self._programs.text
         raise ShapeError(f"there is no code for {requested}, and no compiler is available; there is code for: {there}")
 
-    def _described(self, shapes: tuple[Shape, ...], contents: tuple[tuple[int, bytes], ...]) -> str:
-        text = ", ".join(
-            f"{name}={'x'.join(map(str, shape)) or 'scalar'}" for name, shape in zip(self._names, shapes, strict=True)
-        )
-        held = {place: np.frombuffer(data, self.inputs[place].dtype).tolist() for place, data in contents}
-        return text + "".join(f" with {self._names[place]} = {values}" for place, values in held.items())
-
     def _warn_of_many(self, contents: Contents) -> None:
-        if sum(bool(key) for _, key in self._programs) != MANY_CONTENTS or not contents:
+        if sum(bool(key) for _, key in self._programs.keys) != MANY_CONTENTS or not contents:
             return
         names = " and ".join(f"'{name}'" for name in self.by_contents)
         warnings.warn(
@@ -306,44 +384,14 @@ class Specializations:
             stacklevel=2,
         )
 
-    def _key(self, program: Program) -> tuple[tuple[Shape, ...], tuple[tuple[int, bytes], ...]]:
-        return program.input_shapes, _key_of(
-            {self._names.index(name): array for name, array in program.contents.items()}
-        )
-
     def _load(self, program: Program) -> LoadedProgram:
         lacking = devices.missing(program.target)
         if lacking:
             raise ArtefactError(f"the code is for {program.target}, and this machine lacks {', '.join(lacking)}")
-        return devices.loader_of(program.target).load(program, self._resident, self._recorder)
-
-    def _resident(self, array: np.ndarray) -> np.ndarray:
-        """Returns the parameter as native code reads it, dense and aligned; programs that share it share its memory."""
-        if id(array) in self._memory:
-            return self._memory[id(array)][1]
-        dense = aligned(array)
-        if is_splat(array):
-            dense = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
-            _fill(dense, array)
-        self._memory[id(array)] = (array, dense)  # keeps the array alive, and so its id unique
-        return dense
-
-
-def _fill(dense: np.ndarray, array: np.ndarray) -> None:
-    """Fills an array with the one element of another; uses two threads for large ones, as page faults dominate."""
-    if array.nbytes < 2 * _PART_BYTES:
-        dense[...] = array
-        return
-    from concurrent.futures import ThreadPoolExecutor  # most starts do not need it
-
-    flat, step = dense.reshape(-1), _PART_BYTES // array.itemsize
-    parts = [flat[start : start + step] for start in range(0, flat.size, step)]
-    with ThreadPoolExecutor(2) as pool:  # filling releases Python's lock
-        list(pool.map(lambda part: part.fill(array.flat[0]), parts))
-
-
-def _key_of(contents: Contents) -> tuple[tuple[int, bytes], ...]:
-    return tuple((position, array.tobytes()) for position, array in contents.items())
+        with self._loading:
+            loaded = devices.loader_of(program.target).load(program, self._parameters.resident, self._recorder)
+            loaded.usage = self._programs.usage_of(program)
+            return loaded
 
 
 def _known(info: TensorInfo, shape: Shape) -> Known:
