@@ -15,7 +15,7 @@ import onnx
 from ...runtime.executable import Executable, Outputs
 from ...runtime.program import Program, TensorInfo
 from ...runtime.specialization.size_advice import Suggested, as_text, users_stacklevel
-from ...sizes.dims_option import Dims, read_dims, resolve_dims
+from ...sizes.dims_option import Dims, read_dims, read_sizes, resolve_dims
 from ...sizes.ranges import Range, widened
 from ...support.errors import InputError, SlowWarning
 from .options import SessionOptions
@@ -94,10 +94,31 @@ class Ranged:
         low, high = widened(values, size)
         warnings.warn(
             f"{self.name}: dimension '{name}' is {size}, out of its range, {values}. Sizes out of range are "
-            f"compiled during the run in which they first occur. {_advice(self._prefix, {name: (low, high)})}",
+            f"compiled during a run. {_advice(self._prefix, {name: (low, high)})}",
             SlowWarning,
             stacklevel=users_stacklevel(),
         )
+
+
+def size_options(options: SessionOptions) -> dict[str, Any]:
+    """Returns the fields of `stepwell.Options` about sizes that vary, from the settings of a session.
+
+    Raises:
+        InputError: a setting has another value than "0" and "1", or is not a number.
+    """
+    found: dict[str, Any] = {}
+    for name in ("ranges", "adapt", "max_programs"):
+        key = f"stepwell.{name}"
+        if not options.has_session_config_entry(key):
+            continue
+        text = options.get_session_config_entry(key)
+        if name == "max_programs":
+            (found[name],) = read_sizes([text], key)
+        elif text in ("0", "1"):
+            found[name] = text == "1"
+        else:
+            raise InputError(f"{key} is '{text}', and must be '0' or '1'")
+    return found
 
 
 def for_ranges(

@@ -23,7 +23,7 @@ from .given import GivenModel
 from .inner import InnerSession
 from .inputs import arranged, as_in_onnxruntime, errors_of_onnxruntime
 from .options import RunOptions, SessionOptions
-from .ranges import Ranged, for_ranges
+from .ranges import Ranged, for_ranges, size_options
 from .values import OrtValue
 
 
@@ -198,7 +198,7 @@ class InferenceSession(Session):
         """Compiles a model for the number of threads and the sizes that the options specify."""
         threads = self._sess_options.intra_op_num_threads
         # ONNX Runtime chooses the number of threads itself if it is not positive.
-        plain = compile_model(model, threads if threads > 0 else None)
+        plain = compile_model(model, threads if threads > 0 else None, **size_options(self._sess_options))
         return for_ranges(plain, model, self._sess_options, self._given.path)
 
     def _overridden(self, names: frozenset[str]) -> Executable | Ranged:
@@ -212,8 +212,8 @@ class InferenceSession(Session):
         return self._overriding[names]
 
 
-def compile_model(model: Path | bytes | onnx.ModelProto, threads: int | None) -> Executable:
-    """Compiles a model through Stepwell's public interface."""
+def compile_model(model: Path | bytes | onnx.ModelProto, threads: int | None, **sizes: Any) -> Executable:
+    """Compiles a model through Stepwell's public interface; `sizes` are options about sizes that vary."""
     from ... import Options, compile  # programs that only import the drop-in need not load a compiler
 
-    return compile(model, threads=threads, options=Options(checked="inputs"))
+    return compile(model, threads=threads, options=Options(checked="inputs", **sizes))

@@ -210,10 +210,36 @@ def test_ranges_of_one_model_by_its_file(monkeypatch, tmp_path):
     assert "sizes are given for 'other.onnx:q' and 'dels/rec.onnx:n'" in ranges.requested.unmatched()
 
 
-def test_the_third_size_of_a_session_names_its_file(tmp_path):
+def test_a_session_compiles_for_a_range_at_its_second_size(tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "rec.onnx"
     path.write_bytes(vector())
     session = ort.InferenceSession(path)
+    for count in (3, 5, 9, 1, 16):
+        (result,) = session.run(None, {"x": np.ones(count, np.float32)})
+        assert result.shape == (count,)
+    assert [program.serves for program in session._executable.programs] == ["x=3", "n 1 to 32"]
+
+
+def test_sessions_have_the_options_about_sizes(tmp_path):
+    options = ort.SessionOptions()
+    assert ranges.size_options(options) == {}
+    for name, value in {"ranges": "1", "adapt": "0", "max_programs": "3"}.items():
+        options.add_session_config_entry(f"stepwell.{name}", value)
+    assert ranges.size_options(options) == {"ranges": True, "adapt": False, "max_programs": 3}
+    options.add_session_config_entry("stepwell.adapt", "yes")
+    path = tmp_path / "rec.onnx"
+    path.write_bytes(vector())
+    with pytest.raises(Exception, match=r"stepwell\.adapt is 'yes', and must be '0' or '1'"):
+        ort.InferenceSession(path, options)
+
+
+def test_the_third_size_of_a_session_names_its_file(tmp_path):
+    path = tmp_path / "rec.onnx"
+    path.write_bytes(vector())
+    options = ort.SessionOptions()
+    options.add_session_config_entry("stepwell.ranges", "0")
+    session = ort.InferenceSession(path, options)
     session.run(None, {"x": np.ones(3, np.float32)})
     session.run(None, {"x": np.ones(5, np.float32)})
     with pytest.warns(SlowWarning, match=r"'n' was 3, 5 and 9\. .* STEPWELL_DIMS=rec\.onnx:n=1:16, ") as found:
