@@ -18,7 +18,7 @@ from ..support.wording import quantity
 from ..tools import arguments, model_options
 from ..tools.console import ProgressBar, duration, print_table, progress
 from ..tools.flags import UsageError
-from ..tools.outputs import FIGURES, PICTURE, RANGE_FIGURES, FileKind, OutputFile, Outputs
+from ..tools.outputs import FIGURES, NEW_SIZES, PICTURE, RANGE_FIGURES, FileKind, OutputFile, Outputs
 from ..tools.profile_tables import print_profile
 from . import compare, figures, kernels, measure, models, ranges, report, turns
 from .machine import PINNING, HostRecord, cores, describe
@@ -89,6 +89,19 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--seconds", type=arguments.amount, default=0.2, help="duration of a turn (default: %(default)s)")
     made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the figures there, as JSON")
     made.add_argument("--keep", type=Path, metavar="FOLDER", help="write them to FOLDER/<machine>/ranges-<model>.json")
+    made = _command(commands, "new-sizes", _new_sizes, "first calls at new sizes, without and with ranges")
+    made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
+    made.add_argument(
+        "--at", action="append", required=True, metavar="NAME=7,NAME=16", help="sizes of the calls, in their order"
+    )
+    made.add_argument("--threads", type=arguments.positive, default=1, help="threads of a call (default: %(default)s)")
+    made.add_argument(
+        "--seconds", type=arguments.amount, default=0.2, help="duration of later calls (default: %(default)s)"
+    )
+    made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the figures there, as JSON")
+    made.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="write them to FOLDER/<machine>/new-sizes-<model>.json"
+    )
     made = _command(commands, "profile", _profile, "the time of each kernel of a running model")
     made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
     made.add_argument(
@@ -204,6 +217,23 @@ def _ranges(options: argparse.Namespace) -> int:
         made = worker.ask("run", "stepwell.bench.ranges", "measure", model.file(Path(folder)), dims, places, *plan)
     asked = {"model": options.model, "dims": dims, "threads": options.threads, "machine": asdict(machine)}
     _print_figures(options, made.text(asked), [report.ranges_table(made)], str(machine))
+    if output is not None:
+        _write(output, made.text(asked))
+    return 0
+
+
+def _new_sizes(options: argparse.Namespace) -> int:
+    places = [arguments.parse_dims(item.split(",")) for item in options.at]
+    if not all(isinstance(size, int) for place in places for size in place.values()):
+        raise UsageError(f"--at must give sizes: {', '.join(options.at)}")
+    _check_cores([options.threads])
+    model, machine = models.named(options.model), describe()
+    output = _output(options, machine, f"new-sizes-{Path(options.model).stem}.json", NEW_SIZES)
+    with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, turns.pinned(options.threads) as worker:
+        given = (model.file(Path(folder)), places, options.threads, options.seconds)
+        made = worker.ask("run", "stepwell.bench.new_sizes", "measure", *given)
+    asked = {"model": options.model, "threads": options.threads, "machine": asdict(machine)}
+    _print_figures(options, made.text(asked), [report.new_sizes_table(made)], str(machine))
     if output is not None:
         _write(output, made.text(asked))
     return 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..runtime.devices.peaks import Peaks
 from ..tools.console import duration
 from .compare import Comparison
+from .new_sizes import NewSizes
 from .ranges import Ranges
 from .record import Case, Results, Row
 
@@ -75,6 +76,23 @@ def ranges_table(made: Ranges) -> Table:
     ]
     title = f"Programs for all sizes: {made.programs}, compiled in {_seconds(made.compile_seconds)}"
     return Table(title, ("sizes", "for the ranges", "alone", "ranges / alone", "difference"), rows, ("sizes",))
+
+
+def new_sizes_table(made: NewSizes) -> Table:
+    """Returns the table of first calls at new sizes."""
+    rows = [
+        (
+            ", ".join(f"{name}={size}" for name, size in place.sizes.items()),
+            _seconds(place.alone_seconds),
+            _seconds(place.alone_later_seconds),
+            _seconds(place.ranged_seconds),
+            _seconds(place.ranged_later_seconds),
+            str(place.programs),
+        )
+        for place in made.places
+    ]
+    headers = ("sizes", "first call alone", "later", "first call in ranges", "in ranges, later", "programs")
+    return Table("First calls at new sizes, each compiled alone, and in ranges", headers, rows, ("sizes",))
 
 
 def _growth(rows: Sequence[Row]) -> Table:

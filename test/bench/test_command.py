@@ -110,6 +110,20 @@ def test_ranges(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--at must give a size to each of" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_first_calls_at_new_sizes(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (dim,) = [dim for info in stepwell.compile(str(tiny)).inputs for dim in info.shape if isinstance(dim, str)]
+    sizes = [f"--at={dim}={size}" for size in (3, 5, 7)]
+    assert command.main(["new-sizes", str(tiny), *sizes, "--seconds=0.001", "--output=new.json"]) == 0
+    assert f"{dim}=7" in capsys.readouterr().out
+    record = json.loads(Path("new.json").read_text())
+    assert [place["programs"] for place in record["places"]] == [1, 2, 2]
+    last = record["places"][-1]
+    assert 10 * last["ranged_seconds"] < last["alone_seconds"]
+    assert command.main(["new-sizes", str(tiny), f"--at={dim}=1:3"]) == 2
+    assert "--at must give sizes" in capsys.readouterr().err
+
+
 def test_sizes_are_chosen_from_the_bounds_on() -> None:
     found = ranges.chosen_sizes({"a": (1, 8), "b": (32, 960, 32), "c": 5, "d": [16, 64]})
     assert found[0] == {"a": 1, "b": 32, "c": 5, "d": 16}
