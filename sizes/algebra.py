@@ -16,8 +16,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ..support.errors import StepwellError
 from . import intervals
+from .assumptions import assumed
 from .intervals import Interval
+
+
+class UndecidedError(StepwellError, ValueError):
+    """A question about sizes has different answers for different sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,23 @@ class Symbolic:
 
     def __rmod__(self, other: Dimension) -> Dimension:
         return remainder(other, self)
+
+    def __lt__(self, other: Dimension) -> bool:
+        return _is_negative(self - other, f"{self} < {other}")
+
+    def __gt__(self, other: Dimension) -> bool:
+        return _is_negative(other - self, f"{self} > {other}")
+
+    def __le__(self, other: Dimension) -> bool:
+        return not _is_negative(other - self, f"{self} <= {other}")
+
+    def __ge__(self, other: Dimension) -> bool:
+        return not _is_negative(self - other, f"{self} >= {other}")
+
+    def __index__(self) -> int:
+        raise UndecidedError(f"{self} is not a number")
+
+    __int__ = __float__ = __index__
 
     def __str__(self) -> str:
         text, terms = _text_of_sum(self), list(_as_written(self))
@@ -199,6 +222,11 @@ def bound(dim: Dimension, values: Mapping[str, Dimension]) -> Dimension:
     return total
 
 
+def simplified(dim: Dimension) -> Dimension:
+    """Returns an expression simplified by what is assumed of sizes; see `assumptions.py`."""
+    return bound(dim, {})
+
+
 def names_of(dim: Dimension) -> frozenset[str]:
     """Returns the names of the sizes in an expression."""
     return frozenset(atom.name for atom in atoms_of(dim) if isinstance(atom, Size))
@@ -218,7 +246,7 @@ def bounds(dim: Dimension, ranges: Mapping[str, Interval]) -> Interval:
 
     Args:
         dim: the expression.
-        ranges: the least and the greatest value of sizes by name; others are at least 0.
+        ranges: the least and the greatest value of sizes by name; for others, what is assumed (see `assumptions.py`).
     """
     low: int | None = 0
     high: int | None = 0
@@ -228,6 +256,26 @@ def bounds(dim: Dimension, ranges: Mapping[str, Interval]) -> Interval:
             interval = intervals.times(interval, intervals.power(_bounds_of_atom(atom, ranges), power))
         low, high = intervals.plus(low, interval[0]), intervals.plus(high, interval[1])
     return low, high
+
+
+def is_surely_less(left: Dimension, right: Dimension) -> bool:
+    """Returns whether an expression is less than another for all sizes, as far as their bounds tell."""
+    high = bounds(left + right * -1, {})[1]
+    return high is not None and high < 0
+
+
+def _is_negative(dim: Dimension, question: str) -> bool:
+    """Returns whether an expression is negative for all sizes.
+
+    Raises:
+        UndecidedError: it is for some sizes, as far as its bounds tell.
+    """
+    low, high = bounds(dim, {})
+    if high is not None and high < 0:
+        return True
+    if low is not None and low >= 0:
+        return False
+    raise UndecidedError(f"whether {question} depends on the sizes")
 
 
 def _sum(terms: Iterable[tuple[Product, int]]) -> Dimension:
@@ -392,7 +440,7 @@ def _powers(product: Product) -> Iterable[tuple[Atom, int]]:
 def _bounds_of_atom(atom: Atom, ranges: Mapping[str, Interval]) -> Interval:
     match atom:
         case Size(name):
-            return ranges.get(name, (0, None))
+            return ranges[name] if name in ranges else assumed(name)
         case Extremum(is_least, items):
             ends = [bounds(item, ranges) for item in items]
             return intervals.chosen(is_least, [low for low, _ in ends], [high for _, high in ends])

@@ -79,3 +79,20 @@ def union_of(ranges: Sequence[Range]) -> Range:
     first = ranges[0]
     gaps = [number for item in ranges for number in (item.step if item.low < item.high else 0, item.low - first.low)]
     return Range(min(item.low for item in ranges), max(item.high for item in ranges), math.gcd(*gaps) or 1)
+
+
+INTERVALS = 4
+"""Number of intervals between the representative sizes of a range, for which tiles are chosen."""
+
+
+def typical_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
+    """Returns representative sizes from the lower to the upper bounds, which tiles should suit."""
+    found: list[dict[str, int]] = []
+    for number in range(INTERVALS + 1):
+        sizes = {}
+        for name, values in ranges.items():
+            count = (values.high - values.low) // values.step
+            sizes[name] = values.low + count * number // INTERVALS * values.step
+        if sizes not in found:
+            found.append(sizes)
+    return found
