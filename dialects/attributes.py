@@ -10,6 +10,7 @@ from mlir import ir
 
 from ..support.errors import StepwellError
 from . import forms
+from .dims import Symbolic
 from .forms import AttributeForm
 
 T = TypeVar("T")
@@ -94,20 +95,20 @@ def attribute(
 
 
 _FORMS: dict[type, AttributeForm] = {
-    int: forms.I64,
+    int: forms.SIZE,
     float: forms.F64,
     bool: forms.BOOL,
     str: forms.STRING,
-    tuple: forms.I64S,
+    tuple: forms.SIZES,
     np.dtype: forms.ELEMENT_TYPE,
     np.ndarray: forms.DENSE,
 }
 _NORMALIZERS: dict[type, Callable[[Any], Any]] = {
-    int: int,
+    int: lambda value: value if isinstance(value, Symbolic) else int(value),
     float: float,
     bool: bool,
     str: str,
-    tuple: lambda value: tuple(int(entry) for entry in value),
+    tuple: lambda value: tuple(entry if isinstance(entry, Symbolic) else int(entry) for entry in value),
     np.dtype: np.dtype,
     np.ndarray: np.asarray,
 }

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..sizes import algebra
 from ..sizes.algebra import Dimension as Dim
 from ..sizes.algebra import Symbolic, ceil_div
+from ..sizes.assumptions import in_force
+from ..sizes.expressions import evaluate, names_in, parse_expression
+from ..sizes.intervals import Interval
 
-__all__ = ["MAX_RANK", "Dim", "Shape", "Symbolic", "bind", "ceil_div", "is_static", "numbers", "product", "symbol"]
+__all__ = [
+    "MAX_RANK",
+    "Dim",
+    "Shape",
+    "Symbolic",
+    "bind",
+    "ceil_div",
+    "is_known",
+    "is_static",
+    "named",
+    "numbers",
+    "parsed",
+    "product",
+    "symbol",
+]
 
 _FRESH = itertools.count()
+_UNNAMED = "?"
 
 Shape = tuple[Dim, ...]
 
@@ -26,14 +45,45 @@ def symbol(name: str) -> Symbolic:
     return algebra.size(name)
 
 
+def named(name: str) -> Symbolic:
+    """The size of a dimension that a model calls `name`, which may be any text; other characters are spelt in hex."""
+    plain = re.sub(r"[^\w.:]", lambda match: f"_x{ord(match.group()):x}_", name)
+    return symbol(plain if re.match(r"[^\W\d]", plain) else f"_{plain}")
+
+
+def limits_of(ranges: Mapping[str, Sequence[int]]) -> dict[str, Interval]:
+    """The limits to assume of sizes, from the least and the greatest value of the dimensions of a model by name."""
+    return {str(named(name)): (values[0], values[1]) for name, values in ranges.items()}
+
+
 def unknown() -> Symbolic:
     """A fresh size: a dimension about which nothing is known."""
-    return symbol(f"?{next(_FRESH)}")
+    return symbol(f"{_UNNAMED}{next(_FRESH)}")
 
 
 def text(dim: Dim) -> str:
     """`dim` as it is spelt in a type: a number, an expression over named sizes, or `?` for each unnamed size."""
     return re.sub(r"\?\d+", "?", str(dim))
+
+
+def is_known(dim: Dim) -> bool:
+    """Returns whether a dimension is a number or an expression over named sizes."""
+    return isinstance(dim, int) or not any(name.startswith(_UNNAMED) for name in algebra.names_of(dim))
+
+
+def parsed(text: str) -> Dim:
+    """The dimension that `text` spells.
+
+    Raises:
+        ValueError: it is not an expression.
+    """
+    return _parsed(text, in_force())
+
+
+@functools.lru_cache(4096)
+def _parsed(text: str, _assumed: tuple) -> Dim:
+    expression = parse_expression(text)
+    return evaluate(expression, {name: symbol(name) for name in names_in(expression)})
 
 
 def product(dims: Iterable[Dim]) -> Dim:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import forms
-from .discardable_attribute import ARGUMENT, OF_MODEL, RESULT, DiscardableAttribute
+from .discardable_attribute import ARGUMENT, RESULT, DiscardableAttribute
 
 PREFIX = "stepwell."
 """Prefix of the names: the namespace of the dialect that owns them."""
@@ -113,22 +113,8 @@ TYPICAL_SIZES = DiscardableAttribute(
     places=_MODULE,
     phases=_FROM_IMPORT,
 )
-KEEPS_RANGES = DiscardableAttribute(
-    "stepwell.keeps_ranges",
-    forms.UNIT,
-    "values computed from ranges, or from tensors filled with one number, are not folded",
-    places=_MODULE,
-    phases=(),
-)
 
 # Ops of the model.
-OF_RANGE = DiscardableAttribute(
-    "stepwell.of_range",
-    forms.UNIT,
-    "the results are computed from ranges, and must not be folded",
-    places=(OF_MODEL,),
-    phases=(),
-)
 
 # Arguments and results of functions.
 LAYOUT = DiscardableAttribute(
@@ -362,13 +348,6 @@ SHARED_KERNEL = DiscardableAttribute(
 )
 
 # Ops of the model.
-RESULT_DIMS = DiscardableAttribute(
-    "stepwell.result_dims",
-    forms.DIM_LISTS,
-    "the dimensions of each dynamic result: numbers, and expressions over symbolic sizes",
-    places=(OF_MODEL,),
-    phases=("import", "graph"),
-)
 ROWS = DiscardableAttribute(
     "stepwell.rows",
     forms.I64,

@@ -10,7 +10,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from mlir import ir
 
-from .types import array_of, dense, element_type, numpy_dtype
+from . import dims
+from .types import array_of, dense, dims_attribute, element_type, numpy_dtype
 
 T = TypeVar("T")
 
@@ -66,6 +67,44 @@ I64S: AttributeForm[Sequence[int]] = AttributeForm(
     lambda attr: tuple(attr) if isinstance(attr, ir.DenseI64ArrayAttr) else None,
     lambda value: ir.DenseI64ArrayAttr.get(list(value)),
 )
+
+
+def _read_dim(attr: ir.Attribute) -> dims.Dim | None:
+    return _dim_of_text(attr.value) if isinstance(attr, ir.StringAttr) else _read_int(attr)
+
+
+def _dim_of_text(text: str) -> dims.Dim | None:
+    try:
+        dim = dims.parsed(text)
+    except ValueError:
+        return None
+    return dim if isinstance(dim, dims.Symbolic) else None
+
+
+def _read_dims(attr: ir.Attribute) -> tuple[dims.Dim, ...] | None:
+    if isinstance(attr, ir.DenseI64ArrayAttr):
+        return tuple(attr)
+    if not isinstance(attr, ir.ArrayAttr):
+        return None
+    found = tuple(map(_read_dim, attr))
+    known = tuple(dim for dim in found if dim is not None)
+    return known if len(known) == len(found) else None
+
+
+SIZE: AttributeForm[dims.Dim] = AttributeForm(
+    "an i64 integer",
+    _read_dim,
+    lambda value: ir.StringAttr.get(str(value)) if isinstance(value, dims.Symbolic) else I64.write(value),
+)
+"""An integer, or an expression over sizes as a string."""
+
+SIZES: AttributeForm[Sequence[dims.Dim]] = AttributeForm(
+    "an array<i64: ...>",
+    _read_dims,
+    lambda value: I64S.write(dims.numbers(value)) if dims.is_static(value) else dims_attribute(tuple(value)),
+)
+"""Integers, or a list of integers and of expressions over sizes as strings."""
+
 ELEMENT_TYPE: AttributeForm[np.dtype] = AttributeForm(
     "an element type",
     lambda attr: numpy_dtype(attr.value) if isinstance(attr, ir.TypeAttr) else None,
@@ -151,7 +190,6 @@ DIMS: AttributeForm[Sequence[int | str]] = list_of(
     either(I64, STRING, "an i64 integer or a string", lambda value: isinstance(value, int)),
     "a list of i64 integers and strings",
 )
-DIM_LISTS: AttributeForm[Sequence[Sequence[int | str]]] = list_of(DIMS, "lists of i64 integers and strings")
 SCHEDULE: AttributeForm[ir.DictAttr | str] = either(
     DICTIONARY, SYMBOL, "a dictionary or a symbol", lambda value: isinstance(value, ir.DictAttr)
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from mlir import ir
 
+from . import forms
 from .attributes import OpError
-from .dims import MAX_RANK, Shape
+from .dims import MAX_RANK, Shape, numbers
 from .types import TensorSpec, array_of, spec_of_type
 
 
@@ -32,13 +34,30 @@ _MAX_ELEMENTS = 2**48
 def spec_of(value: ir.Value) -> TensorSpec:
     """The spec that the IR alone gives for a value: its type and, if a constant op defines it, its contents."""
     owner = value.owner
-    if isinstance(owner, ir.Block) or len(owner.operands) or "value" not in owner.attributes:
+    if isinstance(owner, ir.Block) or len(owner.operands):
+        return spec_of_type(value.type)
+    if owner.name == _SIZES:
+        return _sizes_of(value)
+    if "value" not in owner.attributes:
         return spec_of_type(value.type)
     attr = owner.attributes["value"]
     if not isinstance(attr, ir.DenseElementsAttr) or attr.type != value.type:
         return spec_of_type(value.type)
     array = array_of(attr)
     return TensorSpec(array.shape, array.dtype, array)
+
+
+def _sizes_of(value: ir.Value) -> TensorSpec:
+    values = forms.SIZES.read(value.owner.attributes["values"])
+    spec = spec_of_type(value.type)
+    if values is None or not spec.is_static or math.prod(numbers(spec.shape)) != len(values):
+        return spec
+    contents = np.empty(len(values), object)
+    contents[:] = values
+    return TensorSpec(spec.shape, spec.dtype, None, contents.reshape(numbers(spec.shape)))
+
+
+_SIZES = "stepwell.sizes"
 
 
 def size_of(value: ir.Value) -> int:

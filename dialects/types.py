@@ -152,18 +152,66 @@ def numpy_dtype(element: ir.Type) -> np.dtype:
 
 
 def tensor_type(spec: TensorSpec) -> ir.RankedTensorType:
-    """The MLIR type of a tensor: dimensions that are not numbers become `?`."""
+    """The MLIR type of a tensor: dimensions that are not numbers become `?`, and are spelt out in the encoding.
+
+    A tensor of n rows and 8 columns is a tensor<?x8xf32, ["n", 8]>.
+    """
+    if spec.is_static:
+        return ir.RankedTensorType.get(list(dims.numbers(spec.shape)), element_type(spec.dtype))
     shape = [dim if isinstance(dim, int) else _DYNAMIC for dim in spec.shape]
-    return ir.RankedTensorType.get(shape, element_type(spec.dtype))
+    is_named = any(not isinstance(dim, int) and dims.is_known(dim) for dim in spec.shape)
+    return ir.RankedTensorType.get(shape, element_type(spec.dtype), dims_attribute(spec.shape) if is_named else None)
+
+
+def dims_attribute(shape: Shape) -> ir.ArrayAttr:
+    """A shape as an attribute: integers, expressions as strings, and "?" for an unknown dimension."""
+    i64 = ir.IntegerType.get_signless(64)
+    return ir.ArrayAttr.get(
+        [
+            ir.IntegerAttr.get(i64, dim)
+            if isinstance(dim, int)
+            else ir.StringAttr.get(str(dim) if dims.is_known(dim) else _UNKNOWN)
+            for dim in shape
+        ]
+    )
+
+
+def shape_of_type(tensor: ir.Type) -> Shape:
+    """The shape that an MLIR tensor type gives; every `?` that its encoding does not name becomes a fresh symbol.
+
+    Raises:
+        ElementTypeError: the encoding names no dimensions, or others than the type has.
+    """
+    ranked = ir.RankedTensorType(tensor)
+    shape = tuple(ranked.shape)
+    if _DYNAMIC not in shape:
+        return shape
+    if ranked.encoding is None:
+        return tuple([dims.unknown() if size == _DYNAMIC else size for size in shape])
+    try:
+        named = [_dim_of(entry) for entry in ir.ArrayAttr(ranked.encoding)]
+        if [dim for dim in named if isinstance(dim, int)] != [size for size in shape if size != _DYNAMIC]:
+            raise ValueError("it names other dimensions")
+        return tuple([size if size != _DYNAMIC else dim for size, dim in zip(shape, named, strict=True)])
+    except ValueError as error:
+        raise ElementTypeError(
+            f'the encoding of {tensor} must list its dimensions, as in tensor<?x8xf32, ["n", 8]>: {error}'
+        ) from error
+
+
+def _dim_of(entry: ir.Attribute) -> dims.Dim:
+    if isinstance(entry, ir.IntegerAttr):
+        return entry.value
+    text = ir.StringAttr(entry).value
+    return dims.unknown() if text == _UNKNOWN else dims.parsed(text)
+
+
+_UNKNOWN = "?"
 
 
 def spec_of_type(tensor: ir.Type) -> TensorSpec:
-    """The spec that an MLIR tensor type gives; every `?` becomes a fresh unknown symbol."""
-    ranked = ir.RankedTensorType(tensor)
-    shape = tuple(ranked.shape)
-    if _DYNAMIC in shape:
-        shape = tuple([dims.unknown() if size == _DYNAMIC else size for size in shape])
-    return TensorSpec(shape, numpy_dtype(ranked.element_type))
+    """The spec that an MLIR tensor type gives."""
+    return TensorSpec(shape_of_type(tensor), numpy_dtype(ir.RankedTensorType(tensor).element_type))
 
 
 def type_name(dtype: np.dtype | type) -> str:

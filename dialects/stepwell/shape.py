@@ -8,9 +8,9 @@ import numpy as np
 
 from ...sizes import algebra
 from .. import dims
-from ..core import KernelTraits, Op, OpError, attribute, operand, result
+from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
 from ..dims import Dim, Symbolic
-from ..types import TensorSpec, is_integer
+from ..types import TensorSpec, is_integer, type_name
 from .shapes import require_dtype, require_length, require_rank, same_dtype
 
 INDEX = np.dtype(np.int64)
@@ -139,6 +139,40 @@ class BorderOp(Op):
         inside = tuple(slice(before, extent - after) for before, extent, after in zip(low, shape, high, strict=True))
         array[inside] = np.nan if value.dtype.kind == "f" else 0
         return array
+
+
+class SizesOp(Op):
+    """A small integer tensor whose elements are expressions over symbolic dimensions: what a model computes of shapes.
+
+    It has no reference: it is replaced once the sizes are known, or by numbers that are read during a call.
+
+    ```mlir
+    %0 = "stepwell.sizes"() {values = ["n", 8, "n // 2"], shape = array<i64: 3>, dtype = i64} : () -> tensor<3xi64>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.sizes"
+    ROUNDING = Rounding.ROUNDED
+    values = attribute(tuple, doc="the elements in row-major order")
+    shape = attribute(tuple)
+    dtype = attribute(np.dtype)
+    result = result()
+
+    @staticmethod
+    def infer(*, values: tuple[Dim, ...], shape: tuple[int, ...], dtype: np.dtype) -> TensorSpec:
+        """The declared shape and element type, and the expressions as contents."""
+        if not is_integer(dtype):
+            raise OpError(f"attribute 'dtype' must be an integer type, but is {type_name(dtype)}")
+        if min(shape, default=0) < 0 or math.prod(shape) != len(values):
+            raise OpError(f"attribute 'values' must have an entry for each element, but has {len(values)}")
+        contents = np.empty(len(values), object)
+        contents[:] = values
+        return TensorSpec(shape, dtype, None, contents.reshape(shape))
+
+    @classmethod
+    def of_contents(cls, contents: np.ndarray, dtype: np.dtype) -> SizesOp:
+        """Creates the op for an array of numbers and expressions."""
+        return cls(values=tuple(contents.flat), shape=contents.shape, dtype=dtype)
 
 
 class RangeOp(Op):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...sizes.assumptions import suppose_equal
 from ..core import OpError
 from ..dims import Dim, Shape, Symbolic, text
 from ..types import TensorSpec, is_float, type_name
@@ -29,9 +30,12 @@ def _broadcast_dim(dims: tuple[Dim, ...], shapes: tuple[Shape, ...]) -> Dim:
     numbers = {dim for dim in dims if isinstance(dim, int) and dim != 1}
     if len(numbers) > 1:
         raise OpError(f"shapes {' and '.join(map(shape_text, shapes))} cannot be broadcast together")
-    if numbers:
-        return numbers.pop()
-    return next((dim for dim in dims if isinstance(dim, Symbolic)), 1)
+    symbols = [dim for dim in dims if isinstance(dim, Symbolic)]
+    found = numbers.pop() if numbers else symbols[0] if symbols else 1
+    for dim in symbols:
+        if dim != found:
+            suppose_equal(dim, found)
+    return found
 
 
 def broadcasts_to(shape: Shape, target: Shape) -> bool:
@@ -147,7 +151,7 @@ def require_shape(shape: Shape, **specs: TensorSpec | None) -> None:
             raise OpError(f"operand '{name}' must have shape {shape_text(shape)}, but is {spec}")
 
 
-def require_length(length: int, **lists: tuple[int, ...]) -> None:
+def require_length(length: int, **lists: tuple[Dim, ...]) -> None:
     """Checks that the named attributes have `length` entries.
 
     Raises:
@@ -160,7 +164,12 @@ def require_length(length: int, **lists: tuple[int, ...]) -> None:
 
 def may_equal(lhs: Dim, rhs: Dim) -> bool:
     """Returns whether two dimensions may be equal: only two different numbers may not."""
-    return lhs == rhs or isinstance(lhs, Symbolic) or isinstance(rhs, Symbolic)
+    if lhs == rhs:
+        return True
+    is_open = isinstance(lhs, Symbolic) or isinstance(rhs, Symbolic)
+    if is_open:
+        suppose_equal(lhs, rhs)
+    return is_open
 
 
 def common_dim(lhs: Dim, rhs: Dim) -> Dim:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from mlir import ir
 
+from ...sizes.algebra import is_surely_less, least
 from ..core import OpError
 from ..dims import Dim, Shape, ceil_div
 from ..specs import size_of
@@ -51,7 +52,7 @@ class Window:
         for name, entries in (("kernel", self.kernel), ("strides", self.strides), ("dilations", self.dilations)):
             if min(entries) < 1:
                 raise OpError(f"{name} must be positive, but are {', '.join(map(str, entries))}")
-        if min(self.pads) < 0:
+        if any(is_surely_less(pad, 0) for pad in self.pads):
             raise OpError(f"pads must not be negative, but are {', '.join(map(str, self.pads))}")
 
     @property
@@ -78,7 +79,8 @@ class Window:
     @property
     def _crossed(self) -> list[int]:
         """The kernel extents that are not greater than their padding."""
-        return [extent for pad, extent in zip(self.pads, self.extents * 2, strict=True) if pad >= extent]
+        pads = zip(self.pads, self.extents * 2, strict=True)
+        return [extent for pad, extent in pads if not is_surely_less(pad, extent)]
 
     def output_shape(self, spatial: Shape) -> Shape:
         """The number of positions per spatial dimension of an input.
@@ -103,7 +105,7 @@ class Window:
         else:
             # Counts positions that overlap the padded input and start before its high pads. If the kernel is larger
             # than the padded input, the first position overhangs as well.
-            overhang = min(self.pads[axis + len(self.kernel)] + stride - extent, 0)
+            overhang = least((self.pads[axis + len(self.kernel)] + stride - extent, 0))
             count = ceil_div(padded - self.pads[axis + len(self.kernel)] + overhang, stride)
         if isinstance(count, int) and count < 1:
             raise OpError(f"a kernel of extent {extent} does not fit into {padded} padded elements")

@@ -32,7 +32,6 @@ VALUES = [
     (discardable.OPS, ("a", "b"), '["a", "b"]'),
     (discardable.VERSIONS, ("k", "l"), "[@k, @l]"),
     (discardable.DIMS, ("n", 8), '["n", 8]'),
-    (discardable.RESULT_DIMS, (("n", 8), ()), '[["n", 8], []]'),
     (discardable.TYPICAL, ((1, 2), (3, 4)), "[array<i64: 1, 2>, array<i64: 3, 4>]"),
     (discardable.RANGES, {"n": [1, 8, 1]}, '"{\\22n\\22: [1, 8, 1]}"'),
     (discardable.TABLE, (["*", "n", 2], "n"), '["[\\22*\\22, \\22n\\22, 2]", "\\22n\\22"]'),

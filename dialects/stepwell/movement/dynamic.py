@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ....sizes import algebra
@@ -154,24 +156,41 @@ def _slice_length(dim: Dim, start: Dim | None, end: Dim | None, step: Dim | None
         raise OpError("a step of a slice must not be 0")
     if start is None or end is None or not isinstance(step, int):
         return dims.unknown()
-    if isinstance(dim, int) and isinstance(start, int) and isinstance(end, int):
-        return len(slice_range(dim, start, end, step))
-    first, last = _clamped(start, dim), _clamped(end, dim)
-    if first is None or last is None or step < 0:
+    try:
+        first, last, step = slice_bounds(dim, start, end, step)
+    except algebra.UndecidedError:
         return dims.unknown()
-    return algebra.greatest((ceil_div(last - first, step), 0))
+    return ceil_div(last - first, step) if step > 0 else ceil_div(first - last, -step)
 
 
-def _clamped(bound: Dim, dim: Dim) -> Dim | None:
-    """Returns the position of a bound of a forward slice; None if it may count from the start or from the end."""
-    low, high = algebra.bounds(bound, {})
-    if low is not None and low >= _TO_THE_END:
-        return dim
-    if low is not None and low >= 0:
-        return algebra.least((bound, dim))
-    if high is not None and high < 0:
-        return algebra.greatest((bound + dim, 0))
-    return None
+def slice_bounds(extent: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim, int]:
+    """The first index that a slice takes, the one before which it stops, and the step; see `slice_range`.
+
+    Raises:
+        UndecidedError: a bound counts from the start at some sizes and from the end at others.
+    """
+    if isinstance(extent, int) and isinstance(start, int) and isinstance(end, int):
+        taken = slice_range(extent, start, end, step)
+        last = max(taken.start, taken.stop) if step > 0 else min(taken.start, taken.stop)
+        return taken.start, last, step
+    if step > 0:
+        first, last = _clamped(start, 0, extent, extent), _clamped(end, 0, extent, extent)
+        return first, algebra.greatest((first, last)), step
+    first, last = _clamped(start, 0, extent - 1, extent), _clamped(end, -1, extent - 1, extent)
+    return first, algebra.least((first, last)), step
+
+
+def _clamped(bound: Dim, low: Dim, high: Dim, extent: Dim) -> Dim:
+    """The position of a bound of a slice; one that counts from the end is negative."""
+    least, most = algebra.bounds(bound, {})
+    if least is not None and least >= _TO_THE_END:
+        return high
+    if most is not None and most <= -_TO_THE_END:
+        return low
+    place = bound if least is not None and least >= 0 else bound + extent
+    if place is not bound and (most is None or most >= 0):
+        raise algebra.UndecidedError(f"whether the bound {bound} of a slice is negative depends on the sizes")
+    return algebra.greatest((algebra.least((place, high)), low))
 
 
 class DynamicPadOp(Op):
@@ -204,9 +223,9 @@ class DynamicPadOp(Op):
         require_rank(1, pads=pads, axes=axes)
         require_rank(0, value=value)
         same_dtype(*(spec for spec in (input, value) if spec is not None))
-        if pads.value is None or (axes is not None and axes.value is None):
+        if pads.contents is None or (axes is not None and axes.value is None):
             return input.with_shape(tuple(dims.unknown() for _ in input.shape))
-        low, high = _per_axis(pads.value, None if axes is None else axes.value, input.rank)
+        low, high = _per_axis(pads.contents, None if axes is None else axes.value, input.rank)
         return input.with_shape(padded_shape(input.shape, low, high, mode))
 
     @staticmethod
@@ -217,14 +236,17 @@ class DynamicPadOp(Op):
         return padded(input, *_per_axis(pads, axes, input.ndim), mode, 0.0 if value is None else value.item())
 
 
-def _per_axis(pads: np.ndarray, axes: np.ndarray | None, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _per_axis(pads: np.ndarray, axes: np.ndarray | None, rank: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The number of elements to add before and after each dimension."""
     along = range(rank) if axes is None else [normalize_axis(int(axis), rank) for axis in axes]
     if len(pads) != 2 * len(along):
         raise OpError(f"operand 'pads' must have {2 * len(along)} elements, but has {len(pads)}")
-    low, high = [0] * rank, [0] * rank
+    low: list[Any] = [0] * rank
+    high: list[Any] = [0] * rank
     for index, axis in enumerate(along):
-        low[axis], high[axis] = int(pads[index]), int(pads[index + len(along)])
+        low[axis], high[axis] = (
+            item if isinstance(item, Symbolic) else int(item) for item in (pads[index], pads[index + len(along)])
+        )
     return tuple(low), tuple(high)
 
 

@@ -6,8 +6,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from ....sizes.algebra import is_surely_less
 from ...core import KernelTraits, Op, OpError, attribute, operand, result
-from ...dims import Shape
+from ...dims import Dim, Shape
 from ...types import TensorSpec
 from ..shapes import (
     require_length,
@@ -38,7 +39,7 @@ class PadOp(Op):
     result = result()
 
     @staticmethod
-    def infer(input: TensorSpec, *, low: tuple[int, ...], high: tuple[int, ...], mode: str, value: float) -> TensorSpec:
+    def infer(input: TensorSpec, *, low: tuple[Dim, ...], high: tuple[Dim, ...], mode: str, value: float) -> TensorSpec:
         """Each dimension grows by its `low` and `high`."""
         require_length(input.rank, low=low, high=high)
         return input.with_shape(padded_shape(input.shape, low, high, mode))
@@ -51,13 +52,13 @@ class PadOp(Op):
         return padded(input, low, high, mode, value)
 
 
-def padded_shape(shape: Shape, low: tuple[int, ...], high: tuple[int, ...], mode: str) -> Shape:
+def padded_shape(shape: Shape, low: tuple[Dim, ...], high: tuple[Dim, ...], mode: str) -> Shape:
     """`shape` after padding.
 
     Raises:
         OpError: pads are negative, or the mode needs more elements than the dimension has.
     """
-    if min((*low, *high), default=0) < 0:
+    if any(is_surely_less(count, 0) for count in (*low, *high)):
         raise OpError(f"pads must not be negative, but are {', '.join(map(str, (*low, *high)))}")
     needed = {
         "constant": lambda before, after: 0,
@@ -66,7 +67,13 @@ def padded_shape(shape: Shape, low: tuple[int, ...], high: tuple[int, ...], mode
         "reflect": lambda before, after: max(before, after) + 1,
     }
     for axis, (dim, before, after) in enumerate(zip(shape, low, high, strict=True)):
-        if isinstance(dim, int) and before + after > 0 and dim < needed[mode](before, after):
+        if (
+            isinstance(before, int)
+            and isinstance(after, int)
+            and isinstance(dim, int)
+            and before + after > 0
+            and dim < needed[mode](before, after)
+        ):
             raise OpError(f"mode {mode} cannot add {before} and {after} elements to the {dim} of axis {axis}")
     return tuple(dim + before + after for dim, before, after in zip(shape, low, high, strict=True))
 

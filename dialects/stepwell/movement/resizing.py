@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
+from fractions import Fraction
 
 import numpy as np
 
+from ....sizes.algebra import UndecidedError, floor_div, is_surely_less
 from ....support.wording import quantity
 from ... import dims
 from ...core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
-from ...dims import Dim, Shape
+from ...dims import Dim, Shape, Symbolic
 from ...specs import size_of
 from ...types import TensorSpec, is_float
 from ..numerics import widened
@@ -34,6 +36,7 @@ class ResizeOp(Op):
     Attributes:
         sizes: the extents of the result, one per dimension.
         scales: scale factor per dimension as the model gives it; not always `size / extent` if the model gives factors.
+            NaN stands for `size / extent` if that depends on symbolic sizes.
         mode: "nearest" takes one element, "linear" combines two and "cubic" four per dimension.
         coordinates: mapping from result elements to input positions (ONNX coordinate_transformation_mode).
         nearest: rounding between two neighbouring elements (ONNX nearest_mode).
@@ -64,7 +67,7 @@ class ResizeOp(Op):
 
     @staticmethod
     def infer(
-        input: TensorSpec, *, sizes: tuple[int, ...], scales: np.ndarray, mode: str, **_attributes: object
+        input: TensorSpec, *, sizes: tuple[Dim, ...], scales: np.ndarray, mode: str, **_attributes: object
     ) -> TensorSpec:
         """`sizes`."""
         require_length(input.rank, sizes=sizes)
@@ -72,7 +75,7 @@ class ResizeOp(Op):
             raise OpError(
                 f"attribute 'scales' must be {input.rank} floats, but is {TensorSpec(scales.shape, scales.dtype)}"
             )
-        if min(sizes, default=1) < 1 or min(scales, default=1) <= 0:
+        if any(is_surely_less(size, 1) for size in sizes) or min(scales, default=1) <= 0:
             raise OpError(f"sizes and scales must be positive, but are {', '.join(map(str, (*sizes, *scales)))}")
         _require_interpolable(input, mode)
         return input.with_shape(sizes)
@@ -224,26 +227,46 @@ class DynamicResizeOp(Op):
 
 
 def resolve_sizes(
-    shape: tuple[int, ...], scales: np.ndarray | None, sizes: np.ndarray | None, axes: tuple[int, ...]
-) -> tuple[tuple[int, ...], np.ndarray]:
-    """The `sizes` and `scales` of the `resize` that a `dynamic_resize` with known operands is equal to."""
+    shape: Shape, scales: np.ndarray | None, sizes: np.ndarray | None, axes: tuple[int, ...]
+) -> tuple[Shape, np.ndarray]:
+    """The `sizes` and `scales` of the `resize` that a `dynamic_resize` with known operands is equal to.
+
+    Raises:
+        UndecidedError: a size does not follow from a factor and the expression of an extent.
+    """
     along = normalize_axes(axes, len(shape)) if axes else tuple(range(len(shape)))
     full_sizes, full_scales = list(shape), np.ones(len(shape), np.float32)
     for index, axis in enumerate(along):
         if sizes is not None:
-            full_sizes[axis] = int(sizes[index])
-            full_scales[axis] = np.float32(full_sizes[axis]) / np.float32(shape[axis])
+            size = full_sizes[axis] = sizes[index] if isinstance(sizes[index], Symbolic) else int(sizes[index])
+            full_scales[axis] = _factor(size, shape[axis])
         elif scales is not None:
-            size = _scaled(shape[axis], scales[index])
-            assert isinstance(size, int)
-            full_sizes[axis], full_scales[axis] = size, scales[index]
+            full_sizes[axis], full_scales[axis] = _scaled(shape[axis], scales[index]), scales[index]
+            if not dims.is_known(full_sizes[axis]):
+                raise UndecidedError(f"{shape[axis]} elements times {scales[index]} is no expression over sizes")
     return tuple(full_sizes), full_scales
 
 
+def _factor(size: Dim, extent: Dim) -> np.float32:
+    """`size / extent`; NaN if it depends on sizes."""
+    if isinstance(size, int) and isinstance(extent, int):
+        return np.float32(size) / np.float32(extent)
+    factor = floor_div(size, extent)
+    return np.float32(factor) if isinstance(factor, int) and extent * factor == size else np.float32(np.nan)
+
+
 def _scaled(dim: Dim, scale: np.floating) -> Dim:
+    """`floor(dim * scale)`, as float32 computes it."""
     if isinstance(dim, int):
         return math.floor(np.float32(dim) * np.float32(scale))
-    return dim * int(scale) if scale == int(scale) else dims.unknown()
+    ratio = Fraction(float(scale))
+    # The product of float32 is exact if both numbers have few bits.
+    is_exact = ratio.denominator <= _EXACT and ratio.numerator <= _EXACT
+    return floor_div(dim * ratio.numerator, ratio.denominator) if is_exact else dims.unknown()
+
+
+_EXACT = 1 << 6
+"""Greatest numerator and denominator of a factor whose products with extents below 2**18 are exact in float32."""
 
 
 def _replaced(shape: Shape, axes: tuple[int, ...], extents: Shape) -> Shape:

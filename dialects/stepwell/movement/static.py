@@ -7,9 +7,10 @@ from collections.abc import Collection
 import numpy as np
 
 from ....runtime.memory import aligned_copy
+from ....sizes.algebra import is_surely_less
 from ....support.wording import quantity
 from ...core import KernelTraits, Op, OpError, attribute, operand, result
-from ...dims import Dim, ceil_div, product
+from ...dims import Dim, ceil_div, is_static, product
 from ...types import TensorSpec, is_integer
 from ..axes import AlongAxesOp
 from ..shapes import (
@@ -38,11 +39,11 @@ class ReshapeOp(Op):
     result = result()
 
     @staticmethod
-    def infer(input: TensorSpec, *, shape: tuple[int, ...]) -> TensorSpec:
+    def infer(input: TensorSpec, *, shape: tuple[Dim, ...]) -> TensorSpec:
         """`shape`, which has the same number of elements as the input."""
-        if min(shape, default=0) < 0:
+        if any(is_surely_less(dim, 0) for dim in shape):
             raise OpError(f"attribute 'shape' must not be negative, but is {', '.join(map(str, shape))}")
-        if input.is_static and product(input.shape) != product(shape):
+        if input.is_static and is_static(shape) and product(input.shape) != product(shape):
             counts = f"{product(input.shape)} elements, not {product(shape)}"
             raise OpError(f"cannot reshape {input} to {shape_text(shape)}: it has {counts}")
         return input.with_shape(shape)
@@ -149,13 +150,13 @@ class SliceOp(Op):
 
     @staticmethod
     def infer(
-        input: TensorSpec, *, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]
+        input: TensorSpec, *, starts: tuple[Dim, ...], stops: tuple[Dim, ...], steps: tuple[int, ...]
     ) -> TensorSpec:
         """`ceil((stop - start) / step)` per dimension."""
         require_length(input.rank, starts=starts, stops=stops, steps=steps)
         for axis, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
             extent = input.shape[axis]
-            if not 0 <= start <= stop or (isinstance(extent, int) and stop > extent):
+            if is_surely_less(start, 0) or is_surely_less(stop, start) or is_surely_less(extent, stop):
                 raise OpError(f"cannot slice {start} to {stop} of the {quantity(extent, 'element')} of axis {axis}")
             if step < 1:
                 raise OpError(f"steps must be positive, but axis {axis} has {step}")
@@ -215,7 +216,7 @@ class BroadcastToOp(Op):
     result = result()
 
     @staticmethod
-    def infer(input: TensorSpec, *, shape: tuple[int, ...]) -> TensorSpec:
+    def infer(input: TensorSpec, *, shape: tuple[Dim, ...]) -> TensorSpec:
         """`shape`, to which the input broadcasts."""
         if not broadcasts_to(input.shape, shape):
             raise OpError(f"cannot broadcast {input} to {shape_text(shape)}")
@@ -282,10 +283,10 @@ class TileOp(Op):
     result = result()
 
     @staticmethod
-    def infer(input: TensorSpec, *, repeats: tuple[int, ...]) -> TensorSpec:
+    def infer(input: TensorSpec, *, repeats: tuple[Dim, ...]) -> TensorSpec:
         """Each dimension times its repeats."""
         require_length(input.rank, repeats=repeats)
-        if min(repeats, default=0) < 0:
+        if any(is_surely_less(count, 0) for count in repeats):
             raise OpError(f"repeats must not be negative, but are {', '.join(map(str, repeats))}")
         return input.with_shape(tuple(dim * count for dim, count in zip(input.shape, repeats, strict=True)))
 
