@@ -12,22 +12,29 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
+from ..dialects import dims
 from ..dialects.core import Op, spec_of
-from ..dialects.dims import Dim, is_static, product
+from ..dialects.dims import Dim, is_static, numbers, product
 from ..dialects.stepwell.constant import ConstantOp
 from ..dialects.stepwell.cumulative import CumulativeOp
 from ..dialects.stepwell.elementwise import AddOp, CastOp
 from ..dialects.stepwell.movement import ConcatOp, DynamicReshapeOp, DynamicSliceOp, GatherOp, ReshapeOp, TransposeOp
-from ..dialects.stepwell.ranges import may_fold, note_folded
 from ..dialects.stepwell.reduction import ReduceProdOp
-from ..dialects.stepwell.shape import ShapeOfOp
+from ..dialects.stepwell.shape import RangeOp, ShapeOfOp, SizesOp
 from ..dialects.stepwell.shapes import normalize_axis as normal_axis
+from ..passes.graph.symbolic_contents import symbolic_contents
 from .errors import NeedsShapes
+
+_INDEX = np.dtype(np.int64)
 
 _LONGEST_CHAIN = 32
 
 MAX_FOLDED = 64
 """Maximum number of elements of a folded result. Larger results are data, not shapes, and left to the compiler."""
+
+
+MAX_TABLE = 1 << 20
+"""Maximum number of elements of a table that is a literal; the IR must not contain larger tensors."""
 
 
 def emit(op: type[Op], *operands: ir.Value | None, **attributes: Any) -> Any:
@@ -39,22 +46,49 @@ def emit(op: type[Op], *operands: ir.Value | None, **attributes: Any) -> Any:
     Raises:
         OpError: the op does not accept these operands.
     """
+    return _emitted(op, operands, attributes, MAX_FOLDED)
+
+
+def tabulate(op: type[Op], *operands: ir.Value | None, **attributes: Any) -> Any:
+    """Builds an op as `emit` does, for a table computed from sizes: a literal if the sizes are numbers."""
+    return _emitted(op, operands, attributes, MAX_TABLE)
+
+
+def _emitted(op: type[Op], operands: Sequence[ir.Value | None], attributes: dict[str, Any], most: int) -> Any:
     built = op(*operands, **attributes)
     results = tuple(built.operation.results)
     given = [value for value in operands if value is not None]
+    if given and len(results) == 1 and (sizes := _sizes(built)) is not None:
+        built.operation.erase()
+        return sizes
     contents = [array for value in given if (array := spec_of(value).value) is not None]
-    if given and len(contents) == len(given) and _is_small(results) and may_fold(built):
+    if given and len(contents) == len(given) and _is_small(results, most):
         arrays = built.evaluate(dict(zip(given, contents, strict=True)).__getitem__)
         values = [constant(np.asarray(array)) for array in arrays]
-        note_folded(built, values)
         built.operation.erase()
         results = tuple(values)
     return results[0] if len(results) == 1 else results
 
 
-def _is_small(results: Sequence[ir.Value]) -> bool:
+def _sizes(built: Op) -> ir.Value | None:
+    """The result of an op as `sizes` if it is a small tensor of expressions over sizes; else None."""
+    (result,) = built.operation.results
+    if not ir.RankedTensorType(result.type).has_static_shape or not _is_small([result]):
+        return None
+    operands = [None if value is None else spec_of(value) for value in built.operand_values()]
+    if all(spec is None or (spec.symbols is None and spec.is_static) for spec in operands):
+        return None
+    (spec,) = built.infer_specs(spec_of)
+    if spec.contents is None:
+        spec = symbolic_contents(built, operands, spec)
+    if spec.contents is None or not all(map(dims.is_known, spec.contents.flat)):
+        return None
+    return constant(spec.contents) if spec.symbols is None else SizesOp.of_contents(spec.symbols, spec.dtype).result
+
+
+def _is_small(results: Sequence[ir.Value], most: int = MAX_FOLDED) -> bool:
     counts = (product(spec_of(result).shape) for result in results)
-    return all(isinstance(count, int) and count <= MAX_FOLDED for count in counts)
+    return all(isinstance(count, int) and count <= most for count in counts)
 
 
 def constant(array: np.ndarray) -> ir.Value:
@@ -62,9 +96,22 @@ def constant(array: np.ndarray) -> ir.Value:
     return ConstantOp(value=array).operation.result
 
 
-def integers(values: Sequence[int]) -> ir.Value:
-    """A literal list of integers, such as a shape."""
+def integers(values: Sequence[int] | int) -> ir.Value:
+    """A literal list of integers, such as a shape, or a single integer."""
     return constant(np.array(values, dtype=np.int64))
+
+
+def numbered(count: Dim, axis: int = 0, rank: int = 1) -> ir.Value:
+    """The integers 0, 1, .. below a dimension, along an axis of a tensor of some rank; i64."""
+    if isinstance(count, int):
+        return constant(np.arange(count).reshape(count, *[1] * (rank - axis - 1)))
+    line = emit(RangeOp, integers(0), sizes(count), integers(1))
+    return emit(ReshapeOp, line, shape=(count, *[1] * (rank - axis - 1))) if axis + 1 < rank else line
+
+
+def sizes(dim: Dim) -> ir.Value:
+    """A dimension as a scalar; i64."""
+    return integers(dim) if isinstance(dim, int) else SizesOp.of_contents(np.array(dim, object), _INDEX).result
 
 
 def scalar(number: float, like: ir.Value) -> ir.Value:
@@ -94,8 +141,8 @@ def cast(value: ir.Value, kind: np.dtype | type) -> ir.Value:
 
 def shape_of(value: ir.Value) -> ir.Value:
     """The dimensions of a value as a list of integers: a literal if they are known."""
-    dims = spec_of(value).shape
-    return integers([int(dim) for dim in dims if isinstance(dim, int)]) if is_static(dims) else emit(ShapeOfOp, value)
+    extents = spec_of(value).shape
+    return integers(numbers(extents)) if is_static(extents) else emit(ShapeOfOp, value)
 
 
 def part(values: ir.Value, start: int, stop: int) -> ir.Value:
@@ -114,7 +161,7 @@ def dims_of(value: ir.Value, start: int, stop: int) -> ir.Value:
     """Some dimensions of a value as a list of integers: a literal if they are known."""
     some = shape(value)[start:stop]
     if is_static(some):
-        return integers([int(dim) for dim in some if isinstance(dim, int)])
+        return integers(numbers(some))
     return part(shape_of(value), start, stop)
 
 
@@ -131,9 +178,9 @@ def joined(values: Sequence[ir.Value], axis: int = 0) -> ir.Value:
 
 def reshaped(value: ir.Value, target: ir.Value) -> ir.Value:
     """`value` in another shape, given as a list of integers without wildcards."""
-    known = spec_of(target).value
+    known = spec_of(target).contents
     if known is not None:
-        return emit(ReshapeOp, value, shape=tuple(int(dim) for dim in known))
+        return emit(ReshapeOp, value, shape=tuple(known.tolist()))
     return emit(DynamicReshapeOp, value, target, allow_zero=True)
 
 
@@ -142,16 +189,17 @@ def flattened(value: ir.Value, axis: int) -> ir.Value:
 
     [a, b, c] --> [a, b * c] for axis 1
     """
-    dims = shape(value)
-    rows, columns = product(dims[:axis]), product(dims[axis:])
-    if isinstance(rows, int) and isinstance(columns, int):
+    extents = shape(value)
+    rows, columns = product(extents[:axis]), product(extents[axis:])
+    if dims.is_known(rows) and dims.is_known(columns):
         return emit(ReshapeOp, value, shape=(rows, columns))
     if isinstance(rows, int) and rows:
         return emit(DynamicReshapeOp, value, integers([rows, -1]))
     if isinstance(columns, int) and columns:
         return emit(DynamicReshapeOp, value, integers([-1, columns]))
     counts = [
-        emit(ReduceProdOp, dims_of(value, *span), axes=(0,), keepdims=True) for span in ((0, axis), (axis, len(dims)))
+        emit(ReduceProdOp, dims_of(value, *span), axes=(0,), keepdims=True)
+        for span in ((0, axis), (axis, len(extents)))
     ]
     return reshaped(value, joined(counts))
 
@@ -188,14 +236,14 @@ def added(lhs: ir.Value, rhs: ir.Value | None) -> ir.Value:
     return lhs if rhs is None else emit(AddOp, lhs, rhs)
 
 
-def known_dim(value: ir.Value, axis: int, what: str) -> int:
-    """Returns a dimension that must be a number.
+def known_dim(value: ir.Value, axis: int, what: str) -> Any:
+    """Returns a dimension that must be a number or an expression over sizes.
 
     Raises:
-        NeedsShapes: it is not a number.
+        NeedsShapes: it is neither.
     """
     dim = shape(value)[axis]
-    if not isinstance(dim, int):
+    if not dims.is_known(dim):
         raise NeedsShapes(f"{what} must be known")
     return dim
 

@@ -8,15 +8,17 @@ from mlir import ir
 
 from ..dialects import discardable
 from ..dialects.core import OpError, check_extents, spec_of
-from ..dialects.types import element_type
+from ..dialects.dims import Dim, Symbolic, unknown
+from ..dialects.types import TensorSpec, tensor_type
 from ..support.wording import quantity
 from .errors import ModelError, NeedsShapes
 from .imported import ModelInfo, ValueInfo
 
-Dims = tuple[int | str, ...]
+Dims = tuple[int | str | Symbolic, ...]
+"""The dimensions of an input: numbers, names, and expressions over sizes that a compile is for."""
 
 
-def bound_inputs(info: ModelInfo, shapes: Mapping[str, Sequence[int]]) -> list[Dims]:
+def bound_inputs(info: ModelInfo, shapes: Mapping[str, Sequence[Dim]]) -> list[Dims]:
     """The dimensions of each input: the declared ones, with symbols replaced by the numbers that `shapes` gives.
 
     Raises:
@@ -27,7 +29,7 @@ def bound_inputs(info: ModelInfo, shapes: Mapping[str, Sequence[int]]) -> list[D
     unknown = sorted(set(shapes) - set(names))
     if unknown:
         raise ModelError(f"has no input '{unknown[0]}'; its inputs are {', '.join(names)}")
-    numbers: dict[str, int] = {}
+    numbers: dict[str, Dim] = {}
     for value in info.inputs:
         if value.name in shapes:
             _bind(value, tuple(shapes[value.name]), numbers)
@@ -40,7 +42,7 @@ def bound_inputs(info: ModelInfo, shapes: Mapping[str, Sequence[int]]) -> list[D
     return found
 
 
-def _bind(value: ValueInfo, shape: tuple[int, ...], numbers: dict[str, int]) -> None:
+def _bind(value: ValueInfo, shape: tuple[Dim, ...], numbers: dict[str, Dim]) -> None:
     """Checks a shape against a declaration, and records the values of its symbols."""
     declared = shape if value.dims is None else value.dims
     if len(declared) != len(shape):
@@ -49,19 +51,19 @@ def _bind(value: ValueInfo, shape: tuple[int, ...], numbers: dict[str, int]) -> 
             f"but {_text(shape)} is given"
         )
     for dim, number in zip(declared, shape, strict=True):
-        expected = number if value.dims is None else dim if isinstance(dim, int) else numbers.setdefault(dim, number)
-        if number < 0 or number != expected:
+        expected = number if value.dims is None else numbers.setdefault(dim, number) if isinstance(dim, str) else dim
+        if (isinstance(number, int) and number < 0) or number != expected:
             raise ModelError(
                 f"input '{value.name}' has the shape {_text(declared)}, "
                 f"which {_text(shape)} is not{_symbol(dim, expected)}"
             )
 
 
-def _symbol(dim: int | str, number: int) -> str:
+def _symbol(dim: Dim | str, number: Dim) -> str:
     return f" with {dim} = {number}" if isinstance(dim, str) else ""
 
 
-def _resolved(value: ValueInfo, shape: Sequence[int] | None, numbers: Mapping[str, int]) -> Dims:
+def _resolved(value: ValueInfo, shape: Sequence[Dim] | None, numbers: Mapping[str, Dim]) -> Dims:
     if shape is not None:
         return tuple(shape)
     if value.kind != "tensor":
@@ -71,14 +73,13 @@ def _resolved(value: ValueInfo, shape: Sequence[int] | None, numbers: Mapping[st
     return tuple(dim if isinstance(dim, int) else numbers.get(dim, dim) for dim in value.dims)
 
 
-def _text(dims: Sequence[int | str]) -> str:
+def _text(dims: Sequence[Dim | str]) -> str:
     return f"[{', '.join(map(str, dims))}]"
 
 
 def tensor_of(info: ValueInfo, dims: Dims) -> ir.Type:
-    """The type of an input with these dimensions."""
-    dynamic = ir.ShapedType.get_dynamic_size()
-    return ir.RankedTensorType.get([dim if isinstance(dim, int) else dynamic for dim in dims], element_type(info.dtype))
+    """The type of an input with these dimensions; names that are only declared are for passes to deduce shapes from."""
+    return tensor_type(TensorSpec(tuple(unknown() if isinstance(dim, str) else dim for dim in dims), info.dtype))
 
 
 def result_dims(info: ValueInfo, value: ir.Value) -> Dims:
@@ -93,4 +94,5 @@ def result_dims(info: ValueInfo, value: ir.Value) -> Dims:
 
 def named(name: str, dims: Dims) -> ir.Attribute:
     """The attributes that describe an argument or a result of @main."""
-    return ir.DictAttr.get(discardable.NAME.entry(name) | discardable.DIMS.entry(dims))
+    written = tuple(str(dim) if isinstance(dim, Symbolic) else dim for dim in dims)
+    return ir.DictAttr.get(discardable.NAME.entry(name) | discardable.DIMS.entry(written))

@@ -18,15 +18,15 @@ from mlir.dialects import func
 
 from ...dialects import discardable
 from ...dialects.core import OpError, spec_of
+from ...dialects.dims import Dim
 from ...dialects.registry import load_dialects
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
-from ...dialects.stepwell.ranges import keep_ranges
 from ...dialects.types import is_float
 from ...passes.ir.named_ops import ops_named
 from ..build import constant
 from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ModelInfo
-from ..main_signature import bound_inputs, named, result_dims, tensor_of
+from ..main_signature import Dims, bound_inputs, named, result_dims, tensor_of
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .context import Checked
 from .definitions import definition_of
@@ -58,12 +58,11 @@ MAX_BOUND_FLOATS = 8
 def import_model(
     model: bytes | str | Path | onnx.ModelProto | Model,
     context: ir.Context,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Mapping[str, Sequence[Dim]] | None = None,
     contents: Mapping[str, np.ndarray] | None = None,
     *,
     sized: bool = False,
     checked: Checked = False,
-    keeps_ranges: bool = False,
 ) -> ImportedModel:
     """Makes a module of stepwell ops from an ONNX model.
 
@@ -78,7 +77,6 @@ def import_model(
         contents: the contents of some inputs, by name; the module does not read those inputs.
         sized: whether the size of every result must follow from `shapes` and `contents`.
         checked: whether indices and divisors are guarded (see `data_checks`): all, or only those of inputs.
-        keeps_ranges: whether what is computed from ranges is not folded; see `dialects/stepwell/ranges.py`.
 
     Raises:
         ModelError: the model is damaged, or uses unsupported features.
@@ -90,7 +88,7 @@ def import_model(
     load_dialects(context)
     try:
         with context, ir.Location.unknown():
-            return Importer(source, shapes or {}, contents or {}, sized, checked).run(keeps_ranges)
+            return Importer(source, shapes or {}, contents or {}, sized, checked).run()
     except ModelError as error:
         error.at(model=source.name)
         raise
@@ -109,7 +107,7 @@ class Importer:
     def __init__(
         self,
         model: Model,
-        shapes: Mapping[str, Sequence[int]],
+        shapes: Mapping[str, Sequence[Dim]],
         contents: Mapping[str, np.ndarray] | None = None,
         sized: bool = False,
         checked: Checked = False,
@@ -124,7 +122,7 @@ class Importer:
         self.folder = model.folder
         self.parameters: dict[str, np.ndarray] = {}
         self.checked: Checked = checked
-        self.is_specialized = all(isinstance(dim, int) for dims in self._dims for dim in dims)
+        self.is_specialized = not any(isinstance(dim, str) for dims in self._dims for dim in dims)
         self._must_size = sized and self.is_specialized
 
     @property
@@ -137,15 +135,13 @@ class Importer:
         owner = argument.owner.owner
         return self._info.inputs[argument.arg_number].name if owner.operation.name == "func.func" else None
 
-    def run(self, keeps_ranges: bool = False) -> ImportedModel:
-        """Imports the model; see `import_model` for `keeps_ranges`."""
+    def run(self) -> ImportedModel:
+        """Imports the model."""
         _check_native(self._info)
         proto = self._model.proto
         versions = opsets(proto.opset_import, self._model.name)
         check_supported(proto.graph, versions, self._functions)
         module = ir.Module.create()
-        if keeps_ranges:
-            keep_ranges(module)
         with ir.InsertionPoint(module.body):
             main = func.FuncOp(
                 "main", ([tensor_of(info, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)], [])
@@ -355,7 +351,7 @@ def _check_native(info: ModelInfo) -> None:
                 raise UnsupportedError(f"{what} '{value.name}' has the type {text}, which is not supported")
 
 
-def _is_small(dtype: np.dtype, dims: Sequence[int | str]) -> bool:
+def _is_small(dtype: np.dtype, dims: Dims) -> bool:
     limit = MAX_BOUND_FLOATS if is_float(dtype) else MAX_BOUND
     return math.prod(dim for dim in dims if isinstance(dim, int)) <= limit
 

@@ -14,9 +14,10 @@ import onnx
 from mlir import ir
 
 from ...dialects.core import spec_of
-from ...dialects.dims import Dim
+from ...dialects.dims import Dim, is_known
 from ...dialects.stepwell.constant import ConstantOp
 from ...support.wording import quantity
+from ..build import MAX_TABLE
 from ..errors import AttributeFault, NeedsShapes, NodeError, UnsupportedError
 from .context import ImportContext
 from .lists import ValueList
@@ -36,9 +37,6 @@ _ONNX_TYPES: dict[str, str] = {
     "float8_e8m0fnu": "tensor(float8e8m0)",
     "float4_e2m1fn": "tensor(float4e2m1)",
 }
-
-MAX_TABLE = 1 << 20
-"""Maximum number of elements of a table that is a literal; the IR must not contain larger tensors."""
 
 
 class Node:
@@ -172,20 +170,22 @@ class Node:
             raise NeedsShapes(f"input '{what}' must be a constant, or computed from the shapes of the inputs", value)
         return contents
 
-    def integers(self, value: ir.Value, what: str) -> tuple[int, ...]:
-        """The contents of a list of integers, as for `constant`."""
+    def integers(self, value: ir.Value, what: str) -> tuple[Any, ...]:
+        """The contents of a list of integers, which may be expressions over sizes, as for `constant`."""
+        symbols = spec_of(value).symbols
+        if symbols is not None:
+            return tuple(symbols.flat)
         return tuple(int(item) for item in self.constant(value, what).reshape(-1))
 
-    def static(self, dims: Sequence[Dim], what: str) -> tuple[int, ...]:
-        """Returns dimensions that must be known during the import.
+    def static(self, dims: Sequence[Dim], what: str) -> tuple[Any, ...]:
+        """Returns dimensions that must be numbers or expressions over sizes.
 
         Raises:
-            NeedsShapes: one is not known.
+            NeedsShapes: one is neither.
         """
-        numbers = tuple(dim for dim in dims if isinstance(dim, int))
-        if len(numbers) != len(dims):
+        if not all(map(is_known, dims)):
             raise NeedsShapes(f"{what} must be known")
-        return numbers
+        return tuple(dims)
 
 
 def _is_nothing(value: Any) -> bool:

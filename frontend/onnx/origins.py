@@ -13,9 +13,10 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.core import Op, OpError, spec_of
+from ...dialects.dims import is_known
 from ...dialects.registry import view_of
 from ...dialects.stepwell.shape import ShapeOfOp, SizeOfOp
-from ...dialects.types import TensorSpec
+from ...dialects.types import TensorSpec, shape_of_type
 
 
 class Origins:
@@ -85,8 +86,8 @@ def _maker(value: ir.Value) -> ir.Operation | None:
 
 
 def is_dynamic(value: ir.Value) -> bool:
-    """Returns whether a value is a tensor with an extent that is not a number."""
-    return isinstance(value.type, ir.RankedTensorType) and not ir.RankedTensorType(value.type).has_static_shape
+    """Returns whether a value is a tensor with an unknown extent."""
+    return isinstance(value.type, ir.RankedTensorType) and not all(map(is_known, shape_of_type(value.type)))
 
 
 def _read_by(op: ir.Operation) -> list[ir.Value]:

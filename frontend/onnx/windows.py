@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mlir import ir
 
+from ...dialects.dims import Dim, ceil_div
+from ...sizes.algebra import greatest
 from ...support.wording import quantity
 from ..build import rank, shape
 from ..errors import AttributeFault, NodeError
@@ -61,16 +65,16 @@ def pads_of(node: Node, input: ir.Value, window: NodeWindow) -> tuple[int, ...]:
     return halved([_same_total(node, input, window, axis) for axis in range(len(window.kernel))], mode)
 
 
-def _same_total(node: Node, input: ir.Value, window: NodeWindow, axis: int) -> int:
+def _same_total(node: Node, input: ir.Value, window: NodeWindow, axis: int) -> Dim:
     """The padding for which the output's size is the input's size divided by the stride, rounded up."""
     stride, extent = window.strides[axis], window.extents[axis]
     if stride == 1:
         return extent - 1
     (size,) = node.static(shape(input)[axis + 2 : axis + 3], "the extents of the input, for automatic padding,")
-    return max((-(-size // stride) - 1) * stride + extent - size, 0)
+    return greatest((ceil_div(size, stride) * stride - stride + extent - size, 0))
 
 
-def halved(totals: list[int], mode: str) -> tuple[int, ...]:
+def halved(totals: Sequence[Dim], mode: str) -> tuple[Any, ...]:
     """Splits padding into that before and that after; `mode` determines the side of the larger half."""
     before = [total - total // 2 if mode == "SAME_LOWER" else total // 2 for total in totals]
     return (*before, *(total - low for total, low in zip(totals, before, strict=True)))

@@ -10,7 +10,20 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.reduction import ArgmaxOp
 from ....dialects.types import is_float
-from ...build import cast, dtype, emit, flattened, known_dim, normal_axis, rank, reshaped, scalar, shape, shape_of
+from ...build import (
+    cast,
+    dtype,
+    emit,
+    flattened,
+    known_dim,
+    normal_axis,
+    numbered,
+    rank,
+    reshaped,
+    scalar,
+    shape,
+    shape_of,
+)
 from ..node import Node
 from ..registry import Handler, imports
 
@@ -124,9 +137,8 @@ def hardmax(node: Node, input: ir.Value) -> ir.Value:
 def _is_first_greatest(node: Node, input: ir.Value, axis: int) -> ir.Value:
     """1 at the first of the greatest elements along an axis, 0 elsewhere."""
     count = known_dim(input, axis, "the extent of the axis")
-    places = np.arange(count).reshape(count, *[1] * (rank(input) - 1 - axis))
     greatest = emit(ArgmaxOp, input, axis=axis)
-    found = emit(ew.EqualOp, greatest, node.table("places", places))
+    found = emit(ew.EqualOp, greatest, numbered(count, axis, rank(input)))
     return cast(found, dtype(input))
 
 

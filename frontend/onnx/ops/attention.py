@@ -5,10 +5,32 @@ from __future__ import annotations
 import numpy as np
 from mlir import ir
 
-from ....dialects.stepwell.elementwise import AddOp, AndOp, GreaterEqualOp, LessEqualOp, LessOp, SelectOp
+from ....dialects.stepwell.elementwise import (
+    AddOp,
+    AndOp,
+    GreaterEqualOp,
+    LessEqualOp,
+    LessOp,
+    SelectOp,
+    SubOp,
+)
 from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, PadOp
 from ....dialects.stepwell.normalization import AttentionOp
-from ...build import cast, chained, dtype, emit, integers, joined, known_dim, rank, scalar, shape, transposed
+from ...build import (
+    cast,
+    dtype,
+    emit,
+    integers,
+    joined,
+    known_dim,
+    numbered,
+    rank,
+    scalar,
+    shape,
+    sizes,
+    tabulate,
+    transposed,
+)
 from ...errors import UnsupportedError
 from ..node import Node
 from ..registry import imports
@@ -73,22 +95,20 @@ def _allowed(
         known_dim(item, 2, "the lengths of query and key, for a positional mask,") for item in (query, key)
     )
     before = 0 if past is None else known_dim(past, 2, "the length of the past keys")
-    distances = before + np.arange(rows)[:, None] - np.arange(columns)
-    if lengths is None:
-        holds = (distances >= 0) | (not is_causal)
-        holds &= (distances <= left) | (left < 0)
-        holds &= (-distances <= right) | (right < 0)
-        return node.table("allowed", holds)
-    lengths = emit(ExpandDimsOp, lengths, axes=(1, 2, 3))
-    numbers = node.table("keys", np.arange(columns))
-    conditions = [emit(LessOp, numbers, lengths)]
-    if is_causal or left >= 0 or right >= 0:
-        apart = node.table("distances", distances - rows)
-        distance = emit(AddOp, apart, lengths)
-        conditions += [emit(GreaterEqualOp, distance, scalar(0, distance))] if is_causal else []
-        conditions += [emit(LessEqualOp, distance, scalar(left, distance))] if left >= 0 else []
-        conditions += [emit(GreaterEqualOp, distance, scalar(-right, distance))] if right >= 0 else []
-    return chained(AndOp, conditions)
+    # The queries are the last ones of the keys: by how much the position of a query is greater than that of a key.
+    first = tabulate(AddOp, numbered(rows, 0, 2), sizes(before if lengths is None else rows * -1))
+    distance, conditions = tabulate(SubOp, first, numbered(columns, 1, 2)), []
+    if lengths is not None:
+        lengths = emit(ExpandDimsOp, lengths, axes=(1, 2, 3))
+        conditions.append(emit(LessOp, numbered(columns), lengths))
+        distance = emit(AddOp, distance, lengths) if is_causal or left >= 0 or right >= 0 else distance
+    conditions += [tabulate(GreaterEqualOp, distance, scalar(0, distance))] if is_causal else []
+    conditions += [tabulate(LessEqualOp, distance, scalar(left, distance))] if left >= 0 else []
+    conditions += [tabulate(GreaterEqualOp, distance, scalar(-right, distance))] if right >= 0 else []
+    allowed = conditions[0]
+    for condition in conditions[1:]:
+        allowed = tabulate(AndOp, allowed, condition)
+    return allowed
 
 
 def _padded(mask: ir.Value, key: ir.Value) -> ir.Value:

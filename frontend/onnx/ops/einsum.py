@@ -6,15 +6,32 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import MulOp, SelectOp
+from ....dialects.stepwell.elementwise import (
+    EqualOp,
+    MulOp,
+    SelectOp,
+)
 from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
 from ....dialects.stepwell.reduction import ReduceSumOp
 from ....support.wording import quantity
-from ...build import chained, dims_of, emit, integers, joined, known_dim, rank, reshaped, scalar, shape, transposed
+from ...build import (
+    chained,
+    dims_of,
+    emit,
+    integers,
+    joined,
+    known_dim,
+    numbered,
+    rank,
+    reshaped,
+    scalar,
+    shape,
+    tabulate,
+    transposed,
+)
 from ...errors import NodeError
 from ..node import Node
 from ..registry import imports
@@ -89,8 +106,8 @@ def _without_diagonals(node: Node, term: _Term) -> _Term:
             first = term.labels.index(label)
             second = term.labels.index(label, first + 1)
             size = known_dim(term.value, first, f"the extent of the repeated label '{label}'")
-            shape_ = [size if axis in (first, second) else 1 for axis in range(rank(term.value))]
-            eye = node.table("diagonal", np.eye(size, dtype=np.bool_).reshape(shape_))
+            rows, columns = (numbered(size, axis, rank(term.value)) for axis in (first, second))
+            eye = tabulate(EqualOp, rows, columns)
             # Not a product with zeros and ones, as elements beside the diagonal may be infinite.
             only = emit(SelectOp, eye, term.value, scalar(0, term.value))
             value = emit(ReduceSumOp, only, axes=(second,), keepdims=False)

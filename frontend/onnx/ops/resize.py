@@ -102,7 +102,7 @@ def _known_sizes(
     node: Node, input: ir.Value, scales: ir.Value | None, sizes: ir.Value | None, axes: tuple[int, ...]
 ) -> dict[str, Any]:
     extents = node.static(shape(input), "the extents of the input")
-    wanted = None if sizes is None else node.constant(sizes, "sizes")
+    wanted = None if sizes is None else np.array(node.integers(sizes, "sizes"), object).reshape(shape(sizes))
     factors = None if scales is None else node.constant(scales, "scales")
     along = len(axes or extents)
     for array in (wanted, factors):

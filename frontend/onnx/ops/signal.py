@@ -8,7 +8,10 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import AddOp, MulOp
+from ....dialects.stepwell.elementwise import (
+    AddOp,
+    MulOp,
+)
 from ....dialects.stepwell.movement import ExpandDimsOp, PadOp, ReverseOp
 from ....support.wording import quantity
 from ...build import (
@@ -20,9 +23,11 @@ from ...build import (
     integers,
     joined,
     normal_axis,
+    numbered,
     rank,
     reshaped,
     shape,
+    tabulate,
     transposed,
 )
 from ...errors import NodeError, UnsupportedError
@@ -190,8 +195,8 @@ def stft(
         size = extent
     if hop < 1 or not 1 <= size <= extent:
         raise NodeError(f"takes frames of {quantity(size, 'element')}, {hop} apart, from {extent}")
-    starts = np.arange((extent - size) // hop + 1) * hop
-    frames = gathered(signal, node.table("frames", np.add.outer(starts, np.arange(size))), 1)
+    starts = tabulate(MulOp, numbered((extent - size) // hop + 1, 0, 2), integers(hop))
+    frames = gathered(signal, tabulate(AddOp, starts, numbered(size)), 1)
     frames = cast(frames, _wide(signal))
     if window is not None:
         frames = emit(MulOp, frames, emit(ExpandDimsOp, cast(window, _wide(signal)), axes=(1,)))

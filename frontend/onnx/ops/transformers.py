@@ -25,10 +25,13 @@ from ...build import (
     integers,
     joined,
     known_dim,
+    numbered,
     part_along,
     rank,
     scalar,
     shape,
+    sizes,
+    tabulate,
     transposed,
 )
 from ...errors import NodeError, UnsupportedError
@@ -95,8 +98,7 @@ def rotary_embedding(node: Node, input: ir.Value, positions: ir.Value, cosines: 
         split = [0, 0, heads, -1] if size is not None else [0, 0, -1, depth]
         input = transposed(emit(DynamicReshapeOp, input, integers(split)), _HEADS_FIRST)
     if rank(positions) == 1:
-        steps = np.arange(known_dim(input, 2, "the number of positions"))
-        numbers = node.table("positions", steps)
+        numbers = numbered(known_dim(input, 2, "the number of positions"))
         positions = emit(ExpandDimsOp, emit(ew.AddOp, numbers, positions), axes=(0,))
     angles = [emit(ExpandDimsOp, gathered(table, positions, 0), axes=(1,)) for table in (cosines, sines)]
     result = rotated(input, *angles, is_interleaved=bool(node.attribute("interleaved", 0)))
@@ -193,8 +195,9 @@ def _attention(node: Node, items: Sequence[ir.Value], mask: ir.Value | None, sco
         added_ = scores if added_ is None else emit(ew.AddOp, added_, scores)
     if node.attribute("unidirectional", 0):
         rows, columns = (known_dim(item, 2, "the lengths of query and key") for item in (query, key))
-        hidden = np.where(np.tri(rows, columns, columns - rows, dtype=np.bool_), 0, filter_).astype(dtype(query))
-        triangle = node.table("causal", hidden)
+        last = tabulate(ew.AddOp, numbered(rows, 0, 2), sizes(columns - rows))
+        seen = tabulate(ew.LessEqualOp, numbered(columns, 1, 2), last)
+        triangle = tabulate(ew.SelectOp, seen, scalar(0, query), scalar(filter_, query))
         added_ = triangle if added_ is None else emit(ew.AddOp, added_, triangle)
     scale = node.attribute("scale", 0.0) or known_dim(query, 3, "the depth of a head") ** -0.5
     result = emit(AttentionOp, query, key, value, added_, scale=scale)
@@ -207,7 +210,7 @@ def _visible(node: Node, mask: ir.Value, key: ir.Value) -> ir.Value:
     if rank(mask) == 1:
         if shape(mask)[0] != shape(key)[0]:
             raise UnsupportedError("has masks that are starts and ends of sequences")
-        numbers = node.table("keys", np.arange(keys).astype(dtype(mask)))
+        numbers = tabulate(ew.CastOp, numbered(keys), dtype=dtype(mask))
         return emit(ew.LessOp, numbers, emit(ExpandDimsOp, mask, axes=(1, 2, 3)))
     if rank(mask) not in (2, 3):
         raise UnsupportedError("has a mask of four dimensions")
