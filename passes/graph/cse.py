@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...dialects.registry import OPS
-from ...dialects.stepwell.ranges import may_share
 from ...runtime.remarks import SHARED
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
@@ -57,8 +56,6 @@ def _share_one(op: ir.Operation, scope: ChainMap[Hashable, ir.Operation], state:
     if op.name not in OPS and op.name not in _ALSO:
         # Values of one function are not visible in another.
         _share(op, ChainMap() if op.name == "func.func" else scope, state)
-        return
-    if not may_share(op):
         return
     first = _lookup(scope, _key(op), op)
     if first is not op:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from mlir import ir
 
 from ...dialects.core import Op
-from ...dialects.discardable import KEEPS_RANGES
+from ...dialects.dims import is_known
 from ...dialects.registry import view_of
 from ...dialects.specs import size_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.elementwise import BinaryOp, CastOp, UnaryOp
 from ...dialects.stepwell.movement import BroadcastToOp, DynamicBroadcastToOp, DynamicReshapeOp, ReshapeOp, TransposeOp
-from ...dialects.stepwell.ranges import may_fold, note_folded
-from ...dialects.stepwell.shape import FillOp
-from ...dialects.types import array_of
+from ...dialects.stepwell.shape import FillOp, SizesOp
+from ...dialects.types import TensorSpec, array_of
 from ...runtime.remarks import FOLDED
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
@@ -65,18 +65,16 @@ class FoldConstantsPass(Pass):
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Folds every function with a body."""
-        keeps_ranges = KEEPS_RANGES.is_on(op)
         for function in functions_with_bodies(op):
             inference = infer_function(function, input_specs(function))
             for inner in walk(function):
                 view = view_of(inner)
-                if view is None or isinstance(view, ConstantOp) or (keeps_ranges and not may_fold(view)):
+                if view is None or isinstance(view, ConstantOp):
                     continue
-                known = [inference.spec(result).value for result in inner.results]
+                specs = [inference.spec(result) for result in inner.results]
                 with inner.location, ir.InsertionPoint(inner):
-                    values = self._fold(view, known)
+                    values = _sizes(view, specs) or self._fold(view, [spec.value for spec in specs])
                 if values is not None:
-                    note_folded(view, values)
                     names = names_in(inner.location)
                     state.passed("Fold", names, "computed at compile time", how=FOLDED)
                     replace_op(inner, values)
@@ -103,6 +101,16 @@ class FoldConstantsPass(Pass):
         if max(sizes) > self.max_elements or work > WORK_PER_ELEMENT * self.max_elements:
             return None
         return [constant(array) for array in view.evaluate(operands.__getitem__)]
+
+
+def _sizes(view: Op, specs: Sequence[TensorSpec]) -> list[ir.Value] | None:
+    """The results of an op that computes expressions over sizes, as `sizes`; None for other ops."""
+    if isinstance(view, SizesOp):
+        return None
+    known = [(spec.symbols, spec.dtype) for spec in specs if spec.symbols is not None]
+    if len(known) < len(specs) or not all(is_known(entry) for symbols, _ in known for entry in symbols.flat):
+        return None
+    return [SizesOp.of_contents(symbols, dtype).result for symbols, dtype in known]
 
 
 def _contents(value: ir.Value) -> np.ndarray | None:

@@ -14,7 +14,8 @@ from ...dialects import dims, discardable
 from ...dialects.core import Op, OpError, spec_of
 from ...dialects.dims import Dim
 from ...dialects.registry import view_of
-from ...dialects.types import TensorSpec, spec_of_type, tensor_type
+from ...dialects.types import TensorSpec, shape_of_type, spec_of_type, tensor_type
+from ...sizes.algebra import UndecidedError
 from ..infra.base import PassError
 from ..ir.functions import dictionaries
 from ..ir.rewriting import find_op
@@ -74,6 +75,9 @@ class Inference:
                 specs = (self._with_symbols(view, specs[0]),)
         except OpError as error:
             raise PassError(f"'{op.name}' {error}", op.location) from error
+        except UndecidedError as error:
+            vars(error)["location"] = op.location
+            raise
         for result, spec in zip(op.results, specs, strict=True):
             self.refine(result, _prefer(spec, result))
 
@@ -138,7 +142,7 @@ class Inference:
 
     def _join(self, result: ir.Value, values: Sequence[ir.Value]) -> None:
         specs = [self.spec(value) for value in values]
-        if all(spec.shape == specs[0].shape and spec.is_static for spec in specs):
+        if all(spec.shape == specs[0].shape and all(map(dims.is_known, spec.shape)) for spec in specs):
             self.refine(result, specs[0].with_shape(specs[0].shape))
             return
         for value in values:
@@ -205,14 +209,18 @@ def infer_function(function: ir.Operation, inputs: Sequence[TensorSpec | None]) 
 
 def is_settled(function: ir.Operation) -> bool:
     """Returns whether inference would find nothing new: all shapes are static, and there are no branches."""
-    return find_op(function, _is_open) is None
+    arguments = function.regions[0].blocks[0].arguments
+    return not any(_is_dynamic(value.type) for value in arguments) and find_op(function, _is_open) is None
 
 
 def _is_open(op: ir.Operation) -> bool:
-    if op.name in _OPEN or discardable.RESULT_DIMS.is_on(op):
+    if op.name in _OPEN:
         return True
-    kinds = [value.type for value in op.results]
-    return any(isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape for kind in kinds)
+    return any(_is_dynamic(value.type) for value in op.results)
+
+
+def _is_dynamic(kind: ir.Type) -> bool:
+    return isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape
 
 
 def input_specs(function: ir.Operation) -> list[TensorSpec | None]:
@@ -231,7 +239,7 @@ def _named(kind: ir.Type, attributes: ir.DictAttr) -> TensorSpec:
         return spec
     shape: list[Dim] = []
     for dim, name in zip(spec.shape, names, strict=True):
-        shape.append(dims.symbol(name) if isinstance(name, str) and not isinstance(dim, int) else dim)
+        shape.append(dims.named(name) if isinstance(name, str) and not dims.is_known(dim) else dim)
     return spec.with_shape(tuple(shape))
 
 
@@ -241,13 +249,15 @@ def _is_small(spec: TensorSpec) -> bool:
 
 
 def _prefer(spec: TensorSpec, value: ir.Value) -> TensorSpec:
-    """`spec`, with sizes from the existing type for dimensions that inference does not know."""
+    """`spec`, with dimensions from the existing type where inference knows less."""
     kind = ir.RankedTensorType(value.type)
     if spec.is_static or kind.rank != spec.rank:
         return spec
-    dynamic = ir.ShapedType.get_dynamic_size()
-    pairs = zip(spec.shape, kind.shape, strict=True)
-    shape = tuple(known if known != dynamic and not isinstance(dim, int) else dim for dim, known in pairs)
+    pairs = zip(spec.shape, shape_of_type(kind), strict=True)
+    shape = tuple(
+        old if not isinstance(dim, int) and (isinstance(old, int) or not dims.is_known(dim)) else dim
+        for dim, old in pairs
+    )
     return spec if shape == spec.shape else TensorSpec(shape, spec.dtype, spec.value, spec.symbols)
 
 

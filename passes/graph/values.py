@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from mlir import ir
 
+from ...dialects.core import spec_of
+from ...dialects.dims import is_known
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
-from ...dialects.types import array_of, numpy_dtype
+from ...dialects.stepwell.shape import SizesOp
+from ...dialects.types import array_of, numpy_dtype, shape_of_type
 from ..ir.rewriting import defining_op
-from ..ir.values import Shape, shape_of
+from ..ir.values import Shape
 
 
 def rank_of(value: ir.Value) -> int:
@@ -19,8 +23,18 @@ def rank_of(value: ir.Value) -> int:
 
 
 def static_shape(value: ir.Value) -> Shape | None:
-    """The shape of a tensor, None if a dimension is dynamic."""
-    return shape_of(value) if ir.RankedTensorType(value.type).has_static_shape else None
+    """The shape of a tensor, None if a dimension is unknown.
+
+    Dimensions that are expressions over sizes take part in arithmetic and comparisons as integers do. What can't be
+    decided for all sizes at once raises `UndecidedError`; a pattern then does not match.
+    """
+    kind = ir.RankedTensorType(value.type)
+    if kind.has_static_shape:
+        return tuple(kind.shape)
+    if kind.encoding is None:
+        return None
+    shape = shape_of_type(kind)
+    return cast(Shape, shape) if all(map(is_known, shape)) else None
 
 
 def static_shapes(*values: ir.Value) -> list[Shape] | None:
@@ -44,6 +58,12 @@ def constant_of(value: ir.Value | None) -> np.ndarray | None:
     """The contents of a `stepwell.constant`, None for any other value; a splat is a broadcast view."""
     op = defining_op(value, ConstantOp)
     return None if op is None else array_of(op.operation.attributes["value"])
+
+
+def numbers_of(value: ir.Value | None) -> np.ndarray | None:
+    """The contents of a `stepwell.constant`, or the expressions of a `stepwell.sizes`; None for any other value."""
+    sizes = defining_op(value, SizesOp)
+    return constant_of(value) if sizes is None else spec_of(sizes.result).symbols
 
 
 def splat_of(value: ir.Value | None) -> float | int | bool | None:

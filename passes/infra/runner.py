@@ -7,13 +7,18 @@ the passes run one by one on one op after the other. Each can then be observed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mlir import ir
 from mlir.passmanager import PassDisplayMode, PassManager
 
+from ...dialects import discardable
+from ...dialects.dims import limits_of
 from ...dialects.verifier import violations
+from ...sizes.algebra import UndecidedError
+from ...sizes.assumptions import assuming
+from ...sizes.intervals import Interval
 from . import debug
 from .base import Pass, PassError
 from .diagnostics import MLIRError
@@ -79,7 +84,7 @@ class PipelineRunner:
         """
         if anchor not in (op.name, _ANY):
             raise PipelineError(f"can't run '{anchor}' pass manager on '{op.name}' op")
-        with op.context:
+        with op.context, assuming(_limits(op)):
             check(op.name, elements)
             self._run_elements(elements, op)
 
@@ -151,6 +156,8 @@ class PipelineRunner:
                 instance.run(op, self.state)
         except PassError as error:
             raise PassFailure(instance.name, str(error), error.location or op.location) from error
+        except UndecidedError as error:
+            raise PassFailure(instance.name, str(error), getattr(error, "location", op.location)) from error
         except Exception as error:
             reason = f"{type(error).__name__}: {_message_of(error)} (this is a bug in the pass)"
             raise PassFailure(instance.name, reason, getattr(error, "location", None) or op.location) from error
@@ -213,6 +220,13 @@ def _expand(element: Upstream, anchor: str) -> Sequence[Step | Nested]:
     if len(spelt_out) == 1 and isinstance(spelt_out[0], Upstream) and spelt_out[0].name == element.name:
         return [element]
     return spelt_out
+
+
+def _limits(op: ir.Operation) -> Mapping[str, Interval]:
+    """The limits of the symbolic sizes of a module that is compiled for ranges."""
+    if discardable.TABLE.is_on(op):  # all shapes are numbers
+        return {}
+    return limits_of(discardable.RANGES.read(op, {}))
 
 
 def _children(op: ir.Operation, anchor: str) -> Iterator[ir.Operation]:

@@ -30,6 +30,7 @@ from mlir import ir
 from ...dialects.core import Op
 from ...dialects.registry import OPS
 from ...runtime.remarks import ABSORBED, REWRITTEN, UNREAD
+from ...sizes.algebra import UndecidedError
 from ..infra.state import CompileState
 from .locations import inherit, left_unread, names_in
 
@@ -238,7 +239,7 @@ class _Driver:
         view = OPS[op.name].of(op)
         try:
             for pattern in patterns:
-                outcome = pattern.rewrite(view)
+                outcome = self._rewritten(pattern, view)
                 values = None if outcome is None else self._accepted(op, pattern, outcome)
                 if values is not None:
                     return type(pattern).__name__, values
@@ -247,6 +248,12 @@ class _Driver:
             vars(error).setdefault("location", op.location)
             raise
         return None
+
+    def _rewritten(self, pattern: Pattern, view: Op) -> Replacement:
+        try:
+            return pattern.rewrite(view)
+        except UndecidedError as error:
+            return Refusal(str(error))
 
     def _accepted(
         self, op: ir.Operation, pattern: Pattern, outcome: ir.Value | Sequence[ir.Value] | Refusal

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from mlir import ir
 from mlir.dialects import arith
+
+from ...dialects.types import shape_of_type
 
 Shape = tuple[int, ...]
 
@@ -14,8 +18,12 @@ def is_tensor(value: ir.Value) -> bool:
 
 
 def shape_of(value: ir.Value) -> Shape:
-    """Returns the shape of a ranked tensor; a dynamic dimension is `ir.ShapedType.get_dynamic_size()`."""
-    return tuple(ir.RankedTensorType(value.type).shape)
+    """Returns the shape of a ranked tensor; a dynamic dimension is `ir.ShapedType.get_dynamic_size()`.
+
+    If the type names its dynamic dimensions, they are expressions over sizes instead.
+    """
+    kind = ir.RankedTensorType(value.type)
+    return tuple(kind.shape) if kind.encoding is None else cast(Shape, shape_of_type(kind))
 
 
 def shape_if_tensor(value: ir.Value) -> Shape:

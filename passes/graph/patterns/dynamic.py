@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlir import ir
 
+from ....dialects.dims import Dim, is_static
 from ....dialects.stepwell.movement import (
     BroadcastToOp,
     DynamicBroadcastToOp,
@@ -19,10 +22,12 @@ from ....dialects.stepwell.movement import (
     SliceOp,
     SqueezeOp,
 )
-from ....dialects.stepwell.movement.dynamic import slice_range
+from ....dialects.stepwell.movement.dynamic import slice_bounds
 from ....dialects.stepwell.movement.resizing import resolve_sizes
+from ....dialects.stepwell.shape import FillOp
+from ....sizes.algebra import greatest
 from ...ir.rewriting import Pattern, Refusal, Replacement
-from ..values import constant_of, splat_of, static_shape
+from ..values import constant, constant_of, numbers_of, splat_of, static_shape
 
 
 class ReshapeToStatic(Pattern):
@@ -49,28 +54,39 @@ class BroadcastToStatic(Pattern[DynamicBroadcastToOp]):
         return BroadcastToOp(op.input, shape=shape).result
 
 
+class FillToBroadcast(Pattern[FillOp]):
+    """fill(shape) --> broadcast_to(constant), if the shape is made of expressions over sizes"""
+
+    root = FillOp
+
+    def rewrite(self, op: FillOp) -> Replacement:
+        shape = static_shape(op.result)
+        if shape is None:
+            return Refusal("the shape of the result is not known")
+        return None if is_static(shape) else BroadcastToOp(constant(op.value.reshape(())), shape=shape).result
+
+
 class SliceToStatic(Pattern[DynamicSliceOp]):
     """dynamic_slice(x, starts, ends, axes, steps) --> slice(x), with a reverse(x) before it for negative steps"""
 
     root = DynamicSliceOp
 
     def rewrite(self, op: DynamicSliceOp) -> Replacement:
-        shape, starts, ends = static_shape(op.input), constant_of(op.starts), constant_of(op.ends)
+        shape, starts, ends = static_shape(op.input), numbers_of(op.starts), numbers_of(op.ends)
         axes, steps = constant_of(op.axes), constant_of(op.steps)
         if shape is None or starts is None or ends is None:
             return Refusal("the bounds or the shape of the input are not known")
         if (op.axes is not None and axes is None) or (op.steps is not None and steps is None):
             return Refusal("the axes or the steps are not known")
-        bounds = [(0, dim, 1) for dim in shape]
+        bounds: list[tuple[Dim, Dim, int]] = [(0, dim, 1) for dim in shape]
         for index, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
             axis = (index if axes is None else int(axes[index])) % len(shape)
             step = 1 if steps is None else int(steps[index])
-            taken = slice_range(shape[axis], start, end, step)
-            bounds[axis] = (taken.start, taken.stop, taken.step)
+            bounds[axis] = slice_bounds(shape[axis], start, end, step)
         return _slice(op.input, shape, bounds)
 
 
-def _slice(value: ir.Value, shape: tuple[int, ...], bounds: list[tuple[int, int, int]]) -> ir.Value:
+def _slice(value: ir.Value, shape: Sequence[Dim], bounds: list[tuple[Dim, Dim, int]]) -> ir.Value:
     backwards = tuple(axis for axis, (_, _, step) in enumerate(bounds) if step < 0)
     if backwards:
         value = ReverseOp(value, axes=backwards).result
@@ -78,7 +94,7 @@ def _slice(value: ir.Value, shape: tuple[int, ...], bounds: list[tuple[int, int,
         start, stop, step = bounds[axis]
         bounds[axis] = (shape[axis] - 1 - start, shape[axis] - 1 - stop, -step)
     starts = tuple(start for start, _, _ in bounds)
-    stops = tuple(max(start, stop) for start, stop, _ in bounds)
+    stops = tuple(greatest((start, stop)) for start, stop, _ in bounds)
     return SliceOp(value, starts=starts, stops=stops, steps=tuple(step for _, _, step in bounds)).result
 
 
@@ -88,16 +104,17 @@ class PadToStatic(Pattern[DynamicPadOp]):
     root = DynamicPadOp
 
     def rewrite(self, op: DynamicPadOp) -> Replacement:
-        pads, axes, value = constant_of(op.pads), constant_of(op.axes), splat_of(op.value)
+        pads, axes, value = numbers_of(op.pads), constant_of(op.axes), splat_of(op.value)
         rank = ir.RankedTensorType(op.input.type).rank
         if pads is None or (op.axes is not None and axes is None):
             return Refusal("the pads are not known")
         if op.value is not None and value is None:
             return Refusal("the padding value is not known")
         along = list(range(rank)) if axes is None else [int(axis) % rank for axis in axes]
-        low, high = [0] * rank, [0] * rank
+        low: list[Dim] = [0] * rank
+        high: list[Dim] = [0] * rank
         for index, axis in enumerate(along):
-            low[axis], high[axis] = int(pads[index]), int(pads[index + len(along)])
+            low[axis], high[axis] = pads[index], pads[index + len(along)]
         return PadOp(op.input, low=tuple(low), high=tuple(high), mode=op.mode, value=float(value or 0)).result
 
 
@@ -107,7 +124,7 @@ class ResizeToStatic(Pattern[DynamicResizeOp]):
     root = DynamicResizeOp
 
     def rewrite(self, op: DynamicResizeOp) -> Replacement:
-        shape, scales, sizes = static_shape(op.input), constant_of(op.scales), constant_of(op.sizes)
+        shape, scales, sizes = static_shape(op.input), constant_of(op.scales), numbers_of(op.sizes)
         if shape is None or (scales is None and sizes is None):
             return Refusal("the sizes or the shape of the input are not known")
         attributes = op.attribute_values()
@@ -118,6 +135,7 @@ class ResizeToStatic(Pattern[DynamicResizeOp]):
 PATTERNS: tuple[Pattern, ...] = (
     ReshapeToStatic(),
     BroadcastToStatic(),
+    FillToBroadcast(),
     SliceToStatic(),
     PadToStatic(),
     ResizeToStatic(),

@@ -3,7 +3,7 @@
 // The contents of shape tensors are expressions over the sizes of the inputs.
 // CHECK-LABEL: func.func @reshape
 // CHECK:         stepwell.dynamic_reshape
-// CHECK-SAME:    stepwell.result_dims = {{\[\[}}"n", 32]]
+// CHECK-SAME:    xf32, ["n", 32]>
 func.func @reshape(%x: tensor<?x8x4xf32> {stepwell.dims = ["n", 8, 4]}) -> tensor<?x?xf32> {
   %0 = "stepwell.shape_of"(%x) : (tensor<?x8x4xf32>) -> tensor<3xi64>
   %first = "stepwell.constant"() {value = dense<0> : tensor<1xi64>} : () -> tensor<1xi64>
@@ -18,7 +18,7 @@ func.func @reshape(%x: tensor<?x8x4xf32> {stepwell.dims = ["n", 8, 4]}) -> tenso
 
 // CHECK-LABEL: func.func @arithmetic
 // CHECK:         stepwell.fill
-// CHECK-SAME:    stepwell.result_dims = {{\[\[}}"(n + 1) // 2", "m * n", "min(7, n)"]]
+// CHECK-SAME:    xf32, ["(n + 1) // 2", "m * n", "min(7, n)"]>
 func.func @arithmetic(%x: tensor<?x?xf32> {stepwell.dims = ["n", "m"]}) -> tensor<?x?x?xf32> {
   %shape = "stepwell.shape_of"(%x) : (tensor<?x?xf32>) -> tensor<2xi64>
   %count = "stepwell.size_of"(%x) : (tensor<?x?xf32>) -> tensor<i64>
@@ -42,7 +42,7 @@ func.func @arithmetic(%x: tensor<?x?xf32> {stepwell.dims = ["n", "m"]}) -> tenso
 // Exporters write Expand with -1 for extents that stay: no size equals -1.
 // CHECK-LABEL: func.func @expand
 // CHECK:         stepwell.fill
-// CHECK-SAME:    stepwell.result_dims = {{\[\[}}"n", 8]]
+// CHECK-SAME:    xf32, ["n", 8]>
 func.func @expand(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?x?xf32> {
   %shape = "stepwell.shape_of"(%x) : (tensor<?x8xf32>) -> tensor<2xi64>
   %keep = "stepwell.constant"() {value = dense<-1> : tensor<2xi64>} : () -> tensor<2xi64>
@@ -58,7 +58,7 @@ func.func @expand(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?x?x
 // Which of two sizes is greater is known in a call only.
 // CHECK-LABEL: func.func @negative_comparison
 // CHECK:         stepwell.fill
-// CHECK-SAME:    stepwell.result_dims = {{\[\[}}"?{{[0-9]+}}"]]
+// CHECK-SAME:    -> tensor<?xf32>
 func.func @negative_comparison(%x: tensor<?x?xf32> {stepwell.dims = ["n", "m"]}) -> tensor<?xf32> {
   %shape = "stepwell.shape_of"(%x) : (tensor<?x?xf32>) -> tensor<2xi64>
   %first = "stepwell.constant"() {value = dense<0> : tensor<1xi64>} : () -> tensor<1xi64>

@@ -11,8 +11,7 @@ func.func @refined(%x: tensor<4x6xf32>) -> tensor<?x?xf32> {
 // CHECK-LABEL: func.func @symbols
 func.func @symbols(%x: tensor<1x3x?xf32> {stepwell.dims = [1, 3, "w"]}, %w: tensor<8x3x3xf32>) -> tensor<?x?x?xf32> {
   // CHECK: stepwell.conv
-  // CHECK-SAME: stepwell.result_dims = {{\[\[}}1, 8, "(w - 1) // 2"]]
-  // CHECK-SAME: -> tensor<1x8x?xf32>
+  // CHECK-SAME: -> tensor<1x8x?xf32, [1, 8, "(w - 1) // 2"]>
   %0 = "stepwell.conv"(%x, %w) {strides = array<i64: 2>, pads = array<i64: 0, 0>, dilations = array<i64: 1>}
     : (tensor<1x3x?xf32>, tensor<8x3x3xf32>) -> tensor<?x?x?xf32>
   return %0 : tensor<?x?x?xf32>

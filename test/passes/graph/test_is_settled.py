@@ -16,7 +16,6 @@ SETTLED = '%0 = "stepwell.relu"(%x) : (tensor<2xf32>) -> tensor<2xf32>'
     [
         (SETTLED, True),
         ('%0 = "stepwell.relu"(%x) : (tensor<2xf32>) -> tensor<?xf32>', False),
-        ('%0 = "stepwell.relu"(%x) {stepwell.result_dims = [["n"]]} : (tensor<2xf32>) -> tensor<2xf32>', False),
         ("%0 = tensor.cast %x : tensor<2xf32> to tensor<2xf32>", False),
         (f"%c = arith.constant true scf.if %c {{ {SETTLED} }}", False),
     ],

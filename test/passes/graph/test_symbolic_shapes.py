@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mlir import ir
 from stepwell.bench import models
-from stepwell.dialects import discardable
+from stepwell.dialects.types import shape_of_type
 from stepwell.driver.context import compiler_context
 from stepwell.driver.source import ModelSource
 from stepwell.passes.infra.pipeline import Pipeline
@@ -39,9 +39,9 @@ def _shapes(source: ModelSource, shapes: Mapping[str, tuple[int, ...]]) -> dict[
                 continue
             place = f"{op.name} {op.location}"
             seen[place] = number = seen.get(place, 0) + 1
-            known = discardable.RESULT_DIMS.read(op)
-            found = [list(ir.RankedTensorType(value.type).shape) for value in op.results] if known is None else known
-            shapes_of[f"{place} {number}"] = [list(item) for item in found]
+            shapes_of[f"{place} {number}"] = [
+                [dim if isinstance(dim, int) else str(dim) for dim in shape_of_type(value.type)] for value in op.results
+            ]
     return shapes_of
 
 

@@ -10,8 +10,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ....dialects import dims
-from ....dialects.dims import Dim, Symbolic
+import numpy as np
+
+from ...dialects import dims
+from ...dialects.dims import Dim, Symbolic
+from .errors import BoundedError
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,21 @@ class Factor:
 
 Extent = tuple[Factor, ...]
 """One dimension as factors, the outermost first."""
+
+
+MOST_PLACES = 1 << 24
+"""Maximum size of a dimension for which a mask or index constant is created."""
+
+
+def numbered(count: int) -> np.ndarray:
+    """The indices along a dimension as a constant, to compare with extents.
+
+    Raises:
+        BoundedError: the dimension is too large for a constant in the program.
+    """
+    if count > MOST_PLACES:
+        raise BoundedError(f"it masks {count} elements, too many for a constant; let the range end lower")
+    return np.arange(count)
 
 
 def whole(size: int) -> Extent:

@@ -6,24 +6,24 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from ....dialects.core import Op
-from ....dialects.specs import size_of
-from ...ir.functions import body_of, main_function
-from ...ir.rewriting import walk
-from ...ir.values import is_tensor
-from ..values import dtype_of
+from ...dialects.core import Op
+from ...dialects.specs import size_of
+from ..graph.values import dtype_of
+from ..ir.functions import body_of
+from ..ir.rewriting import walk
+from ..ir.values import is_tensor
+from .errors import BoundedError
 from .extents import is_dynamic
 from .rewriter import Rewriter
-from .snapshot import BoundedError, OpState, differing
+from .states import OpState
 
 
-def require_room(module: ir.Module, most: int) -> None:
+def require_room(main: ir.Operation, most: int) -> None:
     """Checks that each tensor, and all inputs and outputs together, fit into `most` bytes of memory.
 
     Raises:
         BoundedError: they do not, with the shapes in the module, which are the greatest of a range.
     """
-    main = main_function(module.operation)
     *operations, returned = walk(main)
     sizes = [(sum(map(_bytes_of, (*body_of(main).arguments, *returned.operands))), "the memory of inputs and outputs")]
     for op in operations:
@@ -40,13 +40,13 @@ def _bytes_of(value: ir.Value) -> int:
     return size_of(value) * dtype_of(value).itemsize
 
 
-def require_same(states: Sequence[OpState], but: Sequence[str] = ()) -> None:
-    """Checks that the attributes of an op are the same at all sizes.
+def require_static_attributes(state: OpState, but: Sequence[str] = ()) -> None:
+    """Checks that the attributes of an op do not depend on sizes.
 
     Raises:
-        BoundedError: an attribute differs.
+        BoundedError: an attribute does.
     """
-    others = sorted(differing(states) - set(but))
+    others = sorted(state.varying - set(but))
     if others:
         raise BoundedError(f"its attribute '{others[0]}' depends on the sizes")
 

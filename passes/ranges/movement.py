@@ -7,11 +7,11 @@ import math
 import numpy as np
 from mlir import ir
 
-from ....dialects import discardable
-from ....dialects.dims import Dim, ceil_div
-from ....dialects.stepwell.constant import ConstantOp
-from ....dialects.stepwell.elementwise import AddOp, CastOp, LessOp, MaximumOp, MinimumOp, SelectOp, SubOp
-from ....dialects.stepwell.movement import (
+from ...dialects import discardable
+from ...dialects.dims import Dim, ceil_div
+from ...dialects.stepwell.constant import ConstantOp
+from ...dialects.stepwell.elementwise import AddOp, CastOp, LessOp, MaximumOp, MinimumOp, ModOp, SelectOp, SubOp
+from ...dialects.stepwell.movement import (
     AppendOp,
     BroadcastToOp,
     ConcatOp,
@@ -24,70 +24,84 @@ from ....dialects.stepwell.movement import (
     TransposeOp,
     WithRowOp,
 )
-from ...ir.rewriting import defining_op
-from ..values import constant, dtype_of, static_shape
-from .checks import require_same
-from .extents import Extent, count_of, is_dynamic, prefix, regroup, size_of, whole
+from ..graph.values import constant, dtype_of, static_shape
+from ..ir.rewriting import defining_op
+from .checks import require_static_attributes
+from .errors import BoundedError
+from .extents import Extent, count_of, is_dynamic, numbered, prefix, regroup, size_of, whole
 from .layout import agree, compact_all, compacted, is_apart, located, rearranged, set_operands
 from .rewriter import PADDING, Rewriter, replace
-from .rules import Result, States
-from .snapshot import BoundedError, listed, numbered
+from .rules import Result
+from .states import OpState
 
 _INDEX = np.dtype(np.int64)
 
 
 @PADDING.attach(TransposeOp)
-def transpose(graph: Rewriter, op: TransposeOp, states: States) -> Result:
+def transpose(graph: Rewriter, op: TransposeOp, state: OpState) -> Result:
     """The dimensions in permuted order."""
-    require_same(states)
+    require_static_attributes(state)
     extents = graph.of(op.input)
     return [[extents[axis] for axis in op.permutation]]
 
 
 @PADDING.attach(ReshapeOp)
-def reshape(graph: Rewriter, op: ReshapeOp, states: States) -> Result | None:
+def reshape(graph: Rewriter, op: ReshapeOp, state: OpState) -> Result | None:
     """Varying dimensions may be merged and split again in place; for any other grouping the data is moved."""
     shape = static_shape(op.result) or ()
     found = regroup(graph.of(op.input), shape, graph.divided)
     if found is not None:
         return [found]
-    replace(op, rearranged(graph, op.input, [_fitted(graph, states, axis, size) for axis, size in enumerate(shape)]))
+    replace(op, rearranged(graph, op.input, [_extent(graph, state, axis, size) for axis, size in enumerate(shape)]))
     return None
 
 
 @PADDING.attach(BroadcastToOp)
-def broadcast_to(graph: Rewriter, op: BroadcastToOp, states: States) -> Result:
-    """The input's dimensions; new ones as fitted from the samples."""
+def broadcast_to(graph: Rewriter, op: BroadcastToOp, state: OpState) -> Result:
+    """The input's dimensions, and new ones."""
     shape = static_shape(op.result) or ()
     extents = graph.of(op.input)
-    found = [_fitted(graph, states, axis, size) for axis, size in enumerate(shape)]
+    found = [_extent(graph, state, axis, size) for axis, size in enumerate(shape)]
     for axis, extent in enumerate(extents, len(shape) - len(extents)):
         if size_of(extent) == shape[axis]:
             found[axis] = extent
     return [found]
 
 
-def _fitted(graph: Rewriter, states: States, axis: int, size: int) -> Extent:
-    return prefix(graph.fit([state.shapes[0][axis] for state in states], "an extent"), size)
+def _extent(graph: Rewriter, state: OpState, axis: int, size: int) -> Extent:
+    return prefix(state.shapes[0][axis], size)
 
 
 @PADDING.attach(TileOp)
-def tile(graph: Rewriter, op: TileOp, states: States) -> Result:
-    """Repeats along static dimensions only."""
-    require_same(states)
-    extents = graph.of(op.input)
-    if any(count > 1 and is_dynamic(extent) for count, extent in zip(op.repeats, extents, strict=True)):
-        raise BoundedError("it repeats a varying dimension")
-    sizes = static_shape(op.result) or ()
-    return [
-        [extent if count == 1 else whole(size) for extent, count, size in zip(extents, op.repeats, sizes, strict=True)]
+def tile(graph: Rewriter, op: TileOp, state: OpState) -> Result | None:
+    """Repeats static dimensions any number of times, and varying ones by a gather."""
+    require_static_attributes(state, but=("repeats",))
+    repeats = state.attributes["repeats"]
+    varying = [axis for axis, extent in enumerate(graph.of(op.input)) if repeats[axis] != 1 and is_dynamic(extent)]
+    op.operation.operands[0] = compacted(graph, op.input, varying)
+    extents, sizes = graph.of(op.input), static_shape(op.result) or ()
+    found = [
+        extent if count == 1 else prefix(count_of(extent) * count, size)
+        for extent, count, size in zip(extents, repeats, sizes, strict=True)
     ]
+    if not varying:
+        return [found]
+    rest = tuple(1 if axis in varying else count for axis, count in enumerate(op.repeats))
+    tiled = [extents[axis] if axis in varying else extent for axis, extent in enumerate(found)]
+    value = graph.noted(TileOp(op.input, repeats=rest), tiled) if any(count != 1 for count in rest) else op.input
+    for axis in varying:
+        places = constant(numbered(sizes[axis]))
+        indices = graph.noted(ModOp(places, graph.number(count_of(extents[axis]), _INDEX)))
+        tiled = [*graph.of(value)[:axis], found[axis], *graph.of(value)[axis + 1 :]]
+        value = _gathered(graph, value, indices, axis, tiled)
+    replace(op, value)
+    return None
 
 
 @PADDING.attach(ConcatOp)
-def concat(graph: Rewriter, op: ConcatOp, states: States) -> Result | None:
+def concat(graph: Rewriter, op: ConcatOp, state: OpState) -> Result | None:
     """Concatenates at the bounds; if the first part varies, the second one is copied to where the first one ends."""
-    require_same(states)
+    require_static_attributes(state)
     rank = len(graph.of(op.lhs))
     axis = op.axis % rank
     for dim in range(rank):
@@ -117,24 +131,21 @@ def _gathered(graph: Rewriter, value: ir.Value, indices: ir.Value, axis: int, ex
 
 
 @PADDING.attach(SliceOp)
-def slice_(graph: Rewriter, op: SliceOp, states: States) -> Result | None:
+def slice_(graph: Rewriter, op: SliceOp, state: OpState) -> Result | None:
     """A slice with constant starts stays a slice; others become gathers."""
-    require_same(states, but=("starts", "stops"))
-    cut = [axis for axis, size in enumerate(static_shape(op.result) or ()) if not _takes_all(states, axis, size)]
+    require_static_attributes(state, but=("starts", "stops"))
+    cut = [axis for axis, extent in enumerate(graph.of(op.input)) if not _takes_all(state, axis, count_of(extent))]
     op.operation.operands[0] = compacted(graph, op.input, cut)
     extents = graph.of(op.input)
     value, found = op.input, list(extents)
     shape = static_shape(op.result) or ()
     is_static = True
     for axis, extent in enumerate(extents):
-        start = graph.fit([state.attributes["starts"][axis] for state in states], "the start of a slice")
-        stop = graph.fit([state.attributes["stops"][axis] for state in states], "the end of a slice")
+        start = state.attributes["starts"][axis]
+        stop = state.attributes["stops"][axis]
         step = op.steps[axis]
-        _check_inside(graph, start, stop, count_of(extent))
-        for place in (start, stop):
-            graph.fitter.look_at_the_least(place)
         if isinstance(start, int) and isinstance(stop, int):
-            if is_dynamic(extent) and stop > graph.least(count_of(extent)):
+            if is_dynamic(extent) and stop > graph.units.least(count_of(extent)):
                 raise BoundedError(f"a slice up to {stop} of a dimension that may be smaller")
             found[axis] = whole(shape[axis])
         elif start == 0 and step == 1 and stop == count_of(extent):
@@ -144,35 +155,21 @@ def slice_(graph: Rewriter, op: SliceOp, states: States) -> Result | None:
             is_static = is_static and isinstance(start, int)
     if is_static:
         return [found]
-    replace(op, _gathered_slice(graph, op, states, value, found))
+    replace(op, _gathered_slice(graph, op, state, value, found))
     return None
 
 
-def _check_inside(graph: Rewriter, start: Dim, stop: Dim, extent: Dim) -> None:
-    """Checks that a slice lies within its dimension even at the smallest sizes, where a model would crop it.
-
-    Within the dimension, start and stop are the model's expressions; cropped ends are not expressions over sizes.
-    """
-    places = [graph.least(dim) for dim in (start, stop, extent)]
-    if not 0 <= places[0] <= places[1] <= places[2]:
-        where = listed({name: low for name, (low, _, _) in graph.ranges.items()})
-        raise BoundedError(
-            f"a slice from {start} to {stop} of {extent} elements is cropped at {where}; let the range start higher"
-        )
+def _takes_all(state: OpState, axis: int, extent: Dim) -> bool:
+    """Returns whether a slice takes the whole dimension."""
+    given = state.attributes
+    return (given["starts"][axis], given["stops"][axis], given["steps"][axis]) == (0, extent, 1)
 
 
-def _takes_all(states: States, axis: int, size: int) -> bool:
-    """Returns whether a slice takes the whole dimension in every sample."""
-    first = states[0].attributes
-    is_whole = (first["starts"][axis], first["stops"][axis], first["steps"][axis]) == (0, size, 1)
-    return is_whole and all(state.attributes["stops"][axis] == state.shapes[0][axis] for state in states)
-
-
-def _gathered_slice(graph: Rewriter, op: SliceOp, states: States, value: ir.Value, found: list[Extent]) -> ir.Value:
+def _gathered_slice(graph: Rewriter, op: SliceOp, state: OpState, value: ir.Value, found: list[Extent]) -> ir.Value:
     shape = static_shape(op.result) or ()
     now = graph.of(value)
     for axis, size in enumerate(shape):
-        start = graph.fit([state.attributes["starts"][axis] for state in states], "the start of a slice")
+        start = state.attributes["starts"][axis]
         places = constant(numbered(size) * op.steps[axis])
         indices = graph.noted(AddOp(places, graph.number(start, _INDEX)))
         now = [*now[:axis], found[axis], *now[axis + 1 :]]
@@ -181,9 +178,9 @@ def _gathered_slice(graph: Rewriter, op: SliceOp, states: States, value: ir.Valu
 
 
 @PADDING.attach(ReverseOp)
-def reverse(graph: Rewriter, op: ReverseOp, states: States) -> Result | None:
+def reverse(graph: Rewriter, op: ReverseOp, state: OpState) -> Result | None:
     """Along a varying dimension, gathers from the last data element backwards."""
-    require_same(states)
+    require_static_attributes(state)
     extents = graph.of(op.input)
     axes = [axis % len(extents) for axis in op.axes]
     varying = [axis for axis in axes if is_dynamic(extents[axis])]
@@ -202,13 +199,13 @@ def reverse(graph: Rewriter, op: ReverseOp, states: States) -> Result | None:
 
 
 @PADDING.attach(GatherOp)
-def gather(graph: Rewriter, op: GatherOp, states: States) -> None:
+def gather(graph: Rewriter, op: GatherOp, state: OpState) -> None:
     """Sets indices beyond the data to 0, as they may be invalid; negative ones count from the end of the data.
 
     The runtime checks that indices in inputs are valid. If data lies in separate parts and there are no more indices
     than elements, the indices are converted to the layout; otherwise the data is compacted.
     """
-    require_same(states)
+    require_static_attributes(state)
     axis = op.axis % len(graph.of(op.input))
     indices = graph.of(op.indices)
     if math.prod(map(size_of, indices)) > size_of(graph.of(op.input)[axis]):
@@ -231,9 +228,9 @@ def gather(graph: Rewriter, op: GatherOp, states: States) -> None:
 
 
 @PADDING.attach(RowOp)
-def row(graph: Rewriter, op: RowOp, states: States) -> Result:
+def row(graph: Rewriter, op: RowOp, state: OpState) -> Result:
     """The other dimensions; rows without data are never read."""
-    require_same(states)
+    require_static_attributes(state)
     extents = graph.of(op.input)
     if is_dynamic(extents[0]) and not is_apart(extents[0]):
         entry = graph.entry(count_of(extents[0]))
@@ -242,7 +239,7 @@ def row(graph: Rewriter, op: RowOp, states: States) -> Result:
 
 
 @PADDING.attach(WithRowOp)
-def with_row(graph: Rewriter, op: WithRowOp, states: States) -> Result:
+def with_row(graph: Rewriter, op: WithRowOp, state: OpState) -> Result:
     """The dimensions of the tensor."""
-    require_same(states)
+    require_static_attributes(state)
     return [graph.of(op.input)]

@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 from mlir import ir
-from mlir.dialects import arith, tensor
 
-from ....dialects.core import Op
-from ....dialects.dims import Dim
-from ....dialects.interfaces import Interface
-from ....dialects.stepwell.constant import ConstantOp
-from ....dialects.stepwell.elementwise import CastOp, KeepOp, LessOp, MulOp
-from ....dialects.stepwell.movement import ConcatOp, GatherOp, ReshapeOp, ResizeOp
-from ....dialects.types import is_float
-from ....sizes.expressions import Expression, expression_of
-from ..values import constant, dtype_of, splat_constant, static_shape
-from .extents import Extent, is_dynamic, size_of, whole
-from .fitting import Fitter, Ranges, at
+from ...dialects.core import Op
+from ...dialects.dims import Dim
+from ...dialects.interfaces import Interface
+from ...dialects.stepwell.constant import ConstantOp
+from ...dialects.stepwell.elementwise import CastOp, KeepOp, LessOp, MulOp
+from ...dialects.stepwell.movement import ConcatOp, GatherOp, ReshapeOp, ResizeOp
+from ...dialects.types import is_float
+from ...sizes.algebra import floor_div
+from ...sizes.expressions import Expression, expression_of
+from ..graph.values import constant, dtype_of, splat_constant, static_shape
+from .extents import Extent, is_dynamic, numbered, size_of, whole
 from .projections import repeats_elements, source_of
-from .snapshot import BoundedError, OpState, numbered
+from .states import OpState
+from .units import Units
 
 
 @dataclass
@@ -33,16 +33,14 @@ class Rewriter:
     Attributes:
         table: the argument that is the table of extents, 1-D i64.
         start: an op before all others; masks are inserted before it.
-        fitter: finds expressions over sizes.
-        ranges: minimum, maximum and step of each size, by name.
+        units: the sizes and their ranges; all extents are expressions over units.
         expressions: expressions of the table's entries.
         extents: dimensions of every value.
     """
 
     table: ir.Value
     start: ir.Operation
-    fitter: Fitter
-    ranges: Ranges
+    units: Units
     expressions: list[Expression] = field(default_factory=list)
     extents: dict[ir.Value, list[Extent]] = field(default_factory=dict)
     _entries: dict[Dim, int] = field(default_factory=dict)
@@ -64,7 +62,7 @@ class Rewriter:
         """The index of an expression in the table; added if missing."""
         if dim not in self._entries:
             self._entries[dim] = len(self.expressions)
-            self.expressions.append(expression_of(dim))
+            self.expressions.append(expression_of(self.units.sizes(dim)))
         return self._entries[dim]
 
     def end_of(self, extent: Extent) -> int:
@@ -83,11 +81,6 @@ class Rewriter:
         """The run-time value of an expression as a scalar."""
         value = self.numbers(np.array(dim, object))
         return value if dtype == np.int64 else self.noted(CastOp(value, dtype=dtype))
-
-    def use_number(self, op: ir.Operation, place: int, dim: Dim) -> None:
-        """Replaces an index operand of an op by a run-time value."""
-        value = tensor.ExtractOp(self.number(dim, np.dtype(np.int64)), []).result
-        op.operands[place] = arith.IndexCastOp(ir.IndexType.get(), value).result
 
     def noted(self, op: Op, extents: Sequence[Extent] | None = None) -> ir.Value:
         """The result of a new op; records its dimensions, `extents`, or static ones if these are not given."""
@@ -221,36 +214,17 @@ class Rewriter:
             return ir.InsertionPoint(self.start)
         return ir.InsertionPoint.at_block_begin(owner) if value.owner == owner else ir.InsertionPoint.after(value.owner)
 
-    def fit(self, values: Sequence[int], what: str) -> Dim:
-        """The expression with these values at the sample sizes.
-
-        Raises:
-            BoundedError: no simple form fits.
-        """
-        found = self.fitter.fit(values)
-        if found is None:
-            raise BoundedError(f"{what} depends on the sizes in no simple way ({', '.join(map(str, values))})")
-        return found
-
     def divided(self, dim: Dim, count: int) -> Dim | None:
-        """An expression divided by an integer; None if some sample leaves a remainder."""
-        values = [value for value in self.fitter.values(dim) if value is not None]
-        if any(value % count for value in values):
-            return None
-        return self.fitter.fit([value // count for value in values])
-
-    def least(self, dim: Dim) -> int:
-        """The minimum of an expression that increases with the sizes."""
-        value = at(dim, {name: low for name, (low, _, _) in self.ranges.items()})
-        assert value is not None
-        return value
+        """An expression divided by an integer; None if there may be a remainder."""
+        quotient = floor_div(dim, count)
+        return quotient if quotient * count == dim else None
 
 
-Rule = Callable[[Rewriter, Any, Sequence[OpState]], Sequence[Sequence[Extent]] | None]
+Rule = Callable[[Rewriter, Any, OpState], Sequence[Sequence[Extent]] | None]
 """Makes an op correct for every size and returns the dimensions of its results; None if it replaced the op."""
 
 PADDING = Interface[Rule](
-    "padding", "keeps an op correct if padding follows the data of a dimension", rooms=("passes.graph.bounded",)
+    "padding", "keeps an op correct if padding follows the data of a dimension", rooms=("passes.ranges",)
 )
 """An op without an implementation may only have operands whose dimensions do not vary."""
 

@@ -7,25 +7,26 @@ from collections.abc import Sequence
 import numpy as np
 from mlir import ir
 
-from ....dialects.dims import product
-from ....dialects.stepwell.elementwise import AddOp, CastOp, DivOp, MulOp, RsqrtOp, SubOp
-from ....dialects.stepwell.normalization import LayerNormOp, RmsNormOp
-from ....dialects.stepwell.reduction import ReduceSumOp
-from ..values import constant, dtype_of
-from .checks import require_same
+from ...dialects.dims import product
+from ...dialects.stepwell.elementwise import AddOp, CastOp, DivOp, MulOp, RsqrtOp, SubOp
+from ...dialects.stepwell.normalization import LayerNormOp, RmsNormOp
+from ...dialects.stepwell.reduction import ReduceSumOp
+from ..graph.values import constant, dtype_of
+from .checks import require_static_attributes
 from .extents import count_of, is_dynamic, whole
 from .layout import unmerged
 from .rewriter import PADDING, Rewriter, replace
-from .rules import Result, States
+from .rules import Result
+from .states import OpState
 
 
 @PADDING.attach(LayerNormOp, RmsNormOp)
-def normalisation(graph: Rewriter, op: LayerNormOp | RmsNormOp, states: States) -> Result | None:
+def normalisation(graph: Rewriter, op: LayerNormOp | RmsNormOp, state: OpState) -> Result | None:
     """Unchanged if no normalised dimension varies, otherwise decomposed into sums.
 
     around = x - mean(x); around = around - mean(around); around * rsqrt(mean(around**2) + epsilon)
     """
-    require_same(states)
+    require_static_attributes(state)
     original = graph.of(op.input)
     axes = range(op.axis % len(original), len(original))
     if not any(is_dynamic(original[axis]) for axis in axes):

@@ -8,31 +8,32 @@ from collections.abc import Sequence
 import numpy as np
 from mlir import ir
 
-from ....dialects.stepwell.cumulative import CumulativeOp
-from ....dialects.stepwell.elementwise import AddOp, CastOp, DivOp, LessOp, ModOp, MulOp, NotOp, SelectOp
-from ....dialects.stepwell.movement import SampleOp, ScatterOp
-from ....dialects.stepwell.pooling import MaxPoolIndicesOp
-from ....dialects.stepwell.sorting import TopKOp
-from ....dialects.stepwell.windows import CHANNELS_FIRST
-from ..values import constant, dtype_of, static_shape
-from .checks import require_same, require_static
+from ...dialects.stepwell.cumulative import CumulativeOp
+from ...dialects.stepwell.elementwise import AddOp, CastOp, DivOp, LessOp, ModOp, MulOp, NotOp, SelectOp
+from ...dialects.stepwell.movement import SampleOp, ScatterOp
+from ...dialects.stepwell.pooling import MaxPoolIndicesOp
+from ...dialects.stepwell.sorting import TopKOp
+from ...dialects.stepwell.windows import CHANNELS_FIRST
+from ..graph.values import constant, dtype_of, static_shape
+from .checks import require_static, require_static_attributes
+from .errors import BoundedError
 from .extents import Extent, count_of, is_dynamic, prefix
 from .layout import agree, compacted, is_apart, located
 from .rewriter import PADDING, Rewriter, replace
-from .rules import Result, States
-from .snapshot import BoundedError
+from .rules import Result
+from .states import OpState
 from .windows import windows
 
 _INDEX = np.dtype(np.int64)
 
 
 @PADDING.attach(TopKOp)
-def top_k(graph: Rewriter, op: TopKOp, states: States) -> Result | None:
+def top_k(graph: Rewriter, op: TopKOp, state: OpState) -> Result | None:
     """Sorts padding behind the data."""
-    require_same(states, but=("k",))
+    require_static_attributes(state, but=("k",))
     shape = static_shape(op.result) or ()
     last = len(shape) - 1
-    taken = graph.fit([state.attributes["k"] for state in states], "the number of elements taken")
+    taken = state.attributes["k"]
     value = compacted(graph, op.input, [last])
     extents = graph.of(value)
     found = [*extents[:last], prefix(taken, shape[last])]
@@ -45,9 +46,9 @@ def top_k(graph: Rewriter, op: TopKOp, states: States) -> Result | None:
 
 
 @PADDING.attach(CumulativeOp)
-def cumulative(graph: Rewriter, op: CumulativeOp, states: States) -> Result:
+def cumulative(graph: Rewriter, op: CumulativeOp, state: OpState) -> Result:
     """Moves data to the front, so that padding affects no total; for a reverse scan, makes it neutral."""
-    require_same(states)
+    require_static_attributes(state)
     axis = op.axis % len(static_shape(op.input) or ())
     value = compacted(graph, op.input, [axis])
     if op.reverse:
@@ -57,12 +58,12 @@ def cumulative(graph: Rewriter, op: CumulativeOp, states: States) -> Result:
 
 
 @PADDING.attach(ScatterOp)
-def scatter(graph: Rewriter, op: ScatterOp, states: States) -> None:
+def scatter(graph: Rewriter, op: ScatterOp, state: OpState) -> None:
     """Updates beyond the data are not applied or get an index out of range; negative indices count from the data's end.
 
     If the data of the input lies in separate parts, indices are converted to the layout.
     """
-    require_same(states)
+    require_static_attributes(state)
     axis = op.axis % len(static_shape(op.input) or ())
     input, indices, updates = op.input, *agree(graph, [op.indices, op.updates], [axis] * 2)
     for batch in range(axis):
@@ -110,9 +111,9 @@ def _located(graph: Rewriter, indices: ir.Value, data: Extent, end: ir.Value, ou
 
 
 @PADDING.attach(MaxPoolIndicesOp)
-def max_pool_indices(graph: Rewriter, op: MaxPoolIndicesOp, states: States) -> Result | None:
+def max_pool_indices(graph: Rewriter, op: MaxPoolIndicesOp, state: OpState) -> Result | None:
     """Renumbers the indices so that they count only data, not padding."""
-    found = windows(graph, op, states)
+    found = windows(graph, op, state)
     if found is None:
         raise BoundedError("the padding before the windows depends on the sizes")
     extents, shape = graph.of(op.input), static_shape(op.input) or ()
@@ -141,9 +142,9 @@ def _renumbered(graph: Rewriter, index: ir.Value, sizes: Sequence[int], counts: 
 
 
 @PADDING.attach(SampleOp)
-def sample(graph: Rewriter, op: SampleOp, states: States) -> Result:
+def sample(graph: Rewriter, op: SampleOp, state: OpState) -> Result:
     """Any number of positions in images of one size; positions beyond the data are arbitrary."""
-    require_same(states)
+    require_static_attributes(state)
     images, positions = graph.of(op.input), graph.of(op.positions)
     require_static(graph, op, range(1, len(images)))
     if any(is_dynamic(extent) for extent in (images[0], positions[0])) and images[0] != positions[0]:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from mlir import ir
 
-from ....dialects.stepwell.constant import ParameterOp
-from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import AddOp
-from ....dialects.stepwell.movement import AppendOp, ReshapeOp, ResizeOp, TransposeOp
-from ...ir.rewriting import defining_op
-from ..values import static_shape
+from ...dialects.stepwell.constant import ParameterOp
+from ...dialects.stepwell.contraction import MatmulOp
+from ...dialects.stepwell.elementwise import AddOp
+from ...dialects.stepwell.movement import AppendOp, ReshapeOp, ResizeOp, TransposeOp
+from ..graph.values import static_shape
+from ..ir.rewriting import defining_op
 from .extents import Extent
 
 

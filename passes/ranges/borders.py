@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 
-from ....dialects.dims import Dim
-from ....dialects.stepwell.elementwise import (
+from ...dialects.dims import Dim
+from ...dialects.stepwell.elementwise import (
     AbsOp,
     AndOp,
     GreaterEqualOp,
@@ -20,14 +20,14 @@ from ....dialects.stepwell.elementwise import (
     SelectOp,
     SubOp,
 )
-from ....dialects.stepwell.movement import GatherOp, PadOp
-from ..values import constant, dtype_of, static_shape
-from .checks import require_same
-from .extents import count_of, is_dynamic, prefix, whole
+from ...dialects.stepwell.movement import GatherOp, PadOp
+from ..graph.values import constant, dtype_of, static_shape
+from .checks import require_static_attributes
+from .extents import count_of, is_dynamic, numbered, prefix, whole
 from .layout import compacted
 from .rewriter import PADDING, Rewriter, replace
-from .rules import Result, States
-from .snapshot import numbered
+from .rules import Result
+from .states import OpState
 
 _INDEX = np.dtype(np.int64)
 
@@ -91,19 +91,19 @@ def _number(graph: Rewriter, dim: Dim) -> ir.Value:
 
 
 @PADDING.attach(PadOp)
-def pad(graph: Rewriter, op: PadOp, states: States) -> Result | None:
+def pad(graph: Rewriter, op: PadOp, state: OpState) -> Result | None:
     """Pads after masking the padding behind the data; non-constant borders and varying offsets use a gather instead."""
-    require_same(states, but=("low", "high"))
+    require_static_attributes(state, but=("low", "high"))
     shape, rank = static_shape(op.result) or (), len(graph.of(op.input))
-    lows = [graph.fit([state.attributes["low"][axis] for state in states], "a padding") for axis in range(rank)]
-    wanted = [graph.fit([state.shapes[0][axis] for state in states], "an extent") for axis in range(rank)]
-    padded = [axis for axis in range(rank) if _differs(states, axis)]
+    lows = [state.attributes["low"][axis] for axis in range(rank)]
+    wanted = [state.shapes[0][axis] for axis in range(rank)]
+    padded = [axis for axis in range(rank) if _differs(state, axis)]
     value = compacted(graph, op.input, padded)
     op.operation.operands[0] = value
     extents = graph.of(value)
     varying = [axis for axis in padded if is_dynamic(extents[axis]) or not isinstance(wanted[axis], int)]
     is_plain = op.mode == "constant" and all(isinstance(lows[axis], int) for axis in varying)
-    if is_plain or not any(op.high[axis] or lows[axis] != op.low[axis] for axis in varying):
+    if is_plain or not any(state.attributes["high"][axis] != 0 or lows[axis] != op.low[axis] for axis in varying):
         after = [axis for axis in varying if op.high[axis] >= 0]
         op.operation.operands[0] = graph.keep(value, after, op.value)
         return [[prefix(wanted[axis], shape[axis]) if axis in padded else extents[axis] for axis in range(rank)]]
@@ -120,5 +120,5 @@ def pad(graph: Rewriter, op: PadOp, states: States) -> Result | None:
     return None
 
 
-def _differs(states: States, axis: int) -> bool:
-    return any(state.attributes[name][axis] for state in states for name in ("low", "high"))
+def _differs(state: OpState, axis: int) -> bool:
+    return any(state.attributes[name][axis] != 0 for name in ("low", "high"))

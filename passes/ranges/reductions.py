@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ....dialects.stepwell.elementwise import AddOp, AndOp, NotOp
-from ....dialects.stepwell.normalization import (
+from ...dialects.stepwell.elementwise import AddOp, AndOp, NotOp
+from ...dialects.stepwell.normalization import (
     AttentionOp,
     BatchNormOp,
     LocalResponseNormOp,
     LogSoftmaxOp,
     SoftmaxOp,
 )
-from ....dialects.stepwell.reduction import (
+from ...dialects.stepwell.reduction import (
     ArgmaxOp,
     ReduceMaxOp,
     ReduceMeanOp,
@@ -26,15 +26,16 @@ from ....dialects.stepwell.reduction import (
     ReduceSumOp,
     ReductionOp,
 )
-from ....dialects.types import is_float
-from ..values import constant, dtype_of
-from .checks import require_same, require_static
+from ...dialects.types import is_float
+from ..graph.values import constant, dtype_of
+from .checks import require_static, require_static_attributes
+from .errors import BoundedError
 from .extents import Extent, is_dynamic, size_of, whole
 from .layout import compacted
 from .norms import mean
 from .rewriter import PADDING, Rewriter, least_of, replace
-from .rules import Result, States
-from .snapshot import BoundedError
+from .rules import Result
+from .states import OpState
 
 _NEUTRAL = {
     ReduceSumOp: lambda _: 0.0,
@@ -45,9 +46,9 @@ _NEUTRAL = {
 
 
 @PADDING.attach(ReductionOp)
-def reduction(graph: Rewriter, op: Any, states: States) -> Result | None:
+def reduction(graph: Rewriter, op: Any, state: OpState) -> Result | None:
     """Fills padding with the neutral element; a mean is divided by the number of data elements."""
-    require_same(states)
+    require_static_attributes(state)
     extents = graph.of(op.input)
     axes = [axis % len(extents) for axis in op.axes]
     varying = [axis for axis in axes if is_dynamic(extents[axis])]
@@ -84,9 +85,9 @@ def _reduced(extents: Sequence[Extent], axes: Sequence[int], keepdims: bool) -> 
 
 
 @PADDING.attach(ArgmaxOp)
-def argmax(graph: Rewriter, op: ArgmaxOp, states: States) -> Result:
+def argmax(graph: Rewriter, op: ArgmaxOp, state: OpState) -> Result:
     """Fills padding with the least number; ties take the first element, so padding never wins over data."""
-    require_same(states)
+    require_static_attributes(state)
     extents = graph.of(op.input)
     axis = op.axis % len(extents)
     op.operation.operands[0] = compacted(graph, op.input, [axis])
@@ -96,26 +97,26 @@ def argmax(graph: Rewriter, op: ArgmaxOp, states: States) -> Result:
 
 
 @PADDING.attach(SoftmaxOp, LogSoftmaxOp)
-def softmax(graph: Rewriter, op: SoftmaxOp | LogSoftmaxOp, states: States) -> Result:
+def softmax(graph: Rewriter, op: SoftmaxOp | LogSoftmaxOp, state: OpState) -> Result:
     """Fills padding with minus infinity, whose exponential is 0."""
-    require_same(states)
+    require_static_attributes(state)
     axis = op.axis % len(graph.of(op.input))
     op.operation.operands[0] = graph.keep(op.input, [axis], -math.inf)
     return [graph.of(op.operation.operands[0])]
 
 
 @PADDING.attach(BatchNormOp, LocalResponseNormOp)
-def normalisation(graph: Rewriter, op: Any, states: States) -> Result:
+def normalisation(graph: Rewriter, op: Any, state: OpState) -> Result:
     """Unchanged if the number of channels is static."""
-    require_same(states)
+    require_static_attributes(state)
     require_static(graph, op, [1])
     return [graph.of(op.input)]
 
 
 @PADDING.attach(AttentionOp)
-def attention(graph: Rewriter, op: AttentionOp, states: States) -> Result | None:
+def attention(graph: Rewriter, op: AttentionOp, state: OpState) -> Result | None:
     """Masks keys in the padding, which must be finite: their weights are 0, and so are their contributions."""
-    require_same(states)
+    require_static_attributes(state)
     query, key, value = (graph.of(item) for item in (op.query, op.key, op.value))
     result = [*query[:3], value[3]]
     _require_same_depth(graph, op)

@@ -8,15 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 from mlir import ir
 
-from ....dialects import dims
-from ....dialects.core import Op
-from ....dialects.dims import Dim
-from ....dialects.stepwell.elementwise import AddOp, DivOp, MaximumOp, MinimumOp, ModOp, MulOp
-from ....dialects.stepwell.movement import GatherOp
-from ..values import constant, splat_constant, static_shape
-from .extents import Extent, Factor, count_of, is_dynamic, prefix, size_of
+from ...dialects import dims
+from ...dialects.core import Op
+from ...dialects.dims import Dim
+from ...dialects.stepwell.elementwise import AddOp, DivOp, MaximumOp, MinimumOp, ModOp, MulOp
+from ...dialects.stepwell.movement import GatherOp
+from ..graph.values import constant, splat_constant, static_shape
+from .extents import Extent, Factor, count_of, is_dynamic, numbered, prefix, size_of
 from .rewriter import Rewriter
-from .snapshot import numbered
 
 _INDEX = np.dtype(np.int64)
 

@@ -7,27 +7,28 @@ from typing import Any
 
 from mlir import ir
 
-from ....dialects.dims import Dim
-from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp
-from ....dialects.stepwell.elementwise import (
+from ...dialects.dims import Dim
+from ...dialects.stepwell.contraction import ConvOp, ConvTransposeOp
+from ...dialects.stepwell.elementwise import (
     DivOp,
 )
-from ....dialects.stepwell.pooling import AveragePoolOp, MaxPoolIndicesOp, MaxPoolOp, SumPoolOp
-from ....dialects.stepwell.windows import CHANNELS_FIRST
-from ..values import dtype_of, splat_constant, static_shape
+from ...dialects.stepwell.pooling import AveragePoolOp, MaxPoolIndicesOp, MaxPoolOp, SumPoolOp
+from ...dialects.stepwell.windows import CHANNELS_FIRST
+from ..graph.values import dtype_of, splat_constant, static_shape
 from .borders import Border, bordered
-from .checks import require_same, require_static
+from .checks import require_static, require_static_attributes
+from .errors import BoundedError
 from .extents import count_of, is_dynamic, prefix, whole
 from .layout import compacted
 from .rewriter import PADDING, Rewriter, least_of, replace
-from .rules import Result, States, inferred
-from .snapshot import BoundedError
+from .rules import Result, inferred
+from .states import OpState
 
 
 @PADDING.attach(ConvOp, ConvTransposeOp, MaxPoolOp, AveragePoolOp, SumPoolOp)
-def windows(graph: Rewriter, op: Any, states: States) -> Result | None:
+def windows(graph: Rewriter, op: Any, state: OpState) -> Result | None:
     """Fills padding where windows reach beyond the data; offsets that depend on sizes become explicit borders."""
-    require_same(states, but=("pads",))
+    require_static_attributes(state, but=("pads",))
     rank = len(graph.of(op.input)) - 2
     spatial = range(2, rank + 2) if op.layout == CHANNELS_FIRST else range(1, rank + 1)
     op.operation.operands[0] = compacted(graph, op.input, spatial)
@@ -41,38 +42,38 @@ def windows(graph: Rewriter, op: Any, states: States) -> Result | None:
         kernel = op.kernel
     reach = [(size - 1) * step + 1 for size, step in zip(kernel, op.dilations, strict=True)]
     if isinstance(op, ConvTransposeOp):
-        require_same(states)
+        require_static_attributes(state)
         overlaps = [size > step for size, step in zip(reach, op.strides, strict=True)]
     else:
         # Winograd's method sums more than a window; the excess cancels only if it is finite.
         is_tiled = isinstance(op, ConvOp) and set(kernel) == {3}
         overlaps = [
             (is_tiled and not graph.repeats_data(op.input, axis))
-            or op.pads[dim + rank] > 0
+            or state.attributes["pads"][dim + rank] != 0
             or getattr(op, "ceil_mode", False)
             for dim, axis in enumerate(spatial)
         ]
     axes = [axis for axis, overlap in zip(spatial, overlaps, strict=True) if overlap and is_dynamic(extents[axis])]
     otherwise = least_of(dtype_of(op.input)) if isinstance(op, MaxPoolOp | MaxPoolIndicesOp) else 0.0
-    lows = _lows(graph, states, rank)
+    lows = _lows(graph, state, rank)
     moved = [dim for dim in range(rank) if not isinstance(lows[dim], int)]
     if isinstance(op, AveragePoolOp) and (moved or (axes and not _counts_all(op))):
-        _replace_mean(graph, op, states)
+        _replace_mean(graph, op, state)
         return None
     op.operation.operands[0] = graph.keep(
         op.input, [axis for axis in axes if axis - spatial[0] not in moved], otherwise
     )
-    if not moved and not _pads_vary(states):
-        return inferred(graph, op, states)
-    return _with_moved_windows(graph, op, states, spatial, reach, moved, otherwise)
+    if not moved and not _pads_vary(state):
+        return inferred(graph, op, state)
+    return _with_moved_windows(graph, op, state, spatial, reach, moved, otherwise)
 
 
-def _lows(graph: Rewriter, states: States, rank: int) -> list[Dim]:
-    return [graph.fit([state.attributes["pads"][dim] for state in states], "a padding") for dim in range(rank)]
+def _lows(graph: Rewriter, state: OpState, rank: int) -> list[Dim]:
+    return [state.attributes["pads"][dim] for dim in range(rank)]
 
 
-def _pads_vary(states: States) -> bool:
-    return len({tuple(state.attributes["pads"]) for state in states}) > 1
+def _pads_vary(state: OpState) -> bool:
+    return "pads" in state.varying
 
 
 def _counts_all(op: AveragePoolOp) -> bool:
@@ -82,7 +83,7 @@ def _counts_all(op: AveragePoolOp) -> bool:
 def _with_moved_windows(
     graph: Rewriter,
     op: Any,
-    states: States,
+    state: OpState,
     spatial: Sequence[int],
     reach: Sequence[int],
     moved: Sequence[int],
@@ -91,19 +92,18 @@ def _with_moved_windows(
     """Convolves or pools data with an explicit border in front if the padding there depends on sizes."""
     shape = static_shape(op.operation.results[0]) or ()
     rank = len(reach)
-    value, pads, lows = op.input, list(op.pads), _lows(graph, states, rank)
+    value, pads, lows = op.input, list(op.pads), _lows(graph, state, rank)
     for dim in moved:
         axis = spatial[dim]
         size = (shape[axis] - 1) * op.strides[dim] + reach[dim]
-        count = graph.fit([state.shapes[0][axis] for state in states], "an extent")
+        count = state.shapes[0][axis]
         border = Border(axis, lows[dim], (count - 1) * op.strides[dim] + reach[dim], size)
         value = bordered(graph, value, border, "constant", otherwise)
         pads[dim] = pads[dim + rank] = 0
     found = [*graph.of(value)]
     result = list(found[:1]) + [whole(size) for size in shape[1:]]
     for axis in spatial:
-        values = [state.shapes[0][axis] for state in states]
-        result[axis] = prefix(graph.fit(values, "an extent"), shape[axis])
+        result[axis] = prefix(state.shapes[0][axis], shape[axis])
     if not moved:
         return [result]
     attributes = {**op.attribute_values(), "pads": tuple(pads)}
@@ -112,7 +112,7 @@ def _with_moved_windows(
     return None
 
 
-def _replace_mean(graph: Rewriter, op: AveragePoolOp, states: States) -> None:
+def _replace_mean(graph: Rewriter, op: AveragePoolOp, state: OpState) -> None:
     """average_pool(x) --> sum_pool(x) / sum_pool(1), because the number of averaged elements depends on the sizes."""
     extents, shape = graph.of(op.input), static_shape(op.input) or ()
     rank = len(op.kernel)
@@ -123,7 +123,7 @@ def _replace_mean(graph: Rewriter, op: AveragePoolOp, states: States) -> None:
     sizes, counted = [1] * len(shape), [whole(1)] * len(shape)
     for dim, axis in enumerate(spatial):
         added = pads[dim] + pads[dim + rank] if op.count_include_pad else 0
-        if added and _pads_vary(states):
+        if added and _pads_vary(state):
             raise BoundedError("the number of padding zeros in a mean depends on the sizes")
         sizes[axis] = shape[axis] + added
         counted[axis] = prefix(count_of(extents[axis]) + added, sizes[axis])
@@ -132,12 +132,12 @@ def _replace_mean(graph: Rewriter, op: AveragePoolOp, states: States) -> None:
     parts: list[ir.Value] = []
     for value, own in ((op.input, pads), (ones, (0,) * len(pads) if op.count_include_pad else pads)):
         part = SumPoolOp(value, **{**attributes, "pads": own})
-        parts.append(_windowed(graph, part, states, own != pads))
+        parts.append(_windowed(graph, part, state, own != pads))
     total, count = parts
     replace(op, graph.noted(DivOp(total, count), graph.of(total)))
 
 
-def _windowed(graph: Rewriter, op: SumPoolOp, states: States, is_padded: bool) -> ir.Value:
+def _windowed(graph: Rewriter, op: SumPoolOp, state: OpState, is_padded: bool) -> ir.Value:
     """The result of a new pooling op, made correct for every size."""
     result = op.operation.results[0]
     with ir.InsertionPoint(op.operation):
@@ -145,9 +145,9 @@ def _windowed(graph: Rewriter, op: SumPoolOp, states: States, is_padded: bool) -
             rank = len(op.kernel)
             spatial = range(2, rank + 2) if op.layout == CHANNELS_FIRST else range(1, rank + 1)
             op.operation.operands[0] = graph.keep(op.input, spatial, 0.0)
-            found = inferred(graph, op, states)
+            found = inferred(graph, op, state)
         else:
-            found = windows(graph, op, states)
+            found = windows(graph, op, state)
     if found is None:
         raise BoundedError("the padding before the windows of a mean depends on the sizes")
     graph.extents[result] = list(found[0])

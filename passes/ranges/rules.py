@@ -11,27 +11,29 @@ from collections.abc import Sequence
 import numpy as np
 from mlir import ir
 
-from ....dialects.core import Op
-from ....dialects.stepwell.constant import ConstantOp, ParameterOp
-from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import AddOp, BinaryOp, CastOp, ComparisonOp, LogicalOp, MulOp, SelectOp, UnaryOp
-from ....dialects.stepwell.recurrent import LstmOp
-from ....dialects.types import TensorSpec
-from ..values import constant, dtype_of, static_shape
-from .checks import require_same
-from .extents import Extent, count_of, is_dynamic, prefix, size_of, symbolic, whole
+from ...dialects.core import Op
+from ...dialects.stepwell.constant import ConstantOp, ParameterOp
+from ...dialects.stepwell.contraction import MatmulOp
+from ...dialects.stepwell.elementwise import AddOp, BinaryOp, CastOp, ComparisonOp, LogicalOp, MulOp, SelectOp, UnaryOp
+from ...dialects.stepwell.recurrent import LstmOp
+from ...dialects.stepwell.shape import RangeOp, SizesOp
+from ...dialects.types import TensorSpec
+from ..graph.values import constant, dtype_of, static_shape
+from ..ir.values import shape_of
+from .checks import require_static_attributes
+from .errors import BoundedError
+from .extents import Extent, count_of, is_dynamic, numbered, prefix, size_of, symbolic, whole
 from .layout import agree, is_apart, set_operands
 from .rewriter import PADDING, Rewriter, replace
-from .snapshot import BoundedError, OpState, VaryingConstant
+from .states import OpState
 
 Result = Sequence[Sequence[Extent]]
-States = Sequence[OpState]
 
 
 @PADDING.attach(UnaryOp, BinaryOp, LogicalOp, ComparisonOp, SelectOp, CastOp)
-def elementwise(graph: Rewriter, op: Op, states: States) -> Result | None:
+def elementwise(graph: Rewriter, op: Op, state: OpState) -> Result | None:
     """Takes each dimension from the operands that have it; splits merged dimensions again."""
-    require_same(states)
+    require_static_attributes(state)
     shape = static_shape(op.operation.results[0]) or ()
     for axis in range(len(shape)):
         values = list(op.operation.operands)
@@ -68,89 +70,47 @@ def _separated(graph: Rewriter, value: ir.Value, wanted: Sequence[Extent]) -> ir
 
 
 @PADDING.attach(ParameterOp)
-def parameter(graph: Rewriter, op: ParameterOp, states: States) -> Result:
+def parameter(graph: Rewriter, op: ParameterOp, state: OpState) -> Result:
     """Weights have the same size in all samples."""
-    require_same(states)
+    require_static_attributes(state)
     return [graph.of(op.result)]
 
 
 @PADDING.attach(ConstantOp)
-def literal(graph: Rewriter, op: ConstantOp, states: States) -> Result | None:
-    """A constant that the model computes from sizes: run-time values, or a prefix of the constant at the bounds."""
-    arrays = [np.asarray(state.attributes["value"]) for state in states]
-    first = arrays[0]
-    if all(array.shape == first.shape for array in arrays[1:]):
-        if all(np.array_equal(array, first, equal_nan=first.dtype.kind == "f") for array in arrays[1:]):
-            return [graph.of(op.result)]
-        replace(op, _looked_up(graph, arrays))
-        return None
-    found = []
-    for axis, size in enumerate(first.shape):
-        count = graph.fitter.fit([array.shape[axis] for array in arrays])
-        if count is None:
-            raise VaryingConstant("a constant's shape depends on the sizes in no simple way")
-        found.append(prefix(count, size))
-    if all(np.array_equal(*_common(first, array), equal_nan=first.dtype.kind == "f") for array in arrays[1:]):
-        return [found]
-    replace(op, _counted(graph, arrays, found))
-    return None
+def literal(graph: Rewriter, op: ConstantOp, state: OpState) -> Result:
+    """Constants have the same size in all calls."""
+    return [graph.of(op.result)]
 
 
-def _common(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The common part of two arrays; a sample size may exceed the maximum of a bucket."""
-    inside = tuple(slice(min(sizes)) for sizes in zip(first.shape, second.shape, strict=True))
-    return first[inside], second[inside]
+@PADDING.attach(SizesOp)
+def sizes(graph: Rewriter, op: SizesOp, state: OpState) -> None:
+    """Numbers that are read from the table."""
+    entries = np.empty(len(state.attributes["values"]), object)
+    entries[:] = state.attributes["values"]
+    value = graph.numbers(entries.reshape(op.shape))
+    replace(op, value if op.dtype == np.int64 else graph.noted(CastOp(value, dtype=op.dtype)))
 
 
-def _counted(graph: Rewriter, arrays: Sequence[np.ndarray], extents: Sequence[Extent]) -> ir.Value:
-    """An arithmetic progression along each dimension, whose start and steps depend on sizes."""
-    first = arrays[0]
-    if first.dtype != np.int64 or not all(array.size and _is_even(array) for array in arrays):
-        raise VaryingConstant("the contents of a constant depend on the sizes in no simple way")
-    value = graph.numbers(np.array(graph.fit([int(array.flat[0]) for array in arrays], "a number"), object))
-    for axis, size in enumerate(first.shape):
-        step = graph.fitter.fit([_step(array, axis) for array in arrays]) if size > 1 else 0
-        if step is None:
-            raise VaryingConstant("the contents of a constant depend on the sizes in no simple way")
-        places = constant(np.arange(size).reshape(-1, *[1] * (first.ndim - axis - 1)))
-        factor = constant(np.array(step)) if isinstance(step, int) else graph.number(step, first.dtype)
-        value = graph.noted(AddOp(value, graph.noted(MulOp(places, factor))))
-    graph.extents[value] = list(extents)
-    return value
-
-
-def _step(array: np.ndarray, axis: int) -> int | None:
-    """The difference between the first two elements along a dimension; None if there is only one."""
-    return int(np.take(array, 1, axis).flat[0] - array.flat[0]) if array.shape[axis] > 1 else None
-
-
-def _is_even(array: np.ndarray) -> bool:
-    steps = [_step(array, axis) or 0 for axis in range(array.ndim)]
-    grid = np.indices(array.shape).reshape(array.ndim, -1)
-    return bool(np.array_equal(array.flat[0] + np.array(steps, np.int64) @ grid, array.reshape(-1)))
-
-
-def _looked_up(graph: Rewriter, arrays: Sequence[np.ndarray]) -> ir.Value:
-    first = arrays[0]
-    entries = np.empty(first.shape, object)
-    for place in np.ndindex(first.shape):
-        values = [array[place].item() for array in arrays]
-        if any(not float(value).is_integer() for value in values):
-            raise BoundedError("a number that is not an integer depends on the sizes")
-        entries[place] = graph.fit([int(value) for value in values], "a number")
-    value = graph.numbers(entries)
-    return value if first.dtype == np.int64 else graph.noted(CastOp(value, dtype=first.dtype))
+@PADDING.attach(RangeOp)
+def range_(graph: Rewriter, op: RangeOp, state: OpState) -> None:
+    """A progression up to the upper bound, which depends on sizes only if its start or step does."""
+    (size,) = shape_of(op.result)
+    dtype = dtype_of(op.result)
+    value = constant(numbered(size).astype(dtype))
+    value = graph.noted(AddOp(graph.noted(MulOp(value, op.delta)), op.start))
+    graph.extents[value] = [prefix(state.shapes[0][0], size)]
+    replace(op, value)
 
 
 @PADDING.attach(MatmulOp)
-def matmul(graph: Rewriter, op: MatmulOp, states: States) -> Result | None:
+def matmul(graph: Rewriter, op: MatmulOp, state: OpState) -> Result | None:
     """Sets both operands to 0 beyond the data along the contracted dimension, because 0 times padding may be NaN.
 
     Merged rows with padding in between are split again:
 
         matmul(reshape(x): [batch * length, k], w) --> reshape(matmul(x: [batch, length, k], w))
     """
-    require_same(states)
+    require_static_attributes(state)
     places = [-2 if op.transpose_lhs else -1, -1 if op.transpose_rhs else -2]
     ranks = [len(graph.of(value)) for value in op.operation.operands]
     both = [place % rank for place, rank in zip(places, ranks, strict=True)]
@@ -179,7 +139,7 @@ def matmul(graph: Rewriter, op: MatmulOp, states: States) -> Result | None:
     return None
 
 
-def inferred(graph: Rewriter, op: Op, states: States) -> Result:
+def inferred(graph: Rewriter, op: Op, state: OpState) -> Result:
     """The dimensions from the op's shape function, as prefixes unless they equal a dimension of the first operand."""
 
     def spec(value: ir.Value) -> TensorSpec:
@@ -197,14 +157,14 @@ def inferred(graph: Rewriter, op: Op, states: States) -> Result:
 
 
 @PADDING.attach(LstmOp)
-def lstm(graph: Rewriter, op: LstmOp, states: States) -> Result:
+def lstm(graph: Rewriter, op: LstmOp, state: OpState) -> Result:
     """Unchanged if only the batch varies."""
-    require_same(states)
+    require_static_attributes(state)
     for value in op.operation.operands:
         for axis in graph.dynamic(value):
             if not _is_batch(graph, op, value, axis):
                 raise BoundedError("the number of steps of a recurrence varies")
-    return inferred(graph, op, states)
+    return inferred(graph, op, state)
 
 
 def _is_batch(graph: Rewriter, op: LstmOp, value: ir.Value, axis: int) -> bool:

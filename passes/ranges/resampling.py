@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ....dialects.core import Op
-from ....dialects.dims import Dim
-from ....dialects.stepwell.elementwise import (
+from ...dialects.core import Op
+from ...dialects.dims import Dim
+from ...dialects.stepwell.elementwise import (
     AddOp,
     AndOp,
     CastOp,
@@ -26,32 +26,33 @@ from ....dialects.stepwell.elementwise import (
     SelectOp,
     SubOp,
 )
-from ....dialects.stepwell.movement import ConcatOp, GatherOp, ResampleOp, ResizeOp
-from ....dialects.stepwell.reduction import ReduceSumOp
-from ..values import constant, dtype_of, static_shape
-from .checks import require_same
-from .extents import Extent, count_of, is_dynamic, prefix, whole
+from ...dialects.stepwell.movement import ConcatOp, GatherOp, ResampleOp, ResizeOp
+from ...dialects.stepwell.reduction import ReduceSumOp
+from ..graph.values import constant, dtype_of, static_shape
+from .checks import require_static_attributes
+from .errors import BoundedError
+from .extents import Extent, count_of, is_dynamic, numbered, prefix, whole
 from .layout import compacted
 from .projections import repeats_elements
 from .rewriter import PADDING, Rewriter, replace
-from .rules import Result, States
-from .snapshot import BoundedError, numbered
+from .rules import Result
+from .states import OpState
 
 _INDEX, _FLOAT = np.dtype(np.int64), np.dtype(np.float32)
 
 
 @PADDING.attach(ResizeOp)
-def resize(graph: Rewriter, op: ResizeOp, states: States) -> Result | None:
+def resize(graph: Rewriter, op: ResizeOp, state: OpState) -> Result | None:
     """Unchanged for nearest by integer factors; otherwise one varying dimension at a time."""
-    require_same(states, but=("sizes", "scales"))
+    require_static_attributes(state, but=("sizes", "scales"))
     shape = static_shape(op.result) or ()
-    wanted = [graph.fit([state.shapes[0][axis] for state in states], "an extent") for axis in range(len(shape))]
+    wanted = [state.shapes[0][axis] for axis in range(len(shape))]
     before = graph.of(op.input)
     varying = [axis for axis, dim in enumerate(wanted) if is_dynamic(before[axis]) or not isinstance(dim, int)]
-    changed = [axis for axis in varying if not _is_same(before[axis], states, axis, wanted[axis])]
+    changed = [axis for axis in varying if not _is_same(before[axis], state, axis, wanted[axis])]
     op.operation.operands[0] = compacted(graph, op.input, changed)
     extents = list(graph.of(op.input))
-    if all(repeats_elements(op, axis) and _scale(states, axis) is not None for axis in changed):
+    if all(repeats_elements(op, axis) and _scale(state, axis) is not None for axis in changed):
         return [
             [
                 prefix(dim, size) if axis not in varying or axis in changed else extents[axis]
@@ -61,20 +62,20 @@ def resize(graph: Rewriter, op: ResizeOp, states: States) -> Result | None:
     value = _static(graph, op, varying)
     for axis in changed:
         extents = [*graph.of(value)[:axis], prefix(wanted[axis], shape[axis]), *graph.of(value)[axis + 1 :]]
-        line = _Line(graph, op, count_of(graph.of(value)[axis]), wanted[axis], shape[axis], _scale(states, axis))
+        line = _Line(graph, op, count_of(graph.of(value)[axis]), wanted[axis], shape[axis], _scale(state, axis))
         value = line.resampled(value, axis, extents)
     replace(op, value)
     return None
 
 
-def _is_same(extent: Extent, states: States, axis: int, wanted: Dim) -> bool:
-    return count_of(extent) == wanted and _scale(states, axis) == 1
+def _is_same(extent: Extent, state: OpState, axis: int, wanted: Dim) -> bool:
+    return count_of(extent) == wanted and _scale(state, axis) == 1
 
 
-def _scale(states: States, axis: int) -> np.float32 | None:
+def _scale(state: OpState, axis: int) -> np.float32 | None:
     """The factor along a dimension; None if it follows from the sizes."""
-    scales = {np.float32(state.attributes["scales"][axis]) for state in states}
-    return scales.pop() if len(scales) == 1 else None
+    scale = np.float32(state.attributes["scales"][axis])
+    return None if np.isnan(scale) else scale
 
 
 def _static(graph: Rewriter, op: ResizeOp, varying: Sequence[int]) -> ir.Value:

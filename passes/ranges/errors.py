@@ -1,0 +1,9 @@
+"""The error of what can't be compiled for a range of sizes."""
+
+from __future__ import annotations
+
+from ..infra.base import PassError
+
+
+class BoundedError(PassError):
+    """A model contains something that cannot be compiled for a range of sizes; the message says what."""

@@ -1,0 +1,33 @@
+"""The pipeline that takes a freshly imported graph of symbolic sizes to one that serves ranges of sizes."""
+
+from __future__ import annotations
+
+from ..graph.canonicalize import CanonicalizePass
+from ..graph.cse import CsePass
+from ..graph.dce import DcePass
+from ..graph.fold_constants import FoldConstantsPass
+from ..graph.fuse_composites import FuseCompositesPass
+from ..graph.infer_shapes import InferShapesPass
+from ..infra.pipeline import Pipeline
+from .bind_ranges import BindRangesPass
+
+
+def ranges_pipeline(memory: int = 0) -> Pipeline:
+    """The passes before those of the phase `graph`, for a module with `stepwell.ranges`.
+
+    Composites are recognised first: masks would hide them.
+
+    Args:
+        memory: the bytes of memory of the target; 0 if that is not known.
+    """
+    return Pipeline(
+        (
+            InferShapesPass(),
+            FoldConstantsPass(),
+            CanonicalizePass(),
+            CsePass(),
+            DcePass(),
+            FuseCompositesPass(at_any_size=True),
+            BindRangesPass(memory),
+        )
+    )

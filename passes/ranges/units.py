@@ -1,0 +1,103 @@
+"""Sizes in units of their steps, in which equal extents are equal expressions.
+
+A size n of 32, 64, 96 .. elements is 32 * u with u = n // 32. Half of it is then 16 * u, and twice a quarter of it as
+well, where n // 2 and n // 4 * 2 are different expressions over n.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ...dialects import dims
+from ...dialects.dims import Dim, Symbolic
+from ...sizes import algebra
+from ...sizes.algebra import Remainder, atoms_of
+from ...sizes.intervals import Interval
+from ...sizes.ranges import Range
+
+_PERIOD = 128
+"""Number of steps within which a remainder is assumed to take all its values."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """The sizes of a range, and their units.
+
+    Attributes:
+        ranges: the ranges of the sizes, by the names that the user knows.
+    """
+
+    ranges: Mapping[str, Range]
+
+    @property
+    def limits(self) -> Mapping[str, Interval]:
+        """The least and the greatest number of units of each size, by the names of the sizes in expressions."""
+        return {
+            _plain(name): (_units(values, values.low), _units(values, values.high))
+            for name, values in self.ranges.items()
+        }
+
+    def of(self, dim: Dim) -> Dim:
+        """An expression over sizes as one over units."""
+        return algebra.bound(dim, {_plain(name): _size(name, values) for name, values in self.ranges.items()})
+
+    def sizes(self, dim: Dim) -> Dim:
+        """An expression over units as one over sizes, by the names that the user knows."""
+        return algebra.bound(
+            dim,
+            {
+                _plain(name): algebra.floor_div(algebra.size(name) - _origin(values), values.step)
+                for name, values in self.ranges.items()
+            },
+        )
+
+    def at(self, dim: Dim, sizes: Mapping[str, int]) -> int:
+        """The value of an expression over units at given sizes."""
+        units = {_plain(name): _units(values, sizes[name]) for name, values in self.ranges.items()}
+        value = algebra.bound(dim, units)
+        assert isinstance(value, int), f"{dim} depends on other sizes"
+        return value
+
+    def at_most(self, dim: Dim) -> int:
+        """The value of an expression over units at the greatest sizes."""
+        return self.at(dim, {name: values.high for name, values in self.ranges.items()})
+
+    def least(self, dim: Dim) -> int:
+        """A lower bound of an expression over units."""
+        low, _ = algebra.bounds(dim, self.limits)
+        return min(self.at(dim, sizes) for sizes in self.ends(dim)) if low is None else low
+
+    def ends(self, dim: Dim) -> Iterator[dict[str, int]]:
+        """Sizes at which an expression may have its least and its greatest value.
+
+        They are all combinations of least and greatest sizes; if the expression wraps around, also those near them.
+        """
+        for corner in itertools.product(*((values.low, values.high) for values in self.ranges.values())):
+            sizes = dict(zip(self.ranges, corner, strict=True))
+            yield sizes
+            if not any(isinstance(atom, Remainder) for atom in atoms_of(dim)):
+                continue
+            for name, values in self.ranges.items():
+                for size in range(values.high, values.low - 1, -values.step)[:_PERIOD]:
+                    yield {**sizes, name: size}
+
+
+def _plain(name: str) -> str:
+    """The name of a size in expressions."""
+    return str(dims.named(name))
+
+
+def _origin(values: Range) -> int:
+    """The size at which units are counted from: 0 if all sizes are multiples of the step."""
+    return values.low % values.step
+
+
+def _units(values: Range, size: int) -> int:
+    return (size - _origin(values)) // values.step
+
+
+def _size(name: str, values: Range) -> Dim:
+    unit: Symbolic = algebra.size(_plain(name))
+    return values.low if values.low == values.high else unit * values.step + _origin(values)

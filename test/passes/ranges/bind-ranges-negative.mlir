@@ -1,0 +1,49 @@
+// RUN: not stepwell-opt %s --stepwell-infer-shapes --stepwell-bind-ranges --split-input-file 2>&1 | FileCheck %s
+
+// CHECK: 'stepwell.add' op: takes dimensions of m and n elements for equal, but they differ at some sizes; if they never do, declare it in `dims` (n=m)
+module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1], \22m\22: [1, 64, 1]}"} {
+  func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}, %y: tensor<?xf32> {stepwell.dims = ["m"]}) -> tensor<?xf32> {
+    %0 = "stepwell.add"(%x, %y) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+    return %0 : tensor<?xf32>
+  }
+}
+
+// -----
+
+// CHECK: 'stepwell.add' op: takes dimensions of n and 8 elements for equal
+module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
+  func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}, %y: tensor<8xf32>) -> tensor<?xf32> {
+    %0 = "stepwell.add"(%x, %y) : (tensor<?xf32>, tensor<8xf32>) -> tensor<?xf32>
+    return %0 : tensor<?xf32>
+  }
+}
+
+// -----
+
+// CHECK: 'stepwell.fill' op: the size of its result does not follow from the inputs
+module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
+  func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}, %shape: tensor<1xi64>) -> tensor<?xf32> {
+    %0 = "stepwell.fill"(%shape) {value = dense<0.0> : tensor<f32>} : (tensor<1xi64>) -> tensor<?xf32>
+    return %0 : tensor<?xf32>
+  }
+}
+
+// -----
+
+// CHECK: 'stepwell.reduce_mean' op: it rounds the mean of integers over a varying dimension
+module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
+  func.func @main(%x: tensor<?xi64> {stepwell.dims = ["n"]}) -> tensor<i64> {
+    %0 = "stepwell.reduce_mean"(%x) {axes = array<i64: 0>, keepdims = false} : (tensor<?xi64>) -> tensor<i64>
+    return %0 : tensor<i64>
+  }
+}
+
+// -----
+
+// CHECK: dimension 0 of input 0 has no range: name it in `stepwell.dims`
+module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
+  func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+    %0 = "stepwell.relu"(%x) : (tensor<?xf32>) -> tensor<?xf32>
+    return %0 : tensor<?xf32>
+  }
+}

@@ -1,0 +1,75 @@
+// RUN: stepwell-opt %s --stepwell-infer-shapes --stepwell-fold-constants --stepwell-canonicalize --stepwell-bind-ranges \
+// RUN:   --split-input-file | FileCheck %s
+
+// A sum reads zeros beyond the data.
+// CHECK: stepwell.table = ["\22n\22"]
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:  (%[[X:.+]]: tensor<64x8xf32> {{.+}}, %{{.+}}: tensor<256xi64> {stepwell.name = "stepwell.table"})
+// CHECK:       %[[KEPT:.+]] = "stepwell.keep"(%[[X]], %{{.+}}) {extent = 0 : i64, otherwise = 0.000000e+00 : f64}
+// CHECK:       "stepwell.reduce_sum"(%[[KEPT]])
+module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
+  func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?xf32> {
+    %0 = "stepwell.reduce_sum"(%x) {axes = array<i64: 0>, keepdims = false} : (tensor<?x8xf32>) -> tensor<?xf32>
+    return %0 : tensor<?xf32>
+  }
+}
+
+// -----
+
+// A softmax along a static dimension reads no padding.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:   stepwell.keep
+// CHECK:       "stepwell.softmax"(%{{.+}}) {axis = 1 : i64} : (tensor<64x8xf32>) -> tensor<64x8xf32>
+module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
+  func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?x8xf32> {
+    %0 = "stepwell.softmax"(%x) {axis = 1 : i64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+    return %0 : tensor<?x8xf32>
+  }
+}
+
+// -----
+
+// Numbers that a model computes of shapes are read from the table.
+// CHECK: stepwell.table = ["[\22floordiv\22, \22n\22, 2]"
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:  %[[TABLE:[a-z0-9]+]]: tensor<256xi64>
+// CHECK:       %[[HALF:.+]] = "stepwell.gather"(%[[TABLE]], %{{.+}}) {axis = 0 : i64} : (tensor<256xi64>, tensor<i64>) -> tensor<i64>
+// CHECK:       "stepwell.cast"(%[[HALF]]) {dtype = f32}
+module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
+  func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}) -> tensor<?xf32> {
+    %count = "stepwell.size_of"(%x) : (tensor<?xf32>) -> tensor<i64>
+    %two = "stepwell.constant"() {value = dense<2> : tensor<i64>} : () -> tensor<i64>
+    %half = "stepwell.div"(%count, %two) : (tensor<i64>, tensor<i64>) -> tensor<i64>
+    %0 = "stepwell.cast"(%half) {dtype = f32} : (tensor<i64>) -> tensor<f32>
+    %1 = "stepwell.mul"(%x, %0) : (tensor<?xf32>, tensor<f32>) -> tensor<?xf32>
+    return %1 : tensor<?xf32>
+  }
+}
+
+// -----
+
+// In units of the step, half of a size and twice a quarter of it are the same extent.
+// CHECK-LABEL: func.func @main
+// CHECK:       "stepwell.add"(%{{.+}}, %{{.+}}) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+module attributes {stepwell.ranges = "{\22n\22: [32, 128, 32]}"} {
+  func.func @main(%x: tensor<1x1x?xf32> {stepwell.dims = [1, 1, "n"]}) -> tensor<?xf32> {
+    %0 = "stepwell.max_pool"(%x) {kernel = array<i64: 2>, strides = array<i64: 2>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, ceil_mode = false} : (tensor<1x1x?xf32>) -> tensor<1x1x?xf32>
+    %1 = "stepwell.max_pool"(%0) {kernel = array<i64: 2>, strides = array<i64: 2>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, ceil_mode = false} : (tensor<1x1x?xf32>) -> tensor<1x1x?xf32>
+    %2 = "stepwell.concat"(%1, %1) {axis = 2 : i64} : (tensor<1x1x?xf32>, tensor<1x1x?xf32>) -> tensor<1x1x?xf32>
+    %3 = "stepwell.squeeze"(%0) {axes = array<i64: 0, 1>} : (tensor<1x1x?xf32>) -> tensor<?xf32>
+    %4 = "stepwell.squeeze"(%2) {axes = array<i64: 0, 1>} : (tensor<1x1x?xf32>) -> tensor<?xf32>
+    %5 = "stepwell.add"(%3, %4) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+    return %5 : tensor<?xf32>
+  }
+}
+
+// -----
+
+// A module without ranges stays as it is.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:  (%{{.+}}: tensor<?x8xf32, ["n", 8]> {stepwell.dims = ["n", 8]})
+// CHECK-NOT:   stepwell.table
+func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?x8xf32> {
+  %0 = "stepwell.relu"(%x) : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}
