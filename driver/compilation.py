@@ -21,10 +21,12 @@ from ..passes.infra.pipeline import Pipeline
 from ..passes.infra.recorder import FailureRecorder, process_recorder
 from ..passes.infra.state import CompileState
 from ..passes.ir.functions import symbol_of, value_names
+from ..passes.kernel.demand import read_table
 from ..runtime.cache.keys import key_of
 from ..runtime.facts import CompileFacts, KernelDetails
 from ..runtime.program import Program, Shape
 from ..runtime.progress import progress
+from ..sizes.bounds import Bounds
 from ..support.short_repr import short_repr
 from ..targets.name_kernels import NameKernelsPass
 from ..targets.registry import backend_of, target_of
@@ -34,7 +36,7 @@ from .failures import explained, nodes_of
 from .fingerprint import fingerprint
 from .kernel_table import kernel_infos, with_signatures
 from .locks import KernelTurns
-from .program import program_of
+from .program import bounds_of, program_of
 from .setup import Setup
 from .source import Importable
 from .workers.library import KernelCode, generate
@@ -158,8 +160,10 @@ class Compilation:
         )
         self._phase_reached("graph", module, state.parameters or {})
 
-    def from_static(self, module: ir.Module, state: CompileState, nodes: Sequence[Any], pool: KernelPool) -> Program:
-        """Compiles a module in the phase `import` whose shapes are all known.
+    def for_ranges(
+        self, module: ir.Module, state: CompileState, nodes: Sequence[Any], pool: KernelPool
+    ) -> tuple[Program, Bounds]:
+        """Compiles a module in the phase `import` that is for ranges of sizes.
 
         Args:
             module: the module.
@@ -168,12 +172,16 @@ class Compilation:
             pool: compiles the kernels.
 
         Raises:
+            BoundedError: one program cannot serve all sizes; names the op.
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM rejected a function.
         """
         self._phase_reached("import", module, state.parameters or {})
         self.graph(module, state)
-        return self._finish(module, state, "graph", pool, _ReportFacts(nodes))
+        bounds = bounds_of(module.operation)
+        program = self._finish(module, state, "graph", pool, _ReportFacts(nodes))
+        # Later passes add entries to the table.
+        return program, replace(bounds, table=tuple(read_table(module.operation)))
 
     def _compile_in_child(self, module: ir.Module, state: CompileState, start: str) -> None:
         """Compiles a module that our own passes did not produce in a child process first, to detect a crash.

@@ -18,7 +18,6 @@ from mlir import ir
 
 from ..frontend.errors import ModelError
 from ..frontend.imported import ImportedModel
-from ..passes.graph.bounded.snapshot import BoundedError
 from ..passes.infra import debug
 from ..passes.infra.base import registry
 from ..passes.infra.diagnostics import find_place
@@ -37,6 +36,7 @@ from ..passes.infra.recorder import (
 from ..passes.infra.runner import PassFailure
 from ..passes.ir.locations import names_in
 from ..passes.ir.rewriting import walk
+from ..passes.ranges.errors import BoundedError
 from ..runtime.cache.cache import default_folder
 from ..support import environment
 from ..targets.registry import target_of

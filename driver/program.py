@@ -10,9 +10,12 @@ from mlir import ir
 from ..dialects import discardable
 from ..dialects.types import numpy_dtype
 from ..passes.infra.base import PassError
-from ..passes.ir.functions import main_function, strings
+from ..passes.ir.functions import dictionaries, main_function, strings
+from ..passes.kernel.demand import read_table
 from ..runtime.program import WORK, ArenaBuffer, CodeTarget, KernelInfo, Program, TensorInfo
+from ..sizes.bounds import Bounds
 from ..sizes.layouts import Appended
+from ..sizes.ranges import Range
 from ..targets.registry import backend_of, target_of
 
 # Operations plus bytes that take one core some tens of microseconds.
@@ -53,6 +56,21 @@ def program_of(
         appended=_appended(interface["appended"], inputs, len(outputs)) if "appended" in interface else (),
     )
     return backend_of(target).finish(program, module)
+
+
+def bounds_of(module: ir.Operation) -> Bounds:
+    """Returns the sizes that a module in the phase `graph` serves."""
+    table, main = tuple(read_table(module)), main_function(module)
+    ranges = {name: Range(*values) for name, values in discardable.RANGES.required(module).items()}
+    kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+    outputs = tuple(
+        tuple(
+            size if entry < 0 else table[entry]
+            for size, entry in zip(ir.RankedTensorType(result).shape, discardable.EXTENTS.required(item), strict=True)
+        )
+        for result, item in zip(kind.results, dictionaries(main, "res_attrs"), strict=True)
+    )
+    return Bounds(ranges, table, outputs)
 
 
 def _is_short(module: ir.Module, kernels: Sequence[KernelInfo]) -> bool:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from mlir import ir
 
+from ..dialects import discardable
 from ..lowering.invariants import EARLY_CHECKS
 from ..passes.graph.specialize_shapes import SpecializeShapesPass
 from ..passes.infra.pipeline import Pipeline
 from ..passes.infra.state import CompileState
+from ..passes.ranges.pipelines import ranges_pipeline
 from ..runtime.program import Shape
 from ..support.errors import OptionError
 from ..targets.base import Phase
@@ -139,7 +141,8 @@ def run(
     state = CompileState() if state is None else state
     for phase in between(start, stop or last(target), target):
         with state.in_phase(phase.name):
-            pipeline = steps(phase, target, without, added, shapes)
+            is_ranged = discardable.RANGES.is_on(module.operation) and not discardable.TABLE.is_on(module.operation)
+            pipeline = steps(phase, target, without, added, shapes, is_ranged)
             pipeline.run(module, instrumentation, verify=False, state=state)
             check(phase, module, target, state)
         reached(phase.name, module)
@@ -163,9 +166,15 @@ def steps(
     without: Collection[str] = (),
     added: Sequence[At] = (),
     shapes: Sequence[Shape] | None = None,
+    is_ranged: bool = False,
 ) -> Pipeline:
-    """Returns the pipeline from the previous phase to a phase; see `run` for the arguments."""
+    """Returns the pipeline from the previous phase to a phase.
+
+    See `run` for the arguments; `is_ranged` tells whether the module has symbolic sizes in ranges.
+    """
     bind = Pipeline((SpecializeShapesPass.of(shapes),) if shapes is not None and phase.name == "graph" else ())
+    if is_ranged and phase.name == "graph":
+        bind += ranges_pipeline(backend_of(target).memory_bytes() or 0)
     of_caller = Pipeline(tuple(item.step for item in added if item.phase == phase.name))
     return bind + phase.pipeline(target).without(without) + of_caller
 

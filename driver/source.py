@@ -59,7 +59,6 @@ class Importable(Protocol):
         context: ir.Context,
         shapes: Mapping[str, Shape],
         contents: Mapping[str, np.ndarray],
-        keeps_ranges: bool = False,
     ) -> ImportedModel:
         """See `ModelSource.import_into`."""
         ...
@@ -189,7 +188,6 @@ class ModelSource:
         context: ir.Context,
         shapes: Mapping[str, Shape],
         contents: Mapping[str, np.ndarray],
-        keeps_ranges: bool = False,
     ) -> ImportedModel:
         """Imports the model as a module of the `import` phase (or the phase of an `.mlir` file), with its parameters.
 
@@ -197,8 +195,6 @@ class ModelSource:
             context: the context of the module.
             shapes: the shape of each input.
             contents: contents of some inputs.
-            keeps_ranges: whether an import that folds constants leaves what is computed from ranges; see
-                `dialects/stepwell/ranges.py`.
 
         Raises:
             ModelError: the model cannot be read.
@@ -214,7 +210,7 @@ class ModelSource:
             return self._imported(context)
         from ..frontend.onnx import importer
 
-        options: Any = {"sized": True, "checked": self.checked, "keeps_ranges": keeps_ranges}
+        options: Any = {"sized": True, "checked": self.checked}
         imported = importer.import_model(self._parsed, context, shapes, contents, **options)
         vars(self).pop("_parsed", None)  # as large as the file, and rarely needed again
         return imported
@@ -335,12 +331,11 @@ class PieceSource:
         context: ir.Context,
         shapes: Mapping[str, Shape],
         contents: Mapping[str, np.ndarray],
-        keeps_ranges: bool = False,
     ) -> ImportedModel:
         """Imports the subgraph as a module of the `import` phase."""
         from ..frontend.onnx import importer
 
-        options: Any = {"sized": True, "checked": self.checked, "keeps_ranges": keeps_ranges}
+        options: Any = {"sized": True, "checked": self.checked}
         return importer.import_model(self.model, context, shapes, contents, **options)
 
 

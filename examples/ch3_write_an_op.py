@@ -25,9 +25,9 @@ from stepwell.lowering.builders.scalars import number
 from stepwell.lowering.builders.tensors import elementwise_over, with_shape
 from stepwell.lowering.stepwell_to_linalg.reduction import summed
 from stepwell.lowering.stepwell_to_linalg.rules import LINALG
-from stepwell.passes.graph.bounded.rewriter import PADDING
 from stepwell.passes.ir.values import shape_of
 from stepwell.passes.kernel.prefixes import DEMAND
+from stepwell.passes.ranges.rewriter import PADDING
 
 
 class RootMeanSquareOp(Op):

@@ -13,7 +13,7 @@ from mlir import ir
 from ...driver.compilation import phase_of
 from ...driver.context import compiler_context
 from ...driver.options import Options
-from ...driver.ranges import model_for_range
+from ...driver.ranges import bound_model
 from ...driver.setup import Setup
 from ...driver.source import ModelSource, PieceSource
 from ...driver.specializer import Specializer
@@ -154,9 +154,9 @@ class Bisector:
             yield stages_of(module, parameters, shapes, self.target, without)
             return
         first = Stage("import", None, module.operation.clone(), parameters)
-        with model_for_range(chosen.model, chosen.bucket, chosen.buckets, self.target) as bound:
-            view, known = RangeView(chosen.sizes, bound.extents), bound.state.parameters or {}
-            yield [first, *stages_of(bound.module, known, None, self.target, without, view)]
+        with bound_model(chosen.model, chosen.bucket, self.target) as (ranged, bounds):
+            view = RangeView(chosen.sizes, bounds.outputs)
+            yield [first, *stages_of(ranged.module, ranged.parameters, None, self.target, without, view)]
 
     def _compare(
         self, stages: Sequence[Stage], arrays: Sequence[np.ndarray], tolerance: Tolerance, found: Bisection

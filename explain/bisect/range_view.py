@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ...driver.samples import Samples
+from ...driver.ranges import RangedModel
 from ...driver.source import ModelSource
 from ...passes.ir.functions import body_of, main_function
 from ...passes.kernel.demand import read_table
@@ -56,15 +56,13 @@ class ChosenRange:
     """A bucket of sizes, and sizes in it.
 
     Attributes:
-        model: snapshots of the model.
+        model: the model.
         bucket: the ranges of the bucket.
-        buckets: all buckets.
         sizes: the sizes of the symbolic dimensions.
     """
 
-    model: Samples
+    model: RangedModel
     bucket: Mapping[str, Range]
-    buckets: Sequence[Mapping[str, Range]]
     sizes: Mapping[str, int]
 
 
@@ -89,6 +87,6 @@ def range_of(source: ModelSource, dims: Mapping[str, Any], inputs: Mapping[str, 
     sizes = {name: named[name] for name in buckets[0]}
     for bucket in buckets:
         if all(size in bucket[name] for name, size in sizes.items()):
-            return ChosenRange(Samples(source, resolved.inputs, resolved.derived), bucket, buckets, sizes)
+            return ChosenRange(RangedModel(source, resolved.inputs, resolved.derived), bucket, sizes)
     listed = ", ".join(f"{name}={size}" for name, size in sizes.items())
     raise InputError(f"no range of `dims` contains the sizes of the inputs: {listed}")

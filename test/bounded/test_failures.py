@@ -10,12 +10,12 @@ import stepwell
 from mlir import ir
 from stepwell.dialects import discardable
 from stepwell.driver import route
-from stepwell.passes.graph.bounded.rewriter import PADDING
 from stepwell.passes.infra.base import Pass, PassError, register
 from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.functions import kernels_in
 from stepwell.passes.ir.rewriting import walk
+from stepwell.passes.ranges.rewriter import PADDING
 
 MODEL = b"""func.func @main(%x: tensor<?x8xf32> {stepwell.name = "x", stepwell.dims = ["n", 8]})
     -> (tensor<?x8xf32> {stepwell.name = "y"}) {
@@ -99,5 +99,5 @@ def test_a_rule_that_fails_names_its_op(monkeypatch, tmp_path):
     with pytest.warns(UserWarning, match=r"node 'first'.*'stepwell.exp' op: IndexError: planted"):
         executable = _compile("warn")
     _check(executable)
-    with pytest.raises(stepwell.PassError, match=r"'stepwell.exp' op: IndexError: planted"):
+    with pytest.raises(stepwell.PassFailure, match=r"'stepwell.exp' op: IndexError: planted"):
         _compile("error")

@@ -14,9 +14,9 @@ import pytest
 import stepwell
 from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.passes.graph.bounded.extents import regroup, whole
 from stepwell.passes.ir.functions import kernels_in
 from stepwell.passes.ir.rewriting import walk
+from stepwell.passes.ranges.extents import regroup, whole
 
 _NODE = helper.make_node
 

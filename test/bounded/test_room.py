@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 import stepwell
-from stepwell.passes.graph.bounded import snapshot
-from stepwell.passes.graph.bounded.snapshot import BoundedError, numbered
+from stepwell.passes.ranges.errors import BoundedError
+from stepwell.passes.ranges.extents import MOST_PLACES, numbered
 
 CHILD = """
 import re, resource, sys, warnings
@@ -55,9 +55,9 @@ def test_masks_that_are_too_large() -> None:
 
 
 def test_the_limit_of_places() -> None:
-    assert len(numbered(snapshot.MOST_PLACES)) == snapshot.MOST_PLACES
+    assert len(numbered(MOST_PLACES)) == MOST_PLACES
     with pytest.raises(BoundedError, match="let the range end lower"):
-        numbered(snapshot.MOST_PLACES + 1)
+        numbered(MOST_PLACES + 1)
 
 
 def test_a_call_takes_memory_for_its_own_size_alone() -> None:
