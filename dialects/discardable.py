@@ -50,7 +50,8 @@ PHASE = DiscardableAttribute(
 INTERFACE = DiscardableAttribute(
     "stepwell.interface",
     forms.DICTIONARY,
-    "`inputs` and `outputs` of the model with names and types, and the reasons of its `guards`",
+    "`inputs` and `outputs` of the model with names and types, the reasons of its `guards`, and the results whose "
+    "extents its `counts` hold",
     places=_MODULE,
     phases=_FROM_KERNELS,
 )
@@ -150,6 +151,13 @@ GUARD = DiscardableAttribute(
     "stepwell.guard",
     forms.STRING,
     "marks a result that tells whether a call must be refused, and gives the reason",
+    places=(RESULT,),
+    phases=_FROM_IMPORT,
+)
+COUNT = DiscardableAttribute(
+    "stepwell.count",
+    forms.I64S,
+    "marks a result that holds the run-time extent of other results, and lists these as pairs of result and dimension",
     places=(RESULT,),
     phases=_FROM_IMPORT,
 )

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from mlir import ir
 
-from ..dialects import discardable
+from ..dialects import discardable, forms
 from ..dialects.types import numpy_dtype
 from ..passes.infra.base import PassError
 from ..passes.ir.functions import dictionaries, main_function, strings
 from ..passes.kernel.demand import read_table
-from ..runtime.program import WORK, ArenaBuffer, CodeTarget, KernelInfo, Program, TensorInfo
+from ..runtime.program import WORK, ArenaBuffer, CodeTarget, Count, KernelInfo, Program, TensorInfo
 from ..sizes.bounds import Bounds
 from ..sizes.layouts import Appended
 from ..sizes.ranges import Range
@@ -45,6 +45,7 @@ def program_of(
         inputs=inputs,
         outputs=outputs,
         guards=strings(interface["guards"]),
+        counts=tuple(map(Count.of, forms.EXTENTS.read(interface["counts"]) or ())),
         parameters=_used(module, parameters),
         arena_bytes=discardable.ARENA_BYTES.required(module.operation),
         target=CodeTarget(machine.triple, machine.cpu, machine.features, machine.precision, machine.device),

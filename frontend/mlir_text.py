@@ -19,6 +19,7 @@ from ..dialects.verifier import VerificationError, verify
 from ..passes.infra.custom_forms import find_custom_form
 from ..passes.infra.diagnostics import MLIRError, find_place
 from ..passes.infra.guarded import Crash, guarded
+from ..passes.ir.functions import is_output
 from ..runtime import safetensors
 from ..support.errors import ArtefactError
 from ..support.wording import quantity
@@ -146,9 +147,7 @@ def _values(types: Sequence[ir.Type], attributes: ir.OpAttributeMap, key: str, w
         _value(kind, ir.DictAttr(attrs), f"{what}{index}")
         for index, (kind, attrs) in enumerate(zip(types, declared, strict=True))
     ]
-    return tuple(
-        info for info, attrs in zip(infos, declared, strict=True) if not discardable.GUARD.is_on(ir.DictAttr(attrs))
-    )
+    return tuple(info for info, attrs in zip(infos, declared, strict=True) if is_output(ir.DictAttr(attrs)))
 
 
 def _value(kind: ir.Type, attributes: ir.DictAttr, default: str) -> ValueInfo:

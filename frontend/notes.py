@@ -16,7 +16,7 @@ from ..dialects.registry import OPS
 from ..dialects.stepwell.constant import ParameterOp
 from ..dialects.types import ElementTypeError, TensorSpec, numpy_dtype, spec_of_type
 from ..passes.infra.diagnostics import find_place
-from ..passes.ir.functions import dictionaries
+from ..passes.ir.functions import are_dimensions, dictionaries, is_output
 from ..passes.ir.named_ops import ops_named
 from ..passes.ir.rewriting import find_ops
 from ..passes.memref.layout import byte_size
@@ -138,15 +138,18 @@ def _check_main(module: ir.Module, phase: str) -> None:
     kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     interface = discardable.INTERFACE.required(module.operation)
     inputs, outputs = (_types(ir.ArrayAttr(interface[key])) for key in ("inputs", "outputs"))
-    guards = len(ir.ArrayAttr(interface["guards"]))
+    guards, counts = (len(ir.ArrayAttr(interface[key])) for key in ("guards", "counts"))
     if phase in _TENSOR_PHASES:
-        marked = [discardable.GUARD.is_on(attrs) for attrs in dictionaries(main, "res_attrs")]
-        results = [item for item, is_guard in zip(kind.results, marked, strict=True) if not is_guard]
-        fits = (inputs, outputs, guards) == (list(kind.inputs), results, sum(marked))
+        attributes = dictionaries(main, "res_attrs")
+        results = [item for item, attrs in zip(kind.results, attributes, strict=True) if is_output(attrs)]
+        marked = [sum(mark.is_on(attrs) for attrs in attributes) for mark in (discardable.GUARD, discardable.COUNT)]
+        numbers = [item for item, attrs in zip(kind.results, attributes, strict=True) if discardable.COUNT.is_on(attrs)]
+        fits = (inputs, outputs, [guards, counts]) == (list(kind.inputs), results, marked)
+        fits = fits and all(byte_size(item) == _COUNT_BYTES for item in numbers)
     else:
         arena = discardable.ARENA_BYTES.required(module.operation)
         read = map(byte_size, _types(discardable.PARAMETERS.required(module.operation)))
-        sizes = [*map(byte_size, [*inputs, *outputs]), *[1] * guards, *read, arena]
+        sizes = [*map(byte_size, [*inputs, *outputs]), *[1] * guards, *[_COUNT_BYTES] * counts, *read, arena]
         buffers = [item for item in kind.inputs if isinstance(item, ir.MemRefType) and item.has_static_shape]
         fits = sizes == [byte_size(item) for item in buffers] and len(buffers) == len(kind.inputs)
     if not fits:
@@ -169,6 +172,14 @@ def _is_tensor_type(kind: ir.Type) -> bool:
 
 def _is_string(item: ir.Attribute) -> bool:
     return isinstance(item, ir.StringAttr)
+
+
+def _is_interface(item: ir.Attribute) -> bool:
+    if not _INTERFACE(item):
+        return False
+    interface = ir.DictAttr(item)
+    ranks = [ir.RankedTensorType(kind).rank for kind in _types(ir.ArrayAttr(interface["outputs"]))]
+    return all(are_dimensions(list(ir.DenseI64ArrayAttr(pairs)), ranks) for pairs in ir.ArrayAttr(interface["counts"]))
 
 
 def _is_type(item: ir.Attribute) -> bool:
@@ -196,12 +207,19 @@ def _is_buffer(item: ir.Attribute) -> bool:
     return "node" not in buffer or _is_string(buffer["node"])
 
 
+_COUNT_BYTES = 8
 _TENSORS = _list_of(_dictionary(name=_is_string, type=_is_type))
+_INTERFACE = _dictionary(
+    inputs=_TENSORS,
+    outputs=_TENSORS,
+    guards=_list_of(_is_string),
+    counts=_list_of(lambda item: isinstance(item, ir.DenseI64ArrayAttr)),
+)
 _BUFFER = _dictionary(name=_is_string, offset=_is_size, bytes=_is_size, first=_is_size, last=_is_size)
 _FORMS: dict[str, tuple[str, _Fits]] = {
     discardable.INTERFACE.name: (
-        "inputs and outputs, with names and types of tensors, and guards",
-        _dictionary(inputs=_TENSORS, outputs=_TENSORS, guards=_list_of(_is_string)),
+        "inputs and outputs, with names and types of tensors, guards and counts",
+        _is_interface,
     ),
     discardable.PARAMETERS.name: ("a list of names and types of tensors", _TENSORS),
     discardable.ARENA_BYTES.name: ("a number of bytes", _is_size),

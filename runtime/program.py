@@ -179,6 +179,21 @@ class ArenaBuffer(NamedTuple):
         return ArenaBuffer(str(name), str(node), *numbers)
 
 
+class Count(NamedTuple):
+    """A number of elements that a call computes: outputs have room for the most, and are cropped to it.
+
+    Attributes:
+        cropped: the outputs it crops, each with the dimension whose extent it is.
+    """
+
+    cropped: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of(numbers: Sequence[int]) -> Count:
+        """Reads the flat list of pairs that the compiler writes."""
+        return Count(tuple(zip(numbers[::2], numbers[1::2], strict=True)))
+
+
 @dataclass(frozen=True, repr=False)
 class Program:
     """Native code for one set of input shapes.
@@ -188,6 +203,7 @@ class Program:
         outputs: outputs in table order, with static shapes.
         guards: texts of the guards. Each guard is a bool after the outputs in the table; if it is false after a call,
             the outputs are invalid for the reason in the text.
+        counts: extents of outputs that depend on data. Each is an i64 scalar after the guards in the table.
         parameters: contents by name, in table order; a broadcast array (all strides 0) is stored as one element.
         arena_bytes: scratch memory of a call, in bytes.
         target: the machine it was built for.
@@ -214,6 +230,7 @@ class Program:
     arena_bytes: int
     target: CodeTarget
     guards: tuple[str, ...] = ()
+    counts: tuple[Count, ...] = ()
     objects: Mapping[str, bytes] = field(default_factory=dict)
     library: bytes | None = None
     kernels: Sequence[KernelInfo] = ()

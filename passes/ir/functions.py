@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from mlir import ir
 
@@ -62,6 +62,19 @@ def dictionaries(function: ir.Operation | ir.OpView, key: str) -> list[ir.DictAt
         return [ir.DictAttr(item) for item in ir.ArrayAttr(function.attributes[key])]
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     return [ir.DictAttr.get({})] * len(kind.inputs if key == "arg_attrs" else kind.results)
+
+
+def is_output(attributes: ir.DictAttr) -> bool:
+    """Returns whether a result of @main with these attributes is an output of the model, not a guard or a count."""
+    return not discardable.GUARD.is_on(attributes) and not discardable.COUNT.is_on(attributes)
+
+
+def are_dimensions(pairs: Sequence[int], ranks: Sequence[int]) -> bool:
+    """Returns whether a flat list of pairs names dimensions of tensors of some ranks: a tensor, then its dimension."""
+    if len(pairs) % 2:
+        return False
+    named = zip(pairs[::2], pairs[1::2], strict=True)
+    return all(0 <= index < len(ranks) and 0 <= axis < ranks[index] for index, axis in named)
 
 
 def value_names(function: ir.Operation | ir.OpView, key: str, default: str) -> list[str]:

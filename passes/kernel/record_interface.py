@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...dialects import discardable, forms
-from ..infra.base import Pass, register
+from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
-from ..ir.functions import dictionaries, main_function
+from ..ir.functions import are_dimensions, dictionaries, is_output, main_function
 
 
 @register
 @dataclass(frozen=True)
 class RecordInterfacePass(Pass):
-    """Write the inputs, outputs and guards of @main into a module attribute.
+    """Write the inputs, outputs, guards and counts of @main into a module attribute.
 
     Later levels have neither bools nor results; the runtime reads this attribute instead. `appended` lists the inputs
     that are read as they lie in the caller's memory, if there are any.
@@ -25,24 +25,39 @@ class RecordInterfacePass(Pass):
     func.func @main(%x: tensor<4xf32> {stepwell.name = "x"}) -> (tensor<4xi1> {stepwell.name = "y"})
     // -->
     module attributes {stepwell.interface = {
-      inputs = [{name = "x", type = tensor<4xf32>}], outputs = [{name = "y", type = tensor<4xi1>}], guards = []}}
+      inputs = [{name = "x", type = tensor<4xf32>}], outputs = [{name = "y", type = tensor<4xi1>}],
+      guards = [], counts = []}}
     ```
     """
 
     name = "stepwell-record-interface"
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
-        """Adds the attribute to the module."""
+        """Adds the attribute to the module.
+
+        Raises:
+            PassError: a count is of a dimension that does not exist.
+        """
         main = main_function(op)
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         inputs = dictionaries(main, "arg_attrs")
         results = dictionaries(main, "res_attrs")
         guards = [reason for attrs in results if (reason := discardable.GUARD.read(attrs)) is not None]
-        outputs = [pair for pair in zip(kind.results, results, strict=True) if not discardable.GUARD.is_on(pair[1])]
+        counts = [cropped for attrs in results if (cropped := discardable.COUNT.read(attrs)) is not None]
+        outputs = [pair for pair in zip(kind.results, results, strict=True) if is_output(pair[1])]
+        ranks = [ir.RankedTensorType(item).rank for item, _ in outputs]
+        if not all(are_dimensions(pairs, ranks) for pairs in counts):
+            raise PassError(f"'{discardable.COUNT.name}' must list pairs of an output and its dimension", main.location)
+        for item, attrs in zip(kind.results, results, strict=True):
+            if discardable.COUNT.is_on(attrs) and str(item) != "tensor<i64>":
+                raise PassError(
+                    f"a result with '{discardable.COUNT.name}' must be a tensor<i64>, not {item}", main.location
+                )
         interface = {
             "inputs": _entries(zip(kind.inputs, inputs, strict=True), "input"),
             "outputs": _entries(outputs, "output"),
             "guards": forms.STRINGS.write(guards),
+            "counts": forms.EXTENTS.write(counts),
         }
         appended = _appended(inputs, [attributes for _, attributes in outputs])
         if appended:

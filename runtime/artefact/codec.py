@@ -15,7 +15,7 @@ from ...sizes.bounds import Bounds, decode_bounds, encode_bounds
 from ...sizes.expressions import evaluate
 from ...sizes.layouts import Appended
 from ..launch_plan import LaunchPlan
-from ..program import ENTRY, ArenaBuffer, CodeTarget, KernelInfo, TensorInfo
+from ..program import ENTRY, ArenaBuffer, CodeTarget, Count, KernelInfo, TensorInfo
 from ..safetensors import dtype_of
 
 SCHEMA = 9
@@ -43,6 +43,8 @@ class Described(Protocol):
     @property
     def guards(self) -> Sequence[str]: ...
     @property
+    def counts(self) -> Sequence[Count]: ...
+    @property
     def bounds(self) -> Bounds | None: ...
     @property
     def buffers(self) -> Sequence[ArenaBuffer]: ...
@@ -63,6 +65,7 @@ def encode_program(program: Described) -> dict[str, Any]:
         "uses_threads": program.uses_threads,
         "is_short": program.is_short,
         "guards": list(program.guards),
+        "counts": [list(count.cropped) for count in program.counts],
         "bounds": encode_bounds(program.bounds),
         "buffers": list(program.buffers),
         "launches": None if program.launches is None else program.launches.record(),
@@ -100,6 +103,7 @@ def decode_program(record: Mapping[str, Any]) -> dict[str, Any]:
         "uses_threads": bool(record["uses_threads"]),
         "is_short": bool(record["is_short"]),
         "guards": tuple(map(str, record["guards"])),
+        "counts": tuple(_decode_count(item, outputs) for item in record["counts"]),
         "bounds": bounds,
         "buffers": tuple(map(ArenaBuffer.read, record["buffers"])),
         "launches": None if record["launches"] is None else LaunchPlan.read(record["launches"]),
@@ -146,6 +150,13 @@ def _decode_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:
     if any(not isinstance(dim, str | int) or (isinstance(dim, int) and dim < 0) for dim in shape):
         raise ValueError(f"{shape} is not a shape")
     return tuple(shape)
+
+
+def _decode_count(record: Sequence[Sequence[int]], outputs: Sequence[TensorInfo]) -> Count:
+    pairs = tuple((natural(output), natural(axis)) for output, axis in record)
+    if any(output >= len(outputs) or axis >= len(outputs[output].shape) for output, axis in pairs):
+        raise ValueError(f"{record} are not dimensions of outputs")
+    return Count(pairs)
 
 
 def _decode_bounds(record: Mapping[str, Any] | None, inputs: int, outputs: Sequence[TensorInfo]) -> Bounds | None:

@@ -15,7 +15,7 @@ from ...support.wording import quantity
 from ..host.fallback import Fallback, read_fallback
 from ..hybrid.plan import ControlStep, NativeStep, read_control_step
 from ..launch_plan import LaunchPlan
-from ..program import ArenaBuffer, CodeTarget, KernelInfo, TensorInfo
+from ..program import ArenaBuffer, CodeTarget, Count, KernelInfo, TensorInfo
 from .codec import SCHEMA, decode_program, decode_tensors, encode_program, encode_tensors, natural
 
 
@@ -58,6 +58,7 @@ class StoredProgram:
     uses_threads: bool
     is_short: bool
     guards: tuple[str, ...]
+    counts: tuple[Count, ...]
     contents: tuple[StoredParameter, ...]
     bounds: Bounds | None = None
     buffers: tuple[ArenaBuffer, ...] = ()

@@ -294,6 +294,7 @@ def _program(entry: StoredProgram, members: Mapping[str, np.ndarray], tensors: M
         uses_threads=entry.uses_threads,
         is_short=entry.is_short,
         guards=entry.guards,
+        counts=entry.counts,
         contents=_parameters(entry.contents, tensors),
         bounds=entry.bounds,
         buffers=entry.buffers,

@@ -162,6 +162,7 @@ class _Content:
             uses_threads=program.uses_threads,
             is_short=program.is_short,
             guards=tuple(program.guards),
+            counts=tuple(program.counts),
             contents=self._add_parameters(program.contents),
             bounds=program.bounds,
             buffers=tuple(program.buffers),

@@ -72,7 +72,8 @@ class DeviceProgram:
         self._takes = list(program.inputs)
         self._inputs = [info.nbytes for info in program.inputs]
         guards = [TensorInfo(reason, np.dtype(bool), ()) for reason in program.guards]
-        self._results = [*program.outputs, *guards]
+        counts = [TensorInfo("count", np.dtype(np.int64), ()) for _ in program.counts]
+        self._results = [*program.outputs, *guards, *counts]
         self._outputs = [info.nbytes for info in self._results]
         self._lock = threading.Lock()
         self._idle: list[Lane] = []

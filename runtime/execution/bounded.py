@@ -45,7 +45,6 @@ class BoundedCall(LoadedProgram):
         self.reads_layouts = len(loaded.program.appended) > 0
         table = table_of(bounds, int(loaded.program.inputs[-1].shape[0]), sizes)
         self._layouts = Layouts(loaded.program.appended, table)
-        self._guards = len(loaded.program.guards)
         self._calls, self._hot_calls = 0, 0
         self._when_hot: Callable[[], None] | None = None
 
@@ -90,15 +89,11 @@ class BoundedCall(LoadedProgram):
             buffers.wholes if not kept else [kept.get(number, whole) for number, whole in enumerate(buffers.wholes)]
         )
         outputs = [
-            _new(kind) if whole is None else whole
-            for whole, kind in zip(wholes, self._outputs, strict=False)  # guards come after the outputs
+            _new(kind) if whole is None else whole for whole, kind in zip(wholes, self._outputs, strict=True)
         ]
         if kept is not None and not kept:
             kept |= {item.output: outputs[item.output] for item in self.program.appended if item.output >= 0}
-        written = [*outputs, *(np.empty((), np.bool_) for _ in range(self._guards))] if self._guards else outputs
-        workspace.run(self.loaded, inputs, written, threads)
-        if self._guards:
-            self.checked(written, arrays)
+        status = workspace.run(self.loaded, inputs, outputs, threads)
         for number, part in buffers.parts:
             outputs[number] = outputs[number][part]
         for number, place in buffers.outputs:
@@ -109,7 +104,7 @@ class BoundedCall(LoadedProgram):
             # The shelf's array has room for the largest result; only the pages of this result are ever touched.
             outputs[number] = shelf.array(self.results[number], dtype)
             outputs[number][...] = place.part
-        return outputs
+        return self.checked(outputs, status, arrays) if status else outputs
 
 
 def _new(kind: tuple[Shape, np.dtype, Shelf | None]) -> np.ndarray:

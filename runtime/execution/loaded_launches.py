@@ -16,7 +16,8 @@ from ..cuda.dlpack import DeviceArray
 from ..cuda.executor import DeviceProgram
 from ..cuda.launch_checks import check_plan
 from ..program import Program, Shape
-from .workspace import LoadedProgram
+from .results import crops_of
+from .workspace import LoadedProgram, status_of
 
 if TYPE_CHECKING:
     from .recorder import CallRecorder
@@ -38,8 +39,7 @@ class LoadedLaunches(LoadedProgram):
             DeviceError: there is no device that runs it.
         """
         assert program.launches is not None
-        guards = [1] * len(program.guards)
-        outputs = [*(info.nbytes for info in program.outputs), *guards]
+        outputs = [*(info.nbytes for info in program.outputs), *(array.nbytes for array in status_of(program))]
         sizes = [info.nbytes for info in program.inputs], outputs, [item.nbytes for item in program.parameters.values()]
         try:
             check_plan(program.launches, *sizes)
@@ -48,9 +48,8 @@ class LoadedLaunches(LoadedProgram):
         self.program, self._recorder = program, recorder
         self.code_on_device = DeviceProgram(program, devices.current())
         kinds = [(tuple(int(dim) for dim in info.shape), info.dtype) for info in program.outputs]
-        self._outputs = [(shape, dtype, None) for shape, dtype in kinds] + [((), np.dtype(np.bool_), None)] * len(
-            guards
-        )
+        self._outputs = [(shape, dtype, None) for shape, dtype in kinds]
+        self._crops = [crops_of(count) for count in program.counts]
 
     def run(self, workspace: Workspace, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
         """Returns the outputs for inputs of the program's shapes.
@@ -63,25 +62,26 @@ class LoadedLaunches(LoadedProgram):
         return self._run(arrays, None)
 
     def _run(self, arrays: Sequence[np.ndarray], shapes: Sequence[Shape] | None) -> list[np.ndarray]:
-        """Runs the program; `shapes` are those of the outputs, without guards (None: the program's own)."""
-        guards = [()] * len(self.program.guards)
+        """Runs the program; `shapes` are those of the outputs (None: the program's own)."""
+        status = status_of(self.program)
         if any(type(array) is DeviceArray for array in arrays):
-            kinds = None if shapes is None else [*shapes, *guards]
+            kinds = None if shapes is None else [*shapes, *(array.shape for array in status)]
             results: list[Any] = list(self.code_on_device.run_on_device(arrays, kinds))
             count = len(self.program.outputs)
-            results[count:] = [self.code_on_device.fetched(guard) for guard in results[count:]]
-            return self.checked(results, arrays)
+            return self.checked(
+                results[:count], [self.code_on_device.fetched(item) for item in results[count:]], arrays
+            )
         outputs = self.new_outputs()
         if shapes is not None:
             infos = zip(shapes, self.program.outputs, strict=True)
-            outputs[: len(shapes)] = [np.empty(shape, info.dtype) for shape, info in infos]
+            outputs = [np.empty(shape, info.dtype) for shape, info in infos]
         if self._recorder is None:
-            self.code_on_device.run(arrays, outputs)
+            self.code_on_device.run(arrays, [*outputs, *status])
         else:
             start = time.monotonic_ns()
-            seconds = self.code_on_device.run_timed(arrays, outputs)
+            seconds = self.code_on_device.run_timed(arrays, [*outputs, *status])
             self._recorder.note_steps(self.program, start, seconds)
-        return self.checked(outputs, arrays) if self.program.guards else outputs
+        return self.checked(outputs, status, arrays)
 
 
 class BoundedLaunches(LoadedLaunches):
@@ -92,7 +92,8 @@ class BoundedLaunches(LoadedLaunches):
 
     def __init__(self, wide: LoadedLaunches, sizes: Mapping[str, int]) -> None:
         """Binds a loaded program to given sizes."""
-        self.program, self._recorder, self._outputs = wide.program, wide._recorder, wide._outputs
+        self.program, self._recorder = wide.program, wide._recorder
+        self._outputs, self._crops = wide._outputs, wide._crops
         self.code_on_device = wide.code_on_device
         bounds = wide.program.bounds
         assert bounds is not None

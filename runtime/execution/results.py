@@ -22,11 +22,44 @@ from typing import Any
 import numpy as np
 
 from ..memory import aligned_empty
+from ..program import Count
 
 LEAST_BYTES = 1 << 16
 """Minimum size in bytes of results whose memory is kept; for smaller ones numpy's allocation is cheaper."""
 
 _CALLS = 2
+
+
+Crops = Sequence[tuple[int, tuple[slice, ...]]]
+"""The outputs that one count crops, each with whole slices for the dimensions before the one that it crops."""
+
+
+def crops_of(count: Count) -> Crops:
+    """Returns what a count crops."""
+    return [(output, (slice(None),) * axis) for output, axis in count.cropped]
+
+
+def cropped(outputs: list[np.ndarray], crops: Sequence[Crops], numbers: Sequence[Any]) -> list[np.ndarray]:
+    """Returns the outputs cropped to the extents that a call has computed, as contiguous arrays.
+
+    Args:
+        outputs: the outputs with room for the most elements.
+        crops: what each of the numbers crops.
+        numbers: the extents.
+    """
+    parts = list(outputs)
+    for number, places in zip(numbers, crops, strict=True):
+        extent = slice(int(number))
+        for output, before in places:
+            parts[output] = parts[output][(*before, extent)]
+    return [part if part is whole else _compact(part, whole) for part, whole in zip(parts, outputs, strict=True)]
+
+
+def _compact(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Returns a part of an array, copied unless it is contiguous and most of the array."""
+    if 2 * part.nbytes < whole.nbytes or not part.flags.c_contiguous:
+        return part.copy("C")
+    return part
 
 
 class Shelf:

@@ -14,7 +14,7 @@ from ..native import loader, poison
 from ..native.thread_pool import THREAD_POOLS
 from ..program import Program
 from .data_check import guard_error
-from .results import shelves_for
+from .results import cropped, crops_of, shelves_for
 
 T = TypeVar("T")
 
@@ -53,10 +53,10 @@ class LoadedProgram:
         kinds = [(tuple(int(dim) for dim in info.shape), info.dtype) for info in program.outputs]
         shelves = shelves_for([info.nbytes for info in program.outputs])
         self._outputs = [(shape, dtype, shelf) for (shape, dtype), shelf in zip(kinds, shelves, strict=True)]
-        self._outputs += [((), np.dtype(np.bool_), None)] * len(program.guards)
+        self._crops = [crops_of(count) for count in program.counts]
 
     def new_outputs(self) -> list[np.ndarray]:
-        """Returns new arrays for one call: the outputs, then the guards."""
+        """Returns new arrays for the outputs of one call."""
         return [
             np.empty(shape, dtype) if shelf is None else shelf.array(shape, dtype)
             for shape, dtype, shelf in self._outputs
@@ -69,27 +69,38 @@ class LoadedProgram:
             GuardError: a guard reports that the outputs are invalid; a `DataError` if the data is at fault.
         """
         outputs = self.new_outputs()
-        workspace.run(self, arrays, outputs, threads)
-        return self.checked(outputs, arrays) if self.program.guards else outputs
+        status = workspace.run(self, arrays, outputs, threads)
+        return self.checked(outputs, status, arrays) if status else outputs
 
-    def checked(self, outputs: list[np.ndarray], inputs: Sequence[Any] = ()) -> list[np.ndarray]:
-        """Returns the outputs without the guards; `inputs` are for the message of an error.
+    def checked(self, outputs: list[Any], status: Sequence[Any], inputs: Sequence[Any] = ()) -> list[Any]:
+        """Returns the outputs, cropped to the counts.
+
+        Args:
+            outputs: the outputs, with room for the most elements.
+            status: the guards, then the counts.
+            inputs: the inputs, for the message of an error.
 
         Raises:
             GuardError: a guard reports that the outputs are invalid; a `DataError` if the data is at fault.
         """
-        count = len(self.program.outputs)
-        for reason, holds in zip(self.program.guards, outputs[count:], strict=True):
+        for reason, holds in zip(self.program.guards, status, strict=False):  # counts come after the guards
             if not holds:
                 names = (info.name for info in self.program.inputs)
                 raise guard_error(reason, dict(zip(names, inputs, strict=False)))
-        return outputs[:count]
+        return cropped(outputs, self._crops, status[len(self.program.guards) :]) if self._crops else outputs
+
+
+def status_of(program: Program) -> list[np.ndarray]:
+    """Returns new arrays for the scalars that follow the outputs: the guards, then the counts."""
+    guards = [np.empty((), np.bool_) for _ in program.guards]
+    return guards + [np.empty((), np.int64) for _ in program.counts]
 
 
 @dataclass
 class _Table:
     slots: Any
     address: int
+    status: list[np.ndarray]
     arena: int = -1
 
 
@@ -113,13 +124,17 @@ class Workspace:
 
     def run(
         self, loaded: LoadedProgram, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
-    ) -> None:
-        """Fills the program's table and calls its entry function."""
+    ) -> Sequence[np.ndarray]:
+        """Fills the program's table and calls its entry function.
+
+        Returns:
+            The guards and counts, which the next call overwrites.
+        """
         table = self._tables.get(loaded) or self._new_table(loaded)
         if poison.byte is not None:
             # Outputs that continue inputs in place hold data already.
             new = [array for array in outputs if not any(np.may_share_memory(array, other) for other in inputs)]
-            poison.fill([self._arena, *new])
+            poison.fill([self._arena, *new, *table.status])
         slots = table.slots
         slot = 0
         for array in inputs:
@@ -132,7 +147,7 @@ class Workspace:
             slots[len(slots) - 2] = table.arena = self._start
         if threads == 1 or not loaded.program.uses_threads:
             loaded.entry(table.address)
-            return
+            return table.status
         pool = THREAD_POOLS.lend(threads, loaded.code)
         slots[len(slots) - 1] = pool.address
         try:
@@ -140,16 +155,19 @@ class Workspace:
         finally:
             slots[len(slots) - 1] = None
             THREAD_POOLS.take_back(threads, pool)
+        return table.status
 
     def _new_table(self, loaded: LoadedProgram) -> _Table:
         program = loaded.program
         if program.arena_bytes > len(self._arena):
             self._arena = aligned_empty(program.arena_bytes)
             self._start = address(self._arena)
-        first = len(program.inputs) + len(program.outputs) + len(program.guards)
-        slots = (ctypes.c_void_p * (first + len(loaded.addresses) + 2))()
-        slots[first:-2] = loaded.addresses
-        return self._tables.setdefault(loaded, _Table(slots, ctypes.addressof(slots)))
+        status = status_of(program)
+        first = len(program.inputs) + len(program.outputs)
+        fixed = [*map(address, status), *loaded.addresses]
+        slots = (ctypes.c_void_p * (first + len(fixed) + 2))()
+        slots[first:-2] = fixed
+        return self._tables.setdefault(loaded, _Table(slots, ctypes.addressof(slots), status))
 
 
 def address(array: np.ndarray) -> int:

@@ -253,7 +253,8 @@ class NativeRunner:
                 held[position] = array
             made = code.make(shapes, held)
         if isinstance(made, Program):
-            return [Known(info) for info in made.outputs]
+            cropped = {output for count in made.counts for output, _ in count.cropped}
+            return [UNKNOWN if index in cropped else Known(info) for index, info in enumerate(made.outputs)]
         return made.prepare(inputs, held)
 
     def _skip(self, ahead: Ahead, reason: str) -> list[Known]:
