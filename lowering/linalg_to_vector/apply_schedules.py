@@ -36,6 +36,7 @@ SCHEDULES: dict[str, Callable[[ir.Operation, Target], Schedule]] = {
     "pooling": pooling,
     "reduction": reduction,
     "sorting": in_order,
+    "selection": in_order,
     "cumulative": in_order,
     "winograd": winograd,
 }

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mlir import ir
-from mlir.dialects import arith, math, scf, tensor, vector
+from mlir.dialects import arith, math, tensor, vector
 
 from ...passes.ir.values import element_type_of, shape_of
 from ..builders.access import Point, broadcast, read_row, vector_type
 from ..builders.indices import value_of
 from ..builders.scalars import number
-from .sequences import repeat
+from .sequences import as_long_as, repeat
 
 MOST = 32
 """Maximum `k`; this many keys take two or four registers."""
@@ -112,19 +112,14 @@ def _for_each_bit(
     bits: ir.Value, carried: Sequence[ir.Value], body: Callable[[ir.Value, list[ir.Value]], list[ir.Value]]
 ) -> list[ir.Value]:
     """Passes `carried` through `body` for every set bit, from the lowest, with the bit's position."""
-    start = [bits, *carried]
-    kinds = [value.type for value in start]
-    op = scf.WhileOp(kinds, start)
-    places = [op.location] * len(kinds)
-    before = op.before.blocks.append(*kinds, arg_locs=places)
-    with ir.InsertionPoint(before):
-        is_any = arith.cmpi(arith.CmpIPredicate.ne, before.arguments[0], number(0, bits.type))
-        scf.ConditionOp(is_any, list(before.arguments))
-    after = op.after.blocks.append(*kinds, arg_locs=places)
-    with ir.InsertionPoint(after):
-        left, *values = after.arguments
+
+    def is_any(values: list[ir.Value]) -> ir.Value:
+        return arith.cmpi(arith.CmpIPredicate.ne, values[0], number(0, bits.type))
+
+    def next_one(values: list[ir.Value]) -> list[ir.Value]:
+        left, *rest = values
         lane = arith.index_castui(ir.IndexType.get(), math.cttz(left))
-        made = body(lane, values)
-        rest = arith.andi(left, arith.subi(left, number(1, bits.type)))
-        scf.YieldOp([rest, *made])
-    return list(op.results)[1:]
+        made = body(lane, rest)
+        return [arith.andi(left, arith.subi(left, number(1, bits.type))), *made]
+
+    return as_long_as(is_any, [bits, *carried], next_one)[1:]

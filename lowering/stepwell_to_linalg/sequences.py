@@ -23,6 +23,16 @@ def where(condition: ir.Value, value: ir.Value, body: Callable[[], ir.Value]) ->
     return op.results[0]
 
 
+def when(condition: ir.Value, values: Values, body: Callable[[], Values]) -> Values:
+    """Returns the results of `body` if the condition holds, else `values`."""
+    op = scf.IfOp(condition, [value.type for value in values], has_else=True)
+    with ir.InsertionPoint(op.thenRegion.blocks[0]):
+        scf.YieldOp(body())
+    with ir.InsertionPoint(op.elseRegion.blocks[0]):
+        scf.YieldOp(values)
+    return list(op.results)
+
+
 def repeat(
     start: Index, stop: Index, carried: Sequence[ir.Value], body: Callable[[ir.Value, Values], Sequence[ir.Value]]
 ) -> Values:
@@ -30,6 +40,22 @@ def repeat(
     op = scf.ForOp(value_of(start), value_of(stop), value_of(1), list(carried))
     with ir.InsertionPoint(op.body):
         scf.YieldOp(list(body(op.induction_variable, list(op.inner_iter_args))))
+    return list(op.results)
+
+
+def as_long_as(
+    condition: Callable[[Values], ir.Value], carried: Sequence[ir.Value], body: Callable[[Values], Values]
+) -> Values:
+    """Emits `while condition(carried): carried = body(carried)`."""
+    start = list(carried)
+    kinds = [value.type for value in start]
+    op = scf.WhileOp(kinds, start)
+    places = [op.location] * len(kinds)
+    before, after = (region.blocks.append(*kinds, arg_locs=places) for region in (op.before, op.after))
+    with ir.InsertionPoint(before):
+        scf.ConditionOp(condition(list(before.arguments)), list(before.arguments))
+    with ir.InsertionPoint(after):
+        scf.YieldOp(body(list(after.arguments)))
     return list(op.results)
 
 

@@ -70,14 +70,24 @@ def _wide(index: ir.Value) -> ir.Value:
 
 def keys_of(values: ir.Value, dtype: np.dtype, largest: bool) -> ir.Value:
     """Returns signed integers that are least for the elements that come first."""
-    kind = ir.IntegerType.get_signless(64 if dtype.itemsize == 8 else 32)
+    kind = key_type(dtype)
 
     def body(item: ir.Value, _: ir.Value) -> ir.Value:
-        key = _float_key(item, kind) if is_float(dtype) else _integer_key(item, dtype, kind)
+        key = element_key(item, dtype, kind)
         return arith.xori(key, number(-1, kind)) if largest else key
 
     loops = dims(len(shape_of(values)))
     return structured([values], [empty(shape_of(values), kind)], [loops, loops], "p" * len(loops), body)[0]
+
+
+def key_type(dtype: np.dtype) -> ir.IntegerType:
+    """Returns the type of the keys of elements."""
+    return ir.IntegerType.get_signless(64 if dtype.itemsize == 8 else 32)
+
+
+def element_key(item: ir.Value, dtype: np.dtype, kind: ir.IntegerType) -> ir.Value:
+    """Returns a signed integer of the same order as an element."""
+    return float_key(item, kind) if is_float(dtype) else _integer_key(item, dtype, kind)
 
 
 def is_before(key: ir.Value, at: ir.Value, mine: ir.Value, here: ir.Value) -> ir.Value:
@@ -95,7 +105,7 @@ def _integer_key(item: ir.Value, dtype: np.dtype, kind: ir.IntegerType) -> ir.Va
     return item if item.type == kind else arith.extsi(kind, item)
 
 
-def _float_key(item: ir.Value, kind: ir.IntegerType) -> ir.Value:
+def float_key(item: ir.Value, kind: ir.IntegerType) -> ir.Value:
     """Returns the bits in the order of the numbers; all NaNs become one above all numbers, both zeros become one."""
     wide = widen(item)
     wide = arith.addf(wide, number(0, wide.type))

@@ -17,6 +17,7 @@ ANCHOR_ORDER = (
     "pooling",
     "reduction",
     "sorting",
+    "selection",
     "cumulative",
     "elementwise",
     "movement",

@@ -23,6 +23,8 @@ from .text import table_of
 
 SCHEMA = 1
 # Kernels count as slow above this share of scalar operations, this share of a run, and this many seconds.
+_ONE_BY_ONE = ("sorting", "selection")
+"""Kernel classes whose steps depend on each other, and have no faster form on vectors."""
 _MIN_SCALAR_SHARE, _MIN_TIME_SHARE, _MIN_SECONDS = 0.5, 0.1, 5e-5
 
 
@@ -222,7 +224,11 @@ def _scalar(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Returns a warning for each program whose mostly scalar kernels take a good part of the time."""
     found = []
     for record in records:
-        scalar = [kernel for kernel in record["kernels"] if kernel["scalar_share"] > _MIN_SCALAR_SHARE]
+        scalar = [
+            kernel
+            for kernel in record["kernels"]
+            if kernel["scalar_share"] > _MIN_SCALAR_SHARE and kernel["class"] not in _ONE_BY_ONE
+        ]
         seconds = sum(item["predicted_seconds"] * item["calls"] for item in scalar)
         share = seconds / (record["predicted_seconds"] or 1.0)
         if share <= _MIN_TIME_SHARE or seconds < _MIN_SECONDS:
