@@ -62,14 +62,17 @@ class HybridPlanner:
         Raises:
             UnsupportedError: a node can run nowhere, or none may run on the host.
         """
+        from ..frontend.errors import SizedByData
         from ..frontend.onnx import partition
 
         if not self.may_run_in_steps:
             raise error
         model = self.source.model
-        on_host = partition.nodes_on_host(model, None if self._was_inlined else error)
-        plan = self._plan_of(partition.partition(model, on_host))
-        repeats = any(set(step.inputs) == set(self.names) for step in plan.steps)
+        last = partition.sized_by_data(model, error)
+        is_cut = isinstance(error, SizedByData) and any(error.value in model.proto.graph.node[i].output for i in last)
+        on_host = partition.nodes_on_host(model, None if self._was_inlined or is_cut else error)
+        plan = self._plan_of(partition.partition(model, on_host, last - on_host.keys()))
+        repeats = any(set(step.inputs) == set(self.names) for step in plan.steps) and not is_cut
         if not plan.fallbacks and not self._was_inlined and repeats:
             raise error  # it would recur
         _check_host(plan, error, self.source.name)

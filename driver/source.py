@@ -76,6 +76,7 @@ class ModelSource:
         cache: stores the fingerprints of large files, so that they need not be read again.
         checked: which data is checked, as in `Options`.
         program: a program of torch in memory.
+        counts_elements: whether the target has code for ops whose number of results depends on data.
     """
 
     kind: str
@@ -84,6 +85,7 @@ class ModelSource:
     cache: Cache | None = None
     checked: bool | Literal["inputs"] = False
     program: LiveProgram | None = None
+    counts_elements: bool = True
 
     @staticmethod
     def read(model: Any) -> ModelSource:
@@ -122,7 +124,15 @@ class ModelSource:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the contents; a model with side files is pickled as its path, and read from there."""
         path = None if self.is_whole else self.path
-        return _unpickled, (self.kind, self.contents, path, self.cache is not None, self.checked, self.program)
+        return _unpickled, (
+            self.kind,
+            self.contents,
+            path,
+            self.cache is not None,
+            self.checked,
+            self.program,
+            self.counts_elements,
+        )
 
     @property
     def data(self) -> bytes:
@@ -210,7 +220,7 @@ class ModelSource:
             return self._imported(context)
         from ..frontend.onnx import importer
 
-        options: Any = {"sized": True, "checked": self.checked}
+        options: Any = {"sized": True, "checked": self.checked, "counts_elements": self.counts_elements}
         imported = importer.import_model(self._parsed, context, shapes, contents, **options)
         vars(self).pop("_parsed", None)  # as large as the file, and rarely needed again
         return imported
@@ -299,6 +309,11 @@ class PieceSource:
         """The checks of data, as in `Options.checked`."""
         return self.whole.checked
 
+    @property
+    def counts_elements(self) -> bool:
+        """True if the target has code for ops whose number of results depends on data."""
+        return self.whole.counts_elements
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """A digest that identifies this subgraph."""
@@ -335,7 +350,7 @@ class PieceSource:
         """Imports the subgraph as a module of the `import` phase."""
         from ..frontend.onnx import importer
 
-        options: Any = {"sized": True, "checked": self.checked}
+        options: Any = {"sized": True, "checked": self.checked, "counts_elements": self.counts_elements}
         return importer.import_model(self.model, context, shapes, contents, **options)
 
 
@@ -368,8 +383,10 @@ def _unpickled(
     is_cached: bool,
     checked: Any,
     program: LiveProgram | None,
+    counts_elements: bool,
 ) -> ModelSource:
-    return ModelSource(kind, contents, path, default_cache() if is_cached else None, checked, program)
+    cache = default_cache() if is_cached else None
+    return ModelSource(kind, contents, path, cache, checked, program, counts_elements)
 
 
 def _size_of(model: Model) -> int:

@@ -62,6 +62,18 @@ class NeedsContents(UnsupportedError):
         self.inputs = tuple(inputs)
 
 
+class SizedByData(UnsupportedError):
+    """A node reads a value whose size depends on data: it can only be compiled apart from the one that computes it.
+
+    Attributes:
+        value: the value's name in the graph of the node.
+    """
+
+    def __init__(self, reason: str, value: str) -> None:
+        super().__init__(reason)
+        self.value = value
+
+
 class NeedsShapes(ModelError):
     """A model can only be read for known input shapes: its graph depends on them.
 

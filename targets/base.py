@@ -53,6 +53,7 @@ class Backend(ABC):
         compiles_ahead: whether kernels of the imported module are compiled speculatively while its passes run, because
             compiling takes much longer than the passes.
         runs_loops: whether @main may contain any control flow.
+        counts_elements: whether there are kernels for ops whose number of results depends on data.
     """
 
     family: str
@@ -60,6 +61,7 @@ class Backend(ABC):
     call_attributes: tuple[str, ...]
     compiles_ahead: bool = False
     runs_loops: bool = True
+    counts_elements: bool = True
 
     @abstractmethod
     def names(self) -> Sequence[str]:

@@ -45,6 +45,10 @@ class ImportContext(Protocol):
         """Creates a stored tensor: a literal if it is small, else a parameter."""
         ...
 
+    def counted(self, value: ir.Value, axis: int, number: ir.Value) -> None:
+        """Records that the extent of a result of a node along an axis is a number that is computed at run time."""
+        ...
+
     def graph(
         self,
         graph: onnx.GraphProto,

@@ -135,6 +135,9 @@ class _Examiner(Importer):
             found = self._of_other_types(absent) if absent else self._outcome(proto, name, scope)
             if absent and found is None:
                 self._unseen.append(name)
+        for output in proto.output:
+            if scope.values.get(output) in self._counts:  # the nodes that read it are compiled apart from this one
+                scope.values[output] = self._stand_in(output, name)
         if isinstance(found, Fallback):
             self._found.add(self._position)
             self._findings.append(self._described(found, proto, name, scope))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
 
@@ -24,7 +25,7 @@ from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.types import is_float
 from ...passes.ir.named_ops import ops_named
 from ..build import constant
-from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, UnsupportedError
+from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, SizedByData, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ModelInfo
 from ..main_signature import Dims, bound_inputs, named, result_dims, tensor_of
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
@@ -63,12 +64,15 @@ def import_model(
     *,
     sized: bool = False,
     checked: Checked = False,
+    counts_elements: bool = True,
 ) -> ImportedModel:
     """Makes a module of stepwell ops from an ONNX model.
 
     @main takes the model's inputs and returns its outputs, all with the attributes `stepwell.name` and `stepwell.dims`.
     If a branch of the model cannot work on the inputs' shapes, a result with `stepwell.guard` follows the outputs: a
-    scalar bool that is false if a run would have taken that branch, so that its outputs are meaningless.
+    scalar bool that is false if a run would have taken that branch, so that its outputs are meaningless. If the size of
+    an output depends on data, the output has room for the most elements, and a further result with `stepwell.count` is
+    its size.
 
     Args:
         model: the file's path or its bytes, or the result of `read_model`.
@@ -77,6 +81,7 @@ def import_model(
         contents: the contents of some inputs, by name; the module does not read those inputs.
         sized: whether the size of every result must follow from `shapes` and `contents`.
         checked: whether indices and divisors are guarded (see `data_checks`): all, or only those of inputs.
+        counts_elements: whether sizes of results may depend on data; if not, nodes with such results are rejected.
 
     Raises:
         ModelError: the model is damaged, or uses unsupported features.
@@ -88,10 +93,18 @@ def import_model(
     load_dialects(context)
     try:
         with context, ir.Location.unknown():
-            return Importer(source, shapes or {}, contents or {}, sized, checked).run()
+            return Importer(source, shapes or {}, contents or {}, sized, checked, counts_elements).run()
     except ModelError as error:
         error.at(model=source.name)
         raise
+
+
+@dataclass(frozen=True)
+class _Count:
+    """The run-time extent of a value whose size depends on data: `number`, an i64 scalar, along `axis`."""
+
+    axis: int
+    number: ir.Value
 
 
 class Importer:
@@ -111,6 +124,7 @@ class Importer:
         contents: Mapping[str, np.ndarray] | None = None,
         sized: bool = False,
         checked: Checked = False,
+        counts_elements: bool = True,
     ) -> None:
         self._model = model
         self._contents = contents or {}
@@ -122,6 +136,8 @@ class Importer:
         self.folder = model.folder
         self.parameters: dict[str, np.ndarray] = {}
         self.checked: Checked = checked
+        self._counts: dict[ir.Value, _Count] = {}
+        self._counts_elements = counts_elements
         self.is_specialized = not any(isinstance(dim, str) for dims in self._dims for dim in dims)
         self._must_size = sized and self.is_specialized
 
@@ -152,12 +168,13 @@ class Importer:
             for info, argument in zip(self._info.inputs, block.arguments, strict=True):
                 known = self._contents.get(info.name)
                 scope.define(info.name, argument if known is None else constant(known))
-            values = self.graph(proto.graph, scope, self._model.initializers)
+            values = self._graph(proto.graph, scope, self._model.initializers)
             if not all(isinstance(value, ir.Value) for value in values):
                 raise UnsupportedError("returns a sequence")
             self._check_outputs(values)
-            func.ReturnOp([*values, *(guard.holds for guard in scope.guards)])
-        self._declare(main, values, scope)
+            counts = self._counts_of(values)
+            func.ReturnOp([*values, *(guard.holds for guard in scope.guards), *counts])
+        self._declare(main, values, scope, counts)
         results = {name: value for name, value in scope.values.items() if _is_read(value)}
         _sweep(main.operation)
         kept = {ParameterOp(op).name for op in ops_named(main, ParameterOp.OPERATION_NAME)}
@@ -178,7 +195,22 @@ class Importer:
             scope: the scope in which its names are defined.
             weights: its weights, if they are stored outside it.
             reduced: indices of its outputs that only reductions read.
+
+        Raises:
+            SizedByData: the size of an output depends on data.
         """
+        values = self._graph(graph, scope, weights, reduced)
+        for output, value in zip(graph.output, values, strict=True):
+            self._check_size(value, output.name, "returns")
+        return values
+
+    def _graph(
+        self,
+        graph: onnx.GraphProto,
+        scope: Scope,
+        weights: Iterable[onnx.TensorProto] | None = None,
+        reduced: Collection[int] = (),
+    ) -> list[ir.Value]:
         self._weights(graph, scope, graph.initializer if weights is None else weights)
         scope.spans = only_reduced(graph, reduced)
         self.nodes(needed_nodes(graph), scope)
@@ -187,7 +219,7 @@ class Importer:
     def inline(self, graph: onnx.GraphProto, scope: Scope, reduced: Collection[int] = ()) -> list[ir.Value]:
         """Imports an inner graph in place of its node; only reductions read the outputs in `reduced`."""
         inner = Scope(scope)
-        values = self.graph(graph, inner, reduced=reduced)
+        values = self._graph(graph, inner, reduced=reduced)
         scope.guards.extend(inner.guards)
         return values
 
@@ -222,6 +254,8 @@ class Importer:
             inputs.pop()
         if has_lists(inputs) and proto.op_type not in TAKE_SEQUENCES:
             raise UnsupportedError("reads a sequence")
+        for item, value in zip(proto.input, inputs, strict=False):
+            self._check_size(value, item, "reads")
         place = len(self._nodes)
         results = self._results(proto, name, scope, inputs)
         made = tensors_of(results)
@@ -269,6 +303,39 @@ class Importer:
         results = handler(node, *inputs)
         node.check_all_read()
         return results if isinstance(results, tuple) else (results,)
+
+    def counted(self, value: ir.Value, axis: int, number: ir.Value) -> None:
+        """Records that the extent of a result of a node along an axis is a number that is computed at run time.
+
+        Args:
+            value: the result, with room for the most elements.
+            axis: the dimension.
+            number: the extent, an i64 scalar.
+
+        Raises:
+            UnsupportedError: the target has no code for such a node.
+        """
+        if not self._counts_elements:
+            raise UnsupportedError("the size of its output depends on data, which the target has no code for")
+        self._counts[value] = _Count(axis, number)
+
+    def _check_size(self, value: ir.Value | ValueList | None, name: str, verb: str) -> None:
+        """Checks that the size of a value does not depend on data.
+
+        Raises:
+            SizedByData: it does.
+        """
+        if isinstance(value, ir.Value) and value in self._counts:
+            raise SizedByData(f"{verb} '{name}', whose size depends on data", name)
+
+    def _counts_of(self, outputs: Sequence[ir.Value]) -> dict[ir.Value, list[int]]:
+        """The extents of outputs that are computed at run time, each with pairs of an output and its dimension."""
+        found: dict[ir.Value, list[int]] = {}
+        for index, value in enumerate(outputs):
+            if value in self._counts:
+                count = self._counts[value]
+                found.setdefault(count.number, []).extend([index, count.axis])
+        return found
 
     def weight(self, name: str, array: np.ndarray) -> ir.Value:
         """A stored tensor: a literal if it is small, else a parameter."""
@@ -324,9 +391,11 @@ class Importer:
             if info.kind and spec_of(value).dtype != info.dtype:
                 raise ModelError(f"declares output '{info.name}' as {info.dtype}, but computes {spec_of(value).dtype}")
 
-    def _declare(self, main: func.FuncOp, values: Sequence[ir.Value], scope: Scope) -> None:
+    def _declare(
+        self, main: func.FuncOp, values: Sequence[ir.Value], scope: Scope, counts: Mapping[ir.Value, Sequence[int]]
+    ) -> None:
         """Gives @main its result types, and names to its arguments and results."""
-        types = [*(value.type for value in values), *(guard.holds.type for guard in scope.guards)]
+        types = [value.type for value in (*values, *(guard.holds for guard in scope.guards), *counts)]
         main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(main.type.inputs, types))
         inputs = [named(info.name, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)]
         outputs = [
@@ -334,7 +403,8 @@ class Importer:
         ]
         guards = [ir.DictAttr.get(discardable.GUARD.entry(guard.reason)) for guard in scope.guards]
         main.attributes["arg_attrs"] = ir.ArrayAttr.get(inputs)
-        main.attributes["res_attrs"] = ir.ArrayAttr.get([*outputs, *guards])
+        numbers = [ir.DictAttr.get(discardable.COUNT.entry(cropped)) for cropped in counts.values()]
+        main.attributes["res_attrs"] = ir.ArrayAttr.get([*outputs, *guards, *numbers])
 
 
 def _check_native(info: ModelInfo) -> None:

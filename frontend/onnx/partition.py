@@ -7,7 +7,7 @@ their contents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import ml_dtypes
@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 
 from ...passes.infra.failure import CompileError
 from ...runtime.host.fallback import Fallback
-from ..errors import AttributeFault, ModelError, NeedsContents, NodeError
+from ..errors import AttributeFault, ModelError, NeedsContents, NodeError, SizedByData
 from .inferred import inferred_types
 from .model import Model, is_native, opsets, type_text
 from .names import node_name, normal_domain
@@ -28,6 +28,9 @@ _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
 """Operators whose results differ from run to run."""
+
+SIZED_BY_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
+"""Operators with outputs whose sizes depend on the contents of inputs."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +146,30 @@ def fallback_of(model: Model, index: int, reason: str, kind: str, suggestion: st
     return Fallback(node_name(node, index), node.op_type, domain, opset, reason, suggestion, kind)
 
 
-def partition(model: Model, on_host: Mapping[int, Fallback]) -> list[Subgraph]:
+def sized_by_data(model: Model, error: ModelError | None) -> set[int]:
+    """The nodes with outputs whose sizes depend on data, which other nodes read; the latter are compiled apart.
+
+    Args:
+        model: the model.
+        error: the error of compiling it as a whole, which may name such an output.
+    """
+    decided, read = follow_from_shapes(model), {name for node in model.proto.graph.node for name in reads(node)}
+    named = error.value if isinstance(error, SizedByData) else None
+    return {
+        index
+        for index, node in enumerate(model.proto.graph.node)
+        if named in node.output
+        or (node.op_type in SIZED_BY_DATA and read.intersection(node.output) and not decided.issuperset(reads(node)))
+    }
+
+
+def partition(model: Model, on_host: Mapping[int, Fallback], last: Collection[int] = ()) -> list[Subgraph]:
     """Cuts a model's graph into steps in an executable order; nodes that nothing needs are left out.
+
+    Args:
+        model: the model.
+        on_host: the nodes that run on the host.
+        last: nodes whose outputs no other node of their subgraph may read.
 
     Raises:
         ModelError: a node or an output names a value that nothing provides, or that a later node provides.
@@ -159,7 +184,8 @@ def partition(model: Model, on_host: Mapping[int, Fallback]) -> list[Subgraph]:
     _check_names(graph, pending, available | produced)
     groups: list[list[int]] = []
     while pending:
-        native = _ready(graph, pending, available, produced, lambda index: index not in on_host)
+        native = _ready(graph, pending, available, produced, lambda index: index not in on_host, last)
+        available.update(name for index in native for name in graph.node[index].output if name)
         host = _ready(graph, pending, available, produced, lambda index: index in on_host)
         groups += [native] if native else []
         groups += [[index] for index in host]
@@ -190,14 +216,18 @@ def _ready(
     available: set[str],
     produced: set[str],
     belongs: Callable[[int], bool],
+    last: Collection[int] = (),
 ) -> list[int]:
-    """The nodes for which `belongs` holds that can run now, one after the other; their outputs become available."""
+    """The nodes for which `belongs` holds that can run now, one after the other.
+
+    Their outputs become available, except those of nodes in `last`.
+    """
     taken = []
     for index in pending:
         node = graph.node[index]
         if belongs(index) and all(name in available or name not in produced for name in reads(node)):
             taken.append(index)
-            available.update(name for name in node.output if name)
+            available.update(name for name in node.output if name and index not in last)
     return taken
 
 

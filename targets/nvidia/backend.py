@@ -35,6 +35,7 @@ class CudaBackend(Backend):
     family = "cuda"
     placed = "gpu"
     runs_loops = False
+    counts_elements = False
     call_attributes = (discardable.WORKSPACE_BYTES.name, discardable.LAUNCHES.name)
 
     def names(self) -> Sequence[str]:

@@ -47,10 +47,10 @@ def _layers(rows=ROWS):
 def _host_node():
     nodes = [
         helper.make_node("Relu", ["x"], ["a"], "before"),
-        helper.make_node("NonZero", ["a"], ["i"], "found"),
-        helper.make_node("Cast", ["i"], ["y"], "after", to=FLOAT),
+        helper.make_node("RandomUniformLike", ["a"], ["i"], "found"),
+        helper.make_node("Neg", ["i"], ["y"], "after"),
     ]
-    return _model(nodes, [_value("x", [4, 8])], [_value("y", [2, "n"])])
+    return _model(nodes, [_value("x", [4, 8])], [_value("y", [4, 8])])
 
 
 def _input(rows=ROWS):
