@@ -88,9 +88,7 @@ class BoundedCall(LoadedProgram):
         wholes = (
             buffers.wholes if not kept else [kept.get(number, whole) for number, whole in enumerate(buffers.wholes)]
         )
-        outputs = [
-            _new(kind) if whole is None else whole for whole, kind in zip(wholes, self._outputs, strict=True)
-        ]
+        outputs = [_new(kind) if whole is None else whole for whole, kind in zip(wholes, self._outputs, strict=True)]
         if kept is not None and not kept:
             kept |= {item.output: outputs[item.output] for item in self.program.appended if item.output >= 0}
         status = workspace.run(self.loaded, inputs, outputs, threads)
