@@ -24,7 +24,7 @@ from ..sizes.buckets import named_sizes, parse_dims
 from ..sizes.dims_option import resolve_dims
 from ..support import environment
 from ..support.errors import OptionError
-from ..targets.registry import backend_of, check_target
+from ..targets.registry import check_target
 from .fingerprint import fingerprint
 from .options import Options, options_of
 from .setup import Setup
@@ -117,9 +117,8 @@ def compile(
     program = torch_program(model, args, kwargs, dynamic_shapes)
     if program is None and (args is not None or kwargs is not None or dynamic_shapes is not None):
         raise OptionError("args, kwargs and dynamic_shapes are for modules of torch; options are given by name")
-    counts = backend_of(setup.target).counts_elements
     source = ModelSource.read(program or model)
-    source = replace(source, cache=cache, checked=options.checked, counts_elements=counts)
+    source = replace(source, cache=cache, checked=options.checked, target=setup.target)
     name, inputs, outputs = interface_of(source)
     resolved = resolve_dims(options.dims or _declared_dims(program, options), inputs)
     dims, inputs = resolved.dims, resolved.inputs

@@ -108,7 +108,7 @@ def _appended(entries: ir.Attribute, inputs: Sequence[TensorInfo], outputs: int)
         try:
             found.append(Appended.read(record, ranks, outputs, entry_count))
         except ValueError as error:
-            raise PassError(f"'stepwell.interface' is wrong: {error}") from error
+            raise PassError(f"'{discardable.INTERFACE.name}' is wrong: {error}") from error
     return tuple(found)
 
 

@@ -76,7 +76,7 @@ class ModelSource:
         cache: stores the fingerprints of large files, so that they need not be read again.
         checked: which data is checked, as in `Options`.
         program: a program of torch in memory.
-        counts_elements: whether the target has code for ops whose number of results depends on data.
+        target: the name of the target that the model is compiled for.
     """
 
     kind: str
@@ -85,7 +85,7 @@ class ModelSource:
     cache: Cache | None = None
     checked: bool | Literal["inputs"] = False
     program: LiveProgram | None = None
-    counts_elements: bool = True
+    target: str = "cpu"
 
     @staticmethod
     def read(model: Any) -> ModelSource:
@@ -131,8 +131,15 @@ class ModelSource:
             self.cache is not None,
             self.checked,
             self.program,
-            self.counts_elements,
+            self.target,
         )
+
+    @property
+    def counts_elements(self) -> bool:
+        """True if the target has code for ops whose number of results depends on data."""
+        from ..targets.registry import backend_of  # loads MLIR
+
+        return backend_of(self.target).counts_elements
 
     @property
     def data(self) -> bytes:
@@ -383,10 +390,10 @@ def _unpickled(
     is_cached: bool,
     checked: Any,
     program: LiveProgram | None,
-    counts_elements: bool,
+    target: str,
 ) -> ModelSource:
     cache = default_cache() if is_cached else None
-    return ModelSource(kind, contents, path, cache, checked, program, counts_elements)
+    return ModelSource(kind, contents, path, cache, checked, program, target)
 
 
 def _size_of(model: Model) -> int:

@@ -110,8 +110,8 @@ def _input_shape(argument: ir.BlockArgument, units: Units) -> Shape:
     for axis, dim in enumerate(shape):
         if not names_of(dim) <= units.limits.keys():
             raise BoundedError(
-                f"dimension {axis} of input {argument.arg_number} has no range: name it in `stepwell.dims`, and give "
-                "the range of the name in `stepwell.ranges`"
+                f"dimension {axis} of input {argument.arg_number} has no range: name it in `{discardable.DIMS.name}`, "
+                f"and give the range of the name in `{discardable.RANGES.name}`"
             )
     return shape
 

@@ -25,7 +25,10 @@ _HEADS = (4, 2, 1)
 def _both(key_heads: int, most: int) -> tuple[stepwell.Executable, stepwell.Executable]:
     """The step compiled for ranges, and for each size."""
     model = make_decoder(DecoderConfig(**_SMALL, heads=4, key_heads=key_heads))
-    options = [stepwell.Options(dims={**_DIMS, "length": [most]}, cache=False), stepwell.Options(cache=False)]
+    options = [
+        stepwell.Options(dims={**_DIMS, "length": [most]}, cache=False),
+        stepwell.Options(cache=False, ranges=False),
+    ]
     ranged, alone = (stepwell.compile(model, threads=1, options=item) for item in options)
     return ranged, alone
 

@@ -1,4 +1,4 @@
-"""An op is known in few files: its own, its importer's, and one for each interface that it has."""
+"""An op is known in few files: its own, its importers', and one for each interface that it has."""
 
 from __future__ import annotations
 
@@ -26,4 +26,6 @@ def test_few_files_mention_an_op(name: str) -> None:
         and re.search(rf"\b{name}\b", path.read_text(encoding="utf-8"))
     ]
     assert any(path.startswith("dialects/") for path in mentions)
-    assert len(mentions) <= MOST_FILES, mentions
+    # Each frontend has handlers of its own.
+    others = [path for path in mentions if not path.startswith("frontend/")]
+    assert len(others) <= MOST_FILES, mentions

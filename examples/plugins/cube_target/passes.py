@@ -13,12 +13,13 @@ from stepwell.dialects.stepwell.contraction import ConvOp, MatmulOp
 from stepwell.dialects.stepwell.movement import ReshapeOp, TransposeOp
 from stepwell.dialects.stepwell.packed import PackedMatmulOp
 from stepwell.passes.graph.pack_weights import PackConv, PackMatmul
-from stepwell.passes.graph.values import dtype_of, is_fixed, shape_of
+from stepwell.passes.graph.values import dtype_of, is_fixed
 from stepwell.passes.infra.base import Pass, PassError, register
 from stepwell.passes.infra.machine_option import WHOLE_ROWS, machine_of
 from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.functions import class_of, kernels_in
 from stepwell.passes.ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
+from stepwell.passes.ir.values import shape_of
 from stepwell.passes.memref.signature import convert_signature
 
 from .assembly import disassemble

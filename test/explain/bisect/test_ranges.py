@@ -15,7 +15,7 @@ from stepwell.driver.source import ModelSource
 from stepwell.explain.bisect.model import Bisector
 from stepwell.lowering.linalg_to_vector.vectorize import VectorizePass
 from stepwell.passes.graph.canonicalize import CanonicalizePass
-from stepwell.passes.graph.dce import DcePass
+from stepwell.passes.graph.decompose import DecomposePass
 from stepwell.passes.ir.rewriting import walk
 from stepwell.support.errors import InputError
 from stepwell.tools import bisect
@@ -58,12 +58,12 @@ def test_a_right_model_is_right_at_every_level(model: onnx.ModelProto, size: int
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(CanonicalizePass, CanonicalizePass.name), (DcePass, "binding to the range")]
+    ("kind", "name"), [(DecomposePass, DecomposePass.name), (CanonicalizePass, "binding to the range")]
 )
 def test_a_wrong_pass_on_the_graph_is_named(
     model: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch, kind: Any, name: str
 ) -> None:
-    # The pass that erases dead ops also runs while the model is bound to the range.
+    # The canonicalizer also runs while the model is bound to the range.
     right = kind.run
 
     def run(self: Any, op: Any, state: Any) -> None:
