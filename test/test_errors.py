@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 
@@ -14,12 +15,14 @@ from stepwell.support.errors import StepwellError, StepwellWarning
 def _modules() -> list[str]:
     found = pkgutil.walk_packages(stepwell.__path__, "stepwell.")
     # Excludes test files, guides, programs that run when imported, and modules that need torch.
+    lacks_torch = importlib.util.find_spec("torch") is None
     return [
         item.name
         for item in found
         if item.name.split(".")[1] not in ("test", "docs", "examples", "build")
         and not item.name.endswith("__main__")
         and "torch_models" not in item.name
+        and not (lacks_torch and item.name.startswith("stepwell.frontend.torch"))
     ]
 
 

@@ -37,6 +37,7 @@ from mlir.dialects import arith, func, linalg, tensor
 
 from ...dialects import discardable
 from ...dialects.core import Op
+from ...dialects.interfaces import Interface
 from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.normalization import FEW_QUERIES, UNBOUNDED, AttentionOp
@@ -48,7 +49,7 @@ from ..builders.indices import Index, at_most, value_of
 from ..builders.scalars import number
 from ..builders.tensors import Body, empty, structured, with_shape
 from .few_queries import FewQueries
-from .rules import LINALG_KERNEL
+from .rules import LINALG_BY_ELEMENT, LINALG_KERNEL, Rule
 from .views import TensorView
 
 Named = tuple[ir.Value, str]
@@ -60,7 +61,7 @@ _FEW_QUERIES = 128
 
 
 @LINALG_KERNEL.attach(AttentionOp)
-def lower_kernel(kernel: func.FuncOp) -> None:
+def lower_kernel(kernel: func.FuncOp, rules: Sequence[Interface[Rule]]) -> None:
     """Converts a kernel around one attention op into linalg ops that write into a destination argument.
 
     Raises:
@@ -77,7 +78,7 @@ def lower_kernel(kernel: func.FuncOp) -> None:
     for argument in block.arguments:
         argument.set_type(scalars.signless(argument.type))
     with ir.InsertionPoint(returned), anchors[0].operation.location:
-        lowering = _lowering(kernel, anchors[0])
+        lowering = _lowering(kernel, anchors[0], LINALG_BY_ELEMENT in rules)
         made = lowering.lower(_target(anchors[0], destination))
         returned.operands[0] = with_shape(made, shape_of(destination))
     for op in reversed(ops):
@@ -86,9 +87,9 @@ def lower_kernel(kernel: func.FuncOp) -> None:
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, [destination.type]))
 
 
-def _lowering(kernel: func.FuncOp, op: AttentionOp) -> _Attention | FewQueries:
+def _lowering(kernel: func.FuncOp, op: AttentionOp, is_by_element: bool) -> _Attention | FewQueries:
     varying = discardable.KEYS.read(kernel)
-    if shape_of(op.query)[2] > FEW_QUERIES or min(op.before, op.after) < UNBOUNDED:
+    if is_by_element or shape_of(op.query)[2] > FEW_QUERIES or min(op.before, op.after) < UNBOUNDED:
         return _Attention(op, varying is not None)
     keys: Index = shape_of(op.key)[2]
     if varying is not None:

@@ -25,6 +25,7 @@ from mlir.dialects import func, linalg, tensor
 
 from ...dialects import discardable
 from ...dialects.core import Op
+from ...dialects.interfaces import Interface
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.packed import (
     ColumnGroup,
@@ -39,11 +40,11 @@ from ..builders.scalars import compute_type, narrow
 from ..builders.strides import breaks_of
 from .epilogues import Epilogue, lower_around
 from .products import PRODUCT, Product
-from .rules import LINALG_KERNEL
+from .rules import LINALG_KERNEL, Rule
 
 
 @LINALG_KERNEL.attach(MatmulOp, PackedMatmulOp, PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp)
-def lower_kernel(kernel: func.FuncOp) -> None:
+def lower_kernel(kernel: func.FuncOp, _rules: Sequence[Interface[Rule]]) -> None:
     """Converts a kernel of stepwell ops to linalg ops that write into a destination argument.
 
     The kernel is one contraction or convolution, and elementwise ops of the same result shape that follow it.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from mlir import ir
@@ -27,7 +26,7 @@ from ..builders.strides import add_destination_strides
 from .collapse import collapse
 from .destinations import bind_destination, copy_inserted
 from .masks import drop_masks
-from .rules import LINALG_KERNEL, Rule, lower, preferred
+from .rules import LINALG_KERNEL, KernelRule, Rule, lower, preferred
 
 # Fused before unit dimensions are folded, as reshapes between ops prevent fusion.
 _FUSE = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,canonicalize,cse)"
@@ -86,7 +85,7 @@ def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, rules: Seq
     add_destination_strides(kernel)
     whole = next(filter(None, map(_lowering_of_kernel, operations)), None)
     if whole is not None:
-        whole(kernel.opview)
+        whole(kernel.opview, rules)
         return
     _to_linalg(kernel, rules)
     pipelines.run(_FUSE, kernel)
@@ -96,7 +95,7 @@ def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, rules: Seq
     copy_inserted(kernel)
 
 
-def _lowering_of_kernel(op: ir.OpView) -> Callable[[Any], None] | None:
+def _lowering_of_kernel(op: ir.OpView) -> KernelRule | None:
     """Returns what lowers a whole kernel around an op of this kind; None for an op that is lowered by itself."""
     kind = OPS.get(op.operation.name)
     return None if kind is None else LINALG_KERNEL.of(kind)

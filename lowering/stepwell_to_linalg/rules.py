@@ -28,7 +28,10 @@ LINALG_BY_ELEMENT = Interface[Rule](
     "lowering to independent elements of the result, if it differs",
     rooms=("lowering.stepwell_to_linalg",),
 )
-LINALG_KERNEL = Interface[Callable[[Any], None]](
+KernelRule = Callable[[Any, Sequence[Interface[Rule]]], None]
+"""Lowers a kernel, given the interfaces that the target prefers."""
+
+LINALG_KERNEL = Interface[KernelRule](
     "linalg-kernel", "lowering of a whole kernel with this op at its core", rooms=("lowering.stepwell_to_linalg",)
 )
 

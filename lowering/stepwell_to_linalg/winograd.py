@@ -20,6 +20,7 @@ from mlir.dialects import arith, func, linalg, tensor
 
 from ...dialects import discardable
 from ...dialects.core import Op
+from ...dialects.interfaces import Interface
 from ...dialects.stepwell.packed import ColumnGroup, column_groups
 from ...dialects.stepwell.winograd import KERNEL, WinogradConvOp, transforms
 from ...dialects.types import dense
@@ -28,11 +29,11 @@ from ..builders.generics import constant, generic, zero_of
 from ..builders.spaces import collapse, expand, insert_axis, slice_axis
 from .epilogues import Epilogue, lower_around
 from .products import emit_contraction, panels_of
-from .rules import LINALG_KERNEL
+from .rules import LINALG_KERNEL, Rule
 
 
 @LINALG_KERNEL.attach(WinogradConvOp)
-def lower_kernel(kernel: func.FuncOp) -> None:
+def lower_kernel(kernel: func.FuncOp, _rules: Sequence[Interface[Rule]]) -> None:
     """Converts a kernel of stepwell ops to linalg ops that write into a destination argument.
 
     The kernel is one Winograd convolution, and elementwise ops of the same result shape that follow it.

@@ -22,7 +22,7 @@ import io
 import mmap
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
@@ -36,7 +36,7 @@ from ...support.short_repr import short_repr
 from .. import safetensors
 from ..devices import registry as devices
 from ..hybrid.plan import ExecutionPlan, HostStep, NativeStep, Step, Variant
-from ..program import Program, TensorInfo
+from ..program import ANY_RANK, Program, TensorInfo
 from .manifest import (
     Manifest,
     Member,
@@ -190,9 +190,27 @@ def _decode(members: dict[str, np.ndarray]) -> Artefact:
     record, members = _manifest(members)
     tensors = safetensors.view(members[PARAMETERS])
     programs = tuple(_program(entry, members, tensors) for entry in _runnable(record.programs))
+    _check_ranks(record, programs)
     plan = None if record.plan is None else _plan(record.plan, members, tensors)
     source = record.source and ArtefactSource(record.source.kind, _member(members, record.source.member))
     return Artefact(record.name, record.inputs, record.outputs, programs, source, plan)
+
+
+def _check_ranks(record: Manifest, programs: Sequence[Program]) -> None:
+    """Checks that the programs take the inputs of the model, as far as the ranks of these are declared.
+
+    Raises:
+        ArtefactError: one takes others.
+    """
+    declared = [None if ANY_RANK in info.shape else len(info.shape) for info in record.inputs]
+    for number, program in enumerate(programs):
+        if program.bounds is not None:  # its last input is a table
+            continue
+        ranks = [len(shape) for shape in program.input_shapes]
+        if len(ranks) != len(declared) or any(
+            rank not in (None, found) for rank, found in zip(declared, ranks, strict=True)
+        ):
+            raise ArtefactError(f"program {number} takes other inputs than the model")
 
 
 def _plan(plan: StoredPlan, members: Mapping[str, np.ndarray], tensors: Mapping[str, np.ndarray]) -> ExecutionPlan:

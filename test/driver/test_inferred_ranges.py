@@ -16,7 +16,7 @@ import stepwell
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.driver import inferred_ranges
 from stepwell.driver.specializer import Specializer
-from stepwell.passes.graph.bounded.snapshot import BoundedError
+from stepwell.passes.ranges.errors import BoundedError
 from stepwell.support.errors import SlowWarning
 
 WEIGHT = np.random.default_rng(0).standard_normal((8, 5)).astype(np.float32)

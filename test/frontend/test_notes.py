@@ -102,13 +102,13 @@ def test_parameters_that_are_not_there(
         (
             "tiled",
             "stepwell.interface",
-            "{inputs = [], outputs = [], guards = []}",
+            "{inputs = [], outputs = [], guards = [], counts = []}",
             "does not match the module's attributes",
         ),
         (
             "memref",
             "stepwell.interface",
-            "{inputs = [], outputs = [], guards = []}",
+            "{inputs = [], outputs = [], guards = [], counts = []}",
             "does not match the module's attributes",
         ),
         ("memref", "stepwell.parameters", "[]", "does not match the module's attributes"),

@@ -1,5 +1,4 @@
-// RUN: stepwell-opt %s --stepwell-infer-shapes --stepwell-fold-constants --stepwell-canonicalize --stepwell-bind-ranges \
-// RUN:   --split-input-file | FileCheck %s
+// RUN: stepwell-opt %s --stepwell-infer-shapes --stepwell-fold-constants --stepwell-canonicalize --stepwell-bind-ranges --split-input-file | FileCheck %s
 
 // A sum reads zeros beyond the data.
 // CHECK: stepwell.table = ["\22n\22"]

@@ -79,7 +79,7 @@ def test_the_reason_separates_calls_from_ahead_of_time_compiles(tmp_path):
     run.save(tmp_path / "model.stw", keep_model=True)
     with progress.watched_by(events.append):
         stepwell.load(tmp_path / "model.stw", threads=1)(np.ones((5, 6), np.float32))
-    assert reasons() == ["loaded artefact, a call with new shapes"]
+    assert reasons() == ["dimension 'n' was 2, 3 and 5"]
 
 
 def test_the_reason_names_subgraphs_of_a_partitioned_model():
