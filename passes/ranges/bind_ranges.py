@@ -139,8 +139,7 @@ def _check_equal(main: ir.Operation, units: Units) -> None:
 
 
 def _is_same(units: Units, left: Dim, right: Dim) -> bool:
-    difference = left + right * -1
-    return difference == 0 or all(units.at(difference, sizes) == 0 for sizes in units.ends(difference))
+    return units.is_always_zero(left + right * -1)
 
 
 def _check_extents(graph: Rewriter) -> None:

@@ -69,6 +69,19 @@ class Units:
         low, _ = algebra.bounds(dim, self.limits)
         return min(self.at(dim, sizes) for sizes in self.ends(dim)) if low is None else low
 
+    def is_always_zero(self, dim: Dim) -> bool:
+        """Returns whether an expression is 0 at all sizes: by its form, or at the ends of the ranges and near them."""
+        if isinstance(dim, int):
+            return dim == 0
+        return all(self.at(dim, sizes) == 0 for sizes in self._near_ends())
+
+    def _near_ends(self) -> Iterator[dict[str, int]]:
+        for corner in itertools.product(*((values.low, values.high) for values in self.ranges.values())):
+            sizes = dict(zip(self.ranges, corner, strict=True))
+            for name, values in self.ranges.items():
+                for size in range(values.high, values.low - 1, -values.step)[:_PERIOD]:
+                    yield {**sizes, name: size}
+
     def ends(self, dim: Dim) -> Iterator[dict[str, int]]:
         """Sizes at which an expression may have its least and its greatest value.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....sizes import algebra
+from ....sizes.assumptions import suppose_equal
 from ....support.wording import quantity
 from ... import dims
 from ...core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
@@ -64,6 +65,8 @@ def _reshaped(old: Shape, new: Shape, allow_zero: bool) -> Shape:
     total, wanted = product(old), product(extents)
     if isinstance(total, int) and isinstance(wanted, int) and total != wanted:
         raise OpError(f"cannot reshape {quantity(total, 'element')} to shape {text}")
+    if total != wanted:
+        suppose_equal(total, wanted)
     return tuple(extents)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ....runtime.memory import aligned_copy
 from ....sizes.algebra import is_surely_less
+from ....sizes.assumptions import suppose_equal
 from ....support.wording import quantity
 from ...core import KernelTraits, Op, OpError, attribute, operand, result
 from ...dims import Dim, ceil_div, is_static, product
@@ -46,6 +47,8 @@ class ReshapeOp(Op):
         if input.is_static and is_static(shape) and product(input.shape) != product(shape):
             counts = f"{product(input.shape)} elements, not {product(shape)}"
             raise OpError(f"cannot reshape {input} to {shape_text(shape)}: it has {counts}")
+        if not is_static((*input.shape, *shape)) and product(input.shape) != product(shape):
+            suppose_equal(product(input.shape), product(shape))
         return input.with_shape(shape)
 
     @staticmethod

@@ -47,3 +47,15 @@ module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
     return %0 : tensor<?xf32>
   }
 }
+
+// -----
+
+// Halves of an odd number of rows would lose the last one.
+// CHECK: 'stepwell.dynamic_reshape' op: takes dimensions of
+module attributes {stepwell.ranges = "{\22n\22: [4, 8, 1]}"} {
+  func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?x?x?xf32> {
+    %shape = "stepwell.constant"() {value = dense<[2, -1, 8]> : tensor<3xi64>} : () -> tensor<3xi64>
+    %0 = "stepwell.dynamic_reshape"(%x, %shape) {allow_zero = false} : (tensor<?x8xf32>, tensor<3xi64>) -> tensor<?x?x?xf32>
+    return %0 : tensor<?x?x?xf32>
+  }
+}
