@@ -102,7 +102,7 @@ TABLE = DiscardableAttribute(
 )
 RANGES = DiscardableAttribute(
     "stepwell.ranges",
-    forms.JSON,
+    forms.RANGES,
     "minimum, maximum and step of each symbolic size",
     places=_MODULE,
     phases=_FROM_IMPORT,
@@ -390,6 +390,13 @@ GRAIN = DiscardableAttribute(
     "stepwell.grain",
     forms.I64,
     "number of bytes that one instruction multiplies and adds: the extent of the innermost loop",
+    places=_LINALG,
+    phases=_IN_KERNELS,
+)
+BLOCK_BITS = DiscardableAttribute(
+    "stepwell.block_bits",
+    forms.I64,
+    "bits of a number of a weight that has a scale per block; the three innermost loops are those of a block",
     places=_LINALG,
     phases=_IN_KERNELS,
 )

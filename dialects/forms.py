@@ -119,7 +119,7 @@ DENSE: AttributeForm[np.ndarray] = AttributeForm(
 DICTIONARY: AttributeForm[ir.DictAttr] = AttributeForm(
     "a dictionary", lambda attr: attr if isinstance(attr, ir.DictAttr) else None, lambda value: value
 )
-JSON: AttributeForm[Any] = AttributeForm(
+_JSON: AttributeForm[Any] = AttributeForm(
     "a string of JSON",
     lambda attr: _json(attr.value) if isinstance(attr, ir.StringAttr) else None,
     lambda value: ir.StringAttr.get(json.dumps(value)),
@@ -184,7 +184,7 @@ def record(
 STRINGS: AttributeForm[Sequence[str]] = list_of(STRING, "a list of strings")
 SYMBOLS: AttributeForm[Sequence[str]] = list_of(SYMBOL, "a list of symbols")
 DICTIONARIES: AttributeForm[Sequence[ir.DictAttr]] = list_of(DICTIONARY, "a list of dictionaries")
-JSONS: AttributeForm[Sequence[Any]] = list_of(JSON, "a list of strings of JSON")
+JSONS: AttributeForm[Sequence[Any]] = list_of(_JSON, "a list of strings of JSON")
 EXTENTS: AttributeForm[Sequence[Sequence[int]]] = list_of(I64S, "a list of array<i64: ...>")
 DIMS: AttributeForm[Sequence[int | str]] = list_of(
     either(I64, STRING, "an i64 integer or a string", lambda value: isinstance(value, int)),
@@ -192,6 +192,29 @@ DIMS: AttributeForm[Sequence[int | str]] = list_of(
 )
 SCHEDULE: AttributeForm[ir.DictAttr | str] = either(
     DICTIONARY, SYMBOL, "a dictionary or a symbol", lambda value: isinstance(value, ir.DictAttr)
+)
+
+
+def _read_ranges(attr: ir.Attribute) -> dict[str, tuple[int, int, int]] | None:
+    if not isinstance(attr, ir.DictAttr):
+        return None
+    found: dict[str, tuple[int, int, int]] = {}
+    for item in attr:
+        values = [] if not isinstance(item.attr, ir.ArrayAttr) else [_read_int(entry) for entry in item.attr]
+        match values:
+            case [int(low), int(high), int(step)] if 0 <= low <= high and step >= 1:
+                found[item.name] = low, high, step
+            case _:
+                return None
+    return found
+
+
+RANGES: AttributeForm[Mapping[str, Sequence[int]]] = AttributeForm(
+    "a dictionary of [minimum, maximum, step] by name, with 0 <= minimum <= maximum and 1 <= step",
+    _read_ranges,
+    lambda value: ir.DictAttr.get(
+        {name: ir.ArrayAttr.get([I64.write(item) for item in values]) for name, values in value.items()}
+    ),
 )
 
 

@@ -150,7 +150,7 @@ class Node:
         return spec_of(value).value
 
     def table(self, name: str, array: np.ndarray) -> ir.Value:
-        """A table computed from sizes, as a literal (unlike a stored tensor): tables of several sizes are compared.
+        """A table computed from sizes, as a literal, unlike a stored tensor.
 
         Tables of more than a few elements become parameters later, with other large constants
         (`stepwell-hoist-parameters`).

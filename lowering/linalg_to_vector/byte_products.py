@@ -25,6 +25,11 @@ GRAIN = 4
 
 _DOT = {4: "llvm.x86.avx512.vpdpbusd.128", 8: "llvm.x86.avx512.vpdpbusd.256", 16: "llvm.x86.avx512.vpdpbusd.512"}
 _PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
+_SHORT_PAIRS = {
+    4: "llvm.x86.ssse3.pmadd.ub.sw.128",
+    8: "llvm.x86.avx2.pmadd.ub.sw",
+    16: "llvm.x86.avx512.pmaddubs.w.512",
+}
 _ARM = "llvm.aarch64.neon"
 _INTRINSICS = {
     "dot": _DOT,
@@ -67,35 +72,94 @@ def byte_step(
 
 
 def _in_registers(total: ir.Value, word: ir.Value, words: ir.Value, method: str, lanes: int) -> ir.Value:
-    """Returns `total` plus the products, computed register by register if a vector spans several."""
+    """Adds the products of the unsigned bytes of `word`, the same for all lanes, and the signed ones of `words`."""
+    return add_products(total, vector.broadcast(total.type, word), words, method, lanes)
+
+
+def add_products(
+    total: ir.Value, unsigned: ir.Value, signed: ir.Value, method: str, lanes: int, bits: int = 8
+) -> ir.Value:
+    """Returns `total` plus the products of bytes, computed register by register if a vector spans several.
+
+    Args:
+        total: sums, i32.
+        unsigned: lanes of four unsigned bytes.
+        signed: lanes of four signed bytes.
+        method: see `byte_step`.
+        lanes: number of sums per vector register.
+        bits: number of bits of the unsigned bytes that may be set.
+    """
     (width,) = ir.VectorType(total.type).shape
     if width <= lanes:
-        return _added(total, word, words, method)
+        return _added(total, unsigned, signed, method, bits)
     for start in range(0, width, lanes):
-        part, weights = (_slice(value, start, lanes) for value in (total, words))
-        total = vector.InsertStridedSliceOp(_added(part, word, weights, method), total, [start], [1]).result
+        parts = [_slice(value, start, lanes) for value in (total, unsigned, signed)]
+        total = vector.InsertStridedSliceOp(_added(*parts, method, bits), total, [start], [1]).result
     return total
+
+
+def shorts_of(bits: int, method: str, lanes: int) -> int:
+    """Returns how many vectors of products may be summed in 16 bits; 0 if the machine has a better way, or cannot.
+
+    A pair of products of an unsigned number of `bits` bits and a signed byte is at most 2 * (2^bits - 1) * 127.
+    """
+    if method != "pairs" or lanes not in _SHORT_PAIRS:
+        return 0
+    return ((1 << 15) - 1) // (2 * ((1 << bits) - 1) * 127)
+
+
+def add_shorts(total: ir.Value | None, unsigned: ir.Value, signed: ir.Value, lanes: int) -> ir.Value:
+    """Returns 16-bit sums of pairs of products of bytes, in lanes of two; see `shorts_of` for how many fit."""
+    (width,) = ir.VectorType(unsigned.type).shape
+    kind = ir.VectorType.get([2 * width], ir.IntegerType.get_signless(16))
+    parts = []
+    for start in range(0, width, lanes):
+        left, right = (_bitcast(_slice(value, start, lanes), 8) for value in (unsigned, signed))
+        part = ir.VectorType.get([2 * min(lanes, width)], kind.element_type)
+        parts.append(_call(_SHORT_PAIRS[min(lanes, width)], part, [left, right]))
+    products = _joined(parts, kind)
+    return products if total is None else arith.addi(total, products)
+
+
+def widen_shorts(total: ir.Value, shorts: ir.Value, lanes: int) -> ir.Value:
+    """Returns 32-bit sums plus the two 16-bit sums of each lane."""
+    kind = ir.VectorType(total.type)
+    parts = []
+    for start in range(0, kind.shape[0], lanes):
+        part = _slice(shorts, 2 * start, min(2 * lanes, 2 * kind.shape[0]))
+        whole = ir.VectorType.get([min(lanes, kind.shape[0])], kind.element_type)
+        parts.append(_call(_PAIRS[whole.shape[0]], whole, [part, _splat(part.type, 1)]))
+    return arith.addi(total, _joined(parts, kind))
+
+
+def _joined(parts: Sequence[ir.Value], kind: ir.VectorType) -> ir.Value:
+    if len(parts) == 1:
+        return parts[0]
+    whole = _splat(kind, 0)
+    (size,) = ir.VectorType(parts[0].type).shape
+    for number, part in enumerate(parts):
+        whole = vector.InsertStridedSliceOp(part, whole, [number * size], [1]).result
+    return whole
 
 
 def _slice(value: ir.Value, start: int, count: int) -> ir.Value:
     kind = ir.VectorType(value.type)
-    part = ir.VectorType.get([count], kind.element_type)
-    return value if kind == part else vector.ExtractStridedSliceOp(part, value, [start], [count], [1]).result
+    part = ir.VectorType.get([min(count, *kind.shape)], kind.element_type)
+    return value if kind == part else vector.ExtractStridedSliceOp(part, value, [start], part.shape, [1]).result
 
 
-def _added(total: ir.Value, word: ir.Value, words: ir.Value, method: str) -> ir.Value:
-    """Adds, lane by lane, the products of the unsigned bytes of `word` and the signed ones of `words` to `total`."""
+def _added(total: ir.Value, left: ir.Value, right: ir.Value, method: str, bits: int) -> ir.Value:
+    """Adds, lane by lane, the products of the unsigned bytes of `left` and the signed ones of `right` to `total`."""
     kind = ir.VectorType(total.type)
     (width,) = kind.shape
-    left = vector.broadcast(kind, word)
     name = _INTRINSICS.get(method, {}).get(width)
     if name is None:
-        return _one_by_one(total, left, words)
-    if method in ("dot", "usdot"):
-        return _call(name, kind, [total, _bitcast(left, 8), _bitcast(words, 8)])
+        return _one_by_one(total, left, right)
+    if method in ("dot", "usdot") or (method == "sdot" and bits < 8):
+        return _call(name, kind, [total, _bitcast(left, 8), _bitcast(right, 8)])
     if method == "sdot":
-        return _added_signed(name, total, left, words)
-    left, right = _bitcast(left, 16), _bitcast(words, 16)
+        return _added_signed(name, total, left, right)
+    left, right = _bitcast(left, 16), _bitcast(right, 16)
     eight = _splat(right.type, 8)
     is_long = method == "long_pairs"
     even, signed = arith.andi(left, _splat(left.type, 255)), arith.shrsi(arith.shli(right, eight), eight)

@@ -75,7 +75,9 @@ class ReductionNest:
 
     @property
     def _steps(self) -> int:
-        """Number of steps per iteration of the innermost loop."""
+        """Number of steps per iteration of the innermost loop; a step of a block of products is long by itself."""
+        if discardable.BLOCK_BITS.is_on(self.op):
+            return 1
         return next((steps for most, steps in _STEPS.items() if self.width <= most), 1)
 
     def _loops(

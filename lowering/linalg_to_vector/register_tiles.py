@@ -32,6 +32,7 @@ from ...dialects import discardable
 from ...passes.infra.base import PassError
 from ...passes.ir.values import constant_index, shape_of
 from ..builders.linear_forms import Place
+from .block_products import BlockProduct
 from .byte_products import byte_step
 from .reduction_nest import ReductionNest
 from .scalar_bodies import evaluate_body
@@ -92,7 +93,9 @@ class RegisterTiler:
         chunks = chunks_of(loops.sizes[loops.parallel - 1], self.lanes)
         rows = list(_rows(op, loops.sizes[: loops.parallel - 1]))
         has_grains = discardable.GRAIN.is_on(op)
-        reductions = list(range(loops.parallel, len(loops.sizes) - has_grains))
+        blocks = self._block_product(op, loops)
+        inner = 3 if blocks else int(has_grains)
+        reductions = list(range(loops.parallel, len(loops.sizes) - inner))
         known = {
             position: self._tiles[value].rows for position, value in enumerate(op.operands) if value in self._tiles
         }
@@ -102,6 +105,8 @@ class RegisterTiler:
         accumulators = [reader.read(len(op.operands) - 1, row, chunk, {}) for row in rows for chunk in chunks]
 
         def step(reader: Reader, where: Mapping[int, Place], sums: list[ir.Value]) -> list[ir.Value]:
+            if blocks is not None:
+                return blocks.step(reader, rows, chunks, where, sums)
             if has_grains:
                 return byte_step(reader, rows, chunks, where, sums, self.bytes_method, self.lanes)
             values = _step(op, reader, rows, chunks, where, sums)
@@ -112,6 +117,22 @@ class RegisterTiler:
         final = ReductionNest(op, step, reductions, sizes, registers).run(reader, accumulators)
         width = len(chunks)
         return _Tile({row: final[width * number : width * (number + 1)] for number, row in enumerate(rows)}, chunks)
+
+    def _block_product(self, op: linalg.GenericOp, loops: Indexing) -> BlockProduct | None:
+        bits = discardable.BLOCK_BITS.read(op)
+        if bits is None:
+            return None
+        word, part, byte = range(len(loops.sizes) - 3, len(loops.sizes))
+        kinds = [ir.RankedTensorType(value.type).element_type for value in op.operands]
+        return BlockProduct(
+            bits,
+            (word, part, byte),
+            loops.sizes[word],
+            kinds[4] == ir.IntegerType.get_signless(8),
+            isinstance(kinds[0], ir.IntegerType),
+            self.bytes_method,
+            self.lanes,
+        )
 
     def _chunks(self, value: ir.Value) -> list[Chunk]:
         return chunks_of(shape_of(value)[-1], self.lanes)

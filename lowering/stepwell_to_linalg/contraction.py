@@ -26,6 +26,7 @@ from mlir.dialects import func, linalg, tensor
 from ...dialects import discardable
 from ...dialects.core import Op
 from ...dialects.interfaces import Interface
+from ...dialects.stepwell.blocks import PackedBlockMatmulOp
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.packed import (
     ColumnGroup,
@@ -43,7 +44,9 @@ from .products import PRODUCT, Product
 from .rules import LINALG_KERNEL, Rule
 
 
-@LINALG_KERNEL.attach(MatmulOp, PackedMatmulOp, PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp)
+@LINALG_KERNEL.attach(
+    MatmulOp, PackedMatmulOp, PackedBlockMatmulOp, PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp
+)
 def lower_kernel(kernel: func.FuncOp, _rules: Sequence[Interface[Rule]]) -> None:
     """Converts a kernel of stepwell ops to linalg ops that write into a destination argument.
 

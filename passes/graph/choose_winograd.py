@@ -22,7 +22,7 @@ from ..infra.base import Pass, register
 from ..infra.machine_option import DEFAULT, machine_of
 from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
-from .pack_weights import pack
+from .panels import pack
 from .values import dtype_of, is_fixed, static_shape
 
 

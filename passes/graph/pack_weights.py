@@ -11,13 +11,12 @@ from mlir import ir
 from ...dialects import discardable
 from ...dialects.stepwell.contraction import ConvOp, MatmulOp
 from ...dialects.stepwell.elementwise.arithmetic import AddOp
-from ...dialects.stepwell.movement import ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from ...dialects.stepwell.movement import ReshapeOp, TransposeOp
 from ...dialects.stepwell.packed import (
     PackedConvOp,
     PackedDepthwiseConvOp,
     PackedGroupedConvOp,
     PackedMatmulOp,
-    column_groups,
     grain_of,
 )
 from ...machines.caches import L2_WAYS, way_bytes
@@ -28,6 +27,8 @@ from ..infra.machine_option import DEFAULT, machine_of
 from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
+from .pack_blocks import PackBlockMatmul, UnpackBlocks
+from .panels import pack
 from .transposed_weights import TransposeMatmulWeight, TransposePointwiseWeight, is_transposed
 from .values import dtype_of, is_fixed, static_shape
 
@@ -57,7 +58,7 @@ class PackWeightsPass(Pass):
     %0 = "stepwell.packed_matmul"(%x, %3) {columns = 64, panel = 32}
     ```
 
-    Convolutions keep their padding.
+    Convolutions keep their padding. Weights of few bits in blocks keep their bits, except for `bytes_by_depth`.
 
     Preconditions: images have their channels last.
 
@@ -77,10 +78,11 @@ class PackWeightsPass(Pass):
         machine = machine_of(self.machine)
         lines = self.bytes_by_depth
         varies = discardable.RANGES.is_on(op)
+        blocks = (UnpackBlocks(),) if lines else (PackBlockMatmul(machine, varies), UnpackBlocks())
         convolutions = (PackDepthwiseConv(), PackGroupedConv(machine), PackConv(machine, lines, varies))
         transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()
         products = (*transposing, PackMatmul(machine, self.by_depth, lines, varies))
-        apply_patterns(op, (*products, *convolutions, WidenBytes(), PackRhs(machine), TransposeRhs()), state)
+        apply_patterns(op, (*blocks, *products, *convolutions, WidenBytes(), PackRhs(machine), TransposeRhs()), state)
 
 
 @dataclass(frozen=True)
@@ -235,22 +237,6 @@ class PackGroupedConv(Pattern[ConvOp]):
         weight = TransposeOp(op.weight, permutation=(*range(2, rank), 1, 0)).result
         attributes = {"group": op.group, "strides": op.strides, "dilations": op.dilations, "pads": _pads(op)}
         return _add_bias(PackedGroupedConvOp(op.input, weight, **attributes).result, op.bias)
-
-
-def pack(weight: ir.Value, count: int, columns: int, depth: int, panel: int) -> ir.Value:
-    """A weight [count * columns, *reduction] with `depth` reduction elements, packed flat by stepwell ops."""
-    whole, grain = ReshapeOp(weight, shape=(count, columns, depth)).result, grain_of(dtype_of(weight))
-    packed: ir.Value | None = None
-    for group in column_groups(columns, panel):
-        stops = (count, group.start + group.size, depth)
-        part = SliceOp(whole, starts=(0, group.start, 0), stops=stops, steps=(1, 1, 1)).result
-        grains = (depth,) if grain == 1 else (depth // grain, grain)
-        panels = ReshapeOp(part, shape=(count, group.panels, group.width, *grains)).result
-        ordered = TransposeOp(panels, permutation=(0, 1, 3, 2, 4)[: 3 + len(grains)]).result
-        flat = ReshapeOp(ordered, shape=(count * group.size * depth,)).result
-        packed = flat if packed is None else ConcatOp(packed, flat, axis=0).result
-    assert packed is not None
-    return packed
 
 
 _OTHER_BYTES = "packed kernels multiply ui8 by an i8 weight; other bytes are widened"

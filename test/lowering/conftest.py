@@ -21,8 +21,11 @@ from stepwell.runtime.native import loader
 from stepwell.runtime.program import CodeTarget, Program, TensorInfo
 
 
-def compile_op(op: type[Op], arrays: list[np.ndarray], want: np.ndarray, attributes: dict[str, Any]) -> LoadedProgram:
-    """Returns the native code of one op whose result is like `want`."""
+def compile_op(
+    op: type[Op], operands: list[np.ndarray | None], want: np.ndarray, attributes: dict[str, Any]
+) -> LoadedProgram:
+    """Returns the native code of one op whose result is like `want`; absent operands are None."""
+    arrays = [array for array in operands if array is not None]
     types = [TensorSpec(array.shape, array.dtype) for array in arrays]
     with compiler_context() as context, ir.Location.unknown():
         load_dialects(context)
@@ -31,7 +34,9 @@ def compile_op(op: type[Op], arrays: list[np.ndarray], want: np.ndarray, attribu
         with ir.InsertionPoint(module.body):
             main = func.FuncOp("main", (kinds, []))
         with ir.InsertionPoint(main.add_entry_block()), ir.Location.name("op"):
-            result = op(*main.arguments, **attributes).operation.result
+            given = iter(main.arguments)
+            values = [None if array is None else next(given) for array in operands]
+            result = op(*values, **attributes).operation.result
             func.ReturnOp([result])
         main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, [result.type]))
         route.run(module, "cpu", start="graph")
@@ -42,12 +47,12 @@ def compile_op(op: type[Op], arrays: list[np.ndarray], want: np.ndarray, attribu
     return LoadedProgram(program, loader.load(program), [])
 
 
-def check_native_op(op: type[Op], *arrays: np.ndarray, tolerance: float = 0, **attributes: Any) -> None:
+def check_native_op(op: type[Op], *arrays: np.ndarray | None, tolerance: float = 0, **attributes: Any) -> None:
     """Compiles an op with one result, runs it and compares it with its reference.
 
     Args:
         op: class of the op.
-        *arrays: operands.
+        *arrays: operands; None for an optional one that is absent.
         tolerance: maximum error, relative and absolute.
         **attributes: attributes of the op.
     """
@@ -55,7 +60,8 @@ def check_native_op(op: type[Op], *arrays: np.ndarray, tolerance: float = 0, **a
     with np.errstate(all="ignore"):
         want = np.asarray(op.reference(*arrays, **keywords))
     loaded = compile_op(op, list(arrays), want, attributes)
-    (out,) = loaded.run(Workspace(), list(map(np.ascontiguousarray, arrays)), threads=1)
+    given = [np.ascontiguousarray(array) for array in arrays if array is not None]
+    (out,) = loaded.run(Workspace(), given, threads=1)
     np.testing.assert_allclose(out.astype(np.float64), want.astype(np.float64), rtol=tolerance, atol=tolerance)
 
 

@@ -1,6 +1,7 @@
 """GroupQueryAttention of ONNX Runtime: attention with a key-value cache, as text generators use it.
 
-The current length of each sequence must be known: it determines the positions of new keys and the shape of the cache.
+The total length must be known, or follow from the shapes of inputs: it is the length of the cache. Each sequence of a
+batch has a length of its own. If these are known, the cache is made of slices, otherwise of elements that are gathered.
 """
 
 from __future__ import annotations
@@ -11,10 +12,36 @@ from collections.abc import Sequence
 import numpy as np
 from mlir import ir
 
-from ....dialects.stepwell.elementwise import SelectOp
-from ....dialects.stepwell.movement import DynamicReshapeOp, PadOp
+from ....dialects.dims import Dim
+from ....dialects.stepwell.elementwise import (
+    AddOp,
+    AndOp,
+    GreaterEqualOp,
+    LessOp,
+    MaximumOp,
+    MinimumOp,
+    MulOp,
+    SelectOp,
+    SubOp,
+)
+from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, PadOp, ReshapeOp
 from ....dialects.stepwell.normalization import AttentionOp
-from ...build import emit, gathered, integers, joined, known_dim, part_along, rank, scalar, transposed
+from ....sizes import algebra
+from ...build import (
+    cast,
+    emit,
+    gathered,
+    integers,
+    joined,
+    known_dim,
+    numbered,
+    part_along,
+    rank,
+    scalar,
+    sizes,
+    tabulate,
+    transposed,
+)
 from ...errors import NodeError, UnsupportedError
 from ..node import Node
 from ..registry import imports
@@ -46,19 +73,20 @@ def group_query_attention(
     query, key, value = _split(query, key, value, heads, shared)
     length = known_dim(query, 2, "the length of the query")
     (whole,) = node.integers(total, "total_sequence_length")
-    ends = np.array(node.integers(lengths, "seqlens_k")) + 1
-    kept = [0 if length == whole else int(end) - length for end in ends]
-    if min(kept) < 0:
-        raise NodeError(f"has {length} new keys, but sequences of length {', '.join(map(str, ends))} including these")
-    places = np.array(kept)[:, None] + np.arange(length)
+    kept, counts = _kept(node, lengths, length, whole)
+    places = emit(AddOp, _column(kept, 1), numbered(length, 1, 2))
     if node.attribute("do_rotary", 0):
         if cosines is None or sines is None:
             raise NodeError("rotates queries and keys (do_rotary), but has no tables of cosines and sines")
-        at = node.table("positions", places) if positions is None else positions
+        at = places if positions is None else positions
         angles = [_unsqueezed(gathered(table, at, 0)) for table in (cosines, sines)]
         is_interleaved = bool(node.attribute("rotary_interleaved", 0))
         query, key = (rotated(item, *angles, is_interleaved=is_interleaved) for item in (query, key))
-    key, value = (_extended(past, new, kept, whole) for past, new in ((past_key, key), (past_value, value)))
+    pairs = ((past_key, key), (past_value, value))
+    if counts is None:
+        key, value = (_assembled(past, new, kept, whole) for past, new in pairs)
+    else:
+        key, value = (_extended(past, new, counts, whole) for past, new in pairs)
     mask = _mask(node, places, known_dim(key, 2, "the length of the keys"))
     if bias is not None:
         mask = emit(
@@ -67,6 +95,28 @@ def group_query_attention(
     scale = node.attribute("scale", 0.0) or known_dim(query, 3, "the depth of a head") ** -0.5
     result = emit(AttentionOp, query, key, value, mask, scale=scale)
     return emit(DynamicReshapeOp, transposed(result, _HEADS_FIRST), integers([0, 0, -1])), key, value
+
+
+def _kept(node: Node, lengths: ir.Value, length: Dim, whole: Dim) -> tuple[ir.Value, list[int] | None]:
+    """The number of keys of each sequence that a call keeps, i64, and as numbers if these are known.
+
+    Without a past they are none: a sequence shorter than the others has padding behind it.
+    """
+    ends = node.known(lengths)
+    if ends is None or not isinstance(length, int) or not isinstance(whole, int):
+        flat = cast(emit(DynamicReshapeOp, lengths, integers([-1])), np.int64)
+        new = emit(SubOp, flat, emit(SubOp, sizes(length), integers(1)))
+        return emit(MaximumOp, new, integers(0)), None
+    kept = [0 if length == whole else int(end) + 1 - length for end in ends.reshape(-1)]
+    if min(kept) < 0:
+        given = ", ".join(str(end + 1) for end in ends.reshape(-1))
+        raise NodeError(f"has {length} new keys, but sequences of length {given} including these")
+    return integers(kept), kept
+
+
+def _column(values: ir.Value, more: int) -> ir.Value:
+    """A list as the first of several dimensions, the others of which have one element."""
+    return emit(ExpandDimsOp, values, axes=tuple(range(1, more + 1)))
 
 
 def _split(
@@ -105,6 +155,27 @@ def _extended(past: ir.Value | None, new: ir.Value, kept: Sequence[int], whole: 
     return joined(rows)
 
 
+def _assembled(past: ir.Value | None, new: ir.Value, kept: ir.Value, whole: Dim) -> ir.Value:
+    """The same as `_extended` if the numbers of kept elements are computed: each element is gathered.
+
+    Element j of a sequence that keeps k is past[j] below k, new[j - k] below k + length, and 0 from there on.
+    """
+    batch, heads, length, depth = (known_dim(new, axis, "the shape of the keys") for axis in range(4))
+    before = 0 if past is None else known_dim(past, 2, "the length of the past keys")
+    extent, given = algebra.greatest((whole, before)), before + length
+    every = new if past is None else joined([past, new], 2)
+    rows = emit(ReshapeOp, transposed(every, (0, 2, 1, 3)), shape=(batch * given, heads * depth))
+    place = numbered(extent, 1, 2)
+    own = _column(kept, 1)
+    behind = emit(AddOp, emit(SubOp, place, own), sizes(before))
+    index = emit(SelectOp, emit(LessOp, place, own), place, emit(MinimumOp, behind, sizes(given - 1)))
+    first = emit(MulOp, numbered(batch, 0, 2), sizes(given))
+    taken = gathered(rows, emit(AddOp, index, first), 0)
+    is_data = emit(LessOp, place, emit(AddOp, own, sizes(length)))
+    cleared = emit(SelectOp, emit(ExpandDimsOp, is_data, axes=(2,)), taken, scalar(0, taken))
+    return transposed(emit(ReshapeOp, cleared, shape=(batch, extent, heads, depth)), _HEADS_FIRST)
+
+
 def _filled(value: ir.Value, extent: int) -> ir.Value:
     missing = extent - known_dim(value, 2, "the length of the keys")
     if missing == 0:
@@ -114,9 +185,9 @@ def _filled(value: ir.Value, extent: int) -> ir.Value:
     return emit(PadOp, value, low=(0, 0, 0, 0), high=(0, 0, missing, 0))
 
 
-def _mask(node: Node, places: np.ndarray, keys: int) -> ir.Value:
+def _mask(node: Node, places: ir.Value, keys: Dim) -> ir.Value:
     """Mask of the keys that each query sees: all keys up to its own position, or a window of them."""
-    distances = places[:, :, None] - np.arange(keys)
+    distances = tabulate(SubOp, emit(ExpandDimsOp, places, axes=(1, 3)), numbered(keys, 3, 4))
     window = node.attribute("local_window_size", -1)
-    holds = (distances >= 0) & ((distances < window) | (window < 0))
-    return node.table("seen", holds[:, None])
+    holds = tabulate(GreaterEqualOp, distances, integers(0))
+    return holds if window < 0 else tabulate(AndOp, holds, tabulate(LessOp, distances, integers(window)))

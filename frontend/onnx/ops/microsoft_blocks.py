@@ -1,4 +1,4 @@
-"""Weights of a few bits in blocks with one scale each (com.microsoft): they are unpacked and scaled."""
+"""Weights of a few bits in blocks with one scale each (com.microsoft)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
+from ....dialects.stepwell.blocks import BlockMatmulOp
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ...build import (
@@ -29,6 +30,9 @@ from ..registry import imports
 
 _MS = "com.microsoft"
 _U8 = np.dtype(np.uint8)
+
+# The accuracy level at which blocks of rows are rounded to 8 bits. The lower levels allow f16 and bf16.
+_ROUNDED_ROWS = 4
 Value = ir.Value
 
 
@@ -45,10 +49,18 @@ def matmul_bits(
     """MatMulNBits: A times a matrix whose columns are stored as rows of blocks, [columns, blocks, bytes]."""
     bits, block = node.attribute("bits", 4), node.attribute("block_size")
     columns, depth = node.attribute("N"), node.attribute("K")
-    node.ignore("accuracy_level")
+    rounds_input = node.attribute("accuracy_level", 0) == _ROUNDED_ROWS
     if node.attribute("weight_prepacked", 0):
         raise UnsupportedError("has a weight packed for a specific processor (weight_prepacked)")
     blocks = -(-depth // block)
+    if bits not in (2, 4, 8):
+        raise UnsupportedError(f"has weights of {bits} bits")
+    if groups is None and (zeros is None or dtype(zeros) == _U8):
+        weight = reshaped(b, integers([columns, blocks, block * bits // 8]))
+        factors = reshaped(scales, integers([columns, blocks]))
+        start = None if zeros is None else _packed_zeros(zeros, bits, columns, blocks)
+        product = emit(BlockMatmulOp, a, weight, factors, start, bits=bits, rounds_input=rounds_input)
+        return added(product, bias)
     numbers = reshaped(_unpacked(b, bits), integers([columns, blocks, block]))
     start = _zeros(zeros, bits, columns, blocks, scales)
     factor = reshaped(scales, integers([columns, blocks, 1]))
@@ -108,8 +120,13 @@ def _zeros(zeros: Value | None, bits: int, columns: int, blocks: int, scales: Va
         return scalar(1 << (bits - 1), scales)
     if dtype(zeros) != _U8:
         return reshaped(cast(zeros, dtype(scales)), integers([columns, blocks, 1]))
+    return cast(reshaped(_packed_zeros(zeros, bits, columns, blocks), integers([columns, blocks, 1])), dtype(scales))
+
+
+def _packed_zeros(zeros: Value, bits: int, columns: int, blocks: int) -> Value:
+    """The zero points [columns, blocks] from rows of packed bytes."""
     each = reshaped(_unpacked(zeros, bits), integers([columns, -(-blocks * bits // 8) * 8 // bits]))
-    return cast(reshaped(part_along(each, 1, 0, blocks), integers([columns, blocks, 1])), dtype(scales))
+    return part_along(each, 1, 0, blocks)
 
 
 def _unpacked(value: Value, bits: int) -> Value:

@@ -64,7 +64,7 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
     schedule = make_schedule(
         "contraction", kernel, groups, tiles, blocks, is_panel_outermost=_is_panel_outermost, ahead=ahead
     )
-    if not any(discardable.GRAIN.is_on(op) for op in walk(kernel)):
+    if not any(discardable.GRAIN.is_on(op) or discardable.BLOCK_BITS.is_on(op) for op in walk(kernel)):
         return schedule
     return replace(schedule, parameters={"bytes_method": target.bytes_method, **schedule.parameters})
 

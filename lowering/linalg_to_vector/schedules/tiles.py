@@ -40,6 +40,7 @@ class Extents:
         is_spread: whether neighbouring columns read the same elements, as those of one feature group do.
         typical: extents along the last two row dimensions at some representative sizes; empty if sizes do not vary.
         tile: a tile along these two dimensions that was chosen before; empty if none was.
+        in_blocks: whether blocks of the reduction are summed up apart, in registers of their own.
     """
 
     machine: Machine
@@ -53,6 +54,7 @@ class Extents:
     is_spread: bool = False
     typical: tuple[tuple[int, ...], ...] = ()
     tile: tuple[int, ...] = ()
+    in_blocks: bool = False
 
     @property
     def weight_bytes(self) -> int:
@@ -98,8 +100,10 @@ def groups_of(kernel: ir.Operation, machine: Machine) -> list[ColumnGroupExtents
         outer = tuple(sizes[: parallel - 2])
         fixed = {expr.position for expr in loops.exprs[1] if isinstance(expr, ir.AffineDimExpr)}
         rows = tuple(dim for dim in range(len(outer)) if dim not in fixed)
-        # Grains are counted as fewer products of larger elements.
-        reduction = tuple(sizes[parallel : -1 if discardable.GRAIN.is_on(op) else None])
+        # Grains are counted as fewer products of larger elements, and so are the numbers of a word.
+        in_blocks = discardable.BLOCK_BITS.is_on(op)
+        inner = 2 if in_blocks else int(discardable.GRAIN.is_on(op))
+        reduction = tuple(sizes[parallel : len(sizes) - inner])
         extents = Extents(
             machine,
             outer,
@@ -113,6 +117,7 @@ def groups_of(kernel: ir.Operation, machine: Machine) -> list[ColumnGroupExtents
             # Without rows, there is a single tile at all sizes.
             typical=tuple(tuple(found[dim] for dim in rows[-2:]) for found in typical_sizes(kernel, outer) if rows),
             tile=chosen_tile(kernel),
+            in_blocks=in_blocks and isinstance(ir.RankedTensorType(op.operands[0].type).element_type, ir.IntegerType),
         )
         groups.append(ColumnGroupExtents(number, extents))
     return groups
@@ -132,7 +137,10 @@ def registers_per_row(extents: Extents) -> int:
 
 def most_rows(extents: Extents) -> int:
     """Returns the number of rows that fit the registers beside one row of the weight and the broadcast element."""
-    return rows_of_registers(registers_per_row(extents), extents.machine)
+    vectors = registers_per_row(extents)
+    if extents.in_blocks:
+        return max(1, (rows_of_registers(vectors, extents.machine) + 1) // 2)
+    return rows_of_registers(vectors, extents.machine)
 
 
 def rows_of_registers(vectors: int, machine: Machine) -> int:

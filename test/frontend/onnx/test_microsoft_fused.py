@@ -97,6 +97,13 @@ def test_product_with_weights_of_few_bits(check, normal, rng, bits, block, depth
         check("MatMulNBits", 17, [normal(2, 3, depth)], constants=constants | groups, **options)
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+def test_product_whose_rows_are_rounded(check, normal, rng, rows):
+    constants = {1: rng.integers(0, 256, (24, 2, 16), U8), 2: np.abs(normal(48)) / 8}
+    options = {"bits": 4, "block_size": 32, "N": 24, "K": 64, "accuracy_level": 4, "dynamic": False, **MS}
+    check("MatMulNBits", 17, [normal(rows, 64)], constants=constants, rtol=2e-3, **options)
+
+
 @pytest.mark.parametrize("zeros", [False, True])
 def test_rows_of_a_table_in_blocks(check, normal, rng, zeros):
     constants = {0: rng.integers(0, 256, (7, 32), U8), 2: normal(7, 4)}

@@ -110,7 +110,7 @@ func.func @negative_conv_channels_first(%x: tensor<1x4x8x8xf32>) -> tensor<1x32x
 
 // At most sixteen rows: with panels of one register, each row would wait for each of its sums.
 // CHECK-LABEL: func.func @rows_that_vary
-module attributes {stepwell.ranges = "{\"n\": [1, 16, 1]}"} {
+module attributes {stepwell.ranges = {n = [1, 16, 1]}} {
   func.func @rows_that_vary(%x: tensor<16x4xf32>) -> tensor<16x512xf32> {
     %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4, 512>, dtype = f32} : () -> tensor<4x512xf32>
     // CHECK: "stepwell.packed_matmul"{{.*}}panel = 48
