@@ -8,12 +8,15 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
 from ..sizes import algebra
 from ..sizes.algebra import Dimension as Dim
 from ..sizes.algebra import Symbolic, ceil_div
 from ..sizes.assumptions import in_force
 from ..sizes.expressions import evaluate, names_in, parse_expression
 from ..sizes.intervals import Interval
+from ..sizes.ratios import Ratio
 
 __all__ = [
     "MAX_RANK",
@@ -66,8 +69,10 @@ def text(dim: Dim) -> str:
     return re.sub(r"\?\d+", "?", str(dim))
 
 
-def is_known(dim: Dim) -> bool:
-    """Returns whether a dimension is a number or an expression over named sizes."""
+def is_known(dim: Dim | Ratio) -> bool:
+    """Returns whether a dimension, or a ratio of one, is a number or an expression over named sizes."""
+    if isinstance(dim, Ratio):
+        return is_known(dim.numerator)
     return isinstance(dim, int) or not any(name.startswith(_UNNAMED) for name in algebra.names_of(dim))
 
 
@@ -89,6 +94,13 @@ def _parsed(text: str, _assumed: tuple) -> Dim:
 def product(dims: Iterable[Dim]) -> Dim:
     """The number of elements of a shape."""
     return math.prod(dims)
+
+
+def array(dims: Sequence[Dim | Ratio], shape: Sequence[int]) -> np.ndarray:
+    """Dimensions, or ratios of them, as the contents of a tensor of numbers and expressions."""
+    contents = np.empty(len(dims), object)
+    contents[:] = dims
+    return contents.reshape(shape)
 
 
 def is_static(shape: Iterable[Dim]) -> bool:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from mlir import ir
 
+from ..sizes.ratios import ratio
 from . import forms
 from .attributes import OpError
-from .dims import MAX_RANK, Shape, numbers
-from .types import TensorSpec, array_of, spec_of_type
+from .dims import MAX_RANK, Dim, Shape, array, numbers
+from .types import TensorSpec, array_of, is_float, spec_of_type
 
 
 def check_extents(*shapes: Shape) -> None:
@@ -52,9 +54,14 @@ def _sizes_of(value: ir.Value) -> TensorSpec:
     spec = spec_of_type(value.type)
     if values is None or not spec.is_static or math.prod(numbers(spec.shape)) != len(values):
         return spec
-    contents = np.empty(len(values), object)
-    contents[:] = values
-    return TensorSpec(spec.shape, spec.dtype, None, contents.reshape(numbers(spec.shape)))
+    divisor = forms.I64.read(value.owner.attributes["divisor"]) if "divisor" in value.owner.attributes else 1
+    return sizes_spec(values, divisor or 1, numbers(spec.shape), spec.dtype)
+
+
+def sizes_spec(values: Sequence[Dim], divisor: int, shape: tuple[int, ...], dtype: np.dtype) -> TensorSpec:
+    """The spec of a tensor of expressions over sizes, each divided by a number; floats are ratios."""
+    entries = [ratio(value, divisor) for value in values] if is_float(dtype) else values
+    return TensorSpec(shape, dtype, None, array(entries, shape))
 
 
 _SIZES = "stepwell.sizes"

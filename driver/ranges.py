@@ -21,7 +21,7 @@ from ..passes.infra.failure import ModelOp
 from ..passes.infra.recorder import FailureRecorder, process_recorder
 from ..passes.infra.runner import PassFailure
 from ..passes.infra.state import CompileState
-from ..passes.ir.functions import body_of, main_function
+from ..passes.ir.functions import body_of, main_function, update_type
 from ..passes.ranges.errors import BoundedError
 from ..passes.ranges.pipelines import ranges_pipeline
 from ..runtime.program import Program, TensorInfo
@@ -122,6 +122,12 @@ class RangedModel:
             info.name: tuple(known[dim] if isinstance(dim, str) else dim for dim in info.shape) for info in self.inputs
         }
 
+    @contextmanager
+    def assumed(self, ranges: Mapping[str, Range]) -> Iterator[dict[str, tuple[Any, ...]]]:
+        """Yields the inputs' symbolic shapes, whose sizes are in these ranges inside of the context."""
+        with assuming(limits_of(_limits(ranges))):
+            yield self.shapes({name: _dim(name, values) for name, values in ranges.items()})
+
     def imported(self, context: ir.Context, ranges: Mapping[str, Range]) -> ImportedModel:
         """Imports the model for ranges of sizes, in the phase `import`.
 
@@ -129,27 +135,22 @@ class RangedModel:
             BoundedError: the contents of an input decide on sizes, or an op can't take symbolic sizes.
             ModelError: the model cannot be read.
         """
-        shapes = self.shapes({name: _dim(name, values) for name, values in ranges.items()})
-        limits = {name: (values.low, values.high, values.step) for name, values in ranges.items()}
         try:
-            with assuming(limits_of(limits)):
+            with self.assumed(ranges) as shapes:
                 imported = self.source.import_into(context, shapes, {})
         except NeedsContents as error:
             raise BoundedError(f"the contents of an input decide on sizes: {error}") from error
         except (NodeError, NeedsShapes) as error:
             raise BoundedError(str(error)) from error
-        discardable.RANGES.write(imported.module.operation, limits)
+        discardable.RANGES.write(imported.module.operation, _limits(ranges))
         self._bind_inputs(main_function(imported.module.operation), shapes)
         return imported
 
     def _bind_inputs(self, main: ir.Operation, shapes: Mapping[str, tuple[Any, ...]]) -> None:
         """Gives the arguments of @main their symbolic shapes, which the text of a module does not have."""
-        body = body_of(main)
-        for argument, info in zip(body.arguments, self.inputs, strict=True):
+        for argument, info in zip(body_of(main).arguments, self.inputs, strict=True):
             argument.set_type(tensor_type(TensorSpec(shapes[info.name], info.dtype)))
-        kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-        arguments = [argument.type for argument in body.arguments]
-        main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, kind.results))
+        update_type(main)
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,9 @@ class _RangeCompile:
             with undecided():
                 program, bounds = self.compilation.for_ranges(imported.module, state, imported.nodes, self.pool)
         outputs = bounds.outputs[: len(program.outputs)]  # followed by the guards
-        return replace(program, bounds=replace(bounds, outputs=outputs, derived=self.model.derived))
+        # An attribute does not keep the order in which the user names the sizes.
+        ordered = {name: bounds.ranges[name] for name in ranges}
+        return replace(program, bounds=replace(bounds, ranges=ordered, outputs=outputs, derived=self.model.derived))
 
 
 @contextmanager
@@ -215,6 +218,10 @@ def undecided() -> Iterator[None]:
         if isinstance(error.__cause__, UndecidedError):
             raise BoundedError(error.reason, error.location) from error
         raise
+
+
+def _limits(ranges: Mapping[str, Range]) -> dict[str, tuple[int, int, int]]:
+    return {name: (values.low, values.high, values.step) for name, values in ranges.items()}
 
 
 def _dim(name: str, values: Range) -> Dim:

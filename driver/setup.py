@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..runtime.cache.cache import Cache, default_cache
 from ..support import environment
 from ..support.short_repr import short_repr
+from ..targets.registry import is_cpu
 from .options import Options
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class Setup:
     def is_guarded(self) -> bool:
         """True if each compile runs in a child process, so that a crash of native code becomes an error."""
         return self.options.guarded or (environment.is_guarded() and not self.options.is_watched)
+
+    @property
+    def divides_ranges(self) -> bool:
+        """True if wide ranges of sizes become several programs, because kernels compute all of a range."""
+        return not is_cpu(self.target)
 
     @property
     def is_whole(self) -> bool:

@@ -80,7 +80,8 @@ def explain_cache(
     specializer = specializer_of(source, inputs, Setup.of(target, options))
     if options.dims:
         resolved = resolve_dims(options.dims, inputs)
-        _, buckets = parse_dims(resolved.dims, resolved.inputs, resolved.derived)
+        setup = specializer.setup
+        _, buckets = parse_dims(resolved.dims, resolved.inputs, resolved.derived, setup.divides_ranges)
         keys = specializer.cached.keys_of_buckets(buckets, resolved.derived)
     else:
         keys = [_key(cache, specializer, inputs, _shapes(inputs, shapes), contents or {}) for shapes in shape_sets]

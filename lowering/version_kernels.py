@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,9 @@ from ..passes.infra.state import CompileState
 from ..passes.ir.functions import class_of, kernels_in, main_function
 from ..passes.ir.named_ops import ops_named
 from ..passes.kernel.demand import MOST_ENTRIES, read_table, varying_rows
-from ..sizes.expressions import Expression, evaluate
+from ..sizes.expressions import Expression, evaluate_all
 from .target import Target
+from .version_choice import KernelVersions, choose
 from .version_plans import TileCost, plans_of
 
 # Number of least sizes, and of all sizes, that are considered along each dimension.
@@ -40,7 +41,8 @@ class VersionKernelsPass(Pass):
 
     A tile of twelve rows takes twice as long as needed for six, and nearly twice for thirteen. The number of the
     fastest version at the sizes of a call is an expression over them, and so an entry of the table of extents.
-    Versions differ in the sizes that their schedule has to suit, `stepwell.typical`.
+    Versions differ in the sizes that their schedule has to suit, `stepwell.typical`. Those of all kernels are chosen
+    together, by the time that they save over the sizes of the range.
 
         %0 = call @k(%x, %table)
         -->
@@ -61,57 +63,70 @@ class VersionKernelsPass(Pass):
             return
         target = Target.parse(self.target)
         table, sizes = read_table(op), _sizes(discardable.RANGES.required(op))
-        kernels = [kernel for kernel in kernels_in(op) if discardable.EXTENTS.is_on(kernel)]
+        kernels = list(kernels_in(op))
+        works = [_weight(kernel) * _live_part(kernel, table, sizes) for kernel in kernels]
+        total, most = np.sum(works, axis=0), sum(map(_weight, kernels))
+        found = [
+            (_Versions(kernel, target, table, sizes), work / total)
+            for kernel, work in zip(kernels, works, strict=True)
+            if discardable.EXTENTS.is_on(kernel) and _weight(kernel) >= _SHARE * most and class_of(kernel) in _CLASSES
+        ]
+        found = [(versions, share) for versions, share in found if versions.plans]
+        chosen = choose([KernelVersions(versions.costs(), share) for versions, share in found])
         calls = ops_named(main_function(op), "func.call")
-        total = sum(_weight(kernel) for kernel in kernels_in(op))
-        for kernel in kernels:
-            if _weight(kernel) >= _SHARE * total and class_of(kernel) in _CLASSES:
-                _Versions(kernel, target, table, sizes).add(calls)
+        for (versions, _), numbers in zip(found, chosen, strict=True):
+            versions.add(calls, numbers)
         discardable.TABLE.write(op, table)
 
 
 class _Versions:
-    """The versions of one kernel."""
+    """The versions of one kernel.
 
-    def __init__(self, kernel: ir.Operation, target: Target, table: list[Any], sizes: Sequence[dict[str, int]]) -> None:
-        self._kernel, self._target, self._table, self._sizes = kernel, target, table, sizes
-        entries = discardable.EXTENTS.required(kernel)
-        kept = discardable.KEPT.read(kernel, [-1] * len(entries))
-        self._ends = [end if end >= 0 else entry for entry, end in zip(entries, kept, strict=True)]
+    Attributes:
+        plans: the tiles that they may have; empty if no number of rows varies.
+    """
 
-    def add(self, calls: Sequence[ir.Operation]) -> None:
-        """Makes the versions, and marks the calls of the kernel."""
-        rows = self._rows()
-        if not rows:
-            return
-        found = [tuple(evaluate(item, given) for item in rows) for given in self._sizes]
-        places = np.array(sorted(set(found)))
-        plans = plans_of(self._kernel, self._target, places)
-        if not plans or len(self._table) >= MOST_ENTRIES:
-            return
-        chosen = np.argmin([_keys(plan, place, len(plans), places) for place, plan in enumerate(plans)], axis=0)
+    def __init__(self, kernel: ir.Operation, target: Target, table: list[Any], sizes: Mapping[str, np.ndarray]) -> None:
+        self._kernel, self._table, self._sizes = kernel, table, sizes
+        self._ends = _ends(kernel)
+        self._rows = self._varying_rows()
+        self.plans: list[TileCost] = []
+        if self._rows:
+            count = _count(sizes)
+            found = [np.broadcast_to(evaluate_all(item, sizes), count) for item in self._rows]
+            self._places, self._place_of = np.unique(np.stack(found, axis=1), axis=0, return_inverse=True)
+            self.plans = plans_of(kernel, target, self._places)
+
+    def costs(self) -> np.ndarray:
+        """Returns the cost of each plan at each size [plans, sizes]."""
+        return np.array([plan.cost(self._places) for plan in self.plans], float)[:, self._place_of]
+
+    def add(self, calls: Sequence[ir.Operation], numbers: Sequence[int]) -> None:
+        """Makes versions with some of the plans, and marks the calls of the kernel."""
+        plans = [self.plans[number] for number in numbers]
+        if len(self._table) >= MOST_ENTRIES:
+            plans = plans[:1]
+        chosen = np.argmin([_keys(plan, place, len(plans), self._places) for place, plan in enumerate(plans)], axis=0)
         kept = np.unique(chosen)
-        plans, chosen = [plans[number] for number in kept], np.searchsorted(kept, chosen)
+        plans, chosen = [plans[number] for number in kept], np.searchsorted(kept, chosen)[self._place_of]
         names, own = [], ir.StringAttr(self._kernel.attributes["sym_name"]).value
         versions = [self._kernel]
         for _ in plans[1:]:
             versions.append(self._kernel.clone(ip=ir.InsertionPoint.after(versions[-1])))
-        number_at = {tuple(place): number for place, number in zip(places.tolist(), chosen.tolist(), strict=True)}
         for number, version in enumerate(versions):
-            suited = [given for given, at in zip(self._sizes, found, strict=True) if number_at[at] == number]
             discardable.TILE_ROWS.write(version, list(plans[number].rows))
-            discardable.TYPICAL.write(version, self._typical(suited))
+            discardable.TYPICAL.write(version, self._typical(chosen == number))
             names.append(f"{own}_version_{number}" if number else own)
             version.attributes["sym_name"] = ir.StringAttr.get(names[-1])
         if len(plans) == 1:
             return
-        entry = self._entry(_choice(plans, rows))
+        entry = self._entry(_choice(plans, self._rows))
         for call in calls:
             if ir.FlatSymbolRefAttr(call.attributes["callee"]).value == own:
                 discardable.VERSIONS.write(call, names)
                 discardable.CHOICE.write(call, entry)
 
-    def _rows(self) -> list[Expression]:
+    def _varying_rows(self) -> list[Expression]:
         """Returns the numbers of rows along the last two loops over rows, as expressions; [] if nothing varies."""
         groups = self._row_loops()
         if not any(self._ends[axis] >= 0 for group in groups for axis in group):
@@ -141,19 +156,12 @@ class _Versions:
 
     @property
     def _shape(self) -> list[int]:
-        kind = ir.FunctionType(ir.TypeAttr(self._kernel.attributes["function_type"]).value)
-        return list(ir.RankedTensorType(kind.results[0]).shape)
+        return _shape_of(self._kernel)
 
-    def _typical(self, suited: Sequence[dict[str, int]]) -> list[tuple[int, ...]]:
-        """Returns the extents of the result at some of the sizes that a version is for."""
-        counts = {
-            tuple(
-                size if end < 0 else min(size, evaluate(self._table[end], given))
-                for size, end in zip(self._shape, self._ends, strict=True)
-            )
-            for given in suited
-        }
-        ordered = sorted(counts, key=lambda item: (math.prod(item), item))
+    def _typical(self, suited: np.ndarray) -> list[tuple[int, ...]]:
+        """Returns the extents of the result at some of the sizes that a version is for, given as a mask."""
+        found = np.stack(_extents(self._kernel, self._table, self._sizes), axis=1)[suited]
+        ordered = sorted(map(tuple, np.unique(found, axis=0).tolist()), key=lambda item: (math.prod(item), item))
         step = -(-len(ordered) // _TYPICAL)
         typical = dict.fromkeys([*ordered[::step], ordered[-1]])
         return list(typical)
@@ -179,16 +187,49 @@ def _choice(plans: Sequence[TileCost], rows: Sequence[Expression]) -> Expression
     return ["mod", least, len(plans)]
 
 
-def _sizes(ranges: dict[str, Sequence[int]]) -> list[dict[str, int]]:
-    """Returns sizes across the ranges: the least ones, and increasingly sparse ones beyond."""
-    found: list[dict[str, int]] = [{}]
-    for name, (low, high, step) in ranges.items():
+def _sizes(ranges: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray]:
+    """Returns sizes across the ranges, by name: the least ones, and increasingly sparse ones beyond, combined."""
+    along = []
+    for low, high, step in ranges.values():
         count = (high - low) // step
         steps = {*range(min(count, _LEAST_SIZES) + 1), count}
         if count > _LEAST_SIZES:
             steps |= {round(item) for item in np.geomspace(_LEAST_SIZES, count, _SIZES - _LEAST_SIZES)}
-        found = [{**item, name: low + number * step} for item in found for number in sorted(steps)]
-    return found
+        along.append([low + number * step for number in sorted(steps)])
+    grid = np.meshgrid(*along, indexing="ij")
+    return {name: sizes.reshape(-1) for name, sizes in zip(ranges, grid, strict=True)}
+
+
+def _count(sizes: Mapping[str, np.ndarray]) -> int:
+    return next(iter(sizes.values())).size
+
+
+def _shape_of(kernel: ir.Operation) -> list[int]:
+    kind = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    return list(ir.RankedTensorType(kind.results[0]).shape)
+
+
+def _ends(kernel: ir.Operation) -> list[int]:
+    """Returns the table entry of the extent that a kernel computes, for each dimension of its result; -1 for all."""
+    entries = discardable.EXTENTS.required(kernel)
+    kept = discardable.KEPT.read(kernel, [-1] * len(entries))
+    return [end if end >= 0 else entry for entry, end in zip(entries, kept, strict=True)]
+
+
+def _extents(kernel: ir.Operation, table: Sequence[Any], sizes: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Returns the extents that a kernel computes at each size, for each dimension of its result."""
+    return [
+        np.broadcast_to(size if end < 0 else np.minimum(size, evaluate_all(table[end], sizes)), _count(sizes))
+        for size, end in zip(_shape_of(kernel), _ends(kernel), strict=True)
+    ]
+
+
+def _live_part(kernel: ir.Operation, table: Sequence[Any], sizes: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Returns the fraction of its result that a kernel computes at each size."""
+    whole = np.ones(_count(sizes))
+    if not discardable.EXTENTS.is_on(kernel):
+        return whole
+    return np.prod([whole, *_extents(kernel, table, sizes)], axis=0) / math.prod(_shape_of(kernel))
 
 
 def _weight(kernel: ir.Operation) -> int:

@@ -25,13 +25,6 @@ from .linalg_to_vector.schedules.tiles import rows_of_registers
 from .stepwell_to_linalg.convolution import depthwise_panel
 from .target import Target
 
-# Maximum number of versions of a kernel. Depthwise convolutions take less of the time and get fewer; products and
-# Winograd convolutions get more, as some of their tiles suit only one number of rows.
-_MOST, _MOST_DEPTHWISE, _MOST_PRODUCTS = 6, 4, 8
-
-# Slowdown against the best plan that still counts as none, and the least gain that justifies another version.
-_NEAR, _GAIN = 1.02, 0.01
-
 # Minimum numbers of tiles that plans are made for: several tiles share the fetching of the weights. A tile that
 # fetches all of them alone takes longer by the fraction _FETCHING.
 _FEWEST, _FETCHING = (1, 4, 8), 0.4
@@ -85,7 +78,7 @@ class TileCost:
 
 
 def plans_of(kernel: ir.Operation, target: Target, places: np.ndarray) -> list[TileCost]:
-    """Returns the tiles that a kernel should have versions for; a single one if it is near the best for all sizes.
+    """Returns the tiles that versions of a kernel may have.
 
     Args:
         kernel: a kernel of stepwell ops.
@@ -95,12 +88,11 @@ def plans_of(kernel: ir.Operation, target: Target, places: np.ndarray) -> list[T
     for op in body_of(kernel).operations:
         view = view_of(op.operation)
         if isinstance(view, WinogradConvOp):
-            return _chosen(_strips(view, target, places), places, _MOST_PRODUCTS)
+            return _strips(view, target, places)
         if isinstance(view, PackedMatmulOp | PackedConvOp):
-            most = _MOST_PRODUCTS if isinstance(view, PackedMatmulOp) else _MOST
-            return _chosen(_tiles(view, target, places), places, most)
+            return _tiles(view, target, places)
         if isinstance(view, PackedDepthwiseConvOp):
-            return _chosen(_places(view, target, places), places, _MOST_DEPTHWISE)
+            return _places(view, target, places)
         if isinstance(view, MatmulOp):
             return []
     return []
@@ -160,24 +152,3 @@ def _strips(op: WinogradConvOp, target: Target, places: np.ndarray) -> list[Tile
         if time is not None:
             found.append(TileCost(shape, op.tile, round(time), 0))
     return found
-
-
-def _chosen(plans: Sequence[TileCost], places: np.ndarray, most: int) -> list[TileCost]:
-    """Selects plans greedily until every size is near the cost of the best plan for it."""
-    if not plans:
-        return []
-    costs = np.array([plan.cost(places) for plan in plans], float)
-    # Large sizes along a single dimension are many and much alike, so they weigh less.
-    weights = np.ones(len(places)) if places[:, 0].max() > 1 else 1 / np.sqrt(places[:, 1])
-    weights /= weights.sum()
-    ratios = np.maximum(costs / costs.min(axis=0), _NEAR) / _NEAR
-    chosen: list[int] = []
-    best = np.full(len(places), np.inf)
-    while len(chosen) < most:
-        losses = np.minimum(ratios, best) ** 3 @ weights
-        new = int(losses.argmin())
-        if chosen and best**3 @ weights - losses[new] < _GAIN:
-            break
-        chosen.append(new)
-        best = np.minimum(best, ratios[new])
-    return [plans[number] for number in chosen]

@@ -210,7 +210,10 @@ def greatest(items: Iterable[Dimension]) -> Dimension:
 
 
 def bound(dim: Dimension, values: Mapping[str, Dimension]) -> Dimension:
-    """Returns an expression with some sizes, by name, replaced by numbers or other expressions."""
+    """Returns an expression with some sizes, by name, replaced by numbers or other expressions.
+
+    It is simplified by what is assumed of the other sizes; see `assumptions.py`.
+    """
     if isinstance(dim, int):
         return dim
     total: Dimension = 0
@@ -220,11 +223,6 @@ def bound(dim: Dimension, values: Mapping[str, Dimension]) -> Dimension:
             value = value * _bound_atom(atom, values)
         total = total + value
     return total
-
-
-def simplified(dim: Dimension) -> Dimension:
-    """Returns an expression simplified by what is assumed of sizes; see `assumptions.py`."""
-    return bound(dim, {})
 
 
 def names_of(dim: Dimension) -> frozenset[str]:

@@ -13,10 +13,6 @@ from .ranges import HasShape, Range, union_of
 _RATIO = 4
 """Minimum ratio between the upper bounds of consecutive buckets; larger if it would give too many programs."""
 
-_WIDTH_RATIO = 1.75
-"""The same ratio for the width of images whose height varies too. The greatest width fixes the row stride, and a stride
-that does not suit a size costs more than blocks that do not."""
-
 _MAX_PROGRAMS = 6
 """Maximum number of programs that ranges are cut into, unless the user lists more buckets."""
 
@@ -30,7 +26,7 @@ Buckets = list[dict[str, Range]]
 
 
 def parse_dims(
-    dims: Mapping[str, Any], inputs: Sequence[HasShape], derived: Iterable[str] = ()
+    dims: Mapping[str, Any], inputs: Sequence[HasShape], derived: Iterable[str] = (), is_divided: bool = False
 ) -> tuple[dict[str, Range], Buckets]:
     """Returns the ranges of all sizes, and the buckets to compile programs for.
 
@@ -38,6 +34,7 @@ def parse_dims(
         dims: by name a number, (low, high), (low, high, step), or a list: the upper bounds of buckets, or such tuples.
         inputs: inputs of the model; every dynamic dimension must be named in `dims` or `derived`.
         derived: dimensions that follow from others.
+        is_divided: whether wide ranges are divided into several buckets.
 
     Raises:
         InputError: a name or a range is wrong, or one is missing.
@@ -47,8 +44,9 @@ def parse_dims(
     missing = [name for name in names if name not in dims]
     if missing:
         raise InputError(f"dimension '{missing[0]}' varies, but `dims` gives no size for it; it names {_listing(dims)}")
-    whole = [name for name in names if isinstance(dims[name], tuple)]
-    parts = _cut({name: parts_of(name, dims[name]) for name in names}, whole, inputs)
+    parts = {name: parts_of(name, dims[name]) for name in names}
+    if is_divided:
+        parts = _cut(parts, [name for name in names if isinstance(dims[name], tuple)], inputs)
     ranges = {name: union_of(list(several)) for name, several in parts.items()}
     if not any(values.low < values.high for values in ranges.values()):
         return ranges, []
@@ -67,28 +65,18 @@ def named_sizes(dims: Mapping[str, Any]) -> list[dict[str, int]]:
 
 
 def _cut(parts: dict[str, list[Range]], whole: Sequence[str], inputs: Sequence[HasShape]) -> dict[str, list[Range]]:
-    """Cuts ranges that are given as a whole into buckets, since a program's tiles and blocks suit its greatest sizes.
+    """Divides ranges that are given as a whole into buckets, for machines on which kernels compute all of a bucket.
 
     A dimension that only ever leads (a batch) needs fewer: size 1 has its own program, all other sizes share one.
-    Heights need none, because the number of rows does not move any row. A range of two sizes becomes two programs: two
-    sizes are too few to infer expressions from.
     """
     vary = {name for name, several in parts.items() if several[0].low < several[-1].high}
-    inner = [[dim for dim in info.shape[1:] if dim in vary] for info in inputs]
-    widths = {dims[-1] for dims in inner if len(dims) > 1}
-    heights = {dim for dims in inner for dim in dims[:-1]} - {dims[-1] for dims in inner if dims}
-    leading = vary - {dim for dims in inner for dim in dims}
+    leading = vary - {dim for info in inputs for dim in info.shape[1:]}
     given = math.prod(len(several) for several in parts.values())
     for most in range(_MAX_PROGRAMS, 0, -1):
         cut = dict(parts)
         for name in whole:
             (values,) = parts[name]
-            if values.high - values.low == values.step:
-                cut[name] = [Range(values.low, values.low), Range(values.high, values.high)]
-            elif name in leading:
-                cut[name] = _one_and_more(values)
-            elif name not in heights:
-                cut[name] = _ladder(values, most, _WIDTH_RATIO if name in widths else _RATIO)
+            cut[name] = _one_and_more(values) if name in leading else _ladder(values, most)
         if math.prod(len(several) for several in cut.values()) <= max(given, _MAX_PROGRAMS):
             return cut
     return parts
@@ -101,12 +89,9 @@ def _one_and_more(values: Range) -> list[Range]:
     return [Range(1, 1), Range(1 + values.step, values.high, values.step)]
 
 
-def _ladder(values: Range, most: int, least: float) -> list[Range]:
-    """Cuts a range into at most `most` parts; each upper bound is at least `least` times the one before.
-
-    The ratio is about the same between all of them.
-    """
-    ratio = max(least, (values.high / max(values.low, 1)) ** (1 / most))
+def _ladder(values: Range, most: int) -> list[Range]:
+    """Cuts a range into at most `most` parts, with about the same ratio between all upper bounds."""
+    ratio = max(_RATIO, (values.high / max(values.low, 1)) ** (1 / most))
     highs = [values.high]
     while len(highs) < most and (high := int(highs[-1] / ratio)) >= max(_MIN_UPPER_BOUND, values.low):
         highs.append(high - (high - values.low) % values.step)

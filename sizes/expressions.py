@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import algebra
 
 Expression = int | str | list
@@ -21,6 +23,13 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "ceildiv": algebra.ceil_div,
     "min": lambda left, right: algebra.least((left, right)),
     "max": lambda left, right: algebra.greatest((left, right)),
+}
+
+_ON_ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
+    **_OPERATORS,
+    "ceildiv": lambda left, right: -(-left // right),
+    "min": np.minimum,
+    "max": np.maximum,
 }
 
 _MAX_LENGTH = 1000
@@ -55,6 +64,17 @@ def evaluate(expression: Expression, sizes: Mapping[str, Any]) -> Any:
         case [str(name), left, right] if name in _OPERATORS:
             return _OPERATORS[name](evaluate(left, sizes), evaluate(right, sizes))
     raise ValueError(f"{expression!r} is not an expression over {', '.join(sizes) or 'no sizes'}")
+
+
+def evaluate_all(expression: Expression, sizes: Mapping[str, np.ndarray]) -> np.ndarray | int:
+    """Returns the values of an expression at many sizes; one number if it contains no size."""
+    match expression:
+        case int():
+            return expression
+        case str():
+            return sizes[expression]
+    name, left, right = expression
+    return _ON_ARRAYS[name](evaluate_all(left, sizes), evaluate_all(right, sizes))
 
 
 def expression_of(dim: algebra.Dimension) -> Expression:

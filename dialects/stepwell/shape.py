@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
-from ...sizes import algebra
+from ...sizes import algebra, ratios
 from .. import dims
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
 from ..dims import Dim, Symbolic
-from ..types import TensorSpec, is_integer, type_name
+from ..specs import sizes_spec
+from ..types import TensorSpec, is_float, is_integer, type_name
 from .shapes import require_dtype, require_length, require_rank, same_dtype
 
 INDEX = np.dtype(np.int64)
@@ -142,12 +143,14 @@ class BorderOp(Op):
 
 
 class SizesOp(Op):
-    """A small integer tensor whose elements are expressions over symbolic dimensions: what a model computes of shapes.
+    """A small tensor whose elements are expressions over symbolic dimensions: what a model computes of shapes.
 
-    It has no reference: it is replaced once the sizes are known, or by numbers that are read during a call.
+    Elements of floating point are expressions divided by a number, as in `n / 2`. The op has no reference: it is
+    replaced once the sizes are known, or by numbers that are read during a call.
 
     ```mlir
     %0 = "stepwell.sizes"() {values = ["n", 8, "n // 2"], shape = array<i64: 3>, dtype = i64} : () -> tensor<3xi64>
+    %1 = "stepwell.sizes"() {values = ["n"], divisor = 2, shape = array<i64>, dtype = f32} : () -> tensor<f32>
     ```
     """
 
@@ -156,23 +159,27 @@ class SizesOp(Op):
     values = attribute(tuple, doc="the elements in row-major order")
     shape = attribute(tuple)
     dtype = attribute(np.dtype)
+    divisor = attribute(int, default=1, doc="the number that all elements are divided by; 1 for integers")
     result = result()
 
     @staticmethod
-    def infer(*, values: tuple[Dim, ...], shape: tuple[int, ...], dtype: np.dtype) -> TensorSpec:
+    def infer(*, values: tuple[Dim, ...], shape: tuple[int, ...], dtype: np.dtype, divisor: int) -> TensorSpec:
         """The declared shape and element type, and the expressions as contents."""
-        if not is_integer(dtype):
-            raise OpError(f"attribute 'dtype' must be an integer type, but is {type_name(dtype)}")
+        if not is_integer(dtype) and not is_float(dtype):
+            raise OpError(f"attribute 'dtype' must be a type of numbers, but is {type_name(dtype)}")
+        if divisor < 1 or (divisor > 1 and is_integer(dtype)):
+            raise OpError(f"attribute 'divisor' must be positive, and 1 for integers, but is {divisor}")
         if min(shape, default=0) < 0 or math.prod(shape) != len(values):
             raise OpError(f"attribute 'values' must have an entry for each element, but has {len(values)}")
-        contents = np.empty(len(values), object)
-        contents[:] = values
-        return TensorSpec(shape, dtype, None, contents.reshape(shape))
+        return sizes_spec(values, divisor, shape, dtype)
 
     @classmethod
     def of_contents(cls, contents: np.ndarray, dtype: np.dtype) -> SizesOp:
-        """Creates the op for an array of numbers and expressions."""
-        return cls(values=tuple(contents.flat), shape=contents.shape, dtype=dtype)
+        """Creates the op for an array of numbers and expressions; for floats, of ratios."""
+        if not is_float(dtype):
+            return cls(values=tuple(contents.flat), shape=contents.shape, dtype=dtype)
+        values, divisor = ratios.over_one_divisor(contents.flat)
+        return cls(values=tuple(values), divisor=divisor, shape=contents.shape, dtype=dtype)
 
 
 class RangeOp(Op):
@@ -215,12 +222,17 @@ def _range_length(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> in
 
 
 def _symbolic_length(start: TensorSpec, limit: TensorSpec, delta: TensorSpec) -> Dim:
-    first, last, step = start.contents, limit.contents, delta.contents
-    if first is None or last is None or step is None or not is_integer(start.dtype) or step.dtype == object:
+    if start.contents is None or limit.contents is None or delta.value is None:
         return dims.unknown()
-    if step.item() == 0:
+    if delta.value == 0:
         raise OpError("operand 'delta' must not be 0")
-    return algebra.greatest((dims.ceil_div(last.item() - first.item(), step.item()), 0))
+    arrays = start.contents, limit.contents, delta.value
+    if any(array.dtype != object and not np.isfinite(array.astype(np.float64)) for array in arrays):
+        return dims.unknown()
+    first, last, step = (ratios.entry(array.item()) for array in arrays)
+    if not first.is_dyadic or not last.is_dyadic:  # rounded, and so may be the length
+        return dims.unknown()
+    return algebra.greatest(((last - first).over(step).ceil, 0))
 
 
 def shape_from(spec: TensorSpec, name: str = "shape") -> tuple[Dim, ...]:

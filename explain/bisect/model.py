@@ -73,7 +73,7 @@ class Bisector:
             BoundedError: no program can serve the ranges.
             InputError: a range is wrong, or does not contain the inputs' sizes.
         """
-        chosen = range_of(source, self.dims, inputs)
+        chosen = range_of(source, self.dims, inputs, self.target)
         if chosen is not None:
             bisection, _ = self.piece(source, inputs, chosen)
             return bisection

@@ -10,6 +10,7 @@ import numpy as np
 from mlir import ir
 
 from ...driver.ranges import RangedModel
+from ...driver.setup import Setup
 from ...driver.source import ModelSource
 from ...passes.ir.functions import body_of, main_function
 from ...passes.kernel.demand import read_table
@@ -66,8 +67,10 @@ class ChosenRange:
     sizes: Mapping[str, int]
 
 
-def range_of(source: ModelSource, dims: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> ChosenRange | None:
-    """Returns the bucket of the inputs' sizes; None if no size varies.
+def range_of(
+    source: ModelSource, dims: Mapping[str, Any], inputs: Mapping[str, np.ndarray], target: str
+) -> ChosenRange | None:
+    """Returns the bucket of the inputs' sizes that is compiled for a target; None if no size varies.
 
     Raises:
         InputError: a range is wrong, or no bucket contains the sizes.
@@ -75,7 +78,7 @@ def range_of(source: ModelSource, dims: Mapping[str, Any], inputs: Mapping[str, 
     if not dims:
         return None
     resolved = resolve_dims(dims, source.interface()[0])
-    _, buckets = parse_dims(resolved.dims, resolved.inputs, resolved.derived)
+    _, buckets = parse_dims(resolved.dims, resolved.inputs, resolved.derived, Setup(target).divides_ranges)
     if not buckets:
         return None
     named = {

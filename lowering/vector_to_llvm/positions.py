@@ -206,11 +206,22 @@ def _collapse(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | Non
     shape = list(ir.MemRefType(op.operands[0].type).shape)
     found: list[Linear] = [(0, ())] * len(shape)
     for run, index in zip(reassociation(op), indices, strict=True):
-        real = [axis for axis in run if shape[axis] != 1] or run[-1:]
-        if len(real) > 1:
-            return None
-        found[real[0]] = index
+        outer, *inner = [axis for axis in run if shape[axis] != 1] or run[-1:]
+        for axis in reversed(inner):
+            divided = _divide(index, shape[axis])
+            if divided is None:
+                return None
+            index, found[axis] = divided[0], (divided[1], ())
+        found[outer] = index
     return found
+
+
+def _divide(linear: Linear, size: int) -> tuple[Linear, int] | None:
+    """Returns the quotient and the constant remainder of a division; None if a term has a remainder of its own."""
+    base, terms = linear
+    if any(factor % size for _, factor in terms):
+        return None
+    return (base // size, tuple((value, factor // size) for value, factor in terms)), base % size
 
 
 def _same(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None:

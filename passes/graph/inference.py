@@ -17,7 +17,7 @@ from ...dialects.registry import view_of
 from ...dialects.types import TensorSpec, shape_of_type, spec_of_type, tensor_type
 from ...sizes.algebra import UndecidedError
 from ..infra.base import PassError
-from ..ir.functions import dictionaries
+from ..ir.functions import dictionaries, update_type
 from ..ir.rewriting import find_op
 from .control_flow import drop_casts, inline_branch
 from .symbolic_contents import symbolic_contents
@@ -201,9 +201,7 @@ def infer_function(function: ir.Operation, inputs: Sequence[TensorSpec | None]) 
     for op, condition in reversed(inference.decided):
         inline_branch(op, condition)
     drop_casts(function)
-    results = [value.type for value in _terminator(block).operands]
-    kind = ir.FunctionType.get([argument.type for argument in block.arguments], results)
-    function.attributes["function_type"] = ir.TypeAttr.get(kind)
+    update_type(function)
     return inference
 
 

@@ -56,6 +56,14 @@ def body_of(function: ir.Operation) -> ir.Block:
     return function.regions[0].blocks[0]
 
 
+def update_type(function: ir.Operation) -> None:
+    """Sets the type of a function to those of its arguments and of what it returns."""
+    body = body_of(function)
+    returned = list(body.operations)[-1].operands
+    kind = ir.FunctionType.get([value.type for value in body.arguments], [value.type for value in returned])
+    function.attributes["function_type"] = ir.TypeAttr.get(kind)
+
+
 def dictionaries(function: ir.Operation | ir.OpView, key: str) -> list[ir.DictAttr]:
     """The attribute dictionaries of the arguments (`arg_attrs`) or results (`res_attrs`), one each."""
     if key in function.attributes:

@@ -44,7 +44,8 @@ class AppendInPlacePass(Pass):
 
     Without it, the runtime copies such an input into an array of the upper bounds. The result may even share memory
     with the input: then nothing is copied. Both are known in a call only, so the strides and the number of elements to
-    copy are entries of the table of extents. Inputs of the same type share them.
+    copy are entries of the table of extents. Inputs of the same type share them. An input with a dimension that varies
+    behind that which grows is copied, because its rows lie closer together than those of the upper bounds.
 
     ```mlir
     %0 = "stepwell.append"(%past, %new, %table) {axis = 1 : i64, ends = array<i64: 0, -1>, layout = array<i64>}
@@ -64,6 +65,7 @@ class AppendInPlacePass(Pass):
         layouts: dict[_Kind, Sequence[int]] = {}
         found: dict[int, Sequence[int]] = {}
         results: dict[ir.Value, int] = {}
+        extents = [discardable.EXTENTS.read(attributes, ()) for attributes in dictionaries(main, "arg_attrs")]
         for number, argument in enumerate(body_of(main).arguments):
             appends = _appends(argument)
             if not appends:
@@ -72,6 +74,8 @@ class AppendInPlacePass(Pass):
             is_returned = any(use.owner.name == "func.return" for append in appends for use in append.result.uses)
             kind = _Kind(argument.type, appends[0].axis % rank, appends[0].ends[0], is_returned)
             if any(other.axis % rank != kind.axis or other.ends[0] != kind.end for other in appends):
+                continue
+            if any(entry >= 0 for entry in extents[number][kind.axis + 1 :]):
                 continue
             if kind not in layouts:
                 sizes = shape_of(argument)[: kind.axis]

@@ -10,6 +10,7 @@ from mlir import ir
 
 from ...dialects import discardable
 from ...dialects.registry import OPS
+from ...dialects.stepwell.blocks import PackedBlockMatmulOp
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import ElementwiseOp, KeepOp
 from ...dialects.stepwell.movement import (
@@ -28,6 +29,7 @@ from ...dialects.stepwell.normalization import FEW_QUERIES, AttentionOp
 from ...dialects.stepwell.packed import PackedMatmulOp
 from ..ir.rewriting import defining_op
 from ..ir.values import shape_of
+from .masks import masked_axis
 from .prefixes import DEMAND, Prefix, Rule, all_of, broadcast, divided, scaled
 from .views import EXTRACT, INSERT, box_of, kept_dims
 
@@ -46,9 +48,9 @@ def rule_of(op: ir.Operation) -> Rule | None:
 def _keep(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """At most the unmasked part of the input."""
     found = list(broadcast(op, place, needed, table))
-    view, mask = KeepOp(op), shape_of(op.operands[1])
-    axis = len(found) - len(mask) + next((axis for axis, size in enumerate(mask) if size != 1), 0)
-    if place == 0 and view.extent >= 0:
+    view = KeepOp(op)
+    axis = masked_axis(view)  # None for a mask of a single element: which dimension it is of, its shape does not tell
+    if place == 0 and view.extent >= 0 and axis is not None:
         found[axis] = table[view.extent]
     return found
 
@@ -62,6 +64,13 @@ def _rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequenc
     if place > 1 or PackedMatmulOp(op).batch == 1 or len(shape_of(op.operands[1])) > 1:
         return all_of(op.operands[place])
     return [scaled(needed[0], shape_of(op.operands[1])[0] // matrices, 0)]
+
+
+@DEMAND.attach(PackedBlockMatmulOp)
+def _rows_in_blocks(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """The rows of the operands that have rows, each in full, and all of the weight."""
+    is_packed = len(shape_of(op.operands[place])) == 1 and len(needed) > 1
+    return all_of(op.operands[place]) if is_packed else [*needed[:-1], None]
 
 
 @DEMAND.attach(MatmulOp)

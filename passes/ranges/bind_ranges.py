@@ -12,6 +12,7 @@ from ...dialects import discardable
 from ...dialects.core import Op, spec_of
 from ...dialects.dims import Dim, Shape, Symbolic
 from ...dialects.registry import view_of
+from ...dialects.stepwell.movement import AppendOp
 from ...sizes.algebra import names_of
 from ...sizes.assumptions import assuming, suppositions
 from ...sizes.ranges import Range, typical_sizes
@@ -19,7 +20,7 @@ from ...support.wording import quantity
 from ..graph.values import constant, static_shape
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
-from ..ir.functions import body_of, dictionaries, main_function
+from ..ir.functions import body_of, dictionaries, main_function, update_type
 from ..ir.rewriting import erase_dead_ops, walk
 from ..kernel import demand
 from .checks import require_room, require_static_attributes
@@ -189,6 +190,21 @@ def _note_extents(graph: Rewriter, main: ir.Operation, results: Sequence[ir.Valu
         named = {item.name: item.attr for item in old}
         attributes.append(ir.DictAttr.get(named | discardable.EXTENTS.entry(extents)))
     main.attributes["res_attrs"] = ir.ArrayAttr.get(attributes)
+    main.attributes["arg_attrs"] = ir.ArrayAttr.get(
+        [
+            ir.DictAttr.get({item.name: item.attr for item in old} | _appended_extents(graph, argument))
+            for argument, old in zip(body_of(main).arguments, dictionaries(main, "arg_attrs"), strict=False)
+        ]
+    )
+
+
+def _appended_extents(graph: Rewriter, argument: ir.Value) -> dict[str, ir.Attribute]:
+    """The attribute with the table entries of the extents of an input that is appended to; {} for another input."""
+    if not any(use.owner.name == AppendOp.OPERATION_NAME and use.operand_number == 0 for use in argument.uses):
+        return {}
+    return discardable.EXTENTS.entry(
+        [graph.entry(count_of(extent)) if is_dynamic(extent) else -1 for extent in graph.of(argument)]
+    )
 
 
 def _bind(graph: Rewriter, op: ir.Operation, state: OpState) -> None:
@@ -237,11 +253,8 @@ def _add_table(main: ir.Operation) -> ir.Value:
 
 
 def _set_type(main: ir.Operation, count: int) -> None:
-    body = body_of(main)
     if count > demand.MOST_ENTRIES:
         raise BoundedError(f"{count} numbers depend on the sizes, more than {demand.MOST_ENTRIES}")
     names = [*dictionaries(main, "arg_attrs"), ir.DictAttr.get(discardable.NAME.entry(demand.TABLE_INPUT))]
     main.attributes["arg_attrs"] = ir.ArrayAttr.get(names)
-    old = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-    kinds = [argument.type for argument in body.arguments]
-    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, old.results))
+    update_type(main)

@@ -26,9 +26,10 @@ from ...dialects.stepwell.reduction import (
     ReduceSumOp,
     ReductionOp,
 )
+from ...dialects.stepwell.windows import CHANNELS_FIRST
 from ...dialects.types import is_float
 from ..graph.values import constant, dtype_of
-from .checks import require_static, require_static_attributes
+from .checks import require_static_attributes
 from .errors import BoundedError
 from .extents import Extent, is_dynamic, size_of, whole
 from .layout import compacted
@@ -107,10 +108,13 @@ def softmax(graph: Rewriter, op: SoftmaxOp | LogSoftmaxOp, state: OpState) -> Re
 
 @PADDING.attach(BatchNormOp, LocalResponseNormOp)
 def normalisation(graph: Rewriter, op: Any, state: OpState) -> Result:
-    """Unchanged if the number of channels is static."""
+    """Sets channels beyond the data to 0 for a norm over neighbouring channels; others keep channels apart."""
     require_static_attributes(state)
-    require_static(graph, op, [1])
-    return [graph.of(op.input)]
+    axis = 1 if op.layout == CHANNELS_FIRST else len(graph.of(op.input)) - 1
+    op.operation.operands[0] = compacted(graph, op.input, [axis])
+    if isinstance(op, LocalResponseNormOp):
+        op.operation.operands[0] = graph.keep(op.operation.operands[0], [axis], 0.0)
+    return [graph.of(op.operation.operands[0])]
 
 
 @PADDING.attach(AttentionOp)

@@ -12,6 +12,8 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.core import Op
+from ...dialects.dims import array
+from ...dialects.stepwell.blocks import BlockMatmulOp
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import AddOp, BinaryOp, CastOp, ComparisonOp, LogicalOp, MulOp, SelectOp, UnaryOp
@@ -85,9 +87,7 @@ def literal(graph: Rewriter, op: ConstantOp, state: OpState) -> Result:
 @PADDING.attach(SizesOp)
 def sizes(graph: Rewriter, op: SizesOp, state: OpState) -> None:
     """Numbers that are read from the table."""
-    entries = np.empty(len(state.attributes["values"]), object)
-    entries[:] = state.attributes["values"]
-    value = graph.numbers(entries.reshape(op.shape))
+    value = graph.numbers(array(state.attributes["values"], op.shape))
     replace(op, value if op.dtype == np.int64 else graph.noted(CastOp(value, dtype=op.dtype)))
 
 
@@ -154,6 +154,16 @@ def inferred(graph: Rewriter, op: Op, state: OpState) -> Result:
         ]
         for item, value in zip(specs, op.operation.results, strict=True)
     ]
+
+
+@PADDING.attach(BlockMatmulOp)
+def block_matmul(graph: Rewriter, op: BlockMatmulOp, state: OpState) -> Result:
+    """Unchanged if only the number of rows varies."""
+    require_static_attributes(state)
+    input, *weights = op.operation.operands
+    if any(map(graph.dynamic, weights)) or len(graph.of(input)) - 1 in graph.dynamic(input):
+        raise BoundedError("the weight of a product in blocks varies in size")
+    return inferred(graph, op, state)
 
 
 @PADDING.attach(LstmOp)

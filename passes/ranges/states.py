@@ -12,8 +12,9 @@ from ...dialects import discardable
 from ...dialects.dims import Dim, Shape, Symbolic, is_known
 from ...dialects.op import Op
 from ...dialects.registry import view_of
+from ...dialects.stepwell.shape import SizesOp
 from ...dialects.types import shape_of_type
-from ..ir.functions import body_of, dictionaries
+from ..ir.functions import body_of, dictionaries, update_type
 from ..ir.rewriting import walk
 from ..ir.values import is_tensor
 from .errors import BoundedError
@@ -68,13 +69,11 @@ def set_sizes(main: ir.Operation, number: Callable[[Dim], int]) -> None:
                 value.set_type(ir.RankedTensorType.get(list(map(number, shape_of_type(kind))), kind.element_type))
     for op in walk(main):
         view = view_of(op)
-        if view is not None and op.name != _SIZES:
+        if view is not None and op.name != SizesOp.OPERATION_NAME:
             _set_attributes(op, view, number)
-    body = body_of(main)
-    results = [value.type for value in list(body.operations)[-1].operands]
-    arguments = [argument.type for argument in body.arguments]
-    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, results))
-    for key, kinds in (("arg_attrs", arguments), ("res_attrs", results)):
+    update_type(main)
+    kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+    for key, kinds in (("arg_attrs", kind.inputs), ("res_attrs", kind.results)):
         main.attributes[key] = ir.ArrayAttr.get(
             [_with_dims(attributes, kind) for attributes, kind in zip(dictionaries(main, key), kinds, strict=True)]
         )
@@ -86,9 +85,6 @@ def _with_dims(attributes: ir.DictAttr, kind: ir.Type) -> ir.DictAttr:
         return attributes
     named = {item.name: item.attr for item in attributes}
     return ir.DictAttr.get(named | discardable.DIMS.entry(tuple(ir.RankedTensorType(kind).shape)))
-
-
-_SIZES = "stepwell.sizes"
 
 
 def _set_attributes(op: ir.Operation, view: Op, number: Callable[[Dim], int]) -> None:

@@ -73,26 +73,20 @@ class Units:
         """Returns whether an expression is 0 at all sizes: by its form, or at the ends of the ranges and near them."""
         if isinstance(dim, int):
             return dim == 0
-        return all(self.at(dim, sizes) == 0 for sizes in self._near_ends())
-
-    def _near_ends(self) -> Iterator[dict[str, int]]:
-        for corner in itertools.product(*((values.low, values.high) for values in self.ranges.values())):
-            sizes = dict(zip(self.ranges, corner, strict=True))
-            for name, values in self.ranges.items():
-                for size in range(values.high, values.low - 1, -values.step)[:_PERIOD]:
-                    yield {**sizes, name: size}
+        return all(self.at(dim, sizes) == 0 for sizes in self._ends(and_near=True))
 
     def ends(self, dim: Dim) -> Iterator[dict[str, int]]:
         """Sizes at which an expression may have its least and its greatest value.
 
         They are all combinations of least and greatest sizes; if the expression wraps around, also those near them.
         """
+        return self._ends(and_near=any(isinstance(atom, Remainder) for atom in atoms_of(dim)))
+
+    def _ends(self, and_near: bool) -> Iterator[dict[str, int]]:
         for corner in itertools.product(*((values.low, values.high) for values in self.ranges.values())):
             sizes = dict(zip(self.ranges, corner, strict=True))
             yield sizes
-            if not any(isinstance(atom, Remainder) for atom in atoms_of(dim)):
-                continue
-            for name, values in self.ranges.items():
+            for name, values in self.ranges.items() if and_near else ():
                 for size in range(values.high, values.low - 1, -values.step)[:_PERIOD]:
                     yield {**sizes, name: size}
 

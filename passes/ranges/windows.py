@@ -33,8 +33,8 @@ def windows(graph: Rewriter, op: Any, state: OpState) -> Result | None:
     spatial = range(2, rank + 2) if op.layout == CHANNELS_FIRST else range(1, rank + 1)
     op.operation.operands[0] = compacted(graph, op.input, spatial)
     extents = graph.of(op.input)
-    require_static(graph, op, [axis for axis in range(1, rank + 2) if axis not in spatial])
     if isinstance(op, ConvOp | ConvTransposeOp):
+        require_static(graph, op, [1 if op.layout == CHANNELS_FIRST else rank + 1])
         if graph.dynamic(op.weight):
             raise BoundedError("the size of a weight varies")
         kernel = (static_shape(op.weight) or ())[2:]
@@ -101,7 +101,8 @@ def _with_moved_windows(
         value = bordered(graph, value, border, "constant", otherwise)
         pads[dim] = pads[dim + rank] = 0
     found = [*graph.of(value)]
-    result = list(found[:1]) + [whole(size) for size in shape[1:]]
+    sums_channels = isinstance(op, ConvOp | ConvTransposeOp)
+    result = list(found[:1]) + [whole(size) for size in shape[1:]] if sums_channels else found
     for axis in spatial:
         result[axis] = prefix(state.shapes[0][axis], shape[axis])
     if not moved:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -38,15 +39,10 @@ def _why_not(op: str, high: int, attributes: str = "") -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize(
-    ("op", "attributes", "what"),
-    [
-        ("relu", "", "takes [0-9.]+ GiB at the greatest sizes"),
-        ("softmax", "{axis = 1 : i64}", "it masks [0-9]+ elements"),
-    ],
-)
-def test_sizes_that_no_memory_holds(op: str, attributes: str, what: str) -> None:
-    assert re.search(rf"{what}.*; let the range end lower$", _why_not(op, 1 << 40, attributes))
+@pytest.mark.parametrize(("op", "attributes"), [("relu", ""), ("softmax", "{axis = 1 : i64}")])
+def test_sizes_that_no_memory_holds(op: str, attributes: str) -> None:
+    reason = r"takes [0-9.]+ GiB at the greatest sizes.*; let the range end lower$"
+    assert re.search(reason, _why_not(op, 1 << 40, attributes))
 
 
 def test_masks_that_are_too_large() -> None:
@@ -64,7 +60,9 @@ def test_a_call_takes_memory_for_its_own_size_alone() -> None:
     """Inputs are allocated for the largest sizes, but only pages that are written take memory."""
     # Not ru_maxrss, which starts at the peak of the parent process.
     code = CHILD + "print(re.search(r'VmHWM:\\s+([0-9]+) kB', open('/proc/self/status').read())[1])"
-    done = subprocess.run([sys.executable, "-c", code, "relu", str(1 << 26), ""], capture_output=True, text=True)
+    environment = {name: value for name, value in os.environ.items() if name != "STEPWELL_POISON"}  # which writes all
+    command = [sys.executable, "-c", code, "relu", str(1 << 26), ""]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[-1]) < 700_000  # the input alone takes 1 GiB at the largest size
 

@@ -47,6 +47,25 @@ def loops() -> Graph:
     return _one(nodes, ["t", 3], {"t": (1, 11)}, start=_floats(3), zero=np.zeros((), np.float32))
 
 
+def extended() -> Graph:
+    """Rows behind those of an input, all of a width that varies."""
+    nodes = [
+        _NODE("Shape", ["x"], ["shape"]),
+        _NODE("Gather", ["shape", "one"], ["width"]),
+        _NODE("Concat", ["two", "width"], ["size"], axis=0),
+        _NODE("ConstantOfShape", ["size"], ["zeros"]),
+        _NODE("Concat", ["x", "zeros"], ["a"], axis=0),
+        _NODE("Relu", ["a"], ["y"]),
+    ]
+    return _one(nodes, ["n", "m"], {"n": (1, 7), "m": (1, 9)}, one=np.array([1]), two=np.array([2]))
+
+
+def neighbours() -> Graph:
+    """A norm over neighbouring channels, whose number varies."""
+    nodes = [_NODE("Exp", ["x"], ["a"]), _NODE("LRN", ["a"], ["b"], size=3), _NODE("Neg", ["b"], ["y"])]
+    return _one(nodes, [2, "c", "m", 2], {"c": (1, 9), "m": (1, 4)})
+
+
 def resized() -> Graph:
     """Resizes: linear by a fraction, cubic to a fixed size, nearest back to the original size."""
     nodes = [
@@ -257,6 +276,8 @@ def dense() -> Graph:
 GRAPHS = (
     layers,
     loops,
+    extended,
+    neighbours,
     resized,
     norms,
     between_convolutions,

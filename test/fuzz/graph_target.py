@@ -92,12 +92,12 @@ def _computed(
 
 def _compare(graph: Graph, arrays: list[np.ndarray], level: str, text: str) -> None:
     for number, (index, array) in enumerate(zip(graph.outputs, arrays, strict=True)):
-        problem = _difference(graph.values[index], np.asarray(array))
+        problem = difference(graph.values[index], np.asarray(array))
         if problem:
             raise Difference(f"{level}: output {number} {problem}\n{text}")
 
 
-def _difference(wanted: Value, array: np.ndarray) -> str:
+def difference(wanted: Value, array: np.ndarray) -> str:
     """Returns how an output differs from the expected one; "" if it does not."""
     if array.shape != wanted.array.shape or array.dtype != wanted.array.dtype:
         return f"is {array.dtype}{array.shape}, not {wanted.array.dtype}{wanted.array.shape}"

@@ -85,6 +85,15 @@ def _matmul(grower: Grower) -> Proposal:
     return Proposal([lhs, rhs], {"transpose_lhs": flip_lhs, "transpose_rhs": flip_rhs})
 
 
+def _block_matmul(grower: Grower) -> Proposal:
+    draw = grower.random.choice
+    input = _any(grower, draw((1, 2, 3)), "float32")
+    bits, block, columns = draw((2, 4, 4, 8)), draw((16, 32)), draw((1, 3, 16, 17, 40))
+    blocks = -(-grower.graph.values[input].array.shape[-1] // block)
+    weight = grower.fresh((columns, blocks, block * bits // 8), "uint8", ("parameter", "parameter", "input"))
+    return Proposal([input, weight, grower.fresh((columns, blocks), "float32"), None], {"bits": bits})
+
+
 def _windows(grower: Grower, count: int) -> dict[str, tuple[int, ...]]:
     draw = grower.random.choice
     return {
@@ -402,12 +411,14 @@ PROPOSALS: dict[str, Propose] = {
     "gather": _gather,
     "resize": _resize,
     "lstm": _lstm,
+    "block_matmul": _block_matmul,
 }
 
 NOT_PROPOSED = {
     "constant, parameter, fill, range, shape_of, size_of": "values that a program starts from, or knows of shapes",
     "dynamic_broadcast_to, dynamic_pad, dynamic_reshape, dynamic_resize, dynamic_slice": "become others by inference",
-    "packed_matmul, packed_conv, packed_depthwise_conv, packed_grouped_conv, winograd_conv, border": "made by passes",
+    "packed_matmul, packed_block_matmul, packed_conv, packed_depthwise_conv, packed_grouped_conv": "made by passes",
+    "winograd_conv, border": "made by passes",
     "row, with_row": "made of recurrent layers",
 }
 """Ops that graphs do not start from, with the reason."""

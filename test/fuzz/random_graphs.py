@@ -121,8 +121,10 @@ class Grower:
 
     def grow(self) -> Graph:
         """Returns a graph of 3 to 30 ops."""
-        count = self.random.choice((3, 4, 5, 6, 8, 12, 20, 30))
-        names = sorted(PROPOSALS)
+        return self.grown(self.random.choice((3, 4, 5, 6, 8, 12, 20, 30)), sorted(PROPOSALS))
+
+    def grown(self, count: int, names: Sequence[str]) -> Graph:
+        """Returns a graph of at most `count` ops, proposed by name."""
         for _ in range(40 * count):
             if len(self.graph.steps) == count:
                 break
@@ -141,20 +143,38 @@ class Grower:
             del graph.values[count:]
 
     def _accept(self, name: str, proposal: Proposal) -> bool:
-        op, values = OPS[f"stepwell.{name}"], self.graph.values
-        operands = [None if index is None else values[index] for index in proposal.operands]
-        given = [value for value in operands if value is not None]
+        op = OPS[f"stepwell.{name}"]
+        given = [self.graph.values[index] for index in proposal.operands if index is not None]
         if name in _JUMPS and not all(value.is_exact for value in given):
             return False
+        results = self.accept(name, op, proposal)
+        if results is None:
+            return False
+        self.graph.steps.append(Step(op, proposal.operands, proposal.attributes, results))
+        return True
+
+    def accept(self, name: str, op: type[Op], proposal: Proposal) -> list[int] | None:
+        """Adds the results of an op and returns their numbers; None if the op does not fit."""
+        operands = [None if index is None else self.graph.values[index] for index in proposal.operands]
         try:
             attributes = op._complete(proposal.attributes)
             specs = op.infer(*(None if value is None else value.spec for value in operands), **attributes)
             specs = specs if isinstance(specs, tuple | list) else (specs,)
             check_extents(*(spec.shape for spec in specs))
         except OpError:
-            return False
+            return None
         if any(np.prod(spec.shape, dtype=float) > LARGEST for spec in specs):
-            return False
+            return None
+        values = self.referenced(name, op, operands, attributes)
+        if values is None:
+            return None
+        return [self.add(value.array, "", value.precise, value.is_exact) for value in values]
+
+    def referenced(
+        self, name: str, op: type[Op], operands: Sequence[Value | None], attributes: dict[str, Any]
+    ) -> list[Value] | None:
+        """The results of an op's reference; None if they are not finite, too large, or not defined."""
+        given = [value for value in operands if value is not None]
         try:
             with np.errstate(all="ignore"):
                 arrays, precise = (
@@ -162,16 +182,14 @@ class Grower:
                     for view in (lambda value: value.array, lambda value: value.precise)
                 )
         except ValueError:  # contents that break a rule, such as a negative power of an integer
-            return False
+            return None
         if not all(_is_tame(array) for array in (*arrays, *precise)):
-            return False
+            return None
         exact = name in _EXACT and all(value.is_exact for value in given)
-        results = [
-            self.add(np.asarray(array), "", _as_precise(np.asarray(double), array.dtype), exact)
+        return [
+            Value(np.asarray(array), _as_precise(np.asarray(double), array.dtype), exact)
             for array, double in zip(arrays, precise, strict=True)
         ]
-        self.graph.steps.append(Step(op, proposal.operands, proposal.attributes, results))
-        return True
 
     def add(self, array: np.ndarray, source: str, precise: np.ndarray | None = None, is_exact: bool = True) -> int:
         """Adds a value and returns its number."""
@@ -181,14 +199,18 @@ class Grower:
 
     def fresh(self, shape: Sequence[int], dtype: Any = None, sources: Sequence[str] = ("input", "parameter")) -> int:
         """Adds an input or parameter."""
-        kind = np.dtype(dtype or self.dtype())
+        array = self.numbers_of(shape, np.dtype(dtype or self.dtype()))
+        return self.add(array, self.random.choice(list(sources)))
+
+    def numbers_of(self, shape: Sequence[int], kind: np.dtype) -> np.ndarray:
+        """Draws the contents of a tensor."""
         if kind == np.bool_:
             array = self.numbers.integers(0, 2, shape).astype(kind)
         elif np.issubdtype(kind, np.integer):
             array = self.numbers.integers(-4 if np.issubdtype(kind, np.signedinteger) else 0, 5, shape).astype(kind)
         else:
             array = self.numbers.uniform(-2, 2, shape).astype(kind)
-        return self.add(np.asarray(array), self.random.choice(list(sources)))
+        return np.asarray(array)
 
     def dtype(self) -> str:
         """Draws an element type, mostly float32."""

@@ -1,7 +1,7 @@
 """Tries mutants of a kind: no file may crash the package, hang it, or raise an exception that is not one of its errors.
 
-Mutants of the kind `graph` are not broken files but random programs, which must compile and give their references'
-results.
+Mutants of the kinds `graph` and `ranges` are not broken files but random programs, which must compile and give their
+references' results; those of `ranges` are compiled once for ranges of sizes, and called at several sizes.
 
     python run.py onnx --count 5000 [--first N] [--jobs 2] [--keep FOLDER]
 
@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).parent
-KINDS = ("onnx", "mlir", "artefact", "graph")
+KINDS = ("onnx", "mlir", "artefact", "graph", "ranges")
 
 
 @dataclass

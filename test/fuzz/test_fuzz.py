@@ -11,7 +11,9 @@ import pytest
 RUN = Path(__file__).with_name("run.py")
 
 
-@pytest.mark.parametrize(("kind", "count"), [("onnx", 150), ("mlir", 80), ("artefact", 150), ("graph", 30)])
+@pytest.mark.parametrize(
+    ("kind", "count"), [("onnx", 150), ("mlir", 80), ("artefact", 150), ("graph", 30), ("ranges", 12)]
+)
 def test_nothing_in_a_file_crashes(kind: str, count: int) -> None:
     command = [sys.executable, str(RUN), kind, "--count", str(count), "--jobs", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)

@@ -40,7 +40,11 @@ def outcome(kind: str, number: int) -> tuple[str, str]:
         target.run(data)
     except ERRORS as error:
         message = str(error)
-        return ("refused", type(error).__name__) if message.strip() else ("failed", f"{type(error)} without a message")
+        return (
+            ("refused", getattr(error, "why", type(error).__name__))
+            if message.strip()
+            else ("failed", f"{type(error)} without a message")
+        )
     except RecursionError as error:
         return "failed", f"{type(error).__name__}: {str(error)[:200]}"
     except Exception:

@@ -8,7 +8,7 @@
 // CHECK-SAME:      stepwell.tile_rows = array<i64: 1, {{[0-9]+}}>, stepwell.typical = [array<i64:
 // CHECK:         func.func private @[[K]]_version_1(
 // CHECK-SAME:      stepwell.tile_rows = array<i64: 1,
-module attributes {stepwell.table = ["\"rows\""], stepwell.ranges = "{\"rows\": [1, 16, 1]}"} {
+module attributes {stepwell.table = ["\"rows\""], stepwell.ranges = {rows = [1, 16, 1]}} {
   func.func @main(%x: tensor<16x256xf32>, %table: tensor<256xi64>) -> (tensor<16x512xf32> {stepwell.extents = array<i64: 0, -1>}) {
     %w = "stepwell.parameter"() {name = "w", shape = array<i64: 131072>, dtype = f32} : () -> tensor<131072xf32>
     %0 = "stepwell.packed_matmul"(%x, %w) {columns = 512, panel = 32} : (tensor<16x256xf32>, tensor<131072xf32>) -> tensor<16x512xf32>
@@ -38,7 +38,7 @@ func.func @main(%x: tensor<16x256xf32>) -> tensor<16x512xf32> {
 // CHECK-SAME:      stepwell.tile_rows = array<i64: 2, 2>, stepwell.typical = [array<i64:
 // CHECK:         func.func private @[[K]]_version_1(
 // CHECK-SAME:      stepwell.tile_rows = array<i64: 3, 3>, stepwell.typical = [array<i64:
-module attributes {stepwell.table = ["\"size\""], stepwell.ranges = "{\"size\": [1, 16, 1]}"} {
+module attributes {stepwell.table = ["\"size\""], stepwell.ranges = {size = [1, 16, 1]}} {
   func.func @main(%x: tensor<1x16x16x64xf32>, %table: tensor<256xi64>) -> (tensor<1x16x16x64xf32> {stepwell.extents = array<i64: -1, 0, 0, -1>}) {
     %w = "stepwell.parameter"() {name = "w", shape = array<i64: 5, 5, 64>, dtype = f32} : () -> tensor<5x5x64xf32>
     %0 = "stepwell.packed_depthwise_conv"(%x, %w) {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>} : (tensor<1x16x16x64xf32>, tensor<5x5x64xf32>) -> tensor<1x16x16x64xf32>
@@ -53,7 +53,7 @@ module attributes {stepwell.table = ["\"size\""], stepwell.ranges = "{\"size\": 
 // CHECK:         func.func private @{{[a-z0-9_]+}}(
 // CHECK-SAME:      class = "winograd"
 // CHECK-SAME:      stepwell.tile_rows = array<i64: {{[1-4]}}, {{[1-6]}}>
-module attributes {stepwell.table = ["\"images\""], stepwell.ranges = "{\"images\": [1, 8, 1]}"} {
+module attributes {stepwell.table = ["\"images\""], stepwell.ranges = {images = [1, 8, 1]}} {
   func.func @main(%x: tensor<8x16x24x32xf32>, %table: tensor<256xi64>) -> (tensor<8x16x24x32xf32> {stepwell.extents = array<i64: 0, -1, -1, -1>}) {
     %w = "stepwell.parameter"() {name = "w", shape = array<i64: 36864>, dtype = f32} : () -> tensor<36864xf32>
     %0 = "stepwell.winograd_conv"(%x, %w) {columns = 32, panel = 32, tile = 4, pads = array<i64: 1, 1, 1, 1>} : (tensor<8x16x24x32xf32>, tensor<36864xf32>) -> tensor<8x16x24x32xf32>

@@ -45,8 +45,8 @@ def test_buckets_are_all_combinations():
         ({"n": [512], "m": 3}, {"n": [512]}),
     ],
 )
-def test_wide_ranges_are_cut_into_few_buckets(dims, highs):
-    ranges, buckets = parse_dims(dims, INPUTS)
+def test_wide_ranges_are_cut_into_few_buckets_on_request(dims, highs):
+    ranges, buckets = parse_dims(dims, INPUTS, is_divided=True)
     for name, wanted in highs.items():
         parts = sorted({bucket[name] for bucket in buckets}, key=lambda part: part.high)
         assert [part.high for part in parts] == wanted
@@ -56,16 +56,5 @@ def test_wide_ranges_are_cut_into_few_buckets(dims, highs):
         ]
 
 
-def test_images_are_cut_by_how_far_their_rows_are_apart():
-    sizes = {"h": (32, 960, 32), "w": (32, 960, 32)}
-    for shape in ((1, 3, "h", "w"), (1, "h", "w", 3)):
-        _, buckets = parse_dims(sizes, (TensorInfo("x", np.dtype(np.float32), shape),))
-        assert {bucket["h"] for bucket in buckets} == {Range(32, 960, 32)}
-        assert [bucket["w"].high for bucket in buckets] == [32, 64, 160, 288, 544, 960]
-    # Rows of one height are not images.
-    _, buckets = parse_dims({"h": 48, "w": (16, 640)}, (TensorInfo("x", np.dtype(np.float32), (1, 3, "h", "w")),))
-    assert [bucket["w"].high for bucket in buckets] == [40, 160, 640]
-    masks = TensorInfo("m", np.dtype(np.float32), ("n", "h", "w"))
-    words = TensorInfo("x", np.dtype(np.int64), ("n", "h"))
-    _, buckets = parse_dims({**sizes, "n": 1}, (masks, words))
-    assert len({bucket["h"] for bucket in buckets}) == 2
+def test_ranges_that_are_given_as_a_whole_are_one_bucket():
+    assert parse_dims({"n": (1, 2), "m": (0, 4096)}, INPUTS)[1] == [{"n": Range(1, 2), "m": Range(0, 4096)}]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from stepwell.sizes.expressions import evaluate, names_in, parse_expression, substitute, text_of
+from stepwell.sizes.expressions import evaluate, evaluate_all, names_in, parse_expression, substitute, text_of
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,8 @@ def test_expressions_are_read_as_people_write_them(text: str, value: int) -> Non
     found = parse_expression(text)
     assert evaluate(found, sizes) == value
     assert evaluate(parse_expression(text_of(found)), sizes) == value
+    many = evaluate_all(found, {name: np.full(2, size) for name, size in sizes.items()})
+    np.testing.assert_array_equal(np.broadcast_to(many, 2), [value] * 2)
 
 
 @pytest.mark.parametrize(

@@ -80,3 +80,52 @@ func.func private @moved_back(%table: memref<256xi64>, %out: memref<14xf32>)
   }
   return
 }
+
+// Rows of interleaved elements: a write moves along two dimensions that a view merges, by whole elements of the first.
+// CHECK-LABEL: func.func private @interleaved
+// CHECK:         scf.forall (%[[I:.*]]) in (4)
+// CHECK:           arith.cmpi slt, %[[I]]
+// CHECK:           scf.for %{{.*}} = %{{.*}} to %[[ROWS:.*]] step
+// CHECK:             %[[END:.*]] = arith.minsi %c16
+// CHECK:             scf.for %{{.*}} = %{{.*}} to %[[END]] step
+func.func private @interleaved(%table: memref<256xi64>, %out: memref<8x16x3xf32, strided<[64, 3, 1]>>)
+    attributes {stepwell.kernel = {class = "movement"}, stepwell.extents = array<i64: 3, 4, -1>,
+                stepwell.table_argument = 0 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %c8 = arith.constant 8 : index
+  %c16 = arith.constant 16 : index
+  %zero = arith.constant dense<0.0> : vector<24xf32>
+  scf.forall (%i) in (4) {
+    %row = affine.apply affine_map<(d0) -> (d0 * 2)>(%i)
+    %rows = memref.subview %out[%row, 0, 0] [2, 16, 3] [1, 1, 1] : memref<8x16x3xf32, strided<[64, 3, 1]>> to memref<2x16x3xf32, strided<[64, 3, 1], offset: ?>>
+    %merged = memref.collapse_shape %rows [[0], [1, 2]] : memref<2x16x3xf32, strided<[64, 3, 1], offset: ?>> into memref<2x48xf32, strided<[64, 1], offset: ?>>
+    scf.for %r = %c0 to %c2 step %c1 {
+      scf.for %j = %c0 to %c16 step %c8 {
+        %place = arith.muli %j, %c3 : index
+        vector.transfer_write %zero, %merged[%r, %place] {in_bounds = [true]} : vector<24xf32>, memref<2x48xf32, strided<[64, 1], offset: ?>>
+      }
+    }
+  }
+  return
+}
+
+// Negative: elements of the inner dimension are written one by one, so no index is a multiple of their number.
+// CHECK-LABEL: func.func private @elements
+// CHECK:         scf.for %{{.*}} = %c0{{.*}} to %c48
+func.func private @elements(%table: memref<256xi64>, %out: memref<8x16x3xf32, strided<[64, 3, 1]>>)
+    attributes {stepwell.kernel = {class = "movement"}, stepwell.extents = array<i64: -1, 4, -1>,
+                stepwell.table_argument = 0 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c48 = arith.constant 48 : index
+  %zero = arith.constant 0.0 : f32
+  %rows = memref.subview %out[0, 0, 0] [2, 16, 3] [1, 1, 1] : memref<8x16x3xf32, strided<[64, 3, 1]>> to memref<2x16x3xf32, strided<[64, 3, 1]>>
+  %merged = memref.collapse_shape %rows [[0], [1, 2]] : memref<2x16x3xf32, strided<[64, 3, 1]>> into memref<2x48xf32, strided<[64, 1]>>
+  scf.for %j = %c0 to %c48 step %c1 {
+    memref.store %zero, %merged[%c0, %j] : memref<2x48xf32, strided<[64, 1]>>
+  }
+  return
+}

@@ -1,4 +1,4 @@
-// RUN: stepwell-opt %s -split-input-file --stepwell-share-out-loops | FileCheck %s
+// RUN: stepwell-opt %s -split-input-file --stepwell-share-out-loops="target=x86-64-v4" | FileCheck %s
 
 // A program of a few microseconds is distributed to threads that are awake.
 

@@ -70,3 +70,52 @@ func.func @negative_comparison(%x: tensor<?x?xf32> {stepwell.dims = ["n", "m"]})
   %1 = "stepwell.fill"(%0) {value = dense<0.0> : tensor<f32>} : (tensor<1xi64>) -> tensor<?xf32>
   return %1 : tensor<?xf32>
 }
+
+// -----
+
+// In floating point, contents are ratios: the next multiple of 3, and the numbers below a half of n.
+// CHECK-LABEL: func.func @ratios
+// CHECK:         stepwell.fill
+// CHECK-SAME:    xf32, ["3 * ((n + 2) // 3)"]>
+// CHECK:         stepwell.range
+// CHECK-SAME:    xf32, ["(n + 1) // 2"]>
+module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
+func.func @ratios(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> (tensor<?xf32>, tensor<?xf32>) {
+  %zero = "stepwell.constant"() {value = dense<0> : tensor<1xi64>} : () -> tensor<1xi64>
+  %three = "stepwell.constant"() {value = dense<3.0> : tensor<f32>} : () -> tensor<f32>
+  %half = "stepwell.constant"() {value = dense<0.5> : tensor<f32>} : () -> tensor<f32>
+  %none = "stepwell.constant"() {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %one = "stepwell.constant"() {value = dense<1.0> : tensor<f32>} : () -> tensor<f32>
+  %shape = "stepwell.shape_of"(%x) : (tensor<?x8xf32>) -> tensor<2xi64>
+  %n = "stepwell.gather"(%shape, %zero) {axis = 0 : i64} : (tensor<2xi64>, tensor<1xi64>) -> tensor<1xi64>
+  %0 = "stepwell.cast"(%n) {dtype = f32} : (tensor<1xi64>) -> tensor<1xf32>
+  %1 = "stepwell.div"(%0, %three) : (tensor<1xf32>, tensor<f32>) -> tensor<1xf32>
+  %2 = "stepwell.ceil"(%1) : (tensor<1xf32>) -> tensor<1xf32>
+  %3 = "stepwell.mul"(%2, %three) : (tensor<1xf32>, tensor<f32>) -> tensor<1xf32>
+  %4 = "stepwell.cast"(%3) {dtype = i64} : (tensor<1xf32>) -> tensor<1xi64>
+  %5 = "stepwell.fill"(%4) {value = dense<0.0> : tensor<f32>} : (tensor<1xi64>) -> tensor<?xf32>
+  %6 = "stepwell.squeeze"(%0) {axes = array<i64: 0>} : (tensor<1xf32>) -> tensor<f32>
+  %7 = "stepwell.mul"(%6, %half) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %8 = "stepwell.range"(%none, %7, %one) : (tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<?xf32>
+  return %5, %8 : tensor<?xf32>, tensor<?xf32>
+}
+}
+
+// -----
+
+// Without a limit of n, it may have more digits than a float holds.
+// CHECK-LABEL: func.func @negative_digits
+// CHECK:         stepwell.fill
+// CHECK-SAME:    tensor<?xf32>{{$}}
+func.func @negative_digits(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?xf32> {
+  %zero = "stepwell.constant"() {value = dense<0> : tensor<1xi64>} : () -> tensor<1xi64>
+  %half = "stepwell.constant"() {value = dense<0.5> : tensor<f32>} : () -> tensor<f32>
+  %shape = "stepwell.shape_of"(%x) : (tensor<?x8xf32>) -> tensor<2xi64>
+  %n = "stepwell.gather"(%shape, %zero) {axis = 0 : i64} : (tensor<2xi64>, tensor<1xi64>) -> tensor<1xi64>
+  %0 = "stepwell.cast"(%n) {dtype = f32} : (tensor<1xi64>) -> tensor<1xf32>
+  %1 = "stepwell.mul"(%0, %half) : (tensor<1xf32>, tensor<f32>) -> tensor<1xf32>
+  %2 = "stepwell.floor"(%1) : (tensor<1xf32>) -> tensor<1xf32>
+  %3 = "stepwell.cast"(%2) {dtype = i64} : (tensor<1xf32>) -> tensor<1xi64>
+  %4 = "stepwell.fill"(%3) {value = dense<0.0> : tensor<f32>} : (tensor<1xi64>) -> tensor<?xf32>
+  return %4 : tensor<?xf32>
+}

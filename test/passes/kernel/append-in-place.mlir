@@ -1,9 +1,9 @@
-// RUN: stepwell-opt %s --stepwell-append-in-place | FileCheck %s
+// RUN: stepwell-opt %s --stepwell-append-in-place --split-input-file | FileCheck %s
 
 // A past that is returned, which may be updated in place, has other entries than one that is not; the third is also
 // read by another op, and stays.
 // CHECK: stepwell.table = [{{.*}}past{{.*}}%stride.0.0{{.*}}%copied.0{{.*}}%stride.1.0{{.*}}%copied.1
-module attributes {stepwell.table = ["\"past\""], stepwell.ranges = "{\"past\": [0, 7, 1]}"} {
+module attributes {stepwell.table = ["\"past\""], stepwell.ranges = {past = [0, 7, 1]}} {
   // CHECK:      func.func @main(%[[KEY:[a-z0-9]+]]: tensor<2x7x4xf32> {stepwell.layout = array<i64: 1, 2>},
   // CHECK-SAME: %[[VALUE:[a-z0-9]+]]: tensor<2x7x4xf32> {stepwell.layout = array<i64: 3, 4>},
   // CHECK-SAME: %[[OTHER:[a-z0-9]+]]: tensor<2x7x4xf32>,
@@ -22,5 +22,20 @@ module attributes {stepwell.table = ["\"past\""], stepwell.ranges = "{\"past\": 
       : (tensor<2x7x4xf32>, tensor<2x1x4xf32>, tensor<4xi64>) -> tensor<2x8x4xf32>
     %4 = "stepwell.exp"(%other) : (tensor<2x7x4xf32>) -> tensor<2x7x4xf32>
     return %2, %0, %3, %4 : tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x7x4xf32>
+  }
+}
+
+// -----
+
+// Rows of an input whose other dimension varies lie closer together than those of the upper bounds.
+// CHECK-LABEL: stepwell.ranges = {m = [1, 4, 1]
+// CHECK-NOT:   stepwell.layout
+// CHECK:       stepwell.append{{.*}}layout = array<i64>
+module attributes {stepwell.table = ["\"n\"", "\"m\""], stepwell.ranges = {n = [1, 7, 1], m = [1, 4, 1]}} {
+  func.func @main(%x: tensor<7x4xf32> {stepwell.extents = array<i64: 0, 1>}, %new: tensor<1x4xf32>, %table: tensor<4xi64>)
+      -> tensor<8x4xf32> {
+    %0 = "stepwell.append"(%x, %new, %table) {axis = 0 : i64, ends = array<i64: 0, -1>, layout = array<i64>}
+      : (tensor<7x4xf32>, tensor<1x4xf32>, tensor<4xi64>) -> tensor<8x4xf32>
+    return %0 : tensor<8x4xf32>
   }
 }

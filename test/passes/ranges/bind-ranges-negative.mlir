@@ -1,7 +1,7 @@
 // RUN: not stepwell-opt %s --stepwell-infer-shapes --stepwell-bind-ranges --split-input-file 2>&1 | FileCheck %s
 
 // CHECK: 'stepwell.add' op: takes dimensions of m and n elements for equal, but they differ at some sizes; if they never do, declare it in `dims` (n=m)
-module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1], \22m\22: [1, 64, 1]}"} {
+module attributes {stepwell.ranges = {n = [1, 64, 1], m = [1, 64, 1]}} {
   func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}, %y: tensor<?xf32> {stepwell.dims = ["m"]}) -> tensor<?xf32> {
     %0 = "stepwell.add"(%x, %y) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
     return %0 : tensor<?xf32>
@@ -11,7 +11,7 @@ module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1], \22m\22: [1, 64, 1]}
 // -----
 
 // CHECK: 'stepwell.add' op: takes dimensions of n and 8 elements for equal
-module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
+module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
   func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}, %y: tensor<8xf32>) -> tensor<?xf32> {
     %0 = "stepwell.add"(%x, %y) : (tensor<?xf32>, tensor<8xf32>) -> tensor<?xf32>
     return %0 : tensor<?xf32>
@@ -21,7 +21,7 @@ module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
 // -----
 
 // CHECK: 'stepwell.fill' op: the size of its result does not follow from the inputs
-module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
+module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
   func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}, %shape: tensor<1xi64>) -> tensor<?xf32> {
     %0 = "stepwell.fill"(%shape) {value = dense<0.0> : tensor<f32>} : (tensor<1xi64>) -> tensor<?xf32>
     return %0 : tensor<?xf32>
@@ -31,7 +31,7 @@ module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
 // -----
 
 // CHECK: 'stepwell.reduce_mean' op: it rounds the mean of integers over a varying dimension
-module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
+module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
   func.func @main(%x: tensor<?xi64> {stepwell.dims = ["n"]}) -> tensor<i64> {
     %0 = "stepwell.reduce_mean"(%x) {axes = array<i64: 0>, keepdims = false} : (tensor<?xi64>) -> tensor<i64>
     return %0 : tensor<i64>
@@ -41,7 +41,7 @@ module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
 // -----
 
 // CHECK: dimension 0 of input 0 has no range: name it in `stepwell.dims`
-module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
+module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
   func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
     %0 = "stepwell.relu"(%x) : (tensor<?xf32>) -> tensor<?xf32>
     return %0 : tensor<?xf32>
@@ -52,10 +52,28 @@ module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
 
 // Halves of an odd number of rows would lose the last one.
 // CHECK: 'stepwell.dynamic_reshape' op: takes dimensions of
-module attributes {stepwell.ranges = "{\22n\22: [4, 8, 1]}"} {
+module attributes {stepwell.ranges = {n = [4, 8, 1]}} {
   func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?x?x?xf32> {
     %shape = "stepwell.constant"() {value = dense<[2, -1, 8]> : tensor<3xi64>} : () -> tensor<3xi64>
     %0 = "stepwell.dynamic_reshape"(%x, %shape) {allow_zero = false} : (tensor<?x8xf32>, tensor<3xi64>) -> tensor<?x?x?xf32>
     return %0 : tensor<?x?x?xf32>
+  }
+}
+
+// -----
+
+// CHECK: attribute 'stepwell.ranges' must be a dictionary of [minimum, maximum, step] by name, with 0 <= minimum <= maximum and 1 <= step, but is {n = [8, 4, 1]}
+module attributes {stepwell.ranges = {n = [8, 4, 1]}} {
+  func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}) -> tensor<?xf32> {
+    return %x : tensor<?xf32>
+  }
+}
+
+// -----
+
+// CHECK: attribute 'stepwell.ranges' must be a dictionary of {{.*}}, but is "n"
+module attributes {stepwell.ranges = "n"} {
+  func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}) -> tensor<?xf32> {
+    return %x : tensor<?xf32>
   }
 }

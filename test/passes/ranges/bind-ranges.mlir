@@ -6,10 +6,24 @@
 // CHECK-SAME:  (%[[X:.+]]: tensor<64x8xf32> {{.+}}, %{{.+}}: tensor<256xi64> {stepwell.name = "stepwell.table"})
 // CHECK:       %[[KEPT:.+]] = "stepwell.keep"(%[[X]], %{{.+}}) {extent = 0 : i64, otherwise = 0.000000e+00 : f64}
 // CHECK:       "stepwell.reduce_sum"(%[[KEPT]])
-module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
+module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
   func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?xf32> {
     %0 = "stepwell.reduce_sum"(%x) {axes = array<i64: 0>, keepdims = false} : (tensor<?x8xf32>) -> tensor<?xf32>
     return %0 : tensor<?xf32>
+  }
+}
+
+// -----
+
+// A norm over neighbouring channels reads 0 beyond the data, along whichever dimension the channels lie.
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[KEPT:.+]] = "stepwell.keep"(%{{.+}}, %{{.+}}) {{.+}} (tensor<2x4x8xf32>, tensor<8xf32>)
+// CHECK:       "stepwell.local_response_norm"(%[[KEPT]])
+module attributes {stepwell.ranges = {n = [1, 8, 1]}} {
+  func.func @main(%x: tensor<2x4x?xf32> {stepwell.dims = [2, 4, "n"]}) -> tensor<2x4x?xf32> {
+    %0 = "stepwell.exp"(%x) : (tensor<2x4x?xf32>) -> tensor<2x4x?xf32>
+    %1 = "stepwell.local_response_norm"(%0) {layout = "channels_last", size = 3 : i64} : (tensor<2x4x?xf32>) -> tensor<2x4x?xf32>
+    return %1 : tensor<2x4x?xf32>
   }
 }
 
@@ -19,7 +33,7 @@ module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:   stepwell.keep
 // CHECK:       "stepwell.softmax"(%{{.+}}) {axis = 1 : i64} : (tensor<64x8xf32>) -> tensor<64x8xf32>
-module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
+module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
   func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?x8xf32> {
     %0 = "stepwell.softmax"(%x) {axis = 1 : i64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
     return %0 : tensor<?x8xf32>
@@ -34,7 +48,7 @@ module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
 // CHECK-SAME:  %[[TABLE:[a-z0-9]+]]: tensor<256xi64>
 // CHECK:       %[[HALF:.+]] = "stepwell.gather"(%[[TABLE]], %{{.+}}) {axis = 0 : i64} : (tensor<256xi64>, tensor<i64>) -> tensor<i64>
 // CHECK:       "stepwell.cast"(%[[HALF]]) {dtype = f32}
-module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
+module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
   func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}) -> tensor<?xf32> {
     %count = "stepwell.size_of"(%x) : (tensor<?xf32>) -> tensor<i64>
     %two = "stepwell.constant"() {value = dense<2> : tensor<i64>} : () -> tensor<i64>
@@ -50,7 +64,7 @@ module attributes {stepwell.ranges = "{\22n\22: [1, 64, 1]}"} {
 // In units of the step, half of a size and twice a quarter of it are the same extent.
 // CHECK-LABEL: func.func @main
 // CHECK:       "stepwell.add"(%{{.+}}, %{{.+}}) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
-module attributes {stepwell.ranges = "{\22n\22: [32, 128, 32]}"} {
+module attributes {stepwell.ranges = {n = [32, 128, 32]}} {
   func.func @main(%x: tensor<1x1x?xf32> {stepwell.dims = [1, 1, "n"]}) -> tensor<?xf32> {
     %0 = "stepwell.max_pool"(%x) {kernel = array<i64: 2>, strides = array<i64: 2>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, ceil_mode = false} : (tensor<1x1x?xf32>) -> tensor<1x1x?xf32>
     %1 = "stepwell.max_pool"(%0) {kernel = array<i64: 2>, strides = array<i64: 2>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, ceil_mode = false} : (tensor<1x1x?xf32>) -> tensor<1x1x?xf32>
