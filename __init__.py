@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .driver.options import At, Options
     from .driver.source import SourceError
     from .frontend.errors import ModelError
+    from .frontend.torch.record import torch_report
     from .lowering.llvm_to_object.codegen import CodegenError
     from .lowering.target_names import TargetError
     from .passes.infra.base import PassError
@@ -79,6 +80,7 @@ __all__ = [
     "check",
     "compile",
     "load",
+    "torch_report",
 ]
 
 # Imported at first use: running compiled models needs neither the compiler nor MLIR.
@@ -89,6 +91,7 @@ _HOME = {
     "check": "driver.check",
     "compile": "driver.api",
     "load": "driver.api",
+    "torch_report": "frontend.torch.record",
     "SourceError": "driver.source",
     "ModelError": "frontend.errors",
     "CompileError": "passes.infra.failure",

@@ -6,8 +6,9 @@ the cache does not load them.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -103,7 +104,6 @@ def compile(
     options = options_of(options, Options)
     if isinstance(args, str):
         args, target = None, args
-    cache = default_cache() if options.cache else None
     if options.cache and is_turned_off():
         slow.warn("the compiler", ["the cache is turned off (STEPWELL_CACHE): every start compiles again"])
     if not isinstance(target, str):
@@ -115,19 +115,37 @@ def compile(
 
         check_added(options.passes, setup.target)
     program = torch_program(model, args, kwargs, dynamic_shapes)
-    if program is None and (args is not None or kwargs is not None or dynamic_shapes is not None):
-        raise OptionError("args, kwargs and dynamic_shapes are for modules of torch; options are given by name")
-    source = ModelSource.read(program or model)
+    if program is None:
+        if args is not None or kwargs is not None or dynamic_shapes is not None:
+            raise OptionError("args, kwargs and dynamic_shapes are for modules of torch; options are given by name")
+        return _compiled(model, setup, lambda made: Executable(made, threads))
+    from ..frontend.torch.executable import TorchExecutable
+
+    return _compiled(program, setup, lambda made: TorchExecutable(made, threads, program))
+
+
+def compile_piece(program: LiveProgram, setup: Setup, threads: int | None = None) -> Executable:
+    """Compiles a piece of a program of torch, called by position on contiguous tensors."""
+    names = {str(dim) for info in program.info.inputs for dim in info.dims or ()}
+    dims = {name: given for name, given in setup.options.dims.items() if name in names}
+    setup = setup.changed(dims=dims, shapes={}, substitutes={})
+    return _compiled(program, setup, lambda made: Executable(made, threads))
+
+
+def _compiled(model: Any, setup: Setup, executable_of: Callable[[CompiledModel], Executable]) -> Executable:
+    options = setup.options
+    cache = default_cache() if options.cache else None
+    source = ModelSource.read(model)
     source = replace(source, cache=cache, checked=options.checked, target=setup.target)
     name, inputs, outputs = interface_of(source)
-    resolved = resolve_dims(options.dims or _declared_dims(program, options), inputs)
+    resolved = resolve_dims(options.dims or _declared_dims(source.program, options), inputs)
     dims, inputs = resolved.dims, resolved.inputs
     specializer = specializer_of(source, inputs, setup)
     kept = reader.ArtefactSource(source.kind, source.contents) if source.is_whole else None
-    ranges, buckets = parse_dims(dims, inputs, resolved.derived) if dims else ({}, [])
+    ranges, buckets = parse_dims(dims, inputs, resolved.derived, setup.divides_ranges) if dims else ({}, [])
     programs, unranged = specializer.for_buckets(inputs, buckets, resolved.derived) if buckets else ([], "")
     compiled = CompiledModel(inputs, outputs, programs, specializer, name, kept, ranges=ranges, unranged=unranged)
-    executable = Executable(compiled, threads) if program is None else _torch_executable(compiled, threads, program)
+    executable = executable_of(compiled)
     if unranged:
         executable.watch.advice = None  # a warning has reported why ranges cannot be used
     for sizes in [] if programs or not dims else named_sizes(dims):
@@ -145,12 +163,6 @@ def _declared_dims(program: LiveProgram | None, options: Options) -> Mapping[str
     ranges = {} if program is None or options.shapes else program.ranges
     bounded = {name: (max(low, 1), high) for name, (low, high) in ranges.items() if high is not None}
     return bounded if len(bounded) == len(ranges) else {}
-
-
-def _torch_executable(compiled: CompiledModel, threads: int | None, program: LiveProgram) -> Executable:
-    from ..frontend.torch.executable import TorchExecutable
-
-    return TorchExecutable(compiled, threads, program)
 
 
 def interface_of(source: ModelSource) -> tuple[str, tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
@@ -174,7 +186,12 @@ def specializer_of(source: ModelSource, inputs: tuple[TensorInfo, ...], setup: S
     """Creates the compiler of one model for any input shapes."""
     # Code compiled with substituted kernels must not enter the cache as the model's own.
     cache = None if setup.options.substitutes else source.cache
-    return Specializer(source, tuple(info.name for info in inputs), replace(setup, cache=cache))
+    names, setup = tuple(info.name for info in inputs), replace(setup, cache=cache)
+    if source.kind != "torch":
+        return Specializer(source, names, setup)
+    from .torch_specializer import TorchSpecializer
+
+    return TorchSpecializer(source, names, setup, compile_piece_of=functools.partial(compile_piece, setup=setup))
 
 
 def load(path: reader.Given, threads: int | None = None) -> Executable:

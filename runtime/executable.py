@@ -109,6 +109,11 @@ class Executable:
         return self._code.programs
 
     @property
+    def code(self) -> Specializations:
+        """The native code by input shapes, for callers that bring their own memory."""
+        return self._code
+
+    @property
     def program_records(self) -> tuple[ProgramRecord, ...]:
         """The table of `programs`: the sizes that each serves, why it was compiled, its calls, and its memory."""
         return self._code.records
@@ -287,7 +292,7 @@ class Executable:
     def uncompiled(self) -> list[str]:
         """The reasons why an artefact of the code so far could not run by itself: one for each part without code."""
         steps = self._code.steps
-        if isinstance(steps, LoadedPlan):
+        if steps is not None:
             return steps.uncompiled
         return [] if self._code.own_programs else ["it has not been compiled for any input shapes yet"]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._sympy.value_ranges import bound_sympy
 
 from .symbols import expression_of
 
@@ -72,10 +73,11 @@ def ranges_of(program: torch.export.ExportedProgram, signature: Signature) -> di
     """Returns minimum and maximum of each symbol in the inputs, by name; None if there is no maximum."""
     found: dict[str, tuple[int, int | None]] = {}
     taken = {dim for info in signature.info("").inputs for dim in info.dims or ()}
-    for symbol, values in program.range_constraints.items():
+    symbols = {str(signature.dim(symbol)): values for symbol, values in program.range_constraints.items()}
+    opaque = {name: bound_sympy(item, dict(program.range_constraints)) for name, item in signature.opaque.items()}
+    for name, values in {**symbols, **opaque}.items():
         low, high = (int(end) if isinstance(end, sympy.Integer) else None for end in (values.lower, values.upper))
         limit = None if high is None or high >= _UNBOUNDED else high
-        name = signature.dim(symbol)
-        if isinstance(name, str) and name in taken:
-            found[name] = (low or 0, limit)
+        if name in taken:
+            found[name] = (max(low or 0, 0), limit)
     return found

@@ -12,11 +12,14 @@ import sympy
 import torch
 from mlir import ir
 from mlir.dialects import func
+from torch.utils import _pytree as pytree
 from torch.utils._sympy.functions import FloorDiv
 
 from ...dialects.core import OpError, spec_of
+from ...dialects.dims import unknown
 from ...dialects.registry import load_dialects
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
+from ...dialects.types import TensorSpec, tensor_type
 from ...passes.ir.named_ops import ops_named
 from ..build import constant, integers, part, reshaped, shape_of
 from ..errors import ModelError, NodeError, UnsupportedError
@@ -57,6 +60,8 @@ _ASSERTIONS = frozenset(
 _INLINED = frozenset({"wrap_with_set_grad_enabled", "wrap_with_autocast"})
 """Operators that run a graph in another mode; without gradients the mode makes no difference."""
 
+_NUMBER_TYPES = {torch.SymInt: np.dtype(np.int64), torch.SymFloat: np.dtype(np.float64), torch.SymBool: np.dtype(bool)}
+
 _CONSTANTS = (ConstantOp.OPERATION_NAME, ParameterOp.OPERATION_NAME)
 
 
@@ -89,12 +94,30 @@ def import_program(
             raise error.at(model=name) from None
 
 
+def failures_of(
+    program: torch.export.ExportedProgram, name: str, signature: Signature, shapes: Mapping[str, Sequence[int]]
+) -> dict[torch.fx.Node, ModelError]:
+    """Returns the nodes of a program's graph that cannot be imported for input shapes, each with the reason.
+
+    Raises:
+        ModelError: an input or weight cannot be imported.
+    """
+    context = ir.Context()
+    load_dialects(context)
+    with context, ir.Location.unknown():
+        importer = ProgramImporter(program, name, signature, shapes, survey=True)
+        importer.run()
+        return importer.failures
+
+
 class ProgramImporter:
     """The state of one import.
 
     Attributes:
         parameters: the weights found so far.
         symbols: the values of symbolic sizes.
+        failures: in a survey, the nodes of the outer graph that cannot be imported; arguments of @main stand in for
+            their results.
     """
 
     def __init__(
@@ -103,8 +126,10 @@ class ProgramImporter:
         name: str,
         signature: Signature,
         shapes: Mapping[str, Sequence[int]],
+        survey: bool = False,
     ) -> None:
-        self._program, self._name = program, name
+        self._program, self._name, self._survey = program, name, survey
+        self.failures: dict[torch.fx.Node, ModelError] = {}
         self._signature = signature
         self._info = self._signature.info(name)
         self._dims = bound_inputs(self._info, shapes)
@@ -129,6 +154,8 @@ class ProgramImporter:
             values = [self._placeholder(item, arguments) for item in signature.inputs]
             results = self.graph(self._program.graph_module, values)
             kept = [result for result, item in zip(results, signature.outputs, strict=True) if item.kind != "constant"]
+            if self.failures:
+                return ImportedModel(module, {}, self._name, self._info)
             outputs = [self._output(result, info) for result, info in zip(kept, self._info.outputs, strict=True)]
             func.ReturnOp(outputs)
         self._declare(main, outputs)
@@ -150,7 +177,7 @@ class ProgramImporter:
                 return [self._converted(item, values) for item in node.args[0]]
             else:
                 with location_of(node):
-                    values[node] = self._located(node, values)
+                    values[node] = self._imported(node, values, is_outer=module is self._program.graph_module)
         raise ModelError("has a graph without results")
 
     def weight(self, name: str, array: np.ndarray) -> ir.Value:
@@ -206,6 +233,8 @@ class ProgramImporter:
     def _placeholder(self, item: Input, arguments: Mapping[str, ir.Value]) -> Any:
         if item.kind == "constant":
             return item.constant
+        if item.kind == "size":
+            return self.symbols.number(self._signature.value(item.name))
         if item.kind != "weight":
             return arguments[item.name]
         tensor = weight_of(self._program, item.target)
@@ -223,6 +252,38 @@ class ProgramImporter:
             return found
         with ir.Location.name(str(node.target)):
             return self.weight(str(node.target), as_array(found))
+
+    def _imported(self, fx: torch.fx.Node, values: Mapping[torch.fx.Node, Any], is_outer: bool) -> Any:
+        """Imports a node; in a survey, one of the outer graph that cannot be imported is recorded."""
+        if not self._survey or not is_outer:
+            return self._located(fx, values)
+        try:
+            for item in fx.all_input_nodes:
+                if isinstance(known := item.meta.get("val"), torch.Tensor) and values[item] is None:
+                    numpy_dtype(known.dtype)
+            return self._located(fx, values)
+        except ModelError as error:
+            self.failures[fx] = error
+            return pytree.tree_map(self._stand_in, fx.meta.get("val"))
+
+    def _stand_in(self, known: Any) -> Any:
+        """A value for a result that is not imported; None if it is of a type without code."""
+        try:
+            dtype = numpy_dtype(known.dtype) if isinstance(known, torch.Tensor) else _NUMBER_TYPES.get(type(known))
+        except UnsupportedError:
+            return None
+        if dtype is None:
+            return known
+        shape = known.shape if isinstance(known, torch.Tensor) else ()
+        dims = tuple(size if isinstance(size, int) else unknown() for size in shape)
+        block = ir.InsertionPoint.current.block
+        value = block.add_argument(tensor_type(TensorSpec(dims, dtype)), ir.Location.unknown())
+        symbols = self.symbols.values
+        for size, found in [(size, axis) for axis, size in enumerate(shape)] or [(known, None)]:
+            expression = expression_of(size)
+            if isinstance(expression, sympy.Symbol) and expression not in symbols:
+                symbols[expression] = value if found is None else _extent(value, found)
+        return value
 
     def _located(self, fx: torch.fx.Node, values: Mapping[torch.fx.Node, Any]) -> Any:
         """Imports a node; errors name it, its op and its line."""
@@ -334,6 +395,11 @@ class ProgramImporter:
         ]
         main.attributes["arg_attrs"] = ir.ArrayAttr.get(inputs)
         main.attributes["res_attrs"] = ir.ArrayAttr.get(results)
+
+
+def is_inlined(overload: str) -> bool:
+    """Returns whether an operator runs a graph that is imported in its place."""
+    return overload in _INLINED
 
 
 def _is_of_sizes(value: Any, symbols: Symbols) -> bool:

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,30 @@ import sympy
 import torch
 from mlir import ir
 
+from ...runtime.host.fallback import Fallback
 from ..errors import ModelError
 from ..imported import ImportedModel, ModelInfo
 from .dims import names_of_symbols, ranges_of
-from .importer import import_program
+from .importer import failures_of, import_program
+from .node import fallback_of, name_of
 from .program import captured, decomposed, read_program
-from .signature import Signature
+from .signature import Signature, tensor_of
 from .tensors import as_array
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The facts about a program that hold for its pieces too.
+
+    Attributes:
+        name: its name in messages.
+        ranges: the range of each symbolic size, as in `ExportedProgram.range_constraints`.
+        names: the names of symbolic sizes.
+    """
+
+    name: str
+    ranges: Mapping[sympy.Symbol, Any]
+    names: Mapping[sympy.Symbol, str] = field(default_factory=dict)
 
 
 class LiveProgram:
@@ -37,6 +56,8 @@ class LiveProgram:
         exported: torch.export.ExportedProgram,
         name: str = "model",
         names: Mapping[sympy.Symbol, str] | None = None,
+        *,
+        decompose: bool = True,
     ) -> None:
         """Keeps a program.
 
@@ -44,9 +65,10 @@ class LiveProgram:
             exported: the program.
             name: its name in messages.
             names: the names of symbolic dimensions, by symbol; others are called as torch calls them.
+            decompose: whether its ops have yet to be decomposed.
         """
         self.exported, self.name = exported, name
-        self._names = dict(names or {})
+        self._names, self._decompose = dict(names or {}), decompose
 
     @staticmethod
     def of(
@@ -79,7 +101,7 @@ class LiveProgram:
     def program(self) -> torch.export.ExportedProgram:
         """The program with ops that have handlers, as far as torch can decompose others."""
         with _naming(self.name):
-            return decomposed(self.exported)
+            return decomposed(self.exported) if self._decompose else self.exported
 
     @functools.cached_property
     def signature(self) -> Signature:
@@ -99,6 +121,11 @@ class LiveProgram:
         return ranges_of(self.program, self.signature)
 
     @property
+    def whole(self) -> Whole:
+        """The facts about the program that hold for its pieces too."""
+        return Whole(self.name, self.program.range_constraints, self._names)
+
+    @property
     def size(self) -> int:
         """Number of nodes."""
         return len(self.exported.graph.nodes)
@@ -107,14 +134,44 @@ class LiveProgram:
     def fingerprint(self) -> str:
         """A digest of the graph and the weights."""
         digest = hashlib.sha256()
-        text = (self.exported.graph, self.exported.graph_signature, self.exported.range_constraints, self._names)
-        digest.update("\n".join(map(str, text)).encode())
+        graph = self.exported.graph
+        text = (graph, self.exported.graph_signature, self.exported.range_constraints, self._names)
+        types = [f"{node.name} {type_of(node.meta.get('val'))}" for node in graph.nodes]
+        digest.update("\n".join([*map(str, text), *types]).encode())
         for weights in (self.exported.state_dict, self.exported.constants):
             for name, tensor in weights.items():
                 digest.update(f"{name} {getattr(tensor, 'dtype', '')} {list(getattr(tensor, 'shape', ()))}".encode())
                 if isinstance(tensor, torch.Tensor):
                     digest.update(as_array(tensor.contiguous()).reshape(-1).view("uint8").data)
         return digest.hexdigest()
+
+    def unsupported(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, Fallback]:
+        """Returns the ops that cannot be imported for input shapes, by the names of their nodes.
+
+        Raises:
+            ModelError: an input, an output or a weight cannot be imported.
+        """
+        found = failures_of(self.program, self.name, self.signature, shapes)
+        return {node.name: fallback_of(node, error.reason) for node, error in found.items()}
+
+    def nodes_named(self, names: Sequence[str], reason: str) -> dict[str, Fallback]:
+        """Returns the ops with these names of locations, at which the compiler failed."""
+        nodes = [node for node in self.program.graph.nodes if node.op == "call_function" and name_of(node) in names]
+        return {node.name: fallback_of(node, reason, "error") for node in nodes}
+
+    def all_nodes(self, reason: str) -> dict[str, Fallback]:
+        """Returns all ops, with the reason why torch runs them."""
+        nodes = [node for node in self.program.graph.nodes if node.op == "call_function"]
+        return {node.name: fallback_of(node, reason, "error") for node in nodes}
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """Returns a weight, a buffer or a constant."""
+        return tensor_of(self.program, name)
+
+    def copied_graph(self) -> torch.fx.GraphModule:
+        """Returns a copy of the graph of the program with decomposed ops."""
+        module = self.program.graph_module
+        return torch.fx.GraphModule(module, copy.deepcopy(module.graph))
 
     def import_into(self, context: ir.Context, shapes: Mapping[str, Sequence[int]]) -> ImportedModel:
         """Makes a module of stepwell ops for input shapes, by name; dimensions of other inputs stay symbolic.
@@ -131,7 +188,8 @@ class LiveProgram:
         return buffer.getvalue()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self.saved(), self.name, {str(symbol): name for symbol, name in self._names.items()})
+        names = {str(symbol): name for symbol, name in self._names.items()}
+        return _unpickled, (self.saved(), self.name, names, self._decompose)
 
 
 @contextlib.contextmanager
@@ -143,6 +201,13 @@ def _naming(name: str) -> Iterator[None]:
         raise error.at(model=name) from error.__cause__
 
 
-def _unpickled(contents: bytes, name: str, names: Mapping[str, str]) -> LiveProgram:
+def type_of(value: Any) -> str:
+    """Returns element types and sizes of a node's result as text."""
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype} {list(value.shape)}"
+    return str(list(map(type_of, value)) if isinstance(value, list | tuple) else type(value))
+
+
+def _unpickled(contents: bytes, name: str, names: Mapping[str, str], decompose: bool) -> LiveProgram:
     known = {sympy.Symbol(symbol, positive=True, integer=True): other for symbol, other in names.items()}
-    return LiveProgram(read_program(contents), name, known)
+    return LiveProgram(read_program(contents), name, known, decompose=decompose)

@@ -12,6 +12,7 @@ import torch
 from mlir import ir
 from torch.fx.node import map_arg
 
+from ...runtime.host.fallback import Fallback
 from ..build import rank
 from .context import ProgramContext
 from .symbols import Size, Symbols, extents
@@ -109,6 +110,20 @@ def name_of(fx: torch.fx.Node) -> str:
     path = str(stack[-1][0]) if stack else ""
     path = re.sub(r"^L\['self'\]\.?", "", path)
     return f"{path}.{fx.name}" if path and not path.startswith("_empty_nn_module_stack") else fx.name
+
+
+def fallback_of(node: torch.fx.Node, reason: str, kind: str = "operator") -> Fallback:
+    """Describes an op that torch runs."""
+    taken = (item.meta.get("val") for item in node.all_input_nodes)
+    values = [value for value in taken if isinstance(value, torch.Tensor)]
+    return Fallback(
+        name_of(node),
+        overload_of(node.target),
+        reason=reason,
+        kind=kind,
+        dtypes=tuple(str(value.dtype).removeprefix("torch.") for value in values),
+        shapes=tuple(tuple(size if isinstance(size, int) else str(size) for size in value.shape) for value in values),
+    )
 
 
 def line_of(fx: torch.fx.Node) -> tuple[str, int] | None:

@@ -16,10 +16,11 @@ from typing import Any
 
 import torch
 from torch._decomp import decomposition_table
+from torch._export.utils import _is_preservable_cia_op, _special_op_to_preserve_cia
 
 from ..errors import ModelError
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
-from .registry import handler_for
+from .registry import handler_for, supported_overloads
 
 _RANDOM = torch.Tag.nondeterministic_seeded
 
@@ -44,7 +45,7 @@ def captured(
     if args is None and not kwargs:
         raise ModelError("a module needs example arguments, with which it is exported: compile(module, args=(...,))")
     try:
-        with _quiet(), torch.no_grad():
+        with quiet(), torch.no_grad():
             return torch.export.export(model, args or (), dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
     except Exception as error:  # user code runs, and torch raises errors of many classes
         reason = str(error).strip().split("\n\nThe error above occurred")[0]
@@ -58,7 +59,7 @@ def read_program(contents: bytes | Path) -> torch.export.ExportedProgram:
         ModelError: it is damaged, or no such file.
     """
     try:
-        with _quiet():
+        with quiet():
             return torch.export.load(io.BytesIO(contents) if isinstance(contents, bytes) else contents)
     except Exception as error:  # a damaged archive fails in many ways
         reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
@@ -71,6 +72,15 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     Raises:
         ModelError: torch fails to.
     """
+    try:
+        with quiet():
+            return program.run_decompositions(decompositions())
+    except Exception as error:  # rules are Python code
+        raise ModelError(f"torch cannot decompose the program: {type(error).__name__}: {error}") from error
+
+
+def decompositions() -> Any:
+    """Returns torch's rules for ops without handlers."""
     table = torch.export.default_decompositions()
     for op in list(table):
         if handler_for(str(op)) is not None:
@@ -78,11 +88,20 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     for op, rule in decomposition_table.items():
         if isinstance(op, torch._ops.OpOverload) and op not in table and _may_decompose(op):
             table[op] = rule
-    try:
-        with _quiet():
-            return program.run_decompositions(table)
-    except Exception as error:  # rules are Python code
-        raise ModelError(f"torch cannot decompose the program: {type(error).__name__}: {error}") from error
+    return table
+
+
+def python_decompositions() -> dict[torch._ops.OpOverload, Any]:
+    """Returns torch's rules in Python for ops without handlers, for AOTAutograd."""
+    rules = decomposition_table.items()
+    return {op: rule for op, rule in rules if isinstance(op, torch._ops.OpOverload) and _may_decompose(op)}
+
+
+def kept_composites() -> dict[torch._ops.OpOverload, Any]:
+    """Returns the composite ops with handlers, for torch's switch that keeps such ops whole."""
+    packets = (overload.split(".") for overload in supported_overloads())
+    found = [getattr(getattr(torch.ops.aten, name), kind) for space, name, kind in packets if space == "aten"]
+    return {op: _special_op_to_preserve_cia for op in found if _is_preservable_cia_op(op)}
 
 
 def can_import(op: torch._ops.OpOverload) -> bool:
@@ -95,7 +114,7 @@ def _may_decompose(op: torch._ops.OpOverload) -> bool:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Suppresses warnings of torch about itself."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

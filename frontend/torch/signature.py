@@ -3,8 +3,9 @@
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
@@ -36,7 +37,8 @@ class Input:
 
     Attributes:
         name: its name in the graph.
-        kind: "input" of the model, "state" that the model changes, "weight", or "constant".
+        kind: "input" of the model, "size" that follows from the shapes of tensors, "state" that the model changes,
+            "weight", or "constant".
         target: the name of state or of a weight in the module; for an input its name.
         constant: the number, string or None that a constant is.
         position: index among the flat arguments of a call; -1 for state and weights.
@@ -74,6 +76,7 @@ class Signature:
     Attributes:
         inputs: its placeholders in order.
         outputs: its results in order.
+        opaque: the dimensions that are expressions which cannot be written as a name or a sum.
     """
 
     def __init__(self, program: torch.export.ExportedProgram, names: Mapping[sympy.Symbol, str] | None = None) -> None:
@@ -83,15 +86,19 @@ class Signature:
             UnsupportedError: an input or output is of a kind that cannot be compiled.
         """
         self._names = {symbol: sympy.Symbol(name) for symbol, name in (names or {}).items()}
+        self.opaque: dict[str, sympy.Expr] = {}
         given = program.graph_signature
         changed = {str(spec.target) for spec in given.output_specs if spec.kind in _MUTATIONS}
+        self._values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+        known = self._symbols_of_shapes(given)
         self.inputs: list[Input] = []
         for spec in given.input_specs:
             position = sum(item.position >= 0 for item in self.inputs)
-            self.inputs.append(_input(spec, changed, position))
+            item = _input(spec, changed, position)
+            is_size = item.kind == "input" and _is_size(self._values[item.name], known)
+            self.inputs.append(replace(item, kind="size") if is_size else item)
         outputs = iter(_output_names(program))
         self.outputs = [_output(spec, outputs) for spec in given.output_specs]
-        self._values = {node.name: node.meta.get("val") for node in program.graph.nodes}
 
     @property
     def taken(self) -> list[Input]:
@@ -109,12 +116,30 @@ class Signature:
         outputs = [self._value_info(item.target, self._values[item.name]) for item in self.returned]
         return ModelInfo(name, tuple(inputs), tuple(outputs))
 
+    def value(self, name: str) -> Any:
+        """Returns what torch knows about the result of a node."""
+        return self._values[name]
+
+    def _symbols_of_shapes(self, given: Any) -> set[sympy.Symbol]:
+        """The symbols that are a size of an input themselves."""
+        names = [spec.arg.name for spec in given.input_specs if isinstance(spec.arg, TensorArgument)]
+        shapes = [value.shape for name in names if isinstance(value := self._values[name], torch.Tensor)]
+        return {size for shape in shapes for size in map(expression_of, shape) if isinstance(size, sympy.Symbol)}
+
     def dim(self, size: Any) -> int | str:
-        """Returns a size as a number, or as the text of its expression over the names of dimensions."""
+        """Returns a size as a number, or as the text of its expression over the names of dimensions.
+
+        An expression with other functions than sums and products is a dimension of its own.
+        """
         expression = expression_of(size)
         if isinstance(expression, int) or expression.is_number:
             return int(expression)
-        return str(expression.xreplace(self._names))
+        text = str(expression.xreplace(self._names))
+        if expression.is_polynomial():
+            return text
+        name = re.sub(r"\W+", "_", text).strip("_")
+        self.opaque[name] = expression
+        return name
 
     def _value_info(self, name: str, value: Any) -> ValueInfo:
         if not isinstance(value, torch.Tensor):
@@ -125,6 +150,11 @@ class Signature:
         except UnsupportedError as error:
             raise UnsupportedError(f"'{name}' {error.reason}") from None
         return ValueInfo(name, dtype, tuple(self.dim(size) for size in value.shape))
+
+
+def _is_size(value: Any, known: set[sympy.Symbol]) -> bool:
+    """Returns whether a number follows from the shapes of tensors."""
+    return isinstance(value, torch.SymInt) and set(value.node.expr.free_symbols) <= known
 
 
 def tensor_of(program: torch.export.ExportedProgram, name: str) -> torch.Tensor:

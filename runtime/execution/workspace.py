@@ -135,14 +135,15 @@ class Workspace:
             # Outputs that continue inputs in place hold data already.
             new = [array for array in outputs if not any(np.may_share_memory(array, other) for other in inputs)]
             poison.fill([self._arena, *new, *table.status])
+        addresses = list(map(address, inputs))
+        addresses += map(address, outputs)
+        return self.run_at(loaded, addresses, threads)
+
+    def run_at(self, loaded: LoadedProgram, addresses: Sequence[int], threads: int) -> Sequence[np.ndarray]:
+        """Does the same as `run`, for the addresses of contiguous inputs, then outputs."""
+        table = self._tables.get(loaded) or self._new_table(loaded)
         slots = table.slots
-        slot = 0
-        for array in inputs:
-            slots[slot] = address(array)
-            slot += 1
-        for array in outputs:
-            slots[slot] = address(array)
-            slot += 1
+        slots[: len(addresses)] = addresses
         if table.arena != self._start:
             slots[len(slots) - 2] = table.arena = self._start
         if threads == 1 or not loaded.program.uses_threads:

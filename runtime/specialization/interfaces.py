@@ -80,6 +80,11 @@ class HybridModel:
         """The nodes on the host."""
         raise NotImplementedError
 
+    @property
+    def uncompiled(self) -> list[str]:
+        """The reasons why an artefact of the code so far could not run by itself."""
+        raise NotImplementedError
+
 
 Specialize = Callable[[tuple[Shape, ...], Contents], Program | ByContents | HybridModel]
 """Compiles for input shapes: returns the program, or the inputs whose contents it needs, or the steps to run in."""

@@ -164,6 +164,26 @@ class Specializations:
         finally:
             idle.append(workspace)  # of a list that is gone if programs were dropped, whose tables it may hold
 
+    def run_at(self, loaded: LoadedProgram, addresses: Sequence[int], threads: int) -> None:
+        """Runs code on contiguous inputs at some addresses, and writes the outputs to those that follow.
+
+        Raises:
+            GuardError: their contents select a branch of the model that does not support these shapes.
+        """
+        usage, idle = loaded.usage, self._idle
+        usage.calls += 1
+        usage.last = _now()
+        try:
+            workspace = idle.pop()
+        except IndexError:
+            workspace = Workspace()
+        try:
+            status = workspace.run_at(loaded, addresses, threads)
+            if status:
+                loaded.checked([], status)
+        finally:
+            idle.append(workspace)
+
     def prepare(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | HybridModel:
         """Compiles for shapes, and for contents if they matter; loads the code if it is for this machine.
 

@@ -60,9 +60,17 @@ def native_layer_norm(
     eps: float,
 ) -> tuple[ir.Value | None, ...]:
     """Layer norm, mean, and 1 / sqrt(variance + eps)."""
-    axis = rank(input) - len(normalized_shape)
-    made = emit(LayerNormOp, input, weight, bias, axis=axis, epsilon=eps)
-    return made, *_statistics(node, input, tuple(range(axis, rank(input))), eps)
+    made = layer_norm(node, input, normalized_shape, weight, bias, eps)
+    return made, *_statistics(node, input, _last_axes(input, normalized_shape), eps)
+
+
+def _last_axes(input: ir.Value, shape: Sequence[Size]) -> tuple[int, ...]:
+    return tuple(range(rank(input) - len(shape), rank(input)))
+
+
+def _inverse_deviation(variance: ir.Value, eps: float) -> ir.Value:
+    """1 / sqrt(variance + eps)"""
+    return emit(ew.RsqrtOp, emit(ew.AddOp, variance, scalar(eps, variance)))
 
 
 def _statistics(node: AtenNode, value: ir.Value, axes: tuple[int, ...], eps: float) -> tuple[ir.Value | None, ...]:
@@ -70,8 +78,7 @@ def _statistics(node: AtenNode, value: ir.Value, axes: tuple[int, ...], eps: flo
     if not node.is_used(1) and not node.is_used(2):
         return None, None
     variance, mean = squared_deviation(cast(value, node.dtype(1)), axes, True, 0)
-    deviation = emit(ew.RsqrtOp, emit(ew.AddOp, variance, scalar(eps, variance)))
-    return reshaped(mean, node.shape(1)), reshaped(deviation, node.shape(2))
+    return reshaped(mean, node.shape(1)), reshaped(_inverse_deviation(variance, eps), node.shape(2))
 
 
 @imports("aten.rms_norm.default")
@@ -79,8 +86,11 @@ def rms_norm(
     node: AtenNode, input: ir.Value, normalized_shape: Sequence[Size], weight: ir.Value | None, eps: float | None
 ) -> ir.Value:
     """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions."""
-    epsilon = float(np.finfo(dtype(input)).eps) if eps is None else eps
-    return emit(RmsNormOp, input, weight, axis=rank(input) - len(normalized_shape), epsilon=epsilon)
+    return emit(RmsNormOp, input, weight, axis=rank(input) - len(normalized_shape), epsilon=_rms_epsilon(input, eps))
+
+
+def _rms_epsilon(input: ir.Value, eps: float | None) -> float:
+    return float(np.finfo(dtype(input)).eps) if eps is None else eps
 
 
 @imports("aten._fused_rms_norm.default")
@@ -91,10 +101,9 @@ def fused_rms_norm(
     made = rms_norm(node, input, normalized_shape, weight, eps)
     if not node.is_used(1):
         return made, None
-    axes = tuple(range(rank(input) - len(normalized_shape), rank(input)))
+    axes = _last_axes(input, normalized_shape)
     square = emit(ReduceMeanOp, emit(ew.MulOp, input, input), axes=axes, keepdims=True)
-    epsilon = float(np.finfo(dtype(input)).eps) if eps is None else eps
-    return made, reshaped(emit(ew.RsqrtOp, emit(ew.AddOp, square, scalar(epsilon, square))), node.shape(1))
+    return made, reshaped(_inverse_deviation(square, _rms_epsilon(input, eps)), node.shape(1))
 
 
 @imports("aten.group_norm.default")
@@ -244,7 +253,7 @@ def _by_batch(
 ) -> tuple[ir.Value, ...]:
     axes = (0, *range(2, rank(input)))
     variance, mean = squared_deviation(input, axes, True, 0)
-    deviation = emit(ew.RsqrtOp, emit(ew.AddOp, variance, scalar(eps, variance)))
+    deviation = _inverse_deviation(variance, eps)
     normal = emit(ew.MulOp, emit(ew.SubOp, input, mean), deviation)
     made = _by_channel(normal, weight, bias)
     return made, reshaped(mean, node.shape(1)), reshaped(deviation, node.shape(2))

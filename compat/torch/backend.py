@@ -1,0 +1,205 @@
+"""The backend of `torch.compile`: `torch.compile(model, backend="stepwell")`, found by its entry point."""
+
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import contextlib
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.descriptors import PlainAOTInput
+from torch._guards import TracingContext
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.export.exported_program import _override_composite_implicit_decomp
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ...driver.api import compile_piece
+from ...driver.torch_specializer import fallback_text
+from ...frontend.torch import record
+from ...frontend.torch.calls import TensorCall
+from ...frontend.torch.division import divide
+from ...frontend.torch.live import Whole
+from ...frontend.torch.program import kept_composites, python_decompositions
+from ...frontend.torch.steps import CompiledPiece
+from ...runtime.host.fallback import Fallback, FallbackWarning
+from .graph import EagerGraph, FrozenWeights, Graph
+from .settings import Settings
+
+
+def stepwell(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Compiles a graph that Dynamo captured; see docs/pytorch.md.
+
+    Args:
+        module: the graph.
+        example_inputs: the arguments of the first call.
+        mode: the argument of `torch.compile`.
+        options: "freezing", "target", and the fields of `stepwell.Options`.
+
+    Raises:
+        OptionError: a mode or an option is unknown, or has a value that is not allowed.
+    """
+    compiler = _Compiler(module, example_inputs, Settings.of(mode, options))
+    has_gradients = torch.is_grad_enabled() and any(
+        isinstance(item, torch.Tensor) and item.requires_grad for item in example_inputs
+    )
+    backend = aot_autograd(
+        fw_compiler=compiler.forward,
+        bw_compiler=compiler.backward,
+        inference_compiler=compiler.inference,
+        decompositions=python_decompositions(),
+        keep_inference_input_mutations=True,
+    )
+    # A composite that stays whole has no derivative.
+    with contextlib.nullcontext() if has_gradients else _override_composite_implicit_decomp(kept_composites()):
+        return backend(module, example_inputs)
+
+
+stepwell.reset = record.reset  # type: ignore[attr-defined]  # torch._dynamo.reset calls it
+
+
+class _Compiler:
+    """Compiles the graphs that AOTAutograd makes of one graph of Dynamo."""
+
+    def __init__(self, module: torch.fx.GraphModule, inputs: Sequence[Any], settings: Settings) -> None:
+        self._settings, self._name = settings, _name_of(module)
+        self._weights = {
+            index: value
+            for index, (node, value) in enumerate(zip(module.graph.find_nodes(op="placeholder"), inputs, strict=False))
+            if _is_weight(node) and isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
+        }
+
+    def inference(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        """Compiles a graph without gradients."""
+        return self._compiled(module, "inference", self._settings.freezing)
+
+    def forward(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        """Compiles the forward graph of a training step, whose weights are inputs."""
+        return self._compiled(module, "forward", False)
+
+    def backward(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        """Runs the backward graph in torch, op by op."""
+        record.add(record.GraphRecord(f"{self._name}, backward", "backward", note="runs in PyTorch, op by op"))
+        return EagerGraph(module)
+
+    def _compiled(self, module: torch.fx.GraphModule, kind: str, freezing: bool) -> Callable[..., Any]:
+        name = self._name if kind == "inference" else f"{self._name}, {kind}"
+        entry = record.add(record.GraphRecord(name, kind))
+        start = time.perf_counter()
+        static = self._static(module)
+        found = {item: weight for item, weight in static.items() if weight is not None} if freezing else {}
+        try:
+            with _disable_current_modes():  # weights are real tensors
+                made: Any = self._graph(module, name, entry, found, static)
+        except Exception:  # an error of ours must not end the user's program; it is reported with its traceback
+            if self._settings.setup.options.fallback == "error":
+                raise
+            made = self._in_torch(module, name, entry)
+        entry.seconds = time.perf_counter() - start
+        return made
+
+    def _graph(
+        self,
+        module: torch.fx.GraphModule,
+        name: str,
+        entry: record.GraphRecord,
+        frozen: Mapping[str, torch.Tensor],
+        static: Mapping[str, torch.Tensor | None],
+    ) -> Graph:
+        copied = torch.fx.GraphModule(module, _copied(module.graph))
+        division = divide(copied, Whole(name, _ranges()), frozen, static=static)
+        self._report(name, division.fallbacks)
+        calls = {}
+        for piece, program in division.pieces.items():
+            executable = compile_piece(program, self._settings.setup)
+            entry.pieces[program.name] = executable
+            calls[piece] = TensorCall(executable, program)
+            division.graph.set_submodule(piece, CompiledPiece(calls[piece]))
+        entry.fallbacks = division.fallbacks
+        if not frozen:
+            return Graph(division.graph, calls)
+        places = {node.name: place for place, node in enumerate(module.graph.find_nodes(op="placeholder"))}
+        weights = FrozenWeights({places[item]: weight for item, weight in frozen.items()})
+        entry.note = f"{len(frozen)} weights are constants"
+
+        def thawed() -> Graph:
+            record_of = record.add(record.GraphRecord(name, entry.kind, note="a frozen weight has changed"))
+            text = "a frozen weight has changed, so that the code for constant weights is dropped"
+            warnings.warn(f"{name}: {text}, and new code takes the weights as inputs", record.FreezingWarning, 4)
+            return self._graph(module, name, record_of, {}, static)
+
+        return Graph(division.graph, calls, weights, thawed)
+
+    def _report(self, name: str, found: Sequence[Fallback]) -> None:
+        fallback = self._settings.setup.options.fallback
+        if not found or fallback == "quiet":
+            return
+        if fallback == "error":
+            from ...frontend.errors import UnsupportedError
+
+            listed = "; ".join(map(str, found))
+            raise UnsupportedError(f"ops cannot be compiled, and none may run in torch: {listed}", model=name)
+        warnings.warn(fallback_text(name, found), FallbackWarning, stacklevel=2)
+
+    def _in_torch(self, module: torch.fx.GraphModule, name: str, entry: record.GraphRecord) -> EagerGraph:
+        """Reports the current exception, and runs the graph in torch."""
+        entry.note = f"runs in PyTorch, op by op, since the compile failed: {traceback.format_exc(limit=-1).strip()}"
+        text = f"{name}: the graph runs in PyTorch, since its compile failed; this is a bug, please report it"
+        warnings.warn(f"{text}:\n{traceback.format_exc()}", FallbackWarning, stacklevel=2)
+        return EagerGraph(module)
+
+    def _static(self, module: torch.fx.GraphModule) -> dict[str, torch.Tensor | None]:
+        """The placeholders that are parameters or buffers: the tensor of each that never changes in the graph."""
+        found: dict[str, torch.Tensor | None] = {}
+        for node in module.graph.find_nodes(op="placeholder"):
+            source = node.meta.get("desc")
+            weight = self._weights.get(source.idx) if isinstance(source, PlainAOTInput) else None
+            if weight is None:
+                continue
+            is_written = any(_writes(user, node) for user in node.users)
+            found[node.name] = None if is_written or weight.is_inference() else weight
+        return found
+
+
+def _writes(user: torch.fx.Node, node: torch.fx.Node) -> bool:
+    target = user.target
+    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable and user.args[:1] == (node,)
+
+
+def _is_weight(node: torch.fx.Node) -> bool:
+    return bool((node.meta.get("tensor_dict") or {}).get("_dynamo_static_input_type"))
+
+
+def _ranges() -> Mapping[Any, Any]:
+    """The ranges of the symbolic sizes of the graph that is compiled now."""
+    context = TracingContext.try_get()
+    shapes = None if context is None or context.fake_mode is None else context.fake_mode.shape_env
+    return {} if shapes is None else dict(shapes.var_to_range)
+
+
+def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
+    copied = torch.fx.Graph()
+    copied.output(copied.graph_copy(graph, {}))
+    return copied
+
+
+def _name_of(module: torch.fx.GraphModule) -> str:
+    """The name of the outermost module in a graph, or of its function."""
+    for node in module.graph.nodes:
+        stack = list((node.meta.get("nn_module_stack") or {}).values())
+        if stack:
+            kind = stack[0][1]
+            return kind.rpartition(".")[2] if isinstance(kind, str) else kind.__name__
+        if node.meta.get("stack_trace"):
+            return node.meta["stack_trace"].rstrip().splitlines()[0].rpartition(" in ")[2] or "graph"
+    return "graph"

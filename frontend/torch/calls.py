@@ -1,0 +1,157 @@
+"""Calls of compiled programs on tensors of torch: addresses go in, and torch owns the memory of what comes out."""
+
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch._C._dynamo.guards import _empty_strided_cpu as _empty_strided
+
+from ...runtime.executable import Executable
+from ...runtime.execution.workspace import LoadedProgram
+from ...runtime.native import poison
+from ...runtime.specialization.interfaces import HybridModel
+from .live import LiveProgram
+from .piece import inverse, layout_of
+from .tensors import as_array, as_tensor, torch_dtype
+
+_address, _thread_count = torch.Tensor.data_ptr, torch.get_num_threads
+
+
+class _Prepared(NamedTuple):
+    """Code for some sizes, and the shape, strides and element type of each output."""
+
+    loaded: LoadedProgram
+    kinds: list[tuple[Any, Any, torch.dtype]]
+
+
+class TensorCall:
+    """A compiled piece of a graph as a function of tensors and numbers, in the order of the graph's inputs.
+
+    Element types, sizes and strides are those for which torch made the graph: its guards have checked them.
+
+    Attributes:
+        executable: the code.
+    """
+
+    def __init__(self, executable: Executable, program: LiveProgram) -> None:
+        """Prepares calls.
+
+        Args:
+            executable: the compiled program.
+            program: the program.
+        """
+        self.executable = executable
+        layout = layout_of(program.exported)
+        items = [item for item in program.signature.inputs if item.kind in ("input", "size")]
+        tensors = iter(layout.inputs)
+        taken = []
+        for place, item in enumerate(items):
+            is_tensor = isinstance(program.signature.value(item.name), torch.Tensor)
+            order = next(tensors) if is_tensor else None
+            if item.kind == "input":
+                taken.append((place, is_tensor, order))
+        self._places = [place for place, _, _ in taken]
+        self._numbers = [number for number, (_, is_tensor, _) in enumerate(taken) if not is_tensor]
+        self._orders = [(number, order) for number, (_, _, order) in enumerate(taken) if order is not None]
+        self._is_plain_input = len(taken) == len(items) and not self._numbers and not self._orders
+        self._code = executable.code
+        self._varying = [number for number, info in enumerate(executable.inputs) if not info.is_static]
+        self._checked = [
+            number for number, (place, is_tensor, _) in enumerate(taken) if is_tensor and place not in layout.static
+        ]
+        self._results = [None if order is None else inverse(order) for order in layout.outputs]
+        numbers = [item.is_number for item in program.signature.returned]
+        self._is_number = numbers
+        self._is_plain = not any(numbers)
+        self._prepared: dict[Any, _Prepared] = {}
+
+    def __call__(self, *given: Any) -> tuple[Any, ...]:
+        """Runs the code; the results are new tensors."""
+        return self.run(list(given))
+
+    def run(self, tensors: list[Any]) -> tuple[Any, ...]:
+        """Does the same for a list, which may be changed."""
+        if self._is_plain_input:
+            for number in self._checked:
+                if not tensors[number].is_contiguous():
+                    tensors[number] = tensors[number].contiguous()
+        else:
+            tensors = self._arranged(tensors)
+        prepared = self._prepared.get(tuple([tensors[number].shape for number in self._varying]))
+        if prepared is None:
+            prepared = self._prepare(tensors)
+            if prepared is None:
+                return self._on_arrays(tensors)
+        addresses = list(map(_address, tensors))
+        outputs = [_empty_strided(*kind) for kind in prepared.kinds]
+        addresses += map(_address, outputs)
+        self._code.run_at(prepared.loaded, addresses, _thread_count())
+        return tuple(outputs)
+
+    def _arranged(self, given: Sequence[Any]) -> list[Any]:
+        """The arguments that the code takes: contiguous tensors."""
+        tensors = [given[place] for place in self._places]
+        for number in self._numbers:
+            tensors[number] = torch.tensor(tensors[number])
+        for number, order in self._orders:
+            tensors[number] = tensors[number].permute(order)
+        for number in self._checked:
+            if not tensors[number].is_contiguous():
+                tensors[number] = tensors[number].contiguous()
+        return tensors
+
+    def _prepare(self, tensors: Sequence[torch.Tensor]) -> _Prepared | None:
+        """Compiles and loads the code for some sizes; returns none if calls of it need arrays."""
+        arrays = list(map(_array_of, tensors))
+        loaded = self._code.choose(tuple([array.shape for array in arrays]), arrays)
+        # Of the exact class: others pad, crop, or run elsewhere.
+        if type(loaded) is not LoadedProgram or loaded.program.contents or loaded.program.counts or not self._is_plain:
+            return None
+        if poison.byte is not None:
+            return None
+        kinds = []
+        for info, order in zip(loaded.program.outputs, self._results, strict=True):
+            shape = tuple(int(size) for size in info.shape)
+            strides = _strides_of(shape)
+            if order is not None:
+                shape, strides = tuple(shape[axis] for axis in order), tuple(strides[axis] for axis in order)
+            kinds.append((shape, strides, torch_dtype(info.dtype)))
+        key = tuple([tensors[number].shape for number in self._varying])
+        return self._prepared.setdefault(key, _Prepared(loaded, kinds))
+
+    def _on_arrays(self, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+        """Runs code that pads its inputs or crops its outputs, or the steps of a model that is divided."""
+        arrays = list(map(_array_of, tensors))
+        chosen: Any = self._code.choose(tuple([array.shape for array in arrays]), arrays)
+        if isinstance(chosen, HybridModel):
+            made = chosen.run_tensors(tensors)
+        else:
+            made = [as_tensor(array) for array in self._code.run(chosen, arrays, _thread_count())]
+        results = []
+        for tensor, is_number, order in zip(made, self._is_number, self._orders_of_results(), strict=True):
+            if is_number:
+                results.append(tensor.item() if isinstance(tensor, torch.Tensor) else tensor)
+            else:
+                results.append(tensor if order is None else tensor.permute(order))
+        return tuple(results)
+
+    def _orders_of_results(self) -> list[Any]:
+        orders = iter(self._results)
+        return [None if is_number else next(orders) for is_number in self._is_number]
+
+
+def _array_of(tensor: torch.Tensor) -> np.ndarray:
+    array = as_array(tensor)
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _strides_of(shape: Sequence[int]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))

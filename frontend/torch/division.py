@@ -1,0 +1,183 @@
+"""Divides graphs of ATen ops into pieces that are compiled and ops that torch runs between them."""
+
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
+
+from ...runtime.host.fallback import Fallback
+from ..errors import UnsupportedError
+from .importer import is_inlined
+from .live import LiveProgram, Whole
+from .node import fallback_of, overload_of
+from .piece import program_of
+from .registry import handler_for
+from .tensors import numpy_dtype
+
+_PREFIX = "piece_"
+_VIEWS = frozenset(
+    {
+        *("getitem", "aten.view.default", "aten._unsafe_view.default", "aten.permute.default", "aten.t.default"),
+        *("aten.transpose.int", "aten.unsqueeze.default", "aten.squeeze.default", "aten.squeeze.dim"),
+        *("aten.squeeze.dims", "aten.expand.default", "aten.slice.Tensor", "aten.select.int", "aten.alias.default"),
+        *("aten.detach.default", "aten.split.Tensor", "aten.split_with_sizes.default", "aten.unbind.int"),
+        "aten.reshape.default",
+    }
+)
+"""Ops that torch runs without reading data: a piece of nothing else is not worth a call."""
+
+_READS = frozenset({"aten._local_scalar_dense.default", "aten.item.default"})
+"""Ops whose result is a number that depends on the contents of a tensor."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """A graph of pieces and ops.
+
+    Attributes:
+        graph: the module of torch that calls each piece as a submodule, by name.
+        pieces: the pieces, by these names.
+        fallbacks: the ops that torch runs because they cannot be compiled.
+    """
+
+    graph: torch.fx.GraphModule
+    pieces: Mapping[str, LiveProgram]
+    fallbacks: tuple[Fallback, ...]
+
+
+def divide(
+    graph: torch.fx.GraphModule,
+    whole: Whole,
+    weights: Mapping[str, torch.Tensor],
+    found: Mapping[str, Fallback] | None = None,
+    static: Collection[str] = (),
+) -> Division:
+    """Divides a graph, which is changed. Pieces are as few as the order of the ops allows.
+
+    Args:
+        graph: a graph whose ops have been decomposed.
+        whole: the facts about the whole model.
+        weights: placeholders whose contents are constants of the pieces, by name. Pieces do not take them.
+        found: ops for torch by the name of their node; others without an importer are added.
+        static: placeholders whose tensors always have the same layout.
+    """
+    fallbacks = dict(found or {})
+    for node in graph.graph.nodes:
+        if node.op == "call_function" and node.name not in fallbacks and (reason := _obstacle(node)):
+            fallbacks[node.name] = fallback_of(node, reason)
+    partitions = [part for part in _partitions(graph, fallbacks) if any(map(_computes, part))]
+    for node in [node for node in graph.graph.nodes if node.op == "get_attr"]:
+        _copy_for_users(node)
+    made = fuse_by_partitions(graph, [dict.fromkeys(part) for part in partitions], _PREFIX, always_return_tuple=True)
+    pieces = {}
+    for node in made.graph.nodes:
+        if node.op == "call_module" and str(node.target).startswith(_PREFIX):
+            module = cast(torch.fx.GraphModule, made.get_submodule(node.target))
+            name = whole.name if len(partitions) == 1 else f"{whole.name}.{node.target}"
+            program = _program(made, node, module, weights, whole.ranges, static)
+            pieces[str(node.target)] = LiveProgram(program, name, whole.names, decompose=False)
+    made.graph.eliminate_dead_code()
+    made.graph.lint()
+    made.recompile()
+    return Division(made, pieces, tuple(item for item in fallbacks.values() if item.reason))
+
+
+def _program(
+    whole: torch.fx.GraphModule,
+    call: torch.fx.Node,
+    module: torch.fx.GraphModule,
+    weights: Mapping[str, torch.Tensor],
+    ranges: Mapping[Any, Any],
+    static: Collection[str],
+) -> torch.export.ExportedProgram:
+    """Makes a program of a piece, and takes its constants out of the arguments of its call."""
+    constants: dict[str, Any] = {}
+    taken, fixed = [], set()
+    for given, node in zip(call.args, module.graph.find_nodes(op="placeholder"), strict=True):
+        given = cast(torch.fx.Node, given)
+        if given.op == "get_attr":
+            constants[node.name] = operator.attrgetter(str(given.target))(whole)
+        elif given.op == "placeholder" and given.name in weights:
+            constants[node.name] = weights[given.name]
+        else:
+            taken.append(given)
+            fixed |= {node.name} if given.name in static else set()
+    call.args = tuple(taken)
+    return program_of(module, constants, ranges, fixed)
+
+
+def _partitions(graph: torch.fx.GraphModule, fallbacks: Mapping[str, Fallback]) -> list[list[torch.fx.Node]]:
+    """The nodes of each piece.
+
+    A node's stage counts the changes between torch and compiled code on the longest path to it; those of one stage are
+    one piece, since none of them depends on another through an op of torch.
+    """
+    stages: dict[torch.fx.Node, int] = {}
+    pieces: dict[int, list[torch.fx.Node]] = {}
+    for node in graph.graph.nodes:
+        before = max((stages[item] for item in node.all_input_nodes), default=-1)
+        is_native = node.op == "call_function" and node.name not in fallbacks and _is_wanted(node, before)
+        if node.target is operator.getitem:  # stays with what makes the tuple
+            is_native = before % 2 == 0
+        stages[node] = before + ((before % 2 == 1) == is_native)
+        if is_native:
+            pieces.setdefault(stages[node], []).append(node)
+    return list(pieces.values())
+
+
+def _is_wanted(node: torch.fx.Node, before: int) -> bool:
+    """Returns whether a node belongs into a piece: numbers that follow from inputs are computed by Python."""
+    is_number = not any(map(_is_tensor, _leaves(node.meta.get("val"))))
+    return not (is_number and before < 0) and _obstacle(node) is None
+
+
+def _obstacle(node: torch.fx.Node) -> str | None:
+    """The reason why a node cannot be compiled; empty if that needs no mention; None if it may be compiled."""
+    target = node.target
+    values = _leaves(node.meta.get("val"))
+    if not any(map(_is_tensor, values)):
+        if not values or any(isinstance(value, torch.SymInt) and not value.node.expr.is_number for value in values):
+            return "its result is a number that depends on data" if overload_of(target) in _READS else ""
+        return None if isinstance(target, torch._ops.OpOverload) and handler_for(overload_of(target)) else ""
+    if isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable:
+        is_writing = all(item.op == "placeholder" for item in node.all_input_nodes[:1])
+        return "" if str(target) == "aten.copy_.default" and is_writing else "it changes its arguments"
+    name = overload_of(target)
+    if target is not operator.getitem and handler_for(name) is None and not is_inlined(name):
+        return "it has no importer"
+    try:
+        for value in (*values, *(value for item in node.all_input_nodes for value in _leaves(item.meta.get("val")))):
+            if _is_tensor(value):
+                numpy_dtype(value.dtype)
+                if value.device.type != "cpu" or value.layout != torch.strided:
+                    return f"takes or makes a {value.layout} tensor on {value.device}"
+    except UnsupportedError as error:
+        return error.reason
+    return None
+
+
+def _computes(node: torch.fx.Node) -> bool:
+    is_number = not any(map(_is_tensor, _leaves(node.meta.get("val"))))
+    return not is_number and overload_of(node.target) not in _VIEWS
+
+
+def _copy_for_users(node: torch.fx.Node) -> None:
+    """Gives each user of an attribute its own node for it."""
+    for user in list(node.users)[1:]:
+        with node.graph.inserting_before(node):
+            copy = node.graph.node_copy(node)
+        user.replace_input_with(node, copy)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _leaves(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, tuple | list) else [] if value is None else [value]

@@ -1,0 +1,157 @@
+"""The account of what `torch.compile` gave to the backend, and what ran where: `stepwell.torch_report`."""
+
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...runtime.executable import Executable
+from ...runtime.host.fallback import Fallback
+from ...support.errors import StepwellWarning
+from ...support.short_repr import short_repr
+from ...support.wording import quantity
+
+
+class FreezingWarning(StepwellWarning):
+    """Code for constant weights was dropped, since a weight has changed."""
+
+
+@short_repr
+@dataclass
+class GraphRecord:
+    """A graph that was compiled.
+
+    Attributes:
+        name: the module or function it is a part of.
+        kind: "inference", "forward" or "backward".
+        compile_id: Dynamo's number of the compile, such as "0/1": the second compile of the first function.
+        pieces: the compiled code, by name.
+        fallbacks: the ops that run in PyTorch; those inside pieces are in `Executable.fallbacks`.
+        seconds: the time of the compile after Dynamo and AOTAutograd.
+        note: what else is to be known.
+    """
+
+    name: str
+    kind: str
+    compile_id: str = ""
+    pieces: dict[str, Executable] = field(default_factory=dict)
+    fallbacks: Sequence[Fallback] = ()
+    seconds: float = 0.0
+    note: str = ""
+
+    @property
+    def on_torch(self) -> tuple[Fallback, ...]:
+        """The ops that run in PyTorch."""
+        return (*self.fallbacks, *(item for piece in self.pieces.values() for item in piece.fallbacks))
+
+    def __str__(self) -> str:
+        head = f"{self.compile_id or '-'} {self.name}: {self.kind}, {quantity(len(self.pieces), 'compiled piece')}"
+        lines = [f"{head}, {self.seconds:.2f} s"]
+        lines += [f"  {self.note}"] * bool(self.note)
+        for name, piece in self.pieces.items():
+            lines += [f"  {name}: {quantity(len(piece.programs), 'program')}"]
+            lines += [f"    {line}" for line in piece.explain().splitlines()]
+        lines += [f"  in PyTorch: {item}" for item in self.on_torch]
+        return "\n".join(lines)
+
+
+@short_repr
+@dataclass(frozen=True)
+class DynamoCompile:
+    """One compile of a function by Dynamo.
+
+    Attributes:
+        compile_id: its number, such as "0/1".
+        function: name, file and line of the function.
+        reason: why it was compiled again; empty for the first time.
+        failure: why Dynamo gave it up; empty if it did not.
+        seconds: the time of all of the compile.
+        backend_seconds: the time of AOTAutograd and the backend.
+    """
+
+    compile_id: str
+    function: str
+    reason: str
+    failure: str
+    seconds: float
+    backend_seconds: float
+
+    def __str__(self) -> str:
+        why = f": again, since {self.reason}" if self.reason else ""
+        failed = f"; given up: {self.failure}" if self.failure else ""
+        times = f"{self.seconds:.2f} s, of which {self.backend_seconds:.2f} s in AOTAutograd and the backend"
+        return f"{self.compile_id} {self.function}: {times}{why}{failed}"
+
+
+@short_repr
+@dataclass(frozen=True)
+class TorchReport:
+    """The account of all that `torch.compile` compiled in this process.
+
+    Attributes:
+        graphs: the graphs that the backend was given.
+        compiles: Dynamo's compiles, the last 64, of any backend.
+        graph_breaks: the reasons for which Dynamo cut functions into several graphs, and how often.
+    """
+
+    graphs: tuple[GraphRecord, ...]
+    compiles: tuple[DynamoCompile, ...]
+    graph_breaks: dict[str, int]
+
+    @property
+    def recompiles(self) -> tuple[DynamoCompile, ...]:
+        """The compiles of functions that were compiled before."""
+        return tuple(item for item in self.compiles if item.reason)
+
+    def __str__(self) -> str:
+        lines = [quantity(len(self.graphs), "graph"), *map(str, self.graphs)]
+        lines += [quantity(len(self.compiles), "compile"), *(f"  {item}" for item in self.compiles)]
+        lines += [quantity(sum(self.graph_breaks.values()), "graph break")]
+        lines += [f"  {count} x {' '.join(reason.split())}" for reason, count in self.graph_breaks.items()]
+        return "\n".join(lines)
+
+
+_GRAPHS: list[GraphRecord] = []
+
+
+def add(entry: GraphRecord) -> GraphRecord:
+    """Adds a graph to the account."""
+    from torch._guards import CompileContext
+
+    found = CompileContext.current_compile_id()
+    entry.compile_id = "" if found is None else str(found)
+    _GRAPHS.append(entry)
+    return entry
+
+
+def reset() -> None:
+    """Empties the account, as `torch._dynamo.reset` forgets the code."""
+    _GRAPHS.clear()
+
+
+def torch_report() -> TorchReport:
+    """Returns the account of what `torch.compile` compiled in this process, and what ran where."""
+    from torch._dynamo import utils  # the public name must be importable without torch
+
+    return TorchReport(
+        tuple(_GRAPHS), tuple(map(_compile_of, utils.get_compilation_metrics())), dict(utils.counters["graph_break"])
+    )
+
+
+def _compile_of(metrics: Any) -> DynamoCompile:
+    """Reads a record of Dynamo's."""
+    return DynamoCompile(
+        metrics.compile_id or "",
+        f"{metrics.co_name} ({metrics.co_filename}:{metrics.co_firstlineno})",
+        _first_line(metrics.recompile_reason),
+        _first_line(metrics.fail_reason),
+        metrics.entire_frame_compile_time_s or 0.0,
+        metrics.backend_compile_time_s or 0.0,
+    )
+
+
+def _first_line(text: str | None) -> str:
+    """The first line of a reason, without the code that Dynamo quotes in a comment."""
+    return (text or "").strip().partition("\n")[0].partition("  # ")[0].rstrip()

@@ -1,0 +1,245 @@
+"""`torch.compile(model, backend="stepwell")`: results, freezing, sizes, gradients, ops of torch, and the account."""
+
+import copy
+import warnings
+
+import pytest
+import stepwell
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from torch import nn  # noqa: E402
+
+PLAIN = {"cache": False}
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+class Perceptron(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 8), nn.Linear(8, 3)
+        self.drop = nn.Dropout(0.5)
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, x, scale):
+        self.total.add_(x.sum(0))
+        return self.last(self.drop(nn.functional.gelu(self.first(x)))).transpose(0, 1) * scale
+
+
+def same(made, wanted):
+    torch.testing.assert_close(made, wanted, rtol=1e-4, atol=1e-5)
+    assert made.stride() == wanted.stride()
+
+
+def compiled(model, **options):
+    return torch.compile(model, backend="stepwell", options={**PLAIN, **options})
+
+
+def test_the_entry_point():
+    assert "stepwell" in torch._dynamo.list_backends()
+
+
+@pytest.mark.parametrize("freezing", [False, True])
+def test_inference_at_several_sizes(freezing):
+    model = Perceptron().eval()
+    other = copy.deepcopy(model)
+    run = compiled(model, freezing=freezing)
+    with torch.no_grad():
+        for rows, scale in ((3, 3), (7, 5), (9, 6), (11, 6)):
+            x = torch.randn(rows, 4)
+            same(run(x, scale), other(x, scale))
+            same(model.total, other.total)
+    report = stepwell.torch_report()
+    # The number is a constant of the first compile, and varies in the second, as the rows do.
+    assert [graph.compile_id for graph in report.graphs] == ["0/0", "0/1"]
+    assert not any(graph.on_torch for graph in report.graphs)
+    assert "size mismatch at index 0. expected 3, actual 7" in report.recompiles[-1].reason
+    (piece,) = report.graphs[1].pieces.values()
+    assert len(piece.programs) == 2
+
+
+def test_marked_sizes_are_compiled_once():
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+    run = torch.compile(model, backend="stepwell", options=PLAIN)
+    with torch.no_grad():
+        for rows in (5, 9, 2, 31):
+            x = torch.randn(rows, 4)
+            torch._dynamo.mark_dynamic(x, 0, min=2, max=64)
+            same(run(x), model(x))
+    (graph,) = stepwell.torch_report().graphs
+    (piece,) = graph.pieces.values()
+    assert {program.bounds is not None for program in piece.programs} == {True}
+
+
+def test_a_frozen_weight_that_changes():
+    model = Perceptron().eval()
+    run = compiled(model, freezing=True)
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        same(run(x, 2), model(x, 2))
+        model.first.weight.mul_(2)
+        with pytest.warns(stepwell.StepwellWarning, match="a frozen weight has changed"):
+            same(run(x, 2), model(x, 2))
+        model.last.bias.data = torch.ones(3)
+        same(run(x, 2), model(x, 2))
+
+
+def test_a_frozen_weight_that_is_replaced():
+    model = nn.Linear(4, 3)
+    run = compiled(model, freezing=True)
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        same(run(x), model(x))
+        model.weight.data = torch.ones(3, 4)
+        with pytest.warns(stepwell.StepwellWarning, match="a frozen weight has changed"):
+            same(run(x), model(x))
+
+
+def test_gradients():
+    model = Perceptron().eval()
+    other = copy.deepcopy(model)
+    run = compiled(model)
+    x, y = (torch.randn(5, 4, generator=torch.Generator().manual_seed(1), requires_grad=True) for _ in range(2))
+    made, wanted = run(x, 2), other(y, 2)
+    same(made, wanted)
+    made.square().sum().backward()
+    wanted.square().sum().backward()
+    same(x.grad, y.grad)
+    for own, theirs in zip(model.parameters(), other.parameters(), strict=True):
+        same(own.grad, theirs.grad)
+    assert [graph.kind for graph in stepwell.torch_report().graphs] == ["forward", "backward"]
+
+
+class Partly(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        y = self.first(x).relu()
+        return self.last(y) * torch.linalg.svdvals(y)[0]
+
+
+def test_ops_without_code_run_in_torch():
+    model = Partly().eval()
+    run = compiled(model)
+    x = torch.randn(5, 4)
+    with torch.no_grad():
+        with pytest.warns(stepwell.FallbackWarning, match=r"1 op run.* aten\._linalg_svd"):
+            made = run(x)
+        same(made, model(x))
+    (graph,) = stepwell.torch_report().graphs
+    assert [item.op_type for item in graph.on_torch] == ["aten._linalg_svd.default"]
+    assert len(graph.pieces) == 2
+    torch._dynamo.reset()
+    run = compiled(model, fallback="error")
+    with torch.no_grad(), pytest.raises(Exception, match="none may run in torch"):
+        run(x)
+
+
+def test_dropout_in_training_mode():
+    model = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5))
+    run = compiled(model, fallback="quiet")
+    made = run(torch.randn(64, 4))
+    assert 0.3 < (made == 0).float().mean().item() < 0.7
+    made.sum().backward()
+
+
+def test_strides_of_inputs_and_outputs():
+    model = nn.Conv2d(3, 8, 3, padding=1).eval().to(memory_format=torch.channels_last)
+    run = compiled(model)
+    with torch.no_grad():
+        x = torch.randn(2, 3, 6, 6).to(memory_format=torch.channels_last)
+        same(run(x), model(x))
+        y = torch.randn(2, 3, 6, 12)[..., ::2]
+        same(run(y), model(y))
+
+
+def test_composites_stay_whole():
+    attention = nn.MultiheadAttention(16, 4, batch_first=True).eval()
+    run = compiled(attention)
+    x = torch.randn(2, 5, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(run(x, x, x), attention(x, x, x), rtol=1e-4, atol=1e-5)
+    lstm = nn.LSTM(8, 16, 2, batch_first=True).eval()
+    run = compiled(lstm)
+    x = torch.randn(2, 5, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(run(x), lstm(x), rtol=1e-4, atol=1e-5)
+    assert not any(graph.on_torch for graph in stepwell.torch_report().graphs)
+
+
+def test_graph_breaks_are_reported():
+    def function(x):
+        y = x.sin()
+        print(end="")
+        return y.cos()
+
+    run = torch.compile(function, backend="stepwell", options=PLAIN)
+    x = torch.randn(4)
+    same(run(x), function(x))
+    report = stepwell.torch_report()
+    assert len(report.graphs) == 2
+    assert sum(report.graph_breaks.values()) >= 1
+    assert "graph break" in str(report)
+
+
+def test_outputs_that_are_inputs_and_numbers():
+    def function(x, y):
+        return x, y + 1, x.shape[0], None
+
+    run = torch.compile(function, backend="stepwell", options=PLAIN, dynamic=True)
+    for rows in (3, 5):
+        x, y = torch.randn(rows, 2), torch.randn(rows, 2)
+        made = run(x, y)
+        assert made[0] is x
+        same(made[1], y + 1)
+        assert made[2:] == (rows, None)
+
+
+def test_a_whole_program_by_the_default_backend():
+    torch.compiler.set_default_backend("stepwell")
+    try:
+        model = nn.Linear(4, 3)
+        x = torch.randn(2, 4)
+        with torch.no_grad():
+            same(torch.compile(model)(x), model(x))
+    finally:
+        torch.compiler.set_default_backend(None)
+    assert len(stepwell.torch_report().graphs) == 1
+
+
+def test_modes_and_options():
+    model, x = nn.Linear(4, 3), torch.randn(2, 4)
+    with torch.no_grad(), pytest.warns(stepwell.StepwellWarning, match="mode='max-autotune' has no meaning"):
+        same(torch.compile(model, backend="stepwell", mode="max-autotune")(x), model(x))
+    torch._dynamo.reset()
+    with torch.no_grad(), pytest.raises(Exception, match="there is no option 'winograde'; did you mean 'winograd'"):
+        torch.compile(model, backend="stepwell", options={"winograde": True})(x)
+
+
+def test_a_bug_of_ours_does_not_end_the_program(monkeypatch):
+    from stepwell.compat.torch import backend
+
+    def fail(*arguments):
+        raise RuntimeError("no such luck")
+
+    monkeypatch.setattr(backend, "compile_piece", fail)
+    model, x = nn.Linear(4, 3), torch.randn(2, 4)
+    run = compiled(model)
+    with torch.no_grad(), pytest.warns(stepwell.FallbackWarning, match="no such luck"):
+        same(run(x), model(x))
+    (graph,) = stepwell.torch_report().graphs
+    assert "no such luck" in graph.note
+
+
+def test_no_warning_if_all_is_compiled():
+    model, x = nn.Linear(4, 3), torch.randn(2, 4)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", stepwell.StepwellWarning)
+        same(compiled(model)(x), model(x))
