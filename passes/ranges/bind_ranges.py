@@ -10,7 +10,7 @@ from mlir import ir
 
 from ...dialects import discardable
 from ...dialects.core import Op, spec_of
-from ...dialects.dims import Dim, Shape, Symbolic
+from ...dialects.dims import Dim, Shape, Symbolic, limits_of
 from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import AppendOp
 from ...sizes.algebra import names_of
@@ -65,6 +65,8 @@ class BindRangesPass(Pass):
         if ranges is None or discardable.TABLE.is_on(op):
             return
         units = Units({name: Range(*values) for name, values in ranges.items()})
+        with assuming(limits_of(ranges)):
+            _check_equal(main_function(op), units)
         with assuming(units.limits):
             _bind_main(op, units, state, self.memory)
 
@@ -74,7 +76,6 @@ def _bind_main(module: ir.Operation, units: Units, state: CompileState, memory: 
     body = body_of(main)
     inputs = [tuple(map(units.of, _input_shape(argument, units))) for argument in body.arguments]
     states = record_states(main, units.of)
-    _check_equal(main, units)
     set_sizes(main, lambda dim: units.at_most(units.of(dim)))
     if memory:
         require_room(main, memory)

@@ -69,7 +69,7 @@ def check(seed: int) -> None:
         path.write_text(text)
         if parameters:
             path.with_name("parameters.safetensors").write_bytes(b"".join(safetensors.chunks(parameters)))
-        options = stepwell.Options(dims=given, cache=False, codegen_threads=1)
+        options = stepwell.Options(dims=given, cache=False, codegen_threads=1, fallback="error")
         executable = stepwell.compile(path, threads=1, options=options)
     if executable.unranged:
         raise Refused(executable.unranged)

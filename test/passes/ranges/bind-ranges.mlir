@@ -78,6 +78,18 @@ module attributes {stepwell.ranges = {n = [32, 128, 32]}} {
 
 // -----
 
+// A slice that is inside of the data at all sizes, though not at their numbers of steps.
+// CHECK-LABEL: func.func @main
+// CHECK:       "stepwell.slice"(%{{.+}}) {starts = array<i64: 8>, steps = array<i64: 1>, stops = array<i64: 9>} : (tensor<13xf32>) -> tensor<1xf32>
+module attributes {stepwell.ranges = {n = [9, 13, 4]}} {
+  func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}) -> tensor<1xf32> {
+    %0 = "stepwell.slice"(%x) {starts = array<i64: 8>, steps = array<i64: 1>, stops = array<i64: 9>} : (tensor<?xf32>) -> tensor<1xf32>
+    return %0 : tensor<1xf32>
+  }
+}
+
+// -----
+
 // A module without ranges stays as it is.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  (%{{.+}}: tensor<?x8xf32, ["n", 8]> {stepwell.dims = ["n", 8]})
