@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from mlir import ir
 
 from ..core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
+from ..defined import DEFINED, first_of
 from ..dims import product
 from ..specs import size_of
 from ..types import TensorSpec
@@ -104,6 +107,12 @@ class SuppressOp(Op):
         return size_of(self.scores) * comparison * max(1, ir.RankedTensorType(self.result.type).shape[-1])
 
 
+@DEFINED.attach(SuppressOp)
+def _remaining(op: SuppressOp, operands: Sequence[np.ndarray], result: np.ndarray) -> np.ndarray:
+    places = np.arange(result.shape[-1])
+    return (places < result[..., -1:]) | (places == result.shape[-1] - 1)
+
+
 def _sides(boxes: np.ndarray, is_center: bool) -> np.ndarray:
     """Returns the least and greatest coordinates along both axes: [4, box]."""
     first, second = boxes[:, :2].T, boxes[:, 2:].T
@@ -153,3 +162,8 @@ class JoinRowsOp(Op):
         found = np.zeros((input[..., 1:].size, input.ndim), INDEX)
         found[: len(rows)] = np.array(rows, INDEX).reshape(len(rows), input.ndim)
         return found
+
+
+@DEFINED.attach(JoinRowsOp)
+def _joined(op: JoinRowsOp, operands: Sequence[np.ndarray], result: np.ndarray) -> np.ndarray:
+    return first_of(int(operands[0][..., -1].sum()), result.shape, 0)

@@ -6,9 +6,12 @@ returns the number of kept elements too, and the runtime crops the result to it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..core import KernelTraits, Op, OpError, attribute, operand, result
+from ..defined import DEFINED, first_of
 from ..dims import product
 from ..specs import size_of
 from ..types import TensorSpec
@@ -51,6 +54,11 @@ class NonZeroOp(Op):
         return size_of(self.input)
 
 
+@DEFINED.attach(NonZeroOp)
+def _found(op: NonZeroOp, operands: Sequence[np.ndarray], result: np.ndarray) -> np.ndarray:
+    return first_of(int(np.count_nonzero(operands[0])), result.shape, 1)
+
+
 class CompressOp(Op):
     """The slices of `input` along `axis` whose condition is true (ONNX Compress); slices after them are undefined.
 
@@ -86,3 +94,8 @@ class CompressOp(Op):
         kept = np.moveaxis(np.compress(condition, input, axis), axis, 0)
         np.moveaxis(found, axis, 0)[: len(kept)] = kept
         return found
+
+
+@DEFINED.attach(CompressOp)
+def _kept(op: CompressOp, operands: Sequence[np.ndarray], result: np.ndarray) -> np.ndarray:
+    return first_of(int(np.count_nonzero(operands[1])), result.shape, normalize_axis(op.axis, result.ndim))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from ...sizes import algebra, ratios
 from .. import dims
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
+from ..defined import DEFINED
 from ..dims import Dim, Symbolic
 from ..specs import sizes_spec
 from ..types import TensorSpec, is_float, is_integer, type_name
@@ -140,6 +142,13 @@ class BorderOp(Op):
         inside = tuple(slice(before, extent - after) for before, extent, after in zip(low, shape, high, strict=True))
         array[inside] = np.nan if value.dtype.kind == "f" else 0
         return array
+
+
+@DEFINED.attach(BorderOp)
+def _outside(op: BorderOp, operands: Sequence[np.ndarray], result: np.ndarray) -> np.ndarray:
+    is_outside = np.ones(result.shape, bool)
+    is_outside[tuple(slice(low, size - high) for low, size, high in zip(op.low, op.shape, op.high, strict=True))] = 0
+    return is_outside
 
 
 class SizesOp(Op):

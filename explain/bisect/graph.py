@@ -16,10 +16,12 @@ from ...passes.graph.evaluate_init import evaluate_init
 from ...passes.infra.base import Pass
 from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.state import CompileState, RewriteLimit
+from ...passes.ir.functions import main_function
 from ...passes.ir.locations import names_in
 from ...runtime.program import Shape
 from ...support.wording import quantity
 from .comparison import Difference, Tolerance, compare, noise_of, worst
+from .counts import outputs_of
 from .range_view import RangeView
 from .result import Fault, Level
 
@@ -46,12 +48,13 @@ class Stage:
         """Computes the results of the model at this stage; `around` wraps every operation of `@main`.
 
         Raises:
-            EvaluationError: the module cannot be evaluated.
+            EvaluationError: the module cannot be evaluated, or refuses the inputs.
         """
         with self.module.context, ir.Location.unknown():
             module = self.module.clone()
             parameters = evaluate_init(module, self.parameters)
-            return self.cropped(interpreter.evaluate(module, "main", self.inputs(inputs), parameters, around))
+            results = interpreter.evaluate(module, "main", self.inputs(inputs), parameters, around)
+            return self.cropped(outputs_of(main_function(module), results))
 
     def inputs(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """Returns the inputs of the module's @main for the model's inputs."""

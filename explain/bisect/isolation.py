@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from mlir import ir
 from mlir.dialects import func, tensor
 
 from ...dialects import discardable, interpreter
+from ...dialects.defined import DEFINED
 from ...dialects.dims import numbers
-from ...dialects.stepwell.shape import BorderOp
+from ...dialects.registry import OPS, view_of
 from ...dialects.types import spec_of_type
+from ...passes.ir.rewriting import walk
 from ...passes.kernel.views import EXTRACT, Box, box_of, insertion_of, row_index
 
 
@@ -49,14 +52,12 @@ class IsolatedCall:
         roots: the tensor behind each input of @main.
         box: the part of the output that the kernel writes; None if it writes all of it.
         shape: the shape of what it writes.
-        border: the elements that it leaves to other kernels, if it writes only what surrounds them.
     """
 
     module: ir.Module
     roots: list[_Root]
     box: Box | None
     shape: tuple[int, ...]
-    border: tuple[slice, ...] | None = None
 
     @property
     def kernel(self) -> ir.Operation:
@@ -80,14 +81,16 @@ class IsolatedCall:
         table, entries = np.asarray(operands[place]), discardable.EXTENTS.read(self.kernel, ())
         return tuple(slice(None) if entry < 0 else slice(int(table[entry])) for entry in entries)
 
-    def result(self, output: np.ndarray, want: np.ndarray | None = None) -> np.ndarray:
-        """Returns the kernel's part of @main's output; what it need not write is taken from `want`."""
-        made = output if self.box is None else output[_slices(self.box)].reshape(self.shape)
-        if want is None or self.border is None:
-            return made
-        inside = made.copy()
-        inside[self.border] = want[self.border]
-        return inside
+    def result(self, output: np.ndarray) -> np.ndarray:
+        """Returns the kernel's part of @main's output."""
+        return output if self.box is None else output[_slices(self.box)].reshape(self.shape)
+
+    def defined(self, operands: Sequence[np.ndarray]) -> np.ndarray | bool:
+        """Returns a mask of the elements of the result that do not depend on what the kernel's ops leave undefined."""
+        if not any(op.name in OPS and DEFINED.of(OPS[op.name]) for op in walk(self.kernel)):
+            return True
+        zeros, ones = (self.expected(operands, _undefined_as(value)) for value in (0, 1))
+        return zeros == ones if zeros.dtype.kind in "biu" else (zeros == ones) | (np.isnan(zeros) & np.isnan(ones))
 
 
 def isolate(call: ir.Operation, kernel: ir.Operation) -> IsolatedCall:
@@ -115,15 +118,21 @@ def isolate(call: ir.Operation, kernel: ir.Operation) -> IsolatedCall:
             func.ReturnOp([value])
     shape = tuple(ir.RankedTensorType(result.type).shape)
     box = box_of(insertion) if insertion is not None and is_part else None
-    return IsolatedCall(module, roots, box, shape, _inner_box(kernel, shape))
+    return IsolatedCall(module, roots, box, shape)
 
 
-def _inner_box(kernel: ir.Operation, shape: Sequence[int]) -> tuple[slice, ...] | None:
-    ops = [op.operation for op in kernel.regions[0].blocks[0].operations]
-    view = BorderOp.of(ops[-2]) if ops[-2].name == BorderOp.OPERATION_NAME else None
-    if view is None:
-        return None
-    return tuple(slice(low, size - high) for low, high, size in zip(view.low, view.high, shape, strict=True))
+def _undefined_as(value: int) -> interpreter.Around:
+    """Gives the elements that ops leave undefined a value."""
+
+    def around(operation: ir.Operation, operands: Sequence[Any], compute: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+        results = compute()
+        view = view_of(operation)
+        rule = None if view is None else DEFINED.of(type(view))
+        if view is None or rule is None:
+            return results
+        return [np.where(rule(view, operands, array), array, array.dtype.type(value)) for array in results]
+
+    return around
 
 
 def _root_of(value: ir.Value) -> _Root:
