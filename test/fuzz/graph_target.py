@@ -35,6 +35,8 @@ ERRORS = (stepwell.RuntimeFailure, stepwell.PassError, stepwell.PassFailure, ste
 _ROUNDING = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-9}
 _AMPLIFIED = 64
 """Maximum error, as a multiple of the reference's own error in the program's dtypes."""
+_SLACK = 4
+"""Maximum error, as a multiple of what rounding may cause in an ill-conditioned program, such as 1 / (x - y)."""
 
 
 class Difference(AssertionError):
@@ -108,7 +110,9 @@ def difference(wanted: Value, array: np.ndarray) -> str:
     if wanted.is_exact:
         return "" if np.array_equal(array, wanted.array) else "differs, though nothing in it is rounded"
     own = np.abs(wanted.array - wanted.precise).max()
-    allowed = _AMPLIFIED * own + _ROUNDING[array.dtype.name] * max(1.0, np.abs(wanted.precise).max())
+    allowed = (
+        _AMPLIFIED * own + _SLACK * wanted.slack + _ROUNDING[array.dtype.name] * max(1.0, np.abs(wanted.precise).max())
+    )
     error = np.abs(array - wanted.precise).max()
     return (
         ""

@@ -50,12 +50,14 @@ class Value:
         precise: contents computed in float64, if they are floats.
         is_exact: whether compiled code must compute exactly these bits.
         source: "input", "parameter" or "constant", or "" for the result of a step.
+        slack: about the largest error that rounding in every step causes, in whichever direction.
     """
 
     array: np.ndarray
     precise: np.ndarray
     is_exact: bool
     source: str = ""
+    slack: float = field(default=0.0, kw_only=True)
 
     @property
     def spec(self) -> TensorSpec:
@@ -168,7 +170,7 @@ class Grower:
         values = self.referenced(name, op, operands, attributes)
         if values is None:
             return None
-        return [self.add(value.array, "", value.precise, value.is_exact) for value in values]
+        return [self.add(value.array, "", value.precise, value.is_exact, value.slack) for value in values]
 
     def referenced(
         self, name: str, op: type[Op], operands: Sequence[Value | None], attributes: dict[str, Any]
@@ -177,24 +179,36 @@ class Grower:
         given = [value for value in operands if value is not None]
         try:
             with np.errstate(all="ignore"):
-                arrays, precise = (
+                arrays, precise, moved = (
                     _tuple(op.reference(*(None if value is None else view(value) for value in operands), **attributes))
-                    for view in (lambda value: value.array, lambda value: value.precise)
+                    for view in (lambda value: value.array, lambda value: value.precise, _moved)
                 )
         except ValueError:  # contents that break a rule, such as a negative power of an integer
             return None
-        if not all(_is_tame(array) for array in (*arrays, *precise)):
+        if not all(_is_tame(array) for array in (*arrays, *precise, *moved)):
             return None
         exact = name in _EXACT and all(value.is_exact for value in given)
         return [
-            Value(np.asarray(array), _as_precise(np.asarray(double), array.dtype), exact)
-            for array, double in zip(arrays, precise, strict=True)
+            Value(
+                np.asarray(array),
+                _as_precise(np.asarray(double), array.dtype),
+                exact,
+                slack=0.0 if exact else _slack(array.dtype, double, other),
+            )
+            for array, double, other in zip(arrays, precise, moved, strict=True)
         ]
 
-    def add(self, array: np.ndarray, source: str, precise: np.ndarray | None = None, is_exact: bool = True) -> int:
+    def add(
+        self,
+        array: np.ndarray,
+        source: str,
+        precise: np.ndarray | None = None,
+        is_exact: bool = True,
+        slack: float = 0.0,
+    ) -> int:
         """Adds a value and returns its number."""
         double = _as_precise(array, array.dtype) if precise is None else precise
-        self.graph.values.append(Value(array, double, is_exact, source))
+        self.graph.values.append(Value(array, double, is_exact, source, slack=slack))
         return len(self.graph.values) - 1
 
     def fresh(self, shape: Sequence[int], dtype: Any = None, sources: Sequence[str] = ("input", "parameter")) -> int:
@@ -233,6 +247,20 @@ class Grower:
 
 def _tuple(value: Any) -> tuple[np.ndarray, ...]:
     return tuple(map(np.asarray, value)) if isinstance(value, tuple | list) else (np.asarray(value),)
+
+
+def _moved(value: Value) -> np.ndarray:
+    """The precise contents, each of them moved up or down by the slack."""
+    if not value.slack:
+        return value.precise
+    return value.precise + value.slack * np.random.default_rng(0).choice([-1, 1], value.precise.shape)
+
+
+def _slack(dtype: np.dtype, precise: np.ndarray, moved: np.ndarray) -> float:
+    """The largest error of a result: that of its operands, and its own rounding."""
+    if not np.issubdtype(dtype, np.floating) or not precise.size:
+        return 0.0
+    return float(np.abs(moved - precise).max() + np.finfo(dtype).eps * np.abs(precise).max())
 
 
 def _is_tame(array: np.ndarray) -> bool:

@@ -100,9 +100,16 @@ class RangedGrower(Grower):
         arrays = [self.numbers_of(_at(wanted, sizes), kind) for sizes in self.sizes]
         return self._add(wanted, [Value(array, _precise(array), True) for array in arrays], "input")
 
-    def add(self, array: np.ndarray, source: str, precise: np.ndarray | None = None, is_exact: bool = True) -> int:
+    def add(
+        self,
+        array: np.ndarray,
+        source: str,
+        precise: np.ndarray | None = None,
+        is_exact: bool = True,
+        slack: float = 0.0,
+    ) -> int:
         """Adds a value that is the same at all sizes and returns its number."""
-        value = Value(array, _precise(array) if precise is None else precise, is_exact)
+        value = Value(array, _precise(array) if precise is None else precise, is_exact, slack=slack)
         return self._add(array.shape, [value] * SIZES, source)
 
     def _add(self, shape: Shape, at: list[Value], source: str) -> int:
