@@ -33,14 +33,16 @@ class CommandLineOption:
     """The command-line option that sets a field.
 
     Attributes:
-        name: the option with its dashes. A flag without choices takes no value and inverts the field's default.
+        name: the option with its dashes.
         help: the text of `--help`.
-        choices: the allowed values.
+        choices: the allowed values; without them the option is a flag.
+        value: the field's value if the flag is given.
     """
 
     name: str
     help: str
     choices: tuple[str, ...] = ()
+    value: Any = True
 
 
 def _option(default: Any, flag: CommandLineOption | None = None, in_key: bool = False) -> Any:
@@ -88,8 +90,8 @@ class Options:
         winograd: whether 3x3 convolutions may use Winograd's method if it is faster. It rounds more often than the
             direct method; errors are about twice as large (docs/numerics.md).
         checked: whether calls of an ONNX model check indices and integer divisors, and raise a `DataError` that names
-            the node: all of them (True), only those that come directly from "inputs", or none (False), so that invalid
-            ones give meaningless numbers (docs/numerics.md).
+            the node: only those that come directly from "inputs" (the default), all of them (True), or none (False), so
+            that invalid ones give meaningless numbers (docs/numerics.md).
         precision: type of the operands in products of float32, whose sums stay float32: "f32", or, faster on GPUs,
             "tf32", "bf16" or "f16". Code for CPUs gives the same numbers as a GPU, but is slower for it
             (docs/numerics.md).
@@ -111,19 +113,21 @@ class Options:
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     dims: Mapping[str, Any] = field(default_factory=dict)
-    cache: bool | str = _option(True, CommandLineOption("--no-cache", "compile without reading or writing the cache"))
+    cache: bool | str = _option(
+        True, CommandLineOption("--no-cache", "compile without reading or writing the cache", value=False)
+    )
     codegen_threads: int = 2
     ranges: bool = True
     adapt: bool = False
     max_programs: int | None = 64
     winograd: bool = _option(
         True,
-        CommandLineOption("--no-winograd", "compute all convolutions directly: slower, more accurate"),
+        CommandLineOption("--no-winograd", "compute all convolutions directly: slower, more accurate", value=False),
         in_key=True,
     )
     checked: bool | Literal["inputs"] = _option(
-        False,
-        CommandLineOption("--checked", "fail on indices out of range and integer division by zero, naming the node"),
+        "inputs",
+        CommandLineOption("--checked", "check computed indices and integer divisors too, not only those of inputs"),
         in_key=True,
     )
     # Part of the target's name, and thereby of the key.

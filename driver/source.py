@@ -83,7 +83,7 @@ class ModelSource:
     contents: bytes | LargeFile
     path: Path | None = None
     cache: Cache | None = None
-    checked: bool | Literal["inputs"] = False
+    checked: bool | Literal["inputs"] = "inputs"
     program: LiveProgram | None = None
     target: str = "cpu"
 

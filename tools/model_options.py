@@ -63,7 +63,7 @@ def compile_options(options: argparse.Namespace, **more: Any) -> Options:
         name = flag.name.removeprefix("--").replace("-", "_")
         if name in options:
             given = getattr(options, name)
-            chosen[item.name] = given if flag.choices else item.default ^ given
+            chosen[item.name] = given if flag.choices else flag.value if given else item.default
     return Options(**{**chosen, **more})
 
 

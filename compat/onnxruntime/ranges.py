@@ -152,7 +152,7 @@ def for_ranges(
         return plain
     from ... import Options, compile  # programs that only import the drop-in need not load a compiler
 
-    ranged = compile(model, threads=plain.threads, options=Options(dims=dims, checked="inputs"))
+    ranged = compile(model, threads=plain.threads, options=Options(dims=dims))
     plain.watch.advice = None  # warned at the first size out of range, or when the ranges were rejected
     return plain if ranged.unranged else Ranged(ranged, plain, prefix)
 

@@ -216,4 +216,4 @@ def compile_model(model: Path | bytes | onnx.ModelProto, threads: int | None, **
     """Compiles a model through Stepwell's public interface; `sizes` are options about sizes that vary."""
     from ... import Options, compile  # programs that only import the drop-in need not load a compiler
 
-    return compile(model, threads=threads, options=Options(checked="inputs", **sizes))
+    return compile(model, threads=threads, options=Options(**sizes))

@@ -8,9 +8,9 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.stepwell.constant import ParameterOp
-from ...dialects.stepwell.elementwise import AndOp, CastOp, EqualOp, GreaterEqualOp, LessOp, NegOp, NotOp
+from ...dialects.stepwell.elementwise import CastOp, EqualOp, LessOp, MaximumOp, NotOp
 from ...dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, ReshapeOp, SqueezeOp
-from ...dialects.stepwell.reduction import ReduceMinOp
+from ...dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp
 from ...dialects.types import is_integer
 from ...runtime.execution.data_check import DataCheck
 from .. import places
@@ -75,9 +75,14 @@ def _source(node: Node, value: ir.Value) -> str | None:
 
 
 def _all_inside(indices: ir.Value, extents: ir.Value) -> ir.Value:
-    """True if every index is at least -extent and less than extent."""
-    is_inside = emit(AndOp, emit(GreaterEqualOp, indices, emit(NegOp, extents)), emit(LessOp, indices, extents))
-    return _all(is_inside)
+    """True if every index is at least -extent and less than extent.
+
+    Both hold if `max(index, ~index)` is less than extent, so that one reduction of the indices serves. There is one
+    extent, or one for each place along the last dimension.
+    """
+    reach = emit(MaximumOp, indices, emit(NotOp, indices))
+    axes = tuple(range(rank(indices) - rank(extents)))
+    return _all(emit(LessOp, emit(ReduceMaxOp, reach, axes=axes, keepdims=False) if axes else reach, extents))
 
 
 def _listed(numbers: Sequence[ir.Value]) -> ir.Value:

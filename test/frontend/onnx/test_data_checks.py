@@ -198,7 +198,10 @@ def test_artefacts_and_the_cache_keep_checks(tmp_path, monkeypatch):
     checked = stepwell.compile(model, options={"cache": "require", "checked": True})
     with pytest.raises(stepwell.DataError, match="index 4"):
         checked(*feeds)
-    assert np.asarray(stepwell.compile(model)(*feeds)).shape == (2, 3)
+    unchecked = stepwell.compile(model, options={"checked": False})
+    assert np.asarray(unchecked(*feeds)).shape == (2, 3)
+    with pytest.raises(stepwell.DataError, match="index 4"):
+        stepwell.compile(model)(*feeds)
     checked.save(tmp_path / "model.stw")
     with pytest.raises(stepwell.DataError, match="index 4"):
         stepwell.load(tmp_path / "model.stw")(*feeds)
