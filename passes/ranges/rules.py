@@ -16,7 +16,17 @@ from ...dialects.dims import array
 from ...dialects.stepwell.blocks import BlockMatmulOp
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.stepwell.contraction import MatmulOp
-from ...dialects.stepwell.elementwise import AddOp, BinaryOp, CastOp, ComparisonOp, LogicalOp, MulOp, SelectOp, UnaryOp
+from ...dialects.stepwell.elementwise import (
+    AddOp,
+    BinaryOp,
+    CastOp,
+    ComparisonOp,
+    LogicalOp,
+    MulOp,
+    SelectOp,
+    ShiftOp,
+    UnaryOp,
+)
 from ...dialects.stepwell.recurrent import LstmOp
 from ...dialects.stepwell.shape import RangeOp, SizesOp
 from ...dialects.types import TensorSpec
@@ -32,7 +42,7 @@ from .states import OpState
 Result = Sequence[Sequence[Extent]]
 
 
-@PADDING.attach(UnaryOp, BinaryOp, LogicalOp, ComparisonOp, SelectOp, CastOp)
+@PADDING.attach(UnaryOp, BinaryOp, ShiftOp, LogicalOp, ComparisonOp, SelectOp, CastOp)
 def elementwise(graph: Rewriter, op: Op, state: OpState) -> Result | None:
     """Takes each dimension from the operands that have it; splits merged dimensions again."""
     require_static_attributes(state)
