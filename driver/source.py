@@ -70,7 +70,7 @@ class ModelSource:
     """A model before it is imported.
 
     Attributes:
-        kind: "onnx", "mlir", "torch", or the name of another package's frontend.
+        kind: "onnx", "mlir", "torch", "gguf", or the name of another package's frontend.
         contents: the file's bytes, or the text of a module; for a large file its location. Empty for a `program`.
         path: the file; None if the model was given in memory.
         cache: stores the fingerprints of large files, so that they need not be read again.
@@ -108,7 +108,7 @@ class ModelSource:
             return ModelSource(format_of(path), contents, path)
         if isinstance(model, bytes | bytearray | memoryview):
             data = bytes(model)
-            return ModelSource("mlir" if _looks_like_mlir(data) else "onnx", data)
+            return ModelSource(_format_of(data), data)
         program = model if hasattr(model, "exported") else torch_program(model)
         if program is not None:
             return ModelSource("torch", b"", program=program)
@@ -194,6 +194,10 @@ class ModelSource:
             info = describe_model(self._parsed)
         elif self.kind == "torch":
             info = self.exported.info
+        elif self.kind == "gguf":
+            from ..frontend.gguf import importer as gguf
+
+            info = gguf.describe_model(self.path or self.data, self.name)
         else:
             from mlir import ir
 
@@ -223,6 +227,10 @@ class ModelSource:
             return mlir_text.import_model(self.path or self.data, context, shapes)
         if self.kind == "torch":
             return self.exported.import_into(context, shapes)
+        if self.kind == "gguf":
+            from ..frontend.gguf import importer as gguf
+
+            return gguf.import_model(self.path or self.data, self.name, context, shapes)
         if self.kind != "onnx":
             return self._imported(context)
         from ..frontend.onnx import importer
@@ -400,9 +408,12 @@ def _size_of(model: Model) -> int:
     return len(model.proto.graph.node) + len(model.initializers)
 
 
-def _looks_like_mlir(data: bytes) -> bool:
-    head = data.lstrip()[:64]
-    return head.startswith((b"module", b"func.func", b"//", b"#", b"ML\xefR", b"builtin.module", b"!"))
+def _format_of(data: bytes) -> str:
+    """The format of a model in memory by its first bytes; "onnx" for others."""
+    if data.startswith(b"GGUF"):
+        return "gguf"
+    is_mlir = data.lstrip()[:64].startswith((b"module", b"func.func", b"//", b"#", b"ML\xefR", b"builtin.module", b"!"))
+    return "mlir" if is_mlir else "onnx"
 
 
 def _tensor_info(info: ValueInfo) -> TensorInfo:

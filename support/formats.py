@@ -8,6 +8,7 @@ _SUFFIXES: dict[str, tuple[str, ...]] = {
     "onnx": (".onnx",),
     "mlir": (".mlir", ".mlirbc"),
     "torch": (".pt2",),
+    "gguf": (".gguf",),
 }
 """The suffixes of each format: those built in, and those of other packages (`frontend/registry.py`)."""
 

@@ -43,9 +43,9 @@ from ...build import (
     transposed,
 )
 from ...errors import NodeError, UnsupportedError
+from ...rotary import rotated
 from ..node import Node
 from ..registry import imports
-from .rotary import rotated
 
 _HEADS_FIRST = (0, 2, 1, 3)
 

@@ -35,9 +35,9 @@ from ...build import (
     transposed,
 )
 from ...errors import NodeError, UnsupportedError
+from ...rotary import rotated
 from ..node import Node
 from ..registry import imports
-from .rotary import rotated
 
 _MS = "com.microsoft"
 _HEADS_FIRST = (0, 2, 1, 3)

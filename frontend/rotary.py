@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mlir import ir
 
-from ....dialects.stepwell.elementwise import AddOp, MulOp, SubOp
-from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, SqueezeOp
-from ...build import emit, integers, joined, known_dim, part_along, rank
+from ..dialects.stepwell.elementwise import AddOp, MulOp, SubOp
+from ..dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, SqueezeOp
+from .build import emit, integers, joined, known_dim, part_along, rank
 
 
 def rotated(value: ir.Value, cosines: ir.Value, sines: ir.Value, *, is_interleaved: bool) -> ir.Value:

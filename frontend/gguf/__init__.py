@@ -1,0 +1,1 @@
+"""GGUF files, as llama.cpp and its tools write them: decoders with weights of few bits."""

@@ -1,0 +1,87 @@
+"""Imports the decoder of a GGUF file as a module of stepwell ops."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mlir import ir
+from mlir.dialects import func
+
+from ...dialects.core import OpError
+from ...dialects.dims import Dim
+from ...dialects.registry import load_dialects
+from ..errors import ModelError
+from ..imported import ImportedModel, ModelInfo
+from ..main_signature import bound_inputs, named, result_dims, tensor_of
+from .decoder import DecoderBuilder, DecoderSizes
+from .reader import GgufFile, read_gguf
+
+
+def describe_model(source: Path | bytes, name: str) -> ModelInfo:
+    """Returns the inputs and outputs of the decoder in a file.
+
+    Raises:
+        ModelError: the file is damaged, or holds something that cannot be imported.
+    """
+    try:
+        return DecoderSizes.of(_read(source)).info(name)
+    except ModelError as error:
+        raise error.at(model=name) from error.__cause__
+
+
+def import_model(
+    source: Path | bytes, name: str, context: ir.Context, shapes: Mapping[str, Sequence[Dim]]
+) -> ImportedModel:
+    """Imports the decoder in a file.
+
+    Args:
+        source: the file, or its contents.
+        name: the model's name in messages.
+        context: the context of the module.
+        shapes: shapes for all inputs, in numbers or expressions over sizes; a symbol bound by one is bound for all.
+
+    Raises:
+        ModelError: the file is damaged, or holds something that cannot be imported.
+        NeedsShapes: a shape is missing.
+    """
+    load_dialects(context)
+    with context, ir.Location.unknown():
+        try:
+            return _imported(_read(source), name, shapes)
+        except OpError as error:
+            raise ModelError(f"has tensors that do not fit together: {error}", model=name) from error
+        except ModelError as error:
+            raise error.at(model=name) from error.__cause__
+
+
+def _imported(file: GgufFile, name: str, shapes: Mapping[str, Sequence[Dim]]) -> ImportedModel:
+    config = DecoderSizes.of(file)
+    info, builder = config.info(name), DecoderBuilder(file, config)
+    dims = bound_inputs(info, shapes)
+    module = ir.Module.create()
+    with ir.InsertionPoint(module.body):
+        types = [tensor_of(item, given) for item, given in zip(info.inputs, dims, strict=True)]
+        main = func.FuncOp("main", (types, []))
+    block = main.add_entry_block()
+    with ir.InsertionPoint(block):
+        found = builder.step({item.name: value for item, value in zip(info.inputs, block.arguments, strict=True)})
+        outputs = [found[item.name] for item in info.outputs]
+        func.ReturnOp(outputs)
+    results = [value.type for value in outputs]
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, results))
+    arguments = [named(item.name, given) for item, given in zip(info.inputs, dims, strict=True)]
+    main.attributes["arg_attrs"] = ir.ArrayAttr.get(arguments)
+    made = [named(item.name, result_dims(item, value)) for item, value in zip(info.outputs, outputs, strict=True)]
+    main.attributes["res_attrs"] = ir.ArrayAttr.get(made)
+    return ImportedModel(module, builder.parameters, name, info)
+
+
+def _read(source: Path | bytes) -> GgufFile:
+    if isinstance(source, Path):
+        return read_gguf(source)
+    with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
+        file.write(source)
+        file.flush()
+        return read_gguf(Path(file.name))

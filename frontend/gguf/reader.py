@@ -1,0 +1,104 @@
+"""Reads GGUF files: settings by name, and tensors whose data stays in the file until it is used.
+
+The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...support.short_repr import short_repr
+from ..errors import ModelError
+
+T = TypeVar("T")
+
+_MOST_ELEMENTS = 1 << 40
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor of a file.
+
+    Attributes:
+        name: its name.
+        kind: the name of its type, such as "Q4_0" or "F16".
+        shape: its dimensions, the last one contiguous.
+        data: numbers of the shape for types of floats; for others the bytes of the blocks, [.., bytes per row].
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    data: np.ndarray
+
+
+@short_repr
+@dataclass(frozen=True)
+class GgufFile:
+    """The contents of a file.
+
+    Attributes:
+        settings: numbers, strings and lists by name.
+        tensors: the tensors by name.
+    """
+
+    settings: dict[str, Any]
+    tensors: dict[str, StoredTensor]
+
+    def setting(self, name: str, kind: type[T], default: T | None = None) -> T:
+        """Returns a setting.
+
+        Raises:
+            ModelError: it is missing and has no default, or is of another type.
+        """
+        value: Any = self.settings.get(name, default)
+        if value is None:
+            raise ModelError(f"lacks the setting '{name}'")
+        if kind is float and isinstance(value, int):
+            value = float(value)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise ModelError(f"the setting '{name}' is {value!r}, and must be of type {kind.__name__}")
+        return value
+
+    def tensor(self, name: str) -> StoredTensor:
+        """Returns a tensor.
+
+        Raises:
+            ModelError: there is none of this name.
+        """
+        if name not in self.tensors:
+            raise ModelError(f"lacks the tensor '{name}'")
+        return self.tensors[name]
+
+
+def read_gguf(path: Path) -> GgufFile:
+    """Reads a file, which stays mapped.
+
+    Raises:
+        ModelError: it is damaged, or the package `gguf` is not installed.
+    """
+    if importlib.util.find_spec("gguf") is None:
+        raise ModelError("needs the package gguf: pip install 'stepwell[gguf]'")
+    from gguf import GGUFReader
+
+    try:
+        reader = GGUFReader(path)
+        settings = {name: field.contents() for name, field in reader.fields.items()}
+        tensors = {item.name: _stored(item) for item in reader.tensors}
+    except OSError as error:
+        raise ModelError(error.strerror or str(error)) from error
+    except Exception as error:  # the reader fails in many ways on damaged files
+        raise ModelError(f"is not a valid GGUF file: {type(error).__name__}: {error}") from error
+    return GgufFile(settings, tensors)
+
+
+def _stored(item: Any) -> StoredTensor:
+    shape = tuple(int(size) for size in reversed(item.shape))
+    if not all(0 < size <= _MOST_ELEMENTS for size in shape):
+        raise ValueError(f"tensor '{item.name}' has the shape {list(shape)}")
+    return StoredTensor(item.name, item.tensor_type.name, shape, item.data)
