@@ -59,6 +59,7 @@ REFERENCE = _family(
         },
     ),
     (UOPS, {"fma_units": 2, "fma_latency": 4, "loads": 2, "stores": 1, "l1_latency": 5.0, "l2_latency": 15.0}),
+    (UOPS, {"vector_units": 2}),
     (INTEL, {"double_rate": 0.5, "half_rate": 2.0, "byte_rate": 4.0, "line_bytes": 64}),
     (INTEL, {"l1_bytes": 48 << 10, "l2_bytes": 2 << 20, "l2_cores": 1}),
     (f"{SHEET} of the Xeon Silver 4416+", {"cores": 20, "l3_cores": 20, "l3_bytes": 36 << 20}),
@@ -119,6 +120,7 @@ _ZEN_2 = _family(
     (_AMD.format("17h"), {"l1_bytes": 32 << 10, "l2_bytes": 512 << 10, "l3_bytes": 16 << 20, "l3_cores": 4}),
     (_AMD.format("17h"), {"vector_bytes": 32, "vector_registers": 16, "loads": 2, "stores": 1, "l2_rate": 28.0}),
     (_AMD.format("17h"), {"l2_latency": 12.0, "l3_latency": 39.0}),
+    (UOPS, {"vector_units": 4}),
     (UOPS, {"fma_units": 2, "fma_latency": 5, "half_rate": 1.0, "byte_rate": 4 / 3, "l1_latency": 7.0}),
     (f"{SHEET} of the EPYC 7742", {"cores": 64, "clock": 3.2, "wide_clock": 3.2, "memory_total": 190.0}),
     (ESTIMATE, {"l1_rate": 56.0, "l3_rate": 14.0, "memory_rate": 20.0, "memory_latency": 100.0}),
@@ -138,12 +140,14 @@ _ZEN_4 = _family(
         _AMD.format("19h, models 10h"),
         {"vector_bytes": 64, "vector_registers": 32, "l2_bytes": 1 << 20, "byte_rate": 4.0},
     ),
+    (_AMD.format("19h, models 10h"), {"vector_units": 2}),
     (_AMD.format("19h, models 10h"), {"fma_units": 1, "loads": 1, "stores": 1, "l2_latency": 14.0, "l3_latency": 50.0}),
     (f"{SHEET} of the EPYC 9654", {"cores": 96, "clock": 3.77, "wide_clock": 3.5, "memory_total": 430.0}),
     base=_estimated(_ZEN_3),
 )
 _ZEN_5 = _family(
     "zen5",
+    (_AMD.format("1Ah"), {"vector_units": 4}),
     (_AMD.format("1Ah"), {"l1_bytes": 48 << 10, "fma_units": 2, "loads": 2, "stores": 1, "l2_rate": 50.0}),
     (f"{SHEET} of the EPYC 9755", {"cores": 128, "clock": 4.0, "wide_clock": 3.8, "memory_total": 540.0}),
     (ESTIMATE, {"l1_rate": 110.0, "memory_rate": 30.0}),
@@ -154,6 +158,7 @@ _NEOVERSE_N1 = _family(
     "neoverse-n1",
     ("AAPCS64", {"architecture": "aarch64", "vector_bytes": 16, "vector_registers": 32}),
     (_ARM.format("Neoverse N1"), {"fma_units": 2, "fma_latency": 4, "loads": 2, "stores": 1, "half_rate": 2.0}),
+    (_ARM.format("Neoverse N1"), {"vector_units": 2}),
     (_ARM.format("Neoverse N1"), {"byte_rate": 4.0, "l1_latency": 4.0, "l2_latency": 11.0}),
     (_ARM.format("Neoverse N1") + " (sizes of Graviton 2)", {"l1_bytes": 64 << 10, "l2_bytes": 1 << 20}),
     (f"{SHEET} of Graviton 2", {"cores": 64, "l3_cores": 64, "l3_bytes": 32 << 20, "clock": 2.5, "wide_clock": 2.5}),
@@ -163,6 +168,7 @@ _NEOVERSE_N1 = _family(
 )
 _NEOVERSE_V1 = _family(
     "neoverse-v1",
+    (_ARM.format("Neoverse V1"), {"vector_units": 4}),
     (_ARM.format("Neoverse V1"), {"fma_units": 4, "fma_latency": 4, "loads": 3, "stores": 2, "l2_latency": 10.0}),
     (f"{SHEET} of Graviton 3", {"clock": 2.6, "wide_clock": 2.6, "memory_total": 280.0}),
     (ESTIMATE, {"l1_rate": 42.0, "l2_rate": 28.0, "memory_rate": 25.0}),

@@ -23,6 +23,7 @@ class Machine:
         wide_clock: sustained clock in GHz of code that multiplies the widest vectors.
         vector_bytes: width of a vector register in bytes.
         vector_registers: number of vector registers.
+        vector_units: vector operations of any kind per cycle, of full width.
         fma_units: vector multiply-adds per cycle, of full width.
         fma_latency: cycles from a multiply-add to the next one that adds to the same sum.
         double_rate, half_rate, byte_rate: multiply-adds of float64, of float16, and of bytes summed in 32 bits,
@@ -50,6 +51,7 @@ class Machine:
     wide_clock: float
     vector_bytes: int
     vector_registers: int
+    vector_units: int
     fma_units: int
     fma_latency: int
     double_rate: float

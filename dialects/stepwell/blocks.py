@@ -128,8 +128,8 @@ class PackedBlockMatmulOp(Op):
     """Product of rows with a packed matrix of few bits per element, summed block by block.
 
         result[.., n] = sum over b of
-            scales[b, n] * factors[.., b]
-                * (sum over k in block b of input[.., k] * numbers[k, n] - zeros[b, n] * sums[.., b])
+            scales[b, n] * (factors[.., b] * (sum over k in block b of input[.., k] * numbers[k, n])
+                            - zeros[b, n] * sums[.., b])
 
     A byte of the weight holds numbers 4 elements apart, so that a 32-bit lane of a column gives 4 neighbours at a time:
     the 32 / bits elements from `k` on are in 4 bytes, in which element `k + 4 * h + c` is bits `h * bits` of byte `c`.
@@ -145,7 +145,7 @@ class PackedBlockMatmulOp(Op):
     KERNEL = KernelTraits("contraction")
     ROUNDING = Rounding.SUM
     input = operand("[.., K], f32 or i8")
-    sums = operand("[.., blocks], of the elements in each block of the input: f32, or i32 for an input of i8")
+    sums = operand("[.., blocks], f32: the sum of each block of the input, times its factor")
     weight = operand("[K * columns * bits / 8], packed")
     scales = operand("[blocks * columns], packed")
     zeros = optional_operand("[blocks * columns], packed; 2^(bits - 1) if absent")
@@ -201,9 +201,9 @@ class PackedBlockMatmulOp(Op):
         scale = unpack_blocks(scales, columns, panel).astype(np.float64)
         start = 1 << (bits - 1) if zeros is None else unpack_blocks(zeros, columns, panel).astype(np.float64)
         rows = input.astype(np.float64).reshape(*sums.shape, -1)
-        products = np.einsum("...bk,nbk->...nb", rows, numbers) - start * sums.astype(np.float64)[..., None, :]
         factor = 1.0 if factors is None else factors.astype(np.float64)[..., None, :]
-        return (products * factor * scale).sum(axis=-1).astype(np.float32)
+        products = np.einsum("...bk,nbk->...nb", rows, numbers) * factor
+        return ((products - start * sums.astype(np.float64)[..., None, :]) * scale).sum(axis=-1).astype(np.float32)
 
     def flops(self) -> int:
         """One multiply-add for each element of the result and each term of its sum."""

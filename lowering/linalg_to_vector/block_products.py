@@ -4,34 +4,39 @@
     %s[m, p, l] += %a[m, b, w, h, c] * (number(h, %w[p, b, w, 4 * l + c]) - 8) * %f[p, b, l]}
 // -->
 scf.for %b .. iter_args(%s) {
-  %0 = -8 * %sums[m, %b]                       // the same in all lanes
   for each word:
     %1 = vector.transfer_read %w[p, %b, w, 0] : vector<16xi32>
     %2 = (%1 >> 4 * h) & 0x0F0F0F0F            // for h in 0, 1
     %0 += four products per lane of %2 and %a[m, %b, w, h]
-  %s += %0 * %f[p, %b]
+  %s += (%0 - 8 * %sums[m, %b]) * %f[p, %b]
 }
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, vector
+from mlir.dialects import arith, scf, vector
 
 from ...dialects.stepwell.blocks import GRAIN
-from ..builders.linear_forms import Place
-from .byte_products import add_products, add_shorts, shorts_of, widen_shorts
-from .tile_reads import Chunk, Reader
-
-# With this many rows, numbers are scaled rather than sums: each is multiplied that often.
-_SHARED_ROWS = 3
+from ...machines.block_tiles import BlockWork, scales_sums
+from ...passes.ir.values import constant_index
+from ..builders.linear_forms import Linear, Place
+from .byte_products import add_products, add_shorts, joined, shorts_of, slice_of, widen_shorts
+from .tile_reads import Chunk, Reader, registers_of
 
 # Positions of the operands of the op.
 _INPUT, _WEIGHT, _SUMS, _SCALES = range(4)
+
+# Lanes of the narrowest registers; a narrower vector is part of one.
+_FEWEST_LANES = 4
+
+Row = tuple[int, ...]
+Totals = dict[tuple[Row, Chunk], ir.Value]
+AddWord = Callable[[Reader, Mapping[int, Place], Sequence[Chunk], Totals], None]
 
 
 @dataclass(frozen=True)
@@ -59,160 +64,201 @@ class BlockProduct:
     def step(
         self,
         reader: Reader,
-        rows: Sequence[tuple[int, ...]],
+        rows: Sequence[Row],
         chunks: Sequence[Chunk],
         where: Mapping[int, Place],
         sums: Sequence[ir.Value],
     ) -> list[ir.Value]:
         """Returns the sums after one more block of every row and column."""
-        if not self.has_factors and len(rows) >= _SHARED_ROWS:
-            return self._scaled_numbers(reader, rows, chunks, where, sums)
-        totals = {(row, chunk): self._start(reader, row, chunk, where) for row in rows for chunk in chunks}
-        short = _Shorts(shorts_of(self.bits, self.bytes_method, self.lanes) if self.has_factors else 0, self.lanes)
-        for place, chunk, words in self._words(reader, rows, chunks, where):
-            if self.has_factors:
-                self._add_bytes(reader, rows, chunk, place, words, totals, short)
-                continue
-            for byte, numbers in self._numbers(words, place):
-                for row in rows:
-                    value = reader.read(_INPUT, row, chunk, {**place, self.dims[2]: byte})
-                    totals[row, chunk] = vector.fma(value, numbers, totals[row, chunk])
-        short.flush(totals)
-        carried, results = iter(sums), []
-        for row, chunk in itertools.product(rows, chunks):
-            scale = self._scale(reader, row, chunk, where)
-            total = totals[row, chunk]
-            if self.has_factors:
-                factor = reader.read(_SCALES + 1 + self.has_zeros, row, chunk, where)
-                scale, total = arith.mulf(scale, factor), arith.sitofp(scale.type, total)
-            results.append(vector.fma(total, scale, next(carried)))
-        return results
+        split = {chunk: registers_of(chunk, self.lanes, _FEWEST_LANES) for chunk in chunks}
+        parts = list(itertools.chain(*split.values()))
+        carried: Totals = {}
+        for (row, chunk), value in zip(itertools.product(rows, chunks), sums, strict=True):
+            for part in split[chunk]:
+                carried[row, part] = part.widened(slice_of(value, part.start - chunk.start, part.lanes))
+        work = BlockWork(self.bits, self.words * 32 // self.bits, self.has_factors)
+        if scales_sums(work, len(rows)):
+            results = self._scaled_sums(reader, rows, parts, where, carried)
+        else:
+            results = self._scaled_numbers(reader, rows, parts, where, carried)
+        return [
+            joined([part.narrowed(results[row, part]) for part in split[chunk]])
+            for row, chunk in itertools.product(rows, chunks)
+        ]
+
+    def _scaled_sums(
+        self,
+        reader: Reader,
+        rows: Sequence[Row],
+        parts: Sequence[Chunk],
+        where: Mapping[int, Place],
+        carried: Totals,
+    ) -> Totals:
+        """Multiplies rows with numbers, and scales the sums of the block."""
+        if self.has_factors:
+            totals = self._sums_of_bytes(reader, rows, parts, where)
+            for row, part in totals:
+                factor = reader.read(_SCALES + 1 + self.has_zeros, row, part, where)
+                number = arith.sitofp(factor.type, totals[row, part])
+                totals[row, part] = vector.fma(number, factor, self._start(reader, row, part, where))
+        else:
+            starts = {(row, part): self._start(reader, row, part, where) for row in rows for part in parts}
+            totals = self._run(reader, rows, parts, where, self._floats, range(self.words), starts)
+        scales = {part: self._scale(reader, rows[0], part, where) for part in parts}
+        return {place: vector.fma(total, scales[place[1]], carried[place]) for place, total in totals.items()}
 
     def _scaled_numbers(
         self,
         reader: Reader,
-        rows: Sequence[tuple[int, ...]],
-        chunks: Sequence[Chunk],
+        rows: Sequence[Row],
+        parts: Sequence[Chunk],
         where: Mapping[int, Place],
-        sums: Sequence[ir.Value],
-    ) -> list[ir.Value]:
-        """Scales the numbers instead of the sums, which pays if several rows are multiplied by each number."""
-        totals = dict(zip(itertools.product(rows, chunks), sums, strict=True))
-        scales = {chunk: self._scale(reader, rows[0], chunk, where) for chunk in chunks}
+        carried: Totals,
+    ) -> Totals:
+        """Scales the numbers instead of the sums, which pays if many rows are multiplied by each number."""
+        scales = {part: self._scale(reader, rows[0], part, where) for part in parts}
         starts = {
-            chunk: arith.negf(arith.mulf(scales[chunk], self._zero(reader, rows[0], chunk, where))) for chunk in chunks
+            part: arith.negf(arith.mulf(scales[part], self._zero(reader, rows[0], part, where))) for part in parts
         }
-        for place, chunk, words in self._words(reader, rows, chunks, where):
-            for byte, numbers in self._numbers(words, place):
-                scaled = vector.fma(numbers, scales[chunk], starts[chunk])
-                for row in rows:
-                    value = reader.read(_INPUT, row, chunk, {**place, self.dims[2]: byte})
-                    totals[row, chunk] = vector.fma(value, scaled, totals[row, chunk])
-        return list(totals.values())
 
-    def _words(
-        self, reader: Reader, rows: Sequence[tuple[int, ...]], chunks: Sequence[Chunk], where: Mapping[int, Place]
-    ) -> Iterator[tuple[dict[int, Place], Chunk, ir.Value]]:
-        """Yields each part of the bytes of each vector of words: its place, its chunk and the words."""
-        word_dim, part_dim, byte_dim = self.dims
-        for number, chunk in itertools.product(range(self.words), chunks):
-            inside = {**where, word_dim: number}
-            words = reader.grains(_WEIGHT, rows[0], chunk, {**inside, byte_dim: 0}, GRAIN)
-            for part in range(8 // self.bits):
-                yield {**inside, part_dim: part}, chunk, words
+        def scaled(part: Chunk, numbers: ir.Value) -> ir.Value:
+            return vector.fma(numbers, scales[part], starts[part])
 
-    def _numbers(self, words: ir.Value, place: Mapping[int, Place]) -> Iterator[tuple[int, ir.Value]]:
-        """Yields the numbers in one part of each byte of a vector of words, as floats."""
+        def add(inner: Reader, where: Mapping[int, Place], group: Sequence[Chunk], totals: Totals) -> None:
+            self._floats(inner, where, group, totals, scaled)
+
+        return self._run(reader, rows, parts, where, add, range(self.words), carried)
+
+    def _floats(
+        self,
+        reader: Reader,
+        where: Mapping[int, Place],
+        group: Sequence[Chunk],
+        totals: Totals,
+        scaled: Callable[[Chunk, ir.Value], ir.Value] = lambda _, numbers: numbers,
+    ) -> None:
+        """Adds the products of a word with floats."""
+        rows = _rows_of(totals)
+        for place, words in self._parts(reader, rows[0], where, group):
+            for byte in range(GRAIN):
+                numbers = {part: scaled(part, self._number(words[part], place, byte)) for part in group}
+                for row, part in itertools.product(rows, group):
+                    value = reader.read(_INPUT, row, part, {**place, self.dims[2]: byte})
+                    totals[row, part] = vector.fma(value, numbers[part], totals[row, part])
+
+    def _bytes(self, reader: Reader, where: Mapping[int, Place], group: Sequence[Chunk], totals: Totals) -> None:
+        """Adds the products of a word with bytes."""
+        rows = _rows_of(totals)
+        for place, words in self._parts(reader, rows[0], where, group):
+            numbers = {part: self._part(words[part], place) for part in group}
+            for row in rows:
+                grain = reader.grain(_INPUT, row, place, GRAIN)
+                for part in group:
+                    word = vector.broadcast(numbers[part].type, grain)
+                    if self._shorts:
+                        totals[row, part] = add_shorts(totals[row, part], numbers[part], word, self.lanes)
+                    else:
+                        totals[row, part] = add_products(
+                            totals[row, part], numbers[part], word, self.bytes_method, self.lanes, self.bits
+                        )
+
+    @property
+    def _shorts(self) -> int:
+        """Number of products of bytes that are summed in 16 bits; 0 if sums have 32 bits from the start."""
+        return shorts_of(self.bits, self.bytes_method, self.lanes)
+
+    def _sums_of_bytes(
+        self, reader: Reader, rows: Sequence[Row], parts: Sequence[Chunk], where: Mapping[int, Place]
+    ) -> Totals:
+        """Returns the sums of the products of bytes and numbers."""
+        places = list(itertools.product(rows, parts))
+        totals = {(row, part): _splat(part.type(ir.IntegerType.get_signless(32)), 0) for row, part in places}
+        if not self._shorts:
+            return self._run(reader, rows, parts, where, self._bytes, range(self.words), totals)
+        short = ir.IntegerType.get_signless(16)
+        zeros = {part: _splat(ir.VectorType.get([2 * part.lanes], short), 0) for part in parts}
+        words = max(1, self._shorts * self.bits // 8)
+        for start in range(0, self.words, words):
+            run = range(start, min(self.words, start + words))
+            sums = self._run(reader, rows, parts, where, self._bytes, run, {place: zeros[place[1]] for place in places})
+            totals = {place: widen_shorts(totals[place], sums[place], self.lanes) for place in places}
+        return totals
+
+    def _run(
+        self,
+        reader: Reader,
+        rows: Sequence[Row],
+        parts: Sequence[Chunk],
+        where: Mapping[int, Place],
+        add: AddWord,
+        words: range,
+        totals: Totals,
+    ) -> Totals:
+        """Returns the sums after a run of words.
+
+        With several rows it is a loop, so that LLVM does not unpack all words before it multiplies the first one. With
+        one row, each vector of words is multiplied before the next one is read.
+        """
+        if len(rows) == 1 or len(words) == 1:
+            totals = dict(totals)
+            for word, part in itertools.product(words, parts):
+                one = {(row, part): totals[row, part] for row in rows}
+                add(reader, {**where, self.dims[0]: word}, [part], one)
+                totals |= one
+            return totals
+        loop = scf.ForOp(constant_index(0), constant_index(len(words)), constant_index(1), list(totals.values()))
+        with ir.InsertionPoint(loop.body):
+            word: Linear = (words.start, ((loop.induction_variable, 1),))
+            inside = dict(zip(totals, loop.inner_iter_args, strict=True))
+            add(reader.inner(), {**where, self.dims[0]: word}, parts, inside)
+            scf.YieldOp([inside[place] for place in totals])
+        return dict(zip(totals, loop.results, strict=True))
+
+    def _parts(
+        self, reader: Reader, row: Row, where: Mapping[int, Place], group: Sequence[Chunk]
+    ) -> Iterator[tuple[dict[int, Place], dict[Chunk, ir.Value]]]:
+        """Yields the place of each part of the bytes of a word, with the words by vector."""
+        words = {part: reader.grains(_WEIGHT, row, part, {**where, self.dims[2]: 0}, GRAIN) for part in group}
+        for place in range(8 // self.bits):
+            yield {**where, self.dims[1]: place}, words
+
+    def _number(self, words: ir.Value, place: Mapping[int, Place], byte: int) -> ir.Value:
+        """The numbers in one part of one byte of a vector of words, as floats."""
         part, mask = place[self.dims[1]], (1 << self.bits) - 1
         assert isinstance(part, int)
-        for byte in range(GRAIN):
-            numbers = arith.andi(_right(words, 8 * byte + self.bits * part), _splat(words.type, mask))
-            floats = ir.VectorType.get(ir.VectorType(words.type).shape, ir.F32Type.get())
-            yield byte, arith.sitofp(floats, numbers)
+        numbers = arith.andi(_right(words, 8 * byte + self.bits * part), _splat(words.type, mask))
+        floats = ir.VectorType.get(ir.VectorType(words.type).shape, ir.F32Type.get())
+        return arith.sitofp(floats, numbers)
 
-    def _start(self, reader: Reader, row: tuple[int, ...], chunk: Chunk, where: Mapping[int, Place]) -> ir.Value:
+    def _part(self, words: ir.Value, place: Mapping[int, Place]) -> ir.Value:
+        """The numbers in one part of all bytes of a vector of words, as bytes."""
+        part = place[self.dims[1]]
+        assert isinstance(part, int)
+        if self.bits == 8:
+            return words
+        spread = sum(((1 << self.bits) - 1) << (8 * byte) for byte in range(GRAIN))
+        return arith.andi(_right(words, self.bits * part), _splat(words.type, spread))
+
+    def _start(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, Place]) -> ir.Value:
         """The sum of a block before its first product: minus the sum of the row times the number that stands for 0."""
-        total = reader.read(_SUMS, row, chunk, where)
-        kind = ir.VectorType(total.type)
-        zero = self._zero(reader, row, chunk, where, kind)
-        if isinstance(kind.element_type, ir.FloatType):
-            return arith.negf(arith.mulf(total, zero))
-        return arith.subi(_splat(kind, 0), arith.muli(total, zero))
+        total = reader.read(_SUMS, row, part, where)
+        return arith.mulf(arith.negf(total), self._zero(reader, row, part, where))
 
-    def _zero(
-        self,
-        reader: Reader,
-        row: tuple[int, ...],
-        chunk: Chunk,
-        where: Mapping[int, Place],
-        kind: ir.Type | None = None,
-    ) -> ir.Value:
-        """The numbers that stand for 0, as f32 unless `kind` is another vector type."""
-        kind = kind or chunk.type(ir.F32Type.get())
+    def _zero(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, Place]) -> ir.Value:
+        """The numbers that stand for 0."""
+        kind = part.type(ir.F32Type.get())
         if not self.has_zeros:
             return _splat(kind, 1 << (self.bits - 1))
-        wide = arith.extui(chunk.type(ir.IntegerType.get_signless(32)), reader.read(_SCALES + 1, row, chunk, where))
-        return wide if wide.type == kind else arith.uitofp(kind, wide)
+        wide = part.type(ir.IntegerType.get_signless(32))
+        return arith.sitofp(kind, arith.extui(wide, reader.read(_SCALES + 1, row, part, where)))
 
-    def _scale(self, reader: Reader, row: tuple[int, ...], chunk: Chunk, where: Mapping[int, Place]) -> ir.Value:
-        scale, kind = reader.read(_SCALES, row, chunk, where), chunk.type(ir.F32Type.get())
+    def _scale(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, Place]) -> ir.Value:
+        scale, kind = reader.read(_SCALES, row, part, where), part.type(ir.F32Type.get())
         return scale if scale.type == kind else arith.extf(kind, scale)
 
-    def _add_bytes(
-        self,
-        reader: Reader,
-        rows: Sequence[tuple[int, ...]],
-        chunk: Chunk,
-        place: Mapping[int, Place],
-        words: ir.Value,
-        totals: Totals,
-        short: _Shorts,
-    ) -> None:
-        """Adds the products of one part of all bytes of a vector of words."""
-        part, kind = place[self.dims[1]], words.type
-        assert isinstance(part, int)
-        spread = sum(((1 << self.bits) - 1) << (8 * byte) for byte in range(GRAIN))
-        numbers = words if self.bits == 8 else arith.andi(_right(words, self.bits * part), _splat(kind, spread))
-        for row in rows:
-            word = vector.broadcast(kind, reader.grain(_INPUT, row, place, GRAIN))
-            if short.most:
-                short.add((row, chunk), numbers, word, totals)
-            else:
-                totals[row, chunk] = add_products(
-                    totals[row, chunk], numbers, word, self.bytes_method, self.lanes, self.bits
-                )
 
-
-Totals = dict[tuple[tuple[int, ...], Chunk], ir.Value]
-
-
-@dataclass
-class _Shorts:
-    """Sums of products of bytes in 16 bits, which are added to those in 32 bits before they may overflow.
-
-    Attributes:
-        most: maximum number of products in a sum.
-        lanes: number of elements per vector register.
-    """
-
-    most: int
-    lanes: int
-    _sums: dict = field(default_factory=dict)
-
-    def add(self, place: tuple, numbers: ir.Value, word: ir.Value, totals: Totals) -> None:
-        """Adds products to the sum at a place."""
-        total, count = self._sums.pop(place, (None, 0))
-        self._sums[place] = add_shorts(total, numbers, word, self.lanes), count + 1
-        if count + 1 == self.most:
-            self._widen(place, totals)
-
-    def flush(self, totals: Totals) -> None:
-        """Adds all sums to those in 32 bits."""
-        for place in list(self._sums):
-            self._widen(place, totals)
-
-    def _widen(self, place: tuple, totals: Totals) -> None:
-        totals[place] = widen_shorts(totals[place], self._sums.pop(place)[0], self.lanes)
+def _rows_of(totals: Totals) -> list[Row]:
+    return list(dict.fromkeys(row for row, _ in totals))
 
 
 def _right(value: ir.Value, bits: int) -> ir.Value:

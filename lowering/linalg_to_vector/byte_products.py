@@ -93,7 +93,7 @@ def add_products(
     if width <= lanes:
         return _added(total, unsigned, signed, method, bits)
     for start in range(0, width, lanes):
-        parts = [_slice(value, start, lanes) for value in (total, unsigned, signed)]
+        parts = [slice_of(value, start, lanes) for value in (total, unsigned, signed)]
         total = vector.InsertStridedSliceOp(_added(*parts, method, bits), total, [start], [1]).result
     return total
 
@@ -108,44 +108,51 @@ def shorts_of(bits: int, method: str, lanes: int) -> int:
     return ((1 << 15) - 1) // (2 * ((1 << bits) - 1) * 127)
 
 
-def add_shorts(total: ir.Value | None, unsigned: ir.Value, signed: ir.Value, lanes: int) -> ir.Value:
+def add_shorts(total: ir.Value, unsigned: ir.Value, signed: ir.Value, lanes: int) -> ir.Value:
     """Returns 16-bit sums of pairs of products of bytes, in lanes of two; see `shorts_of` for how many fit."""
     (width,) = ir.VectorType(unsigned.type).shape
     kind = ir.VectorType.get([2 * width], ir.IntegerType.get_signless(16))
     parts = []
     for start in range(0, width, lanes):
-        left, right = (_bitcast(_slice(value, start, lanes), 8) for value in (unsigned, signed))
+        left, right = (_bitcast(slice_of(value, start, lanes), 8) for value in (unsigned, signed))
         part = ir.VectorType.get([2 * min(lanes, width)], kind.element_type)
         parts.append(_call(_SHORT_PAIRS[min(lanes, width)], part, [left, right]))
-    products = _joined(parts, kind)
-    return products if total is None else arith.addi(total, products)
+    return arith.addi(total, joined(parts))
 
 
 def widen_shorts(total: ir.Value, shorts: ir.Value, lanes: int) -> ir.Value:
     """Returns 32-bit sums plus the two 16-bit sums of each lane."""
-    kind = ir.VectorType(total.type)
+    (width,) = ir.VectorType(shorts.type).shape
     parts = []
-    for start in range(0, kind.shape[0], lanes):
-        part = _slice(shorts, 2 * start, min(2 * lanes, 2 * kind.shape[0]))
-        whole = ir.VectorType.get([min(lanes, kind.shape[0])], kind.element_type)
+    for start in range(0, width, 2 * lanes):
+        part = slice_of(shorts, start, 2 * lanes)
+        whole = ir.VectorType.get([ir.VectorType(part.type).shape[0] // 2], ir.IntegerType.get_signless(32))
         parts.append(_call(_PAIRS[whole.shape[0]], whole, [part, _splat(part.type, 1)]))
-    return arith.addi(total, _joined(parts, kind))
+    return arith.addi(total, joined(parts))
 
 
-def _joined(parts: Sequence[ir.Value], kind: ir.VectorType) -> ir.Value:
+def joined(parts: Sequence[ir.Value]) -> ir.Value:
+    """Returns vectors of one length as one vector."""
     if len(parts) == 1:
         return parts[0]
-    whole = _splat(kind, 0)
-    (size,) = ir.VectorType(parts[0].type).shape
+    kind = ir.VectorType(parts[0].type)
+    (size,) = kind.shape
+    joint = ir.VectorType.get([size * len(parts)], kind.element_type)
+    whole = arith.constant(joint, ir.DenseElementsAttr.get_splat(joint, _zero(kind.element_type)))
     for number, part in enumerate(parts):
         whole = vector.InsertStridedSliceOp(part, whole, [number * size], [1]).result
     return whole
 
 
-def _slice(value: ir.Value, start: int, count: int) -> ir.Value:
+def slice_of(value: ir.Value, start: int, count: int) -> ir.Value:
+    """Returns `count` elements of a vector, or all if it has fewer."""
     kind = ir.VectorType(value.type)
     part = ir.VectorType.get([min(count, *kind.shape)], kind.element_type)
     return value if kind == part else vector.ExtractStridedSliceOp(part, value, [start], part.shape, [1]).result
+
+
+def _zero(element: ir.Type) -> ir.Attribute:
+    return ir.FloatAttr.get(element, 0.0) if isinstance(element, ir.FloatType) else ir.IntegerAttr.get(element, 0)
 
 
 def _added(total: ir.Value, left: ir.Value, right: ir.Value, method: str, bits: int) -> ir.Value:

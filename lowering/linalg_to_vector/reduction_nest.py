@@ -64,7 +64,9 @@ class ReductionNest:
         if discardable.CONTRACTION.is_on(self.op) and steps > self._unroll_limit and iterations:
             count = math.prod(shape_of(self.op.results[0])[:-1])
             fewest = discardable.FEWEST.read(self.op, ())
-            weights = weight_stream(self.op.operands[1], self.op.operation.block, count, iterations, fewest)
+            weights = weight_stream(
+                self.op.operands[1], self.op.operation.block, count, iterations, fewest, is_long=self._is_long
+            )
             rows = row_stream(self.op, self.op.operation.block, iterations) if len(self.sizes) == 1 else None
             streams = [*filter(None, (weights, rows)), *tile_streams(self.op, steps, iterations)]
         return self._loops(reader, 0, {}, sums, streams)
@@ -74,9 +76,14 @@ class ReductionNest:
         return discardable.UNROLL.read(self.op, _UNROLL)
 
     @property
+    def _is_long(self) -> bool:
+        """True if a step is long by itself: a block of products."""
+        return discardable.BLOCK_BITS.is_on(self.op)
+
+    @property
     def _steps(self) -> int:
-        """Number of steps per iteration of the innermost loop; a step of a block of products is long by itself."""
-        if discardable.BLOCK_BITS.is_on(self.op):
+        """Number of steps per iteration of the innermost loop."""
+        if self._is_long:
             return 1
         return next((steps for most, steps in _STEPS.items() if self.width <= most), 1)
 

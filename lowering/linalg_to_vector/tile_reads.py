@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith, tensor, vector
@@ -67,6 +67,13 @@ def chunks_of(width: int, lanes: int) -> list[Chunk]:
         chunks.append(Chunk(start, max(size, lanes) if start else size, min(size, rest), size))
         start += size
     return chunks
+
+
+def registers_of(chunk: Chunk, lanes: int, fewest: int) -> list[Chunk]:
+    """Cuts a chunk into vectors of one register each, which have at least `fewest` lanes."""
+    if chunk.lanes <= lanes:
+        return [replace(chunk, lanes=max(chunk.lanes, fewest))]
+    return [Chunk(chunk.start + start, lanes, lanes, lanes) for start in range(0, chunk.lanes, lanes)]
 
 
 class Indexing:

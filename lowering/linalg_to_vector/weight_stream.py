@@ -70,7 +70,7 @@ class WeightStream:
 
 
 def weight_stream(
-    weight: ir.Value, block: ir.Block, rows: int, iterations: int, fewest: Sequence[int]
+    weight: ir.Value, block: ir.Block, rows: int, iterations: int, fewest: Sequence[int], *, is_long: bool = False
 ) -> WeightStream | None:
     """Returns the prefetching of the next weights by the tile at the insertion point; None if it brings nothing.
 
@@ -81,6 +81,8 @@ def weight_stream(
         iterations: total number of iterations of the tile's reduction loop.
         fewest: minimum number of iterations of each loop over tiles if the number of rows varies, or 0 if there is
             only one tile; empty if it does not vary.
+        is_long: whether an iteration takes so long that the hardware prefetcher, which stops at the end of a page, is
+            not ahead of it.
     """
     source, offsets = whole(weight)
     shape, part = shape_of(source), shape_of(weight)
@@ -94,7 +96,7 @@ def weight_stream(
         loops = []
     counts = fewest if len(fewest) == len(loops) else [count for _, _, count in loops]
     tiles = math.prod(count for _, _, count in loops)
-    if tiles == 1 and rows <= _FEW_ROWS:
+    if tiles == 1 and rows <= _FEW_ROWS and not is_long:
         return None
     sharing = max(min(tiles, _LEAST_SHARING), math.prod(counts))
     stride = -(-panel // (sharing * iterations))

@@ -23,21 +23,14 @@ from ...dialects.stepwell.elementwise.arithmetic import (
 from ...dialects.stepwell.elementwise.logic import CastOp
 from ...dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, SliceOp
 from ...dialects.stepwell.reduction import ReduceMaxOp, ReduceSumOp
+from ...machines.block_tiles import BlockWork, choose_block_panel
 from ...machines.machine import Machine
-from ...machines.panels import choose_panel
-from ..ir.rewriting import Pattern, Refusal, Replacement
+from ..ir.rewriting import Pattern, Replacement
 from ..ir.values import Shape
 from .panels import pack
 from .values import dtype_of, is_fixed, scalar_like, static_shape, static_shapes
 
-_F32, _I32, _I8 = np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.int8)
-
-# With fewer rows, a panel is wider, so that there are enough independent sums.
-_FEW_ROWS = 4
-
-# With more rows, all of floats, unpacking the numbers again for each tile of rows costs more than reading a weight of
-# floats.
-_MANY_ROWS = 24
+_F32, _I8 = np.dtype(np.float32), np.dtype(np.int8)
 
 # Rows are divided by a magnitude of at least this, so that a block of zeros stays zeros.
 _LEAST = 1e-30
@@ -58,18 +51,19 @@ class PackBlockMatmul(Pattern[BlockMatmulOp]):
         kept, input = dtype_of(op.input), _cast(op.input, _F32)
         columns, blocks, _ = ir.RankedTensorType(op.weight.type).shape
         rows = math.prod(shape[:-1])
-        if rows > _MANY_ROWS and not (op.rounds_input or self.rows_vary):
-            return Refusal(f"{rows} rows of floats are faster with an unpacked weight, which takes more memory")
-        panel = self._panel(columns, rows, op.rounds_input)
+        work = BlockWork(op.bits, block_of(op), op.rounds_input)
+        panel = choose_block_panel(self.machine, columns, rows, work, varies=self.rows_vary)
         by_block = (*shape[:-1], blocks, block_of(op))
         values = ReshapeOp(_padded(input, blocks * block_of(op)), shape=by_block).result
-        factors, kind = None, _F32
+        factors = None
         if op.rounds_input:
             most = ReduceMaxOp(AbsOp(values), axes=(len(shape),), keepdims=True).result
             factor = DivOp(scalar_like(LARGEST, most), MaximumOp(most, scalar_like(_LEAST, most)))
-            values = CastOp(RoundOp(MulOp(values, factor)), dtype=_I8).result
-            factors, kind = MulOp(ReshapeOp(most, shape=by_block[:-1]), scalar_like(1 / LARGEST, most)).result, _I32
-        sums = ReduceSumOp(_cast(values, kind), axes=(len(shape),), keepdims=False).result
+            values = RoundOp(MulOp(values, factor)).result
+            factors = MulOp(ReshapeOp(most, shape=by_block[:-1]), scalar_like(1 / LARGEST, most)).result
+        sums = ReduceSumOp(values, axes=(len(shape),), keepdims=False).result
+        if factors is not None:
+            values, sums = CastOp(values, dtype=_I8).result, MulOp(sums, factors).result
         flat = ReshapeOp(values, shape=(*shape[:-1], blocks * block_of(op))).result
         scales, zeros = (
             None if value is None else pack(value, 1, columns, blocks, panel, grain=1)
@@ -79,13 +73,6 @@ class PackBlockMatmul(Pattern[BlockMatmulOp]):
             flat, sums, _packed(op, panel), scales, zeros, factors, columns=columns, panel=panel, bits=op.bits
         )
         return _cast(made.result, kept)
-
-    def _panel(self, columns: int, rows: int, in_blocks: bool) -> int:
-        """Sums of blocks and sums over blocks are in registers at the same time: two registers leave room for rows."""
-        lanes = self.machine.lanes(4)
-        if in_blocks and rows >= _FEW_ROWS:
-            return min(columns, 2 * lanes)
-        return choose_panel(self.machine, columns, lanes, rows, may_be_fewer=self.rows_vary)
 
 
 class UnpackBlocks(Pattern[BlockMatmulOp]):

@@ -18,6 +18,9 @@ RNG = np.random.default_rng(0)
         (2, 32, 5, 16, 16, True, False),
         (4, 16, 9, 21, 24, True, True),
         (4, 32, 1, 70, 64, True, False),
+        (4, 64, 5, 1, 1, True, True),
+        (4, 32, 2, 33, 16, True, False),
+        (2, 64, 6, 34, 16, False, True),
         (4, 32, 2, 16, 16, False, False),
         (4, 32, 4, 40, 16, False, True),
         (4, 128, 5, 24, 16, True, False),
@@ -45,8 +48,8 @@ def test_every_number_of_bits(
         factors = RNG.random((rows, blocks)).astype(np.float32)
     else:
         values, factors = RNG.standard_normal((rows, blocks * block)).astype(np.float32), None
-    kind = np.int32 if rounds_input else np.float32
-    sums = values.reshape(rows, blocks, block).sum(axis=-1, dtype=kind)
+    sums = values.reshape(rows, blocks, block).sum(axis=-1, dtype=np.float32)
+    sums = sums if factors is None else sums * factors
     operands = (values, sums, weight, scales, zeros, factors)
     size = np.abs(values.astype(np.float64)).sum(axis=-1).max() * (1 << bits)
     check_op(PackedBlockMatmulOp, *operands, columns=columns, panel=panel, bits=bits, tolerance=1e-6 * float(size))

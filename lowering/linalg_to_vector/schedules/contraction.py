@@ -20,7 +20,7 @@ from mlir import ir
 from ....dialects import discardable
 from ....machines import caches
 from ....machines.paces import paces_of
-from ....machines.tiles import step_cycles, waiting_cycles
+from ....machines.tiles import waiting_cycles
 from ....passes.ir.rewriting import walk
 from ...target import Target
 from .base import Schedule
@@ -32,6 +32,7 @@ from .tiles import (
     groups_of,
     most_rows,
     registers_per_row,
+    tile_step_cycles,
     wanted_blocks,
     whole_tiles,
 )
@@ -185,7 +186,7 @@ def _tile(extents: Extents, sizes: Sequence[int]) -> tuple[float, list[int]]:
     waits = waiting_cycles(machine, extents.weight_bytes, panel_bytes / depth)
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
-        step = step_cycles(machine, math.prod(shape), vectors, streamed)
+        step = tile_step_cycles(extents, math.prod(shape), streamed)
         count = count_tiles(extents.typical, sizes, shape, limit, waits / step)
         return count * depth * step, -math.prod(shape[-1:])
 
@@ -203,5 +204,5 @@ def _tile(extents: Extents, sizes: Sequence[int]) -> tuple[float, list[int]]:
     tile = [1] * len(extents.outer)
     for dim, step in zip(extents.rows[-2:], best, strict=True):
         tile[dim] = step
-    per_tile = depth * step_cycles(machine, math.prod(best), vectors, streamed)
+    per_tile = depth * tile_step_cycles(extents, math.prod(best), streamed)
     return tiles_in(sizes, sizes, best) * per_tile, tile

@@ -12,6 +12,7 @@ from ....dialects import discardable
 from ....dialects.discardable import KernelFacts
 from ....dialects.types import numpy_dtype
 from ....machines import caches, costs, tiles
+from ....machines.block_tiles import BlockWork, block_cycles, most_block_rows
 from ....machines.machine import Machine
 from ....passes.ir.rewriting import walk
 from ..tile_reads import Indexing, chunks_of, linear_form
@@ -40,7 +41,7 @@ class Extents:
         is_spread: whether neighbouring columns read the same elements, as those of one feature group do.
         typical: extents along the last two row dimensions at some representative sizes; empty if sizes do not vary.
         tile: a tile along these two dimensions that was chosen before; empty if none was.
-        in_blocks: whether blocks of the reduction are summed up apart, in registers of their own.
+        block: work per block of a weight of few bits; None for other weights.
     """
 
     machine: Machine
@@ -54,7 +55,7 @@ class Extents:
     is_spread: bool = False
     typical: tuple[tuple[int, ...], ...] = ()
     tile: tuple[int, ...] = ()
-    in_blocks: bool = False
+    block: BlockWork | None = None
 
     @property
     def weight_bytes(self) -> int:
@@ -101,8 +102,8 @@ def groups_of(kernel: ir.Operation, machine: Machine) -> list[ColumnGroupExtents
         fixed = {expr.position for expr in loops.exprs[1] if isinstance(expr, ir.AffineDimExpr)}
         rows = tuple(dim for dim in range(len(outer)) if dim not in fixed)
         # Grains are counted as fewer products of larger elements, and so are the numbers of a word.
-        in_blocks = discardable.BLOCK_BITS.is_on(op)
-        inner = 2 if in_blocks else int(discardable.GRAIN.is_on(op))
+        block = _block_work(op, sizes)
+        inner = 2 if block else int(discardable.GRAIN.is_on(op))
         reduction = tuple(sizes[parallel : len(sizes) - inner])
         extents = Extents(
             machine,
@@ -117,10 +118,18 @@ def groups_of(kernel: ir.Operation, machine: Machine) -> list[ColumnGroupExtents
             # Without rows, there is a single tile at all sizes.
             typical=tuple(tuple(found[dim] for dim in rows[-2:]) for found in typical_sizes(kernel, outer) if rows),
             tile=chosen_tile(kernel),
-            in_blocks=in_blocks and isinstance(ir.RankedTensorType(op.operands[0].type).element_type, ir.IntegerType),
+            block=block,
         )
         groups.append(ColumnGroupExtents(number, extents))
     return groups
+
+
+def _block_work(op: ir.Operation, sizes: Sequence[int]) -> BlockWork | None:
+    bits = discardable.BLOCK_BITS.read(op)
+    if bits is None:
+        return None
+    is_bytes = isinstance(ir.RankedTensorType(op.operands[0].type).element_type, ir.IntegerType)
+    return BlockWork(bits, math.prod(sizes[-3:]), is_bytes)
 
 
 def _factor(expr: ir.AffineExpr, dim: int) -> int:
@@ -138,9 +147,23 @@ def registers_per_row(extents: Extents) -> int:
 def most_rows(extents: Extents) -> int:
     """Returns the number of rows that fit the registers beside one row of the weight and the broadcast element."""
     vectors = registers_per_row(extents)
-    if extents.in_blocks:
-        return max(1, (rows_of_registers(vectors, extents.machine) + 1) // 2)
+    if extents.block is not None:
+        return most_block_rows(extents.machine, extents.block, vectors)
     return rows_of_registers(vectors, extents.machine)
+
+
+def tile_step_cycles(extents: Extents, rows: int, streamed: int) -> float:
+    """Returns the cycles of one reduction step of a tile of some rows.
+
+    Args:
+        extents: the iteration space.
+        rows: rows of the tile.
+        streamed: registers of the weight that come from the second-level cache.
+    """
+    vectors = registers_per_row(extents)
+    if extents.block is None:
+        return tiles.step_cycles(extents.machine, rows, vectors, streamed)
+    return block_cycles(extents.machine, extents.block, rows, vectors) / extents.block.words
 
 
 def rows_of_registers(vectors: int, machine: Machine) -> int:

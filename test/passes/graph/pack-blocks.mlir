@@ -26,7 +26,7 @@ func.func @floats(%x: tensor<1x64xf32>) -> tensor<1x96xf32> {
 // CHECK: "stepwell.reduce_max"
 // CHECK: "stepwell.cast"({{.+}}) {{.*}} -> tensor<8x2x32xi8>
 // CHECK: "stepwell.packed_block_matmul"
-// CHECK-SAME: (tensor<8x64xi8>, tensor<8x2xi32>, tensor<3072xui8>, tensor<192xf32>, tensor<192xui8>, tensor<8x2xf32>) -> tensor<8x96xf32>
+// CHECK-SAME: (tensor<8x64xi8>, tensor<8x2xf32>, tensor<3072xui8>, tensor<192xf32>, tensor<192xui8>, tensor<8x2xf32>) -> tensor<8x96xf32>
 func.func @bytes(%x: tensor<8x40xf32>) -> tensor<8x96xf32> {
   %w = "stepwell.parameter"() {name = "w", shape = array<i64: 96, 2, 16>, dtype = ui8} : () -> tensor<96x2x16xui8>
   %s = "stepwell.parameter"() {name = "s", shape = array<i64: 96, 2>, dtype = f32} : () -> tensor<96x2xf32>
@@ -50,11 +50,10 @@ func.func @negative_computed(%x: tensor<8x64xf32>, %w: tensor<96x2x16xui8>, %s: 
 
 // -----
 
-// Each number would be unpacked again for every few of many rows.
-// CHECK-LABEL: func.func @negative_many_rows
-// CHECK-NOT: block_matmul
-// CHECK: "stepwell.packed_matmul"
-func.func @negative_many_rows(%x: tensor<100x64xf32>) -> tensor<100x96xf32> {
+// However many rows there are, the weight stays packed.
+// CHECK-LABEL: func.func @many_rows
+// CHECK: "stepwell.packed_block_matmul"
+func.func @many_rows(%x: tensor<100x64xf32>) -> tensor<100x96xf32> {
   %w = "stepwell.parameter"() {name = "w", shape = array<i64: 96, 2, 16>, dtype = ui8} : () -> tensor<96x2x16xui8>
   %s = "stepwell.parameter"() {name = "s", shape = array<i64: 96, 2>, dtype = f32} : () -> tensor<96x2xf32>
   %0 = "stepwell.block_matmul"(%x, %w, %s) {bits = 4 : i64}

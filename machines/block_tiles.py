@@ -1,0 +1,144 @@
+"""Cycles of register tiles that multiply with numbers of few bits, and the widths of panels that follow from them.
+
+Code unpacks the numbers of a block in registers, multiplies them with each row of the tile, and adds the scaled sum of
+the block to the sums over all blocks. The counts below are those of vector instructions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .machine import Machine
+
+_GRAIN = 4
+"""Numbers in a lane of products of bytes."""
+
+_UNPACKED, _SCALED = 3, 1
+"""Instructions per number of floats: shift, mask and conversion; multiplication with the scale."""
+
+_FINISHED, _KEPT = 3, 2
+"""Instructions per sum of a block: conversion, factor and scale; and the load and store of a sum over all blocks."""
+
+_WIDENED = 2
+"""Instructions per sum of 16 bits."""
+
+_MOST_ROWS = 8
+"""Maximum rows of a tile: rows of a whole number of pages share a set of the first-level cache, which has 8 ways."""
+
+_NOT_HIDDEN = 0.3
+"""Part of the work of each unit that does not overlap with that of the busiest."""
+
+_BYTE_PRODUCTS = 3
+"""Registers for a mask, a broadcast and a product of bytes; a multiply-add needs only the broadcast."""
+
+_VECTORS = (2, 4)
+"""Registers of a row of a panel: with one, every product would need a broadcast of its own."""
+
+_NEAR = 1.08
+"""A panel that takes at most this many times the least cycles is as good, if it is narrower."""
+
+_USUAL_ROWS = (1, 4, 8, 32)
+"""Numbers of rows that stand for all if the number varies."""
+
+
+@dataclass(frozen=True)
+class BlockWork:
+    """Work per block of numbers.
+
+    Attributes:
+        bits: bits of a number.
+        size: numbers of a block.
+        is_bytes: whether rows hold bytes; floats otherwise.
+    """
+
+    bits: int
+    size: int
+    is_bytes: bool
+
+    @property
+    def words(self) -> int:
+        """Number of 32-bit words of a column."""
+        return self.size * self.bits // 32
+
+
+def scales_sums(work: BlockWork, rows: int) -> bool:
+    """Returns whether a tile scales the sums of blocks: fewer instructions than scaling every number, for few rows."""
+    return work.is_bytes or rows * (_FINISHED + _KEPT) < work.size * _SCALED
+
+
+def block_cycles(machine: Machine, work: BlockWork, rows: int, vectors: int) -> float:
+    """Returns the cycles in which a tile goes through a block.
+
+    Args:
+        machine: the machine.
+        work: the block.
+        rows: rows of the tile.
+        vectors: registers of a row.
+    """
+    if work.is_bytes:
+        steps = work.size // _GRAIN
+        unpacked = 0 if work.bits == 8 else 2 * steps - work.words
+        multiplied, added = _byte_products(machine, work)
+        latency = machine.fma_latency if _has_dots(machine) else 1
+    else:
+        steps, latency = work.size, machine.fma_latency
+        unpacked, multiplied, added = _UNPACKED * steps, steps, 0.0
+    finished = _FINISHED
+    if not scales_sums(work, rows):
+        unpacked, finished = unpacked + _SCALED * steps, 0
+    instructions = vectors * (unpacked + rows * (multiplied + added + finished))
+    loads = vectors * (work.words + 1) + rows * (steps + 2) + _KEPT * rows * vectors
+    # The sums of two successive blocks are independent.
+    chain = steps * latency / 2
+    products = vectors * rows * multiplied
+    busy = instructions / machine.vector_units, products / machine.fma_units, loads / machine.loads, chain
+    return max(busy) + _NOT_HIDDEN * sum(busy)
+
+
+def _byte_products(machine: Machine, work: BlockWork) -> tuple[float, float]:
+    """Returns the multiplications of a column's block with a row of bytes, and the other instructions they need."""
+    steps = work.size // _GRAIN
+    if _has_dots(machine):
+        return steps, 0.0
+    if work.bits == 8:
+        return 2 * steps, 2 * steps
+    fit = ((1 << 15) - 1) // (2 * ((1 << work.bits) - 1) * 127)
+    return steps, steps + _WIDENED * math.ceil(steps / fit) - 1
+
+
+def _has_dots(machine: Machine) -> bool:
+    """Returns whether one instruction adds up the four products of a lane."""
+    return machine.byte_rate >= _GRAIN
+
+
+def most_block_rows(machine: Machine, work: BlockWork, vectors: int) -> int:
+    """Returns the number of rows whose block sums fit the registers beside numbers, words, and those for products."""
+    rest = machine.vector_registers - 2 * vectors - (_BYTE_PRODUCTS if work.is_bytes else 1)
+    return max(1, min(_MOST_ROWS, rest // vectors))
+
+
+def choose_block_panel(machine: Machine, columns: int, rows: int, work: BlockWork, *, varies: bool = False) -> int:
+    """Returns the panel width with the lowest number of cycles per column.
+
+    Args:
+        machine: the machine.
+        columns: number of columns.
+        rows: number of rows that are multiplied.
+        work: the block.
+        varies: whether calls may have fewer rows.
+    """
+    lanes = machine.lanes(4)
+    counts = [item for item in _USUAL_ROWS if item < rows] if varies else []
+
+    def cycles(vectors: int) -> float:
+        return sum(_column_cycles(machine, work, item, vectors) / item for item in (*counts, rows))
+
+    least = min(map(cycles, _VECTORS))
+    vectors = next(item for item in _VECTORS if cycles(item) <= _NEAR * least)
+    return min(columns, lanes * vectors)
+
+
+def _column_cycles(machine: Machine, work: BlockWork, rows: int, vectors: int) -> float:
+    tiles = -(-rows // most_block_rows(machine, work, vectors))
+    return tiles * block_cycles(machine, work, -(-rows // tiles), vectors) / vectors

@@ -1,0 +1,36 @@
+"""Tiles of products with numbers of few bits."""
+
+from __future__ import annotations
+
+import pytest
+from stepwell.machines.block_tiles import BlockWork, block_cycles, choose_block_panel, most_block_rows, scales_sums
+from stepwell.machines.families import FAMILIES
+
+FLOATS, BYTES = BlockWork(4, 32, False), BlockWork(4, 32, True)
+
+
+def test_few_rows_of_floats_scale_sums() -> None:
+    assert scales_sums(FLOATS, 4) and not scales_sums(FLOATS, 8)
+    assert scales_sums(BlockWork(4, 128, False), 8)
+    assert scales_sums(BYTES, 100)
+
+
+@pytest.mark.parametrize("name", ["zen3", "x86-64-v4", "sapphirerapids", "neoverse-n1"])
+def test_sums_fit_the_registers(name: str) -> None:
+    machine = FAMILIES[name]
+    for vectors in (1, 2, 4):
+        rows = most_block_rows(machine, BYTES, vectors)
+        assert rows == 1 or rows * vectors + 2 * vectors < machine.vector_registers
+
+
+def test_bytes_take_fewer_cycles_than_floats() -> None:
+    for name in ("zen3", "sapphirerapids", "neoverse-v1"):
+        machine = FAMILIES[name]
+        assert block_cycles(machine, BYTES, 4, 2) < block_cycles(machine, FLOATS, 4, 2)
+
+
+def test_a_panel_is_not_wider_than_the_columns() -> None:
+    machine = FAMILIES["zen3"]
+    assert choose_block_panel(machine, 5, 1, BYTES) == 5
+    assert choose_block_panel(machine, 4096, 4, BYTES) == 2 * machine.lanes(4)
+    assert choose_block_panel(machine, 4096, 32, BYTES, varies=True) % machine.lanes(4) == 0
