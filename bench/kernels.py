@@ -1,88 +1,23 @@
 """The kernels that are measured separately: shapes from real models, and their cost.
 
 A kernel is an ONNX model of one operator (attention: of five) for the systems that run ONNX; numpy and torch have an
-equivalent function for some. All kernels are float32. Weights are constants, as in a model, so that a system may pack
-them in advance.
+equivalent function for some. Kernels are float32, except for weights of few bits. Weights are constants, as in a
+model, so that a system may pack them in advance.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
-Shape = tuple[int, ...]
-Function = Callable[..., Any]
-
-_OPSET = 20
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A kernel to measure.
-
-    Attributes:
-        name: the family and the sizes.
-        family: the kind of computation.
-        nodes: nodes of the ONNX graph; the last one computes "y".
-        inputs: shapes by name.
-        output: the shape of "y".
-        flops: operations of a call: two per multiply-add, one per element and step of anything else.
-        torch: given the module, returns an equivalent function of torch tensors: inputs, then weights.
-        constants: shapes of weights by name.
-        numpy: an equivalent function of numpy arrays; None if numpy has none.
-    """
-
-    name: str
-    family: str
-    nodes: Sequence[onnx.NodeProto]
-    inputs: dict[str, Shape]
-    output: Shape
-    flops: float
-    torch: Callable[[Any], Function]
-    constants: dict[str, Shape] = field(default_factory=dict)
-    numpy: Function | None = None
-
-    @property
-    def bytes(self) -> float:
-        """Minimum number of bytes that a call reads and writes."""
-        return 4 * sum(math.prod(shape) for shape in [*self.inputs.values(), *self.constants.values(), self.output])
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Returns the contents of the inputs, the same each time."""
-        return self._random(self.inputs)
-
-    def weights(self) -> list[np.ndarray]:
-        """Returns the contents of the weights, the same each time."""
-        return list(self._random(self.constants).values())
-
-    def write(self, folder: Path) -> Path:
-        """Writes the ONNX model."""
-        stored = [numpy_helper.from_array(array, name) for name, array in self._random(self.constants).items()]
-        inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in self.inputs.items()]
-        output = helper.make_tensor_value_info("y", TensorProto.FLOAT, self.output)
-        graph = helper.make_graph(self.nodes, self.family.replace(" ", "_"), inputs, [output], stored)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=9)
-        path = folder / f"{self.name.replace(' ', '_').replace('/', '_')}.onnx"
-        onnx.save(model, path)
-        return path
-
-    def _random(self, shapes: dict[str, Shape]) -> dict[str, np.ndarray]:
-        random = np.random.default_rng(zlib.crc32(self.name.encode()))
-        # Scales weights so that sums of any depth stay near one.
-        return {
-            name: random.standard_normal(shape, np.float32)
-            / np.float32(math.sqrt(math.prod(shape[1:])) if name == "w" else 1)
-            for name, shape in shapes.items()
-        }
+from .few_bits import few_bits
+from .kernel import Function, Kernel, Shape
 
 
 def gemm(m: int, n: int, k: int) -> Kernel:
@@ -357,6 +292,10 @@ def table() -> dict[str, Kernel]:
         gemm(1, 384, 1536),
         gemm(1, 1000, 2048),
         gemm(1, 4096, 4096),
+        *(few_bits(rows, 32000, 4096) for rows in (1, 4, 8)),
+        few_bits(1, 32000, 4096, level=0),
+        few_bits(512, 4096, 4096),
+        few_bits(512, 4096, 4096, block=128),
         conv(64, 256, 56, 1),
         conv(256, 64, 56, 1),
         conv(512, 128, 28, 1),

@@ -208,9 +208,9 @@ class BlockProduct:
             return totals
         loop = scf.ForOp(constant_index(0), constant_index(len(words)), constant_index(1), list(totals.values()))
         with ir.InsertionPoint(loop.body):
-            word: Linear = (words.start, ((loop.induction_variable, 1),))
+            at: Linear = (words.start, ((loop.induction_variable, 1),))
             inside = dict(zip(totals, loop.inner_iter_args, strict=True))
-            add(reader.inner(), {**where, self.dims[0]: word}, parts, inside)
+            add(reader.inner(), {**where, self.dims[0]: at}, parts, inside)
             scf.YieldOp([inside[place] for place in totals])
         return dict(zip(totals, loop.results, strict=True))
 

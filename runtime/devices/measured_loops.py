@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from .. import processor
 
 CHAIN = 64
@@ -113,9 +115,9 @@ def products(name: str, lanes: int, element: str) -> str:
     """
     kind = f"<{lanes} x {element}>"
     phis = "\n".join(f"  %a{at} = phi {kind} [ zeroinitializer, %entry ], [ %b{at}, %loop ]" for at in range(SUMS))
-    steps = "\n".join(f"  %b{at} = {_product(kind, lanes, element, f'%a{at}')}" for at in range(SUMS))
+    steps = "\n".join(_step(lanes, element, at) for at in range(SUMS))
     kept = "\n".join(f'  call void asm sideeffect "", "{_register()}"({kind} %b{at})' for at in range(SUMS))
-    declared = "" if element == "i32" else f"declare {kind} @llvm.fma.{_suffix(lanes, element)}({kind}, {kind}, {kind})"
+    declared = _declarations(lanes, element)
     return f"""
 {declared}
 define void @{name}(i64 %n) {{
@@ -135,12 +137,56 @@ end:
 """
 
 
-def _product(kind: str, lanes: int, element: str, start: str) -> str:
+def byte_products(features: Collection[str], lanes: int) -> tuple[str, ...] | None:
+    """Returns the intrinsics that add products of bytes fastest to `lanes` sums of 32 bits; None if there are none.
+
+    Without one for four products, pairs are summed in 16 bits, and these sums in 32.
+    """
+    if "dotprod" in features:
+        return (f"llvm.aarch64.neon.udot.v{lanes}i32.v{4 * lanes}i8",)
+    if features and ({"avx512vnni", "avx512vl"} <= set(features) or "avxvnni" in features):
+        return (f"llvm.x86.avx512.vpdpbusd.{32 * lanes}",)
+    return _PAIRS.get(lanes) if "avx2" in features else None
+
+
+_PAIRS = {
+    8: ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
+    16: ("llvm.x86.avx512.pmaddubs.w.512", "llvm.x86.avx512.pmaddw.d.512"),
+}
+
+
+def _step(lanes: int, element: str, at: int) -> str:
+    """Returns the instructions that compute %b{at}: %a{at} plus products of itself with itself."""
+    kind = f"<{lanes} x {element}>"
+    start = f"{kind} %a{at}"
     if element != "i32":
-        return f"call {kind} @llvm.fma.{_suffix(lanes, element)}({kind} {start}, {kind} {start}, {kind} {start})"
-    text = "vpdpbusd $1, $1, $0" if _register() == "v" else "udot $0.4s, $1.16b, $1.16b"
-    register = _register()
-    return f'call {kind} asm "{text}", "={register},{register},0"({kind} zeroinitializer, {kind} {start})'
+        return f"  %b{at} = call {kind} @llvm.fma.{_suffix(lanes, element)}({start}, {start}, {start})"
+    names, bytes_ = _byte_intrinsics(lanes), f"<{4 * lanes} x i8>"
+    cast = f"  %x{at} = bitcast {start} to {bytes_}"
+    both = f"{bytes_} %x{at}, {bytes_} %x{at}"
+    if len(names) == 1:
+        return f"{cast}\n  %b{at} = call {kind} @{names[0]}({start}, {both})"
+    pairs = f"<{2 * lanes} x i16>"
+    return (
+        f"{cast}\n  %p{at} = call {pairs} @{names[0]}({both})\n"
+        f"  %q{at} = call {kind} @{names[1]}({pairs} %p{at}, {pairs} %p{at})\n  %b{at} = add {start}, %q{at}"
+    )
+
+
+def _declarations(lanes: int, element: str) -> str:
+    kind = f"<{lanes} x {element}>"
+    if element != "i32":
+        return f"declare {kind} @llvm.fma.{_suffix(lanes, element)}({kind}, {kind}, {kind})"
+    names, bytes_, pairs = _byte_intrinsics(lanes), f"<{4 * lanes} x i8>", f"<{2 * lanes} x i16>"
+    if len(names) == 1:
+        return f"declare {kind} @{names[0]}({kind}, {bytes_}, {bytes_})"
+    return f"declare {pairs} @{names[0]}({bytes_}, {bytes_})\ndeclare {kind} @{names[1]}({pairs}, {pairs})"
+
+
+def _byte_intrinsics(lanes: int) -> tuple[str, ...]:
+    names = byte_products(processor.features() or (), lanes)
+    assert names is not None
+    return names
 
 
 def _suffix(lanes: int, element: str) -> str:

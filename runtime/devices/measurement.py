@@ -16,7 +16,7 @@ from .. import processor
 from ..native import orc
 from . import peaks
 from .figures import MachineFigures
-from .measured_loops import CHAIN, chains, products
+from .measured_loops import CHAIN, byte_products, chains, products
 
 _CHAIN_STEPS, _PRODUCT_STEPS, _REPEATS = 1 << 16, 1 << 18, 7
 _LOADS, _MOST_LOADS = 1 << 16, 1 << 20
@@ -80,7 +80,7 @@ class _Loops:
         kinds = {"float": ("f32", 4), "double": ("double_rate", 8)}
         if features & {"avx512fp16", "fullfp16"}:
             kinds["half"] = "half_rate", 2
-        if features & {"avx512vnni", "dotprod"}:
+        if byte_products(features, vector_bytes // 4) is not None:
             kinds["i32"] = "byte_rate", 1
         rates = {name: self._rate(name, vector_bytes, element, size) for element, (name, size) in kinds.items()}
         single = rates.pop("f32")

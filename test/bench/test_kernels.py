@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 from stepwell.bench import kernels
+from stepwell.bench.few_bits import few_bits
 
 SMALL = [
     kernels.gemm(3, 5, 7),
@@ -81,3 +82,14 @@ def test_the_table_has_every_family() -> None:
 def test_kernels_are_chosen_by_the_start_of_their_names() -> None:
     assert {kernel.family for kernel in kernels.chosen(["conv 3x3"])} == {"conv 3x3"}
     assert len(kernels.chosen([])) == len(kernels.table())
+
+
+@pytest.mark.parametrize("level", [0, 4])
+def test_products_with_few_bits_agree_with_their_floats(level: int, tmp_path) -> None:
+    kernel = few_bits(3, 24, 64, block=32, level=level)
+    inputs = kernel.arrays()
+    assert kernel.numpy is not None
+    want = kernel.numpy(*inputs.values(), *kernel.weights())
+    session = onnxruntime.InferenceSession(kernel.write(tmp_path))
+    np.testing.assert_allclose(session.run(None, inputs)[0], want, atol=0.03)
+    assert kernel.bytes == 4 * 3 * (24 + 64) + 24 * (64 / 2 + 4 * 2)

@@ -16,6 +16,7 @@ from stepwell.machines.paces import paces_of
 from stepwell.runtime import processor
 from stepwell.runtime.cache.cache import Cache
 from stepwell.runtime.devices import figures, measurement
+from stepwell.runtime.devices.measured_loops import byte_products
 from stepwell.runtime.devices.figures import MachineFigures
 
 MODEL = b"""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -98,3 +99,16 @@ def test_figures_are_plausible() -> None:
     assert found["l1_rate"] > found["l3_rate"]
     assert found["l1_latency"] < found["l2_latency"] < found["l3_latency"]
     assert 0.25 < found["double_rate"] < 1
+
+
+def test_products_of_bytes_are_measured_on_every_instruction_set() -> None:
+    assert byte_products({"avx2"}, 8) == ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd")
+    assert byte_products({"avx2", "avx512vnni", "avx512vl"}, 16) == ("llvm.x86.avx512.vpdpbusd.512",)
+    assert byte_products({"avx2", "avxvnni"}, 8) == ("llvm.x86.avx512.vpdpbusd.256",)
+    assert byte_products({"dotprod"}, 4) == ("llvm.aarch64.neon.udot.v4i32.v16i8",)
+    assert byte_products({"sse2"}, 4) is None
+    machine = Target.host().machine
+    features = processor.features() or frozenset()
+    rates = measurement._Loops().relative_rates(machine.vector_bytes)
+    assert ("byte_rate" in rates) == (byte_products(features, machine.lanes(4)) is not None)
+    assert rates.get("byte_rate", 1.0) > 0.5
