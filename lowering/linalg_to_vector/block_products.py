@@ -249,8 +249,10 @@ class BlockProduct:
         kind = part.type(ir.F32Type.get())
         if not self.has_zeros:
             return _splat(kind, 1 << (self.bits - 1))
-        wide = part.type(ir.IntegerType.get_signless(32))
-        return arith.sitofp(kind, arith.extui(wide, reader.read(_SCALES + 1, row, part, where)))
+        zero = reader.read(_SCALES + 1, row, part, where)
+        if isinstance(ir.VectorType(zero.type).element_type, ir.FloatType):
+            return zero if zero.type == kind else arith.extf(kind, zero)
+        return arith.sitofp(kind, arith.extui(part.type(ir.IntegerType.get_signless(32)), zero))
 
     def _scale(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, Place]) -> ir.Value:
         scale, kind = reader.read(_SCALES, row, part, where), part.type(ir.F32Type.get())

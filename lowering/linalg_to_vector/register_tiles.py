@@ -123,13 +123,15 @@ class RegisterTiler:
         if bits is None:
             return None
         word, part, byte = range(len(loops.sizes) - 3, len(loops.sizes))
-        kinds = [ir.RankedTensorType(value.type).element_type for value in op.operands]
+        has_factors = isinstance(ir.RankedTensorType(op.operands[0].type).element_type, ir.IntegerType)
+        # The others are input, weight, sums, scales and result.
+        has_zeros = len(op.operands) - has_factors > 5
         return BlockProduct(
             bits,
             (word, part, byte),
             loops.sizes[word],
-            kinds[4] == ir.IntegerType.get_signless(8),
-            isinstance(kinds[0], ir.IntegerType),
+            has_zeros,
+            has_factors,
             self.bytes_method,
             self.lanes,
         )

@@ -94,15 +94,17 @@ class _Body:
             byte = arith.andi(shifted, constant(ir.IntegerAttr.get(data.type, (1 << self.bits) - 1)))
         number = arith.uitofp(f32, byte)
         half = ir.FloatAttr.get(f32, float(1 << (self.bits - 1)))
-        zero = arith.uitofp(f32, others.pop(0)) if self.has_zeros else constant(half)
+        zero = _float(others.pop(0), is_signed=False) if self.has_zeros else constant(half)
         factor = _float(scale)
         if self.has_factors:
             factor = arith.mulf(factor, others.pop(0))
         return arith.addf(total, arith.mulf(_float(value), arith.mulf(arith.subf(number, zero), factor)))
 
 
-def _float(value: ir.Value) -> ir.Value:
+def _float(value: ir.Value, is_signed: bool = True) -> ir.Value:
     f32 = ir.F32Type.get()
     if value.type == f32:
         return value
-    return arith.extf(f32, value) if isinstance(value.type, ir.FloatType) else arith.sitofp(f32, value)
+    if isinstance(value.type, ir.FloatType):
+        return arith.extf(f32, value)
+    return arith.sitofp(f32, value) if is_signed else arith.uitofp(f32, value)

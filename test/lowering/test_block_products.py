@@ -55,6 +55,17 @@ def test_every_number_of_bits(
     check_op(PackedBlockMatmulOp, *operands, columns=columns, panel=panel, bits=bits, tolerance=1e-6 * float(size))
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_zeros_of_floats(check_op: Callable, rows: int, kind: type) -> None:
+    values = RNG.integers(-127, 128, (rows, 64), np.int8)
+    factors, zeros = RNG.random((rows, 2)).astype(np.float32), (15 * RNG.random(2 * 40)).astype(kind)
+    weight, scales = RNG.integers(0, 256, 64 * 40 // 2, np.uint8), RNG.random(2 * 40).astype(np.float32)
+    sums = values.reshape(rows, 2, 32).sum(axis=-1, dtype=np.float32) * factors
+    operands = (values, sums, weight, scales, zeros, factors)
+    check_op(PackedBlockMatmulOp, *operands, columns=40, panel=16, bits=4, tolerance=0.1)
+
+
 def test_scales_of_16_bits(check_op: Callable) -> None:
     values = RNG.standard_normal((2, 64)).astype(np.float32)
     weight, scales = RNG.integers(0, 256, 64 * 24 // 2, np.uint8), RNG.random(2 * 24).astype(np.float16)

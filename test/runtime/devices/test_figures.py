@@ -16,8 +16,8 @@ from stepwell.machines.paces import paces_of
 from stepwell.runtime import processor
 from stepwell.runtime.cache.cache import Cache
 from stepwell.runtime.devices import figures, measurement
-from stepwell.runtime.devices.measured_loops import byte_products
 from stepwell.runtime.devices.figures import MachineFigures
+from stepwell.runtime.devices.measured_loops import byte_products
 
 MODEL = b"""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = "stepwell.relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
