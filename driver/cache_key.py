@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from ..runtime.cache.cache import Cache
 from ..runtime.cache.keys import key_of
@@ -52,7 +52,7 @@ class CacheKey:
     @property
     def parts(self) -> dict[str, str]:
         """The parts of the key, by name."""
-        return {name: text for name, text in asdict(self).items() if name != "name"}
+        return {name: text for name, text in vars(self).items() if name != "name"}
 
     @property
     def digest(self) -> str:
@@ -67,7 +67,7 @@ class CacheKey:
 
 def remember(cache: Cache, key: CacheKey) -> None:
     """Stores the key of an entry beside the entry."""
-    cache.put(_KIND, key.digest, json.dumps(asdict(key)).encode())
+    cache.put(_KIND, key.digest, json.dumps(vars(key)).encode())
 
 
 def remembered(cache: Cache) -> Iterator[CacheKey]:

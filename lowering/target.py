@@ -7,7 +7,7 @@ import json
 import os
 import re
 import subprocess
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 from ..machines.machine import Machine
@@ -146,7 +146,8 @@ class Target:
 
     def to_json(self) -> str:
         """Returns the target as a JSON object, which identifies the code that is generated for it."""
-        return json.dumps({"device": self.device, **asdict(self)}, sort_keys=True)
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # `asdict` would copy each text
+        return json.dumps({"device": self.device, **values}, sort_keys=True)
 
 
 def _measured(triple: str, cpu: str, features: tuple[str, ...]) -> Target:

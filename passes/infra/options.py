@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Union
 
 from ...support.errors import StepwellError
@@ -77,10 +78,13 @@ def _unwrap(value: str) -> str:
     return value
 
 
-def option_types(cls: type[Pass]) -> dict[str, Any]:
+@functools.cache
+def option_types(cls: type[Pass]) -> Mapping[str, Any]:
     """The declared types of a pass's options, by the options' textual names."""
     hints = typing.get_type_hints(cls)
-    return {field.name.replace("_", "-"): hints[field.name] for field in dataclasses.fields(cls)}
+    return types.MappingProxyType(
+        {field.name.replace("_", "-"): hints[field.name] for field in dataclasses.fields(cls)}
+    )
 
 
 def make_pass(cls: type[Pass], text: str) -> Pass:
