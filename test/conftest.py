@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import sysconfig
@@ -48,6 +49,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "stepwell"))
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the collector of the checkout's folder, which hooks of this file do not reach."""
     config.pluginmanager.register(_Checkout(), "stepwell-checkout")
+
+
+def pytest_collection_finish() -> None:
+    """Spares the garbage collector the modules and the tests, which live to the end: it would visit them each time."""
+    gc.collect()
+    gc.freeze()
 
 
 class _Checkout:
