@@ -40,8 +40,10 @@ _SITE_PACKAGES = Path(sysconfig.get_paths()["purelib"])
 if (_SITE_PACKAGES / "silero_vad").is_dir():
     os.environ.setdefault("STEPWELL_TEST_MODELS", str(_SITE_PACKAGES))
 
-# The same examples every time: no change may pass or fail by chance. `explore` searches further.
+# The same examples every time: no change may pass or fail by chance. `explore` searches further. Tests whose examples
+# compile run a fraction of a profile's examples.
 settings.register_profile("stepwell", derandomize=True, deadline=None)
+settings.register_profile("all", max_examples=250, derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "stepwell"))
 

@@ -19,6 +19,13 @@ _LENGTHS = (1, 3, 6)
 
 _SMALL = {"vocabulary": 40, "positions": 64, "layers": 1, "hidden": 64, "intermediate": 32, "computes_mask": False}
 _HEADS = (4, 2, 1)
+_ALONE = {(4, 3), (2, 1), (1, 6)}
+_COMBINED = [
+    pytest.param(heads, most, marks=() if (heads, most) in _ALONE else pytest.mark.sweep)
+    for heads in _HEADS
+    for most in _LENGTHS
+]
+"""All pairs of heads and lengths; those in `_ALONE` have each value once."""
 
 
 @cache
@@ -57,8 +64,7 @@ def _strided(array: np.ndarray, room: int) -> np.ndarray:
 
 
 @pytest.mark.filterwarnings("ignore::stepwell.support.errors.SlowWarning")
-@pytest.mark.parametrize("most", _LENGTHS)
-@pytest.mark.parametrize("key_heads", _HEADS)
+@pytest.mark.parametrize(("key_heads", "most"), _COMBINED)
 @settings(max_examples=3, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # examples compile: no shrinking
 @given(
     batch=st.integers(1, 3),

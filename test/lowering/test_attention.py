@@ -81,7 +81,7 @@ def close(got: Array, want: Array) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings.default.max_examples // 10, deadline=None)
 @example(1, (1, 1), 1, 1, 1, 1, "none", 1)
 @given(
     st.integers(1, 2),

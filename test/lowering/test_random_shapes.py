@@ -43,7 +43,7 @@ def computed(
     return result
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=settings.default.max_examples // 12, deadline=None)
 @given(SHAPES, st.data())
 def test_softmax_and_sums_along_any_axis(shape: tuple[int, ...], data: st.DataObject) -> None:
     axis = data.draw(st.integers(0, len(shape) - 1))
@@ -58,7 +58,7 @@ def test_softmax_and_sums_along_any_axis(shape: tuple[int, ...], data: st.DataOb
     np.testing.assert_array_equal(computed("ReduceMax", x, constants=(axes,)), x.max(axis, keepdims=True))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=settings.default.max_examples // 12, deadline=None)
 @given(SHAPES, st.data())
 def test_any_broadcast(shape: tuple[int, ...], data: st.DataObject) -> None:
     kept = data.draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)))
@@ -69,7 +69,7 @@ def test_any_broadcast(shape: tuple[int, ...], data: st.DataObject) -> None:
     np.testing.assert_array_equal(computed("Mul", y, x), x * y)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples // 8, deadline=None)
 @given(SHAPES, st.data())
 def test_any_permutation(shape: tuple[int, ...], data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(shape))))
@@ -78,7 +78,7 @@ def test_any_permutation(shape: tuple[int, ...], data: st.DataObject) -> None:
     np.testing.assert_array_equal(computed("Transpose", x, perm=order), x.transpose(order))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=settings.default.max_examples // 12, deadline=None)
 @given(SHAPES, st.data())
 def test_any_slice(shape: tuple[int, ...], data: st.DataObject) -> None:
     parts = []
@@ -94,7 +94,7 @@ def test_any_slice(shape: tuple[int, ...], data: st.DataObject) -> None:
     np.testing.assert_array_equal(got, x[tuple(parts)])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=settings.default.max_examples // 12, deadline=None)
 @given(SHAPES, st.data())
 def test_any_concatenation(shape: tuple[int, ...], data: st.DataObject) -> None:
     axis = data.draw(st.integers(0, len(shape) - 1))
@@ -103,7 +103,7 @@ def test_any_concatenation(shape: tuple[int, ...], data: st.DataObject) -> None:
     np.testing.assert_array_equal(computed("Concat", *parts, axis=axis), np.concatenate(parts, axis))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=settings.default.max_examples // 12, deadline=None)
 @given(st.integers(1, 40), st.integers(1, 300), st.booleans(), st.booleans())
 def test_cumulative_sums(rows: int, length: int, exclusive: bool, reverse: bool) -> None:
     x = np.random.default_rng(length).integers(-9, 9, (rows, length))

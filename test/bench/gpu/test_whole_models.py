@@ -8,7 +8,10 @@ from stepwell.bench.gpu import resources
 from stepwell.driver.workers import worker_pool
 from stepwell.runtime.cuda import assembler
 
-MODELS = ("ppocr-det", "ppocr-rec", "ppocr-cls", "minilm-1x16", "light-resnet50", "light-densenet121")
+# These have convolutions of all kinds, a recurrence, and attention; the kernels of the others are alike.
+FEW = ("ppocr-rec", "minilm-1x16")
+MANY = ("ppocr-det", "ppocr-cls", "light-resnet50", "light-densenet121")
+MODELS = [*FEW, *(pytest.param(name, marks=pytest.mark.sweep) for name in MANY)]
 
 
 @pytest.mark.skipif(assembler.find_assembler() is None, reason="install nvidia-cuda-nvcc")

@@ -18,7 +18,7 @@ from onnx.helper import np_dtype_to_tensor_dtype
 
 NATIVE = stepwell.Options(fallback="error", cache=False)
 KINDS = [np.bool_, np.float32, np.float64, np.int64, np.int32, np.int8, np.uint8, np.uint64, np.float16]
-EXAMPLES = settings(max_examples=25, deadline=None)
+EXAMPLES = settings(max_examples=settings.default.max_examples // 10, deadline=None)
 SHAPES = st.lists(st.sampled_from([0, 1, 2, 3, 9, 17, 70]), min_size=1, max_size=3).filter(
     lambda shape: np.prod(shape) < 5000
 )

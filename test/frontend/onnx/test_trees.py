@@ -77,7 +77,7 @@ def check(model: onnx.ModelProto, x: np.ndarray) -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings.default.max_examples // 10, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1, 3]), st.sampled_from(["SUM", "AVERAGE", "MIN", "MAX"]))
 def test_regressors(seed: int, targets: int, how: str) -> None:
     rng = np.random.default_rng(seed)
@@ -102,7 +102,7 @@ def test_regressors(seed: int, targets: int, how: str) -> None:
     check(model, rows(rng, 7))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings.default.max_examples // 10, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([2, 3]), st.sampled_from(["NONE", "LOGISTIC", "SOFTMAX"]), st.booleans())
 def test_classifiers(seed: int, classes: int, transform: str, is_share: bool) -> None:
     rng = np.random.default_rng(seed)
