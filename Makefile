@@ -5,13 +5,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Each takes half a gigabyte; more than these are of no use, as tests use two cores each where they use threads.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(max(2, min(4, os.cpu_count() or 2)))')
+# Each process starts with half of the tests: neighbours share what they compile. One that is done takes from the others.
+PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal --quiet
 LIT := $(BIN)/lit -j$(JOBS) --quiet --no-progress-bar
 RESULTS ?= bench/results
 MUTANTS ?= 5000
 FIRST ?= 0
 export PATH := $(abspath $(BIN)):$(PATH)
+# Tests start hundreds of processes, each of which would otherwise compile our modules to bytecode again.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: venv test torch lint checks check-style check-types check-imports check-prose lit pytest docs fuzz test-aarch64 demo bench prepare-gpu test-gpu bench-gpu format clean
+.PHONY: venv test test-all torch lint checks checks-and-lit check-style check-types check-imports check-prose lit pytest docs fuzz test-aarch64 demo bench prepare-gpu test-gpu bench-gpu format clean
 
 # What is installed is remembered by a stamp: a change of the project's metadata installs anew.
 venv: $(VENV)/stamp
@@ -27,16 +31,23 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # With TORCH=1, the tests of the frontend of PyTorch run too; without, they are skipped.
-test: $(if $(TORCH),torch) lint lit pytest
+test: $(if $(TORCH),torch) checks-and-lit pytest
+
+# Everything: the cases marked `sweep`, which are like others that `make test` runs, and more random examples.
+test-all: $(if $(TORCH),torch) checks-and-lit
+	HYPOTHESIS_PROFILE=all $(PYTEST) -m ''
 
 torch: venv
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 
-# Pyright takes as long as the other checks together, on one core.
+# Pyright takes as long as the other checks together, on one core. The tests of lit fill what these leave of two.
 lint: venv
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target checks
 
-checks: check-style check-types check-imports check-prose
+checks-and-lit: venv
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target checks lit
+
+checks: check-types check-style check-imports check-prose
 
 check-style: venv
 	$(BIN)/ruff check .
@@ -56,7 +67,7 @@ lit: venv
 	$(LIT) test
 
 pytest: venv
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --quiet
+	$(PYTEST)
 
 # The site of the documentation, build/docs/index.html. It needs none of the packages for tests.
 docs: $(BIN)/python
@@ -71,13 +82,13 @@ fuzz: venv
 
 # Compiled code for AArch64, run by an emulator: about 15 minutes on two cores. In the tests of other folders, the target
 # `cpu` stands for AArch64; the tests whose code depends on the processor's instructions run for several processors.
-ARM := PYTHONPATH=test $(BIN)/python -m pytest --numprocesses $(JOBS) --quiet -p aarch64.emulate
+ARM := PYTHONPATH=test $(PYTEST) -m '' -p aarch64.emulate
 ARM_KINDS := test/test_quantized.py test/test_conversions.py test/lowering/test_kernels.py
 
 test-aarch64: venv
 	@command -v qemu-aarch64 > /dev/null || { \
 	  echo 'AArch64 code runs under qemu-aarch64: install it (on Debian and Ubuntu: apt-get install qemu-user)' >&2; exit 1; }
-	STEPWELL_TEST_ARM_GRAPHS=200 $(BIN)/python -m pytest --numprocesses $(JOBS) --quiet test/aarch64
+	STEPWELL_TEST_ARM_GRAPHS=200 $(PYTEST) -m '' test/aarch64
 	$(ARM) test/lowering/test_[!mt]*.py test/passes/vector test/bounded test/test_dtypes.py test/test_empty_tensors.py \
 	  test/models/test_compiled_models.py $(ARM_KINDS)
 	STEPWELL_TEST_ARM=aarch64:neoverse-n1,neoverse-n1 $(ARM) $(ARM_KINDS)
