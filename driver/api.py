@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -138,7 +138,7 @@ def _compiled(model: Any, setup: Setup, executable_of: Callable[[CompiledModel],
     source = ModelSource.read(model)
     source = replace(source, cache=cache, checked=options.checked, target=setup.target)
     name, inputs, outputs = interface_of(source)
-    resolved = resolve_dims(options.dims or _declared_dims(source.program, options), inputs)
+    resolved = resolve_dims(options.dims or _declared_dims(source, inputs, options), inputs)
     dims, inputs = resolved.dims, resolved.inputs
     specializer = specializer_of(source, inputs, setup)
     kept = reader.ArtefactSource(source.kind, source.contents) if source.is_whole else None
@@ -158,9 +158,15 @@ def _compiled(model: Any, setup: Setup, executable_of: Callable[[CompiledModel],
     return executable
 
 
-def _declared_dims(program: LiveProgram | None, options: Options) -> Mapping[str, tuple[int, int]]:
-    """The ranges of all dynamic dimensions of a program of torch; none if one of them has no maximum."""
-    ranges = {} if program is None or options.shapes else program.ranges
+def _declared_dims(
+    source: ModelSource, inputs: Sequence[TensorInfo], options: Options
+) -> Mapping[str, int | tuple[int, ...]]:
+    """The ranges of all dynamic dimensions of a module, or of a program of torch; none if one has no maximum."""
+    if options.shapes:
+        return {}
+    if source.kind == "mlir" and not all(info.is_static for info in inputs):
+        return source.declared_ranges()
+    ranges = {} if source.program is None else source.program.ranges
     bounded = {name: (max(low, 1), high) for name, (low, high) in ranges.items() if high is not None}
     return bounded if len(bounded) == len(ranges) else {}
 

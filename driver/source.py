@@ -204,6 +204,16 @@ class ModelSource:
             info = self._imported(ir.Context()).info
         return tuple(map(_tensor_info, info.inputs)), tuple(map(_tensor_info, info.outputs))
 
+    def declared_ranges(self) -> dict[str, int | tuple[int, ...]]:
+        """Returns the sizes, as in `Options.dims`, that a module in MLIR declares.
+
+        Raises:
+            ModelError: the model cannot be read.
+        """
+        from ..frontend import mlir_text
+
+        return mlir_text.declared_ranges(self.path or self.data)
+
     def import_into(
         self,
         context: ir.Context,

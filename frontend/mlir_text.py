@@ -41,6 +41,18 @@ def describe_model(model: bytes | Path) -> ModelInfo:
         return info_of(_parse(model, context), _name(model))
 
 
+def declared_ranges(model: bytes | Path) -> dict[str, int | tuple[int, ...]]:
+    """The attribute `stepwell.ranges` by size: a number, or least and greatest size and step; {} without it.
+
+    Raises:
+        ModelError: the module is not valid MLIR.
+    """
+    context = _new_context()
+    with context:
+        ranges = discardable.RANGES.read(_parse(model, context).operation) or {}
+    return {name: values[0] if values[0] == values[1] else tuple(values) for name, values in ranges.items()}
+
+
 def import_model(
     model: bytes | Path, context: ir.Context, shapes: Mapping[str, Sequence[int]] | None = None
 ) -> ImportedModel:

@@ -41,7 +41,7 @@ def check_notes(module: ir.Module) -> None:
     """
     attributes = module.operation.attributes
     if discardable.TABLE.is_on(module.operation):
-        raise ModelError("the module was made for ranges of sizes: compile the original model instead")
+        raise ModelError("the module was bound to ranges of sizes: compile it from the phase import instead")
     if not is_late(module):
         return
     phase = discardable.PHASE.required(module.operation)

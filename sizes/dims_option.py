@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 
 from ..support.errors import InputError
 from ..support.short_repr import short_repr
-from .buckets import names_of, parts_of, require_known
+from .buckets import names_of, parse_dims, parts_of, require_known
 from .expressions import Expression, evaluate, names_in, parse_expression, substitute
-from .ranges import HasShape
+from .ranges import HasShape, Range
 
 _ENDS = ((0, "low"), (-1, "high"))
 _MAX_DIGITS = 19
@@ -70,6 +70,24 @@ class Resolved(Generic[Tensor]):
     dims: Mapping[str, Any]
     inputs: tuple[Tensor, ...]
     derived: Mapping[str, Expression]
+
+
+def one_by_one(dims: Mapping[str, Any], inputs: Sequence[HasShape], is_divided: bool) -> list[dict[str, Any]]:
+    """Returns the option for each bucket of sizes alone; the option itself if no size varies.
+
+    Raises:
+        InputError: see `resolve_dims` and `parse_dims`.
+    """
+    resolved = resolve_dims(dims, inputs)
+    _, buckets = parse_dims(resolved.dims, resolved.inputs, resolved.derived, is_divided)
+    derived = {name: given for name, given in dims.items() if isinstance(given, str)}
+    return [{**{name: _alone(values) for name, values in bucket.items()}, **derived} for bucket in buckets] or [
+        dict(dims)
+    ]
+
+
+def _alone(values: Range) -> int | list[tuple[int, int, int]]:
+    return values.low if values.low == values.high else [(values.low, values.high, values.step)]
 
 
 def resolve_dims(dims: Mapping[str, Any], inputs: Sequence[Tensor]) -> Resolved[Tensor]:

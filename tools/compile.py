@@ -10,13 +10,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..runtime import safetensors
 from ..runtime.artefact import reader, writer
 from ..runtime.executable import Executable
 from ..runtime.program import Program
 from ..runtime.remarks import to_yaml
+from ..sizes.dims_option import one_by_one
 from ..support.errors import InputError, StepwellError
 from . import arguments, model_options
 from .check import check
@@ -155,16 +156,13 @@ def _compile_for(
     with progress(f"compiling {options.model}", total=len(targets) if len(targets) > 1 else None) as steps:
         watcher = _Watcher(options.compile_from, stop, dump, options.kernel, len(given.dims) > 0)
         start = time.perf_counter()
-        try:
-            executables = []
-            for target in targets:
-                steps.next(f"compiling {options.model} for {target}")
-                executables.append(_compile(options, target, given, watcher))
-        except _Stopped as stopped:
-            output.write_text(stopped.text)
+        if stop is not None:
+            output.write_text(_texts(options, targets[0], given, watcher))
             return 0
-    if stop is not None:
-        raise UsageError(f"--compile-to={stop}: the model is past that phase already")
+        executables = []
+        for target in targets:
+            steps.next(f"compiling {options.model} for {target}")
+            executables.append(_compile(options, target, given.dims, given, watcher))
     if options.keep_model and executables[0].source is None:
         raise UsageError(f"--keep-model: {options.model} cannot be stored: it is in several files")
     keeps_model = options.keep_model or _must_keep_model(executables)
@@ -240,13 +238,42 @@ def _list_fallbacks(executable: Executable) -> None:
         print(f"on the host: {found}")
 
 
-def _compile(options: argparse.Namespace, target: str, given: Given, watcher: _Watcher) -> Executable:
+def _texts(options: argparse.Namespace, target: str, given: Given, watcher: _Watcher) -> str:
+    """Returns the IR at the phase where the watcher stops: a module for each range, as --split-input-file reads them.
+
+    Raises:
+        UsageError: the model is past the phase.
+        InputError: no program can serve a range.
+    """
+    from ..driver.api import interface_of
+    from ..driver.setup import Setup
+    from ..driver.source import ModelSource
+
+    _, inputs, _ = interface_of(ModelSource.read(options.model))
+    ranges = one_by_one(given.dims, inputs, Setup(target).divides_ranges) if given.dims else [given.dims]
+    texts = []
+    for dims in ranges:
+        try:
+            executable = _compile(options, target, dims, given, watcher)
+        except _Stopped as stopped:
+            texts.append(stopped.text)
+            continue
+        if executable.unranged:
+            raise InputError(_no_code(target, executable))
+        raise UsageError(f"--compile-to={watcher.stop}: the model is past that phase already")
+    return "\n// -----\n\n".join(texts)
+
+
+def _compile(
+    options: argparse.Namespace, target: str, dims: Mapping[str, Any], given: Given, watcher: _Watcher
+) -> Executable:
     from .. import compile
 
     # A cache hit runs no phases, and an instrumented compile does not use the cache.
     instrumented = any((options.compile_to, options.compile_from, options.dump_phases))
     chosen = model_options.compile_options(
         options,
+        dims=dims,
         cache="require" if options.require_cached else not (instrumented or options.no_cache),
         reached=watcher if instrumented else None,
         substitutes=dict(map(_substitute, options.substitute)),
@@ -254,7 +281,8 @@ def _compile(options: argparse.Namespace, target: str, given: Given, watcher: _W
     executable = compile(options.model, target=target, options=chosen)
     given.check_names(executable.inputs)
     sets = given.every_set()
-    for shapes in [] if options.dims and sets == [{}] else sets:
+    is_ranged = len(dims) > 0 or any(program.bounds for program in executable.programs)
+    for shapes in [] if is_ranged and sets == [{}] else sets:
         tensors = [info for info in executable.inputs if info.kind == "tensor"]
         arguments.check_shapes(shapes, tensors, "--shape")
         executable.prepare(shapes, given.arrays)

@@ -118,7 +118,7 @@ def test_parameters_that_are_not_there(
         ("llvm", "stepwell.arena_bytes", "-1", "must be a number of bytes"),
         ("llvm", "stepwell.lifetimes", "[{}]", "must be a list of buffers"),
         ("llvm", "stepwell.phase", "", "@main must be a function with a body"),
-        ("graph", "stepwell.table", "[]", "made for ranges of sizes"),
+        ("graph", "stepwell.table", "[]", "bound to ranges of sizes"),
     ],
 )
 def test_notes_that_cannot_be_true(

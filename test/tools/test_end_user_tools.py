@@ -77,6 +77,32 @@ def test_the_ir_of_every_range_is_dumped(model):
         assert "stepwell.ranges" in (folder / "0-import.mlir").read_text()
 
 
+def test_the_ir_of_a_range_can_be_fed_back(model, capsys):
+    assert compile.main([model, "--dims=n=4/9", "--dump-phases=dumps", "-o", "ranged.stw"]) == 0
+    dump = "dumps/range-2/0-import.mlir"
+    assert compile.main([dump, "--compile-from=import", "-o", "second.stw"]) == 0
+    assert "n=5:9" in capsys.readouterr().out
+    for name in ("ranged", "second"):
+        assert run.main([f"{name}.stw", "--input=x=7x8xf32:range", f"--output={name}.npz"]) == 0
+    first, second = (dict(np.load(f"{name}.npz")) for name in ("ranged", "second"))
+    np.testing.assert_array_equal(second["y"], first["y"])
+    assert run.main(["second.stw", "--input=x=4x8xf32:range"]) == 1
+    assert compile.main([dump, "--shape=x=7x8", "-o", "fixed.stw"]) == 0
+    assert run.main(["fixed.stw", "--input=x=7x8xf32:range"]) == 0
+    capsys.readouterr()
+    assert compile.main(["dumps/1-graph.mlir", "-o", "third.stw"]) == 1
+    assert "compile it from the phase import" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("dims", "tops"), [("n=4/9", [4, 9]), ("n=1:9", [9])])
+def test_compile_to_writes_every_range(model, capsys, dims, tops):
+    assert compile.main([model, f"--dims={dims}", "--compile-to=graph"]) == 0
+    modules = capsys.readouterr().out.split("// -----")
+    assert len(modules) == len(tops)
+    for module, top in zip(modules, tops, strict=True):
+        assert f"%arg0: tensor<{top}x8xf32>" in module
+
+
 def test_compile_to_writes_the_ir_of_a_phase(model, capsys):
     assert compile.main([model, "--shape=x=2x8", "--compile-to=import"]) == 0
     text = capsys.readouterr().out
