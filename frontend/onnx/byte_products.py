@@ -50,20 +50,21 @@ class Dequantized(Bytes):
 
 def dequantized(value: Value) -> Dequantized | None:
     """The bytes that a value was dequantised from as by DequantizeLinear; None if it was not, or not from bytes."""
-    product = _operands(value, ew.MulOp)
-    wide = product and _operands(product[0], ew.CastOp)
+    product = operands_of(value, ew.MulOp)
+    wide = product and operands_of(product[0], ew.CastOp)
     if not product or not wide or dtype(product[1]) != _F32:
         return None
     if dtype(wide[0]) in BYTES:
         return Dequantized(wide[0], None, product[1])
-    beyond = _operands(wide[0], ew.SubOp)
-    source = beyond and _operands(beyond[0], ew.CastOp)
+    beyond = operands_of(wide[0], ew.SubOp)
+    source = beyond and operands_of(beyond[0], ew.CastOp)
     if not beyond or not source or dtype(source[0]) not in BYTES:
         return None
     return Dequantized(source[0], beyond[1], product[1])
 
 
-def _operands(value: Value, op: type) -> list[Value]:
+def operands_of(value: Value, op: type) -> list[Value]:
+    """The operands of the op that computes a value; none if it is not of this class."""
     if isinstance(value.owner, ir.Block) or value.owner.name != op.OPERATION_NAME:
         return []
     return list(value.owner.operands)

@@ -14,6 +14,7 @@ from ....dialects.stepwell.movement import ExpandDimsOp, ReshapeOp, SqueezeOp
 from ....support.wording import quantity
 from ...build import added, cast, dtype, emit, rank, scalar, shape, transposed
 from ...errors import AttributeFault, NodeError
+from ..blocked_products import blocked_product
 from ..byte_products import Bytes, convolved, dequantized, is_one, may_convolve, may_multiply, multiplied
 from ..node import Node
 from ..registry import imports
@@ -24,8 +25,8 @@ Dims = tuple[int, ...]
 
 @imports("MatMul")
 def matmul(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-    """MatMul, computed on bytes if both operands were dequantised."""
-    quantized = _of_bytes(node, lhs, rhs)
+    """MatMul, computed on bytes if both operands were dequantised, or on few bits if the second one was in blocks."""
+    quantized = _of_bytes(node, lhs, rhs) or blocked_product(node, lhs, rhs)
     return product(lhs, rhs) if quantized is None else quantized
 
 
@@ -68,6 +69,8 @@ def gemm(node: Node, a: ir.Value, b: ir.Value, c: ir.Value | None = None) -> ir.
     if rank(a) != 2 or rank(b) != 2:
         raise NodeError(f"takes matrices, but A has rank {rank(a)} and B rank {rank(b)}")
     result = None if transposes["transpose_lhs"] else _of_bytes(node, a, b, transposes["transpose_rhs"])
+    if result is None and not transposes["transpose_lhs"]:
+        result = blocked_product(node, a, b, transposes["transpose_rhs"])
     if result is None:
         result = emit(MatmulOp, a, b, **transposes)
     result = _scaled(result, node.attribute("alpha"))
