@@ -10,6 +10,7 @@ import subprocess
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
+from ..machines.block_tiles import has_dots
 from ..machines.machine import Machine
 from ..machines.names import machine_of_cpu, with_figures
 from ..runtime.devices import figures
@@ -141,6 +142,8 @@ class Target:
         if self.architecture == "aarch64":
             by_feature = {"+i8mm": "usdot", "+dotprod": "sdot"}
             return next((method for feature, method in by_feature.items() if feature in self.features), "long_pairs")
+        if not self.features:  # a CPU by its name: LLVM alone knows the features
+            return "dot" if self.vector_bytes == 64 and has_dots(self.machine) else "pairs"
         wanted = {"+avx512vnni", "+avx512vl"} if self.vector_bytes == 64 else {"+avxvnni"}
         return "dot" if wanted <= set(self.features) else "pairs"
 

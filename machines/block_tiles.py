@@ -80,7 +80,7 @@ def block_cycles(machine: Machine, work: BlockWork, rows: int, vectors: int) -> 
         steps = work.size // _GRAIN
         unpacked = 0 if work.bits == 8 else 2 * steps - work.words
         multiplied, added = _byte_products(machine, work)
-        latency = machine.fma_latency if _has_dots(machine) else 1
+        latency = machine.fma_latency if has_dots(machine) else 1
     else:
         steps, latency = work.size, machine.fma_latency
         unpacked, multiplied, added = _UNPACKED * steps, steps, 0.0
@@ -99,7 +99,7 @@ def block_cycles(machine: Machine, work: BlockWork, rows: int, vectors: int) -> 
 def _byte_products(machine: Machine, work: BlockWork) -> tuple[float, float]:
     """Returns the multiplications of a column's block with a row of bytes, and the other instructions they need."""
     steps = work.size // _GRAIN
-    if _has_dots(machine):
+    if has_dots(machine):
         return steps, 0.0
     if work.bits == 8:
         return 2 * steps, 2 * steps
@@ -107,7 +107,7 @@ def _byte_products(machine: Machine, work: BlockWork) -> tuple[float, float]:
     return steps, steps + _WIDENED * math.ceil(steps / fit) - 1
 
 
-def _has_dots(machine: Machine) -> bool:
+def has_dots(machine: Machine) -> bool:
     """Returns whether one instruction adds up the four products of a lane; a measured rate is only near four."""
     return machine.byte_rate > _GRAIN - 1
 

@@ -56,3 +56,12 @@ def test_levels_include_the_lower_ones() -> None:
 def test_unknown_targets_are_refused(name: str) -> None:
     with pytest.raises(TargetError):
         Target.parse(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "method"), [("x86-64-v3", "pairs"), ("x86-64-v4", "pairs"), ("cpu:sapphirerapids", "dot")]
+)
+def test_products_of_bytes_take_the_best_instructions(name: str, method: str) -> None:
+    if name.startswith("cpu:") and Target.host().architecture != "x86_64":
+        pytest.skip("names of CPUs are those of this architecture")
+    assert Target.parse(name).bytes_method == method
