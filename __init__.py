@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .support.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from . import lm
     from .driver.api import compile, load
     from .driver.cache_key import CacheMissError
     from .driver.check import Report, check
@@ -79,6 +80,7 @@ __all__ = [
     "__version__",
     "check",
     "compile",
+    "lm",
     "load",
     "torch_report",
 ]
@@ -123,10 +125,12 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'stepwell' has no attribute '{name}'")
     import importlib
 
+    if name == "lm":
+        return importlib.import_module(".lm", __name__)
+    if name not in _HOME:
+        raise AttributeError(f"module 'stepwell' has no attribute '{name}'")
     return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
 
 

@@ -48,6 +48,27 @@ class GgufConfig:
         return self.hidden // self.heads
 
 
+def byte_tokenizer(*more: str) -> dict[str, str | int | list[str] | list[int]]:
+    """Returns the settings of a tokenizer of single bytes, and two merges; it needs the package `tokenizers`.
+
+    Args:
+        more: control tokens besides those for the beginning and the end of a text.
+    """
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    plain = [*sorted(ByteLevel.alphabet()), "th", "the"]
+    control = ["<s>", "</s>", *more]
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "llama-bpe",
+        "tokenizer.ggml.tokens": [*plain, *control],
+        "tokenizer.ggml.token_type": [1] * len(plain) + [3] * len(control),
+        "tokenizer.ggml.merges": ["t h", "th e"],
+        "tokenizer.ggml.bos_token_id": len(plain),
+        "tokenizer.ggml.eos_token_id": len(plain) + 1,
+    }
+
+
 def write_decoder(path: Path, config: GgufConfig, seed: int = 0) -> None:
     """Writes a decoder with random weights."""
     writer, rng = gguf.GGUFWriter(path, config.architecture), np.random.default_rng(seed)

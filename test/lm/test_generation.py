@@ -1,0 +1,121 @@
+"""Texts that continue a prompt: tokens of the decoder's logits, in one session or anew, until a text ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stepwell
+
+gguf = pytest.importorskip("gguf", reason="the package gguf is not installed")
+pytest.importorskip("tokenizers", reason="the package tokenizers is not installed")
+
+from stepwell.bench.gguf_decoder import GgufConfig, byte_tokenizer, write_decoder  # noqa: E402
+from stepwell.lm.model import LanguageModel, SamplingOptions, load  # noqa: E402
+from stepwell.runtime.state import State  # noqa: E402
+
+TOKENIZER = {
+    **byte_tokenizer("<|user|>"),
+    "tokenizer.chat_template": "{% for m in messages %}<|user|>{{ m.content }}\n{% endfor %}",
+}
+SMALL = {"layers": 1, "hidden": 64, "heads": 4, "key_heads": 2, "intermediate": 96, "context": 64}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("lm") / "model.gguf"
+    write_decoder(path, GgufConfig(kind="F32", vocabulary=264, settings=TOKENIZER, **SMALL))
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(path: Path) -> LanguageModel:
+    return stepwell.lm.load(path, threads=1)
+
+
+def test_tokens_are_those_of_the_file(model: LanguageModel):
+    tokenizer, numbers = model.tokenizer, TOKENIZER["tokenizer.ggml.tokens"].index
+    assert tokenizer.encode("the th") == [numbers("the"), numbers("\u0120"), numbers("th")]
+    assert tokenizer.encode("<|user|>a") == [260, numbers("a")]
+    for text in ("the other — Öl, 日本", " a\n\n b"):
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_the_text_is_that_of_the_most_probable_tokens(model: LanguageModel):
+    """A token that a whole prompt gives is that which a session gives step by step."""
+    tokens, found = model.tokenizer.encode("the best"), []
+    for _ in range(6):
+        state = model.executable.state({"batch": 1})
+        logits = state(input_ids=np.array([tokens + found]), selected=np.array([len(tokens + found) - 1]))
+        found.append(int(logits[0, 0].argmax()))
+    session = model.session()
+    text = "".join(session.stream("the best", most=6))
+    assert session.tokens[len(tokens) :] == found[:5]
+    wanted = model.tokenizer.stepwise()
+    assert text == "".join(map(wanted.add, found))
+    assert model.generate("the best", most=6) == text
+
+
+def test_a_session_reads_only_what_is_new(model: LanguageModel, monkeypatch: pytest.MonkeyPatch):
+    session, lengths, call = model.session(), [], State.__call__
+
+    def counted(state: State, **given: np.ndarray) -> np.ndarray:
+        lengths.append(given["input_ids"].shape[1])
+        return call(state, **given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(State, "__call__", counted)
+        first, again, other = (
+            "".join(session.stream(prompt, most=1)) for prompt in ("one two three", "one two three", "one two four")
+        )
+    assert (lengths, again) == ([len("one two three") - 1, 1, 4], first)  # "th" is one token
+    assert other == model.generate("one two four", most=1)
+
+
+def test_the_same_seed_gives_the_same_text(model: LanguageModel):
+    sampling = SamplingOptions(temperature=1.5, top_k=50, seed=3)
+    texts = {model.generate("a", sampling, most=8) for _ in range(2)}
+    assert len(texts) == 1
+    assert texts != {model.generate("a", SamplingOptions(temperature=1.5, top_k=50, seed=4), most=8)}
+
+
+def test_a_stop_text_ends_the_text_and_is_not_part_of_it(model: LanguageModel):
+    whole = model.generate("a", most=12)
+    stop = whole[4:6]
+    assert model.generate("a", most=12, stop=[stop]) == whole[: whole.index(stop)]
+    assert model.generate("a", most=12, stop=["\0\0"]) == whole
+
+
+def test_a_chat_is_a_prompt(model: LanguageModel):
+    messages = [{"role": "user", "content": "hello"}]
+    prompt = "<|user|>hello\n"
+    assert model.tokenizer.chat(messages) == prompt
+    assert "".join(model.session().chat(messages, most=4)) == model.generate(prompt, most=4)
+
+
+def test_probabilities():
+    logits = np.log(np.array([0.5, 0.3, 0.15, 0.05]))
+    for sampling, wanted in (
+        (SamplingOptions(1.0), [0.5, 0.3, 0.15, 0.05]),
+        (SamplingOptions(1.0, top_k=2), [0.625, 0.375, 0, 0]),
+        (SamplingOptions(1.0, top_p=0.6), [0.625, 0.375, 0, 0]),
+        (SamplingOptions(1.0, min_p=0.4), [0.625, 0.375, 0, 0]),
+        (SamplingOptions(0.5), np.array([0.25, 0.09, 0.0225, 0.0025]) / 0.365),
+    ):
+        np.testing.assert_allclose(sampling.probabilities(logits), wanted, rtol=1e-12)
+
+
+def test_errors(model: LanguageModel, path: Path, tmp_path: Path):
+    with pytest.raises(stepwell.InputError, match=r"the prompt has 64 tokens, and the context 64"):
+        model.session().stream("x" * 64)
+    with pytest.raises(stepwell.InputError, match=r"the prompt is empty"):
+        model.session().stream("")
+    with pytest.raises(stepwell.InputError, match=r"context is 65, and must be from 2 to 64"):
+        load(path, context=65)
+    with pytest.raises(stepwell.OptionError, match=r"top_p is 2, and must be from 0 to 1"):
+        SamplingOptions(top_p=2)
+    bare = tmp_path / "bare.gguf"
+    write_decoder(bare, GgufConfig(kind="F32", vocabulary=264, **SMALL))
+    with pytest.raises(stepwell.ModelError, match=r"bare.gguf: lacks the setting 'tokenizer.ggml.model'"):
+        load(bare)
