@@ -40,8 +40,8 @@ class TorchSpecializer(Specializer):
 
     def __call__(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | HybridModel:
         """See `Specializer`."""
-        if known := self._known():
-            return self._steps(known)
+        if (known := self._known()) or self.program.needs_pieces:
+            return self._steps(known or self._unsupported(dict(zip(self.names, shapes, strict=True))))
         try:
             return super().__call__(shapes, contents)
         except CompileError as error:
@@ -52,7 +52,8 @@ class TorchSpecializer(Specializer):
     ) -> tuple[list[Program], str]:
         """See `Specializer`; a program that is divided has none, and its pieces have theirs."""
         try:
-            return ([], "") if self._known() else super().for_buckets(inputs, buckets, derived)
+            is_divided = self._known() or self.program.needs_pieces
+            return ([], "") if is_divided else super().for_buckets(inputs, buckets, derived)
         except _DividedError:
             return [], ""
 

@@ -62,6 +62,10 @@ class NeedsContents(UnsupportedError):
         self.inputs = tuple(inputs)
 
 
+class NeedsPieces(UnsupportedError):
+    """A program has code, but only in pieces."""
+
+
 class SizedByData(UnsupportedError):
     """A node reads a value whose size depends on data: it can only be compiled apart from the one that computes it.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import numpy as np
 from mlir import ir
@@ -18,6 +20,14 @@ class ProgramContext(Protocol):
     """
 
     symbols: Symbols
+
+    def graph(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
+        """Imports a graph of torch at the insertion point; returns its results."""
+        ...
+
+    def inner(self) -> AbstractContextManager[None]:
+        """Forgets, at its end, what is known of sizes inside a region."""
+        ...
 
     def weight(self, name: str, array: np.ndarray) -> ir.Value:
         """Creates a stored tensor: a literal if it is small, else a parameter."""

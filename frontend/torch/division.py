@@ -13,12 +13,12 @@ from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from ...runtime.host.fallback import Fallback
 from ..errors import UnsupportedError
-from .importer import is_inlined
+from .complex_views import with_real_interface
 from .live import LiveProgram, Whole
-from .node import fallback_of, overload_of
+from .node import fallback_of, is_complex, overload_of
 from .piece import program_of
-from .registry import handler_for
-from .tensors import numpy_dtype
+from .registry import complex_handler_for, handler_for, operator_for
+from .tensors import part_dtype
 
 _PREFIX = "piece_"
 _VIEWS = frozenset(
@@ -27,7 +27,7 @@ _VIEWS = frozenset(
         *("aten.transpose.int", "aten.unsqueeze.default", "aten.squeeze.default", "aten.squeeze.dim"),
         *("aten.squeeze.dims", "aten.expand.default", "aten.slice.Tensor", "aten.select.int", "aten.alias.default"),
         *("aten.detach.default", "aten.split.Tensor", "aten.split_with_sizes.default", "aten.unbind.int"),
-        "aten.reshape.default",
+        *("aten.reshape.default", "aten._conj.default", "aten.view_as_real.default", "aten.view_as_complex.default"),
     }
 )
 """Ops that torch runs without reading data: a piece of nothing else is not worth a call."""
@@ -80,6 +80,7 @@ def divide(
         if node.op == "call_module" and str(node.target).startswith(_PREFIX):
             module = cast(torch.fx.GraphModule, made.get_submodule(node.target))
             name = whole.name if len(partitions) == 1 else f"{whole.name}.{node.target}"
+            with_real_interface(node, module, weights)
             program = _program(made, node, module, weights, whole.ranges, static)
             pieces[str(node.target)] = LiveProgram(program, name, whole.names, decompose=False)
     made.graph.eliminate_dead_code()
@@ -149,16 +150,33 @@ def _obstacle(node: torch.fx.Node) -> str | None:
         is_writing = all(item.op == "placeholder" for item in node.all_input_nodes[:1])
         return "" if str(target) == "aten.copy_.default" and is_writing else "it changes its arguments"
     name = overload_of(target)
-    if target is not operator.getitem and handler_for(name) is None and not is_inlined(name):
-        return "it has no importer"
+    if target is not operator.getitem and operator_for(name) is None:
+        if is_complex(node) and complex_handler_for(name) is None:
+            return "it has no importer for complex numbers"
+        if not is_complex(node) and handler_for(name) is None:
+            return "it has no importer"
+    for item in node.all_input_nodes if operator_for(name) is not None else ():
+        if (reason := _obstacle_inside(item)) is not None:
+            return reason
     try:
         for value in (*values, *(value for item in node.all_input_nodes for value in _leaves(item.meta.get("val")))):
             if _is_tensor(value):
-                numpy_dtype(value.dtype)
+                part_dtype(value.dtype)
                 if value.device.type != "cpu" or value.layout != torch.strided:
                     return f"takes or makes a {value.layout} tensor on {value.device}"
     except UnsupportedError as error:
         return error.reason
+    return None
+
+
+def _obstacle_inside(node: torch.fx.Node) -> str | None:
+    """The reason why a graph that a higher-order operator takes cannot be compiled."""
+    graph = operator.attrgetter(str(node.target))(node.graph.owning_module) if node.op == "get_attr" else None
+    if not isinstance(graph, torch.fx.GraphModule):
+        return None
+    for inner in graph.graph.nodes:
+        if inner.op == "call_function" and (reason := _obstacle(inner)):
+            return f"its graph has {overload_of(inner.target)}: {reason}"
     return None
 
 

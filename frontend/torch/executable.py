@@ -53,7 +53,7 @@ class TorchExecutable(Executable):
             InputError: the arguments do not have the structure, types or sizes for which the module was exported.
         """
         flat = self._flattened(args, kwargs)
-        arrays, is_numpy = [], True
+        arrays, has_tensors = [], not any(isinstance(value, np.ndarray) for value in flat)
         for item in self._signature.inputs:
             if item.kind == "weight":
                 continue
@@ -61,7 +61,7 @@ class TorchExecutable(Executable):
             if item.kind == "constant":
                 _check_constant(item.name, item.constant, value)
                 continue
-            is_numpy &= item.kind == "state" or not isinstance(value, torch.Tensor)
+            has_tensors |= item.kind != "state" and isinstance(value, torch.Tensor)
             arrays.append(_array_of(value, item.name))
         shapes = tuple([array.shape for array in arrays])
         if shapes not in self._known_shapes:
@@ -81,7 +81,7 @@ class TorchExecutable(Executable):
             elif output.is_number:
                 leaves.append(array.item())
             else:
-                leaves.append(array if is_numpy else as_tensor(array))
+                leaves.append(as_tensor(array) if has_tensors and isinstance(array, np.ndarray) else array)
         return pytree.tree_unflatten(leaves, self._out_spec)
 
     def _flattened(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:

@@ -3,17 +3,17 @@
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-import sympy
 import torch
 from mlir import ir
 from mlir.dialects import func
 from torch.utils import _pytree as pytree
-from torch.utils._sympy.functions import FloorDiv
 
 from ...dialects.core import OpError, spec_of
 from ...dialects.dims import unknown
@@ -21,16 +21,17 @@ from ...dialects.registry import load_dialects
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.types import TensorSpec, tensor_type
 from ...passes.ir.named_ops import ops_named
-from ..build import constant, integers, part, reshaped, shape_of
-from ..errors import ModelError, NodeError, UnsupportedError
+from ..build import constant
+from ..errors import ModelError, NeedsPieces, NodeError, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ValueInfo
 from ..main_signature import bound_inputs, named, result_dims, tensor_of
-from .node import AtenNode, arguments_of, line_of, location_of, name_of, overload_of
-from .registry import Handler, handler_for
+from .node import AtenNode, arguments_of, is_complex, line_of, location_of, name_of, overload_of
+from .pairs import Complex, parts_of, same_type
+from .registry import Handler, complex_handler_for, handler_for, operator_for
 from .signature import Input, Signature
 from .signature import tensor_of as weight_of
-from .symbols import Size, Symbols, expression_of
-from .tensors import as_array, numpy_dtype
+from .symbols import Symbols, expression_of, symbols_of
+from .tensors import as_array, numpy_dtype, part_dtype
 
 MAX_LITERAL = 16
 """Maximum number of elements of a weight that becomes a literal; larger ones are parameters."""
@@ -57,9 +58,6 @@ _ASSERTIONS = frozenset(
         "aten._assert_async.msg",
     }
 )
-_INLINED = frozenset({"wrap_with_set_grad_enabled", "wrap_with_autocast"})
-"""Operators that run a graph in another mode; without gradients the mode makes no difference."""
-
 _NUMBER_TYPES = {torch.SymInt: np.dtype(np.int64), torch.SymFloat: np.dtype(np.float64), torch.SymBool: np.dtype(bool)}
 
 _CONSTANTS = (ConstantOp.OPERATION_NAME, ParameterOp.OPERATION_NAME)
@@ -141,20 +139,20 @@ class ProgramImporter:
     def run(self) -> ImportedModel:
         """Imports the program."""
         signature = self._signature
-        if not signature.returned:
-            raise ModelError("has no outputs")
+        if not signature.returned and not self._survey:
+            raise NeedsPieces("has no outputs that are computed")
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
-            types = [tensor_of(info, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)]
+            types = [tensor_of(info, dims) for info, dims in zip(self._interface(), self._dims, strict=True)]
             main = func.FuncOp("main", (types, []))
         block = main.add_entry_block()
         with ir.InsertionPoint(block):
             arguments = {item.name: value for item, value in zip(signature.taken, block.arguments, strict=True)}
-            self.symbols = Symbols(self._symbols(arguments))
+            self.symbols = Symbols(symbols_of(self._program.graph, arguments))
             values = [self._placeholder(item, arguments) for item in signature.inputs]
             results = self.graph(self._program.graph_module, values)
             kept = [result for result, item in zip(results, signature.outputs, strict=True) if item.kind != "constant"]
-            if self.failures:
+            if self._survey:
                 return ImportedModel(module, {}, self._name, self._info)
             outputs = [self._output(result, info) for result, info in zip(kept, self._info.outputs, strict=True)]
             func.ReturnOp(outputs)
@@ -164,21 +162,48 @@ class ProgramImporter:
         parameters = {name: array for name, array in self.parameters.items() if name in read}
         return ImportedModel(module, parameters, self._name, self._info, self._nodes)
 
+    def _interface(self) -> Sequence[ValueInfo]:
+        """The inputs.
+
+        Raises:
+            NeedsPieces: inputs or outputs are complex, which the interface of code cannot be.
+        """
+        values = (*self._info.inputs, *self._info.outputs)
+        found = [info.name for info in values if info.dtype.kind == "c"]
+        if found and not self._survey:
+            raise NeedsPieces(f"has complex inputs or outputs ({', '.join(found)})")
+        return [replace(info, dtype=parts_of(info.dtype)) for info in self._info.inputs]
+
     def graph(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:
-        """Imports a graph at the insertion point; returns its results."""
+        """Imports a graph at the insertion point; returns its results.
+
+        Symbols that only this graph has are bound by its inputs.
+        """
         values: dict[torch.fx.Node, Any] = {}
         given = iter(inputs)
         for node in module.graph.nodes:
             if node.op == "placeholder":
                 values[node] = next(given)
+                self.symbols.bind(node.meta.get("val"), values[node])
             elif node.op == "get_attr":
                 values[node] = self._attribute(module, node)
             elif node.op == "output":
-                return [self._converted(item, values) for item in node.args[0]]
+                made: Any = node.args[0]
+                return [self._converted(item, values) for item in (made if isinstance(made, list | tuple) else [made])]
             else:
                 with location_of(node):
                     values[node] = self._imported(node, values, is_outer=module is self._program.graph_module)
         raise ModelError("has a graph without results")
+
+    @contextlib.contextmanager
+    def inner(self) -> Iterator[None]:
+        """Forgets, at its end, what is known of sizes inside a region: values there cannot be read outside."""
+        outer = self.symbols
+        self.symbols = outer.copy()
+        try:
+            yield
+        finally:
+            self.symbols = outer
 
     def weight(self, name: str, array: np.ndarray) -> ir.Value:
         """Creates a stored tensor: a literal if it is small, else a parameter; equal memory is stored once."""
@@ -196,51 +221,23 @@ class ProgramImporter:
             self.parameters[unique] = stored
         return ParameterOp(name=self._weights[key], shape=array.shape, dtype=array.dtype).operation.result
 
-    def _symbols(self, arguments: Mapping[str, ir.Value]) -> dict[sympy.Symbol, Size]:
-        """The value of each symbol, from the sizes of the inputs: those that are a symbol, then those linear in one."""
-        found: dict[sympy.Symbol, Size] = {}
-        sizes: list[tuple[Any, ir.Value, int]] = []
-        for node in self._program.graph.nodes:
-            if node.op != "placeholder" or node.name not in arguments:
-                continue
-            value, argument = node.meta.get("val"), arguments[node.name]
-            if not isinstance(value, torch.Tensor):
-                expression = expression_of(value)
-                if isinstance(expression, sympy.Symbol):
-                    found.setdefault(expression, argument)
-                continue
-            sizes += [(expression_of(size), argument, axis) for axis, size in enumerate(value.shape)]
-        for expression, argument, axis in sizes:
-            if isinstance(expression, sympy.Symbol) and expression not in found:
-                found[expression] = _extent(argument, axis)
-        for expression, argument, axis in sizes:
-            missing = set(getattr(expression, "free_symbols", ())) - set(found)
-            if len(missing) == 1 and not isinstance(expression, sympy.Symbol):
-                (symbol,) = missing
-                found[symbol] = self._solved(symbol, expression, _extent(argument, axis), found)
-        return found
-
-    def _solved(self, symbol: sympy.Symbol, expression: Any, size: Size, known: Mapping[sympy.Symbol, Size]) -> Size:
-        """The value of a symbol with which an expression equals a size."""
-        size_symbol = sympy.Symbol("size", integer=True, positive=True)
-        answers = sympy.solve(sympy.Eq(expression, size_symbol), symbol)
-        if len(answers) != 1 or not answers[0].is_rational_function(size_symbol):
-            raise UnsupportedError(f"has an input of size {expression}, from which {symbol} does not follow")
-        numerator, denominator = sympy.fraction(sympy.together(answers[0]))
-        symbols = Symbols({**known, size_symbol: size})
-        return symbols.number(FloorDiv(numerator, denominator))
-
     def _placeholder(self, item: Input, arguments: Mapping[str, ir.Value]) -> Any:
         if item.kind == "constant":
             return item.constant
         if item.kind == "size":
             return self.symbols.number(self._signature.value(item.name))
+        known = self._signature.value(item.name)
         if item.kind != "weight":
-            return arguments[item.name]
+            is_complex = isinstance(known, torch.Tensor) and known.is_complex()
+            return self._stand_in(known) if is_complex else arguments[item.name]
         tensor = weight_of(self._program, item.target)
         try:
             with ir.Location.name(item.target):
-                return self.weight(item.target, as_array(tensor))
+                array = as_array(tensor)
+                if array.dtype.kind != "c":
+                    return self.weight(item.target, array)
+                parts = {"real": array.real, "imag": array.imag}
+                return Complex(*(self.weight(f"{item.target}.{name}", value.copy()) for name, value in parts.items()))
         except UnsupportedError as error:
             raise UnsupportedError(f"the weight '{item.target}' {error.reason}") from None
 
@@ -260,7 +257,7 @@ class ProgramImporter:
         try:
             for item in fx.all_input_nodes:
                 if isinstance(known := item.meta.get("val"), torch.Tensor) and values[item] is None:
-                    numpy_dtype(known.dtype)
+                    part_dtype(known.dtype)
             return self._located(fx, values)
         except ModelError as error:
             self.failures[fx] = error
@@ -269,7 +266,7 @@ class ProgramImporter:
     def _stand_in(self, known: Any) -> Any:
         """A value for a result that is not imported; None if it is of a type without code."""
         try:
-            dtype = numpy_dtype(known.dtype) if isinstance(known, torch.Tensor) else _NUMBER_TYPES.get(type(known))
+            dtype = part_dtype(known.dtype) if isinstance(known, torch.Tensor) else _NUMBER_TYPES.get(type(known))
         except UnsupportedError:
             return None
         if dtype is None:
@@ -277,12 +274,11 @@ class ProgramImporter:
         shape = known.shape if isinstance(known, torch.Tensor) else ()
         dims = tuple(size if isinstance(size, int) else unknown() for size in shape)
         block = ir.InsertionPoint.current.block
-        value = block.add_argument(tensor_type(TensorSpec(dims, dtype)), ir.Location.unknown())
-        symbols = self.symbols.values
-        for size, found in [(size, axis) for axis, size in enumerate(shape)] or [(known, None)]:
-            expression = expression_of(size)
-            if isinstance(expression, sympy.Symbol) and expression not in symbols:
-                symbols[expression] = value if found is None else _extent(value, found)
+        kind = tensor_type(TensorSpec(dims, dtype))
+        value = block.add_argument(kind, ir.Location.unknown())
+        self.symbols.bind(known, value)
+        if isinstance(known, torch.Tensor) and known.is_complex():
+            return Complex(value, block.add_argument(kind, ir.Location.unknown()))
         return value
 
     def _located(self, fx: torch.fx.Node, values: Mapping[torch.fx.Node, Any]) -> Any:
@@ -306,15 +302,19 @@ class ProgramImporter:
             return self.symbols.number(known)
         if op_type == "getitem":
             return self._item(fx, values)
-        if op_type in _INLINED:
-            return self._inlined(fx, values)
-        handler = handler_for(op_type)
-        if handler is None:
+        node, operator = AtenNode(fx, self), operator_for(op_type)
+        handler = complex_handler_for(op_type) if is_complex(fx) else handler_for(op_type)
+        if handler is not None:
+            results = handler(node, **self._arguments(fx, handler, values))
+        elif operator is not None:
+            results = operator(node, *[self._converted(item, values) for item in fx.args])
+        else:
             raise UnsupportedError("is not supported")
-        node = AtenNode(fx, self)
-        results = handler(node, **self._arguments(fx, handler, values))
         self._check(node, results)
-        made = [value for value in _as_tuple(results) if isinstance(value, ir.Value)]
+        for value, result in zip(_as_tuple(results), node.results, strict=False):
+            self.symbols.bind(result, value)
+        parts = (value.parts if isinstance(value, Complex) else [value] for value in _as_tuple(results))
+        made = [value for group in parts for value in group if isinstance(value, ir.Value)]
         taken = [value for value in map(values.get, fx.all_input_nodes) if isinstance(value, ir.Value)]
         is_constant = all(not isinstance(value.owner, ir.Block) and value.owner.name in _CONSTANTS for value in made)
         types = tuple(value.type for value in taken), tuple(value.type for value in made)
@@ -329,11 +329,6 @@ class ProgramImporter:
         if not fx.users:
             return None
         raise UnsupportedError(f"reads result {index} of {overload_of(source.target)}, which is not supported")
-
-    def _inlined(self, fx: torch.fx.Node, values: Mapping[torch.fx.Node, Any]) -> Any:
-        arguments = [self._converted(item, values) for item in fx.args]
-        place = next(index for index, item in enumerate(arguments) if isinstance(item, torch.fx.GraphModule))
-        return tuple(self.graph(arguments[place], arguments[place + 1 :]))
 
     def _arguments(self, fx: torch.fx.Node, handler: Handler, values: Mapping[torch.fx.Node, Any]) -> dict[str, Any]:
         """The arguments that a handler takes; others must have their defaults."""
@@ -357,8 +352,6 @@ class ProgramImporter:
             return [self._converted(item, values) for item in value]
         if isinstance(value, torch.dtype):
             return numpy_dtype(value)
-        if isinstance(value, complex):
-            raise UnsupportedError("takes a complex number, which is not supported")
         return value
 
     def _check(self, node: AtenNode, results: Any) -> None:
@@ -368,15 +361,11 @@ class ProgramImporter:
             NodeError: they differ.
         """
         for made, known in zip(_as_tuple(results), node.results, strict=False):
-            if not isinstance(known, torch.Tensor) or not isinstance(made, ir.Value):
+            if not isinstance(known, torch.Tensor) or not isinstance(made, Complex | ir.Value):
                 continue
-            spec = spec_of(made)
-            fits = spec.dtype == numpy_dtype(known.dtype) and spec.rank == known.dim()
-            if not fits or any(
-                isinstance(ours, int) and isinstance(theirs, int) and ours != theirs
-                for ours, theirs in zip(spec.shape, known.shape, strict=True)
-            ):
-                raise NodeError(f"is a {known.dtype} of shape {list(known.shape)}, but is imported as {spec}")
+            for part in made.parts if isinstance(made, Complex) else [made]:
+                if isinstance(made, Complex) != known.is_complex() or not same_type(spec_of(part), known):
+                    raise NodeError(f"is a {known.dtype} of shape {list(known.shape)}, but is imported as {part.type}")
 
     def _output(self, result: Any, info: ValueInfo) -> ir.Value:
         if isinstance(result, ir.Value):
@@ -397,11 +386,6 @@ class ProgramImporter:
         main.attributes["res_attrs"] = ir.ArrayAttr.get(results)
 
 
-def is_inlined(overload: str) -> bool:
-    """Returns whether an operator runs a graph that is imported in its place."""
-    return overload in _INLINED
-
-
 def _is_of_sizes(value: Any, symbols: Symbols) -> bool:
     """Returns whether a value is a number that follows from the sizes of the inputs."""
     if not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool):
@@ -417,11 +401,6 @@ def _as_tuple(results: Any) -> Sequence[Any]:
 def _at_line(fx: torch.fx.Node) -> str:
     line = line_of(fx)
     return "" if line is None else f" ({line[0]}, line {line[1]})"
-
-
-def _extent(value: ir.Value, axis: int) -> Size:
-    dim = spec_of(value).shape[axis]
-    return dim if isinstance(dim, int) else reshaped(part(shape_of(value), axis, axis + 1), integers([]))
 
 
 def _sweep(op: ir.Operation) -> None:

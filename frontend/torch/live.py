@@ -22,7 +22,7 @@ from ..errors import ModelError
 from ..imported import ImportedModel, ModelInfo
 from .dims import names_of_symbols, ranges_of
 from .importer import failures_of, import_program
-from .node import fallback_of, name_of
+from .node import fallback_of, name_of, overload_of
 from .program import captured, decomposed, read_program
 from .signature import Signature, tensor_of
 from .tensors import as_array
@@ -120,6 +120,13 @@ class LiveProgram:
         """Minimum and maximum of each symbolic dimension of the inputs; None if there is no maximum."""
         return ranges_of(self.program, self.signature)
 
+    @functools.cached_property
+    def needs_pieces(self) -> bool:
+        """Whether code cannot take its inputs and return its outputs as they are: complex ones, or none."""
+        values = [self.signature.value(item.name) for item in (*self.signature.taken, *self.signature.returned)]
+        is_complex = any(isinstance(value, torch.Tensor) and value.is_complex() for value in values)
+        return is_complex or not self.signature.returned
+
     @property
     def whole(self) -> Whole:
         """The facts about the program that hold for its pieces too."""
@@ -152,7 +159,7 @@ class LiveProgram:
             ModelError: an input, an output or a weight cannot be imported.
         """
         found = failures_of(self.program, self.name, self.signature, shapes)
-        return {node.name: fallback_of(node, error.reason) for node, error in found.items()}
+        return {node.name: fallback_of(node, _reason(node, error)) for node, error in found.items()}
 
     def nodes_named(self, names: Sequence[str], reason: str) -> dict[str, Fallback]:
         """Returns the ops with these names of locations, at which the compiler failed."""
@@ -199,6 +206,12 @@ def _naming(name: str) -> Iterator[None]:
         yield
     except ModelError as error:
         raise error.at(model=name) from error.__cause__
+
+
+def _reason(node: torch.fx.Node, error: ModelError) -> str:
+    """The reason of an error; one of an op in a graph that a higher-order operator takes names that op."""
+    is_inside = error.op_type not in ("", overload_of(node.target))
+    return f"its graph has {error.op_type}: {error.reason}" if is_inside else error.reason
 
 
 def type_of(value: Any) -> str:

@@ -16,7 +16,7 @@ from ...runtime.host.fallback import Fallback
 from ..build import rank
 from .context import ProgramContext
 from .symbols import Size, Symbols, extents
-from .tensors import numpy_dtype
+from .tensors import part_dtype
 
 _FRAME = re.compile(r'File "([^"]*)", line (\d+), in ')
 _OWN_FILES = re.compile(r"(^|/)torch/(nn|fx|_|utils|export)")
@@ -49,8 +49,8 @@ class AtenNode:
         return tuple(value) if isinstance(value, tuple | list) else (value,)
 
     def dtype(self, index: int = 0) -> np.dtype:
-        """Returns the element type of a result."""
-        return numpy_dtype(self.results[index].dtype)
+        """Returns the element type of a result; of complex numbers that of their parts."""
+        return part_dtype(self.results[index].dtype)
 
     def sizes(self, index: int = 0) -> list[Size]:
         """Returns the shape of a result."""
@@ -68,8 +68,8 @@ class AtenNode:
         """Returns the element type to which torch converts these arguments before it combines them."""
         values = [plain_number(self.argument(name)) for name in names]
         if len(values) == 1:
-            return numpy_dtype(values[0].dtype)
-        return numpy_dtype(torch.result_type(*values))
+            return part_dtype(values[0].dtype)
+        return part_dtype(torch.result_type(*values))
 
     def is_used(self, index: int) -> bool:
         """Returns whether a result of several is read."""
@@ -124,6 +124,13 @@ def fallback_of(node: torch.fx.Node, reason: str, kind: str = "operator") -> Fal
         dtypes=tuple(str(value.dtype).removeprefix("torch.") for value in values),
         shapes=tuple(tuple(size if isinstance(size, int) else str(size) for size in value.shape) for value in values),
     )
+
+
+def is_complex(fx: torch.fx.Node) -> bool:
+    """Returns whether an operand or a result of a node is a tensor of complex numbers."""
+    known = (fx.meta.get("val"), *(item.meta.get("val") for item in fx.all_input_nodes))
+    values = (item for value in known for item in (value if isinstance(value, tuple | list) else (value,)))
+    return any(isinstance(value, torch.Tensor) and value.is_complex() for value in values)
 
 
 def line_of(fx: torch.fx.Node) -> tuple[str, int] | None:

@@ -17,10 +17,14 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 from torch._export.utils import _is_preservable_cia_op, _special_op_to_preserve_cia
+from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
 
 from ..errors import ModelError
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .registry import handler_for, supported_overloads
+
+_WITHOUT_RULE = frozenset({"aten.complex.default", "aten.polar.default"})
+"""Ops whose rules write into memory, which a functional graph cannot."""
 
 _RANDOM = torch.Tag.nondeterministic_seeded
 
@@ -74,7 +78,8 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     """
     try:
         with quiet():
-            return program.run_decompositions(decompositions())
+            # Effects keep their order without tokens: no op is moved past one that torch runs.
+            return _remove_effect_tokens(program.run_decompositions(decompositions()))
     except Exception as error:  # rules are Python code
         raise ModelError(f"torch cannot decompose the program: {type(error).__name__}: {error}") from error
 
@@ -110,7 +115,8 @@ def can_import(op: torch._ops.OpOverload) -> bool:
 
 
 def _may_decompose(op: torch._ops.OpOverload) -> bool:
-    return op.namespace == "aten" and handler_for(str(op)) is None and _RANDOM not in op.tags
+    is_known = handler_for(str(op)) is not None or str(op) in _WITHOUT_RULE
+    return op.namespace == "aten" and not is_known and _RANDOM not in op.tags
 
 
 @contextlib.contextmanager

@@ -13,6 +13,8 @@ tuple with a value or None for each result of the op; None stands for one that i
 """
 
 _HANDLERS: dict[str, Handler] = {}
+_OPERATORS: dict[str, Handler] = {}
+_COMPLEX: dict[str, Handler] = {}
 
 
 def imports(*overloads: str) -> Callable[[Handler], Handler]:
@@ -35,6 +37,39 @@ def imports(*overloads: str) -> Callable[[Handler], Handler]:
 def handler_for(overload: str) -> Handler | None:
     """Returns the handler of an overload, or None if there is none."""
     return _HANDLERS.get(overload)
+
+
+def runs(*operators: str) -> Callable[[Handler], Handler]:
+    """Registers a function as the importer of higher-order operators, which take graphs, such as "cond".
+
+    It is called with the node and the operator's arguments by position.
+    """
+
+    def register(handler: Handler) -> Handler:
+        _OPERATORS.update(dict.fromkeys(operators, handler))
+        return handler
+
+    return register
+
+
+def operator_for(name: str) -> Handler | None:
+    """Returns the importer of a higher-order operator, or None if there is none."""
+    return _OPERATORS.get(name)
+
+
+def imports_complex(*overloads: str) -> Callable[[Handler], Handler]:
+    """Registers a function as the importer of overloads for operands or results of complex numbers."""
+
+    def register(handler: Handler) -> Handler:
+        _COMPLEX.update(dict.fromkeys(overloads, handler))
+        return handler
+
+    return register
+
+
+def complex_handler_for(overload: str) -> Handler | None:
+    """Returns the handler of an overload for complex numbers, or None if there is none."""
+    return _COMPLEX.get(overload)
 
 
 def supported_overloads() -> list[str]:

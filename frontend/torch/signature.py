@@ -24,7 +24,7 @@ from torch.utils import _pytree as pytree
 from ..errors import UnsupportedError
 from ..imported import ModelInfo, ValueInfo
 from .symbols import expression_of
-from .tensors import numpy_dtype
+from .tensors import COMPLEX, numpy_dtype
 
 _WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 _MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
@@ -146,7 +146,7 @@ class Signature:
             kinds = {torch.SymFloat: torch.float64, float: torch.float64, torch.SymBool: torch.bool, bool: torch.bool}
             return ValueInfo(name, numpy_dtype(kinds.get(type(value), torch.int64)), ())
         try:
-            dtype = numpy_dtype(value.dtype)
+            dtype = COMPLEX.get(value.dtype) or numpy_dtype(value.dtype)
         except UnsupportedError as error:
             raise UnsupportedError(f"'{name}' {error.reason}") from None
         return ValueInfo(name, dtype, tuple(self.dim(size) for size in value.shape))

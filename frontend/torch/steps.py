@@ -58,9 +58,9 @@ class TorchSteps(HybridModel):
         self._is_result = [item.kind != "constant" for item in signature.outputs]
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
-        """Computes the outputs for arrays; they are arrays too."""
+        """Computes the outputs for arrays; they are arrays too, except sparse tensors."""
         results = self.run_tensors([as_tensor(_writable(np.asarray(value))) for value in values])
-        return [as_array(item) if isinstance(item, torch.Tensor) else np.array(item) for item in results]
+        return [_held(item) if isinstance(item, torch.Tensor) else np.array(item) for item in results]
 
     def run_tensors(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
         """Computes the outputs for tensors."""
@@ -104,6 +104,11 @@ class CompiledPiece(torch.nn.Module):
     def __init__(self, call: Callable[..., Any]) -> None:
         super().__init__()
         self.forward = call
+
+
+def _held(tensor: torch.Tensor) -> Any:
+    """A tensor as an array; one that no array can hold, such as a sparse one, as it is."""
+    return as_array(tensor) if tensor.layout == torch.strided else tensor
 
 
 def _writable(array: np.ndarray) -> np.ndarray:

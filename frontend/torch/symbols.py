@@ -10,11 +10,12 @@ import numpy as np
 import sympy
 import torch
 from mlir import ir
+from torch.utils._sympy.functions import FloorDiv
 
-from ...dialects.core import Op
+from ...dialects.core import Op, spec_of
 from ...dialects.stepwell import elementwise as ew
 from ...dialects.stepwell.movement import ExpandDimsOp
-from ..build import cast, chained, constant, dtype, emit, integers, joined
+from ..build import cast, chained, constant, dtype, emit, integers, joined, part, reshaped, shape_of
 from ..errors import UnsupportedError
 
 Size = int | ir.Value
@@ -71,6 +72,32 @@ class Symbols:
             self._known[expression] = self._value(expression)
         return self._known[expression]
 
+    def bind(self, known: Any, value: Any) -> None:
+        """Takes the value of a symbol that is new: a number, or a size of a tensor.
+
+        Args:
+            known: what torch knows about a result or an input.
+            value: the result or input.
+        """
+        if isinstance(known, torch.Tensor):
+            if isinstance(value, ir.Value):
+                for axis, size in enumerate(known.shape):
+                    if self._is_new(expression_of(size)):
+                        self.values[expression_of(size)] = extent_of(value, axis)
+        elif self._is_new(expression_of(known)) and isinstance(value, int | ir.Value):
+            self.values[expression_of(known)] = value
+            if isinstance(value, int):
+                self._numbers[expression_of(known)] = sympy.Integer(value)
+
+    def _is_new(self, expression: Any) -> bool:
+        return isinstance(expression, sympy.Symbol) and expression not in self.values
+
+    def copy(self) -> Symbols:
+        """Returns a copy, to which more can be added."""
+        made = Symbols(self.values)
+        made._known = dict(self._known)
+        return made
+
     def sizes(self, values: Sequence[Any]) -> list[Size]:
         """Returns the sizes of a shape."""
         return [self.number(value) for value in values]
@@ -98,6 +125,54 @@ class Symbols:
 
     def _floats(self, expression: Any) -> list[ir.Value]:
         return [cast(self._scalar(item), np.float64) for item in expression.args]
+
+
+def symbols_of(graph: torch.fx.Graph, arguments: Mapping[str, ir.Value]) -> dict[sympy.Symbol, Size]:
+    """Returns the value of each symbol, from the sizes of a graph's inputs.
+
+    Symbols that are a size themselves come first, then those of sizes that are linear in one.
+
+    Raises:
+        UnsupportedError: a symbol does not follow from a size.
+    """
+    found: dict[sympy.Symbol, Size] = {}
+    sizes: list[tuple[Any, ir.Value, int]] = []
+    for node in graph.nodes:
+        if node.op != "placeholder" or node.name not in arguments:
+            continue
+        value, argument = node.meta.get("val"), arguments[node.name]
+        if not isinstance(value, torch.Tensor):
+            expression = expression_of(value)
+            if isinstance(expression, sympy.Symbol):
+                found.setdefault(expression, argument)
+            continue
+        sizes += [(expression_of(size), argument, axis) for axis, size in enumerate(value.shape)]
+    for expression, argument, axis in sizes:
+        if isinstance(expression, sympy.Symbol) and expression not in found:
+            found[expression] = extent_of(argument, axis)
+    for expression, argument, axis in sizes:
+        missing = set(getattr(expression, "free_symbols", ())) - set(found)
+        if len(missing) == 1 and not isinstance(expression, sympy.Symbol):
+            (symbol,) = missing
+            found[symbol] = _solved(symbol, expression, extent_of(argument, axis), found)
+    return found
+
+
+def _solved(symbol: sympy.Symbol, expression: Any, size: Size, known: Mapping[sympy.Symbol, Size]) -> Size:
+    """The value of a symbol with which an expression equals a size."""
+    size_symbol = sympy.Symbol("size", integer=True, positive=True)
+    answers = sympy.solve(sympy.Eq(expression, size_symbol), symbol)
+    if len(answers) != 1 or not answers[0].is_rational_function(size_symbol):
+        raise UnsupportedError(f"has an input of size {expression}, from which {symbol} does not follow")
+    numerator, denominator = sympy.fraction(sympy.together(answers[0]))
+    symbols = Symbols({**known, size_symbol: size})
+    return symbols.number(FloorDiv(numerator, denominator))
+
+
+def extent_of(value: ir.Value, axis: int) -> Size:
+    """Returns a size of a value."""
+    dim = spec_of(value).shape[axis]
+    return dim if isinstance(dim, int) else reshaped(part(shape_of(value), axis, axis + 1), integers([]))
 
 
 def extents(sizes: Sequence[Size]) -> ir.Value:

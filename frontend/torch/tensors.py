@@ -26,7 +26,15 @@ _DTYPES: dict[torch.dtype, np.dtype] = {
     torch.float8_e4m3fn: np.dtype(ml_dtypes.float8_e4m3fn),
     torch.float8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
 }
-_TORCH_DTYPES = {ours: theirs for theirs, ours in _DTYPES.items()}
+COMPLEX: dict[torch.dtype, np.dtype] = {
+    torch.complex64: np.dtype(np.complex64),
+    torch.complex128: np.dtype(np.complex128),
+}
+"""Element types of which code computes real and imaginary parts apart."""
+
+_PARTS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+
+_TORCH_DTYPES = {ours: theirs for theirs, ours in (_DTYPES | COMPLEX).items()}
 _CARRIERS: dict[torch.dtype, torch.dtype] = {
     torch.bfloat16: torch.int16,
     torch.float8_e4m3fn: torch.uint8,
@@ -47,6 +55,15 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype:
     return found
 
 
+def part_dtype(dtype: torch.dtype) -> np.dtype:
+    """Returns numpy's element type for torch's; of complex numbers that of the real part.
+
+    Raises:
+        UnsupportedError: there is no code for tensors of that type.
+    """
+    return numpy_dtype(_PARTS.get(dtype, dtype))
+
+
 def torch_dtype(dtype: np.dtype) -> torch.dtype:
     """Returns torch's element type for numpy's."""
     return _TORCH_DTYPES[dtype]
@@ -62,7 +79,7 @@ def as_array(tensor: torch.Tensor) -> np.ndarray:
         raise UnsupportedError(
             f"is a {tensor.layout} tensor on {tensor.device}: only dense tensors on the CPU are supported"
         )
-    dtype, plain = numpy_dtype(tensor.dtype), tensor.detach().resolve_conj().resolve_neg()
+    dtype, plain = COMPLEX.get(tensor.dtype) or numpy_dtype(tensor.dtype), tensor.detach().resolve_conj().resolve_neg()
     carrier = _CARRIERS.get(tensor.dtype)
     return plain.numpy() if carrier is None else plain.view(carrier).numpy().view(dtype)
 

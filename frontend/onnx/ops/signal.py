@@ -1,42 +1,30 @@
-"""Signal processing: Fourier transforms as products with constant matrices, and tables of weights."""
+"""Signal processing: Fourier transforms, and tables of weights."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from mlir import ir
 
-from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import (
-    AddOp,
-    MulOp,
-)
-from ....dialects.stepwell.movement import ExpandDimsOp, PadOp, ReverseOp
+from ....dialects.stepwell.elementwise import AddOp, MulOp
+from ....dialects.stepwell.movement import ExpandDimsOp
 from ....support.wording import quantity
 from ...build import (
     cast,
-    dims_of,
     dtype,
     emit,
     gathered,
     integers,
-    joined,
     normal_axis,
     numbered,
     rank,
-    reshaped,
     shape,
     tabulate,
     transposed,
 )
-from ...errors import NodeError, UnsupportedError
+from ...errors import NodeError
+from ...fourier import fitted, real_inverse, transform, wide_type
 from ..node import Node
 from ..registry import imports
-
-# Transforms longer than _DENSE are composed of shorter ones if their length has factors. A matrix with more than
-# _LONGEST rows would be too large.
-_DENSE, _LONGEST = 128, 8192
 
 
 @imports("DFT", since=17)
@@ -65,112 +53,13 @@ def _dft(node: Node, input: ir.Value, length: ir.Value | None, axis: int) -> ir.
         size = 2 * (extent - 1) if inverse and onesided else extent
     if size < 1:
         raise NodeError(f"transforms {quantity(size, 'element')}")
-    moved = transposed(cast(input, _wide(input)), order)
+    moved = transposed(cast(input, wide_type(input)), order)
     used = size // 2 + 1 if inverse and onesided else size
-    moved = _fitted(moved, rank(input) - 2, used)
-    result = _real_inverse(node, moved, size) if inverse and onesided else _transform(node, moved, inverse)
+    moved = fitted(moved, rank(input) - 2, used)
+    result = real_inverse(node, moved, size) if inverse and onesided else transform(node, moved, inverse)
     if onesided and not inverse:
-        result = _fitted(result, rank(input) - 2, size // 2 + 1)
+        result = fitted(result, rank(input) - 2, size // 2 + 1)
     return cast(transposed(result, [order.index(other) for other in range(rank(input))]), dtype(input))
-
-
-def _wide(value: ir.Value) -> np.dtype:
-    return np.dtype(np.float64 if dtype(value) == np.float64 else np.float32)
-
-
-def _fitted(value: ir.Value, axis: int, size: int) -> ir.Value:
-    """`value` truncated, or padded with zeros, to `size` elements along an axis."""
-    extent, count = shape(value)[axis], rank(value)
-    assert isinstance(extent, int)
-    if extent == size:
-        return value
-    if extent < size:
-        high = tuple(size - extent if other == axis else 0 for other in range(count))
-        return emit(PadOp, value, low=(0,) * count, high=high)
-    return gathered(value, integers(range(size)), axis)
-
-
-def _twiddle_factors(rows: int, columns: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cosine and sine of `2 pi row column / size`, without the rounding of large angles."""
-    angle = 2 * np.pi * (np.outer(np.arange(rows), np.arange(columns)) % size) / size
-    cosine, sine = np.cos(angle), np.sin(angle)
-    return np.where(np.abs(cosine) < 1e-15, 0, cosine), np.where(np.abs(sine) < 1e-15, 0, sine)
-
-
-def _product(node: Node, value: ir.Value, matrix: np.ndarray, parts: int) -> ir.Value:
-    """[..., n, part] times [n * part, k * parts] --> [..., k, parts]"""
-    outer = dims_of(value, 0, rank(value) - 2)
-    flat = reshaped(value, joined([outer, integers([matrix.shape[0]])]))
-    weight = node.importer.weight(f"{node.name}.matrix", matrix.astype(_wide(value)))
-    made = emit(MatmulOp, flat, weight) if rank(flat) > 1 else _row_product(flat, weight)
-    return reshaped(made, joined([outer, integers([matrix.shape[1] // parts, parts])]))
-
-
-def _row_product(row: ir.Value, weight: ir.Value) -> ir.Value:
-    return emit(MatmulOp, emit(ExpandDimsOp, row, axes=(0,)), weight)
-
-
-def _transform(node: Node, value: ir.Value, inverse: bool) -> ir.Value:
-    """[..., n, part] --> [..., n, 2], all frequencies.
-
-    If n is a * b: [..., a, b, part], transforms along a, multiplies by twiddle factors, and transforms along b.
-    """
-    size, parts = shape(value)[-2:]
-    assert isinstance(size, int)
-    assert isinstance(parts, int)
-    sign = 1 if inverse else -1
-    factor = _factor(size) if size > _DENSE else 1
-    if factor == 1:
-        return _dense(node, value, size, parts, sign, 1 / size if inverse else 1.0)
-    rest, count = size // factor, rank(value) - 2
-    outer = dims_of(value, 0, count)
-    split = reshaped(value, joined([outer, integers([factor, rest, parts])]))
-    lead = tuple(range(count))
-    swap = (*lead, count + 1, count, count + 2)
-    first = _transform(node, transposed(split, swap), inverse)
-    twiddled = _twiddled(node, first, rest, factor, size, sign)
-    second = _transform(node, transposed(twiddled, swap), inverse)
-    return reshaped(transposed(second, swap), joined([outer, integers([size, 2])]))
-
-
-def _factor(size: int) -> int:
-    """The greatest factor up to the square root."""
-    return next(factor for factor in range(math.isqrt(size), 0, -1) if size % factor == 0)
-
-
-def _dense(node: Node, value: ir.Value, size: int, parts: int, sign: int, scale: float) -> ir.Value:
-    if size > _LONGEST:
-        raise UnsupportedError(f"transforms {quantity(size, 'element')}, a number whose factors are too large")
-    cosine, sine = _twiddle_factors(size, size, size)
-    blocks = [np.stack([cosine, sign * sine], -1)]
-    if parts == 2:
-        blocks.append(np.stack([-sign * sine, cosine], -1))
-    matrix = np.stack(blocks, 1).reshape(size * parts, size * 2) * scale
-    return _product(node, value, matrix, 2)
-
-
-def _twiddled(node: Node, value: ir.Value, rows: int, columns: int, size: int, sign: int) -> ir.Value:
-    """Multiplies complex numbers [..., row, column, 2] by `exp(sign 2 pi i row column / size)`."""
-    cosine, sine = _twiddle_factors(rows, columns, size)
-    kind = _wide(value)
-    same = node.importer.weight(f"{node.name}.cosines", np.stack([cosine, cosine], -1).astype(kind))
-    crossed = node.importer.weight(f"{node.name}.sines", np.stack([-sign * sine, sign * sine], -1).astype(kind))
-    swapped = emit(ReverseOp, value, axes=(-1,))
-    return emit(AddOp, emit(MulOp, value, same), emit(MulOp, swapped, crossed))
-
-
-def _real_inverse(node: Node, value: ir.Value, size: int) -> ir.Value:
-    """[..., n / 2 + 1, 2] --> [..., n, 1]; the other frequencies are the conjugates of these."""
-    count, parts = size // 2 + 1, shape(value)[-1]
-    if count * 2 > _LONGEST:
-        raise UnsupportedError(f"transforms {size} frequencies back to real numbers")
-    cosine, sine = _twiddle_factors(count, size, size)
-    weight = np.full((count, 1), 2 / size)
-    weight[0] = 1 / size
-    if size % 2 == 0:
-        weight[-1] = 1 / size
-    blocks = [cosine * weight, -sine * weight][: parts if isinstance(parts, int) else 2]
-    return _product(node, value, np.stack(blocks, 1).reshape(-1, size), 1)
 
 
 @imports("STFT", since=17)
@@ -197,11 +86,11 @@ def stft(
         raise NodeError(f"takes frames of {quantity(size, 'element')}, {hop} apart, from {extent}")
     starts = tabulate(MulOp, numbered((extent - size) // hop + 1, 0, 2), integers(hop))
     frames = gathered(signal, tabulate(AddOp, starts, numbered(size)), 1)
-    frames = cast(frames, _wide(signal))
+    frames = cast(frames, wide_type(signal))
     if window is not None:
-        frames = emit(MulOp, frames, emit(ExpandDimsOp, cast(window, _wide(signal)), axes=(1,)))
-    result = _transform(node, frames, inverse=False)
-    return cast(_fitted(result, 2, size // 2 + 1) if onesided else result, dtype(signal))
+        frames = emit(MulOp, frames, emit(ExpandDimsOp, cast(window, wide_type(signal)), axes=(1,)))
+    result = transform(node, frames, inverse=False)
+    return cast(fitted(result, 2, size // 2 + 1) if onesided else result, dtype(signal))
 
 
 @imports("MelWeightMatrix", since=17)

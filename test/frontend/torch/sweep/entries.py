@@ -1,0 +1,133 @@
+"""Entries of the databases that PyTorch tests itself with: ops, modules, higher-order ops and examples for export."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+DTYPES = (torch.float32, torch.int64, torch.bool, torch.float64)
+UNSET = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_")
+"""Ops whose results have no defined contents."""
+TIES = ("topk", "sort", "kthvalue")
+"""Ops that return values and their places, of which several may be right."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A call.
+
+    Attributes:
+        name: what it is called in reports.
+        function: a function or a module.
+        args: its arguments by position.
+        kwargs: its arguments by name.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class Calls(torch.nn.Module):
+    """Several calls as one module, which takes the tensors among their arguments."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        super().__init__()
+        self.functions = [item.function for item in samples]
+        self.modules_called = torch.nn.ModuleList(f for f in self.functions if isinstance(f, torch.nn.Module))
+        self.arguments, self.tensors = [], []
+        for item in samples:
+            leaves, spec = pytree.tree_flatten((item.args, item.kwargs))
+            self.tensors += [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+            self.arguments.append(([None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves], spec))
+
+    def forward(self, *tensors: torch.Tensor) -> list[Any]:
+        """Returns the results of the calls."""
+        place, made = 0, []
+        for function, (leaves, spec) in zip(self.functions, self.arguments, strict=True):
+            given = []
+            for leaf in leaves:
+                given.append(tensors[place] if leaf is None else leaf[0])
+                place += leaf is None
+            args, kwargs = pytree.tree_unflatten(given, spec)
+            made.append(function(*args, **kwargs))
+        return made
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of a database.
+
+    Attributes:
+        name: the database and the name in it, such as "op/add".
+        samples: makes its samples.
+        has_contents: whether the contents of its results are defined.
+        has_ties: whether every second result is the place of one of several equal elements, which torch leaves open.
+        dynamic_shapes: the argument of `torch.export.export`, for an entry of one sample.
+    """
+
+    name: str
+    samples: Callable[[], list[Sample]]
+    has_contents: bool = True
+    has_ties: bool = False
+    dynamic_shapes: Any = None
+
+
+def entries(count: int, dtypes: Sequence[torch.dtype] = DTYPES) -> Iterator[Entry]:
+    """Returns all entries.
+
+    Args:
+        count: the number of samples for each element type.
+        dtypes: the element types of ops.
+    """
+    from torch.testing._internal import common_methods_invocations
+    from torch.testing._internal.common_methods_invocations import op_db
+    from torch.testing._internal.common_modules import module_db
+    from torch.testing._internal.hop_db import hop_db
+
+    # It seeds within a call, which no graph records.
+    common_methods_invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
+    for kind, infos in (("op", op_db), ("hop", hop_db)):
+        for info in infos:
+            name = f"{kind}/{info.name}" + f".{info.variant_test_name}" * bool(info.variant_test_name)
+            yield Entry(name, lambda info=info: _of_op(info, count, dtypes), info.name not in UNSET, info.name in TIES)
+    for info in module_db:
+        yield Entry(f"module/{info.name}", lambda info=info: _of_module(info, count))
+    yield from _examples()
+
+
+def _of_op(info: Any, count: int, dtypes: Sequence[torch.dtype]) -> list[Sample]:
+    found = []
+    for dtype in dtypes:
+        if dtype in info.dtypes:
+            torch.manual_seed(0)
+            # The first samples are often scalars and the like: take some from all over the list.
+            made = list(itertools.islice(info.sample_inputs("cpu", dtype), 200))
+            step = max(len(made) // count, 1)
+            for number, item in list(enumerate(made))[::step][:count]:
+                name = f"{str(dtype).removeprefix('torch.')} {number}"
+                found.append(Sample(name, info.op, (item.input, *item.args), item.kwargs))
+    return found
+
+
+def _of_module(info: Any, count: int) -> list[Sample]:
+    torch.manual_seed(0)
+    made = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=False, training=False)
+    found = []
+    for number, item in enumerate(itertools.islice(made, count)):
+        module = info.module_cls(*item.constructor_input.args, **item.constructor_input.kwargs).eval()
+        given = item.forward_input
+        found.append(Sample(str(number), module, tuple(given.args), given.kwargs))
+    return found
+
+
+def _examples() -> Iterator[Entry]:
+    from torch._export.db.examples import all_examples
+
+    for name, case in all_examples().items():
+        sample = Sample("example", case.model, tuple(case.example_args), dict(case.example_kwargs))
+        yield Entry(f"export/{name}", lambda sample=sample: [sample], dynamic_shapes=case.dynamic_shapes)
