@@ -236,7 +236,7 @@ class ModelSource:
 
             return mlir_text.import_model(self.path or self.data, context, shapes)
         if self.kind == "torch":
-            return self.exported.import_into(context, shapes)
+            return self.exported.import_into(context, shapes, self.counts_elements)
         if self.kind == "gguf":
             from ..frontend.gguf import importer as gguf
 

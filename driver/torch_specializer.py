@@ -123,7 +123,7 @@ class TorchSpecializer(Specializer):
 
     def _unsupported(self, shapes: Mapping[str, Shape]) -> dict[str, Fallback]:
         """Finds the ops without code, by the names of their nodes; they are stored in the cache."""
-        found = self.program.unsupported(shapes)
+        found = self.program.unsupported(shapes, self.source.counts_elements)
         if found and self.setup.cache is not None:
             records = {name: item.record() for name, item in found.items()}
             self.setup.cache.put("torch", self._key, json.dumps(records).encode())

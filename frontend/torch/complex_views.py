@@ -39,9 +39,9 @@ def with_real_interface(call: torch.fx.Node, module: torch.fx.GraphModule, weigh
     end = module.graph.output_node()
     results: list[Any] = list(cast(Any, end.args[0]))
     for place, node in enumerate(results):
-        if isinstance(node, torch.fx.Node) and _is_complex(value := node.meta.get("val")):
+        if isinstance(node, torch.fx.Node) and _is_complex(node.meta.get("val")):
             with module.graph.inserting_before(end):
-                results[place] = _made(module.graph, _REAL, node, value.resolve_conj())
+                results[place] = _made(module.graph, _REAL, node, node.meta["val"].resolve_conj())
             for item in [user for user in call.users if user.args[1] == place]:
                 users = list(item.users)
                 with call.graph.inserting_after(item):

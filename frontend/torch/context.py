@@ -25,6 +25,10 @@ class ProgramContext(Protocol):
         """Imports a graph of torch at the insertion point; returns its results."""
         ...
 
+    def counted(self, value: ir.Value, axis: int, number: ir.Value) -> None:
+        """Records that the extent of a result along an axis is a number (i64) that is computed at run time."""
+        ...
+
     def inner(self) -> AbstractContextManager[None]:
         """Forgets, at its end, what is known of sizes inside a region."""
         ...

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from .symbols import expression_of
@@ -69,15 +70,23 @@ def _leaves(value: Any, dims: Any) -> Iterator[list[tuple[int, Any]]]:
         yield from ([] for _ in pytree.tree_leaves(value))
 
 
+def is_by_data(symbol: sympy.Symbol) -> bool:
+    """Returns whether a size depends on contents of tensors."""
+    return symbol_is_type(symbol, SymT.UNBACKED_INT)
+
+
 def ranges_of(program: torch.export.ExportedProgram, signature: Signature) -> dict[str, tuple[int, int | None]]:
     """Returns minimum and maximum of each symbol in the inputs, by name; None if there is no maximum."""
     found: dict[str, tuple[int, int | None]] = {}
     taken = {dim for info in signature.info("").inputs for dim in info.dims or ()}
     symbols = {str(signature.dim(symbol)): values for symbol, values in program.range_constraints.items()}
+    by_data = {str(signature.dim(symbol)) for symbol in program.range_constraints if is_by_data(symbol)}
     opaque = {name: bound_sympy(item, dict(program.range_constraints)) for name, item in signature.opaque.items()}
     for name, values in {**symbols, **opaque}.items():
         low, high = (int(end) if isinstance(end, sympy.Integer) else None for end in (values.lower, values.upper))
         limit = None if high is None or high >= _UNBOUNDED else high
         if name in taken:
+            # Contents may leave nothing, and a range begins with 1: such sizes are compiled when they are met.
+            limit = None if name in by_data and not low else limit
             found[name] = (max(low or 0, 0), limit)
     return found

@@ -15,7 +15,7 @@ from ...runtime.host.fallback import Fallback
 from ..errors import UnsupportedError
 from .complex_views import with_real_interface
 from .live import LiveProgram, Whole
-from .node import fallback_of, is_complex, overload_of
+from .node import fallback_of, is_complex, obstacle_of_size, overload_of, sizes_by_data
 from .piece import program_of
 from .registry import complex_handler_for, handler_for, operator_for
 from .tensors import part_dtype
@@ -120,13 +120,17 @@ def _partitions(graph: torch.fx.GraphModule, fallbacks: Mapping[str, Fallback]) 
     one piece, since none of them depends on another through an op of torch.
     """
     stages: dict[torch.fx.Node, int] = {}
+    is_cut: dict[torch.fx.Node, bool] = {}  # those that read such a node are in another piece
     pieces: dict[int, list[torch.fx.Node]] = {}
     for node in graph.graph.nodes:
-        before = max((stages[item] for item in node.all_input_nodes), default=-1)
+        before = max((stages[item] + is_cut[item] for item in node.all_input_nodes), default=-1)
         is_native = node.op == "call_function" and node.name not in fallbacks and _is_wanted(node, before)
         if node.target is operator.getitem:  # stays with what makes the tuple
+            before = stages[node.all_input_nodes[0]]
             is_native = before % 2 == 0
         stages[node] = before + ((before % 2 == 1) == is_native)
+        source = node.all_input_nodes[0] if node.target is operator.getitem else node
+        is_cut[node] = is_native and (is_cut[source] if source is not node else sizes_by_data(node))
         if is_native:
             pieces.setdefault(stages[node], []).append(node)
     return list(pieces.values())
@@ -149,6 +153,8 @@ def _obstacle(node: torch.fx.Node) -> str | None:
     if isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable:
         is_writing = all(item.op == "placeholder" for item in node.all_input_nodes[:1])
         return "" if str(target) == "aten.copy_.default" and is_writing else "it changes its arguments"
+    if reason := obstacle_of_size(node):
+        return reason
     name = overload_of(target)
     if target is not operator.getitem and operator_for(name) is None:
         if is_complex(node) and complex_handler_for(name) is None:

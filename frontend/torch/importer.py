@@ -15,6 +15,7 @@ from mlir import ir
 from mlir.dialects import func
 from torch.utils import _pytree as pytree
 
+from ...dialects import discardable
 from ...dialects.core import OpError, spec_of
 from ...dialects.dims import unknown
 from ...dialects.registry import load_dialects
@@ -25,7 +26,7 @@ from ..build import constant
 from ..errors import ModelError, NeedsPieces, NodeError, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ValueInfo
 from ..main_signature import bound_inputs, named, result_dims, tensor_of
-from .node import AtenNode, arguments_of, is_complex, line_of, location_of, name_of, overload_of
+from .node import AtenNode, arguments_of, is_complex, line_of, location_of, name_of, obstacle_of_size, overload_of
 from .pairs import Complex, parts_of, same_type
 from .registry import Handler, complex_handler_for, handler_for, operator_for
 from .signature import Input, Signature
@@ -69,6 +70,7 @@ def import_program(
     name: str,
     signature: Signature,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    counts_elements: bool = True,
 ) -> ImportedModel:
     """Makes a module of stepwell ops from an exported program whose ops have been decomposed.
 
@@ -80,6 +82,7 @@ def import_program(
         name: the program's name in messages.
         signature: its inputs and outputs.
         shapes: shapes for some or all inputs, by name; a symbol bound by one is bound for all.
+        counts_elements: whether sizes of results may depend on data; if not, ops with such results are rejected.
 
     Raises:
         ModelError: an op is not supported; the error names it, its module and its line of Python.
@@ -87,13 +90,17 @@ def import_program(
     load_dialects(context)
     with context, ir.Location.unknown():
         try:
-            return ProgramImporter(program, name, signature, shapes or {}).run()
+            return ProgramImporter(program, name, signature, shapes or {}, counts_elements).run()
         except ModelError as error:
             raise error.at(model=name) from None
 
 
 def failures_of(
-    program: torch.export.ExportedProgram, name: str, signature: Signature, shapes: Mapping[str, Sequence[int]]
+    program: torch.export.ExportedProgram,
+    name: str,
+    signature: Signature,
+    shapes: Mapping[str, Sequence[int]],
+    counts_elements: bool = True,
 ) -> dict[torch.fx.Node, ModelError]:
     """Returns the nodes of a program's graph that cannot be imported for input shapes, each with the reason.
 
@@ -103,7 +110,7 @@ def failures_of(
     context = ir.Context()
     load_dialects(context)
     with context, ir.Location.unknown():
-        importer = ProgramImporter(program, name, signature, shapes, survey=True)
+        importer = ProgramImporter(program, name, signature, shapes, counts_elements, survey=True)
         importer.run()
         return importer.failures
 
@@ -124,8 +131,11 @@ class ProgramImporter:
         name: str,
         signature: Signature,
         shapes: Mapping[str, Sequence[int]],
+        counts_elements: bool,
         survey: bool = False,
     ) -> None:
+        self._counts: dict[ir.Value, tuple[int, ir.Value]] = {}
+        self._counts_elements = counts_elements
         self._program, self._name, self._survey = program, name, survey
         self.failures: dict[torch.fx.Node, ModelError] = {}
         self._signature = signature
@@ -155,8 +165,9 @@ class ProgramImporter:
             if self._survey:
                 return ImportedModel(module, {}, self._name, self._info)
             outputs = [self._output(result, info) for result, info in zip(kept, self._info.outputs, strict=True)]
-            func.ReturnOp(outputs)
-        self._declare(main, outputs)
+            counts = self._counts_of(outputs)
+            func.ReturnOp([*outputs, *counts])
+        self._declare(main, outputs, counts)
         _sweep(main.operation)
         read = {ParameterOp(op).name for op in ops_named(main, ParameterOp.OPERATION_NAME)}
         parameters = {name: array for name, array in self.parameters.items() if name in read}
@@ -189,11 +200,38 @@ class ProgramImporter:
                 values[node] = self._attribute(module, node)
             elif node.op == "output":
                 made: Any = node.args[0]
+                is_outer = module is self._program.graph_module
+                if not is_outer and any(self._is_counted(values[item]) for item in node.all_input_nodes):
+                    raise UnsupportedError("has a graph that returns a tensor whose size depends on data")
                 return [self._converted(item, values) for item in (made if isinstance(made, list | tuple) else [made])]
             else:
                 with location_of(node):
                     values[node] = self._imported(node, values, is_outer=module is self._program.graph_module)
         raise ModelError("has a graph without results")
+
+    def counted(self, value: ir.Value, axis: int, number: ir.Value) -> None:
+        """Records that the extent of a result along an axis is a number that is computed at run time.
+
+        Args:
+            value: the result, with room for the most elements.
+            axis: the dimension.
+            number: the extent, an i64 scalar.
+
+        Raises:
+            UnsupportedError: the target has no code for such an op.
+        """
+        if not self._counts_elements:
+            raise UnsupportedError("the size of its result depends on data, which the target has no code for")
+        self._counts[value] = axis, number
+
+    def _counts_of(self, outputs: Sequence[ir.Value]) -> dict[ir.Value, list[int]]:
+        """The extents of outputs that are computed at run time, each with pairs of an output and its dimension."""
+        found: dict[ir.Value, list[int]] = {}
+        for index, value in enumerate(outputs):
+            if value in self._counts:
+                axis, number = self._counts[value]
+                found.setdefault(number, []).extend([index, axis])
+        return found
 
     @contextlib.contextmanager
     def inner(self) -> Iterator[None]:
@@ -253,15 +291,24 @@ class ProgramImporter:
     def _imported(self, fx: torch.fx.Node, values: Mapping[torch.fx.Node, Any], is_outer: bool) -> Any:
         """Imports a node; in a survey, one of the outer graph that cannot be imported is recorded."""
         if not self._survey or not is_outer:
+            reads = not _is_of_sizes(fx.meta.get("val"), self.symbols) and overload_of(fx.target) not in _ASSERTIONS
+            if reads and any(self._is_counted(values[item]) for item in fx.all_input_nodes):
+                raise NeedsPieces("reads a tensor whose size depends on data")
             return self._located(fx, values)
         try:
             for item in fx.all_input_nodes:
                 if isinstance(known := item.meta.get("val"), torch.Tensor) and values[item] is None:
                     part_dtype(known.dtype)
-            return self._located(fx, values)
+            made = self._located(fx, values)
+            if not any(map(self._is_counted, _as_tuple(made))):
+                return made
         except ModelError as error:
             self.failures[fx] = error
-            return pytree.tree_map(self._stand_in, fx.meta.get("val"))
+        return pytree.tree_map(self._stand_in, fx.meta.get("val"))
+
+    def _is_counted(self, value: Any) -> bool:
+        """Returns whether a value is a result whose size depends on data."""
+        return isinstance(value, ir.Value) and value in self._counts
 
     def _stand_in(self, known: Any) -> Any:
         """A value for a result that is not imported; None if it is of a type without code."""
@@ -302,6 +349,8 @@ class ProgramImporter:
             return self.symbols.number(known)
         if op_type == "getitem":
             return self._item(fx, values)
+        if reason := obstacle_of_size(fx):
+            raise UnsupportedError(reason)
         node, operator = AtenNode(fx, self), operator_for(op_type)
         handler = complex_handler_for(op_type) if is_complex(fx) else handler_for(op_type)
         if handler is not None:
@@ -312,7 +361,11 @@ class ProgramImporter:
             raise UnsupportedError("is not supported")
         self._check(node, results)
         for value, result in zip(_as_tuple(results), node.results, strict=False):
-            self.symbols.bind(result, value)
+            if not self._is_counted(value):
+                self.symbols.bind(result, value)
+            else:
+                axis, number = self._counts[value]
+                self.symbols.bind(result.shape[axis], number)
         parts = (value.parts if isinstance(value, Complex) else [value] for value in _as_tuple(results))
         made = [value for group in parts for value in group if isinstance(value, ir.Value)]
         taken = [value for value in map(values.get, fx.all_input_nodes) if isinstance(value, ir.Value)]
@@ -374,16 +427,19 @@ class ProgramImporter:
             raise UnsupportedError(f"the output '{info.name}' is not supported")
         return constant(np.array(result, info.dtype))
 
-    def _declare(self, main: func.FuncOp, outputs: Sequence[ir.Value]) -> None:
+    def _declare(
+        self, main: func.FuncOp, outputs: Sequence[ir.Value], counts: Mapping[ir.Value, Sequence[int]]
+    ) -> None:
         """Gives @main its result types, and names to its arguments and results."""
-        types = [value.type for value in outputs]
+        types = [value.type for value in (*outputs, *counts)]
         main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(main.type.inputs, types))
         inputs = [named(info.name, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)]
         results = [
             named(info.name, result_dims(info, value)) for info, value in zip(self._info.outputs, outputs, strict=True)
         ]
         main.attributes["arg_attrs"] = ir.ArrayAttr.get(inputs)
-        main.attributes["res_attrs"] = ir.ArrayAttr.get(results)
+        numbers = [ir.DictAttr.get(discardable.COUNT.entry(cropped)) for cropped in counts.values()]
+        main.attributes["res_attrs"] = ir.ArrayAttr.get([*results, *numbers])
 
 
 def _is_of_sizes(value: Any, symbols: Symbols) -> bool:

@@ -22,7 +22,7 @@ from ..errors import ModelError
 from ..imported import ImportedModel, ModelInfo
 from .dims import names_of_symbols, ranges_of
 from .importer import failures_of, import_program
-from .node import fallback_of, name_of, overload_of
+from .node import fallback_of, is_computed_with, name_of, overload_of, sizes_by_data
 from .program import captured, decomposed, read_program
 from .signature import Signature, tensor_of
 from .tensors import as_array
@@ -122,10 +122,15 @@ class LiveProgram:
 
     @functools.cached_property
     def needs_pieces(self) -> bool:
-        """Whether code cannot take its inputs and return its outputs as they are: complex ones, or none."""
+        """True if its code is in pieces even though all of its ops have code.
+
+        Code has no complex inputs and outputs, and an op that reads a tensor whose size depends on data is compiled
+        apart from the one that makes it. There is no code without outputs.
+        """
         values = [self.signature.value(item.name) for item in (*self.signature.taken, *self.signature.returned)]
         is_complex = any(isinstance(value, torch.Tensor) and value.is_complex() for value in values)
-        return is_complex or not self.signature.returned
+        is_cut = any(sizes_by_data(node) and is_computed_with(node) for node in self.program.graph.nodes)
+        return is_complex or is_cut or not self.signature.returned
 
     @property
     def whole(self) -> Whole:
@@ -152,13 +157,17 @@ class LiveProgram:
                     digest.update(as_array(tensor.contiguous()).reshape(-1).view("uint8").data)
         return digest.hexdigest()
 
-    def unsupported(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, Fallback]:
+    def unsupported(self, shapes: Mapping[str, Sequence[int]], counts_elements: bool = True) -> dict[str, Fallback]:
         """Returns the ops that cannot be imported for input shapes, by the names of their nodes.
+
+        Args:
+            shapes: the shapes, by name.
+            counts_elements: whether sizes of results may depend on data.
 
         Raises:
             ModelError: an input, an output or a weight cannot be imported.
         """
-        found = failures_of(self.program, self.name, self.signature, shapes)
+        found = failures_of(self.program, self.name, self.signature, shapes, counts_elements)
         return {node.name: fallback_of(node, _reason(node, error)) for node, error in found.items()}
 
     def nodes_named(self, names: Sequence[str], reason: str) -> dict[str, Fallback]:
@@ -180,13 +189,20 @@ class LiveProgram:
         module = self.program.graph_module
         return torch.fx.GraphModule(module, copy.deepcopy(module.graph))
 
-    def import_into(self, context: ir.Context, shapes: Mapping[str, Sequence[int]]) -> ImportedModel:
+    def import_into(
+        self, context: ir.Context, shapes: Mapping[str, Sequence[int]], counts_elements: bool = True
+    ) -> ImportedModel:
         """Makes a module of stepwell ops for input shapes, by name; dimensions of other inputs stay symbolic.
+
+        Args:
+            context: the MLIR context of the module.
+            shapes: the shapes.
+            counts_elements: whether sizes of results may depend on data.
 
         Raises:
             ModelError: an op is not supported.
         """
-        return import_program(self.program, context, self.name, self.signature, shapes)
+        return import_program(self.program, context, self.name, self.signature, shapes, counts_elements)
 
     def saved(self) -> bytes:
         """The program as the contents of a `.pt2` file."""

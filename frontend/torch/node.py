@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from mlir import ir
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.node import map_arg
 
 from ...runtime.host.fallback import Fallback
@@ -131,6 +132,43 @@ def is_complex(fx: torch.fx.Node) -> bool:
     known = (fx.meta.get("val"), *(item.meta.get("val") for item in fx.all_input_nodes))
     values = (item for value in known for item in (value if isinstance(value, tuple | list) else (value,)))
     return any(isinstance(value, torch.Tensor) and value.is_complex() for value in values)
+
+
+def sizes_by_data(fx: torch.fx.Node) -> bool:
+    """Returns whether a node makes a tensor of a size that depends on the contents of others."""
+    if fx.op != "call_function" or overload_of(fx.target) == "getitem":
+        return False
+    known = {symbol for item in fx.all_input_nodes for symbol in _unbacked_sizes(item.meta.get("val"))}
+    return bool(_unbacked_sizes(fx.meta.get("val")) - known)
+
+
+def obstacle_of_size(fx: torch.fx.Node) -> str:
+    """Returns why there is no code for a result whose size depends on data; empty if there may be."""
+    if not sizes_by_data(fx):
+        return ""
+    values = (item.meta.get("val") for item in fx.all_input_nodes)
+    sizes = [size for value in values if isinstance(value, torch.Tensor) for size in value.shape]
+    is_varying = any(isinstance(size, torch.SymInt) and not size.node.expr.is_number for size in sizes)
+    return "the size of its result depends on data, and those of its operands vary" if is_varying else ""
+
+
+def _unbacked_sizes(known: Any) -> set[Any]:
+    values = known if isinstance(known, tuple | list) else (known,)
+    return {
+        symbol for value in values if isinstance(value, torch.Tensor) for symbol in free_unbacked_symbols(value.shape)
+    } | {symbol for value in values if isinstance(value, torch.SymInt) for symbol in free_unbacked_symbols(value)}
+
+
+def is_computed_with(fx: torch.fx.Node) -> bool:
+    """Returns whether a node's results are more than returned."""
+    return any(_is_computed(user, fx) for user in fx.users)
+
+
+def _is_computed(user: torch.fx.Node, fx: torch.fx.Node) -> bool:
+    is_number = not isinstance(user.meta.get("val"), torch.Tensor | tuple | list)
+    if user.op == "output":
+        return not isinstance(fx.meta.get("val"), torch.Tensor)
+    return is_computed_with(user) if is_number or overload_of(user.target) == "getitem" else True
 
 
 def line_of(fx: torch.fx.Node) -> tuple[str, int] | None:

@@ -94,8 +94,9 @@ class TorchSteps(HybridModel):
 
     @property
     def uncompiled(self) -> list[str]:
-        """The ops of torch, which no artefact contains."""
-        return [f"{item.operator} ({item.node}) runs in PyTorch" for item in self.fallbacks]
+        """The ops of torch, which no artefact contains; if there are none, that there are several pieces."""
+        found = [f"{item.operator} ({item.node}) runs in PyTorch" for item in self.fallbacks]
+        return found or ["it is compiled in pieces, between which sizes depend on data or tensors are complex"]
 
 
 class CompiledPiece(torch.nn.Module):

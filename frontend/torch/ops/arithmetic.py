@@ -150,14 +150,14 @@ def _scaled(node: AtenNode, input: Any, other: Any, alpha: Any) -> tuple[ir.Valu
     return lhs, rhs
 
 
-@imports("aten.mul.Tensor", "aten.mul.Scalar")
+@imports("aten.mul.Tensor", "aten.mul.Scalar", "prims.mul.default")
 def mul(node: AtenNode, input: Any, other: Any) -> ir.Value:
     """x * y; of bools the conjunction"""
     kind = node.dtype()
     return emit(ew.AndOp if kind.kind == "b" else ew.MulOp, as_value(input, kind), as_value(other, kind))
 
 
-@imports("aten.div.Tensor", "aten.div.Scalar", "aten.div.Tensor_mode", "aten.div.Scalar_mode")
+@imports("prims.div.default", "aten.div.Tensor", "aten.div.Scalar", "aten.div.Tensor_mode", "aten.div.Scalar_mode")
 def div(node: AtenNode, input: Any, other: Any, rounding_mode: str | None = None) -> ir.Value:
     """x / y, rounded down or towards zero if the node says so."""
     kind = node.dtype()

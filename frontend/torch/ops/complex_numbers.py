@@ -367,6 +367,17 @@ for _overload, _left, _right in (
         imports_complex(_overload)(_bilinear(_handler, _left, _right))
 
 
+@imports_complex("aten.addmm.default")
+def addmm(node: AtenNode, input: Any, mat1: Complex, mat2: Complex) -> Complex:
+    """a @ b + c"""
+    (a, b), (c, d), addend = mat1.parts, mat2.parts, _pair(input, node.dtype())
+    made = (
+        _subtracted(contraction.product(a, c), contraction.product(b, d)),
+        _added(contraction.product(a, d), contraction.product(b, c)),
+    )
+    return Complex(*map(_added, made, addend.parts))
+
+
 @imports_complex("aten._fft_r2c.default")
 def transform_of_real(
     node: AtenNode, input: ir.Value, dim: Sequence[int], normalization: int, onesided: bool

@@ -204,3 +204,21 @@ def _norm(value: ir.Value, p: float) -> ir.Value:
         return emit(ew.SqrtOp, emit(ReduceSumOp, emit(ew.MulOp, value, value), axes=axes, keepdims=False))
     powers = emit(ReduceSumOp, emit(ew.PowOp, magnitude, scalar(p, value)), axes=axes, keepdims=False)
     return emit(ew.PowOp, powers, scalar(1 / p, value))
+
+
+@imports("aten._trilinear.default")
+def trilinear(
+    node: AtenNode,
+    i1: ir.Value,
+    i2: ir.Value,
+    i3: ir.Value,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+) -> ir.Value:
+    """The sum over dimensions of a product of three tensors, each with new dimensions."""
+    pairs = zip((i1, i2, i3), (expand1, expand2, expand3), strict=True)
+    first, second, third = (emit(ExpandDimsOp, item, axes=tuple(axes)) if axes else item for item, axes in pairs)
+    whole = emit(ew.MulOp, emit(ew.MulOp, first, second), third)
+    return emit(ReduceSumOp, whole, axes=tuple(sumdim), keepdims=False) if sumdim else whole

@@ -33,6 +33,7 @@ from ...errors import UnsupportedError
 from ...places import elements, extent, flat, from_front, inside, merged, scattered, unless_outside, with_elements
 from ..node import AtenNode, axis_of
 from ..registry import imports
+from .selecting import selected_by_mask
 
 _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 _IDENTITIES = {"sum": 0, "prod": 1, "mean": 0}
@@ -70,6 +71,9 @@ def index(node: AtenNode, input: ir.Value, indices: Sequence[ir.Value | None]) -
     The dimensions of the indices take the place of the indexed ones if these are neighbours, else they come first.
     """
     axes = _indexed(indices)
+    mask = indices[axes[0]]
+    if len(axes) == 1 and mask is not None and dtype(mask) == np.bool_:
+        return selected_by_mask(node, input, mask, axes[0])
     if len(axes) == 1:
         return gathered(input, _number(indices[axes[0]]), axes[0])
     rest = [axis for axis in range(rank(input)) if axis not in axes]
@@ -91,11 +95,11 @@ def _number(value: ir.Value | None) -> ir.Value:
     """An index of integers.
 
     Raises:
-        UnsupportedError: it is a mask, whose number of true elements is not known.
+        UnsupportedError: it is a mask, beside other indices.
     """
     assert value is not None
     if dtype(value) == np.bool_:
-        raise UnsupportedError("selects elements by a mask, so that the size of its result depends on contents")
+        raise UnsupportedError("selects elements by a mask and other indices at once, which is not supported")
     return cast(value, np.int64)
 
 
@@ -167,6 +171,9 @@ def scatter_reduce(
 ) -> ir.Value:
     """A tensor with one element per index combined with it; without itself, the combined elements alone."""
     kind = dtype(input)
+    if kind.kind == "b":
+        input, src = cast(input, np.uint8), cast(src, np.uint8)
+        return cast(scatter_reduce(node, input, dim, index, src, reduce, include_self), np.bool_)
     base = input
     ones = emit(DynamicBroadcastToOp, scalar(1, src), shape_of(index))
     if not include_self:
@@ -206,3 +213,21 @@ def masked_scatter(node: AtenNode, input: ir.Value, mask: ir.Value, source: ir.V
     taken = gathered(line_of(source), number, 0)
     base = emit(DynamicBroadcastToOp, input, whole)
     return emit(ew.SelectOp, kept, reshaped(taken, whole), base)
+
+
+@imports("aten.index_reduce.default")
+def index_reduce(
+    node: AtenNode, input: ir.Value, dim: int, index: ir.Value, source: ir.Value, reduce: str, include_self: bool
+) -> ir.Value:
+    """A tensor with the slices at indices combined with those of a source."""
+    axis = axis_of(input, dim)
+    line = reshaped(index, integers([1] * axis + [-1] + [1] * (rank(source) - axis - 1))) if rank(source) else index
+    whole = emit(DynamicBroadcastToOp, line, shape_of(source))
+    return scatter_reduce(node, input, dim, whole, source, reduce, include_self)
+
+
+@imports("aten.put.default")
+def put(node: AtenNode, input: ir.Value, index: ir.Value, source: ir.Value, accumulate: bool) -> ir.Value:
+    """The flat tensor with the elements at indices replaced, or added to."""
+    made = index_put(node, line_of(input), [line_of(index)], line_of(source), accumulate)
+    return reshaped(made, shape_of(input))

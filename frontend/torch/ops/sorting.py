@@ -20,20 +20,20 @@ def top_k(node: AtenNode, input: ir.Value, k: Size, dim: int, largest: bool) -> 
     """The greatest or least elements along a dimension, and their indices."""
     if isinstance(k, ir.Value):
         raise NeedsShapes("the number of elements must be known")
-    return _ordered(input, k, dim, largest)
+    return ordered(input, k, dim, largest)
 
 
 @imports("aten.sort.default", "aten.sort.stable")
 def sort(node: AtenNode, input: ir.Value, dim: int, descending: bool) -> tuple[ir.Value, ...]:
     """All elements in order along a dimension, and their indices; equal elements keep their order."""
     count = known_dim(input, axis_of(input, dim), "the extent of the sorted dimension") if rank(input) else 1
-    return _ordered(input, count, dim, descending)
+    return ordered(input, count, dim, descending)
 
 
 @imports("aten.kthvalue.default")
 def kth_value(node: AtenNode, input: ir.Value, k: int, dim: int, keepdim: bool) -> tuple[ir.Value, ...]:
     """The k-th least element along a dimension, and its index."""
-    parts = _ordered(input, k, dim, False)
+    parts = ordered(input, k, dim, False)
     if rank(input) == 0:
         return parts
     axis = axis_of(input, dim)
@@ -41,7 +41,8 @@ def kth_value(node: AtenNode, input: ir.Value, k: int, dim: int, keepdim: bool) 
     return tuple(value if keepdim else emit(SqueezeOp, value, axes=(axis,)) for value in last)
 
 
-def _ordered(input: ir.Value, count: int, dim: int, largest: bool) -> tuple[ir.Value, ...]:
+def ordered(input: ir.Value, count: int, dim: int, largest: bool) -> tuple[ir.Value, ...]:
+    """Returns the first of the ordered elements along a dimension, and their indices."""
     if rank(input) == 0:
         return input, constant(np.array(0, np.int64))
     axis, last = axis_of(input, dim), rank(input) - 1

@@ -9,7 +9,7 @@ import stepwell
 import torch
 from torch.utils import _pytree as pytree
 
-from sweep.entries import Calls, Entry, Sample
+from .entries import Calls, Entry, Sample
 
 OUTCOMES = ("native", "partly", "wrong", "exception", "crash", "not captured", "no samples")
 TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4}
