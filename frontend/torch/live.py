@@ -127,6 +127,8 @@ class LiveProgram:
         Code has no complex inputs and outputs, and an op that reads a tensor whose size depends on data is compiled
         apart from the one that makes it. There is no code without outputs.
         """
+        if not self._decompose:
+            return False  # it is a piece
         values = [self.signature.value(item.name) for item in (*self.signature.taken, *self.signature.returned)]
         is_complex = any(isinstance(value, torch.Tensor) and value.is_complex() for value in values)
         is_cut = any(sizes_by_data(node) and is_computed_with(node) for node in self.program.graph.nodes)

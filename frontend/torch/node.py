@@ -138,8 +138,11 @@ def sizes_by_data(fx: torch.fx.Node) -> bool:
     """Returns whether a node makes a tensor of a size that depends on the contents of others."""
     if fx.op != "call_function" or overload_of(fx.target) == "getitem":
         return False
-    known = {symbol for item in fx.all_input_nodes for symbol in _unbacked_sizes(item.meta.get("val"))}
-    return bool(_unbacked_sizes(fx.meta.get("val")) - known)
+    made = _unbacked_sizes(fx.meta.get("val"))
+    for item in fx.all_input_nodes if made else ():
+        value = item.meta.get("val")
+        made -= free_unbacked_symbols(value) if isinstance(value, torch.SymInt) else _unbacked_sizes(value)
+    return bool(made)
 
 
 def obstacle_of_size(fx: torch.fx.Node) -> str:
@@ -153,10 +156,10 @@ def obstacle_of_size(fx: torch.fx.Node) -> str:
 
 
 def _unbacked_sizes(known: Any) -> set[Any]:
+    """The symbols in the sizes of tensors that depend on data."""
     values = known if isinstance(known, tuple | list) else (known,)
-    return {
-        symbol for value in values if isinstance(value, torch.Tensor) for symbol in free_unbacked_symbols(value.shape)
-    } | {symbol for value in values if isinstance(value, torch.SymInt) for symbol in free_unbacked_symbols(value)}
+    tensors = (value for value in values if isinstance(value, torch.Tensor))
+    return {symbol for value in tensors for symbol in free_unbacked_symbols(value.shape)}
 
 
 def is_computed_with(fx: torch.fx.Node) -> bool:

@@ -21,7 +21,7 @@ from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
 
 from ..errors import ModelError
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
-from .registry import handler_for, supported_overloads
+from .registry import complex_handler_for, handler_for, supported_overloads
 
 _WITHOUT_RULE = frozenset({"aten.complex.default", "aten.polar.default"})
 """Ops whose rules write into memory, which a functional graph cannot."""
@@ -111,7 +111,8 @@ def kept_composites() -> dict[torch._ops.OpOverload, Any]:
 
 def can_import(op: torch._ops.OpOverload) -> bool:
     """Returns whether an op has a handler, or a rule by which torch decomposes it further."""
-    return handler_for(str(op)) is not None or (op in decomposition_table and _may_decompose(op))
+    is_known = handler_for(str(op)) is not None or complex_handler_for(str(op)) is not None
+    return is_known or (op in decomposition_table and _may_decompose(op))
 
 
 def _may_decompose(op: torch._ops.OpOverload) -> bool:

@@ -15,22 +15,18 @@ from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.shape import FillOp
-from ....dialects.types import is_float
 from ...build import (
     cast,
     dtype,
     emit,
     gathered,
     joined,
-    known_dim,
     rank,
     scalar,
     shape_of,
-    transposed,
 )
 from ...errors import UnsupportedError
-from ...fourier import fitted, real_inverse, transform
-from ..node import AtenNode, axis_of
+from ..node import AtenNode
 from ..pairs import Complex
 from ..registry import Handler, handler_for, imports, imports_complex
 from . import arithmetic, contraction, creation, elementwise, indexing, movement, reduction
@@ -99,8 +95,8 @@ def _zeros(like: ir.Value) -> ir.Value:
     return emit(FillOp, shape_of(like), value=np.zeros((), dtype(like)))
 
 
-def _pair(value: Any, kind: np.dtype) -> Complex:
-    """An operand as complex numbers whose parts have an element type."""
+def pair(value: Any, kind: np.dtype) -> Complex:
+    """Returns an operand as complex numbers whose parts have an element type."""
     if isinstance(value, Complex):
         return Complex(*(cast(item, kind) for item in value.parts))
     if isinstance(value, ir.Value):
@@ -141,7 +137,7 @@ def _quotient(lhs: Complex, rhs: Complex) -> Complex:
 @imports_complex("aten.mul.Tensor", "aten.mul.Scalar")
 def mul(node: AtenNode, input: Any, other: Any) -> Complex:
     """x * y"""
-    return _product(_pair(input, node.dtype()), _pair(other, node.dtype()))
+    return _product(pair(input, node.dtype()), pair(other, node.dtype()))
 
 
 @imports_complex("aten.div.Tensor", "aten.div.Scalar")
@@ -149,14 +145,14 @@ def div(node: AtenNode, input: Any, other: Any) -> Complex:
     """x / y"""
     if not isinstance(other, Complex | complex):
         divisor = arithmetic.as_value(other, node.dtype())
-        return Complex(*(emit(ew.DivOp, item, divisor) for item in _pair(input, node.dtype()).parts))
-    return _quotient(_pair(input, node.dtype()), _pair(other, node.dtype()))
+        return Complex(*(emit(ew.DivOp, item, divisor) for item in pair(input, node.dtype()).parts))
+    return _quotient(pair(input, node.dtype()), pair(other, node.dtype()))
 
 
 @imports_complex("aten.reciprocal.default")
 def reciprocal(node: AtenNode, input: Complex) -> Complex:
     """1 / x"""
-    return _quotient(_pair(1.0, node.dtype()), input)
+    return _quotient(pair(1.0, node.dtype()), input)
 
 
 @imports_complex("aten.pow.Tensor_Scalar")
@@ -279,22 +275,22 @@ def from_parts(node: AtenNode, real: ir.Value, imag: ir.Value) -> Complex:
 @imports_complex("aten.view_as_real.default")
 def view_as_real(node: AtenNode, input: Complex) -> ir.Value:
     """Both parts along a new last dimension."""
-    return _together(input)
+    return together(input)
 
 
 @imports_complex("aten.view_as_complex.default")
 def view_as_complex(node: AtenNode, input: ir.Value) -> Complex:
     """Numbers from a last dimension of both parts."""
-    return _apart(input)
+    return apart(input)
 
 
-def _together(value: Complex) -> ir.Value:
-    """[...] --> [..., 2]"""
+def together(value: Complex) -> ir.Value:
+    """Returns both parts along a new dimension: [...] --> [..., 2]"""
     return joined([emit(ExpandDimsOp, item, axes=(rank(item),)) for item in value.parts], rank(value.real))
 
 
-def _apart(value: ir.Value) -> Complex:
-    """[..., 2] --> [...]"""
+def apart(value: ir.Value) -> Complex:
+    """Returns the numbers whose parts lie along the last dimension: [..., 2] --> [...]"""
     last = rank(value) - 1
     return Complex(*(gathered(value, arithmetic.as_value(place, np.dtype(np.int64)), last) for place in (0, 1)))
 
@@ -303,14 +299,14 @@ def _apart(value: ir.Value) -> Complex:
 def to_copy(node: AtenNode, input: Any) -> Any:
     """Conversion to another element type; that to a real one drops the imaginary part."""
     if node.results[0].is_complex():
-        return _pair(input, node.dtype())
+        return pair(input, node.dtype())
     return cast(input.real, node.dtype())
 
 
 @imports_complex("aten.eq.Tensor", "aten.eq.Scalar")
 def equal(node: AtenNode, input: Any, other: Any) -> ir.Value:
     """True if both parts are equal."""
-    lhs, rhs = (_pair(value, node.promoted("self", "other")) for value in (input, other))
+    lhs, rhs = (pair(value, node.promoted("self", "other")) for value in (input, other))
     pairs = zip(lhs.parts, rhs.parts, strict=True)
     return emit(ew.AndOp, *(emit(ew.EqualOp, one, two) for one, two in pairs))
 
@@ -337,7 +333,7 @@ def ones(node: AtenNode) -> Complex:
 @imports_complex("aten.scalar_tensor.default")
 def scalar_tensor(node: AtenNode, s: Any) -> Complex:
     """A number as a tensor."""
-    return _pair(s, node.dtype())
+    return pair(s, node.dtype())
 
 
 def _bilinear(handler: Handler, left: str, right: str) -> Handler:
@@ -345,7 +341,7 @@ def _bilinear(handler: Handler, left: str, right: str) -> Handler:
 
     @functools.wraps(handler)
     def product(node: AtenNode, **arguments: Any) -> Complex:
-        (a, b), (c, d) = (_pair(arguments[name], node.dtype()).parts for name in (left, right))
+        (a, b), (c, d) = (pair(arguments[name], node.dtype()).parts for name in (left, right))
 
         def of(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
             return handler(node, **{**arguments, left: lhs, right: rhs})
@@ -370,72 +366,9 @@ for _overload, _left, _right in (
 @imports_complex("aten.addmm.default")
 def addmm(node: AtenNode, input: Any, mat1: Complex, mat2: Complex) -> Complex:
     """a @ b + c"""
-    (a, b), (c, d), addend = mat1.parts, mat2.parts, _pair(input, node.dtype())
+    (a, b), (c, d), addend = mat1.parts, mat2.parts, pair(input, node.dtype())
     made = (
         _subtracted(contraction.product(a, c), contraction.product(b, d)),
         _added(contraction.product(a, d), contraction.product(b, c)),
     )
     return Complex(*map(_added, made, addend.parts))
-
-
-@imports_complex("aten._fft_r2c.default")
-def transform_of_real(
-    node: AtenNode, input: ir.Value, dim: Sequence[int], normalization: int, onesided: bool
-) -> Complex:
-    """The transform of real numbers; if one-sided, the last dimension has half of the frequencies."""
-    value = emit(ExpandDimsOp, input, axes=(rank(input),))
-    count = 1
-    for place, axis in enumerate(reversed(dim)):
-        size = known_dim(input, axis_of(input, axis), "the length of a transform")
-        value, count = _along(node, value, axis_of(input, axis), inverse=False), count * size
-        if onesided and place == 0:
-            value = fitted(value, axis_of(input, axis), size // 2 + 1)
-    return _apart(_normal(value, count, normalization, inverse=False)) if dim else _pair(input, node.dtype())
-
-
-@imports_complex("aten._fft_c2c.default")
-def transform_of_complex(
-    node: AtenNode, input: Complex, dim: Sequence[int], normalization: int, forward: bool
-) -> Complex:
-    """The transform of complex numbers, or its inverse."""
-    value, count = _together(input), 1
-    for axis in dim:
-        place = axis_of(input.real, axis)
-        count *= known_dim(input.real, place, "the length of a transform")
-        value = _along(node, value, place, inverse=not forward)
-    return _apart(_normal(value, count, normalization, inverse=not forward)) if dim else input
-
-
-@imports_complex("aten._fft_c2r.default")
-def transform_to_real(
-    node: AtenNode, input: Complex, dim: Sequence[int], normalization: int, last_dim_size: Any
-) -> ir.Value:
-    """The inverse transform of half of the frequencies of real numbers."""
-    if isinstance(last_dim_size, ir.Value):
-        raise UnsupportedError("transforms to a number of elements that is not known")
-    value, count, last = _together(input), last_dim_size, axis_of(input.real, dim[-1])
-    for axis in dim[:-1]:
-        place = axis_of(input.real, axis)
-        count *= known_dim(input.real, place, "the length of a transform")
-        value = _along(node, value, place, inverse=True)
-    order = [*(axis for axis in range(rank(value) - 1) if axis != last), last, rank(value) - 1]
-    known_dim(value, last, "the length of a transform")
-    halves = fitted(transposed(value, order), rank(value) - 2, last_dim_size // 2 + 1)
-    made = gathered(real_inverse(node, halves, last_dim_size), arithmetic.as_value(0, np.dtype(np.int64)), -1)
-    back = [order.index(axis) for axis in range(rank(made))]
-    return _normal(transposed(made, back), count, normalization, inverse=True)
-
-
-def _along(node: AtenNode, value: ir.Value, axis: int, inverse: bool) -> ir.Value:
-    """Transforms [..., parts] along an axis; both parts remain."""
-    last = rank(value) - 1
-    order = [*(other for other in range(last) if other != axis), axis, last]
-    made = transform(node, transposed(value, order), inverse)
-    return transposed(made, [order.index(other) for other in range(rank(value))])
-
-
-def _normal(value: ir.Value, count: int, normalization: int, inverse: bool) -> ir.Value:
-    """Scales a transform of `count` elements; inverse ones have been divided by it."""
-    factor = {0: 1.0, 1: 1 / math.sqrt(count), 2: 1 / count}[normalization] * (count if inverse else 1)
-    assert is_float(dtype(value))
-    return value if factor == 1 else emit(ew.MulOp, value, scalar(factor, value))

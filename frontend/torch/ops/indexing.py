@@ -221,7 +221,8 @@ def index_reduce(
 ) -> ir.Value:
     """A tensor with the slices at indices combined with those of a source."""
     axis = axis_of(input, dim)
-    line = reshaped(index, integers([1] * axis + [-1] + [1] * (rank(source) - axis - 1))) if rank(source) else index
+    ones = integers([1] * axis), integers([1] * (rank(source) - axis - 1))
+    line = reshaped(index, joined([ones[0], shape_of(index), ones[1]])) if rank(source) else index
     whole = emit(DynamicBroadcastToOp, line, shape_of(source))
     return scatter_reduce(node, input, dim, whole, source, reduce, include_self)
 

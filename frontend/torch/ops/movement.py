@@ -36,6 +36,7 @@ from ...build import (
     reshaped,
     scalar,
     shape,
+    shape_of,
     transposed,
 )
 from ...errors import NodeError, UnsupportedError
@@ -172,16 +173,34 @@ def diagonal(node: AtenNode, input: ir.Value, offset: int, dim1: int, dim2: int)
 
     [..., n, m] --> [..., n * m] --> [..., k]
     """
+    flat, _, start, count, step = _flat_diagonal(input, offset, dim1, dim2)
+    stop = start + (count - 1) * step + 1 if count else start
+    return emit(DynamicSliceOp, flat, *map(integers, ([start], [stop], [rank(flat) - 1], [step])))
+
+
+@imports("aten.diagonal_scatter.default")
+def diagonal_scatter(node: AtenNode, input: ir.Value, src: ir.Value, offset: int, dim1: int, dim2: int) -> ir.Value:
+    """A tensor with a diagonal replaced."""
+    flat, order, start, count, step = _flat_diagonal(input, offset, dim1, dim2)
+    if count:
+        places = integers([start + step * number for number in range(count)])
+        flat = _put(flat, cast(src, dtype(input)), rank(flat) - 1, places)
+    moved = reshaped(flat, shape_of(transposed(input, order)))
+    return transposed(moved, [order.index(axis) for axis in range(rank(input))])
+
+
+def _flat_diagonal(input: ir.Value, offset: int, dim1: int, dim2: int) -> tuple[ir.Value, list[int], int, int, int]:
+    """Flat matrices, the order of dimensions before, and first place, number and distance of diagonal elements.
+
+    [..., n, m] --> [..., n * m]
+    """
     first, second = axis_of(input, dim1), axis_of(input, dim2)
-    others = [axis for axis in range(rank(input)) if axis not in (first, second)]
-    matrix = transposed(input, [*others, first, second])
+    order = [*(axis for axis in range(rank(input)) if axis not in (first, second)), first, second]
+    matrix = transposed(input, order)
     rows, columns = (known_dim(input, axis, "the extents of a matrix with a diagonal") for axis in (first, second))
     count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-    flat = reshaped(matrix, joined([dims_of(matrix, 0, len(others)), integers([rows * columns])]))
-    start = max(offset, 0) - min(offset, 0) * columns
-    stop = min(start + count * (columns + 1), rows * columns) if count else start
-    bounds = map(integers, ([start], [stop], [len(others)], [columns + 1]))
-    return emit(DynamicSliceOp, flat, *bounds)
+    flat = reshaped(matrix, joined([dims_of(matrix, 0, len(order) - 2), integers([rows * columns])]))
+    return flat, order, max(offset, 0) - min(offset, 0) * columns, count, columns + 1
 
 
 @imports("aten.as_strided.default")

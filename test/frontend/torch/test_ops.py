@@ -536,3 +536,57 @@ def test_losses():
         numbers(torch.float32, 4, 5),
         torch.tensor([0, 4, 2, 1]),
     )
+
+
+def test_searches():
+    rows = torch.tensor([[1.0, 2.0, 2.0, 5.0], [-1.0, 0.0, 3.0, float("inf")]])
+    check(
+        {
+            "bucketize": lambda x, rows: torch.bucketize(x, rows[0]),
+            "bucketize to the right": lambda x, rows: torch.bucketize(x, rows[0], right=True, out_int32=True),
+            "rows": lambda x, rows: torch.searchsorted(rows, x),
+            "rows to the right": lambda x, rows: torch.searchsorted(rows, x, side="right"),
+            "integers": lambda x, rows: torch.bucketize(x.nan_to_num().long(), torch.tensor([-1, 0, 2])),
+        },
+        torch.tensor([[2.0, -7.0, float("nan"), 9.0, 5.0], [3.0, 0.5, -1.0, float("inf"), float("nan")]]),
+        rows,
+    )
+
+
+def test_medians():
+    x = numbers(torch.float32, 3, 5)
+    gaps = x.clone()
+    gaps[0, 1] = gaps[2, 3] = gaps[2, 4] = float("nan")
+    gaps[1] = float("nan")
+    check(
+        {
+            "all": lambda x, y, i: (x.median(), y.median(), i.median(), y.nanmedian()),
+            "last": lambda x, y, i: (*x.median(-1), *x[:, :4].median(-1)),
+            "first": lambda x, y, i: (*x.median(0, keepdim=True), i.median(0).values),
+            "numbers only": lambda x, y, i: (y.nanmedian(1).values, y.median(1).values),
+        },
+        x,
+        gaps,
+        numbers(torch.int64, 3, 5),
+    )
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+def test_reductions_at_indices():
+    index = torch.tensor([2, 0, 2])
+    check(
+        {
+            **{
+                name: lambda x, y, name=name: x.index_reduce(0, index, y[:3], name) for name in ("amax", "prod", "mean")
+            },
+            "alone": lambda x, y: x.index_reduce(1, index, y[:, :3], "amin", include_self=False),
+            "put": lambda x, y: x.put(index, y[0, :3]),
+            "diagonal": lambda x, y: torch.diagonal_scatter(x, y[:, 0], 1),
+            "diagonal below": lambda x, y: torch.diagonal_scatter(x[None], y[None, :2, 0], -2, 1, 2),
+            "put and add": lambda x, y: x.put(index, y[0, :3], accumulate=True),
+            "bools": lambda x, y: (x > 0).scatter_reduce(0, index[None], (y > 0)[:1], "amax"),
+            "bilinear": lambda x, y: nnf.bilinear(x, y, torch.ones(2, 5, 5), torch.ones(2)),
+        },
+        numbers(torch.float32, 4, 5),
+        numbers(torch.float32, 4, 5, seed=1),
+    )
