@@ -15,7 +15,7 @@ from stepwell.bench.gguf_decoder import GgufConfig, write_decoder  # noqa: E402
 
 BLOCK = 32
 LENGTH = 9
-SMALL = {"layers": 2, "hidden": 64, "heads": 4, "key_heads": 2, "intermediate": 96, "vocabulary": 48}
+SMALL = {"layers": 2, "hidden": 64, "heads": 4, "key_heads": 2, "intermediate": 96, "vocabulary": 50}
 CONFIGS = [
     GgufConfig(kind="F32", **SMALL),
     GgufConfig("qwen2", "Q8_0", **SMALL),
