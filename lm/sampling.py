@@ -11,7 +11,7 @@ from ..support.errors import OptionError
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How the next token is chosen.
+    """Rule by which the next token is chosen.
 
     Attributes:
         temperature: divisor of the logits; 0 chooses the most probable token.

@@ -17,7 +17,7 @@ _WORDS = (
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 _SPLITS = {"llama-bpe": _WORDS % "{1,3}", "qwen2": _WORDS % "", "default": None, "gpt-2": None}
-"""How text is split into words, by the name in the file: a regular expression, or GPT-2's rule (None)."""
+"""Rules by which text is split into words, by the name in the file: a regular expression, or GPT-2's rule (None)."""
 
 _CONTROL, _USER_DEFINED = 3, 4
 """Types of tokens in the file."""
