@@ -13,6 +13,7 @@ from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from ...runtime.host.fallback import Fallback
 from ..errors import UnsupportedError
+from .aliases import separate_views
 from .complex_views import with_real_interface
 from .live import LiveProgram, Whole
 from .node import fallback_of, is_complex, obstacle_of_size, overload_of, sizes_by_data
@@ -68,6 +69,8 @@ def divide(
         static: placeholders whose tensors always have the same layout.
     """
     fallbacks = dict(found or {})
+    for node in separate_views(graph.graph):
+        fallbacks[node.name] = fallback_of(node, "")
     for node in graph.graph.nodes:
         if node.op == "call_function" and node.name not in fallbacks and (reason := _obstacle(node)):
             fallbacks[node.name] = fallback_of(node, reason)

@@ -102,14 +102,30 @@ def layout_of(program: ExportedProgram) -> Layout:
 
 def order_of(value: torch.Tensor) -> tuple[int, ...] | None:
     """Returns a dense tensor's dimensions, from the slowest to the fastest; None if it is contiguous, or has gaps."""
-    strides = [stride.node.hint if isinstance(stride, torch.SymInt) else stride for stride in value.stride()]
-    sizes = [size.node.hint if isinstance(size, torch.SymInt) else size for size in value.shape]
-    if any(item is None for item in (*strides, *sizes)) or value.dim() < 2:
+    sizes, strides = _extents(value)
+    if None in (*strides, *sizes) or value.dim() < 2 or _is_contiguous(sizes, strides, range(value.dim())):
         return None
-    order = sorted(range(value.dim()), key=lambda axis: -strides[axis])
-    if _is_contiguous(sizes, strides, range(value.dim())) or not _is_contiguous(sizes, strides, order):
-        return None
-    return tuple(order)
+    order = _by_stride(strides)
+    return order if _is_contiguous(sizes, strides, order) else None
+
+
+def is_dense(value: torch.Tensor) -> bool:
+    """Returns whether a tensor's elements follow each other in memory, in some order of the dimensions."""
+    sizes, strides = _extents(value)
+    return None in (*strides, *sizes) or 0 in sizes or _is_contiguous(sizes, strides, _by_stride(strides))
+
+
+def _extents(value: torch.Tensor) -> tuple[list[int], list[int]]:
+    """The sizes and strides of a tensor, as in the first call; None for those that depend on data."""
+    sizes, strides = (
+        [item.node.hint if isinstance(item, torch.SymInt) else item for item in items]
+        for items in (value.shape, value.stride())
+    )
+    return sizes, strides
+
+
+def _by_stride(strides: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(strides)), key=lambda axis: -strides[axis]))
 
 
 def inverse(order: Sequence[int]) -> tuple[int, ...]:

@@ -23,7 +23,12 @@ from ..errors import ModelError
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .registry import complex_handler_for, handler_for, supported_overloads
 
-_WITHOUT_RULE = frozenset({"aten.complex.default", "aten.polar.default"})
+_WITHOUT_RULE = frozenset(
+    {
+        *("aten.complex.default", "aten.polar.default"),
+        *("aten.diagonal_scatter.default", "aten.as_strided_scatter.default"),
+    }
+)
 """Ops whose rules write into memory, which a functional graph cannot."""
 
 _RANDOM = torch.Tag.nondeterministic_seeded
