@@ -390,6 +390,7 @@ class ProgramImporter:
         found = {}
         for declared in cast(Any, fx.target)._schema.arguments:
             name = "input" if declared.name == "self" else declared.name
+            name = "input" if name == "a" and name not in taken else name  # of ops of torch's lower level
             value = given[declared.name]
             if name in taken:
                 found[name] = self._converted(value, values)

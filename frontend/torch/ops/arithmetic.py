@@ -157,7 +157,10 @@ def mul(node: AtenNode, input: Any, other: Any) -> ir.Value:
     return emit(ew.AndOp if kind.kind == "b" else ew.MulOp, as_value(input, kind), as_value(other, kind))
 
 
-@imports("prims.div.default", "aten.div.Tensor", "aten.div.Scalar", "aten.div.Tensor_mode", "aten.div.Scalar_mode")
+@imports(
+    *("prims.div.default", "aten.div.Tensor", "aten.div.Scalar", "aten.div.Tensor_mode", "aten.div.Scalar_mode"),
+    *("aten.true_divide.Tensor", "aten.true_divide.Scalar"),
+)
 def div(node: AtenNode, input: Any, other: Any, rounding_mode: str | None = None) -> ir.Value:
     """x / y, rounded down or towards zero if the node says so."""
     kind = node.dtype()

@@ -243,3 +243,13 @@ def test_no_warning_if_all_is_compiled():
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("error", stepwell.StepwellWarning)
         same(compiled(model)(x), model(x))
+
+
+def test_conversions_and_divisions_of_decomposed_ops():
+    def function(x):
+        return torch.ops.prims.convert_element_type(x, torch.float64), torch.ops.aten.true_divide(x, 3)
+
+    x = torch.arange(4)
+    for own, theirs in zip(compiled(function)(x), function(x), strict=True):
+        same(own, theirs)
+    assert not any(graph.on_torch for graph in stepwell.torch_report().graphs)
