@@ -23,7 +23,7 @@ class FrozenWeights:
 
     def __init__(self, weights: Mapping[int, torch.Tensor]) -> None:
         """Remembers the state of weights, by their positions among the arguments."""
-        self._positions = list(weights)
+        self._pick = _picker(list(weights))
         self._tensors = list(weights.values())
         self._versions = list(map(_versions, self._tensors))
         self._addresses = list(map(_address, self._tensors))
@@ -32,7 +32,7 @@ class FrozenWeights:
         """Returns whether the arguments are these tensors, unchanged."""
         tensors = self._tensors
         return (
-            all(map(operator.is_, map(arguments.__getitem__, self._positions), tensors))
+            all(map(operator.is_, self._pick(arguments), tensors))
             and list(map(_versions, tensors)) == self._versions
             and list(map(_address, tensors)) == self._addresses
         )
@@ -60,7 +60,8 @@ class Graph:
         self._weights, self._thaw = weights, thaw
         self._boxed_call = True  # of the object: wrappers copy its attributes
         self._thawed: Graph | None = None
-        self._piece, self._positions = _only_piece(module, calls)
+        self._piece, positions = _only_piece(module, calls)
+        self._pick = _picker(positions)
 
     def __call__(self, arguments: list[Any]) -> Sequence[Any]:
         """Computes the results; the list of arguments is cleared."""
@@ -71,7 +72,7 @@ class Graph:
                 self._thawed, self._module, self._piece = self._thaw(), None, None
             return self._thawed(arguments)
         if self._piece is not None:
-            given = [arguments[place] for place in self._positions]
+            given = list(self._pick(arguments))
             arguments.clear()
             return self._piece.run(given)
         given = list(arguments)
@@ -91,6 +92,13 @@ class EagerGraph:
         given = list(arguments)
         arguments.clear()
         return self._module(*given)
+
+
+def _picker(positions: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Returns a function that picks the items at some positions."""
+    if len(positions) > 1:
+        return operator.itemgetter(*positions)
+    return lambda items: [items[place] for place in positions]
 
 
 def _only_piece(
