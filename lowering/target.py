@@ -7,7 +7,7 @@ import json
 import os
 import re
 import subprocess
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import ClassVar
 
 from ..machines.block_tiles import has_dots
@@ -149,8 +149,7 @@ class Target:
 
     def to_json(self) -> str:
         """Returns the target as a JSON object, which identifies the code that is generated for it."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # `asdict` would copy each text
-        return json.dumps({"device": self.device, **values}, sort_keys=True)
+        return json.dumps({"device": self.device, **asdict(self)}, sort_keys=True)
 
 
 def _measured(triple: str, cpu: str, features: tuple[str, ...]) -> Target:

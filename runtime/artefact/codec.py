@@ -6,7 +6,7 @@ Code and arrays are not part of a record: the cache stores them under their dige
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,7 +58,7 @@ def encode_program(program: Described) -> dict[str, Any]:
     """Returns the record of a program, without its code and arrays."""
     return {
         "entry": ENTRY,
-        "target": {item.name: getattr(program.target, item.name) for item in fields(program.target)},
+        "target": asdict(program.target),
         "inputs": encode_tensors(program.inputs),
         "outputs": encode_tensors(program.outputs),
         "arena_bytes": program.arena_bytes,
