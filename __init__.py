@@ -80,7 +80,6 @@ __all__ = [
     "__version__",
     "check",
     "compile",
-    "lm",
     "load",
     "torch_report",
 ]
@@ -135,4 +134,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__all__, "lm", *(name for name in globals() if name.startswith("__"))})

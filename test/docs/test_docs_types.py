@@ -47,7 +47,7 @@ def test_names_of_the_package_can_be_listed() -> None:
     import stepwell
 
     listed = dir(stepwell)
-    assert set(stepwell.__all__) == {name for name in listed if not name.startswith("__")} | {"__version__"}
+    assert {*stepwell.__all__, "lm"} == {name for name in listed if not name.startswith("__")} | {"__version__"}
     assert all(hasattr(stepwell, name) for name in stepwell.__all__)
     assert listed == sorted(listed)
 
