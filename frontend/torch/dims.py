@@ -70,9 +70,9 @@ def _leaves(value: Any, dims: Any) -> Iterator[list[tuple[int, Any]]]:
         yield from ([] for _ in pytree.tree_leaves(value))
 
 
-def is_by_data(symbol: sympy.Symbol) -> bool:
-    """Returns whether a size depends on contents of tensors."""
-    return symbol_is_type(symbol, SymT.UNBACKED_INT)
+def is_by_data(size: sympy.Expr) -> bool:
+    """Returns whether a size is a symbol that depends on contents of tensors."""
+    return isinstance(size, sympy.Symbol) and symbol_is_type(size, SymT.UNBACKED_INT)
 
 
 def ranges_of(program: torch.export.ExportedProgram, signature: Signature) -> dict[str, tuple[int, int | None]]:
