@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .support.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from . import lm
+    from . import lm as lm
     from .driver.api import compile, load
     from .driver.cache_key import CacheMissError
     from .driver.check import Report, check
