@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mlir import ir
+from mlir.dialects import func
 
 from ..dialects import discardable
 from ..dialects.core import OpError, check_extents, spec_of
 from ..dialects.dims import Dim, Symbolic, unknown
 from ..dialects.types import TensorSpec, tensor_type
+from ..passes.ir.functions import update_type
 from ..support.wording import quantity
 from .errors import ModelError, NeedsShapes
 from .imported import ModelInfo, ValueInfo
@@ -90,6 +92,29 @@ def result_dims(info: ValueInfo, value: ir.Value) -> Dims:
         dim if isinstance(dim, int) else name if isinstance(name, str) else f"{info.name}.{axis}"
         for axis, (dim, name) in enumerate(zip(shape, names, strict=True))
     )
+
+
+def declare(
+    main: func.FuncOp,
+    info: ModelInfo,
+    dims: Sequence[Dims],
+    outputs: Sequence[ir.Value],
+    others: Sequence[ir.DictAttr] = (),
+) -> None:
+    """Gives @main the types of what it returns, and names to its arguments and results.
+
+    Args:
+        main: the function, whose body is complete.
+        info: the model's inputs and outputs.
+        dims: the dimensions of each input.
+        outputs: the values of the outputs.
+        others: the attributes of what it returns behind them.
+    """
+    update_type(main.operation)
+    arguments = [named(item.name, given) for item, given in zip(info.inputs, dims, strict=True)]
+    results = [named(item.name, result_dims(item, value)) for item, value in zip(info.outputs, outputs, strict=True)]
+    main.attributes["arg_attrs"] = ir.ArrayAttr.get(arguments)
+    main.attributes["res_attrs"] = ir.ArrayAttr.get([*results, *others])
 
 
 def named(name: str, dims: Dims) -> ir.Attribute:

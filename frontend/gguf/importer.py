@@ -14,7 +14,7 @@ from ...dialects.dims import Dim
 from ...dialects.registry import load_dialects
 from ..errors import ModelError
 from ..imported import ImportedModel, ModelInfo
-from ..main_signature import bound_inputs, named, result_dims, tensor_of
+from ..main_signature import bound_inputs, declare, tensor_of
 from .decoder import DecoderBuilder, DecoderSizes
 from .reader import GgufFile, read_gguf
 
@@ -69,12 +69,7 @@ def _imported(file: GgufFile, name: str, shapes: Mapping[str, Sequence[Dim]]) ->
         found = builder.step({item.name: value for item, value in zip(info.inputs, block.arguments, strict=True)})
         outputs = [found[item.name] for item in info.outputs]
         func.ReturnOp(outputs)
-    results = [value.type for value in outputs]
-    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, results))
-    arguments = [named(item.name, given) for item, given in zip(info.inputs, dims, strict=True)]
-    main.attributes["arg_attrs"] = ir.ArrayAttr.get(arguments)
-    made = [named(item.name, result_dims(item, value)) for item, value in zip(info.outputs, outputs, strict=True)]
-    main.attributes["res_attrs"] = ir.ArrayAttr.get(made)
+    declare(main, info, dims, outputs)
     return ImportedModel(module, builder.parameters, name, info)
 
 

@@ -27,7 +27,7 @@ from ...passes.ir.named_ops import ops_named
 from ..build import constant
 from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, SizedByData, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ModelInfo
-from ..main_signature import Dims, bound_inputs, named, result_dims, tensor_of
+from ..main_signature import Dims, bound_inputs, declare, tensor_of
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .context import Checked
 from .definitions import definition_of
@@ -174,7 +174,9 @@ class Importer:
             self._check_outputs(values)
             counts = self._counts_of(values)
             func.ReturnOp([*values, *(guard.holds for guard in scope.guards), *counts])
-        self._declare(main, values, scope, counts)
+        guards = [discardable.GUARD.entry(guard.reason) for guard in scope.guards]
+        numbers = [discardable.COUNT.entry(cropped) for cropped in counts.values()]
+        declare(main, self._info, self._dims, values, [ir.DictAttr.get(item) for item in (*guards, *numbers)])
         results = {name: value for name, value in scope.values.items() if _is_read(value)}
         _sweep(main.operation)
         kept = {ParameterOp(op).name for op in ops_named(main, ParameterOp.OPERATION_NAME)}
@@ -390,21 +392,6 @@ class Importer:
         for info, value in zip(self._info.outputs, values, strict=True):
             if info.kind and spec_of(value).dtype != info.dtype:
                 raise ModelError(f"declares output '{info.name}' as {info.dtype}, but computes {spec_of(value).dtype}")
-
-    def _declare(
-        self, main: func.FuncOp, values: Sequence[ir.Value], scope: Scope, counts: Mapping[ir.Value, Sequence[int]]
-    ) -> None:
-        """Gives @main its result types, and names to its arguments and results."""
-        types = [value.type for value in (*values, *(guard.holds for guard in scope.guards), *counts)]
-        main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(main.type.inputs, types))
-        inputs = [named(info.name, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)]
-        outputs = [
-            named(info.name, result_dims(info, value)) for info, value in zip(self._info.outputs, values, strict=True)
-        ]
-        guards = [ir.DictAttr.get(discardable.GUARD.entry(guard.reason)) for guard in scope.guards]
-        main.attributes["arg_attrs"] = ir.ArrayAttr.get(inputs)
-        numbers = [ir.DictAttr.get(discardable.COUNT.entry(cropped)) for cropped in counts.values()]
-        main.attributes["res_attrs"] = ir.ArrayAttr.get([*outputs, *guards, *numbers])
 
 
 def _check_native(info: ModelInfo) -> None:

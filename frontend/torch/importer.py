@@ -25,7 +25,7 @@ from ...passes.ir.named_ops import ops_named
 from ..build import constant
 from ..errors import ModelError, NeedsPieces, NodeError, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ValueInfo
-from ..main_signature import bound_inputs, named, result_dims, tensor_of
+from ..main_signature import bound_inputs, declare, tensor_of
 from .node import AtenNode, arguments_of, is_complex, line_of, location_of, name_of, obstacle_of_size, overload_of
 from .pairs import Complex, parts_of, same_type
 from .registry import Handler, complex_handler_for, handler_for, operator_for
@@ -167,7 +167,8 @@ class ProgramImporter:
             outputs = [self._output(result, info) for result, info in zip(kept, self._info.outputs, strict=True)]
             counts = self._counts_of(outputs)
             func.ReturnOp([*outputs, *counts])
-        self._declare(main, outputs, counts)
+        numbers = [ir.DictAttr.get(discardable.COUNT.entry(cropped)) for cropped in counts.values()]
+        declare(main, self._info, self._dims, outputs, numbers)
         _sweep(main.operation)
         read = {ParameterOp(op).name for op in ops_named(main, ParameterOp.OPERATION_NAME)}
         parameters = {name: array for name, array in self.parameters.items() if name in read}
@@ -427,20 +428,6 @@ class ProgramImporter:
         if result is None:
             raise UnsupportedError(f"the output '{info.name}' is not supported")
         return constant(np.array(result, info.dtype))
-
-    def _declare(
-        self, main: func.FuncOp, outputs: Sequence[ir.Value], counts: Mapping[ir.Value, Sequence[int]]
-    ) -> None:
-        """Gives @main its result types, and names to its arguments and results."""
-        types = [value.type for value in (*outputs, *counts)]
-        main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(main.type.inputs, types))
-        inputs = [named(info.name, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)]
-        results = [
-            named(info.name, result_dims(info, value)) for info, value in zip(self._info.outputs, outputs, strict=True)
-        ]
-        main.attributes["arg_attrs"] = ir.ArrayAttr.get(inputs)
-        numbers = [ir.DictAttr.get(discardable.COUNT.entry(cropped)) for cropped in counts.values()]
-        main.attributes["res_attrs"] = ir.ArrayAttr.get([*results, *numbers])
 
 
 def _is_of_sizes(value: Any, symbols: Symbols) -> bool:
