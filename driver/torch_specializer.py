@@ -96,25 +96,8 @@ class TorchSpecializer(Specializer):
         from ..frontend.torch.steps import TorchSteps
 
         made = TorchSteps(self.program, found, self.compile_piece_of)
-        self._report(made.division.fallbacks)
+        report_fallbacks(self.source.name, made.division.fallbacks, self.setup.options.fallback)
         return made
-
-    def _report(self, found: Sequence[Fallback]) -> None:
-        """Reports the ops that torch runs.
-
-        Raises:
-            UnsupportedError: none may.
-        """
-        fallback = self.setup.options.fallback
-        if not found or fallback == "quiet":
-            return
-        if fallback == "error":
-            from ..frontend.errors import UnsupportedError
-
-            listed = "; ".join(map(str, found))
-            reason = f"{quantity(len(found), 'op')} cannot be compiled, and none may run in torch: {listed}"
-            raise UnsupportedError(reason, model=self.source.name)
-        warnings.warn(fallback_text(self.source.name, found), FallbackWarning, stacklevel=2)
 
     @property
     def program(self) -> LiveProgram:
@@ -144,7 +127,29 @@ class _DividedError(StepwellError):
     """A program has no code of its own for ranges of sizes: its pieces do."""
 
 
-def fallback_text(name: str, found: Sequence[Fallback]) -> str:
+def report_fallbacks(name: str, found: Sequence[Fallback], fallback: str) -> None:
+    """Reports the ops of a program that torch runs.
+
+    Args:
+        name: the program's name in messages.
+        found: the ops.
+        fallback: see `Options.fallback`.
+
+    Raises:
+        UnsupportedError: none may.
+    """
+    if not found or fallback == "quiet":
+        return
+    if fallback == "error":
+        from ..frontend.errors import UnsupportedError
+
+        listed = "; ".join(map(str, found))
+        reason = f"{quantity(len(found), 'op')} cannot be compiled, and none may run in torch: {listed}"
+        raise UnsupportedError(reason, model=name)
+    warnings.warn(_fallback_text(name, found), FallbackWarning, stacklevel=2)
+
+
+def _fallback_text(name: str, found: Sequence[Fallback]) -> str:
     """Returns the warning about ops that torch runs: each op with the paths of its modules and the reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for item in found:

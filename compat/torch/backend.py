@@ -19,14 +19,14 @@ from torch.export.exported_program import _override_composite_implicit_decomp
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ...driver.api import compile_piece
-from ...driver.torch_specializer import fallback_text
+from ...driver.torch_specializer import report_fallbacks
 from ...frontend.torch import record
 from ...frontend.torch.calls import TensorCall
 from ...frontend.torch.division import divide
 from ...frontend.torch.live import Whole
 from ...frontend.torch.program import kept_composites, python_decompositions
 from ...frontend.torch.steps import CompiledPiece
-from ...runtime.host.fallback import Fallback, FallbackWarning
+from ...runtime.host.fallback import FallbackWarning
 from .graph import EagerGraph, FrozenWeights, Graph
 from .settings import Settings
 
@@ -118,7 +118,7 @@ class _Compiler:
     ) -> Graph:
         copied = torch.fx.GraphModule(module, _copied(module.graph))
         division = divide(copied, Whole(name, _ranges()), frozen, static=static)
-        self._report(name, division.fallbacks)
+        report_fallbacks(name, division.fallbacks, self._settings.setup.options.fallback)
         calls = {}
         for piece, program in division.pieces.items():
             executable = compile_piece(program, self._settings.setup)
@@ -139,17 +139,6 @@ class _Compiler:
             return self._graph(module, name, record_of, {}, static)
 
         return Graph(division.graph, calls, weights, thawed)
-
-    def _report(self, name: str, found: Sequence[Fallback]) -> None:
-        fallback = self._settings.setup.options.fallback
-        if not found or fallback == "quiet":
-            return
-        if fallback == "error":
-            from ...frontend.errors import UnsupportedError
-
-            listed = "; ".join(map(str, found))
-            raise UnsupportedError(f"ops cannot be compiled, and none may run in torch: {listed}", model=name)
-        warnings.warn(fallback_text(name, found), FallbackWarning, stacklevel=2)
 
     def _in_torch(self, module: torch.fx.GraphModule, name: str, entry: record.GraphRecord) -> EagerGraph:
         """Reports the current exception, and runs the graph in torch."""
