@@ -80,8 +80,8 @@ def check(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Repo
     source = ModelSource.read(model)
     if source.kind != "onnx":
         raise SourceError(f"{source.name}: MLIR always has native code; only ONNX models can be checked")
-    from ..frontend.onnx.diagnosis import diagnose
-    from ..frontend.onnx.model import read_model
+    from ..frontend.onnx.fallback.diagnosis import diagnose
+    from ..frontend.onnx.reading.model import read_model
 
     found = diagnose(read_model(source.path or source.data), shapes)
     return Report(source.name, found.nodes, found.findings, found.unseen)

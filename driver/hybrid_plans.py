@@ -16,7 +16,7 @@ from .source import ModelSource, PieceSource
 
 if TYPE_CHECKING:
     from ..frontend.errors import ModelError, NodeError, UnsupportedError
-    from ..frontend.onnx.partition import Subgraph
+    from ..frontend.onnx.fallback.partition import Subgraph
     from ..lowering.llvm_to_object.codegen import CodegenError
     from ..passes.infra.base import PassError
     from ..passes.infra.runner import PassFailure
@@ -48,7 +48,7 @@ class HybridPlanner:
 
     def is_valid(self, error: NodeError) -> bool:
         """Returns whether ONNX itself accepts the node that an error is about."""
-        from ..frontend.onnx import partition
+        from ..frontend.onnx.fallback import partition
 
         if not self.may_run_in_steps or error.position is None:
             return False
@@ -63,7 +63,7 @@ class HybridPlanner:
             UnsupportedError: a node can run nowhere, or none may run on the host.
         """
         from ..frontend.errors import SizedByData
-        from ..frontend.onnx import partition
+        from ..frontend.onnx.fallback import partition
 
         if not self.may_run_in_steps:
             raise error
@@ -83,7 +83,7 @@ class HybridPlanner:
 
         If the error names no node, the model is cut into two subgraphs, one of which will fail again.
         """
-        from ..frontend.onnx import partition
+        from ..frontend.onnx.fallback import partition
         from ..passes.ir.locations import names_in
 
         model, names = self.source.model, names_in(getattr(error, "location", None))
@@ -92,7 +92,7 @@ class HybridPlanner:
 
     def all_on_host(self, reason: str) -> ExecutionPlan:
         """Returns a plan with every node on the host, for a given reason."""
-        from ..frontend.onnx import partition
+        from ..frontend.onnx.fallback import partition
 
         model = self.source.model
         nodes = {
@@ -103,7 +103,7 @@ class HybridPlanner:
         return self._plan_of(partition.partition(model, nodes))
 
     def _plan_of(self, cuts: Sequence[Subgraph]) -> ExecutionPlan:
-        from ..frontend.onnx import bodies, partition
+        from ..frontend.onnx.fallback import bodies, partition
 
         model = self.source.model
         steps: list[Step] = []

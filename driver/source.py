@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mlir import ir
 
     from ..frontend.imported import ImportedModel, ValueInfo
-    from ..frontend.onnx.model import Model
+    from ..frontend.onnx.reading.model import Model
     from ..frontend.torch.live import LiveProgram
 
 
@@ -189,7 +189,7 @@ class ModelSource:
 
             info = mlir_text.describe_model(self.path or self.data)
         elif self.kind == "onnx":
-            from ..frontend.onnx.model import describe_model
+            from ..frontend.onnx.reading.model import describe_model
 
             info = describe_model(self._parsed)
         elif self.kind == "torch":
@@ -280,7 +280,7 @@ class ModelSource:
         Raises:
             ModelError: it is damaged.
         """
-        from ..frontend.onnx.model import inlined
+        from ..frontend.onnx.reading.model import inlined
 
         return inlined(self._parsed)
 
@@ -291,7 +291,7 @@ class ModelSource:
 
     @functools.cached_property
     def _parsed(self) -> Model:
-        from ..frontend.onnx.model import read_model
+        from ..frontend.onnx.reading.model import read_model
 
         return read_model(self.path or self.data, leaves_weights=isinstance(self.contents, LargeFile))
 
@@ -358,7 +358,7 @@ class PieceSource:
     @functools.cached_property
     def model(self) -> Model:
         """The subgraph as a complete model."""
-        from ..frontend.onnx import bodies, partition
+        from ..frontend.onnx.fallback import bodies, partition
 
         kinds = dict(zip(self.step.inputs, self.kinds, strict=True))
         if self.step.body is not None:

@@ -297,7 +297,7 @@ class Specializer:
         return self.source.decided if isinstance(self.source, PieceSource) else self._decided
 
     def _decided(self) -> set[str]:
-        from ..frontend.onnx import partition
+        from ..frontend.onnx.fallback import partition
 
         names = partition.follow_from_shapes(self.source.model)
         return names | set(self.names)
@@ -313,7 +313,7 @@ class _Foresight:
         self, step: HostStep, inputs: Mapping[str, Known], contents: Mapping[str, np.ndarray]
     ) -> list[Known]:
         """See `Foresight`."""
-        from ..frontend.onnx import host_types
+        from ..frontend.onnx.fallback import host_types
 
         return host_types.outputs_of(step, inputs, contents)
 

@@ -11,7 +11,7 @@ import onnx
 from onnx.external_data_helper import uses_external_data
 
 from ...frontend.errors import ModelError
-from ...frontend.onnx.weights import external_bytes
+from ...frontend.onnx.reading.weights import external_bytes
 from .errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile, failure
 from .options import SessionOptions
 

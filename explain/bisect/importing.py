@@ -12,9 +12,9 @@ from ...dialects import interpreter
 from ...dialects.registry import view_of
 from ...dialects.types import is_float
 from ...frontend.imported import ImportedModel
-from ...frontend.onnx.model import Model
-from ...frontend.onnx.names import node_name
-from ...frontend.onnx.weights import tensor_array
+from ...frontend.onnx.reading.model import Model
+from ...frontend.onnx.reading.names import node_name
+from ...frontend.onnx.reading.weights import tensor_array
 from ...support.errors import StepwellError
 from .comparison import NOISE_FACTOR, Tolerance, approximation_error, compare, noise_of
 from .counts import counted_dims, first_slices

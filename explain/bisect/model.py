@@ -19,7 +19,7 @@ from ...driver.source import ModelSource, PieceSource
 from ...driver.specializer import Specializer
 from ...frontend.errors import ModelError, NeedsContents
 from ...frontend.imported import ImportedModel
-from ...frontend.onnx.model import Model
+from ...frontend.onnx.reading.model import Model
 from ...passes.kernel.demand import TABLE_INPUT
 from ...runtime.hybrid.loaded_plan import LoadedPlan
 from ...runtime.hybrid.plan import Kinds, NativeStep

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from ...frontend.onnx.model import Model
-from ...frontend.onnx.weights import tensor_array
+from ...frontend.onnx.reading.model import Model
+from ...frontend.onnx.reading.weights import tensor_array
 from ...support.errors import StepwellError
 
 REFERENCES = ("onnxruntime", "numpy")

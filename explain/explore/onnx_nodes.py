@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from ...frontend.onnx.names import node_name
+from ...frontend.onnx.reading.names import node_name
 from ...support.formats import format_of
 
 _LISTED = 16

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from ...frontend.onnx.inferred import inferred_types
-from ...frontend.onnx.model import read_model
+from ...frontend.onnx.reading.inferred import inferred_types
+from ...frontend.onnx.reading.model import read_model
 from .case import Case
 from .onnx_graph import Facts, copied
 

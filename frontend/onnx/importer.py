@@ -29,20 +29,20 @@ from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, SizedByD
 from ..imported import ImportedModel, ImportedNode, ModelInfo
 from ..main_signature import Dims, bound_inputs, declare, tensor_of
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
-from .context import Checked
-from .definitions import definition_of
-from .functions import FunctionTable
-from .limits import MAX_NODES
-from .lists import TAKE_SEQUENCES, ValueList, has_lists, tensors_of
-from .model import Model, describe_model, opsets, read_model
-from .names import node_name, normal_domain
-from .node import Node
-from .origins import Origins, is_dynamic
-from .registry import Handler, handler_for
-from .scope import Scope, Unavailable
-from .spans import only_reduced, span_of
+from .nodes.context import Checked
+from .nodes.definitions import definition_of
+from .nodes.functions import FunctionTable
+from .nodes.lists import TAKE_SEQUENCES, ValueList, has_lists, tensors_of
+from .nodes.node import Node
+from .nodes.origins import Origins, is_dynamic
+from .nodes.registry import Handler, handler_for
+from .nodes.scope import Scope, Unavailable
+from .ops.parts.spans import only_reduced, span_of
+from .reading.limits import MAX_NODES
+from .reading.model import Model, describe_model, opsets, read_model
+from .reading.names import node_name, normal_domain
+from .reading.weights import tensor_array
 from .survey import check_supported, names_read, needed_nodes
-from .weights import tensor_array
 
 MAX_LITERAL = {"f": 16, "i": 64, "u": 64, "b": 64}
 """Maximum number of elements of a literal by kind of element; larger ones are parameters. Integers are often shapes."""

@@ -12,13 +12,13 @@ import onnx
 
 from ...runtime.host.fallback import Fallback
 from ..errors import UnsupportedError
-from .definitions import is_defined
-from .functions import FunctionTable
-from .inferred import inferred_types, shape_of_type
-from .lists import SEQUENCE_OPERATORS
-from .model import Model, opsets, type_text
-from .names import node_name, normal_domain
-from .registry import handler_for
+from .nodes.definitions import is_defined
+from .nodes.functions import FunctionTable
+from .nodes.lists import SEQUENCE_OPERATORS
+from .nodes.registry import handler_for
+from .reading.inferred import inferred_types, shape_of_type
+from .reading.model import Model, opsets, type_text
+from .reading.names import node_name, normal_domain
 
 _MADE_FOR_ONE_PROCESSOR = (
     "ONNX Runtime optimised and saved the model for one kind of processor: give the original model, "

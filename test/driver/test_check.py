@@ -12,7 +12,7 @@ import pytest
 import stepwell
 from onnx import TensorProto, helper
 from stepwell.frontend.errors import UnsupportedError
-from stepwell.frontend.onnx import registry
+from stepwell.frontend.onnx.nodes import registry
 from stepwell.tools import compile as tool
 
 DOMAIN = "test.checks"

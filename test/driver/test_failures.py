@@ -18,8 +18,8 @@ from onnx import TensorProto, helper
 from stepwell.driver import route
 from stepwell.driver.failures import explained
 from stepwell.frontend.errors import NeedsContents
-from stepwell.frontend.onnx.model import read_model
-from stepwell.frontend.onnx.partition import nodes_that_failed
+from stepwell.frontend.onnx.fallback.partition import nodes_that_failed
+from stepwell.frontend.onnx.reading.model import read_model
 from stepwell.passes.infra.base import Pass, PassError, register
 from stepwell.passes.infra.failure import ModelOp
 from stepwell.passes.infra.pipeline import Pipeline

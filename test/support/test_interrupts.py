@@ -92,7 +92,7 @@ except KeyboardInterrupt:
     ("module", "extension"),
     [
         ("frontend.errors", "mlir.ir"),
-        ("frontend.onnx.model", "mlir.ir"),
+        ("frontend.onnx.reading.model", "mlir.ir"),
         ("dialects.stepwell", "mlir.ir"),
         ("tools.opt_tool", "mlir._mlir_libs._mlir"),
     ],

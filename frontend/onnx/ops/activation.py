@@ -24,8 +24,8 @@ from ...build import (
     shape,
     shape_of,
 )
-from ..node import Node
-from ..registry import Handler, imports
+from ..nodes.node import Node
+from ..nodes.registry import Handler, imports
 
 _PLAIN: dict[str, type[Op]] = {
     "HardSwish": ew.HardSwishOp,

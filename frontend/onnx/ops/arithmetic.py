@@ -10,9 +10,9 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.types import is_float
 from ...build import cast, chained, dtype, emit, scalar
 from ...errors import AttributeFault
-from ..data_checks import check_divisor
-from ..node import Node
-from ..registry import Handler, imports
+from ..nodes.data_checks import check_divisor
+from ..nodes.node import Node
+from ..nodes.registry import Handler, imports
 
 _UNARY: dict[str, type[Op]] = {
     "Abs": ew.AbsOp,

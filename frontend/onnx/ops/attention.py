@@ -32,8 +32,8 @@ from ...build import (
     transposed,
 )
 from ...errors import UnsupportedError
-from ..node import Node
-from ..registry import imports
+from ..nodes.node import Node
+from ..nodes.registry import imports
 
 _HEADS_FIRST = (0, 2, 1, 3)
 

@@ -10,8 +10,8 @@ from mlir import ir
 from ....dialects.stepwell.shape import FillOp
 from ...build import emit, shape_of
 from ...errors import NodeError, UnsupportedError
-from ..node import Node
-from ..registry import imports
+from ..nodes.node import Node
+from ..nodes.registry import imports
 
 _FORMS: dict[str, np.dtype] = {
     "value_float": np.dtype(np.float32),

@@ -14,11 +14,11 @@ from ....dialects.stepwell.movement import ExpandDimsOp, ReshapeOp, SqueezeOp
 from ....support.wording import quantity
 from ...build import added, cast, dtype, emit, rank, scalar, shape, transposed
 from ...errors import AttributeFault, NodeError
-from ..blocked_products import blocked_product
-from ..byte_products import Bytes, convolved, dequantized, is_one, may_convolve, may_multiply, multiplied
-from ..node import Node
-from ..registry import imports
-from ..windows import NodeWindow, halved, pads_of, window_of
+from ..nodes.node import Node
+from ..nodes.registry import imports
+from .parts.blocked_products import blocked_product
+from .parts.byte_products import Bytes, convolved, dequantized, is_one, may_convolve, may_multiply, multiplied
+from .parts.windows import NodeWindow, halved, pads_of, window_of
 
 Dims = tuple[int, ...]
 

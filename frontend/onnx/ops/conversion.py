@@ -10,8 +10,8 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.types import is_float, is_tiny_float
 from ...build import cast, dtype, emit, scalar
 from ...errors import AttributeFault
-from ..node import Node
-from ..registry import imports
+from ..nodes.node import Node
+from ..nodes.registry import imports
 
 _SATURATING = frozenset(
     np.dtype(kind)

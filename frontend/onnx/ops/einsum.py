@@ -33,8 +33,8 @@ from ...build import (
     transposed,
 )
 from ...errors import NodeError
-from ..node import Node
-from ..registry import imports
+from ..nodes.node import Node
+from ..nodes.registry import imports
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import ConvOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ...build import cast, dtype, emit, rank, shape
-from ..byte_products import Bytes, convolved, may_convolve, may_multiply, multiplied
-from ..node import Node
-from ..registry import imports
-from ..windows import pads_of, window_of
+from ..nodes.node import Node
+from ..nodes.registry import imports
 from .contraction import kernel_of, product
+from .parts.byte_products import Bytes, convolved, may_convolve, may_multiply, multiplied
+from .parts.windows import pads_of, window_of
 from .quantization import per_channel, requantized
 
 _F32, _I32 = np.dtype(np.float32), np.dtype(np.int32)

@@ -8,8 +8,8 @@ from mlir import ir
 from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
 from ...build import emit, scalar
-from ..node import Node
-from ..registry import Handler, imports
+from ..nodes.node import Node
+from ..nodes.registry import Handler, imports
 
 _BINARY: dict[str, type[Op]] = {
     "And": ew.AndOp,

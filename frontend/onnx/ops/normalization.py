@@ -31,8 +31,8 @@ from ...build import (
     shape_of,
 )
 from ...errors import UnsupportedError
-from ..node import Node
-from ..registry import imports
+from ..nodes.node import Node
+from ..nodes.registry import imports
 from .training import batch_norm_by_batch
 
 _SOFTMAX: dict[str, type[Op]] = {"Softmax": SoftmaxOp, "LogSoftmax": LogSoftmaxOp}

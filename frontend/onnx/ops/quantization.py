@@ -12,8 +12,8 @@ from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp
 from ....dialects.types import is_integer
 from ...build import cast, dtype, emit, gathered, known_dim, normal_axis, rank, scalar, shape
 from ...errors import AttributeFault, NodeError
-from ..node import Node
-from ..registry import imports
+from ..nodes.node import Node
+from ..nodes.registry import imports
 from .conversion import converted
 
 _F32, _I32 = np.dtype(np.float32), np.dtype(np.int32)

@@ -8,9 +8,9 @@ from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
 from ...build import added, emit, scalar
-from ..node import Node
-from ..recurrence import Cell, Layer, recurrent
-from ..registry import imports
+from ..nodes.node import Node
+from ..nodes.registry import imports
+from .parts.recurrence import Cell, Layer, recurrent
 
 
 @imports("RNN")

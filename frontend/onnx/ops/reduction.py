@@ -12,9 +12,9 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.movement import ReverseOp, SqueezeOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
 from ...build import cast, dims_of, dtype, emit, integers, normal_axis, rank, reshaped, running, scalar
-from ..node import Node
-from ..registry import Handler, imports
-from ..spans import REDUCTIONS, span_of
+from ..nodes.node import Node
+from ..nodes.registry import Handler, imports
+from .parts.spans import REDUCTIONS, span_of
 
 Reduction = Callable[[ir.Value, tuple[int, ...], bool], ir.Value]
 

@@ -23,8 +23,8 @@ from ...build import (
 )
 from ...errors import NodeError
 from ...fourier import fitted, real_inverse, transform, wide_type
-from ..node import Node
-from ..registry import imports
+from ..nodes.node import Node
+from ..nodes.registry import imports
 
 
 @imports("DFT", since=17)

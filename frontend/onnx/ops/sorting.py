@@ -8,8 +8,8 @@ from ....dialects.stepwell.sorting import TopKOp
 from ...build import emit, normal_axis, rank, transposed
 from ...errors import NodeError
 from ...places import elements
-from ..node import Node
-from ..registry import imports
+from ..nodes.node import Node
+from ..nodes.registry import imports
 
 
 @imports("TopK")

@@ -12,8 +12,8 @@ from ....dialects.stepwell.normalization import BatchNormOp
 from ....dialects.stepwell.reduction import ReduceMeanOp
 from ...build import cast, dtype, emit, rank, scalar
 from ...errors import AttributeFault, NodeError
-from ..node import Node
-from ..registry import imports
+from ..nodes.node import Node
+from ..nodes.registry import imports
 
 TRAINING = "ai.onnx.preview.training"
 

@@ -16,7 +16,7 @@ from stepwell.dialects.stepwell.selecting import NonZeroOp
 from stepwell.driver.source import ModelSource
 from stepwell.explain.bisect.model import Bisector
 from stepwell.explain.bisect.result import Bisection
-from stepwell.frontend.onnx.ops import selecting
+from stepwell.frontend.onnx.ops.movement import selecting
 from stepwell.lowering.stepwell_to_linalg import selecting as lowering
 
 RNG = np.random.default_rng(0)

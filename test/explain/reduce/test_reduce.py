@@ -20,7 +20,7 @@ from stepwell.explain.reduce.observe import CommandTest, CompileTest, PassesTest
 from stepwell.explain.reduce.run import Request, once, reduce
 from stepwell.explain.reduce.wrong_numbers import NumbersTest
 from stepwell.frontend.onnx import importer
-from stepwell.frontend.onnx.model import Model
+from stepwell.frontend.onnx.reading.model import Model
 from stepwell.lowering.linalg_to_vector.vectorize import VectorizePass
 from stepwell.passes.graph.patterns import algebra
 from stepwell.passes.infra.base import PassError

@@ -1,0 +1,1 @@
+"""Models that cannot be compiled as a whole: subgraphs that are compiled, and nodes that run on the host."""

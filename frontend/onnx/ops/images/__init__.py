@@ -1,0 +1,1 @@
+"""Importers of operators on images: pooling, resizing, sampling, patches and regions."""

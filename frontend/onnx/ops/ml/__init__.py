@@ -1,0 +1,1 @@
+"""Importers of classical machine learning (ai.onnx.ml)."""

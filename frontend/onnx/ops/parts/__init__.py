@@ -1,0 +1,1 @@
+"""Parts that importers of several operators share: windows, products of bytes, activations, loops over time."""

@@ -1,0 +1,1 @@
+"""Reads ONNX files: parsing, checks before anything is built, stored tensors, and ONNX's own inference of types."""
