@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import forms
-from .discardable_attribute import ARGUMENT, RESULT, DiscardableAttribute
+from .discardable_attribute import ARGUMENT, RESULT, DiscardableAttribute, T
+from .forms import AttributeForm
 
 PREFIX = "stepwell."
 """Prefix of the names: the namespace of the dialect that owns them."""
@@ -43,79 +44,63 @@ class KernelFacts:
     bytes: int | None = None
 
 
+def _of_module(
+    name: str, form: AttributeForm[T], doc: str, phases: tuple[str, ...] = _FROM_MEMREF
+) -> DiscardableAttribute[T]:
+    return DiscardableAttribute(name, form, doc, places=_MODULE, phases=phases)
+
+
+def _of_function(
+    name: str, form: AttributeForm[T], doc: str, phases: tuple[str, ...] = _FROM_KERNELS
+) -> DiscardableAttribute[T]:
+    return DiscardableAttribute(name, form, doc, places=_FUNCTION, phases=phases)
+
+
+def _of_call(
+    name: str, form: AttributeForm[T], doc: str, phases: tuple[str, ...] = _FROM_KERNELS
+) -> DiscardableAttribute[T]:
+    return DiscardableAttribute(name, form, doc, places=_CALL, phases=phases)
+
+
+def _of_linalg(name: str, form: AttributeForm[T], doc: str) -> DiscardableAttribute[T]:
+    return DiscardableAttribute(name, form, doc, places=_LINALG, phases=_IN_KERNELS)
+
+
 # Modules.
-PHASE = DiscardableAttribute(
-    "stepwell.phase", forms.STRING, "the phase at whose end a module was printed", places=_MODULE, phases=_FROM_IMPORT
-)
-INTERFACE = DiscardableAttribute(
+PHASE = _of_module("stepwell.phase", forms.STRING, "the phase at whose end a module was printed", _FROM_IMPORT)
+INTERFACE = _of_module(
     "stepwell.interface",
     forms.DICTIONARY,
     "`inputs` and `outputs` of the model with names and types, the reasons of its `guards`, and the results whose "
     "extents its `counts` hold",
-    places=_MODULE,
-    phases=_FROM_KERNELS,
+    _FROM_KERNELS,
 )
-LIBRARY = DiscardableAttribute(
+LIBRARY = _of_module(
     "stepwell.library",
     forms.UNIT,
     "the module has only kernels, compiled apart from the @main that calls them",
-    places=_MODULE,
-    phases=_FROM_KERNELS,
+    _FROM_KERNELS,
 )
-PARAMETERS = DiscardableAttribute(
-    "stepwell.parameters",
-    forms.DICTIONARIES,
-    "the parameters that @main takes, in order: `name` and `type`",
-    places=_MODULE,
-    phases=_FROM_MEMREF,
+PARAMETERS = _of_module(
+    "stepwell.parameters", forms.DICTIONARIES, "the parameters that @main takes, in order: `name` and `type`"
 )
-ARENA_BYTES = DiscardableAttribute(
-    "stepwell.arena_bytes", forms.I64, "size of the arena that @main takes", places=_MODULE, phases=_FROM_MEMREF
+ARENA_BYTES = _of_module("stepwell.arena_bytes", forms.I64, "size of the arena that @main takes")
+ARENA_LOWER_BOUND = _of_module(
+    "stepwell.arena_lower_bound", forms.I64, "bytes that live at once at least: no arena can be smaller"
 )
-ARENA_LOWER_BOUND = DiscardableAttribute(
-    "stepwell.arena_lower_bound",
-    forms.I64,
-    "bytes that live at once at least: no arena can be smaller",
-    places=_MODULE,
-    phases=_FROM_MEMREF,
-)
-LIFETIMES = DiscardableAttribute(
+LIFETIMES = _of_module(
     "stepwell.lifetimes",
     forms.DICTIONARIES,
     "the buffers in the arena: `name`, `node`, `offset`, `bytes`, and the `first` and `last` step of use",
-    places=_MODULE,
-    phases=_FROM_MEMREF,
 )
-IS_SHORT = DiscardableAttribute(
-    "stepwell.is_short",
-    forms.UNIT,
-    "a call takes less time than waking a worker: only awake workers take part",
-    places=_MODULE,
-    phases=_FROM_MEMREF,
+IS_SHORT = _of_module(
+    "stepwell.is_short", forms.UNIT, "a call takes less time than waking a worker: only awake workers take part"
 )
-TABLE = DiscardableAttribute(
-    "stepwell.table",
-    forms.JSONS,
-    "the table of extents: expressions over symbolic sizes",
-    places=_MODULE,
-    phases=_FROM_IMPORT,
+TABLE = _of_module("stepwell.table", forms.JSONS, "the table of extents: expressions over symbolic sizes", _FROM_IMPORT)
+RANGES = _of_module("stepwell.ranges", forms.RANGES, "minimum, maximum and step of each symbolic size", _FROM_IMPORT)
+TYPICAL_SIZES = _of_module(
+    "stepwell.typical_sizes", forms.JSONS, "representative values of the symbolic sizes in a call", _FROM_IMPORT
 )
-RANGES = DiscardableAttribute(
-    "stepwell.ranges",
-    forms.RANGES,
-    "minimum, maximum and step of each symbolic size",
-    places=_MODULE,
-    phases=_FROM_IMPORT,
-)
-TYPICAL_SIZES = DiscardableAttribute(
-    "stepwell.typical_sizes",
-    forms.JSONS,
-    "representative values of the symbolic sizes in a call",
-    places=_MODULE,
-    phases=_FROM_IMPORT,
-)
-
-# Ops of the model.
 
 # Arguments and results of functions.
 LAYOUT = DiscardableAttribute(
@@ -191,7 +176,7 @@ OFFSET = DiscardableAttribute(
 )
 
 # Kernels.
-KERNEL = DiscardableAttribute(
+KERNEL = _of_function(
     "stepwell.kernel",
     forms.record(
         KernelFacts,
@@ -199,25 +184,18 @@ KERNEL = DiscardableAttribute(
         {"kind": ("class", forms.STRING), "flops": ("flops", forms.I64), "bytes": ("bytes", forms.I64)},
     ),
     "marks a function as a kernel; its `class`, `flops` and `bytes` moved, as far as they are known",
-    places=_FUNCTION,
-    phases=_FROM_KERNELS,
 )
-SCHEDULE = DiscardableAttribute(
+SCHEDULE = _of_function(
     "stepwell.schedule",
     forms.SCHEDULE,
     "the schedule of a kernel or a launch: `name` and parameters, or the symbol of a transform sequence",
-    places=_FUNCTION,
-    phases=_FROM_KERNELS,
 )
-LAUNCH = DiscardableAttribute(
-    "stepwell.launch", forms.UNIT, "marks a function as one launch of a GPU", places=_FUNCTION, phases=_FROM_TILED
-)
-LAUNCHES = DiscardableAttribute(
+LAUNCH = _of_function("stepwell.launch", forms.UNIT, "marks a function as one launch of a GPU", _FROM_TILED)
+LAUNCHES = _of_function(
     "stepwell.launches",
     forms.DICTIONARIES,
     "the launches of a kernel: `entry`, `grid`, `block`, `cluster`, `shared_bytes` and `arguments`",
-    places=_FUNCTION,
-    phases=_FROM_MEMREF,
+    _FROM_MEMREF,
 )
 TENSOR_MAPS = DiscardableAttribute(
     "stepwell.tensor_maps",
@@ -226,19 +204,17 @@ TENSOR_MAPS = DiscardableAttribute(
     places=(*_FUNCTION, "gpu.func"),
     phases=_FROM_MEMREF,
 )
-WORKSPACE_BYTES = DiscardableAttribute(
+WORKSPACE_BYTES = _of_function(
     "stepwell.workspace_bytes",
     forms.I64,
     "size of the workspace that a kernel takes as its last argument",
-    places=_FUNCTION,
-    phases=_FROM_MEMREF,
+    _FROM_MEMREF,
 )
-PHASES = DiscardableAttribute(
+PHASES = _of_function(
     "stepwell.phases",
     forms.I64S,
     "ends of a kernel's runs of blocks; the blocks of a run may be computed concurrently",
-    places=_FUNCTION,
-    phases=_FROM_MEMREF,
+    _FROM_MEMREF,
 )
 EXTENTS = DiscardableAttribute(
     "stepwell.extents",
@@ -247,112 +223,48 @@ EXTENTS = DiscardableAttribute(
     places=(*_FUNCTION, RESULT, ARGUMENT),
     phases=_FROM_IMPORT,
 )
-TABLE_ARGUMENT = DiscardableAttribute(
+TABLE_ARGUMENT = _of_function(
     "stepwell.table_argument",
     forms.I64,
     "index of the kernel's argument that is the table of extents; the destination is the next one",
-    places=_FUNCTION,
-    phases=_FROM_KERNELS,
 )
-KEYS = DiscardableAttribute(
+KEYS = _of_function(
     "stepwell.keys",
     forms.I64S,
     "table entry of the number of keys that a kernel's attention needs, and the number of all keys",
-    places=_FUNCTION,
-    phases=_FROM_KERNELS,
 )
-SKIPPED = DiscardableAttribute(
+SKIPPED = _of_function(
     "stepwell.skipped",
     forms.I64S,
     "argument, dimension and table entry of each mask that a reduction reads its operands through",
-    places=_FUNCTION,
-    phases=_FROM_KERNELS,
 )
-KEPT = DiscardableAttribute(
-    "stepwell.kept",
-    forms.I64S,
-    "table entry from which on the result is 0 along each dimension, or -1",
-    places=_FUNCTION,
-    phases=_FROM_KERNELS,
+KEPT = _of_function(
+    "stepwell.kept", forms.I64S, "table entry from which on the result is 0 along each dimension, or -1"
 )
-TYPICAL = DiscardableAttribute(
-    "stepwell.typical",
-    forms.EXTENTS,
-    "live extents of the result at each of the module's representative sizes",
-    places=_FUNCTION,
-    phases=_FROM_KERNELS,
+TYPICAL = _of_function(
+    "stepwell.typical", forms.EXTENTS, "live extents of the result at each of the module's representative sizes"
 )
-UNBOUNDED = DiscardableAttribute(
-    "stepwell.unbounded",
-    forms.STRINGS,
-    "why a kernel computes dimensions in full although only a part is live",
-    places=_FUNCTION,
-    phases=_FROM_KERNELS,
+UNBOUNDED = _of_function(
+    "stepwell.unbounded", forms.STRINGS, "why a kernel computes dimensions in full although only a part is live"
 )
-READS_GARBAGE = DiscardableAttribute(
-    "stepwell.reads_garbage",
-    forms.UNIT,
-    "elements beyond the data in the tensors of a kernel are undefined",
-    places=_FUNCTION,
-    phases=_FROM_KERNELS,
+READS_GARBAGE = _of_function(
+    "stepwell.reads_garbage", forms.UNIT, "elements beyond the data in the tensors of a kernel are undefined"
 )
-TILE_ROWS = DiscardableAttribute(
-    "stepwell.tile_rows",
-    forms.I64S,
-    "rows in the tiles of a version of a kernel along the last two loops over rows",
-    places=_FUNCTION,
-    phases=_FROM_KERNELS,
+TILE_ROWS = _of_function(
+    "stepwell.tile_rows", forms.I64S, "rows in the tiles of a version of a kernel along the last two loops over rows"
 )
 
 # Calls of kernels.
-OPS = DiscardableAttribute(
-    "stepwell.ops",
-    forms.STRINGS,
-    "nodes of the model that a kernel computes, the dominant one first",
-    places=_CALL,
-    phases=_FROM_KERNELS,
+OPS = _of_call("stepwell.ops", forms.STRINGS, "nodes of the model that a kernel computes, the dominant one first")
+WORK = _of_call("stepwell.work", forms.I64S, "share of each of these nodes in the kernel's work")
+STEP = _of_call(
+    "stepwell.step", forms.I64, "position of a call in @main, which lifetimes of buffers refer to", _FROM_MEMREF
 )
-WORK = DiscardableAttribute(
-    "stepwell.work",
-    forms.I64S,
-    "share of each of these nodes in the kernel's work",
-    places=_CALL,
-    phases=_FROM_KERNELS,
-)
-STEP = DiscardableAttribute(
-    "stepwell.step",
-    forms.I64,
-    "position of a call in @main, which lifetimes of buffers refer to",
-    places=_CALL,
-    phases=_FROM_MEMREF,
-)
-VERSIONS = DiscardableAttribute(
-    "stepwell.versions",
-    forms.SYMBOLS,
-    "versions of a kernel that a call may run, the callee first",
-    places=_CALL,
-    phases=_FROM_KERNELS,
-)
-CHOICE = DiscardableAttribute(
-    "stepwell.choice",
-    forms.I64,
-    "entry of the table of extents that selects the version",
-    places=_CALL,
-    phases=_FROM_KERNELS,
-)
-SHARED = DiscardableAttribute(
-    "stepwell.shared",
-    forms.UNIT,
-    "marks a call whose blocks threads of the pool share",
-    places=_CALL,
-    phases=_FROM_MEMREF,
-)
-SHARED_KERNEL = DiscardableAttribute(
-    "stepwell.shared_kernel",
-    forms.SYMBOL,
-    "the kernel that a call of the thread pool runs",
-    places=_CALL,
-    phases=_FROM_MEMREF,
+VERSIONS = _of_call("stepwell.versions", forms.SYMBOLS, "versions of a kernel that a call may run, the callee first")
+CHOICE = _of_call("stepwell.choice", forms.I64, "entry of the table of extents that selects the version")
+SHARED = _of_call("stepwell.shared", forms.UNIT, "marks a call whose blocks threads of the pool share", _FROM_MEMREF)
+SHARED_KERNEL = _of_call(
+    "stepwell.shared_kernel", forms.SYMBOL, "the kernel that a call of the thread pool runs", _FROM_MEMREF
 )
 
 # Ops of the model.
@@ -365,100 +277,36 @@ ROWS = DiscardableAttribute(
 )
 
 # Linalg ops, by which schedules find them.
-POSITION = DiscardableAttribute(
-    "stepwell.position",
-    forms.I64,
-    "position of an op among the linalg ops of its kernel",
-    places=_LINALG,
-    phases=_IN_KERNELS,
+POSITION = _of_linalg("stepwell.position", forms.I64, "position of an op among the linalg ops of its kernel")
+CONTRACTION = _of_linalg(
+    "stepwell.contraction", forms.I64, "number of the column group whose sums of products an op computes"
 )
-CONTRACTION = DiscardableAttribute(
-    "stepwell.contraction",
-    forms.I64,
-    "number of the column group whose sums of products an op computes",
-    places=_LINALG,
-    phases=_IN_KERNELS,
-)
-ROOT = DiscardableAttribute(
-    "stepwell.root",
-    forms.I64,
-    "number of the column group whose last op this is",
-    places=_LINALG,
-    phases=_IN_KERNELS,
-)
-GRAIN = DiscardableAttribute(
+ROOT = _of_linalg("stepwell.root", forms.I64, "number of the column group whose last op this is")
+GRAIN = _of_linalg(
     "stepwell.grain",
     forms.I64,
     "number of bytes that one instruction multiplies and adds: the extent of the innermost loop",
-    places=_LINALG,
-    phases=_IN_KERNELS,
 )
-BLOCK_BITS = DiscardableAttribute(
+BLOCK_BITS = _of_linalg(
     "stepwell.block_bits",
     forms.I64,
     "bits of a number of a weight that has a scale per block; the three innermost loops are those of a block",
-    places=_LINALG,
-    phases=_IN_KERNELS,
 )
-UNROLL = DiscardableAttribute(
-    "stepwell.unroll",
-    forms.I64,
-    "how often the innermost loop of a contraction is unrolled",
-    places=_LINALG,
-    phases=_IN_KERNELS,
+UNROLL = _of_linalg("stepwell.unroll", forms.I64, "how often the innermost loop of a contraction is unrolled")
+FEWEST = _of_linalg(
+    "stepwell.fewest", forms.I64S, "iterations of each loop over tiles at the representative sizes, at least"
 )
-FEWEST = DiscardableAttribute(
-    "stepwell.fewest",
-    forms.I64S,
-    "iterations of each loop over tiles at the representative sizes, at least",
-    places=_LINALG,
-    phases=_IN_KERNELS,
+ROLE = _of_linalg("stepwell.role", forms.STRING, "role of an op in attention")
+LOOPS = _of_linalg("stepwell.loops", forms.STRING, "letters of an op's loops in attention, one for each")
+BAND = _of_linalg("stepwell.band", forms.I64S, "how many keys before and after its own a query of attention sees")
+PART = _of_linalg("stepwell.part", forms.I64, "number of keys in each part of attention that is split along its keys")
+WINOGRAD = _of_linalg(
+    "stepwell.winograd", forms.STRING, "step of a Winograd convolution: `input`, `output` or `epilogue`"
 )
-ROLE = DiscardableAttribute(
-    "stepwell.role", forms.STRING, "role of an op in attention", places=_LINALG, phases=_IN_KERNELS
+MATERIALIZE = _of_linalg(
+    "stepwell.materialize", forms.UNIT, "the result of an op must be stored between launches of a GPU"
 )
-LOOPS = DiscardableAttribute(
-    "stepwell.loops",
-    forms.STRING,
-    "letters of an op's loops in attention, one for each",
-    places=_LINALG,
-    phases=_IN_KERNELS,
-)
-BAND = DiscardableAttribute(
-    "stepwell.band",
-    forms.I64S,
-    "how many keys before and after its own a query of attention sees",
-    places=_LINALG,
-    phases=_IN_KERNELS,
-)
-PART = DiscardableAttribute(
-    "stepwell.part",
-    forms.I64,
-    "number of keys in each part of attention that is split along its keys",
-    places=_LINALG,
-    phases=_IN_KERNELS,
-)
-WINOGRAD = DiscardableAttribute(
-    "stepwell.winograd",
-    forms.STRING,
-    "step of a Winograd convolution: `input`, `output` or `epilogue`",
-    places=_LINALG,
-    phases=_IN_KERNELS,
-)
-MATERIALIZE = DiscardableAttribute(
-    "stepwell.materialize",
-    forms.UNIT,
-    "the result of an op must be stored between launches of a GPU",
-    places=_LINALG,
-    phases=_IN_KERNELS,
-)
-WHOLE = DiscardableAttribute(
-    "stepwell.whole",
-    forms.UNIT,
-    "an op is the last of a launch of its own",
-    places=_LINALG,
-    phases=_IN_KERNELS,
-)
+WHOLE = _of_linalg("stepwell.whole", forms.UNIT, "an op is the last of a launch of its own")
 
 # Loops and buffers.
 SLOTS = DiscardableAttribute(
