@@ -1,26 +1,22 @@
-"""Normalisations and attention: composite ops that are slow when decomposed."""
+"""Softmax and normalisations: composite ops that are slow when decomposed."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 
 import numpy as np
-from mlir import ir
 
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
 from ..specs import size_of
 from ..types import TensorSpec
 from .axes import AlongAxesOp
-from .numerics import summed_up, widened
+from .numerics import widened
 from .shapes import (
     broadcasts_to,
     normalize_axis,
     require_float,
-    require_rank,
     require_shape,
     same_dtype,
-    shape_text,
 )
 from .windows import CHANNELS_FIRST, LAYOUTS, from_channels_first, split_layout, to_channels_first
 
@@ -51,7 +47,7 @@ class SoftmaxOp(AlongAxesOp):
     @widened
     def reference(input: np.ndarray, *, axis: int) -> np.ndarray:
         """Computes it with numpy, with the maximum subtracted to avoid overflow."""
-        return _softmax(input, axis)
+        return softmax(input, axis)
 
     def flops(self) -> int:
         """One operation for each element of the input."""
@@ -62,7 +58,8 @@ class SoftmaxOp(AlongAxesOp):
         return {self.axis % rank}
 
 
-def _softmax(x: np.ndarray, axis: int) -> np.ndarray:
+def softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    """Returns the exponentials along an axis, divided by their sum."""
     exponential = np.exp(x - x.max(axis, keepdims=True))
     return exponential / exponential.sum(axis, keepdims=True)
 
@@ -322,116 +319,3 @@ class LocalResponseNormOp(AlongAxesOp):
     def combined_axes(self, rank: int) -> Collection[int]:
         """The channels."""
         return {1 if self.layout == CHANNELS_FIRST else rank - 1}
-
-
-FEW_QUERIES = 4
-"""Number of queries up to which kernels of CPUs compute them one by one, and no longer as lanes of vectors."""
-
-UNBOUNDED = 2**31 - 1
-"""Greater than any number of keys."""
-
-
-class AttentionOp(Op):
-    """`softmax(query @ transpose(key) * scale + mask) @ value`, per batch and head.
-
-    A bool mask keeps the scores where it is true and replaces the others by `masked`; a float mask is added. Key and
-    value may have fewer heads than the query: groups of consecutive query heads then share one (grouped-query
-    attention). (ONNX Attention; Vaswani et al. 2017.)
-
-    Attributes:
-        scale: factor of the scores.
-        masked: score of keys that a bool mask excludes.
-        zero_empty: whether a query whose scores are all -inf, which attends to nothing, gets 0 instead of NaN.
-        before: number of keys before its own position that a query attends to; the scores of others become -inf.
-        after: number of keys after its own position that a query attends to; 0 for causal attention.
-
-    ```mlir
-    %3 = "stepwell.attention"(%0, %1, %2) {scale = 0.125 : f64}
-        : (tensor<1x12x128x64xf32>, tensor<1x12x128x64xf32>, tensor<1x12x128x64xf32>) -> tensor<1x12x128x64xf32>
-    ```
-    """
-
-    OPERATION_NAME = "stepwell.attention"
-    KERNEL = KernelTraits("attention")
-    ROUNDING = Rounding.SUM
-    query = operand("[batch, heads, length, depth]")
-    key = operand("[batch, key heads, key length, depth]")
-    value = operand("[batch, key heads, key length, value depth]")
-    mask = optional_operand("bool or float, broadcasts to [batch, heads, length, key length]")
-    scale = attribute(float)
-    masked = attribute(float, default=-math.inf)
-    zero_empty = attribute(bool, default=False)
-    before = attribute(int, default=UNBOUNDED)
-    after = attribute(int, default=UNBOUNDED)
-    result = result("[batch, heads, length, value depth]")
-
-    @staticmethod
-    def infer(
-        query: TensorSpec,
-        key: TensorSpec,
-        value: TensorSpec,
-        mask: TensorSpec | None,
-        *,
-        scale: float,
-        masked: float,
-        zero_empty: bool,
-        before: int,
-        after: int,
-    ) -> TensorSpec:
-        """[batch, heads, length, value depth]."""
-        require_float(query=query)
-        same_dtype(query, key, value)
-        require_rank(4, query=query, key=key, value=value)
-        batch, heads, length, depth = query.shape
-        _, key_heads, key_length, _ = key.shape
-        require_shape((batch, key_heads, key_length, depth), key=key)
-        require_shape((batch, key_heads, key_length, value.shape[3]), value=value)
-        if isinstance(heads, int) and isinstance(key_heads, int) and (key_heads == 0 or heads % key_heads):
-            raise OpError(f"{heads} query heads cannot share {key_heads} key heads evenly")
-        if mask is not None:
-            _check_mask(query, mask, (batch, heads, length, key_length))
-        return query.with_shape((batch, heads, length, value.shape[3]))
-
-    @staticmethod
-    @summed_up
-    def reference(
-        query: np.ndarray,
-        key: np.ndarray,
-        value: np.ndarray,
-        mask: np.ndarray | None,
-        *,
-        scale: float,
-        masked: float,
-        zero_empty: bool,
-        before: int,
-        after: int,
-    ) -> np.ndarray:
-        """Computes it with numpy."""
-        shared = query.shape[1] // key.shape[1]
-        keys, values = np.repeat(key, shared, 1), np.repeat(value, shared, 1)
-        scores = query @ keys.swapaxes(-1, -2) * query.dtype.type(scale)
-        if mask is not None:
-            scores = np.where(mask, scores, query.dtype.type(masked)) if mask.dtype == np.bool_ else scores + mask
-        distance = np.arange(scores.shape[3]) - np.arange(scores.shape[2])[:, None]
-        scores = np.where((distance <= after) & (-distance <= before), scores, query.dtype.type(-np.inf))
-        weights = _softmax(scores, -1)
-        if zero_empty:
-            weights = np.where(np.isneginf(scores.max(-1, keepdims=True)), query.dtype.type(0), weights)
-        return (weights @ values).astype(query.dtype)
-
-    def flops(self) -> int:
-        """Two multiply-adds for each query, key and element: of the scores, and of the result."""
-        query, key, value = (ir.RankedTensorType(item.type).shape for item in (self.query, self.key, self.value))
-        return 2 * math.prod(query[:3]) * key[2] * (query[3] + value[3])
-
-    @classmethod
-    def is_linear(cls) -> bool:
-        """The softmax of large scores is another function of them."""
-        return False
-
-
-def _check_mask(query: TensorSpec, mask: TensorSpec, scores: tuple) -> None:
-    if mask.dtype not in (np.dtype(np.bool_), query.dtype):
-        raise OpError(f"operand 'mask' must be bool or of the query's element type, but is {mask}")
-    if not broadcasts_to(mask.shape, scores):
-        raise OpError(f"operand 'mask' must broadcast to the scores' shape {shape_text(scores)}, but is {mask}")

@@ -17,12 +17,13 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.stepwell import elementwise as ew
+from ...dialects.stepwell.attention import AttentionOp
 from ...dialects.stepwell.blocks import BlockMatmulOp
 from ...dialects.stepwell.constant import ParameterOp
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise.activation import SiluOp
 from ...dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp
-from ...dialects.stepwell.normalization import AttentionOp, RmsNormOp
+from ...dialects.stepwell.normalization import RmsNormOp
 from ..build import (
     added,
     cast,

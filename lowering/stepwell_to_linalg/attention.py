@@ -39,8 +39,8 @@ from ...dialects import discardable
 from ...dialects.core import Op
 from ...dialects.interfaces import Interface
 from ...dialects.registry import view_of
+from ...dialects.stepwell.attention import FEW_QUERIES, UNBOUNDED, AttentionOp
 from ...dialects.stepwell.constant import ConstantOp
-from ...dialects.stepwell.normalization import FEW_QUERIES, UNBOUNDED, AttentionOp
 from ...passes.infra.base import PassError
 from ...passes.ir.values import element_type_of, shape_of
 from ..builders import scalars

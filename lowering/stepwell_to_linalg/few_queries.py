@@ -24,7 +24,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, tensor, vector
 
-from ...dialects.stepwell.normalization import AttentionOp
+from ...dialects.stepwell.attention import AttentionOp
 from ...passes.ir.values import element_type_of, shape_of
 from ..builders import scalars
 from ..builders.access import Point, broadcast, read_row, vector_type, write_row, zero

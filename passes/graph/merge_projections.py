@@ -12,10 +12,10 @@ from mlir import ir
 from ...dialects.core import Op
 from ...dialects.registry import view_of
 from ...dialects.specs import size_of
+from ...dialects.stepwell.attention import AttentionOp
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import AddOp
 from ...dialects.stepwell.movement import ConcatOp, ReshapeOp, SliceOp, TransposeOp
-from ...dialects.stepwell.normalization import AttentionOp
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.locations import fused_location

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 
+from ...dialects.stepwell.attention import UNBOUNDED, AttentionOp
 from ...dialects.stepwell.constant import ParameterOp
 from ...dialects.stepwell.movement import ReshapeOp
-from ...dialects.stepwell.normalization import UNBOUNDED, AttentionOp
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.rewriting import defining_op, walk

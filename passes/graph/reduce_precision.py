@@ -8,11 +8,11 @@ import ml_dtypes
 import numpy as np
 from mlir import ir
 
+from ...dialects.stepwell.attention import AttentionOp
 from ...dialects.stepwell.contraction import ConvOp, MatmulOp
 from ...dialects.stepwell.elementwise import AddOp, ClipOp, MulOp, SubOp
 from ...dialects.stepwell.elementwise.logic import CastOp
 from ...dialects.stepwell.movement import ReshapeOp, SliceOp, TransposeOp
-from ...dialects.stepwell.normalization import AttentionOp
 from ...dialects.stepwell.windows import CHANNELS_LAST
 from ...runtime.program import PRECISIONS
 from ..infra.base import Pass, PassError, register

@@ -12,8 +12,8 @@ from typing import Any
 from mlir import ir
 
 from ...dialects import discardable
+from ...dialects.stepwell.attention import AttentionOp
 from ...dialects.stepwell.elementwise import KeepOp
-from ...dialects.stepwell.normalization import AttentionOp
 from ...sizes.expressions import evaluate
 from ..ir.functions import body_of, dictionaries
 from ..ir.named_ops import ops_named

@@ -10,6 +10,7 @@ from mlir import ir
 
 from ...dialects import discardable
 from ...dialects.registry import OPS
+from ...dialects.stepwell.attention import FEW_QUERIES, AttentionOp
 from ...dialects.stepwell.blocks import PackedBlockMatmulOp
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import ElementwiseOp, KeepOp
@@ -25,7 +26,6 @@ from ...dialects.stepwell.movement import (
     TakeRowsOp,
     TransposeOp,
 )
-from ...dialects.stepwell.normalization import FEW_QUERIES, AttentionOp
 from ...dialects.stepwell.packed import PackedMatmulOp
 from ..ir.rewriting import defining_op
 from ..ir.values import shape_of

@@ -9,14 +9,9 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
+from ...dialects.stepwell.attention import AttentionOp
 from ...dialects.stepwell.elementwise import AddOp, AndOp, NotOp
-from ...dialects.stepwell.normalization import (
-    AttentionOp,
-    BatchNormOp,
-    LocalResponseNormOp,
-    LogSoftmaxOp,
-    SoftmaxOp,
-)
+from ...dialects.stepwell.normalization import BatchNormOp, LocalResponseNormOp, LogSoftmaxOp, SoftmaxOp
 from ...dialects.stepwell.reduction import (
     ArgmaxOp,
     ReduceMaxOp,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from mlir import ir
 
+from ....dialects.stepwell.attention import AttentionOp
 from ....dialects.stepwell.elementwise import (
     AddOp,
     AndOp,
@@ -15,7 +16,6 @@ from ....dialects.stepwell.elementwise import (
     SubOp,
 )
 from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, PadOp
-from ....dialects.stepwell.normalization import AttentionOp
 from ...build import (
     cast,
     dtype,

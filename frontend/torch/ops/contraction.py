@@ -9,9 +9,9 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
+from ....dialects.stepwell.attention import AttentionOp
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, SqueezeOp
-from ....dialects.stepwell.normalization import AttentionOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceProdOp, ReduceSumOp
 from ...build import added, cast, dims_of, dtype, emit, gathered, joined, known_dim, rank, reshaped, scalar
 from ...errors import UnsupportedError

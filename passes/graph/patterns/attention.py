@@ -9,11 +9,12 @@ from typing import Literal
 import numpy as np
 from mlir import ir
 
+from ....dialects.stepwell.attention import FEW_QUERIES, UNBOUNDED, AttentionOp
 from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp, DivOp, EqualOp, MulOp, NotOp, SelectOp
 from ....dialects.stepwell.movement import BroadcastToOp, ReshapeOp, TransposeOp
-from ....dialects.stepwell.normalization import FEW_QUERIES, UNBOUNDED, AttentionOp, SoftmaxOp
+from ....dialects.stepwell.normalization import SoftmaxOp
 from ....dialects.stepwell.reduction import ReduceMaxOp
 from ....dialects.stepwell.shapes import broadcasts_to
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from stepwell.dialects.core import OpError
 from stepwell.dialects.stepwell import normalization
+from stepwell.dialects.stepwell.attention import UNBOUNDED, AttentionOp
 from stepwell.dialects.types import TensorSpec
 
 RNG = np.random.default_rng(0)
@@ -85,14 +86,14 @@ def test_attention(compute, mask_shape):
     query, key = RNG.standard_normal((2, 4, 5, 8), np.float32), RNG.standard_normal((2, 4, 7, 8), np.float32)
     value = RNG.standard_normal((2, 4, 7, 3), np.float32)
     mask = None if mask_shape is None else RNG.standard_normal(mask_shape, np.float32)
-    (result,) = compute(normalization.AttentionOp, query, key, value, mask, scale=0.5)
+    (result,) = compute(AttentionOp, query, key, value, mask, scale=0.5)
     np.testing.assert_allclose(result, attention(query, key, value, 0 if mask is None else mask), rtol=1e-4, atol=1e-5)
 
 
 def test_attention_with_a_bool_mask_and_shared_heads(compute):
     query, key = RNG.standard_normal((1, 4, 3, 8), np.float32), RNG.standard_normal((1, 2, 3, 8), np.float32)
     mask = np.tril(np.ones((3, 3), np.bool_))
-    (result,) = compute(normalization.AttentionOp, query, key, key, mask, scale=0.5)
+    (result,) = compute(AttentionOp, query, key, key, mask, scale=0.5)
     shared = np.repeat(key, 2, axis=1)
     np.testing.assert_allclose(
         result, attention(query, shared, shared, np.where(mask, 0, -np.inf)), rtol=1e-4, atol=1e-5
@@ -115,7 +116,7 @@ def test_wrong_operands_are_refused():
         )
     query, key = TensorSpec((1, 4, 3, 8), F32), TensorSpec((1, 3, 3, 8), F32)
     with pytest.raises(OpError, match="4 query heads cannot share 3 key heads evenly"):
-        normalization.AttentionOp.infer(
+        AttentionOp.infer(
             query,
             key,
             key,
@@ -123,6 +124,6 @@ def test_wrong_operands_are_refused():
             scale=1.0,
             masked=-np.inf,
             zero_empty=False,
-            before=normalization.UNBOUNDED,
-            after=normalization.UNBOUNDED,
+            before=UNBOUNDED,
+            after=UNBOUNDED,
         )

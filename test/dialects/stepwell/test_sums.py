@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from stepwell.dialects.stepwell.attention import AttentionOp
 from stepwell.dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
-from stepwell.dialects.stepwell.normalization import AttentionOp
 from stepwell.dialects.stepwell.packed import (
     PackedConvOp,
     PackedDepthwiseConvOp,

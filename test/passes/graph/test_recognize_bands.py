@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from stepwell.dialects.stepwell.normalization import UNBOUNDED
+from stepwell.dialects.stepwell.attention import UNBOUNDED
 from stepwell.passes.graph.recognize_bands import band_of
 
 ALL = np.ones((8, 12), bool)

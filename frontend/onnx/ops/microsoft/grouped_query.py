@@ -13,6 +13,7 @@ import numpy as np
 from mlir import ir
 
 from .....dialects.dims import Dim
+from .....dialects.stepwell.attention import AttentionOp
 from .....dialects.stepwell.elementwise import (
     AddOp,
     AndOp,
@@ -25,8 +26,7 @@ from .....dialects.stepwell.elementwise import (
     SubOp,
 )
 from .....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, PadOp, ReshapeOp
-from .....dialects.stepwell.normalization import AttentionOp
-from .....sizes import algebra
+from .....sizes import extrema
 from ....build import (
     cast,
     emit,
@@ -162,7 +162,7 @@ def _assembled(past: ir.Value | None, new: ir.Value, kept: ir.Value, whole: Dim)
     """
     batch, heads, length, depth = (known_dim(new, axis, "the shape of the keys") for axis in range(4))
     before = 0 if past is None else known_dim(past, 2, "the length of the past keys")
-    extent, given = algebra.greatest((whole, before)), before + length
+    extent, given = extrema.greatest((whole, before)), before + length
     every = new if past is None else joined([past, new], 2)
     rows = emit(ReshapeOp, transposed(every, (0, 2, 1, 3)), shape=(batch * given, heads * depth))
     place = numbered(extent, 1, 2)

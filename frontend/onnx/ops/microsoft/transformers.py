@@ -12,9 +12,10 @@ import numpy as np
 from mlir import ir
 
 from .....dialects.stepwell import elementwise as ew
+from .....dialects.stepwell.attention import AttentionOp
 from .....dialects.stepwell.contraction import MatmulOp
 from .....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, SqueezeOp
-from .....dialects.stepwell.normalization import AttentionOp, LayerNormOp, RmsNormOp
+from .....dialects.stepwell.normalization import LayerNormOp, RmsNormOp
 from .....dialects.stepwell.reduction import ReduceSumOp
 from ....build import (
     added,

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from stepwell.dialects.stepwell.normalization import UNBOUNDED
+from stepwell.dialects.stepwell.attention import UNBOUNDED
 
 RNG = np.random.default_rng(0)
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}

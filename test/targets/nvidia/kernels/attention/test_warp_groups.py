@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mlir import ir
 from stepwell.dialects.registry import load_dialects
-from stepwell.dialects.stepwell.normalization import UNBOUNDED
+from stepwell.dialects.stepwell.attention import UNBOUNDED
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
 from stepwell.runtime.cuda.assembler import find_assembler
