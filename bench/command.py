@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..runtime.devices.peaks import Peaks
 from ..support.wording import quantity
-from ..tools import arguments, model_options
+from ..tools import arguments, model_options, running
 from ..tools.console import ProgressBar, duration, print_table, progress
 from ..tools.flags import UsageError
 from ..tools.outputs import FIGURES, NEW_SIZES, PICTURE, RANGE_FIGURES, FileKind, OutputFile, Outputs
@@ -39,7 +39,7 @@ Stepwell is" is the time of the other system divided by that of Stepwell: above 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code."""
     options = _parser().parse_args(argv)
-    return arguments.run_tool(NAME, lambda: options.run(options), arguments.tells(options), is_quiet=options.quiet)
+    return running.run_tool(NAME, lambda: options.run(options), running.tells(options), is_quiet=options.quiet)
 
 
 def _parser() -> argparse.ArgumentParser:

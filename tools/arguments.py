@@ -10,18 +10,13 @@ from __future__ import annotations
 
 import argparse
 import errno
-import io
-import json
 import math
 import os
 import re
 import shlex
 import sys
-import traceback
-import warnings
 import zipfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,13 +24,10 @@ import numpy as np
 
 from ..runtime.program import Shape, TensorInfo
 from ..sizes.dims_option import Dims, read_dims, read_sizes
-from ..support import environment
-from ..support.environment import VariableError
 from ..support.errors import InputError
 from ..support.formats import known_suffixes
 from .flags import UsageError
-from .streams import silenced
-from .supervisor import run_supervised
+from .running import print_json, usage_record
 
 _DTYPES = {
     "f16": "float16",
@@ -52,108 +44,6 @@ _SHAPE_END = re.compile(r"=[\dx]*$")
 _INPUT = re.compile(rf"(.+?)=(@.+|(?:\d+x)*(?:{'|'.join(_DTYPES)})(?::.*)?)", re.DOTALL)
 _MOST_DIGITS = 19
 _SHOWN = 40
-_WRONG_USAGE = 2
-_INTERRUPTED = 130
-
-Tell = Callable[[Mapping[str, Any]], None]
-
-
-class _Silent(io.TextIOBase):
-    """A standard output that shows no messages; files that go there are written to its buffer."""
-
-    def __init__(self, stream: Any) -> None:
-        self.buffer = stream.buffer
-
-    def write(self, text: str) -> int:
-        return len(text)
-
-
-def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None, *, is_quiet: bool = False) -> int:
-    """Runs a tool; an error becomes one line on stderr and exit code 1, or 2 for wrong usage.
-
-    `STEPWELL_DEBUG=1` also prints the traceback.
-
-    Args:
-        name: the tool's name in messages.
-        work: does the work and returns the exit code.
-        tell: receives the record of a failure or of wrong usage; None without `--json`.
-        is_quiet: whether to suppress warnings and, without `tell`, messages on stdout.
-    """
-
-    def say(message: Warning | str, *_: Any) -> None:
-        if not is_quiet:
-            print(f"{name}: warning: {message}", file=sys.stderr)
-
-    shown = redirect_stdout(_Silent(sys.stdout)) if is_quiet and tell is None else nullcontext()
-    try:
-        with warnings.catch_warnings(), shown, silenced(is_quiet or tell is not None):
-            warnings.showwarning = say
-            environment.check()
-            return work()
-    except BrokenPipeError:
-        # The reader closed the output; Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except KeyboardInterrupt:
-        print(f"{name}: interrupted", file=sys.stderr)
-        return _INTERRUPTED
-    except (UsageError, VariableError) as error:
-        print(f"{name}: error: {error}", file=sys.stderr)
-        if tell is not None:
-            tell(_usage_record(str(error)))
-        return _WRONG_USAGE
-    except Exception as error:  # last resort of a tool: every error becomes one line
-        if environment.debug_level():
-            traceback.print_exc()
-        failure = getattr(error, "failure", None)
-        details = [] if failure is None else failure.lines()
-        print("\n".join([f"{name}: error: {_one_line(error)}", *details]), file=sys.stderr)
-        if tell is not None:
-            tell(_record(error))
-        return 1
-
-
-def tells(options: argparse.Namespace) -> Tell | None:
-    """Returns the function that prints the record of a failure as JSON; None without `--json`."""
-    return _print_json if options.json else None
-
-
-def _print_json(record: Mapping[str, Any]) -> None:
-    print(json.dumps(record), flush=True)
-
-
-def _usage_record(reason: str) -> dict[str, Any]:
-    return {"schema": 1, "kind": "usage", "reason": reason}
-
-
-def _record(error: Exception) -> dict[str, Any]:
-    """Returns the record of an error, with those keys of docs/failures.md that are known."""
-    from ..passes.infra.failure import CompileError, Failure, ModelOp  # not needed by a tool that succeeds
-
-    if not isinstance(error, CompileError):
-        return {"schema": 1, "kind": "error", "reason": _one_line(error)}
-    ops = (ModelOp(error.node, error.op_type),) if error.node else ()
-    failure = error.failure or Failure(str(error), error.phase, error.pass_name, ops, error.kernel)
-    return {**failure.record(), "kind": "compile"}
-
-
-def _one_line(error: Exception) -> str:
-    if isinstance(error, MemoryError):
-        return "there is not enough memory"
-    if isinstance(error, ImportError):  # with little memory, or few file descriptors left
-        return f"a library cannot be loaded: {error}"
-    text = str(error).strip()
-    is_ours = type(error).__module__.startswith("stepwell.") or isinstance(error, OSError)
-    if isinstance(error, OSError) and error.filename is not None:
-        text = f"{error.filename}: {error.strerror}"
-    return " / ".join(text.splitlines()) if is_ours and text else f"internal error: {type(error).__name__}: {text}"
-
-
-def run_supervised_tool(
-    name: str, work: Callable[[], int], target: str = "cpu", tell: Tell | None = None, *, is_quiet: bool = False
-) -> int:
-    """Runs a tool in a child process, so that a crash of native code ends in a message too; see `run_supervised`."""
-    return run_supervised(name, lambda: run_tool(name, work, tell, is_quiet=is_quiet), target, tell)
 
 
 def add_plugins(parser: argparse.ArgumentParser) -> None:
@@ -193,7 +83,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if self.speaks_json:
-            _print_json(_usage_record(message))
+            print_json(usage_record(message))
         super().error(message)
 
     # argparse declares overloads, each of which would have to be repeated for the types.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..runtime.program import TensorInfo
-from . import arguments, model_options
+from . import arguments, model_options, running
 from .console import duration, print_table, progress
 from .flags import UsageError
 from .model_options import Given
@@ -39,10 +39,10 @@ wrong, 1 if one is, 2 for wrong usage."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 if numbers are wrong."""
     options = _parser().parse_args(argv)
-    tell, quiet = arguments.tells(options), options.quiet
+    tell, quiet = running.tells(options), options.quiet
     if argv is not None:
-        return arguments.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
-    return arguments.run_supervised_tool(NAME, lambda: _run(options), options.target, tell, is_quiet=quiet)
+        return running.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
+    return running.run_supervised_tool(NAME, lambda: _run(options), options.target, tell, is_quiet=quiet)
 
 
 def _parser() -> argparse.ArgumentParser:

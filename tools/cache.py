@@ -15,7 +15,7 @@ from typing import Any
 from ..driver.cache_key import remembered
 from ..runtime.cache.cache import Cache, Entry, default_cache
 from ..support.wording import quantity
-from . import arguments, model_options
+from . import arguments, model_options, running
 from .console import print_table, progress
 from .flags import UsageError
 from .model_options import Given
@@ -38,8 +38,8 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 after an error, for damaged entries, or for a cache miss."""
     options = _parser().parse_args(argv)
-    tell = arguments.tells(options)
-    return arguments.run_tool(NAME, lambda: _ACTIONS[options.action](_cache(), options), tell, is_quiet=options.quiet)
+    tell = running.tells(options)
+    return running.run_tool(NAME, lambda: _ACTIONS[options.action](_cache(), options), tell, is_quiet=options.quiet)
 
 
 def _parser() -> argparse.ArgumentParser:

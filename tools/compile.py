@@ -8,31 +8,29 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..runtime import safetensors
 from ..runtime.artefact import reader, writer
 from ..runtime.executable import Executable
 from ..runtime.program import Program
 from ..runtime.remarks import to_yaml
 from ..sizes.dims_option import one_by_one
-from ..support.errors import InputError, StepwellError
-from . import arguments, model_options
+from ..support.errors import InputError
+from . import arguments, model_options, running
 from .check import check
 from .console import duration, print_table, progress
 from .flags import UsageError
 from .model_options import Given
-from .outputs import ARTEFACT, IR, PARAMETERS, REMARKS, REPORT, OutputFile, Outputs, default_name
+from .outputs import ARTEFACT, IR, REMARKS, REPORT, OutputFile, Outputs, default_name
+from .phase_dumps import PhaseDump, PhaseWatcher, Stopped
 
 if TYPE_CHECKING:
-    import numpy as np
-    from mlir import ir
+    pass
 
 NAME = "stepwell-compile"
 _OBJECT = "object"
-_PARAMETERS = "parameters.safetensors"
 _DESCRIPTION = """Compiles an ONNX file (or MLIR printed at some phase) to an artefact for stepwell-run.
 
 A model with symbolic dimensions needs --shape for each of these inputs; repeated sets add code for further shapes:
@@ -45,11 +43,11 @@ Several targets in one artefact; loading it selects the best one for the machine
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code."""
     options = _parser().parse_args(argv)
-    tell, quiet = arguments.tells(options), options.quiet
+    tell, quiet = running.tells(options), options.quiet
     if argv is not None:
-        return arguments.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
+        return running.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
     target = options.target.split(",")[0]
-    return arguments.run_supervised_tool(NAME, lambda: _run(options), target, tell, is_quiet=quiet)
+    return running.run_supervised_tool(NAME, lambda: _run(options), target, tell, is_quiet=quiet)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -136,7 +134,7 @@ def _compile_to_file(options: argparse.Namespace) -> int:
         remarks = outputs.claim("--remarks-output-file", options.remarks_output_file, REMARKS)
     dump = None
     if options.dump_phases is not None:
-        dump = _Dump(outputs, Path(options.dump_phases), known[:-1])
+        dump = PhaseDump(outputs, Path(options.dump_phases), known[:-1])
         dump.begin(1)
     with outputs.messages():
         return _compile_for(options, targets, given, stop, output, report, dump, remarks)
@@ -149,12 +147,12 @@ def _compile_for(
     stop: str | None,
     output: OutputFile,
     report: OutputFile | None,
-    dump: _Dump | None,
+    dump: PhaseDump | None,
     remarks: OutputFile | None,
 ) -> int:
     """Compiles, writes the requested files and reports what was written."""
     with progress(f"compiling {options.model}", total=len(targets) if len(targets) > 1 else None) as steps:
-        watcher = _Watcher(options.compile_from, stop, dump, options.kernel, len(given.dims) > 0)
+        watcher = PhaseWatcher(options.compile_from, stop, dump, options.kernel, len(given.dims) > 0)
         start = time.perf_counter()
         if stop is not None:
             output.write_text(_texts(options, targets[0], given, watcher))
@@ -238,7 +236,7 @@ def _list_fallbacks(executable: Executable) -> None:
         print(f"on the host: {found}")
 
 
-def _texts(options: argparse.Namespace, target: str, given: Given, watcher: _Watcher) -> str:
+def _texts(options: argparse.Namespace, target: str, given: Given, watcher: PhaseWatcher) -> str:
     """Returns the IR at the phase where the watcher stops: a module for each range, as --split-input-file reads them.
 
     Raises:
@@ -255,7 +253,7 @@ def _texts(options: argparse.Namespace, target: str, given: Given, watcher: _Wat
     for dims in ranges:
         try:
             executable = _compile(options, target, dims, given, watcher)
-        except _Stopped as stopped:
+        except Stopped as stopped:
             texts.append(stopped.text)
             continue
         if executable.unranged:
@@ -265,7 +263,7 @@ def _texts(options: argparse.Namespace, target: str, given: Given, watcher: _Wat
 
 
 def _compile(
-    options: argparse.Namespace, target: str, dims: Mapping[str, Any], given: Given, watcher: _Watcher
+    options: argparse.Namespace, target: str, dims: Mapping[str, Any], given: Given, watcher: PhaseWatcher
 ) -> Executable:
     from .. import compile
 
@@ -294,87 +292,6 @@ def _substitute(text: str) -> tuple[str, str]:
     if not name or not path:
         raise UsageError(f"--substitute {text}: write it as KERNEL=@file.mlir or NODE=@file.mlir")
     return name, path
-
-
-class _Stopped(StepwellError):
-    """Raised when the requested phase is reached; `text` is the module there."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.text = text
-
-
-@dataclass
-class _Watcher:
-    """Called at the end of each phase: writes its IR, and stops at the requested phase."""
-
-    start: str | None
-    stop: str | None
-    dump: _Dump | None
-    kernel: str | None = None
-    has_ranges: bool = False
-    _seen: list[str] = field(default_factory=list)
-
-    def __call__(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
-        """Called by the compiler at the end of each phase."""
-        if not self._seen:
-            phase = _declared_phase(module) or phase
-            if self.start not in (None, phase):
-                raise UsageError(f"--compile-from={self.start}: the module is in phase {phase}")
-        self._seen.append(phase)
-        if self.dump is not None:
-            if self.has_ranges and self._seen.count("import") > 1 and phase == "import":
-                self.dump.begin(self._seen.count("import"))
-            self.dump.files[phase].write_text(_text(module, phase))
-            stored = safetensors.chunks(parameters, {"made_by": "stepwell"})
-            self.dump.files[_PARAMETERS].write_bytes(b"".join(stored))
-        if phase == self.stop:
-            raise _Stopped(_text(module, phase) if self.kernel is None else _kernel_text(module, self.kernel, phase))
-
-
-class _Dump:
-    """The files of `--dump-phases`.
-
-    Attributes:
-        files: the files of the current module by phase, and that of its parameters.
-    """
-
-    def __init__(self, outputs: Outputs, folder: Path, phases: Sequence[str]) -> None:
-        self._outputs, self._folder, self._phases = outputs, folder, phases
-        self.files: dict[str, OutputFile] = {}
-
-    def begin(self, number: int) -> None:
-        """Claims the files of a module by its number; each module but the first, of another range, has a folder."""
-        folder = self._folder if number == 1 else self._folder / f"range-{number}"
-        self.files = {
-            phase: self._outputs.claim("--dump-phases", folder / f"{index}-{phase}.mlir", IR)
-            for index, phase in enumerate(self._phases)
-        }
-        self.files[_PARAMETERS] = self._outputs.claim("--dump-phases", folder / _PARAMETERS, PARAMETERS)
-        folder.mkdir(parents=True, exist_ok=True)
-
-
-def _kernel_text(module: ir.Module, kernel: str, phase: str) -> str:
-    from ..driver.substitution import isolate
-
-    return isolate(module, kernel, phase)
-
-
-def _declared_phase(module: ir.Module) -> str | None:
-    from ..dialects import discardable
-
-    return discardable.PHASE.read(module.operation)
-
-
-def _text(module: ir.Module, phase: str) -> str:
-    """Prints the module with its phase and the model's nodes as locations, so that it can be fed back."""
-    from ..dialects import discardable
-
-    with module.context:
-        discardable.PHASE.write(module.operation, phase)
-    text = str(module.operation.get_asm(enable_debug_info=True))
-    discardable.PHASE.remove(module.operation)
-    return text
 
 
 def _summarise(programs: Sequence[Program]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..passes.infra.note import SharedNote, signal_of
 from ..runtime.program import Shape
-from . import arguments, model_options
+from . import arguments, model_options, running
 from .console import progress
 from .flags import UsageError
 from .model_options import Given
@@ -37,11 +37,11 @@ A compile that fails or crashes is shown up to that point, and the exit code is 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 if the compile failed, even if the file was written."""
     options = _parser().parse_args(argv)
-    tell, quiet = arguments.tells(options), options.quiet
+    tell, quiet = running.tells(options), options.quiet
     if argv is not None or not hasattr(os, "fork"):
-        return arguments.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
+        return running.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
     note = SharedNote()
-    status = run_child(lambda: arguments.run_tool(NAME, lambda: _run(options, note), tell, is_quiet=quiet))
+    status = run_child(lambda: running.run_tool(NAME, lambda: _run(options, note), tell, is_quiet=quiet))
     if not os.WIFSIGNALED(status):
         return os.WEXITSTATUS(status)
     message = f"native code crashed ({signal_of(status)})"
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if tell is not None:
             tell({"schema": 1, "kind": "compile", "reason": message, "crash": signal_of(status)})
         return 1
-    return arguments.run_tool(NAME, lambda: _run(options, crash=(int(note.text), message)), tell, is_quiet=quiet)
+    return running.run_tool(NAME, lambda: _run(options, crash=(int(note.text), message)), tell, is_quiet=quiet)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..explain.contents import contents_of
-from . import arguments, model_options
+from . import arguments, model_options, running
 from .console import print_table
 
 NAME = "stepwell-inspect"
@@ -24,7 +24,7 @@ ranges of sizes, and memory; the nodes that run on the host; the size of each pa
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 if the artefact is damaged."""
     options = _parser().parse_args(argv)
-    return arguments.run_tool(NAME, lambda: _run(options), arguments.tells(options), is_quiet=options.quiet)
+    return running.run_tool(NAME, lambda: _run(options), running.tells(options), is_quiet=options.quiet)
 
 
 def _parser() -> argparse.ArgumentParser:

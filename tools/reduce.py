@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..support.large_file import LargeFile, contents_of
-from . import arguments, model_options
+from . import arguments, model_options, running
 from .console import print_table, status
 from .flags import UsageError
 from .model_options import Given
@@ -41,7 +41,7 @@ Exit code 0: reduced, or already minimal; 1: it does not fail; 2: wrong usage.""
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 if the model does not fail."""
     options = _parser().parse_args(argv)
-    return arguments.run_tool(NAME, lambda: _run(options), arguments.tells(options), is_quiet=options.quiet)
+    return running.run_tool(NAME, lambda: _run(options), running.tells(options), is_quiet=options.quiet)
 
 
 def _parser() -> argparse.ArgumentParser:

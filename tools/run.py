@@ -16,7 +16,7 @@ from ..explain import memory
 from ..runtime.cache.cache import default_cache
 from ..runtime.devices import peaks
 from ..runtime.executable import Executable
-from . import arguments, model_options, values
+from . import arguments, model_options, running, values
 from .console import duration, print_table, progress
 from .flags import UsageError
 from .model_options import Given
@@ -43,10 +43,10 @@ the only shape that an artefact has code for."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 after an error, or if an output differs from the reference."""
     options = _parser().parse_args(argv)
-    tell, quiet = arguments.tells(options), options.quiet
+    tell, quiet = running.tells(options), options.quiet
     if argv is not None:
-        return arguments.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
-    return arguments.run_supervised_tool(NAME, lambda: _run(options), options.target, tell, is_quiet=quiet)
+        return running.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
+    return running.run_supervised_tool(NAME, lambda: _run(options), options.target, tell, is_quiet=quiet)
 
 
 def _parser() -> argparse.ArgumentParser:

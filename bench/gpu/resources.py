@@ -20,7 +20,7 @@ from ...runtime.program import Program
 from ...support.errors import ArtefactError, RuntimeFailure
 from ...support.wording import quantity
 from ...targets.nvidia.target import GpuTarget
-from ...tools import arguments, model_options
+from ...tools import arguments, model_options, running
 from ...tools.console import print_table
 from .. import models
 
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     model_options.add_fields(parser, "precision")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     options = parser.parse_args(argv)
-    return arguments.run_tool(NAME, lambda: _run(options))
+    return running.run_tool(NAME, lambda: _run(options))
 
 
 def _run(options: argparse.Namespace) -> int:
