@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ..sizes import algebra
+from ..sizes import algebra, substitution
 from ..sizes.algebra import Dimension as Dim
 from ..sizes.algebra import Symbolic, ceil_div
 from ..sizes.assumptions import in_force
@@ -73,7 +73,7 @@ def is_known(dim: Dim | Ratio) -> bool:
     """Returns whether a dimension, or a ratio of one, is a number or an expression over named sizes."""
     if isinstance(dim, Ratio):
         return is_known(dim.numerator)
-    return isinstance(dim, int) or not any(name.startswith(_UNNAMED) for name in algebra.names_of(dim))
+    return isinstance(dim, int) or not any(name.startswith(_UNNAMED) for name in substitution.names_of(dim))
 
 
 def parsed(text: str) -> Dim:
@@ -123,4 +123,4 @@ def numbers(shape: Iterable[Dim]) -> tuple[int, ...]:
 
 def bind(dim: Dim, values: Mapping[str, int]) -> Dim:
     """`dim` with the sizes named in `values` replaced by numbers."""
-    return algebra.bound(dim, values)
+    return substitution.bound(dim, values)

@@ -134,7 +134,7 @@ Dimension: TypeAlias = int | Symbolic
 
 def size(name: str) -> Symbolic:
     """Returns the size of a name; the same name always denotes the same size."""
-    return _atom(Size(name))
+    return of_atom(Size(name))
 
 
 def floor_div(numerator: Dimension, divisor: Dimension) -> Dimension:
@@ -160,7 +160,7 @@ def floor_div(numerator: Dimension, divisor: Dimension) -> Dimension:
         if inner is not None:  # (n // c + m) // d = (n + c * m) // (c * d)
             quotient, others, by = inner
             return whole + floor_div(quotient.numerator + others * by, by * divisor)
-    return whole + _atom(Quotient(rest, divisor))
+    return whole + of_atom(Quotient(rest, divisor))
 
 
 def ceil_div(numerator: Dimension, divisor: Dimension) -> Dimension:
@@ -196,47 +196,7 @@ def remainder(numerator: Dimension, divisor: Dimension) -> Dimension:
         if common > 1:  # (g * n + k) mod (g * d) = (n + k // g) mod d * g + k mod g
             offset = dict(rest.terms).get((), 0) % common
             return remainder(_reduced(rest, common), divisor // common) * common + offset
-    return 0 if rest == 0 else _atom(Remainder(rest, divisor))
-
-
-def least(items: Iterable[Dimension]) -> Dimension:
-    """Returns the least of some expressions."""
-    return _extremum(list(items), True)
-
-
-def greatest(items: Iterable[Dimension]) -> Dimension:
-    """Returns the greatest of some expressions."""
-    return _extremum(list(items), False)
-
-
-def bound(dim: Dimension, values: Mapping[str, Dimension]) -> Dimension:
-    """Returns an expression with some sizes, by name, replaced by numbers or other expressions.
-
-    It is simplified by what is assumed of the other sizes; see `assumptions.py`.
-    """
-    if isinstance(dim, int):
-        return dim
-    total: Dimension = 0
-    for product, factor in dim.terms:
-        value: Dimension = factor
-        for atom in product:
-            value = value * _bound_atom(atom, values)
-        total = total + value
-    return total
-
-
-def names_of(dim: Dimension) -> frozenset[str]:
-    """Returns the names of the sizes in an expression."""
-    return frozenset(atom.name for atom in atoms_of(dim) if isinstance(atom, Size))
-
-
-def atoms_of(dim: Dimension) -> Iterable[Atom]:
-    """Yields the atoms of an expression, and those inside of them."""
-    for product, _ in terms_of(dim):
-        for atom in product:
-            yield atom
-            for part in _parts(atom):
-                yield from atoms_of(part)
+    return 0 if rest == 0 else of_atom(Remainder(rest, divisor))
 
 
 def bounds(dim: Dimension, ranges: Mapping[str, Interval]) -> Interval:
@@ -250,16 +210,11 @@ def bounds(dim: Dimension, ranges: Mapping[str, Interval]) -> Interval:
     high: int | None = 0
     for product, factor in terms_of(dim):
         interval: Interval = (factor, factor)
-        for atom, power in _powers(product):
-            interval = intervals.times(interval, intervals.power(_bounds_of_atom(atom, ranges), power))
+        for atom in dict.fromkeys(product):
+            power = intervals.power(_bounds_of_atom(atom, ranges), product.count(atom))
+            interval = intervals.times(interval, power)
         low, high = intervals.plus(low, interval[0]), intervals.plus(high, interval[1])
     return low, high
-
-
-def is_surely_less(left: Dimension, right: Dimension) -> bool:
-    """Returns whether an expression is less than another for all sizes, as far as their bounds tell."""
-    high = bounds(left + right * -1, {})[1]
-    return high is not None and high < 0
 
 
 def _is_negative(dim: Dimension, question: str) -> bool:
@@ -295,7 +250,8 @@ def terms_of(dim: Dimension) -> tuple[tuple[Product, int], ...]:
     return (((), int(dim)),) if dim else ()
 
 
-def _atom(atom: Atom) -> Symbolic:
+def of_atom(atom: Atom) -> Symbolic:
+    """Returns an atom as an expression."""
     return Symbolic((((atom,), 1),))
 
 
@@ -372,67 +328,7 @@ def _inner_quotient(dim: Dimension) -> tuple[Quotient, Dimension, int] | None:
     if len(found) != 1:
         return None
     quotient, divisor = found[0]
-    return quotient, dim - _atom(quotient), divisor
-
-
-def _extremum(items: list[Dimension], is_least: bool) -> Dimension:
-    flat: list[Dimension] = []
-    for item in items:
-        inner = _only_extremum(item)
-        flat += inner.items if inner is not None and inner.is_least == is_least else [item]
-    numbers = [item for item in flat if isinstance(item, int)]
-    others = list(dict.fromkeys(item for item in flat if not isinstance(item, int)))
-    kept: list[Dimension] = [*others, *([min(numbers) if is_least else max(numbers)] if numbers else [])]
-    kept = [
-        item
-        for place, item in enumerate(kept)
-        if not any(
-            _is_beyond(item, other, is_least) and (place > number or not _is_beyond(other, item, is_least))
-            for number, other in enumerate(kept)
-            if number != place
-        )
-    ]
-    if len(kept) == 1:
-        return kept[0]
-    return _atom(Extremum(is_least, tuple(sorted(kept, key=str))))
-
-
-def _only_extremum(dim: Dimension) -> Extremum | None:
-    if isinstance(dim, Symbolic) and _is_atom(dim):
-        atom = dim.terms[0][0][0]
-        return atom if isinstance(atom, Extremum) else None
-    return None
-
-
-def _is_beyond(item: Dimension, other: Dimension, is_least: bool) -> bool:
-    """Returns whether an item never is the only least (or greatest) one beside another."""
-    low, high = bounds(item - other if isinstance(item, Symbolic) else item + other * -1, {})
-    return low is not None and low >= 0 if is_least else high is not None and high <= 0
-
-
-def _parts(atom: Atom) -> tuple[Dimension, ...]:
-    match atom:
-        case Quotient(numerator, divisor) | Remainder(numerator, divisor):
-            return numerator, divisor
-        case Extremum(_, items):
-            return items
-    return ()
-
-
-def _bound_atom(atom: Atom, values: Mapping[str, Dimension]) -> Dimension:
-    match atom:
-        case Size(name):
-            return values.get(name, _atom(atom))
-        case Quotient(numerator, divisor):
-            return floor_div(bound(numerator, values), bound(divisor, values))
-        case Remainder(numerator, divisor):
-            return remainder(bound(numerator, values), bound(divisor, values))
-        case Extremum(is_least, items):
-            return _extremum([bound(item, values) for item in items], is_least)
-
-
-def _powers(product: Product) -> Iterable[tuple[Atom, int]]:
-    return [(atom, product.count(atom)) for atom in dict.fromkeys(product)]
+    return quotient, dim - of_atom(quotient), divisor
 
 
 def _bounds_of_atom(atom: Atom, ranges: Mapping[str, Interval]) -> Interval:
@@ -496,8 +392,9 @@ def _text_of_atom(atom: Atom) -> str:
 def _operand(dim: Dimension) -> str:
     if isinstance(dim, int):
         return str(dim)
-    return _text_of_sum(dim) if _is_atom(dim) else f"({dim})"
+    return _text_of_sum(dim) if is_atom(dim) else f"({dim})"
 
 
-def _is_atom(dim: Symbolic) -> bool:
+def is_atom(dim: Symbolic) -> bool:
+    """Returns whether an expression is a single atom."""
     return len(dim.terms) == 1 and dim.terms[0][1] == 1 and len(dim.terms[0][0]) == 1

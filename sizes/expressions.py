@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import algebra
+from . import algebra, extrema
 
 Expression = int | str | list
 """A number, the name of a size, or [operator, left, right]."""
@@ -21,8 +21,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "mod": operator.mod,
     "floordiv": operator.floordiv,
     "ceildiv": algebra.ceil_div,
-    "min": lambda left, right: algebra.least((left, right)),
-    "max": lambda left, right: algebra.greatest((left, right)),
+    "min": lambda left, right: extrema.least((left, right)),
+    "max": lambda left, right: extrema.greatest((left, right)),
 }
 
 _ON_ARRAYS: dict[str, Callable[[Any, Any], Any]] = {

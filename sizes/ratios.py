@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import SupportsIndex
 
-from . import algebra
+from . import extrema
 from .algebra import Dimension, Symbolic, bounds, ceil_div, floor_div, terms_of
 
 
@@ -101,4 +101,4 @@ def over_one_divisor(ratios: Iterable[Ratio]) -> tuple[list[Dimension], int]:
 def extremum(ratios: Iterable[Ratio], is_least: bool) -> Ratio:
     """Returns the least or the greatest of some ratios."""
     numerators, divisor = over_one_divisor(ratios)
-    return ratio((algebra.least if is_least else algebra.greatest)(numerators), divisor)
+    return ratio((extrema.least if is_least else extrema.greatest)(numerators), divisor)

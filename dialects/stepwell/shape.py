@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...sizes import algebra, ratios
+from ...sizes import extrema, ratios
 from .. import dims
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
 from ..defined import DEFINED
@@ -241,7 +241,7 @@ def _symbolic_length(start: TensorSpec, limit: TensorSpec, delta: TensorSpec) ->
     first, last, step = (ratios.entry(array.item()) for array in arrays)
     if not first.is_dyadic or not last.is_dyadic:  # rounded, and so may be the length
         return dims.unknown()
-    return algebra.greatest(((last - first).over(step).ceil, 0))
+    return extrema.greatest(((last - first).over(step).ceil, 0))
 
 
 def shape_from(spec: TensorSpec, name: str = "shape") -> tuple[Dim, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from mlir import ir
 
-from ...sizes.algebra import is_surely_less, least
+from ...sizes.extrema import is_surely_less, least
 from ..core import OpError
 from ..dims import Dim, Shape, ceil_div
 from ..specs import size_of

@@ -42,7 +42,7 @@ from ...dialects.stepwell.elementwise import (
 )
 from ...dialects.stepwell.reduction import ReduceProdOp, ReduceSumOp
 from ...dialects.types import TensorSpec, is_float, is_integer
-from ...sizes import algebra, ratios
+from ...sizes import algebra, extrema, ratios
 from ...sizes.intervals import Interval
 from ...sizes.ratios import Ratio
 
@@ -206,7 +206,7 @@ def maximum(op: MaximumOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
 def _extremum(left: Any, right: Any, is_least: bool) -> Dim | Ratio:
     if isinstance(left, Ratio):
         return ratios.extremum((left, right), is_least)
-    return algebra.least((left, right)) if is_least else algebra.greatest((left, right))
+    return extrema.least((left, right)) if is_least else extrema.greatest((left, right))
 
 
 @CONTENTS.attach(EqualOp)

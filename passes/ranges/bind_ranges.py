@@ -13,9 +13,9 @@ from ...dialects.core import Op, spec_of
 from ...dialects.dims import Dim, Shape, Symbolic, limits_of
 from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import AppendOp
-from ...sizes.algebra import names_of
 from ...sizes.assumptions import assuming, suppositions
 from ...sizes.ranges import Range, typical_sizes
+from ...sizes.substitution import names_of
 from ...support.wording import quantity
 from ..graph.values import constant, static_shape
 from ..infra.base import Pass, PassError, register

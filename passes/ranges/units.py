@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from ...dialects import dims
 from ...dialects.dims import Dim, Symbolic
-from ...sizes import algebra
-from ...sizes.algebra import Remainder, atoms_of
+from ...sizes import algebra, substitution
+from ...sizes.algebra import Remainder
 from ...sizes.intervals import Interval
 from ...sizes.ranges import Range
+from ...sizes.substitution import atoms_of
 
 _PERIOD = 128
 """Number of steps within which a remainder is assumed to take all its values."""
@@ -41,11 +42,11 @@ class Units:
 
     def of(self, dim: Dim) -> Dim:
         """An expression over sizes as one over units."""
-        return algebra.bound(dim, {_plain(name): _size(name, values) for name, values in self.ranges.items()})
+        return substitution.bound(dim, {_plain(name): _size(name, values) for name, values in self.ranges.items()})
 
     def sizes(self, dim: Dim) -> Dim:
         """An expression over units as one over sizes, by the names that the user knows."""
-        return algebra.bound(
+        return substitution.bound(
             dim,
             {
                 _plain(name): algebra.floor_div(algebra.size(name) - _origin(values), values.step)
@@ -56,7 +57,7 @@ class Units:
     def at(self, dim: Dim, sizes: Mapping[str, int]) -> int:
         """The value of an expression over units at given sizes."""
         units = {_plain(name): _units(values, sizes[name]) for name, values in self.ranges.items()}
-        value = algebra.bound(dim, units)
+        value = substitution.bound(dim, units)
         assert isinstance(value, int), f"{dim} depends on other sizes"
         return value
 

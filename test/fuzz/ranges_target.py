@@ -14,7 +14,7 @@ from mlir import ir
 from random_ranges import RangedGrower, RangedValue, WrongShape
 from stepwell.dialects.registry import load_dialects
 from stepwell.runtime import safetensors
-from stepwell.sizes.algebra import names_of
+from stepwell.sizes.substitution import names_of
 
 
 class Refused(stepwell.StepwellError):

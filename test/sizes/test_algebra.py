@@ -5,18 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from stepwell.sizes.algebra import (
-    Dimension,
-    bound,
-    bounds,
-    ceil_div,
-    floor_div,
-    greatest,
-    least,
-    names_of,
-    remainder,
-    size,
-)
+from stepwell.sizes.algebra import Dimension, bounds, ceil_div, floor_div, remainder, size
+from stepwell.sizes.extrema import greatest, least
+from stepwell.sizes.substitution import bound, names_of
 
 N, M = size("n"), size("m")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from stepwell.sizes.algebra import UndecidedError, bound, bounds, least, size
+from stepwell.sizes.algebra import UndecidedError, bounds, size
 from stepwell.sizes.assumptions import assuming, suppose_equal, suppositions
+from stepwell.sizes.extrema import least
+from stepwell.sizes.substitution import bound
 
 N = size("n")
 

@@ -7,9 +7,10 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stepwell.sizes.algebra import bound, size
+from stepwell.sizes.algebra import size
 from stepwell.sizes.assumptions import assuming
 from stepwell.sizes.ratios import Ratio, entry, extremum, over_one_divisor, ratio
+from stepwell.sizes.substitution import bound
 
 N = size("n")
 _NUMBERS = st.integers(-9, 9)

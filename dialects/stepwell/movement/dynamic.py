@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ....sizes import algebra
+from ....sizes import algebra, extrema
 from ....sizes.assumptions import suppose_equal
 from ....support.wording import quantity
 from ... import dims
@@ -178,9 +178,9 @@ def slice_bounds(extent: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim
         return taken.start, last, step
     if step > 0:
         first, last = _clamped(start, 0, extent, extent), _clamped(end, 0, extent, extent)
-        return first, algebra.greatest((first, last)), step
+        return first, extrema.greatest((first, last)), step
     first, last = _clamped(start, 0, extent - 1, extent), _clamped(end, -1, extent - 1, extent)
-    return first, algebra.least((first, last)), step
+    return first, extrema.least((first, last)), step
 
 
 def _clamped(bound: Dim, low: Dim, high: Dim, extent: Dim) -> Dim:
@@ -193,7 +193,7 @@ def _clamped(bound: Dim, low: Dim, high: Dim, extent: Dim) -> Dim:
     place = bound if least is not None and least >= 0 else bound + extent
     if place is not bound and (most is None or most >= 0):
         raise algebra.UndecidedError(f"whether the bound {bound} of a slice is negative depends on the sizes")
-    return algebra.greatest((algebra.least((place, high)), low))
+    return extrema.greatest((extrema.least((place, high)), low))
 
 
 class DynamicPadOp(Op):

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ....sizes.algebra import is_surely_less
+from ....sizes.extrema import is_surely_less
 from ...core import KernelTraits, Op, OpError, attribute, operand, result
 from ...dims import Dim, Shape
 from ...types import TensorSpec

@@ -8,7 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from ....sizes.algebra import UndecidedError, floor_div, is_surely_less
+from ....sizes.algebra import UndecidedError, floor_div
+from ....sizes.extrema import is_surely_less
 from ....support.wording import quantity
 from ... import dims
 from ...core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result

@@ -7,8 +7,8 @@ from collections.abc import Collection
 import numpy as np
 
 from ....runtime.memory import aligned_copy
-from ....sizes.algebra import is_surely_less
 from ....sizes.assumptions import suppose_equal
+from ....sizes.extrema import is_surely_less
 from ....support.wording import quantity
 from ...core import KernelTraits, Op, OpError, attribute, operand, result
 from ...dims import Dim, ceil_div, is_static, product

@@ -25,7 +25,7 @@ from ....dialects.stepwell.movement import (
 from ....dialects.stepwell.movement.dynamic import slice_bounds
 from ....dialects.stepwell.movement.resizing import resolve_sizes
 from ....dialects.stepwell.shape import FillOp
-from ....sizes.algebra import greatest
+from ....sizes.extrema import greatest
 from ...ir.rewriting import Pattern, Refusal, Replacement
 from ..values import constant, constant_of, numbers_of, splat_of, static_shape
 

@@ -9,7 +9,7 @@ from typing import Any
 from mlir import ir
 
 from .....dialects.dims import Dim, ceil_div
-from .....sizes.algebra import greatest
+from .....sizes.extrema import greatest
 from .....support.wording import quantity
 from ....build import rank, shape
 from ....errors import AttributeFault, NodeError
