@@ -27,8 +27,9 @@ from ..runtime.cache.cache import Cache
 from ..runtime.program import Program
 from ..runtime.progress.progress import because
 from ..support.errors import StepwellError
+from .piece_source import PieceSource
 from .setup import Setup
-from .source import ModelSource, PieceSource
+from .source import ModelSource
 from .workers.process import interpreter
 
 _SERVE = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import serve; serve()"

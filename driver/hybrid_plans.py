@@ -12,7 +12,8 @@ from ..runtime.host.step import HostNode, HostStepError
 from ..runtime.hybrid.plan import ExecutionPlan, HostStep, NativeStep, Step
 from ..support.wording import quantity
 from .options import Options
-from .source import ModelSource, PieceSource
+from .piece_source import PieceSource
+from .source import ModelSource
 
 if TYPE_CHECKING:
     from ..frontend.errors import ModelError, NodeError, UnsupportedError

@@ -20,8 +20,9 @@ from . import cache_key, plugins
 from .cache_key import CacheKey
 from .fingerprint import fingerprint
 from .locks import program_lock
+from .piece_source import PieceSource
 from .setup import Setup
-from .source import ModelSource, PieceSource
+from .source import ModelSource
 
 Made = TypeVar("Made", bound=Program | ByContents | ExecutionPlan)
 """A cached result of a compile."""

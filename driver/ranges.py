@@ -34,8 +34,9 @@ from ..targets.registry import backend_of
 from .compilation import Compilation
 from .context import compiler_context
 from .failures import explained, nodes_of
+from .piece_source import PieceSource
 from .program import bounds_of
-from .source import ModelSource, PieceSource
+from .source import ModelSource
 from .workers.pool import KernelPool, kernel_pool
 
 __all__ = ["BoundedError", "compile_bounded"]

@@ -7,7 +7,7 @@ import importlib.metadata
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -16,7 +16,6 @@ from ..passes.infra.entry_points import load_entry_points
 from ..runtime.artefact import store
 from ..runtime.cache.cache import Cache, default_cache
 from ..runtime.cache.keys import key_of
-from ..runtime.hybrid.plan import Kinds, NativeStep
 from ..runtime.program import ANY_RANK, Shape, TensorInfo
 from ..support.errors import StepwellError
 from ..support.formats import format_of
@@ -176,7 +175,7 @@ class ModelSource:
             return self.program.size
         if self.kind != "onnx":
             return (self.contents.size if isinstance(self.contents, LargeFile) else len(self.contents)) // _OP_BYTES
-        return _size_of(self._parsed)
+        return self._parsed.size
 
     def interface(self) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
         """Returns the model's inputs and outputs.
@@ -312,73 +311,6 @@ class ModelSource:
         return beside if beside and b"location" in self.data else []
 
 
-@short_repr
-@dataclass(frozen=True)
-class PieceSource:
-    """A subgraph of a model.
-
-    Attributes:
-        whole: the model, or the larger subgraph, that it was cut from.
-        step: the step of the hybrid plan that runs it.
-        kinds: the element types of its inputs.
-        decided: returns the values that have only one content for one set of input shapes.
-    """
-
-    whole: ModelSource | PieceSource
-    step: NativeStep
-    kinds: Kinds
-    decided: Callable[[], set[str]]
-
-    @property
-    def checked(self) -> bool | Literal["inputs"]:
-        """The checks of data, as in `Options.checked`."""
-        return self.whole.checked
-
-    @property
-    def counts_elements(self) -> bool:
-        """True if the target has code for ops whose number of results depends on data."""
-        return self.whole.counts_elements
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """A digest that identifies this subgraph."""
-        step = self.step
-        return key_of(self.whole.fingerprint, repr((step.nodes, step.body, step.inputs, step.outputs)))
-
-    @property
-    def name(self) -> str:
-        """The model's name in messages."""
-        return self.whole.name
-
-    @property
-    def size(self) -> int:
-        """Approximate number of ops, including weights."""
-        return _size_of(self.model)
-
-    @functools.cached_property
-    def model(self) -> Model:
-        """The subgraph as a complete model."""
-        from ..frontend.onnx.fallback import bodies, partition
-
-        kinds = dict(zip(self.step.inputs, self.kinds, strict=True))
-        if self.step.body is not None:
-            return bodies.body_of(self.whole.model, self.step, kinds)
-        cut = partition.Subgraph(self.step.nodes, self.step.inputs, self.step.outputs)
-        return partition.piece_of(self.whole.model, cut, kinds)
-
-    def import_into(
-        self,
-        context: ir.Context,
-        shapes: Mapping[str, Shape],
-        contents: Mapping[str, np.ndarray],
-    ) -> ImportedModel:
-        """Imports the subgraph as a module of the `import` phase."""
-        from ..frontend.onnx import importer
-
-        options: Any = {"sized": True, "checked": self.checked, "counts_elements": self.counts_elements}
-        return importer.import_model(self.model, context, shapes, contents, **options)
-
-
 def torch_program(
     model: Any,
     args: tuple[Any, ...] | None = None,
@@ -412,10 +344,6 @@ def _unpickled(
 ) -> ModelSource:
     cache = default_cache() if is_cached else None
     return ModelSource(kind, contents, path, cache, checked, program, target)
-
-
-def _size_of(model: Model) -> int:
-    return len(model.proto.graph.node) + len(model.initializers)
 
 
 def _format_of(data: bytes) -> str:

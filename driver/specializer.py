@@ -29,9 +29,10 @@ from .background import BACKGROUND, BackgroundCompile, CompilerCall
 from .cache_key import CacheKey
 from .hybrid_plans import HybridPlanner
 from .inferred_ranges import InferredRanges
+from .piece_source import PieceSource
 from .program_cache import ProgramCache
 from .setup import Setup
-from .source import ModelSource, PieceSource
+from .source import ModelSource
 from .workers.worker_pool import LARGE, WorkerPool, worker_pool
 
 if TYPE_CHECKING:

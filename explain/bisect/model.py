@@ -13,9 +13,10 @@ from mlir import ir
 from ...driver.compilation import phase_of
 from ...driver.context import compiler_context
 from ...driver.options import Options
+from ...driver.piece_source import PieceSource
 from ...driver.ranges import bound_model
 from ...driver.setup import Setup
-from ...driver.source import ModelSource, PieceSource
+from ...driver.source import ModelSource
 from ...driver.specializer import Specializer
 from ...frontend.errors import ModelError, NeedsContents
 from ...frontend.imported import ImportedModel

@@ -90,6 +90,11 @@ class Model:
         """The weights of the graph."""
         return self.proto.graph.initializer if self.weights is None else self.weights
 
+    @property
+    def size(self) -> int:
+        """Approximate number of ops, including weights."""
+        return len(self.proto.graph.node) + len(self.initializers)
+
 
 def read_model(model: bytes | str | Path | onnx.ModelProto, leaves_weights: bool = False) -> Model:
     """Parses a model; external data is not read.
