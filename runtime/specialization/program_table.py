@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...support.errors import ShapeError
 from ...support.short_repr import short_repr
 from ..execution.bounded import covering
 from ..execution.workspace import LoadedProgram, Usage
@@ -17,6 +18,9 @@ from .records import ProgramRecord
 
 Key = tuple[tuple[Shape, ...], tuple[tuple[int, bytes], ...]]
 """Input shapes, and the contents of some inputs by position. Shapes of a program for a range are its upper bounds."""
+
+LIGHT_FLOPS = 10_000_000
+"""Maximum number of operations of a light model: numpy does as many in the time of a compile."""
 
 
 def key_of(shapes: tuple[Shape, ...], contents: Contents) -> Key:
@@ -97,6 +101,27 @@ class ProgramTable:
     def has_ranges(self) -> bool:
         """True if a program serves a range of sizes."""
         return any(program.bounds is not None for program in self.all)
+
+    @property
+    def is_light(self) -> bool:
+        """True if running the work takes any machine less time than compiling it."""
+        flops = (sum(kernel.flops * kernel.calls for kernel in program.kernels) for program in self.all)
+        return max(flops, default=0) <= LIGHT_FLOPS
+
+    def distinguishing(self, shapes: tuple[Shape, ...], contents: Contents) -> ByContents:
+        """Returns the next input by whose contents the programs for some shapes differ.
+
+        Raises:
+            ShapeError: there are none for these shapes, or none for such contents.
+        """
+        _, given = key_of(shapes, contents)
+        for program_shapes, key in self.keys:
+            if program_shapes == shapes and set(given) < set(key):
+                return ByContents((next(place for place, _ in key if place not in contents),), "")
+        requested = self.described(shapes, given)
+        raise ShapeError(
+            f"there is no code for {requested}, and no compiler is available; there is code for: {self.text}"
+        )
 
     def usage_of(self, program: Program) -> Usage:
         """Returns the counters of a program in the table."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...sizes.bounds import check_derived, union
 from ...sizes.ranges import Range, check_ranges, sizes_of
-from ...support.errors import ArtefactError, ShapeError, SlowWarning
+from ...support.errors import ArtefactError, SlowWarning
 from ..devices import registry as devices
 from ..execution.bounded import BoundedCall
 from ..execution.workspace import LoadedProgram, Workspace
@@ -36,9 +36,6 @@ MANY_SHAPES = 16
 MOST_BOUND = 1024
 """Maximum number of sizes for which calls of programs for ranges are kept prepared; to prepare one takes a millisecond.
 """
-
-LIGHT_FLOPS = 10_000_000
-"""Maximum number of operations of a light subgraph: numpy does as many in the time of a compile."""
 
 _now = time.perf_counter
 
@@ -306,8 +303,8 @@ class Specializations:
         if self.steps is not None:
             return self.steps
         if self.specialize is None:
-            return self._distinguishing_contents(shapes, contents)
-        if self._on_host is not None and len(self._programs) >= MANY_SHAPES and self._is_light():
+            return self._programs.distinguishing(shapes, contents)
+        if self._on_host is not None and len(self._programs) >= MANY_SHAPES and self._programs.is_light:
             self.steps = self._on_host(f"it was compiled for {MANY_SHAPES} sizes, and further sizes still occur")
             return self.steps
         if self.adaptive is not None and not ahead and not self._needed_contents:
@@ -374,24 +371,6 @@ class Specializations:
         for shapes, entry in self.loaded.copy().items():
             if isinstance(entry, LoadedProgram) and is_gone(entry):
                 self.loaded.pop(shapes, None)
-
-    def _is_light(self) -> bool:
-        """Returns whether running the work takes any machine less time than compiling it."""
-        flops = (sum(kernel.flops * kernel.calls for kernel in program.kernels) for program in self.own_programs)
-        return max(flops, default=0) <= LIGHT_FLOPS
-
-    def _distinguishing_contents(self, shapes: tuple[Shape, ...], contents: Contents) -> ByContents:
-        """Returns the next input by whose contents the existing programs for some shapes differ.
-
-        Raises:
-            ShapeError: there are none for these shapes, or none for such contents.
-        """
-        _, given = key_of(shapes, contents)
-        for program_shapes, key in self._programs.keys:
-            if program_shapes == shapes and set(given) < set(key):
-                return ByContents((next(place for place, _ in key if place not in contents),), "")
-        requested, there = self._programs.described(shapes, given), self._programs.text
-        raise ShapeError(f"there is no code for {requested}, and no compiler is available; there is code for: {there}")
 
     def _warn_of_many(self, contents: Contents) -> None:
         if sum(bool(key) for _, key in self._programs.keys) != MANY_CONTENTS or not contents:
