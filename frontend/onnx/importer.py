@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
 
@@ -23,10 +22,11 @@ from ...dialects.dims import Dim
 from ...dialects.registry import load_dialects
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.types import is_float
-from ...passes.ir.named_ops import ops_named
 from ..build import constant
+from ..counts import Counts
 from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, SizedByData, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ModelInfo
+from ..literals import is_literal, read_parameters
 from ..main_signature import Dims, bound_inputs, declare, tensor_of
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .nodes.context import Checked
@@ -46,8 +46,6 @@ from .survey import check_supported, names_read, needed_nodes
 
 MAX_LITERAL = {"f": 16, "i": 64, "u": 64, "b": 64}
 """Maximum number of elements of a literal by kind of element; larger ones are parameters. Integers are often shapes."""
-
-_CONSTANTS = (ConstantOp.OPERATION_NAME, ParameterOp.OPERATION_NAME)
 
 MAX_BOUND = 64
 """Maximum number of elements of an input whose contents a compile may require."""
@@ -99,14 +97,6 @@ def import_model(
         raise
 
 
-@dataclass(frozen=True)
-class _Count:
-    """The run-time extent of a value whose size depends on data: `number`, an i64 scalar, along `axis`."""
-
-    axis: int
-    number: ir.Value
-
-
 class Importer:
     """The state of one import, shared by all of its handlers.
 
@@ -115,6 +105,7 @@ class Importer:
         parameters: the weights found so far.
         is_specialized: whether the shape of every input is known.
         checked: whether indices and divisors are guarded: all, or only those of inputs.
+        counts: the values whose size depends on data.
     """
 
     def __init__(
@@ -136,8 +127,7 @@ class Importer:
         self.folder = model.folder
         self.parameters: dict[str, np.ndarray] = {}
         self.checked: Checked = checked
-        self._counts: dict[ir.Value, _Count] = {}
-        self._counts_elements = counts_elements
+        self.counts = Counts(counts_elements)
         self.is_specialized = not any(isinstance(dim, str) for dims in self._dims for dim in dims)
         self._must_size = sized and self.is_specialized
 
@@ -172,15 +162,12 @@ class Importer:
             if not all(isinstance(value, ir.Value) for value in values):
                 raise UnsupportedError("returns a sequence")
             self._check_outputs(values)
-            counts = self._counts_of(values)
+            counts, counted = self.counts.returned(values)
             func.ReturnOp([*values, *(guard.holds for guard in scope.guards), *counts])
-        guards = [discardable.GUARD.entry(guard.reason) for guard in scope.guards]
-        numbers = [discardable.COUNT.entry(cropped) for cropped in counts.values()]
-        declare(main, self._info, self._dims, values, [ir.DictAttr.get(item) for item in (*guards, *numbers)])
+        guards = [ir.DictAttr.get(discardable.GUARD.entry(guard.reason)) for guard in scope.guards]
+        declare(main, self._info, self._dims, values, [*guards, *counted])
         results = {name: value for name, value in scope.values.items() if _is_read(value)}
-        _sweep(main.operation)
-        kept = {ParameterOp(op).name for op in ops_named(main, ParameterOp.OPERATION_NAME)}
-        parameters = {name: array for name, array in self.parameters.items() if name in kept}
+        parameters = read_parameters(main, self.parameters)
         return ImportedModel(module, parameters, self._model.name, self._info, self._nodes, results)
 
     def graph(
@@ -261,7 +248,7 @@ class Importer:
         place = len(self._nodes)
         results = self._results(proto, name, scope, inputs)
         made = tensors_of(results)
-        is_constant = all(_is_constant(value) for value in made)
+        is_constant = all(map(is_literal, made))
         taken = tuple(value.type for value in tensors_of(inputs))
         node = ImportedNode(name, proto.op_type, taken, tuple(value.type for value in made), is_constant)
         self._nodes.insert(place, node)  # before the nodes of its inner graphs
@@ -306,38 +293,14 @@ class Importer:
         node.check_all_read()
         return results if isinstance(results, tuple) else (results,)
 
-    def counted(self, value: ir.Value, axis: int, number: ir.Value) -> None:
-        """Records that the extent of a result of a node along an axis is a number that is computed at run time.
-
-        Args:
-            value: the result, with room for the most elements.
-            axis: the dimension.
-            number: the extent, an i64 scalar.
-
-        Raises:
-            UnsupportedError: the target has no code for such a node.
-        """
-        if not self._counts_elements:
-            raise UnsupportedError("the size of its output depends on data, which the target has no code for")
-        self._counts[value] = _Count(axis, number)
-
     def _check_size(self, value: ir.Value | ValueList | None, name: str, verb: str) -> None:
         """Checks that the size of a value does not depend on data.
 
         Raises:
             SizedByData: it does.
         """
-        if isinstance(value, ir.Value) and value in self._counts:
+        if value in self.counts:
             raise SizedByData(f"{verb} '{name}', whose size depends on data", name)
-
-    def _counts_of(self, outputs: Sequence[ir.Value]) -> dict[ir.Value, list[int]]:
-        """The extents of outputs that are computed at run time, each with pairs of an output and its dimension."""
-        found: dict[ir.Value, list[int]] = {}
-        for index, value in enumerate(outputs):
-            if value in self._counts:
-                count = self._counts[value]
-                found.setdefault(count.number, []).extend([index, count.axis])
-        return found
 
     def weight(self, name: str, array: np.ndarray) -> ir.Value:
         """A stored tensor: a literal if it is small, else a parameter."""
@@ -413,10 +376,6 @@ def _is_small(dtype: np.dtype, dims: Dims) -> bool:
     return math.prod(dim for dim in dims if isinstance(dim, int)) <= limit
 
 
-def _is_constant(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.name in _CONSTANTS
-
-
 def _output(scope: Scope, name: str) -> ir.Value:
     try:
         return scope.lookup(name)
@@ -426,15 +385,3 @@ def _output(scope: Scope, name: str) -> ir.Value:
 
 def _is_read(value: ir.Value | ValueList | Unavailable) -> TypeGuard[ir.Value]:
     return isinstance(value, ir.Value) and next(iter(value.uses), None) is not None
-
-
-def _sweep(op: ir.Operation) -> None:
-    """Erases constants and weights that nothing reads, which folding leaves behind."""
-    for region in op.regions:
-        for block in region:
-            for inner in reversed([item.operation for item in block.operations]):
-                _sweep(inner)
-                if inner.name in ("stepwell.constant", "stepwell.parameter") and not any(
-                    True for _ in inner.results[0].uses
-                ):
-                    inner.erase()

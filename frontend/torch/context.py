@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from mlir import ir
 
+from ..counts import Counts
 from .symbols import Symbols
 
 
@@ -17,16 +18,14 @@ class ProgramContext(Protocol):
 
     Attributes:
         symbols: the values of symbolic sizes.
+        counts: the values whose size depends on data.
     """
 
     symbols: Symbols
+    counts: Counts
 
     def graph(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
         """Imports a graph of torch at the insertion point; returns its results."""
-        ...
-
-    def counted(self, value: ir.Value, axis: int, number: ir.Value) -> None:
-        """Records that the extent of a result along an axis is a number (i64) that is computed at run time."""
         ...
 
     def inner(self) -> AbstractContextManager[None]:

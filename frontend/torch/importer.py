@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -15,40 +14,28 @@ from mlir import ir
 from mlir.dialects import func
 from torch.utils import _pytree as pytree
 
-from ...dialects import discardable
 from ...dialects.core import OpError, spec_of
 from ...dialects.dims import unknown
 from ...dialects.registry import load_dialects
-from ...dialects.stepwell.constant import ConstantOp, ParameterOp
+from ...dialects.stepwell.constant import ParameterOp
 from ...dialects.types import TensorSpec, tensor_type
-from ...passes.ir.named_ops import ops_named
 from ..build import constant
+from ..counts import Counts
 from ..errors import ModelError, NeedsPieces, NodeError, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ValueInfo
+from ..literals import is_literal, read_parameters
 from ..main_signature import bound_inputs, declare, tensor_of
-from .node import AtenNode, arguments_of, is_complex, line_of, location_of, name_of, obstacle_of_size, overload_of
+from .handler_arguments import converted, given_to
+from .node import AtenNode, is_complex, line_of, location_of, name_of, obstacle_of_size, overload_of
 from .pairs import Complex, parts_of, same_type
-from .registry import Handler, complex_handler_for, handler_for, operator_for
+from .registry import complex_handler_for, handler_for, operator_for
 from .signature import Input, Signature
 from .signature import tensor_of as weight_of
 from .symbols import Symbols, expression_of, symbols_of
-from .tensors import as_array, numpy_dtype, part_dtype
+from .tensors import as_array, part_dtype
 
 MAX_LITERAL = 16
 """Maximum number of elements of a weight that becomes a literal; larger ones are parameters."""
-
-_IGNORED = frozenset(
-    {
-        # Where and how a tensor is stored.
-        *("layout", "device", "pin_memory", "memory_format", "non_blocking"),
-        # What the type of the result tells, which torch computes.
-        *("dtype", "size", "half_to_float", "implicit", "output_size", "out_int32"),
-        # What only a backward pass reads, and choices between equal algorithms.
-        *("padding_idx", "scale_grad_by_freq", "sparse", "sparse_grad", "cudnn_enable", "cudnn_enabled"),
-        *("sorted", "stable", "momentum", "compute_mode"),
-    }
-)
-"""Arguments that do not matter to a handler that does not take them."""
 
 _ASSERTIONS = frozenset(
     {
@@ -60,8 +47,6 @@ _ASSERTIONS = frozenset(
     }
 )
 _NUMBER_TYPES = {torch.SymInt: np.dtype(np.int64), torch.SymFloat: np.dtype(np.float64), torch.SymBool: np.dtype(bool)}
-
-_CONSTANTS = (ConstantOp.OPERATION_NAME, ParameterOp.OPERATION_NAME)
 
 
 def import_program(
@@ -121,6 +106,7 @@ class ProgramImporter:
     Attributes:
         parameters: the weights found so far.
         symbols: the values of symbolic sizes.
+        counts: the values whose size depends on data.
         failures: in a survey, the nodes of the outer graph that cannot be imported; arguments of @main stand in for
             their results.
     """
@@ -134,8 +120,7 @@ class ProgramImporter:
         counts_elements: bool,
         survey: bool = False,
     ) -> None:
-        self._counts: dict[ir.Value, tuple[int, ir.Value]] = {}
-        self._counts_elements = counts_elements
+        self.counts = Counts(counts_elements)
         self._program, self._name, self._survey = program, name, survey
         self.failures: dict[torch.fx.Node, ModelError] = {}
         self._signature = signature
@@ -165,13 +150,10 @@ class ProgramImporter:
             if self._survey:
                 return ImportedModel(module, {}, self._name, self._info)
             outputs = [self._output(result, info) for result, info in zip(kept, self._info.outputs, strict=True)]
-            counts = self._counts_of(outputs)
+            counts, counted = self.counts.returned(outputs)
             func.ReturnOp([*outputs, *counts])
-        numbers = [ir.DictAttr.get(discardable.COUNT.entry(cropped)) for cropped in counts.values()]
-        declare(main, self._info, self._dims, outputs, numbers)
-        _sweep(main.operation)
-        read = {ParameterOp(op).name for op in ops_named(main, ParameterOp.OPERATION_NAME)}
-        parameters = {name: array for name, array in self.parameters.items() if name in read}
+        declare(main, self._info, self._dims, outputs, counted)
+        parameters = read_parameters(main, self.parameters)
         return ImportedModel(module, parameters, self._name, self._info, self._nodes)
 
     def _interface(self) -> Sequence[ValueInfo]:
@@ -202,37 +184,13 @@ class ProgramImporter:
             elif node.op == "output":
                 made: Any = node.args[0]
                 is_outer = module is self._program.graph_module
-                if not is_outer and any(self._is_counted(values[item]) for item in node.all_input_nodes):
+                if not is_outer and any(values[item] in self.counts for item in node.all_input_nodes):
                     raise UnsupportedError("has a graph that returns a tensor whose size depends on data")
-                return [self._converted(item, values) for item in (made if isinstance(made, list | tuple) else [made])]
+                return [converted(item, values) for item in (made if isinstance(made, list | tuple) else [made])]
             else:
                 with location_of(node):
                     values[node] = self._imported(node, values, is_outer=module is self._program.graph_module)
         raise ModelError("has a graph without results")
-
-    def counted(self, value: ir.Value, axis: int, number: ir.Value) -> None:
-        """Records that the extent of a result along an axis is a number that is computed at run time.
-
-        Args:
-            value: the result, with room for the most elements.
-            axis: the dimension.
-            number: the extent, an i64 scalar.
-
-        Raises:
-            UnsupportedError: the target has no code for such an op.
-        """
-        if not self._counts_elements:
-            raise UnsupportedError("the size of its result depends on data, which the target has no code for")
-        self._counts[value] = axis, number
-
-    def _counts_of(self, outputs: Sequence[ir.Value]) -> dict[ir.Value, list[int]]:
-        """The extents of outputs that are computed at run time, each with pairs of an output and its dimension."""
-        found: dict[ir.Value, list[int]] = {}
-        for index, value in enumerate(outputs):
-            if value in self._counts:
-                axis, number = self._counts[value]
-                found.setdefault(number, []).extend([index, axis])
-        return found
 
     @contextlib.contextmanager
     def inner(self) -> Iterator[None]:
@@ -293,7 +251,7 @@ class ProgramImporter:
         """Imports a node; in a survey, one of the outer graph that cannot be imported is recorded."""
         if not self._survey or not is_outer:
             reads = not _is_of_sizes(fx.meta.get("val"), self.symbols) and overload_of(fx.target) not in _ASSERTIONS
-            if reads and any(self._is_counted(values[item]) for item in fx.all_input_nodes):
+            if reads and any(values[item] in self.counts for item in fx.all_input_nodes):
                 raise NeedsPieces("reads a tensor whose size depends on data")
             return self._located(fx, values)
         try:
@@ -301,15 +259,11 @@ class ProgramImporter:
                 if isinstance(known := item.meta.get("val"), torch.Tensor) and values[item] is None:
                     part_dtype(known.dtype)
             made = self._located(fx, values)
-            if not any(map(self._is_counted, _as_tuple(made))):
+            if not any(item in self.counts for item in _as_tuple(made)):
                 return made
         except ModelError as error:
             self.failures[fx] = error
         return pytree.tree_map(self._stand_in, fx.meta.get("val"))
-
-    def _is_counted(self, value: Any) -> bool:
-        """Returns whether a value is a result whose size depends on data."""
-        return isinstance(value, ir.Value) and value in self._counts
 
     def _stand_in(self, known: Any) -> Any:
         """A value for a result that is not imported; None if it is of a type without code."""
@@ -355,22 +309,22 @@ class ProgramImporter:
         node, operator = AtenNode(fx, self), operator_for(op_type)
         handler = complex_handler_for(op_type) if is_complex(fx) else handler_for(op_type)
         if handler is not None:
-            results = handler(node, **self._arguments(fx, handler, values))
+            results = handler(node, **given_to(handler, fx, values))
         elif operator is not None:
-            results = operator(node, *[self._converted(item, values) for item in fx.args])
+            results = operator(node, *[converted(item, values) for item in fx.args])
         else:
             raise UnsupportedError("is not supported")
         self._check(node, results)
         for value, result in zip(_as_tuple(results), node.results, strict=False):
-            if not self._is_counted(value):
+            if value not in self.counts:
                 self.symbols.bind(result, value)
             else:
-                axis, number = self._counts[value]
+                axis, number = self.counts[value]
                 self.symbols.bind(result.shape[axis], number)
         parts = (value.parts if isinstance(value, Complex) else [value] for value in _as_tuple(results))
         made = [value for group in parts for value in group if isinstance(value, ir.Value)]
         taken = [value for value in map(values.get, fx.all_input_nodes) if isinstance(value, ir.Value)]
-        is_constant = all(not isinstance(value.owner, ir.Block) and value.owner.name in _CONSTANTS for value in made)
+        is_constant = all(map(is_literal, made))
         types = tuple(value.type for value in taken), tuple(value.type for value in made)
         self._nodes.append(ImportedNode(node.name, op_type, *types, is_constant))
         return results
@@ -383,31 +337,6 @@ class ProgramImporter:
         if not fx.users:
             return None
         raise UnsupportedError(f"reads result {index} of {overload_of(source.target)}, which is not supported")
-
-    def _arguments(self, fx: torch.fx.Node, handler: Handler, values: Mapping[torch.fx.Node, Any]) -> dict[str, Any]:
-        """The arguments that a handler takes; others must have their defaults."""
-        taken = inspect.signature(handler).parameters
-        given = arguments_of(fx)
-        found = {}
-        for declared in cast(Any, fx.target)._schema.arguments:
-            name = "input" if declared.name == "self" else declared.name
-            name = "input" if name == "a" and name not in taken else name  # of ops of torch's lower level
-            value = given[declared.name]
-            if name in taken:
-                found[name] = self._converted(value, values)
-            elif name not in ("input", *_IGNORED) and value != declared.default_value:
-                raise UnsupportedError(f"argument '{declared.name}' is not supported")
-        return found
-
-    def _converted(self, value: Any, values: Mapping[torch.fx.Node, Any]) -> Any:
-        """An argument of a node as its handler takes it."""
-        if isinstance(value, torch.fx.Node):
-            return values[value]
-        if isinstance(value, list | tuple):
-            return [self._converted(item, values) for item in value]
-        if isinstance(value, torch.dtype):
-            return numpy_dtype(value)
-        return value
 
     def _check(self, node: AtenNode, results: Any) -> None:
         """Checks types and known sizes against those that torch computes.
@@ -445,12 +374,3 @@ def _as_tuple(results: Any) -> Sequence[Any]:
 def _at_line(fx: torch.fx.Node) -> str:
     line = line_of(fx)
     return "" if line is None else f" ({line[0]}, line {line[1]})"
-
-
-def _sweep(op: ir.Operation) -> None:
-    """Erases constants and weights that nothing reads."""
-    for region in op.regions:
-        for block in region:
-            for inner in reversed([item.operation for item in block.operations]):
-                if inner.name in _CONSTANTS and not any(True for _ in inner.results[0].uses):
-                    inner.erase()

@@ -136,7 +136,7 @@ class _Examiner(Importer):
             if absent and found is None:
                 self._unseen.append(name)
         for output in proto.output:
-            if scope.values.get(output) in self._counts:  # the nodes that read it are compiled apart from this one
+            if scope.values.get(output) in self.counts:  # the nodes that read it are compiled apart from this one
                 scope.values[output] = self._stand_in(output, name)
         if isinstance(found, Fallback):
             self._found.add(self._position)

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from mlir import ir
 
+from ...counts import Counts
 from .scope import Scope
 
 Checked = bool | Literal["inputs"]
@@ -21,6 +22,7 @@ class ImportContext(Protocol):
 
     checked: Checked
     parameters: dict[str, np.ndarray]
+    counts: Counts
 
     @property
     def folder(self) -> Path | None:
@@ -43,10 +45,6 @@ class ImportContext(Protocol):
 
     def weight(self, name: str, array: np.ndarray) -> ir.Value:
         """Creates a stored tensor: a literal if it is small, else a parameter."""
-        ...
-
-    def counted(self, value: ir.Value, axis: int, number: ir.Value) -> None:
-        """Records that the extent of a result of a node along an axis is a number that is computed at run time."""
         ...
 
     def graph(

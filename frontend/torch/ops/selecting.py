@@ -26,7 +26,7 @@ def nonzero(node: AtenNode, input: ir.Value) -> ir.Value:
         return constant(np.zeros((0, rank(input)), np.int64))
     mask = cast(input, np.bool_)
     made = transposed(emit(NonZeroOp, mask), (1, 0))
-    node.importer.counted(made, 0, _count(mask))
+    node.importer.counts.add(made, 0, _count(mask))
     return made
 
 
@@ -50,7 +50,7 @@ def selected_by_mask(node: AtenNode, input: ir.Value, mask: ir.Value, axis: int)
     if shape(rows)[0] == 0:
         return transposed(rows, _back(axis, len(rest)))
     made = transposed(emit(CompressOp, rows, line_of(mask), axis=0), _back(axis, len(rest)))
-    node.importer.counted(made, axis, _count(mask))
+    node.importer.counts.add(made, axis, _count(mask))
     return made
 
 

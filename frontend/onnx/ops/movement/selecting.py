@@ -45,7 +45,7 @@ def nonzero(node: Node, input: ir.Value) -> ir.Value:
         return constant(np.zeros((rank(input), 0), np.int64))
     mask = cast(input, np.bool_)
     result = emit(NonZeroOp, mask)
-    node.importer.counted(result, 1, _total(mask))
+    node.importer.counts.add(result, 1, _total(mask))
     return result
 
 
@@ -64,7 +64,7 @@ def compress(node: Node, input: ir.Value, condition: ir.Value) -> ir.Value:
         return gathered(input, node.table("places", np.flatnonzero(known[:extent])), axis)
     condition = part(condition, 0, min(extent, known_dim(condition, 0, "the number of conditions")))
     result = emit(CompressOp, input, condition, axis=axis)
-    node.importer.counted(result, axis, _total(condition))
+    node.importer.counts.add(result, axis, _total(condition))
     return result
 
 
@@ -92,7 +92,7 @@ def non_max_suppression(
     kept = emit(SuppressOp, boxes, scores, limit, *thresholds, most=room, is_center=is_center)
     result = emit(JoinRowsOp, kept)
     total = emit(ReduceSumOp, part_along(kept, 2, room, room + 1), axes=(0, 1, 2), keepdims=False)
-    node.importer.counted(result, 0, total)
+    node.importer.counts.add(result, 0, total)
     return result
 
 
@@ -146,7 +146,7 @@ def _unique(node: Node, input: ir.Value, members: ir.Value, axis: int, is_sorted
     values = gathered(input, first, axis)
     total = emit(AddOp, emit(ReduceMaxOp, inverse, axes=(0,), keepdims=False), constant(np.array(1, np.int64)))
     for value, along in ((values, axis), (first, 0), (sizes, 0)):
-        node.importer.counted(value, along, total)
+        node.importer.counts.add(value, along, total)
     return values, first, inverse, sizes
 
 
