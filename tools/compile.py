@@ -24,7 +24,7 @@ from .console import duration, print_table, progress
 from .flags import UsageError
 from .model_options import Given
 from .outputs import ARTEFACT, IR, REMARKS, REPORT, OutputFile, Outputs, default_name
-from .phase_dumps import PhaseDump, PhaseWatcher, Stopped
+from .phase_dumps import PhaseDump, PhaseWatcher, StoppedAtPhase
 
 if TYPE_CHECKING:
     pass
@@ -253,7 +253,7 @@ def _texts(options: argparse.Namespace, target: str, given: Given, watcher: Phas
     for dims in ranges:
         try:
             executable = _compile(options, target, dims, given, watcher)
-        except Stopped as stopped:
+        except StoppedAtPhase as stopped:
             texts.append(stopped.text)
             continue
         if executable.unranged:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PARAMETERS_FILE = "parameters.safetensors"
 
 
-class Stopped(StepwellError):
+class StoppedAtPhase(StepwellError):
     """Raised when the requested phase is reached; `text` is the module there."""
 
     def __init__(self, text: str) -> None:
@@ -53,7 +53,9 @@ class PhaseWatcher:
             stored = safetensors.chunks(parameters, {"made_by": "stepwell"})
             self.dump.files[PARAMETERS_FILE].write_bytes(b"".join(stored))
         if phase == self.stop:
-            raise Stopped(_text(module, phase) if self.kernel is None else _kernel_text(module, self.kernel, phase))
+            raise StoppedAtPhase(
+                _text(module, phase) if self.kernel is None else _kernel_text(module, self.kernel, phase)
+            )
 
 
 class PhaseDump:
