@@ -31,16 +31,14 @@ class FuseCompositesPass(Pass):
     Attributes:
         attention: the attention that the target's kernels compute as a whole: where queries are lanes of vectors, where
             matrix units multiply tiles (which supports more types and sizes), or none.
-        at_any_size: whether to ignore the lengths of attention, because they are only one of several possible sizes.
 
     Preconditions: canonical form (constants on the right), common subexpressions shared.
     """
 
     name = "stepwell-fuse-composites"
     attention: AttentionKernels = "lanes"
-    at_any_size: bool = False
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to a fixed point."""
-        attention = FuseAttention(self.attention, self.at_any_size)
+        attention = FuseAttention(self.attention)
         apply_patterns(op, (*products.PATTERNS, *normalization.PATTERNS, attention), state)

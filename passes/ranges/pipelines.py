@@ -27,7 +27,7 @@ def ranges_pipeline(memory: int = 0) -> Pipeline:
             CanonicalizePass(),
             CsePass(),
             DcePass(),
-            FuseCompositesPass(at_any_size=True),
+            FuseCompositesPass(),
             BindRangesPass(memory),
         )
     )

@@ -229,6 +229,15 @@ def detector() -> Graph:
 
 def transposed_attention() -> Graph:
     """Channels in splits that add up, and attention between channels over all places (EdgeNeXt)."""
+    return _transposed_attention(_floats(2, 1, 1))
+
+
+def plain_transposed_attention() -> Graph:
+    """The same with a temperature of 1, without which the products have the form of attention of varying depth."""
+    return _transposed_attention(np.ones((2, 1, 1), np.float32))
+
+
+def _transposed_attention(temperature: np.ndarray) -> Graph:
     body = """
       s0, s1, s2, s3 = Split<axis = 1>(x, i_2_2_2_2)
       a0 = Conv<pads = [1, 1, 1, 1], group = 2>(s0, d0)
@@ -277,11 +286,11 @@ def transposed_attention() -> Graph:
       y = Add(x, o4)
     """
     weights = {"d0": _floats(2, 1, 3, 3), "ls": _floats(8), "lb": _floats(8), "wqkv": _floats(8, 24)}
-    weights |= {"tiny": np.array(1e-12, np.float32), "temperature": _floats(2, 1, 1)}
+    weights |= {"tiny": np.array(1e-12, np.float32), "temperature": temperature}
     return _parsed(body, "float[n,8,h,w] x", {"n": (1, 3), "h": (1, 9), "w": (1, 8)}, **weights)
 
 
-GRAPHS = (patches, resolutions, asymmetric, detector, transposed_attention)
+GRAPHS = (patches, resolutions, asymmetric, detector, transposed_attention, plain_transposed_attention)
 
 
 def cached_attention() -> onnx.ModelProto:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from mlir import ir
 
+from ....dialects.dims import is_static
 from ....dialects.stepwell.attention import FEW_QUERIES, UNBOUNDED, AttentionOp
 from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.contraction import MatmulOp
@@ -18,7 +19,7 @@ from ....dialects.stepwell.normalization import SoftmaxOp
 from ....dialects.stepwell.reduction import ReduceMaxOp
 from ....dialects.stepwell.shapes import broadcasts_to
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
-from ...ir.values import Shape
+from ...ir.values import Shape, shape_of
 from ..values import dtype_of, is_float, rank_of, scalar_like, splat_of, static_shape, static_shapes
 
 # Maximum number of keys for many queries: the scores of longer rows would not stay in the cache.
@@ -36,17 +37,18 @@ with up to 32 bits, also in bands, where matrix units multiply tiles; "none".
 """
 
 
-def is_kernel(query: ir.Value, key: ir.Value, kernels: AttentionKernels, *, at_any_size: bool = False) -> bool:
+def is_kernel(query: ir.Value, key: ir.Value, kernels: AttentionKernels) -> bool:
     """Returns whether one kernel computes the attention of [batch, heads, length, depth] tensors as a whole.
+
+    Lengths that vary are no obstacle: the attention is split later, if the kernel does not serve the longest ones.
 
     Args:
         query: queries, the rows of the scores.
         key: keys, the columns of the scores.
         kernels: the target's kernels.
-        at_any_size: whether to ignore the lengths, because they may differ at run time.
     """
     shapes = static_shapes(query, key)
-    if shapes is None or 0 in (*shapes[0], *shapes[1]):
+    if shapes is None or 0 in (*shapes[0], *shapes[1]) or not isinstance(shapes[0][3], int):
         return False
     if kernels == "none":
         return False
@@ -54,7 +56,8 @@ def is_kernel(query: ir.Value, key: ir.Value, kernels: AttentionKernels, *, at_a
         return str(dtype_of(query)) in _TILE_TYPES and _LEAST_DEPTH <= shapes[0][3] <= _MOST_DEPTH
     if dtype_of(query) != np.float32:
         return False
-    return at_any_size or shapes[0][2] <= FEW_QUERIES or shapes[1][2] <= _MOST_KEYS
+    lengths = shapes[0][2], shapes[1][2]
+    return not is_static(lengths) or lengths[0] <= FEW_QUERIES or lengths[1] <= _MOST_KEYS
 
 
 @dataclass(frozen=True)
@@ -123,11 +126,9 @@ class FuseAttention(Pattern[MatmulOp]):
 
     Attributes:
         kernels: the target's kernels.
-        at_any_size: whether to ignore the lengths, because they are only one of several possible sizes.
     """
 
     kernels: AttentionKernels = "lanes"
-    at_any_size: bool = False
 
     root = MatmulOp
 
@@ -164,7 +165,7 @@ class ShareHeads(Pattern[AttentionOp]):
         sources = [item for item in shared if item is not None]
         if len(sources) < len(shared):
             return None
-        counts = {ir.RankedTensorType(source.type).shape[1] for source in sources}
+        counts = {shape_of(source)[1] for source in sources}
         if len(counts) != 1:
             return Refusal("keys and values are repeated a different number of times")
         key, value = sources
@@ -318,7 +319,7 @@ def _assemble(
     key = key if product.transpose_rhs else _transposed(key)
     key = _reshaped(key, (batch, heads, keys, _depth(key)))
     value = _reshaped(value, (batch, heads, keys, _depth(value)))
-    if not is_kernel(query, key, how.kernels, at_any_size=how.at_any_size):
+    if not is_kernel(query, key, how.kernels):
         return Refusal("no kernel computes attention of this type and size as a whole")
     if mask is not None:
         mask = NotOp(mask).result if scores.is_negated else mask
@@ -334,7 +335,7 @@ def _matrices(value: ir.Value) -> int:
 
 
 def _depth(value: ir.Value) -> int:
-    return ir.RankedTensorType(value.type).shape[-1]
+    return shape_of(value)[-1]
 
 
 def _transposed(value: ir.Value) -> ir.Value:

@@ -105,3 +105,28 @@ func.func @negative_doubles(%q: tensor<1x4x1x8xf64>, %k: tensor<1x4x6x8xf64>, %v
   %2 = "stepwell.matmul"(%1, %v) : (tensor<1x4x1x6xf64>, tensor<1x4x6x8xf64>) -> tensor<1x4x1x8xf64>
   return %2 : tensor<1x4x1x8xf64>
 }
+
+// -----
+
+// Lengths that vary are no obstacle.
+// CHECK-LABEL: func.func @varying_lengths(
+// CHECK:         "stepwell.attention"
+func.func @varying_lengths(%q: tensor<1x2x?x8xf32, [1, 2, "n", 8]>, %k: tensor<1x2x8x?xf32, [1, 2, 8, "n"]>, %v: tensor<1x2x?x8xf32, [1, 2, "n", 8]>) -> tensor<1x2x?x8xf32, [1, 2, "n", 8]> {
+  %0 = "stepwell.matmul"(%q, %k) : (tensor<1x2x?x8xf32, [1, 2, "n", 8]>, tensor<1x2x8x?xf32, [1, 2, 8, "n"]>) -> tensor<1x2x?x?xf32, [1, 2, "n", "n"]>
+  %1 = "stepwell.softmax"(%0) {axis = 3 : i64} : (tensor<1x2x?x?xf32, [1, 2, "n", "n"]>) -> tensor<1x2x?x?xf32, [1, 2, "n", "n"]>
+  %2 = "stepwell.matmul"(%1, %v) : (tensor<1x2x?x?xf32, [1, 2, "n", "n"]>, tensor<1x2x?x8xf32, [1, 2, "n", 8]>) -> tensor<1x2x?x8xf32, [1, 2, "n", 8]>
+  return %2 : tensor<1x2x?x8xf32, [1, 2, "n", 8]>
+}
+
+// -----
+
+// Negative: the depth varies, as where channels attend to channels.
+// CHECK-LABEL: func.func @varying_depth(
+// CHECK-NOT:     "stepwell.attention"
+// CHECK:         "stepwell.softmax"
+func.func @varying_depth(%q: tensor<1x2x8x?xf32, [1, 2, 8, "n"]>, %k: tensor<1x2x?x8xf32, [1, 2, "n", 8]>, %v: tensor<1x2x8x?xf32, [1, 2, 8, "n"]>) -> tensor<1x2x8x?xf32, [1, 2, 8, "n"]> {
+  %0 = "stepwell.matmul"(%q, %k) : (tensor<1x2x8x?xf32, [1, 2, 8, "n"]>, tensor<1x2x?x8xf32, [1, 2, "n", 8]>) -> tensor<1x2x8x8xf32>
+  %1 = "stepwell.softmax"(%0) {axis = 3 : i64} : (tensor<1x2x8x8xf32>) -> tensor<1x2x8x8xf32>
+  %2 = "stepwell.matmul"(%1, %v) : (tensor<1x2x8x8xf32>, tensor<1x2x8x?xf32, [1, 2, 8, "n"]>) -> tensor<1x2x8x?xf32, [1, 2, 8, "n"]>
+  return %2 : tensor<1x2x8x?xf32, [1, 2, 8, "n"]>
+}
