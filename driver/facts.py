@@ -18,9 +18,10 @@ from ..dialects.types import numpy_dtype
 from ..lowering.code_shape import code_shape
 from ..lowering.vector_to_llvm.choose_parallel_loops import ChooseParallelLoopsPass, microseconds
 from ..machines.machine import Machine
-from ..passes.ir.functions import main_function
+from ..passes.ir.functions import body_of, main_function
 from ..passes.ir.locations import names_in
 from ..passes.ir.rewriting import walk
+from ..passes.ir.values import integer_of
 from ..runtime.facts import CallFacts, CompileFacts, KernelDetails, NodeFacts, Operand, TensorFacts
 from ..runtime.remarks import ABSORBED, FOLDED, FUSE, HOW, INTO, PASSED, READS, REWRITTEN, SHARED, Remark
 from ..targets.registry import backend_of, target_of
@@ -38,8 +39,19 @@ def kernel_details(kernel: ir.Operation, target: str) -> KernelDetails:
         tuple(end - start for start, end in zip([0, *(ends or ())], ends or (), strict=False)),
         _serial(kernel, parsed.machine) if ends is None and parsed.device == "cpu" else "",
         tuple(discardable.UNBOUNDED.read(kernel, ())),
+        _entries_of(kernel),
         dict(backend_of(target).kernel_facts(kernel)),
     )
+
+
+def _entries_of(kernel: ir.Operation) -> tuple[int, ...]:
+    """Returns the entries of the table of extents that a kernel's code reads."""
+    number = discardable.TABLE_ARGUMENT.read(kernel)
+    if number is None:
+        return ()
+    table = body_of(kernel).arguments[number]
+    found = {integer_of(use.owner.operands[1]) for use in table.uses if use.owner.name == "memref.load"}
+    return tuple(sorted(entry for entry in found if entry is not None))
 
 
 def _serial(kernel: ir.Operation, machine: Machine) -> str:
@@ -118,7 +130,9 @@ def facts_of(
     for op in walk(main):
         if op.name == "func.call":
             work = work_of(op)
-            calls.append(CallFacts(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, tuple(work)))
+            callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+            versions = tuple(discardable.VERSIONS.read(op, ()))
+            calls.append(CallFacts(callee, tuple(work), versions, discardable.CHOICE.read(op, -1)))
             home = [name for name, amount in work.items() if amount][:1]
             for name in work:
                 homes.setdefault(name, []).extend(home if not work[name] else [name])

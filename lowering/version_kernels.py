@@ -16,13 +16,12 @@ from ..passes.infra.state import CompileState
 from ..passes.ir.functions import class_of, kernels_in, main_function
 from ..passes.ir.named_ops import ops_named
 from ..passes.kernel.demand import MOST_ENTRIES, read_table, varying_rows
+from ..runtime.remarks import VERSIONS
 from ..sizes.expressions import Expression, evaluate_all
+from ..sizes.ranges import Range, spread_sizes
 from .target import Target
 from .version_choice import KernelVersions, choose
 from .version_plans import TileCost, plans_of
-
-# Number of least sizes, and of all sizes, that are considered along each dimension.
-_LEAST_SIZES, _SIZES = 12, 28
 
 # Minimum fraction of all operations for a kernel to have versions. Operations of depthwise convolutions
 # count this many times, as each of them loads and stores.
@@ -62,7 +61,10 @@ class VersionKernelsPass(Pass):
         if not discardable.RANGES.is_on(op) or not discardable.TABLE.is_on(op):
             return
         target = Target.parse(self.target)
-        table, sizes = read_table(op), _sizes(discardable.RANGES.required(op))
+        table, sizes = (
+            read_table(op),
+            spread_sizes({name: Range(*values) for name, values in discardable.RANGES.required(op).items()}),
+        )
         kernels = list(kernels_in(op))
         works = [_weight(kernel) * _live_part(kernel, table, sizes) for kernel in kernels]
         total, most = np.sum(works, axis=0), sum(map(_weight, kernels))
@@ -75,7 +77,7 @@ class VersionKernelsPass(Pass):
         chosen = choose([KernelVersions(versions.costs(), share) for versions, share in found])
         calls = ops_named(main_function(op), "func.call")
         for (versions, _), numbers in zip(found, chosen, strict=True):
-            versions.add(calls, numbers)
+            versions.add(calls, numbers, state)
         discardable.TABLE.write(op, table)
 
 
@@ -101,8 +103,8 @@ class _Versions:
         """Returns the cost of each plan at each size [plans, sizes]."""
         return np.array([plan.cost(self._places) for plan in self.plans], float)[:, self._place_of]
 
-    def add(self, calls: Sequence[ir.Operation], numbers: Sequence[int]) -> None:
-        """Makes versions with some of the plans, and marks the calls of the kernel."""
+    def add(self, calls: Sequence[ir.Operation], numbers: Sequence[int], state: CompileState) -> None:
+        """Makes versions with some of the plans, marks the calls of the kernel, and says why."""
         plans = [self.plans[number] for number in numbers]
         if len(self._table) >= MOST_ENTRIES:
             plans = plans[:1]
@@ -118,13 +120,27 @@ class _Versions:
             discardable.TYPICAL.write(version, self._typical(chosen == number))
             names.append(f"{own}_version_{number}" if number else own)
             version.attributes["sym_name"] = ir.StringAttr.get(names[-1])
+        own_calls = [call for call in calls if ir.FlatSymbolRefAttr(call.attributes["callee"]).value == own]
+        for call in own_calls:
+            state.found(VERSIONS, discardable.OPS.read(call, ()), self._why(numbers[0], [numbers[k] for k in kept]))
         if len(plans) == 1:
             return
         entry = self._entry(_choice(plans, self._rows))
-        for call in calls:
-            if ir.FlatSymbolRefAttr(call.attributes["callee"]).value == own:
-                discardable.VERSIONS.write(call, names)
-                discardable.CHOICE.write(call, entry)
+        for call in own_calls:
+            discardable.VERSIONS.write(call, names)
+            discardable.CHOICE.write(call, entry)
+
+    def _why(self, one: int, numbers: Sequence[int]) -> str:
+        """Returns what the tiles of versions save, against the one that suits all sizes best."""
+        costs = self.costs()
+        least = costs.min(axis=0)
+        alone, together = ((costs[list(some)].min(axis=0) / least).max() for some in ((one,), numbers))
+        if len(numbers) == 1:
+            return f"one tile serves all sizes: it takes at most {alone:.2f} times as long as the best one of a size"
+        return (
+            f"{len(numbers)} versions take at most {together:.2f} times as long as the best tile of a size, by "
+            f"estimate; one tile for all sizes would take up to {alone:.2f} times as long"
+        )
 
     def _varying_rows(self) -> list[Expression]:
         """Returns the numbers of rows along the last two loops over rows, as expressions; [] if nothing varies."""
@@ -185,19 +201,6 @@ def _choice(plans: Sequence[TileCost], rows: Sequence[Expression]) -> Expression
         least = key if least is None else ["min", least, key]
     assert least is not None
     return ["mod", least, len(plans)]
-
-
-def _sizes(ranges: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray]:
-    """Returns sizes across the ranges, by name: the least ones, and increasingly sparse ones beyond, combined."""
-    along = []
-    for low, high, step in ranges.values():
-        count = (high - low) // step
-        steps = {*range(min(count, _LEAST_SIZES) + 1), count}
-        if count > _LEAST_SIZES:
-            steps |= {round(item) for item in np.geomspace(_LEAST_SIZES, count, _SIZES - _LEAST_SIZES)}
-        along.append([low + number * step for number in sorted(steps)])
-    grid = np.meshgrid(*along, indexing="ij")
-    return {name: sizes.reshape(-1) for name, sizes in zip(ranges, grid, strict=True)}
 
 
 def _count(sizes: Mapping[str, np.ndarray]) -> int:

@@ -15,7 +15,7 @@ from ..support.errors import ArtefactError
 from ..support.short_repr import short_repr
 from .remarks import Remark
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the encoded facts. A reader takes no other version."""
 
 _MAX_BYTES = 256 << 20
@@ -86,15 +86,25 @@ class NodeFacts:
 
 @dataclass(frozen=True)
 class CallFacts:
-    """A call of a kernel, with the nodes that it computes; the one that does most of the work comes first."""
+    """A call of a kernel.
+
+    Attributes:
+        kernel: its name.
+        nodes: the nodes that it computes; the one that does most of the work comes first.
+        versions: the kernels of which a call runs one, by the sizes; empty if there is only one.
+        choice: the entry of the table of extents with the number of the version; -1 if there is only one.
+    """
 
     kernel: str
     nodes: tuple[str, ...]
+    versions: tuple[str, ...] = ()
+    choice: int = -1
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> CallFacts:
         """Reads the record that JSON made of it."""
-        return CallFacts(str(record["kernel"]), tuple(map(str, record["nodes"])))
+        nodes, versions = (tuple(map(str, record[name])) for name in ("nodes", "versions"))
+        return CallFacts(str(record["kernel"]), nodes, versions, int(record["choice"]))
 
 
 @dataclass(frozen=True)
@@ -130,6 +140,7 @@ class KernelDetails:
         blocks: number of blocks of work in each of its phases, which are distributed among threads.
         serial: why it runs on one thread; "" if it does not.
         unbounded: reasons why it does more work than a call needs when sizes vary.
+        entries: the entries of the table of extents that its code reads.
         device: further facts that its backend knows, by title.
     """
 
@@ -138,6 +149,7 @@ class KernelDetails:
     blocks: tuple[int, ...] = ()
     serial: str = ""
     unbounded: tuple[str, ...] = ()
+    entries: tuple[int, ...] = ()
     device: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
@@ -153,6 +165,7 @@ class KernelDetails:
             tuple(map(int, record["blocks"])),
             str(record["serial"]),
             tuple(map(str, record["unbounded"])),
+            tuple(map(int, record["entries"])),
             dict(record["device"]),
         )
 

@@ -18,6 +18,9 @@ KINDS = (PASSED, MISSED, ANALYSIS)
 FUSE = "Fuse"
 """Rule of a remark that an op was not fused into the kernel of another one, which is its argument `READS`."""
 
+VERSIONS = "Versions"
+"""Rule of a remark on the versions of a kernel for different sizes."""
+
 READS, INTO, HOW = "reads", "into", "how"
 """Arguments: the node whose kernel an op reads; the nodes that took over a node's work; what became of an op."""
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from ..support.errors import InputError
 
 
@@ -96,3 +98,20 @@ def typical_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
         if sizes not in found:
             found.append(sizes)
     return found
+
+
+LEAST_SIZES, SPREAD_SIZES = 12, 28
+"""Number of least sizes, and of all sizes, that `spread_sizes` takes of each dimension."""
+
+
+def spread_sizes(ranges: Mapping[str, Range]) -> dict[str, np.ndarray]:
+    """Returns sizes across ranges, by name: the least ones, and increasingly sparse ones beyond, combined."""
+    along = []
+    for values in ranges.values():
+        count = (values.high - values.low) // values.step
+        steps = {*range(min(count, LEAST_SIZES) + 1), count}
+        if count > LEAST_SIZES:
+            steps |= {round(item) for item in np.geomspace(LEAST_SIZES, count, SPREAD_SIZES - LEAST_SIZES)}
+        along.append([values.low + number * values.step for number in sorted(steps)])
+    grid = np.meshgrid(*along, indexing="ij")
+    return {name: sizes.reshape(-1) for name, sizes in zip(ranges, grid, strict=True)}

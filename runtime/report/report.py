@@ -19,6 +19,7 @@ from ..host.fallback import Fallback
 from ..program import KernelInfo, Program
 from ..remarks import FUSE, MISSED, READS, Remark
 from . import html, slow
+from .sizes import sizes_of_kernels
 from .text import table_of
 
 SCHEMA = 1
@@ -125,7 +126,8 @@ def slow_kernels(program: Program, threads: int = 1) -> list[str]:
 def _program(program: Program, threads: int) -> dict[str, Any]:
     known = program.compile_facts
     estimates = loader_of(program.target).estimates(program, known, threads)
-    kernels = [_kernel(info, known, estimates) for info in program.kernels]
+    sizes = sizes_of_kernels(program)
+    kernels = [_kernel(info, known, estimates, sizes.get(info.name, {})) for info in program.kernels]
     return {
         "target": {"cpu": program.target.cpu, "triple": program.target.triple, "vector_bits": estimates.vector_bits},
         "inputs": [{"name": i.name, "dtype": i.dtype.name, "shape": list(i.shape)} for i in program.inputs],
@@ -146,7 +148,7 @@ def _host_row(item: Mapping[str, Any]) -> tuple[str, str, str]:
     return item["node"], item["op_type"], item["reason"]
 
 
-def _kernel(info: KernelInfo, known: CompileFacts, estimates: Estimates) -> dict[str, Any]:
+def _kernel(info: KernelInfo, known: CompileFacts, estimates: Estimates, sizes: Mapping[str, Any]) -> dict[str, Any]:
     details = known.details_of(info.name)
     schedule = dict(details.schedule)
     return {
@@ -161,6 +163,7 @@ def _kernel(info: KernelInfo, known: CompileFacts, estimates: Estimates) -> dict
         "bytes": info.bytes,
         "intensity": info.flops / info.bytes if info.bytes else 0.0,
         **estimates.describe(info),
+        "sizes": sizes,
         "device": dict(details.device),
     }
 

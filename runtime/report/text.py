@@ -35,7 +35,14 @@ def _program(program: Mapping[str, Any], by_order: bool, rows: int | None) -> li
         "",
         _kernels(program, _columns(program, _GPU_COLUMNS if is_published else _CPU_COLUMNS), by_order, rows),
     ]
-    return [*parts, *_slow_code(program["kernels"]), *_fates(program["ops"]), *_apart(program["ops"], rows), ""]
+    return [
+        *parts,
+        *_slow_code(program["kernels"]),
+        *_versions(program["kernels"], rows),
+        *_fates(program["ops"]),
+        *_apart(program["ops"], rows),
+        "",
+    ]
 
 
 def _slow_code(kernels: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -47,6 +54,19 @@ def _slow_code(kernels: Sequence[Mapping[str, Any]]) -> list[str]:
         found += [f"{quantity(count, 'call')} of {name}" for name, count in kernel["library_calls"].items()]
         if found:
             lines.append(f"{kernel['name'][:SHORT_NAME]} ({_short(kernel['ops'][0])}): {', '.join(found)}")
+    return [""] * bool(lines) + lines
+
+
+def _versions(kernels: Sequence[Mapping[str, Any]], rows: int | None) -> list[str]:
+    """Returns lines for each kernel with versions for different sizes: why, and which sizes run which version."""
+    lines, done = [], set()
+    for kernel in kernels:
+        versions = kernel["sizes"].get("versions", [])
+        if not versions or kernel["name"] in done or (rows is not None and len(done) > rows):
+            continue
+        done.update(item["kernel"] for item in versions)
+        lines.append(f"{kernel['name'][:SHORT_NAME]} ({_short(kernel['ops'][0])}): {kernel['sizes']['why']}")
+        lines += [f"  {item['kernel'][:SHORT_NAME]}: {item['sizes']} ({item['share']:.0%})" for item in versions]
     return [""] * bool(lines) + lines
 
 
@@ -123,6 +143,7 @@ _CPU_COLUMNS: Sequence[_Column] = (
     ("blocks", True, lambda kernel: f"{kernel['blocks'][0] if kernel['blocks'] else 1}"),
     *_WORK,
 )
+_SIZES: _Column = ("sizes", False, lambda kernel: " ".join(kernel["sizes"]["names"]))
 _GPU_COLUMNS: Sequence[_Column] = (
     *_NAMES,
     ("schedule", False, lambda kernel: kernel["schedule"]),
@@ -134,8 +155,10 @@ _GPU_COLUMNS: Sequence[_Column] = (
 
 
 def _columns(program: Mapping[str, Any], columns: Sequence[_Column]) -> Sequence[_Column]:
-    """Returns the columns, and one for each fact about kernels on the device of another package."""
+    """Returns the columns, one for sizes that vary, and one for each fact about kernels on another package's device."""
     titles = dict.fromkeys(title for kernel in program["kernels"] for title in kernel["device"])
+    if program["bounds"] is not None:
+        columns = (*columns, _SIZES)
     return (*columns, *(_device_column(title, program["kernels"]) for title in titles))
 
 

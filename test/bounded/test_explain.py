@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stepwell
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from stepwell.dialects.stepwell.reduction import ArgmaxOp
 from stepwell.passes.kernel import demand
 from stepwell.passes.kernel.demand_rules import rule_of
@@ -69,3 +69,53 @@ def test_programs_share_their_weights():
     executable = stepwell.compile(model, options=stepwell.Options(dims={"batch": [32, 64]}, cache=False))
     first, second = ({id(array) for array in program.parameters.values()} for program in executable.programs)
     assert first & second
+
+
+def test_the_report_tells_what_each_kernel_depends_on_and_which_version_runs_when():
+    weights = {"w": np.ones((256, 512), np.float32), "v": np.ones((512, 8), np.float32)}
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["a"], name="large"),
+            helper.make_node("MatMul", ["a", "v"], ["y"], name="small"),
+            helper.make_node("Exp", ["fixed"], ["z"], name="fixed"),
+        ],
+        "two",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length", 256]),
+            helper.make_tensor_value_info("fixed", TensorProto.FLOAT, [8]),
+        ],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("y", "z")],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    options = stepwell.Options(dims={"batch": 1, "length": (1, 64)}, cache=False)
+    report = stepwell.compile(model, options=options, target="x86-64-v3").report()
+    found = {kernel["ops"][0][0]: kernel for kernel in report.kernels if kernel["calls"]}
+    assert not found["fixed"]["sizes"]["names"]
+    sizes = found["large"]["sizes"]
+    assert (sizes["names"], sizes["numbers"], sizes["whole"]) == (["length"], ["length"], [])
+    assert len(sizes["versions"]) > 1
+    assert sizes["versions"][0]["kernel"] == found["large"]["name"]
+    assert sum(item["share"] for item in sizes["versions"]) == pytest.approx(1, abs=1e-3)
+    assert f"{len(sizes['versions'])} versions take at most" in sizes["why"]
+    runs = [run for item in sizes["versions"] for run in item["sizes"].removeprefix("length ").split(", ")]
+    listed = [size for low, _, high in (run.partition(" to ") for run in runs) for size in (int(low), int(high or low))]
+    assert (min(listed), max(listed)) == (1, 64)
+    text = report.text()
+    assert sizes["why"] in text
+    assert f": {sizes['versions'][1]['sizes']} (" in text
+
+
+def test_the_report_of_fixed_sizes_says_nothing_about_them():
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Exp", ["x"], ["y"])],
+            "one",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    (kernel,) = stepwell.compile(model, options=stepwell.Options(cache=False)).report().kernels
+    assert kernel["sizes"] == {}

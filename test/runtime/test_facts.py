@@ -21,13 +21,13 @@ from stepwell.support.errors import ArtefactError
 
 FACTS = CompileFacts(
     (NodeFacts("a", "Relu", (TensorFacts("float32", (2, -1)),), "merged", "FuseRelu", ("b",)),),
-    (CallFacts("kernel_0", ("b", "a")),),
+    (CallFacts("kernel_0", ("b", "a"), ("kernel_0", "kernel_1"), 3),),
     {"kernel_0": (Operand("float32", (2, 3), "rows"), Operand("float32", (2,), "row-major", is_result=True))},
     (Remark(MISSED, "stepwell-cse", "Share", ("a",), "no"),),
     64,
     {
         "kernel_0": KernelDetails(CodeShape(512, 0.25, 1, {"expf": 3}), {"name": "rows", "tiles": [[4, 8]]}, (3, 1)),
-        "kernel_1": KernelDetails(serial="too small", unbounded=("a mask",), device={"registers": 40}),
+        "kernel_1": KernelDetails(serial="too small", unbounded=("a mask",), entries=(0, 2), device={"registers": 40}),
     },
 )
 

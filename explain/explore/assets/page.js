@@ -275,7 +275,7 @@ function valueOf(name, value) {
   if (value === null || typeof value !== "object") return String(value);
   const { dtype, shape, ...rest } = value;
   const type = dtype === undefined ? "" : `${dtype}[${(shape ?? []).join("x")}]`;
-  const others = Object.entries(dtype === undefined ? value : rest).filter(([, each]) => each !== null && each !== "" && each !== false);
+  const others = Object.entries(dtype === undefined ? value : rest).filter(([, each]) => each !== null && each !== "" && each !== false && each?.length !== 0);
   return [type, ...others.map(([key, each]) => (each === true ? titleOf(key) : `${titleOf(key)} ${valueOf(key, each)}`))].filter(Boolean).join(", ");
 }
 

@@ -88,6 +88,16 @@ def test_every_range_is_a_piece(tmp_path: Path) -> None:
         assert piece["kernels"] and piece["renamed"]
 
 
+def test_a_range_says_what_its_kernels_depend_on(tmp_path: Path) -> None:
+    node = helper.make_node("Exp", ["x"], ["y"], "power")
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4]) for name in "xy"]
+    graph = helper.make_graph([node], "ranged", infos[:1], infos[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "ranged.onnx")
+    record = explore_model(tmp_path / "ranged.onnx", assembly=False, options={"dims": {"n": (1, 9)}}).record
+    (kernel,) = record["pieces"][0]["report"]["kernels"]
+    assert kernel["sizes"]["names"] == ["n"]
+
+
 def test_passes_on_many_functions_are_one_step(tmp_path: Path) -> None:
     path = tmp_path / "two.mlir"
     body = "(%x: i32) -> i32 { %0 = arith.constant 1 : i32 %1 = arith.addi %0, %0 : i32 return %1 : i32 }"
