@@ -1,4 +1,4 @@
-"""Programs for ranges that follow from the sizes of calls: found in the cache, or compiled."""
+"""Programs for ranges that are inferred from the sizes of calls: taken from the cache, or compiled."""
 
 from __future__ import annotations
 

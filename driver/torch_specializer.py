@@ -1,4 +1,4 @@
-"""Provides the code of programs of torch: what cannot be compiled runs in torch, between compiled pieces."""
+"""Provides the code of PyTorch programs; ops that cannot be compiled run in PyTorch, between compiled pieces."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TorchSpecializer(Specializer):
     def for_buckets(
         self, inputs: Sequence[TensorInfo], buckets: Buckets, derived: Mapping[str, Expression]
     ) -> tuple[list[Program], str]:
-        """See `Specializer`; a program that is divided has none, and its pieces have theirs."""
+        """See `Specializer`; a divided program has no code of its own, only its pieces have."""
         try:
             is_divided = self._known() or self.program.needs_pieces
             return ([], "") if is_divided else super().for_buckets(inputs, buckets, derived)
@@ -72,7 +72,7 @@ class TorchSpecializer(Specializer):
         return super()._compile_buckets(inputs, buckets, derived, may_fail)
 
     def _around(self, error: CompileError, shapes: Mapping[str, Shape]) -> dict[str, Fallback]:
-        """The ops to run in torch if a compile failed: those without code, else those at which it failed, else all.
+        """Returns the ops to run in torch after a failed compile: those without code, else those at fault, else all.
 
         Raises:
             CompileError: none may run in torch, or the program cannot be read.
@@ -124,7 +124,7 @@ class TorchSpecializer(Specializer):
 
 
 class _DividedError(StepwellError):
-    """A program has no code of its own for ranges of sizes: its pieces do."""
+    """Raised because a divided program has no code for ranges of its own; its pieces have."""
 
 
 def report_fallbacks(name: str, found: Sequence[Fallback], fallback: str) -> None:
@@ -136,7 +136,7 @@ def report_fallbacks(name: str, found: Sequence[Fallback], fallback: str) -> Non
         fallback: see `Options.fallback`.
 
     Raises:
-        UnsupportedError: none may.
+        UnsupportedError: no op may run in torch.
     """
     if not found or fallback == "quiet":
         return

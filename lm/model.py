@@ -1,4 +1,4 @@
-"""A compiled decoder with its tokenizer, and texts that continue a prompt."""
+"""A compiled decoder with its tokenizer, which continues prompts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class LanguageModel:
         self.executable, self.tokenizer, self.context = executable, tokenizer, context
 
     def session(self) -> TextSession:
-        """Returns a new session, which keeps what it has read; sessions are independent of each other."""
+        """Returns a new session, which is independent of others."""
         return TextSession(self)
 
     def stream(
@@ -82,10 +82,10 @@ class LanguageModel:
 
 
 class TextSession:
-    """A text in progress: keys and values of its tokens are kept, and a prompt that continues it is read from there.
+    """A text in progress, with the keys and values of its tokens; a prompt that begins with it computes only the rest.
 
     Attributes:
-        tokens: the tokens that were read.
+        tokens: the tokens whose keys and values are kept.
     """
 
     def __init__(self, model: LanguageModel) -> None:
@@ -117,7 +117,7 @@ class TextSession:
         """Continues a prompt until the model ends the text, and yields the text as it grows.
 
         Args:
-            prompt: the text to continue. What it has in common with the text so far is not read again.
+            prompt: the text to continue. A beginning that it shares with the text so far is not computed again.
             sampling: how tokens are chosen; by default the most probable one.
             most: maximum number of tokens; by default as many as the context holds.
             stop: texts that end the text; they are not part of it.
@@ -153,7 +153,7 @@ class TextSession:
             yield ending.rest
 
     def _unread(self, tokens: Sequence[int]) -> Sequence[int]:
-        """Forgets what is not at the beginning of some tokens; returns those behind it, at least the last one."""
+        """Keeps what the state and some tokens have in common; returns the tokens after it, at least the last one."""
         pairs = zip(self.tokens, tokens[:-1], strict=False)
         common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
         self._state.truncate(common)
@@ -161,7 +161,7 @@ class TextSession:
         return tokens[common:]
 
     def _logits(self, tokens: Sequence[int]) -> np.ndarray:
-        """Reads some tokens, at least one; returns the logits behind the last one."""
+        """Runs the decoder on one or more tokens; returns the logits after the last one."""
         chunk, logits = min(_CHUNK, self._model.context), np.empty(0)
         for start in range(0, len(tokens), chunk):
             part = list(tokens[start : start + chunk])
@@ -171,11 +171,11 @@ class TextSession:
 
 
 class _StopText:
-    """Text of which nothing is passed on that may be the beginning of a text that ends it.
+    """Text that ends at a stop text. Characters that may be the beginning of one are held back.
 
     Attributes:
-        is_found: whether such a text was found.
-        rest: what was not passed on.
+        is_found: whether a stop text was found.
+        rest: the characters held back.
     """
 
     def __init__(self, stop: Sequence[str]) -> None:
@@ -183,7 +183,7 @@ class _StopText:
         self.is_found, self.rest = False, ""
 
     def add(self, text: str) -> str:
-        """Adds text; returns what may be passed on."""
+        """Adds text; returns the text that may be passed on."""
         whole = self.rest + text
         ends = [place for item in self._stop if (place := whole.find(item)) >= 0]
         if ends:
@@ -195,6 +195,6 @@ class _StopText:
 
 
 def _overlap(text: str, other: str) -> int:
-    """The number of characters at the end of a text that another one begins with."""
+    """Returns the number of characters at the end of a text with which another text begins."""
     most = min(len(text), len(other) - 1)
     return next((count for count in range(most, 0, -1) if text.endswith(other[:count])), 0)

@@ -71,7 +71,7 @@ class TextTokenizer:
 
         Args:
             text: the text.
-            begins: whether a token for the beginning is added, if the model wants one.
+            begins: whether to add a token for the beginning, if the model has one.
         """
         found = self._tokenizer.encode(text, add_special_tokens=False).ids
         return [*(self._first if begins and found[:1] != self._first else []), *found]
@@ -115,7 +115,7 @@ class TextTokenizer:
 
 
 class TokenText:
-    """Converts tokens one by one: text comes out once its last character is complete."""
+    """Converts tokens one by one; a character is returned once all of its bytes are known."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         from tokenizers.decoders import DecodeStream
@@ -123,12 +123,12 @@ class TokenText:
         self._tokenizer, self._stream = tokenizer, DecodeStream(skip_special_tokens=True)
 
     def add(self, token: int) -> str:
-        """Returns the text that a token completes, often none."""
+        """Returns the text that a token completes; "" if it completes none."""
         return self._stream.step(self._tokenizer, token) or ""
 
 
 def _byte_level(file: GgufFile, tokens: Sequence[str]) -> Tokenizer:
-    """Pairs of bytes, merged in the order of the file (GPT-2, Llama 3, Qwen)."""
+    """Makes a model of pairs of bytes, merged in the order of the file (GPT-2, Llama 3, Qwen)."""
     from tokenizers import Regex, Tokenizer, decoders, pre_tokenizers
     from tokenizers.models import BPE
 
@@ -150,7 +150,7 @@ def _byte_level(file: GgufFile, tokens: Sequence[str]) -> Tokenizer:
 
 
 def _with_scores(file: GgufFile, tokens: Sequence[str]) -> Tokenizer:
-    """Pairs of characters, merged from the highest score on (SentencePiece); other characters are bytes."""
+    """Makes a model of pairs of characters, merged by descending score (SentencePiece); others become bytes."""
     from tokenizers import Tokenizer, decoders, normalizers
     from tokenizers.models import BPE
 

@@ -218,7 +218,7 @@ def bounds(dim: Dimension, ranges: Mapping[str, Interval]) -> Interval:
 
 
 def _is_negative(dim: Dimension, question: str) -> bool:
-    """Returns whether an expression is negative for all sizes.
+    """Returns whether an expression is negative; it must be so for all sizes or for none.
 
     Raises:
         UndecidedError: it is for some sizes, as far as its bounds tell.

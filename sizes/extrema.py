@@ -48,7 +48,7 @@ def _only_extremum(dim: Dimension) -> Extremum | None:
 
 
 def _is_beyond(item: Dimension, other: Dimension, is_least: bool) -> bool:
-    """Returns whether an item never is the only least (or greatest) one beside another."""
+    """Returns whether another item is at most (or at least) an item at all sizes, which is then not needed."""
     low, high = bounds(item - other if isinstance(item, Symbolic) else item + other * -1, {})
     return low is not None and low >= 0 if is_least else high is not None and high <= 0
 

@@ -148,7 +148,7 @@ class _Compiler:
         return EagerGraph(module)
 
     def _static(self, module: torch.fx.GraphModule) -> dict[str, torch.Tensor | None]:
-        """The placeholders that are parameters or buffers: the tensor of each that never changes in the graph."""
+        """Returns the parameters and buffers among the placeholders, each with its tensor that never changes."""
         found: dict[str, torch.Tensor | None] = {}
         for node in module.graph.find_nodes(op="placeholder"):
             source = node.meta.get("desc")

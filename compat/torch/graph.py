@@ -1,4 +1,4 @@
-"""Compiled graphs as AOTAutograd calls them: a list of arguments in, which is cleared, and a list of results out."""
+"""Compiled graphs with AOTAutograd's calling convention: they take and clear a list of arguments, and return a list."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
@@ -18,7 +18,7 @@ _address = torch.Tensor.data_ptr
 class FrozenWeights:
     """The tensors that code was compiled for, and whether they are still the same.
 
-    Writes through `Tensor.data` leave no trace, and are not seen.
+    Writes through `Tensor.data` do not change a tensor's version, so they are not detected.
     """
 
     def __init__(self, weights: Mapping[int, torch.Tensor]) -> None:
@@ -29,7 +29,7 @@ class FrozenWeights:
         self._addresses = list(map(_address, self._tensors))
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Returns whether the arguments are these tensors, unchanged."""
+        """Returns whether the arguments are the same tensors as before, with unchanged contents."""
         tensors = self._tensors
         return (
             all(map(operator.is_, self._pick(arguments), tensors))
@@ -54,7 +54,7 @@ class Graph:
             module: the graph, whose pieces are submodules.
             calls: the pieces by name.
             weights: the tensors that are constants of the code.
-            thaw: compiles for weights that are inputs.
+            thaw: compiles the graph again with the weights as inputs.
         """
         self._module: Any = module
         self._weights, self._thaw = weights, thaw
@@ -104,7 +104,7 @@ def _picker(positions: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]
 def _only_piece(
     module: torch.fx.GraphModule, calls: Mapping[str, TensorCall]
 ) -> tuple[TensorCall | None, Sequence[int]]:
-    """Returns the piece that is all of a graph, and the positions of its arguments; none if there is more."""
+    """Returns the only piece of a graph, with the positions of its arguments; none if there is anything else."""
     nodes = [node for node in module.graph.nodes if node.op not in ("placeholder", "output")]
     call = next((node for node in nodes if node.op == "call_module"), None)
     if call is None or any(node is not call and node.target is not operator.getitem for node in nodes):

@@ -1,1 +1,1 @@
-"""GGUF files, as llama.cpp and its tools write them: decoders with weights of few bits."""
+"""Import of GGUF files, the format of llama.cpp: decoders whose weights have few bits."""

@@ -1,7 +1,7 @@
 """Weights in GGUF's formats of blocks, as numbers of 4 or 8 bits with a scale per block.
 
-An element is `(number - zero) * scale`; what a format adds to all elements of a block is part of the zero. Numbers of 5
-and 6 bits are kept in 8. Formats of superblocks have two levels of scales, whose product is taken here. The formats:
+An element is `(number - zero) * scale`. If a format adds a minimum to the elements of a block, the zero includes it.
+Numbers of 5 and 6 bits are stored in 8. Superblocks have two levels of scales, which are multiplied here. The formats:
 ggml-common.h and ggml-quants.c of ggml.
 """
 
@@ -47,22 +47,22 @@ def read_blocks(kind: str, data: np.ndarray) -> BlockWeight:
 
 
 def _floats(blocks: np.ndarray, start: int) -> np.ndarray:
-    """The f16 at some byte of each block, as f32."""
+    """Reads the f16 at a byte offset of each block, as f32."""
     return blocks[..., start : start + 2].copy().view(np.float16)[..., 0].astype(np.float32)
 
 
 def _halves(data: np.ndarray) -> np.ndarray:
-    """Numbers whose low halves of bytes are the first elements, the high halves the others: [.., n] --> [.., 2n]."""
+    """Splits bytes into numbers of 4 bits: all low halves, then all high halves: [.., n] --> [.., 2n]."""
     return np.concatenate([data & 15, data >> 4], axis=-1)
 
 
 def _packed(numbers: np.ndarray) -> np.ndarray:
-    """Neighbours of 4 bits in one byte: [.., 2n] --> [.., n]."""
+    """Stores two neighbouring numbers of 4 bits in each byte: [.., 2n] --> [.., n]."""
     return numbers[..., ::2] | numbers[..., 1::2] << 4
 
 
 def _bit(words: np.ndarray, count: int) -> np.ndarray:
-    """The lowest bits of little-endian words of bytes, one by one: [.., bytes] --> [.., count]."""
+    """Returns the lowest bits of little-endian words, as a number each: [.., bytes] --> [.., count]."""
     return np.unpackbits(words, axis=-1, count=count, bitorder="little")
 
 
@@ -101,7 +101,7 @@ def _q5_k(blocks: np.ndarray) -> BlockWeight:
 
 
 def _of_super(bits: int, numbers: np.ndarray, blocks: np.ndarray) -> BlockWeight:
-    """Eight blocks each, with scales and minima of 6 bits."""
+    """Reads superblocks of eight blocks each, with scales and minima of 6 bits."""
     first, second, mixed = (blocks[..., start : start + 4] for start in (4, 8, 12))
     scales = np.concatenate([first & 63, mixed & 15 | first >> 6 << 4], axis=-1)
     minima = np.concatenate([second & 63, mixed >> 4 | second >> 6 << 4], axis=-1)

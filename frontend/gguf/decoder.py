@@ -1,6 +1,6 @@
 """Decoders of GGUF files as stepwell ops: layers of grouped-query attention and a gated perceptron, like Llama's.
 
-The step takes new tokens, and the keys and values of the past, and returns logits, and the keys and values of all:
+A step takes new tokens with the keys and values of past tokens; it returns logits, and keys and values of all tokens:
 
     input_ids [batch, length], selected [outputs], past.0.key [batch, key heads, past, depth], past.0.value, ..
     --> logits [batch, outputs, vocabulary], present.0.key [batch, key heads, past + length, depth], ..
@@ -179,7 +179,7 @@ class DecoderBuilder:
         return {"logits": logits, **outputs}
 
     def _angles(self, places: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Cosines and sines of the rotations, [1, 1, length, pairs]."""
+        """Returns the cosines and sines of the rotations, [1, 1, length, pairs]."""
         config = self._config
         exponents = np.arange(0, config.rotated, 2) / max(config.rotated, 1)
         speeds = config.base**-exponents
@@ -197,7 +197,7 @@ class DecoderBuilder:
         mask: ir.Value,
         angles: tuple[ir.Value, ir.Value],
     ) -> tuple[ir.Value, ir.Value, ir.Value]:
-        """The result of attention, and the keys and values of all tokens."""
+        """Returns the result of attention, and the keys and values of all tokens."""
         config = self._config
         normal = self._norm(f"{scope}.attn_norm", value)
         query = self._heads(f"{scope}.attn_q", normal, config.heads, config.depth)
@@ -217,7 +217,7 @@ class DecoderBuilder:
         return self._linear(f"{scope}.attn_output", flat), keys, values
 
     def _heads(self, name: str, value: ir.Value, heads: int, depth: int) -> ir.Value:
-        """A projection as [batch, heads, length, depth]."""
+        """Returns a projection as [batch, heads, length, depth]."""
         apart = emit(DynamicReshapeOp, self._linear(name, value), integers([0, 0, heads, depth]))
         return transposed(apart, _HEADS_FIRST)
 
@@ -235,7 +235,7 @@ class DecoderBuilder:
             return emit(RmsNormOp, value, self._parameter(name, scale), axis=-1, epsilon=self._config.epsilon)
 
     def _linear(self, name: str, value: ir.Value) -> ir.Value:
-        """A product with a matrix [results, inputs], and its bias if there is one."""
+        """Multiplies by a matrix [results, inputs], and adds the bias if there is one."""
         stored = self._file.tensor(f"{name}.weight")
         if len(stored.shape) != 2:
             raise ModelError(f"the tensor '{stored.name}' has the shape {list(stored.shape)}, and must be a matrix")
@@ -254,7 +254,7 @@ class DecoderBuilder:
         return emit(BlockMatmulOp, value, numbers, scales, zeros, bits=blocks.bits, rounds_input=True)
 
     def _embedded(self, name: str, tokens: ir.Value) -> ir.Value:
-        """The rows of a table for some tokens, f32."""
+        """Returns the rows of a table for some tokens, f32."""
         stored = self._file.tensor(name)
         if not is_block_format(stored.kind):
             return gathered(self._parameter(name, self._floats(name, stored.shape)), tokens, 0)
@@ -274,7 +274,7 @@ class DecoderBuilder:
         return emit(DynamicReshapeOp, made, integers([0, 0, -1]))
 
     def _in_blocks(self, stored: StoredTensor) -> tuple[BlockWeight, tuple[ir.Value, ir.Value], ir.Value | None]:
-        """A weight in blocks: numbers, scales, and zeros unless they are in the middle of the numbers."""
+        """Returns a weight in blocks: numbers, scales, and zeros unless these are the middle of the numbers."""
         if stored.name not in self._blocks:
             self._blocks[stored.name] = read_blocks(stored.kind, stored.data)
         blocks, zeros = self._blocks[stored.name], None
@@ -287,7 +287,7 @@ class DecoderBuilder:
         return blocks, (numbers, scales), zeros
 
     def _floats(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """A tensor of floats as f32.
+        """Returns a tensor of floats as f32.
 
         Raises:
             ModelError: it is of another type or shape.

@@ -1,4 +1,4 @@
-"""Outputs of graphs that share memory with others: torch makes such views, of what a compiled piece returns."""
+"""Outputs of graphs that share memory with other tensors: torch makes these views of the results of compiled pieces."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
@@ -13,10 +13,10 @@ from .piece import is_dense
 
 
 def separate_views(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """Gives outputs that are views nodes of their own, which no piece may contain.
+    """Gives each output that is a view a node of its own, which no piece may contain.
 
-    That concerns views of inputs, outputs that are views of one value, and those whose elements are apart in memory, as
-    pieces return each tensor in dense memory of its own.
+    These are views of inputs, several views of one value, and views with gaps between their elements, because a piece
+    returns each tensor in dense memory of its own.
 
     Returns:
         The nodes.
@@ -35,14 +35,14 @@ def separate_views(graph: torch.fx.Graph) -> list[torch.fx.Node]:
 
 
 def _base(node: torch.fx.Node) -> torch.fx.Node:
-    """The node that makes the memory of a node's result."""
+    """Returns the node that allocates the memory of a node's result."""
     while (source := _viewed(node)) is not None:
         node = source
     return node
 
 
 def _viewed(node: torch.fx.Node) -> torch.fx.Node | None:
-    """The node whose memory a node's result is; None if that is new."""
+    """Returns the node whose memory a node's result shares; None if the memory is new."""
     source: Any = node.args[0] if node.op == "call_function" and node.args else None
     if not isinstance(source, torch.fx.Node):
         return None
@@ -55,7 +55,7 @@ def _viewed(node: torch.fx.Node) -> torch.fx.Node | None:
 
 
 def _copied(node: torch.fx.Node, base: torch.fx.Node, made: dict[torch.fx.Node, torch.fx.Node]) -> torch.fx.Node:
-    """A copy of a view, and of those between it and the base."""
+    """Copies a view, and the views between it and its base."""
     if node is base:
         return base
     if node not in made:

@@ -1,4 +1,4 @@
-"""Calls of compiled programs on tensors of torch: addresses go in, and torch owns the memory of what comes out."""
+"""Calls of compiled programs on tensors of torch: code gets addresses, and torch owns the memory of the results."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
@@ -74,7 +74,7 @@ class TensorCall:
         return self.run(list(given))
 
     def run(self, tensors: list[Any]) -> tuple[Any, ...]:
-        """Does the same for a list, which may be changed."""
+        """Does the same for a list of arguments, which it may change."""
         if self._is_plain_input:
             for number in self._checked:
                 if not tensors[number].is_contiguous():
@@ -124,7 +124,7 @@ class TensorCall:
         return self._prepared.setdefault(key, _Prepared(loaded, kinds))
 
     def _on_arrays(self, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
-        """Runs code that pads its inputs or crops its outputs, or the steps of a model that is divided."""
+        """Runs code that needs arrays: because it pads inputs or crops outputs, or because the model runs in steps."""
         arrays = list(map(_array_of, tensors))
         chosen: Any = self._code.choose(tuple([array.shape for array in arrays]), arrays)
         if isinstance(chosen, HybridModel):

@@ -1,4 +1,4 @@
-"""Complex tensors that pieces take and return: views of them as real ones, with a last dimension of both parts."""
+"""Complex tensors as inputs and outputs of pieces: views as real tensors whose last dimension holds both parts."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
@@ -13,7 +13,7 @@ _PLAIN = torch.ops.aten.resolve_conj.default
 
 
 def with_real_interface(call: torch.fx.Node, module: torch.fx.GraphModule, weights: Collection[str]) -> None:
-    """Changes a piece and its call, so that complex tensors are passed as real ones.
+    """Changes a piece and its call so that complex tensors are passed as real tensors.
 
     Args:
         call: the call in the graph of pieces; its users read single results.

@@ -42,7 +42,7 @@ def is_program(model: Any) -> bool:
 def captured(
     model: Any, args: tuple[Any, ...] | None, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
 ) -> torch.export.ExportedProgram:
-    """Captures a module by `torch.export`, in evaluation or training mode as it is; an exported program is returned.
+    """Captures a module by `torch.export` in its current mode (evaluation or training); returns an exported program.
 
     Raises:
         ModelError: the module cannot be exported; the message is torch's.
@@ -108,7 +108,7 @@ def python_decompositions() -> dict[torch._ops.OpOverload, Any]:
 
 
 def kept_composites() -> dict[torch._ops.OpOverload, Any]:
-    """Returns the composite ops with handlers, for torch's switch that keeps such ops whole."""
+    """Returns the composite ops with handlers; torch can be told not to decompose these."""
     packets = (overload.split(".") for overload in supported_overloads())
     found = [getattr(getattr(torch.ops.aten, name), kind) for space, name, kind in packets if space == "aten"]
     return {op: _special_op_to_preserve_cia for op in found if _is_preservable_cia_op(op)}

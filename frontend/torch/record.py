@@ -1,4 +1,4 @@
-"""The account of what `torch.compile` gave to the backend, and what ran where: `stepwell.torch_report`."""
+"""The report of the graphs that `torch.compile` gave to the backend, and what ran where: `stepwell.torch_report`."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
@@ -88,7 +88,7 @@ class DynamoCompile:
 @short_repr
 @dataclass(frozen=True)
 class TorchReport:
-    """The account of all that `torch.compile` compiled in this process.
+    """The report of all graphs that `torch.compile` compiled in this process.
 
     Attributes:
         graphs: the graphs that the backend was given.
@@ -117,7 +117,7 @@ _GRAPHS: list[GraphRecord] = []
 
 
 def add(entry: GraphRecord) -> GraphRecord:
-    """Adds a graph to the account."""
+    """Adds a graph to the report."""
     from torch._guards import CompileContext
 
     found = CompileContext.current_compile_id()
@@ -127,12 +127,12 @@ def add(entry: GraphRecord) -> GraphRecord:
 
 
 def reset() -> None:
-    """Empties the account, as `torch._dynamo.reset` forgets the code."""
+    """Empties the report, as `torch._dynamo.reset` forgets the code."""
     _GRAPHS.clear()
 
 
 def torch_report() -> TorchReport:
-    """Returns the account of what `torch.compile` compiled in this process, and what ran where."""
+    """Returns the report of the graphs that `torch.compile` compiled in this process, and of what ran where."""
     from torch._dynamo import utils  # the public name must be importable without torch
 
     return TorchReport(

@@ -121,7 +121,7 @@ class Signature:
         return self._values[name]
 
     def _symbols_of_shapes(self, given: Any) -> set[sympy.Symbol]:
-        """The symbols that are a size of an input themselves."""
+        """Returns the symbols that are sizes of inputs."""
         names = [spec.arg.name for spec in given.input_specs if isinstance(spec.arg, TensorArgument)]
         shapes = [value.shape for name in names if isinstance(value := self._values[name], torch.Tensor)]
         return {size for shape in shapes for size in map(expression_of, shape) if isinstance(size, sympy.Symbol)}
@@ -129,7 +129,7 @@ class Signature:
     def dim(self, size: Any) -> int | str:
         """Returns a size as a number, or as the text of its expression over the names of dimensions.
 
-        An expression with other functions than sums and products is a dimension of its own.
+        An expression with functions other than sums and products becomes a dimension with a name of its own.
         """
         expression = expression_of(size)
         if isinstance(expression, int) or expression.is_number:

@@ -78,7 +78,7 @@ class TorchSteps(HybridModel):
         return [item for item, is_result in zip(made, self._is_result, strict=True) if is_result]
 
     def prepare(self, inputs: Sequence[Known], contents: Mapping[int, np.ndarray] | None = None) -> list[Known]:
-        """Pieces are compiled ahead of calls if their sizes are known."""
+        """Compiles the pieces whose sizes are known ahead of calls."""
         return [UNKNOWN for is_result in self._is_result if is_result]
 
     @property
@@ -94,7 +94,7 @@ class TorchSteps(HybridModel):
 
     @property
     def uncompiled(self) -> list[str]:
-        """The ops of torch, which no artefact contains; if there are none, that there are several pieces."""
+        """The reasons why no artefact can hold the model: ops that torch runs, or else several pieces."""
         found = [f"{item.operator} ({item.node}) runs in PyTorch" for item in self.fallbacks]
         return found or ["it is compiled in pieces, between which sizes depend on data or tensors are complex"]
 
@@ -108,7 +108,7 @@ class CompiledPiece(torch.nn.Module):
 
 
 def _held(tensor: torch.Tensor) -> Any:
-    """A tensor as an array; one that no array can hold, such as a sparse one, as it is."""
+    """Returns a tensor as an array; a tensor that no array can hold, such as a sparse one, is returned unchanged."""
     return as_array(tensor) if tensor.layout == torch.strided else tensor
 
 

@@ -130,7 +130,7 @@ class Symbols:
 def symbols_of(graph: torch.fx.Graph, arguments: Mapping[str, ir.Value]) -> dict[sympy.Symbol, Size]:
     """Returns the value of each symbol, from the sizes of a graph's inputs.
 
-    Symbols that are a size themselves come first, then those of sizes that are linear in one.
+    Sizes that are a symbol determine it first; then symbols are computed from sizes that are linear in one symbol.
 
     Raises:
         UnsupportedError: a symbol does not follow from a size.

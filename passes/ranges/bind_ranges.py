@@ -119,7 +119,7 @@ def _input_shape(argument: ir.BlockArgument, units: Units) -> Shape:
 
 
 def _check_equal(main: ir.Operation, units: Units) -> None:
-    """Checks that dimensions which an op takes for equal are equal at all sizes.
+    """Checks that dimensions that an op requires to be equal are equal at all sizes.
 
     Raises:
         BoundedError: two may differ; names the op.

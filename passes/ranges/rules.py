@@ -83,7 +83,7 @@ def _separated(graph: Rewriter, value: ir.Value, wanted: Sequence[Extent]) -> ir
 
 @PADDING.attach(ParameterOp)
 def parameter(graph: Rewriter, op: ParameterOp, state: OpState) -> Result:
-    """Weights have the same size in all samples."""
+    """Weights have the same size in all calls."""
     require_static_attributes(state)
     return [graph.of(op.result)]
 
