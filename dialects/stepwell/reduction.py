@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from ..specs import size_of
 from ..types import TensorSpec, is_float
 from .numerics import widened
 from .shapes import normalize_axes, normalize_axis, require_number
+
+Number: TypeAlias = float | int | bool
 
 
 class ReductionOp(Op):
@@ -33,6 +36,15 @@ class ReductionOp(Op):
     def infer(input: TensorSpec, *, axes: tuple[int, ...], keepdims: bool) -> TensorSpec:
         """The input's dimensions, the reduced ones 1 or removed."""
         return input.with_shape(_reduced(input.shape, normalize_axes(axes, input.rank), keepdims))
+
+    @staticmethod
+    def neutral(dtype: np.dtype) -> Number:
+        """Returns the number that leaves a result as it is if it is among the reduced elements.
+
+        Raises:
+            ValueError: there is none, as for means.
+        """
+        raise ValueError("the reduction has no neutral element")
 
     def flops(self) -> int:
         """One operation for each element of the input."""
@@ -67,26 +79,31 @@ def _with(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return reference
 
 
-def _extreme(function: Callable[..., np.ndarray], sign: int) -> Callable[..., np.ndarray]:
-    """The reference of an extreme; over no elements it is the greatest (`sign` 1) or least (-1) value of the type."""
+def _extreme(function: Callable[..., np.ndarray], empty: Callable[[np.dtype], Number]) -> Callable[..., np.ndarray]:
+    """The reference of an extreme; `empty` returns the result over no elements for a type."""
 
     @widened
     def reference(input: np.ndarray, *, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
         if input.size:
             return function(input, axis=axes, keepdims=keepdims)
         shape = numbers(_reduced(input.shape, normalize_axes(axes, input.ndim), keepdims))
-        return np.full(shape, _end(input.dtype, sign))
+        return np.full(shape, empty(input.dtype))
 
     return reference
 
 
-def _end(dtype: np.dtype, sign: int) -> float | int | bool:
+def least_of(dtype: np.dtype) -> Number:
+    """Returns the least number of a type: minus infinity for floats, False for bools."""
     if is_float(dtype):
-        return sign * np.inf
-    if dtype == np.bool_:
-        return sign > 0
-    info = np.iinfo(dtype)
-    return int(info.max if sign > 0 else info.min)
+        return -np.inf
+    return False if dtype == np.bool_ else int(np.iinfo(dtype).min)
+
+
+def greatest_of(dtype: np.dtype) -> Number:
+    """Returns the greatest number of a type: infinity for floats, True for bools."""
+    if is_float(dtype):
+        return np.inf
+    return True if dtype == np.bool_ else int(np.iinfo(dtype).max)
 
 
 class ReduceSumOp(NumericReductionOp):
@@ -99,6 +116,7 @@ class ReduceSumOp(NumericReductionOp):
 
     OPERATION_NAME = "stepwell.reduce_sum"
     reference = staticmethod(_with(np.sum))
+    neutral = staticmethod(lambda _: 0)
 
 
 class ReduceMeanOp(NumericReductionOp):
@@ -123,6 +141,7 @@ class ReduceProdOp(NumericReductionOp):
 
     OPERATION_NAME = "stepwell.reduce_prod"
     reference = staticmethod(_with(np.prod))
+    neutral = staticmethod(lambda _: 1)
 
 
 class ReduceMaxOp(ReductionOp):
@@ -134,7 +153,8 @@ class ReduceMaxOp(ReductionOp):
     """
 
     OPERATION_NAME = "stepwell.reduce_max"
-    reference = staticmethod(_extreme(np.max, -1))
+    reference = staticmethod(_extreme(np.max, least_of))
+    neutral = staticmethod(least_of)
 
 
 class ReduceMinOp(ReductionOp):
@@ -146,7 +166,8 @@ class ReduceMinOp(ReductionOp):
     """
 
     OPERATION_NAME = "stepwell.reduce_min"
-    reference = staticmethod(_extreme(np.min, 1))
+    reference = staticmethod(_extreme(np.min, greatest_of))
+    neutral = staticmethod(greatest_of)
 
 
 class ArgmaxOp(Op):

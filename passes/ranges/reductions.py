@@ -17,9 +17,8 @@ from ...dialects.stepwell.reduction import (
     ReduceMaxOp,
     ReduceMeanOp,
     ReduceMinOp,
-    ReduceProdOp,
-    ReduceSumOp,
     ReductionOp,
+    least_of,
 )
 from ...dialects.stepwell.windows import CHANNELS_FIRST
 from ...dialects.types import is_float
@@ -29,16 +28,9 @@ from .errors import BoundedError
 from .extents import Extent, is_dynamic, size_of, whole
 from .layout import compacted
 from .norms import mean
-from .rewriter import PADDING, Rewriter, least_of, replace
+from .rewriter import PADDING, Rewriter, replace
 from .rules import Result
 from .states import OpState
-
-_NEUTRAL = {
-    ReduceSumOp: lambda _: 0.0,
-    ReduceProdOp: lambda _: 1.0,
-    ReduceMaxOp: least_of,
-    ReduceMinOp: lambda _: math.inf,
-}
 
 
 @PADDING.attach(ReductionOp)
@@ -52,7 +44,7 @@ def reduction(graph: Rewriter, op: Any, state: OpState) -> Result | None:
         _replace_mean(graph, op, axes)
         return None
     if varying:
-        neutral = _NEUTRAL[type(op)](dtype_of(op.input))
+        neutral = float(op.neutral(dtype_of(op.input)))
         if isinstance(op, ReduceMinOp) and not is_float(dtype_of(op.input)):
             replace(op, _least_integer(graph, op, varying, _reduced(extents, axes, op.keepdims)))
             return None
@@ -63,7 +55,7 @@ def reduction(graph: Rewriter, op: Any, state: OpState) -> Result | None:
 def _least_integer(graph: Rewriter, op: Any, varying: Sequence[int], reduced: Sequence[Extent]) -> ir.Value:
     """min(x) --> ~max(~x): masks hold numbers as float64, which cannot represent the greatest 64-bit integer."""
     inverted = graph.noted(NotOp(op.input), graph.of(op.input))
-    kept = graph.kept_here(inverted, varying, least_of(dtype_of(op.input)))
+    kept = graph.kept_here(inverted, varying, float(least_of(dtype_of(op.input))))
     greatest = graph.noted(ReduceMaxOp(kept, axes=tuple(op.axes), keepdims=op.keepdims), reduced)
     return graph.noted(NotOp(greatest), reduced)
 
@@ -88,7 +80,7 @@ def argmax(graph: Rewriter, op: ArgmaxOp, state: OpState) -> Result:
     axis = op.axis % len(extents)
     op.operation.operands[0] = compacted(graph, op.input, [axis])
     extents = graph.of(op.input)
-    op.operation.operands[0] = graph.keep(op.input, [axis], least_of(dtype_of(op.input)))
+    op.operation.operands[0] = graph.keep(op.input, [axis], float(least_of(dtype_of(op.input))))
     return [_reduced(extents, [axis], op.keepdims)]
 
 

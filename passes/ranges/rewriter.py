@@ -16,7 +16,6 @@ from ...dialects.interfaces import Interface
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.elementwise import CastOp, KeepOp, LessOp, MulOp
 from ...dialects.stepwell.movement import ConcatOp, GatherOp, ReshapeOp, ResizeOp
-from ...dialects.types import is_float
 from ...sizes.algebra import floor_div
 from ...sizes.expressions import Expression, expression_of
 from ..graph.values import constant, dtype_of, splat_constant, static_shape
@@ -236,10 +235,3 @@ def _location(value: ir.Value) -> ir.Location:
 def replace(op: Op, value: ir.Value) -> None:
     """Makes all readers of an op read a value."""
     op.operation.results[0].replace_all_uses_with(value)
-
-
-def least_of(dtype: np.dtype) -> float:
-    """The least number of a type; False for bools."""
-    if dtype == np.bool_:
-        return 0.0
-    return -math.inf if is_float(dtype) else float(np.iinfo(dtype).min)

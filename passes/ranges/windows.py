@@ -13,6 +13,7 @@ from ...dialects.stepwell.elementwise import (
     DivOp,
 )
 from ...dialects.stepwell.pooling import AveragePoolOp, MaxPoolIndicesOp, MaxPoolOp, SumPoolOp
+from ...dialects.stepwell.reduction import least_of
 from ...dialects.stepwell.windows import CHANNELS_FIRST
 from ..graph.values import dtype_of, splat_constant, static_shape
 from .borders import Border, bordered
@@ -20,7 +21,7 @@ from .checks import require_static, require_static_attributes
 from .errors import BoundedError
 from .extents import count_of, is_dynamic, prefix, whole
 from .layout import compacted
-from .rewriter import PADDING, Rewriter, least_of, replace
+from .rewriter import PADDING, Rewriter, replace
 from .rules import Result, inferred
 from .states import OpState
 
@@ -54,7 +55,7 @@ def windows(graph: Rewriter, op: Any, state: OpState) -> Result | None:
             for dim, axis in enumerate(spatial)
         ]
     axes = [axis for axis, overlap in zip(spatial, overlaps, strict=True) if overlap and is_dynamic(extents[axis])]
-    otherwise = least_of(dtype_of(op.input)) if isinstance(op, MaxPoolOp | MaxPoolIndicesOp) else 0.0
+    otherwise = float(least_of(dtype_of(op.input))) if isinstance(op, MaxPoolOp | MaxPoolIndicesOp) else 0.0
     lows = _lows(graph, state, rank)
     moved = [dim for dim in range(rank) if not isinstance(lows[dim], int)]
     if isinstance(op, AveragePoolOp) and (moved or (axes and not _counts_all(op))):

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 _OP = "CumulativeOp"
 _ROUTE = ("driver/route.py", "targets/", "passes/graph/pipelines.py", "lowering/vector_to_llvm/pipelines.py")
 _GROUP = re.compile(r'^\[project\.entry-points\."(stepwell\.\w+)"\]', re.MULTILINE)
-_FEW = 3
+_FEW, _MOST_LINES = 3, 400
 
 
 def main() -> int:
@@ -28,7 +28,8 @@ def main() -> int:
         ("modules at the root beside __init__", len(list(ROOT.glob("*.py"))) - 1),
         ("public classes that share a name", _shared_names()),
         ("groups of entry points with an example package", len(set(_groups()))),
-        ("lines of Python in the product", sum(len(_text(path).splitlines()) for path in _paths())),
+        (f"product files of more than {_MOST_LINES} lines", sum(_lines(path) > _MOST_LINES for path in _paths())),
+        ("lines of Python in the product", sum(map(_lines, _paths()))),
     ]
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
@@ -42,6 +43,10 @@ def _paths() -> list[Path]:
 
 def _text(path: Path) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
+
+
+def _lines(path: Path) -> int:
+    return len(_text(path).splitlines())
 
 
 def _trees() -> list[tuple[str, ast.Module]]:

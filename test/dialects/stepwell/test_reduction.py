@@ -55,3 +55,23 @@ def test_argmax_is_the_first_of_equal_ones(run_onnx, compute, keepdims):
 def test_wrong_axes_are_refused(axes, message):
     with pytest.raises(OpError, match=message):
         reduction.ReduceSumOp.infer(TensorSpec((2, 3), np.dtype(np.float32)), axes=axes, keepdims=True)
+
+
+@pytest.mark.parametrize("kind", ["float32", "int8", "uint16", "bool"])
+@pytest.mark.parametrize("op", [reduction.ReduceMaxOp, reduction.ReduceMinOp])
+def test_the_neutral_element_of_an_extreme_is_that_over_no_elements(compute, op, kind):
+    (empty,) = compute(op, np.zeros((0,), kind), axes=(0,), keepdims=False)
+    assert empty == op.neutral(np.dtype(kind))
+
+
+@pytest.mark.parametrize("op", [reduction.ReduceSumOp, reduction.ReduceProdOp])
+def test_the_neutral_element_leaves_a_result_as_it_is(compute, op):
+    x = np.array([3, 5], np.float32)
+    (with_it,) = compute(op, np.append(x, np.float32(op.neutral(x.dtype))), axes=(0,), keepdims=False)
+    (without,) = compute(op, x, axes=(0,), keepdims=False)
+    assert with_it == without
+
+
+def test_a_mean_has_no_neutral_element():
+    with pytest.raises(ValueError, match="no neutral element"):
+        reduction.ReduceMeanOp.neutral(np.dtype(np.float32))

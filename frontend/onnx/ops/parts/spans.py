@@ -84,8 +84,8 @@ class Span:
         along = [count if axis == self.axis else 1 for axis in range(rank(self.source))]
         rows = constant(np.arange(count, dtype=np.int64).reshape(along))
         is_inside = emit(ew.AndOp, emit(ew.GreaterEqualOp, rows, start), emit(ew.LessOp, rows, stop))
-        kept = emit(ew.SelectOp, is_inside, self.source, scalar(_neutral(op_type, dtype(self.source)), self.source))
         op = {"ReduceMax": ReduceMaxOp, "ReduceMin": ReduceMinOp}.get(op_type, ReduceSumOp)
+        kept = emit(ew.SelectOp, is_inside, self.source, scalar(op.neutral(dtype(self.source)), self.source))
         result = emit(op, kept, axes=axes, keepdims=keepdims)
         if op_type != "ReduceMean":
             return result
@@ -115,12 +115,3 @@ def span_of(value: ir.Value) -> Span | None:
     if not is_plain or not (is_float(kind) or is_integer(kind)) or 0 in shape(source):
         return None
     return Span(source, view.starts, view.ends, normal_axis(int(axes.item()), rank(source)))
-
-
-def _neutral(op_type: str, kind: np.dtype) -> float | int:
-    if op_type not in ("ReduceMax", "ReduceMin"):
-        return 0
-    if is_float(kind):
-        return -np.inf if op_type == "ReduceMax" else np.inf
-    info = np.iinfo(kind)
-    return int(info.min if op_type == "ReduceMax" else info.max)
