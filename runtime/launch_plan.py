@@ -7,7 +7,7 @@ A plan holds no code. A launch names an entry and its module, whose PTX and cubi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..support.short_repr import short_repr
@@ -44,11 +44,10 @@ class BufferSlice:
 
 
 @dataclass(frozen=True)
-class TensorMap:
-    """Tensor description for the copy engine (`cuTensorMapEncodeTiled`); dimensions are listed innermost first.
+class TensorBoxes:
+    """Tensor that the copy engine reads or writes by boxes; dimensions are listed innermost first.
 
     Attributes:
-        buffer: location of the tensor.
         element: a key of `ELEMENT_BYTES`.
         sizes: elements in each dimension.
         strides: distance of elements in bytes, for each dimension but the innermost, which is dense.
@@ -59,7 +58,6 @@ class TensorMap:
         steps: traversal stride in each dimension; all 1 if empty.
     """
 
-    buffer: BufferSlice
     element: str
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -68,6 +66,17 @@ class TensorMap:
     fill: str = "zero"
     promotion: int = 128
     steps: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class TensorMap(TensorBoxes):
+    """Tensor in a program's buffer, for the copy engine (`cuTensorMapEncodeTiled`).
+
+    Attributes:
+        buffer: location of the tensor.
+    """
+
+    buffer: BufferSlice = field(kw_only=True)
 
     @property
     def extent(self) -> int:
@@ -92,30 +101,39 @@ class Scalar:
 Argument = BufferSlice | TensorMap | Scalar
 
 
+@dataclass(frozen=True)
+class LaunchGeometry:
+    """Number of threads and blocks of a launch, and their shared memory.
+
+    Attributes:
+        grid: blocks in x, y and z.
+        block: threads per block in x, y and z.
+        cluster: blocks per cluster in x, y and z; (1, 1, 1) for none.
+        shared_bytes: dynamic shared memory per block.
+    """
+
+    grid: Dims
+    block: Dims
+    cluster: Dims = (1, 1, 1)
+    shared_bytes: int = 0
+
+
 @short_repr
 @dataclass(frozen=True)
-class Launch:
+class Launch(LaunchGeometry):
     """One launch of a kernel.
 
     Attributes:
         module: name of the module whose PTX or cubin holds the entry.
         entry: name of the kernel in the module.
-        grid: blocks in x, y and z.
-        block: threads per block in x, y and z.
-        cluster: blocks per cluster in x, y and z; (1, 1, 1) for none.
-        shared_bytes: dynamic shared memory per block.
         arguments: arguments of the kernel, in order.
         kernel: entry of the program's kernel table that the launch belongs to.
     """
 
-    module: str
-    entry: str
-    grid: Dims
-    block: Dims
-    arguments: tuple[Argument, ...]
-    cluster: Dims = (1, 1, 1)
-    shared_bytes: int = 0
-    kernel: str = ""
+    module: str = field(kw_only=True)
+    entry: str = field(kw_only=True)
+    arguments: tuple[Argument, ...] = field(kw_only=True)
+    kernel: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..lowering.target_names import X86_LEVELS
-from .nvidia.capabilities import GPUS
+from ..machines.gpus import GPUS
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "cpu": ("cpu", "cpu:NAME"),

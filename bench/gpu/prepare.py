@@ -29,12 +29,12 @@ from .data import contents
 
 _CARRIED = (
     "__init__.py",
+    "machines",
     "runtime",
     "sizes",
     "support",
     "targets/__init__.py",
     "targets/nvidia/__init__.py",
-    "targets/nvidia/capabilities.py",
     "targets/nvidia/simulator",
     "bench/__init__.py",
     "bench/bert.py",

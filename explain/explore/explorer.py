@@ -16,8 +16,9 @@ from ...driver import api
 from ...driver.context import compiler_context
 from ...driver.fingerprint import fingerprint
 from ...lowering.target import Target
+from ...machines.gpus import FLOAT32
 from ...passes.infra.pipeline import Pipeline
-from ...runtime.devices.cuda_estimates import FLOAT32, peaks_of
+from ...runtime.devices.cuda_estimates import peaks_of
 from ...runtime.devices.roofline import roofline_of
 from ...runtime.executable import Executable
 from ...runtime.profile.profiler import profile

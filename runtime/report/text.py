@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...machines.gpus import SOURCE as PUBLISHED
 from ...support.wording import quantity
-from ..devices.cuda_estimates import SOURCE as PUBLISHED
 from ..program import SHORT_NAME
 
 _MAX_WIDTH = 48

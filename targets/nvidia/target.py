@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from ...lowering.target import Target
 from ...lowering.target_names import TargetError, split_precision
+from ...machines.gpus import CAPABILITIES, Capability
 from ...machines.machine import Machine
 from ..names import NAMES
-from .capabilities import CAPABILITIES, Capability
 
 _TRIPLE = "nvptx64-nvidia-cuda"
 _ACCESS_BYTES, _THREAD_REGISTERS = 16, 255

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-ROOMS = ("passes", "lowering", "driver", "explain", "runtime/devices", "dialects")
+ROOMS = ("passes", "lowering", "driver", "explain", "runtime/devices", "dialects", "targets")
 
 # Speeds, clocks, times and sizes of caches, by their names.
 FIGURE = re.compile(

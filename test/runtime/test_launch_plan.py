@@ -10,8 +10,16 @@ from stepwell.runtime.launch_plan import BufferSlice, DeviceCopy, Fill, Launch, 
 INPUT = BufferSlice("input", 0, 0, 4096)
 OUTPUT = BufferSlice("output", 0, 64, 1024)
 ARENA = BufferSlice("arena", 0, 256, 256)
-MAP = TensorMap(INPUT, "float16", (64, 32), (128,), (64, 8), swizzle=128)
-LAUNCH = Launch("softmax", "softmax_rows", (4, 2, 1), (128, 1, 1), (INPUT, MAP, Scalar("int64", -3)), (2, 1, 1), 1024)
+MAP = TensorMap("float16", (64, 32), (128,), (64, 8), swizzle=128, buffer=INPUT)
+LAUNCH = Launch(
+    (4, 2, 1),
+    (128, 1, 1),
+    (2, 1, 1),
+    1024,
+    module="softmax",
+    entry="softmax_rows",
+    arguments=(INPUT, MAP, Scalar("int64", -3)),
+)
 PLAN = LaunchPlan((Fill(ARENA, 255), LAUNCH, DeviceCopy(ARENA, replace(OUTPUT, bytes=256))), 512)
 SIZES = ((4096,), (2048,), (16,))
 

@@ -14,13 +14,13 @@ import stepwell
 from stepwell.driver import plugins
 from stepwell.lowering.target import _X86_LEVELS
 from stepwell.lowering.target_names import X86_LEVELS, TargetError
+from stepwell.machines.gpus import CAPABILITIES, GPUS
 from stepwell.runtime.devices import packages as target_packages
 from stepwell.runtime.devices import registry as loaders
 from stepwell.runtime.devices.native import NativeLoader
 from stepwell.runtime.program import CodeTarget
 from stepwell.targets import registry
 from stepwell.targets.cpu import CpuBackend
-from stepwell.targets.nvidia.capabilities import CAPABILITIES, GPUS
 from stepwell.targets.registry import backend_of, check_target, target_of
 
 MODEL = b"""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

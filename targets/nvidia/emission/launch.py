@@ -8,66 +8,34 @@ from dataclasses import dataclass, field
 from mlir import ir
 from mlir.dialects import arith, vector
 
+from ....machines.gpus import Capability
 from ....passes.ir.functions import body_of
-from ....passes.kernel.views import row_major
-from ..capabilities import Capability
+from ....runtime.launch_plan import LaunchGeometry, TensorBoxes
 from ..target import GpuTarget
 from .indices import Index, add, offset, value_of
 
-Dims = tuple[int, int, int]
-
 
 @dataclass(frozen=True)
-class TensorMapArgument:
-    """Tensor that the copy engine reads or writes by boxes: an extra kernel argument of 128 bytes.
-
-    It becomes a `TensorMap` of the launch plan (`launches/plan.py`). Two classes are needed: this one names an argument
-    of the launch, as no buffer has a place yet when kernels are emitted; that one names a part of a program's buffer,
-    is stored in artefacts, and is all that the runtime, which has no emitter, knows of it.
+class TensorMapArgument(TensorBoxes):
+    """Tensor map as an extra kernel argument of 128 bytes; its buffer has no place yet when kernels are emitted.
 
     Attributes:
         argument: index of the launch argument that holds the tensor.
-        element: element type, by its name in `runtime.launch_plan.ELEMENT_BYTES`.
-        sizes: elements in each dimension, innermost first like the following lists.
-        strides: distance of elements in bytes, for each dimension but the innermost.
-        box: elements of one copy in each dimension.
-        swizzle: bytes within which 16-byte chunks are permuted; 0 for none.
-        fill: value of elements out of bounds, "zero" or "nan".
-        promotion: bytes that a miss brings to the second-level cache.
-        steps: traversal stride in each dimension: one of `steps` elements is copied; all 1 if empty.
         offset: bytes from the argument's first element to the tensor's.
     """
 
-    argument: int
-    element: str
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    box: tuple[int, ...]
-    swizzle: int = 0
-    fill: str = "zero"
-    promotion: int = 128
-    steps: tuple[int, ...] = ()
-    offset: int = 0
+    argument: int = field(kw_only=True)
+    offset: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True)
-class LaunchGeometry:
-    """Number of threads and blocks of a launch, and their resources.
-
-    The result of an emitter; the launch plan's `Launch` has those that matter at run time, besides its arguments.
+class EmittedGeometry(LaunchGeometry):
+    """Geometry of a launch, with what its code must permit.
 
     Attributes:
-        grid: blocks in x, y and z.
-        block: threads per block in x, y and z.
-        cluster: blocks per cluster; (1, 1, 1) for none.
-        shared_bytes: dynamic shared memory per block.
         blocks_per_multiprocessor: number of resident blocks that the register allocation must permit; 0 for any.
     """
 
-    grid: Dims
-    block: Dims
-    cluster: Dims = (1, 1, 1)
-    shared_bytes: int = 0
     blocks_per_multiprocessor: int = 0
 
 
@@ -189,12 +157,6 @@ def width_of(element: ir.Type) -> int:
     if isinstance(element, ir.IntegerType):
         return max(8, element.width)
     return 64 if isinstance(element, ir.IndexType) else ir.FloatType(element).width
-
-
-def is_row_major(memory: Memory) -> bool:
-    """Returns whether the elements are contiguous in row-major order."""
-    pairs = zip(memory.shape, memory.strides, row_major(memory.shape), strict=True)
-    return all(extent == 1 or stride == wanted for extent, stride, wanted in pairs)
 
 
 def thread_id(axis: str = "x") -> ir.Value:

@@ -65,10 +65,6 @@ class Values:
         for scope in self._scopes:  # cached elements may derive from the earlier definition
             scope.clear()
 
-    def bind_memory(self, tensor: ir.Value, memory: Memory) -> None:
-        """Declares that a tensor is in memory, global or shared."""
-        self._memory[tensor] = memory
-
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Prevents code written inside from being reused outside; for bodies of loops and branches."""

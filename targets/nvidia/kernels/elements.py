@@ -11,19 +11,19 @@ from mlir.dialects import scf
 from ....lowering.builders.strides import strides_of_made
 from ....passes.ir.functions import body_of
 from ..emission.indices import Index, add, delinearize, multiply, value_of
-from ..emission.launch import LaunchContext, LaunchGeometry, Memory, below, block_id, thread_id
+from ..emission.launch import EmittedGeometry, LaunchContext, Memory, below, block_id, thread_id
 from ..emission.values import Values, pack
 
 _THREADS, _FEWEST = 256, 64
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
-def emit(launch: LaunchContext, values: Values) -> LaunchGeometry:
+def emit(launch: LaunchContext, values: Values) -> EmittedGeometry:
     """Writes the kernel: each thread computes and stores `vector` neighbours along the innermost dimension."""
     root, target = root_of(launch)
     width, threads = int(str(launch.schedule["vector"])), int(str(launch.schedule["threads"]))
     if 0 in target.shape:
-        return LaunchGeometry((1, 1, 1), (threads, 1, 1))  # nothing to write
+        return EmittedGeometry((1, 1, 1), (threads, 1, 1))  # nothing to write
     count = math.prod(target.shape)
     groups = -(-count // width) if len(target.shape) == 1 else count // width
     thread = add(multiply(block_id(), threads), thread_id())
@@ -31,7 +31,7 @@ def emit(launch: LaunchContext, values: Values) -> LaunchGeometry:
     with values.scope(), ir.InsertionPoint(inside.then_block):
         _store(values, root, target, _place(thread, target.shape, width), width)
         scf.YieldOp([])
-    return LaunchGeometry((-(-groups // threads), 1, 1), (threads, 1, 1))
+    return EmittedGeometry((-(-groups // threads), 1, 1), (threads, 1, 1))
 
 
 def _place(thread: Index, shape: tuple[int, ...], width: int) -> list[Index]:

@@ -16,7 +16,7 @@ from ....passes.ir.functions import body_of, kernels_in, symbol_of
 from ....passes.ir.values import i64
 from ....passes.kernel.views import EXTRACT, INSERT, row_major
 from ....passes.memref.layout import memref_type
-from ..emission.launch import LaunchContext, LaunchGeometry, Memory, TensorMapArgument
+from ..emission.launch import EmittedGeometry, LaunchContext, Memory, TensorMapArgument
 from ..emission.values import Values
 from ..emission.views import memories
 from ..target import GpuTarget
@@ -150,7 +150,7 @@ def _span(buffer: ir.Type) -> int:
 
 def _emit(
     function: ir.Operation, kinds: list[ir.Type], target: GpuTarget
-) -> tuple[LaunchGeometry, list[TensorMapArgument]]:
+) -> tuple[EmittedGeometry, list[TensorMapArgument]]:
     """Writes the kernel of a launch at the insertion point."""
     name, numbers = recorded_schedule(function)
     kernel = ir.Operation.create(

@@ -14,7 +14,7 @@ from mlir import ir
 
 from ....dialects import discardable
 from ....passes.infra.base import PassError
-from ..emission.launch import LaunchContext, LaunchGeometry
+from ..emission.launch import EmittedGeometry, LaunchContext
 from ..emission.values import Values
 from ..kernels import elements
 from ..kernels.attention import emitter as attention
@@ -26,7 +26,7 @@ from ..target import GpuTarget
 Chooser = Callable[[ir.Operation, GpuTarget], Mapping[str, Any] | None]
 """Takes a function made by `stepwell-form-launches` and the target; returns the parameters, or None if not applicable.
 """
-Emitter = Callable[[LaunchContext, Values], LaunchGeometry]
+Emitter = Callable[[LaunchContext, Values], EmittedGeometry]
 """Writes the kernel at the insertion point and returns its launch geometry."""
 
 CHOOSERS: Sequence[tuple[str, Chooser]] = (

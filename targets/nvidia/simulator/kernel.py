@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ....machines.gpus import CAPABILITIES
 from ....runtime.cuda.errors import PtxError
 from ....support.wording import quantity
-from ..capabilities import CAPABILITIES
 from .addresses import PARAM_ORIGIN
 from .builder import Builder, Environment, Step, Sync, storage_of
 from .frame import Frame

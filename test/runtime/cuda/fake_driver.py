@@ -165,8 +165,8 @@ class FakeDriver:
         kind = element.removeprefix("CU_TENSOR_MAP_DATA_TYPE_").lower()
         pattern = 0 if span == "NONE" else int(span)
         tensor = TensorMap(
-            BufferSlice("input", 0, 0, 0), kind, tuple(sizes), tuple(strides), tuple(box), pattern,
-            "nan" if "NAN" in fill else "zero", steps=tuple(steps),
+            kind, tuple(sizes), tuple(strides), tuple(box), pattern,
+            "nan" if "NAN" in fill else "zero", steps=tuple(steps), buffer=BufferSlice("input", 0, 0, 0),
         )  # fmt: skip
         holder = ctypes.create_string_buffer(encode(tensor, address), 128)
         return OK, SimpleNamespace(getPtr=lambda: ctypes.addressof(holder))

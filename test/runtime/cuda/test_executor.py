@@ -57,10 +57,23 @@ def part(space: str, index: int = 0, offset: int = 0) -> BufferSlice:
 
 def program(objects: Mapping[str, str] | None = None) -> Program:
     """A program that returns 3 (a + b), where b is a parameter, and a itself padded with zeros."""
-    box = TensorMap(part("arena"), "float32", (64,), (), (64,))
+    box = TensorMap("float32", (64,), (), (64,), buffer=part("arena"))
     steps = (
-        Launch("add", "add", (1, 1, 1), (64, 1, 1), (part("input"), part("parameter"), part("arena"))),
-        Launch("scale", "scale", (1, 1, 1), (64, 1, 1), (box, Scalar("float32", 3.0), part("output")), (1, 1, 1), 264),
+        Launch(
+            (1, 1, 1),
+            (64, 1, 1),
+            module="add",
+            entry="add",
+            arguments=(part("input"), part("parameter"), part("arena")),
+        ),
+        Launch(
+            (1, 1, 1),
+            (64, 1, 1),
+            shared_bytes=264,
+            module="scale",
+            entry="scale",
+            arguments=(box, Scalar("float32", 3.0), part("output")),
+        ),
         DeviceCopy(part("input"), part("output", 1)),
         Fill(part("output", 1, BYTES)),
     )

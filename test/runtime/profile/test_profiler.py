@@ -211,7 +211,10 @@ def test_launches_on_gpus_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_kernel_of_several_launches_takes_as_long_as_all() -> None:
-    launches = [Launch("m", entry, (1, 1, 1), (32, 1, 1), (), kernel="k") for entry in ("a", "b", "a", "b")]
+    launches = [
+        Launch((1, 1, 1), (32, 1, 1), module="m", entry=entry, arguments=(), kernel="k")
+        for entry in ("a", "b", "a", "b")
+    ]
     (program,) = stepwell.compile(_layers(16)).programs
     kernel = KernelInfo("k", "reduction", calls=2, blocks=1)
     program = replace(program, kernels=(kernel,), launches=LaunchPlan(tuple(launches), 0))

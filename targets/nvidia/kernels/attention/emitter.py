@@ -8,8 +8,8 @@ from typing import Any
 
 from mlir import ir
 
-from ...capabilities import Capability
-from ...emission.launch import LaunchContext, LaunchGeometry
+from .....machines.gpus import Capability
+from ...emission.launch import EmittedGeometry, LaunchContext
 from ...emission.values import Values
 from ...emission.views import memories
 from ...target import GpuTarget
@@ -65,14 +65,14 @@ def split(kernel: ir.Operation, target: GpuTarget) -> None:
         split_long_attention(kernel, target, tiles.rows)
 
 
-def emit(launch: LaunchContext, _values: Values) -> LaunchGeometry:
+def emit(launch: LaunchContext, _values: Values) -> EmittedGeometry:
     """Writes the kernel."""
     attention = attention_of(launch.function, launch.arguments)
     numbers = {name: int(str(number)) for name, number in launch.schedule.items() if name != "method"}
     tiles = _METHODS[str(launch.schedule["method"])](**numbers)
     blocks = tiles.block(attention, launch).emit()
     shared, alone = tiles.shared_bytes(attention), int(isinstance(tiles, WgmmaTiles))
-    return LaunchGeometry((blocks, 1, 1), (tiles.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=alone)
+    return EmittedGeometry((blocks, 1, 1), (tiles.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=alone)
 
 
 def _methods(attention: Attention, capability: Capability) -> Sequence[str]:

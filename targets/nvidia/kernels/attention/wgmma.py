@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...capabilities import Capability
+from .....machines.gpus import Capability
 from ...emission.launch import LaunchContext
 from ...instructions.ring import Ring
 from ...instructions.warp_groups import ALIGNMENT, GROUP

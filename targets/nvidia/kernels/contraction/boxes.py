@@ -147,7 +147,9 @@ def add_map(launch: LaunchContext, base: ir.Value, box: BoxedOperand, start: int
     element = ir.ShapedType(base.type).element_type
     name, offset = _ELEMENTS.get(str(element), "uint8"), start * width_of(element) // 8
     return launch.add_map(
-        TensorMapArgument(position, name, box.sizes, box.strides, box.box, swizzle=LINE, steps=box.steps, offset=offset)
+        TensorMapArgument(
+            name, box.sizes, box.strides, box.box, argument=position, swizzle=LINE, steps=box.steps, offset=offset
+        )
     )
 
 

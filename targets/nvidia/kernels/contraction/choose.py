@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ...capabilities import Capability
+from .....machines.gpus import Capability
 from .cost import cycles
 from .mma import KINDS
 from .sums import scratch_bytes

@@ -10,23 +10,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...capabilities import Capability
+from .....machines.gpus import Capability
 from .tiles import WARP, CopyUnit, Problem, Tiling
 
-# Multiply-adds per multiprocessor and cycle, by compute capability; for wgmma; and relative to that by type.
-_FMA_PER_CYCLE = {80: 64}
-_MMA_PER_CYCLE = {80: 1024, 86: 512, 89: 512, 90: 1024, 100: 1024}
-_WGMMA_PER_CYCLE = 2048
+# Multiply-adds by type, relative to those of 16-bit floats.
 _RELATIVE = {"f32": 1.0, "tf32": 0.5, "f16": 1.0, "bf16": 1.0}
 _BYTES = 2.0
-# Bytes per cycle of a multiprocessor for reads shared with other blocks, and for reads from memory.
-_CACHE_BYTES, _MEMORY_BYTES = 40.0, 16.0
 # Cycles of prologue and epilogue per block, per value that a thread holds, and per tile of depth.
 _START, _PER_SUM, _PER_TILE = 900, 12, 40
-# Latency of a read from memory in cycles.
-_LATENCY = 700
-# Minimum cycles of a launch.
-_LAUNCH = 4000
 _BLOCK_SHARED_BYTES = 1024
 _MOST_BLOCKS, _MOST_REGISTERS = 32, 255
 
@@ -73,11 +64,11 @@ def occupancy(tiling: Tiling, shared_bytes: int, capability: Capability, units: 
 def rate(tiling: Tiling, compute: str, capability: Capability) -> float:
     """Returns the peak multiply-adds per multiprocessor and cycle."""
     if tiling.method == "fma":
-        return _FMA_PER_CYCLE.get(capability.sm, 128)
+        return capability.fma_rate
     relative = _RELATIVE.get(compute, _BYTES)
     if tiling.method == "wgmma":
-        return _WGMMA_PER_CYCLE * relative
-    return _MMA_PER_CYCLE.get(capability.sm, 1024) * relative
+        return capability.wgmma_rate * relative
+    return capability.mma_rate * relative
 
 
 def cycles(
@@ -102,10 +93,12 @@ def cycles(
     groups = 1 if tiling.method == "wgmma" else 4
     busy = min(1.0, together * tiling.warps / (2 * groups)) * _efficiency(tiling)
     products = together * tiling.rows * tiling.columns * depth / (rate(tiling, compute, capability) * busy)
-    reads = together * (tiling.rows + tiling.columns) * depth * element_bytes / _CACHE_BYTES
-    fresh = _fresh_bytes(problem, element_bytes) / (_MEMORY_BYTES * capability.multiprocessors)
+    reads = together * (tiling.rows + tiling.columns) * depth * element_bytes / capability.cache_rate
+    fresh = _fresh_bytes(problem, element_bytes) / (capability.memory_rate * capability.multiprocessors)
     sums = tiling.rows * tiling.columns / (tiling.warps * (4 if tiling.method == "wgmma" else 1) * WARP)
-    latency = max(_PER_TILE, _LATENCY / (tiling.stages - 1) - (products + reads) * tiling.depth / depth)
+    latency = max(
+        _PER_TILE, capability.memory_latency / (tiling.stages - 1) - (products + reads) * tiling.depth / depth
+    )
     ends = _START + _PER_SUM * sums + latency * depth / tiling.depth
     return max(waves * (max(products, reads) + ends), fresh)
 
@@ -113,7 +106,7 @@ def cycles(
 def gathering(problem: Problem, splits: int, capability: Capability) -> float:
     """Returns the estimated cycles of a launch that adds up the sums of `splits` parts."""
     sums = problem.batch * problem.rows * problem.columns * 4
-    return _LAUNCH + (2 * splits + 1) * sums / (_MEMORY_BYTES * capability.multiprocessors)
+    return capability.launch_cycles + (2 * splits + 1) * sums / (capability.memory_rate * capability.multiprocessors)
 
 
 def _efficiency(tiling: Tiling) -> float:

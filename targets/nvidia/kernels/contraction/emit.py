@@ -11,7 +11,7 @@ from mlir.dialects import vector
 
 from .....passes.infra.base import PassError
 from .....passes.ir.functions import body_of
-from ...emission.launch import LaunchContext, LaunchGeometry, Memory
+from ...emission.launch import EmittedGeometry, LaunchContext, Memory
 from ...emission.values import Values
 from ...emission.views import memories
 from ...instructions.integers import Int
@@ -69,7 +69,7 @@ def request_of(
     return ContractionRequest(problem, compute, by_boxes, transposed, tuple(units), window)
 
 
-def emit(launch: LaunchContext, values: Values) -> LaunchGeometry:
+def emit(launch: LaunchContext, values: Values) -> EmittedGeometry:
     """Writes the kernel.
 
     Raises:
@@ -96,7 +96,7 @@ def emit(launch: LaunchContext, values: Values) -> LaunchGeometry:
     # Fixes the register budget to the occupancy that the tiles were chosen for: ptxas may spill to raise occupancy.
     units = [block.copy_unit_of(side.access, None if side.read else side.element, compute) for side in (lhs, rhs)]
     blocks = max(1, occupancy(tiling, shared, launch.capability, units).blocks)
-    return LaunchGeometry(
+    return EmittedGeometry(
         (made.blocks, 1, 1), (made.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=blocks
     )
 
@@ -113,7 +113,7 @@ def problem_of(contraction: Contraction) -> Problem:
 
 def _emit_boxed(
     launch: LaunchContext, contraction: Contraction, tiling: Tiling, compute: str, finisher: Finisher
-) -> LaunchGeometry:
+) -> EmittedGeometry:
     tiles: list[BoxedTile] = []
     for side, size in enumerate((tiling.rows, tiling.columns)):
         operand = operand_of(contraction, side, launch.arguments)
@@ -141,7 +141,7 @@ def _emit_boxed(
     wgmma.emit(problem, tiling, compute, lhs, rhs, finish, max(4, finisher.width), blocks)
     bytes = wgmma.FORMS[compute].element_bytes
     shared = wgmma.shared_bytes(tiling, bytes)
-    return LaunchGeometry((blocks, 1, 1), (tiling.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=1)
+    return EmittedGeometry((blocks, 1, 1), (tiling.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=1)
 
 
 def _source(

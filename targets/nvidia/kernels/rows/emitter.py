@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from mlir import ir
 
-from ...emission.launch import LaunchContext, LaunchGeometry
+from ...emission.launch import EmittedGeometry, LaunchContext
 from ...emission.values import Values
 from ...emission.views import memories
 from ...instructions import memory
@@ -29,7 +29,7 @@ def choose(function: ir.Operation, target: GpuTarget) -> Mapping[str, int] | Non
     return asdict(schedules.choose(space, merged_axes(space), target.capability.multiprocessors))
 
 
-def emit(launch: LaunchContext, _values: Values) -> LaunchGeometry:
+def emit(launch: LaunchContext, _values: Values) -> EmittedGeometry:
     """Writes the kernel."""
     space = row_space(launch.function, launch.arguments)
     axes = merged_axes(space)
@@ -37,4 +37,4 @@ def emit(launch: LaunchContext, _values: Values) -> LaunchGeometry:
     pointers = {item.base: memory.global_memory(item.base) for item in launch.arguments.values()}
     bytes = code.shared_bytes(space, axes, schedule)
     code.emit(space, axes, schedule, pointers, memory.shared_memory() if bytes else None)
-    return LaunchGeometry((schedule.blocks(space, axes), 1, 1), (schedule.threads, 1, 1), shared_bytes=bytes)
+    return EmittedGeometry((schedule.blocks(space, axes), 1, 1), (schedule.threads, 1, 1), shared_bytes=bytes)

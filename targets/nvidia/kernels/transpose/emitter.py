@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from mlir import ir
 
-from ...emission.launch import LaunchContext, LaunchGeometry
+from ...emission.launch import EmittedGeometry, LaunchContext
 from ...emission.values import Values
 from ...emission.views import memories
 from ...instructions import memory
@@ -31,11 +31,11 @@ def choose(function: ir.Operation, _target: GpuTarget) -> Mapping[str, int] | No
     return asdict(plans.choose(plan))
 
 
-def emit(launch: LaunchContext, _values: Values) -> LaunchGeometry:
+def emit(launch: LaunchContext, _values: Values) -> EmittedGeometry:
     """Writes the kernel."""
     plan = plans.transpose_of(launch.function, launch.arguments)
     schedule = plans.TransposeSchedule(**{name: int(str(number)) for name, number in launch.schedule.items()})
     pointers = {item.base: memory.global_memory(item.base) for item in launch.arguments.values()}
     code.emit(plan, schedule, pointers, memory.shared_memory())
     blocks, bytes = math.prod(plans.blocks(plan, schedule)), plans.shared_bytes(plan, schedule)
-    return LaunchGeometry((blocks, 1, 1), (schedule.threads, 1, 1), shared_bytes=bytes)
+    return EmittedGeometry((blocks, 1, 1), (schedule.threads, 1, 1), shared_bytes=bytes)

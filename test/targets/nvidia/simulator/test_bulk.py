@@ -24,7 +24,12 @@ def tensor_map(array: np.ndarray, box: tuple[int, ...], swizzle: int = 0, positi
     """A tensor map of a two-dimensional array that is an argument of the kernel."""
     strides = (array.strides[0],)
     return TensorMap(
-        BufferSlice("input", position, 0, array.nbytes), array.dtype.name, array.shape[::-1], strides, box, swizzle
+        array.dtype.name,
+        array.shape[::-1],
+        strides,
+        box,
+        swizzle,
+        buffer=BufferSlice("input", position, 0, array.nbytes),
     )
 
 

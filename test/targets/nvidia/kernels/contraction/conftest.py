@@ -177,7 +177,9 @@ def _map(product: Product, side: int, array: np.ndarray) -> TensorMap:
     box = box_of(accesses(product)[side], size, product.tiling.depth)
     assert box is not None
     element = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}.get(product.types[side], "uint8")
-    return TensorMap(BufferSlice("input", side, 0, array.nbytes), element, box.sizes, box.strides, box.box, swizzle=128)
+    return TensorMap(
+        element, box.sizes, box.strides, box.box, swizzle=128, buffer=BufferSlice("input", side, 0, array.nbytes)
+    )
 
 
 @pytest.fixture(scope="session")

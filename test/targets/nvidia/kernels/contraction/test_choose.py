@@ -1,7 +1,7 @@
 """The choice of tiles follows the model of the machine."""
 
 import pytest
-from stepwell.targets.nvidia.capabilities import Capability
+from stepwell.machines.gpus import Capability
 from stepwell.targets.nvidia.kernels.contraction.choose import ContractionRequest, choose, shared_bytes
 from stepwell.targets.nvidia.kernels.contraction.cost import cycles, occupancy, registers
 from stepwell.targets.nvidia.kernels.contraction.split_sums import best_split
