@@ -42,11 +42,6 @@ def weight_bytes(machine: Machine) -> int:
     return machine.l2_bytes // 8
 
 
-def quick_bytes(machine: Machine) -> int:
-    """Returns the bytes of a weight that enters the cache quickly, and stays there: 64 KiB with a first level of 48."""
-    return machine.l1_bytes * 4 // 3
-
-
 def kept_bytes(machine: Machine) -> int:
     """Returns the bytes that may still be in the last-level cache some kernels later: 8 MiB of 36."""
     return machine.l3_bytes * 2 // 9

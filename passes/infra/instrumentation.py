@@ -22,11 +22,6 @@ from .upstream import class_name
 Step = Pass | Upstream
 
 
-def argument_of(step: Step) -> str:
-    """The name of a step in textual pipelines."""
-    return step.name
-
-
 def title_of(step: Step) -> str:
     """The name of a step in dumps and reports: its C++ or Python class name."""
     return class_name(step.name) if isinstance(step, Upstream) else type(step).__name__
