@@ -21,8 +21,8 @@ from ..builders.indices import Index, value_of
 from ..builders.scalars import compute_type, narrow, number, widen
 from ..builders.tensors import dims, filled, loop_index, structured, with_shape
 from .element_by_element import MOST_READS
+from .positions.scattering import around
 from .rules import LINALG, LINALG_BY_ELEMENT
-from .scattering import around
 from .sequences import in_parallel, part, repeat
 
 # Bytes per vector: one register for totals of neighbours; for columns, enough to hide the latency of an addition.

@@ -19,7 +19,8 @@ from ...passes.ir.values import element_type_of, shape_of
 from ..builders.indices import value_of
 from ..builders.scalars import number
 from ..builders.tensors import copy, dims, empty, filled, loop_index, structured, with_shape
-from . import scattering, sorting
+from .ordering import sorting
+from .positions import scattering
 from .rules import LINALG_BY_ELEMENT
 from .sequences import from_front
 

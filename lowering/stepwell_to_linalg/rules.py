@@ -22,17 +22,20 @@ from ...passes.infra.base import PassError
 
 Rule = Callable[[Any, list[Any], list[ir.Value]], list[ir.Value]]
 
-LINALG = Interface[Rule]("linalg", "lowering of the op to linalg on tensors", rooms=("lowering.stepwell_to_linalg",))
+_HOME = "lowering.stepwell_to_linalg"
+_ROOMS = (_HOME, f"{_HOME}.ordering", f"{_HOME}.positions")
+
+LINALG = Interface[Rule]("linalg", "lowering of the op to linalg on tensors", rooms=_ROOMS)
 LINALG_BY_ELEMENT = Interface[Rule](
     "linalg-by-element",
     "lowering to independent elements of the result, if it differs",
-    rooms=("lowering.stepwell_to_linalg",),
+    rooms=_ROOMS,
 )
 KernelRule = Callable[[Any, Sequence[Interface[Rule]]], None]
 """Lowers a kernel, given the interfaces that the target prefers."""
 
 LINALG_KERNEL = Interface[KernelRule](
-    "linalg-kernel", "lowering of a whole kernel with this op at its core", rooms=("lowering.stepwell_to_linalg",)
+    "linalg-kernel", "lowering of a whole kernel with this op at its core", rooms=_ROOMS
 )
 
 

@@ -17,7 +17,7 @@ from stepwell.driver.source import ModelSource
 from stepwell.explain.bisect.model import Bisector
 from stepwell.explain.bisect.result import Bisection
 from stepwell.frontend.onnx.ops.movement import selecting
-from stepwell.lowering.stepwell_to_linalg import selecting as lowering
+from stepwell.lowering.stepwell_to_linalg.ordering import selecting as lowering
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((5, 30)).astype(np.float32)

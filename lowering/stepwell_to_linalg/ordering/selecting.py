@@ -16,15 +16,15 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith, math, tensor, vector
 
-from ...dialects.stepwell.selecting import CompressOp, NonZeroOp
-from ...passes.ir.values import element_type_of, shape_of
-from ..builders.access import Point, broadcast, read_row, vector_type, write_row
-from ..builders.indices import Index, value_of
-from ..builders.scalars import number
-from ..builders.tensors import constant_tensor, copy, empty, with_shape
-from .rules import LINALG
-from .scattering import around
-from .sequences import Values, in_parallel, part, put, repeat, when
+from ....dialects.stepwell.selecting import CompressOp, NonZeroOp
+from ....passes.ir.values import element_type_of, shape_of
+from ...builders.access import Point, broadcast, read_row, vector_type, write_row
+from ...builders.indices import Index, value_of
+from ...builders.scalars import number
+from ...builders.tensors import constant_tensor, copy, empty, with_shape
+from ..positions.scattering import around
+from ..rules import LINALG
+from ..sequences import Values, in_parallel, part, put, repeat, when
 
 _BLOCK = 64
 """Conditions that are tested at once."""

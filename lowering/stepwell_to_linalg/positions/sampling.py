@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith, math, tensor
 
-from ...dialects.stepwell import movement as ops
-from ...dialects.stepwell.movement.sampling import CUBIC_COEFFICIENT
-from ...passes.ir.values import element_type_of, shape_of
-from ..builders import scalars
-from ..builders.scalars import narrow, number, widen
-from ..builders.tensors import dims, loop_index, structured, with_shape
-from .rules import LINALG
-from .sequences import part
+from ....dialects.stepwell import movement as ops
+from ....dialects.stepwell.movement.sampling import CUBIC_COEFFICIENT
+from ....passes.ir.values import element_type_of, shape_of
+from ...builders import scalars
+from ...builders.scalars import narrow, number, widen
+from ...builders.tensors import dims, loop_index, structured, with_shape
+from ..rules import LINALG
+from ..sequences import part
 
 Tap = tuple[ir.Value, ir.Value | None]
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith
 
-from ...passes.ir.values import element_type_of, shape_of
-from ..builders.access import Point, broadcast, read_row, vector_type, write_row
-from ..builders.indices import value_of
-from ..builders.scalars import compute_type, number
-from ..builders.tensors import copy, dims, empty, with_shape
-from .cumulative import pieces, place_of
-from .sequences import in_parallel, repeat
+from ....passes.ir.values import element_type_of, shape_of
+from ...builders.access import Point, broadcast, read_row, vector_type, write_row
+from ...builders.indices import value_of
+from ...builders.scalars import compute_type, number
+from ...builders.tensors import copy, dims, empty, with_shape
+from ..cumulative import pieces, place_of
+from ..sequences import in_parallel, repeat
 
 Read = Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
 """Reads an element, or those of a vector of channels, at an image, a row and a column."""

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, linalg, math, tensor, vector
 
-from ...passes.ir.values import element_type_of, shape_of
-from ..builders.access import Point, broadcast, read_row, vector_type
-from ..builders.indices import value_of
-from ..builders.scalars import number
-from ..builders.tensors import dims, empty, filled, structured, with_shape
-from .sequences import part, repeat
+from ....passes.ir.values import element_type_of, shape_of
+from ...builders.access import Point, broadcast, read_row, vector_type
+from ...builders.indices import value_of
+from ...builders.scalars import number
+from ...builders.tensors import dims, empty, filled, structured, with_shape
+from ..sequences import part, repeat
 
 # Bytes of keys that are compared at once.
 _VECTOR_BYTES = 128

@@ -14,15 +14,15 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, tensor
 
-from ...dialects.stepwell import movement as ops
-from ...dialects.types import is_float, spec_of_type
-from ...passes.ir.values import shape_of
-from ..builders import scalars
-from ..builders.indices import value_of
-from ..builders.scalars import narrow, pack, unpack, widen
-from ..builders.tensors import copy, dims, structured, with_shape
-from .rules import LINALG
-from .sequences import clamped, from_front, in_parallel, part, put, repeat, where
+from ....dialects.stepwell import movement as ops
+from ....dialects.types import is_float, spec_of_type
+from ....passes.ir.values import shape_of
+from ...builders import scalars
+from ...builders.indices import value_of
+from ...builders.scalars import narrow, pack, unpack, widen
+from ...builders.tensors import copy, dims, structured, with_shape
+from ..rules import LINALG
+from ..sequences import clamped, from_front, in_parallel, part, put, repeat, where
 
 # Minimum number of elements in a part of a slice, as each part reads all indices.
 _PART = 512

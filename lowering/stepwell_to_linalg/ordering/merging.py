@@ -12,8 +12,8 @@ from collections.abc import Callable
 from mlir import ir
 from mlir.dialects import arith, scf, tensor
 
-from ..builders.indices import value_of
-from .sequences import Values, as_long_as, repeat
+from ...builders.indices import value_of
+from ..sequences import Values, as_long_as, repeat
 
 Comparison = Callable[[ir.Value, ir.Value], ir.Value]
 """Returns whether the first of two elements comes before the second one."""

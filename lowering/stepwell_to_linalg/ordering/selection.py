@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith, math, tensor, vector
 
-from ...passes.ir.values import element_type_of, shape_of
-from ..builders.access import Point, broadcast, read_row, vector_type
-from ..builders.indices import value_of
-from ..builders.scalars import number
-from .sequences import as_long_as, repeat
+from ....passes.ir.values import element_type_of, shape_of
+from ...builders.access import Point, broadcast, read_row, vector_type
+from ...builders.indices import value_of
+from ...builders.scalars import number
+from ..sequences import as_long_as, repeat
 
 MOST = 32
 """Maximum `k`; this many keys take two or four registers."""

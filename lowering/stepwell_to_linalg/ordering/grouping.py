@@ -8,15 +8,15 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, linalg, tensor
 
-from ...dialects.stepwell.grouping import NumberGroupsOp, SortRowsOp, SummarizeGroupsOp
-from ...dialects.types import is_float, spec_of_type
-from ...passes.ir.values import shape_of
-from ..builders.indices import value_of
-from ..builders.scalars import number
-from ..builders.tensors import dims, empty, structured, with_shape
+from ....dialects.stepwell.grouping import NumberGroupsOp, SortRowsOp, SummarizeGroupsOp
+from ....dialects.types import is_float, spec_of_type
+from ....passes.ir.values import shape_of
+from ...builders.indices import value_of
+from ...builders.scalars import number
+from ...builders.tensors import dims, empty, structured, with_shape
+from ..rules import LINALG
+from ..sequences import Values, as_long_as, from_front, repeat, when
 from .merging import merge_sorted
-from .rules import LINALG
-from .sequences import Values, as_long_as, from_front, repeat, when
 from .sorting import element_key, key_type, keys_of
 
 

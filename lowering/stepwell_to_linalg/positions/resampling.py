@@ -8,14 +8,14 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, tensor
 
-from ...dialects.stepwell import movement as ops
-from ...dialects.stepwell.resampling import Sampling
-from ...passes.ir.values import element_type_of, shape_of
-from ..builders import scalars
-from ..builders.indices import value_of
-from ..builders.scalars import narrow, widen
-from ..builders.tensors import constant_tensor, dims, elementwise_generic, filled, loop_index, structured
-from .rules import LINALG
+from ....dialects.stepwell import movement as ops
+from ....dialects.stepwell.resampling import Sampling
+from ....passes.ir.values import element_type_of, shape_of
+from ...builders import scalars
+from ...builders.indices import value_of
+from ...builders.scalars import narrow, widen
+from ...builders.tensors import constant_tensor, dims, elementwise_generic, filled, loop_index, structured
+from ..rules import LINALG
 
 
 @LINALG.attach(ops.ResizeOp)

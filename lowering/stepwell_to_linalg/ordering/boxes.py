@@ -20,16 +20,16 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, linalg, math, tensor, vector
 
-from ...dialects.stepwell.boxes import CORNERS, JoinRowsOp, SuppressOp
-from ...passes.ir.values import shape_of
-from ..builders.access import Point, broadcast, read_row, vector_type
-from ..builders.indices import value_of
-from ..builders.scalars import number
-from ..builders.tensors import constant_tensor, empty
+from ....dialects.stepwell.boxes import CORNERS, JoinRowsOp, SuppressOp
+from ....passes.ir.values import shape_of
+from ...builders.access import Point, broadcast, read_row, vector_type
+from ...builders.indices import value_of
+from ...builders.scalars import number
+from ...builders.tensors import constant_tensor, empty
+from ..rules import LINALG
+from ..sequences import Values, as_long_as, clamped, in_parallel, part, repeat
 from .merging import merge_sorted
-from .rules import LINALG
 from .selecting import true_elements
-from .sequences import Values, as_long_as, clamped, in_parallel, part, repeat
 from .sorting import float_key
 
 _LANES = 16

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith, math, tensor
 
-from ...dialects.stepwell.regions import RoiAlignOp, RoiMaxPoolOp
-from ...passes.ir.values import element_type_of, shape_of
-from ..builders import scalars
-from ..builders.indices import Index, value_of
-from ..builders.scalars import narrow, number, widen
-from ..builders.tensors import dims, loop_index, structured
+from ....dialects.stepwell.regions import RoiAlignOp, RoiMaxPoolOp
+from ....passes.ir.values import element_type_of, shape_of
+from ...builders import scalars
+from ...builders.indices import Index, value_of
+from ...builders.scalars import narrow, number, widen
+from ...builders.tensors import dims, loop_index, structured
+from ..rules import LINALG, LINALG_BY_ELEMENT
+from ..sequences import from_front, repeat
 from .channels import Read, by_channels, filled_like, like, scalar_of
-from .rules import LINALG, LINALG_BY_ELEMENT
-from .sequences import from_front, repeat
 
 
 def _to_float(value: ir.Value, kind: ir.Type) -> ir.Value:

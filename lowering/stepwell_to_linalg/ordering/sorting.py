@@ -14,17 +14,17 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, linalg, tensor
 
-from ...dialects.stepwell.sorting import TopKOp
-from ...dialects.types import is_float, spec_of_type
-from ...passes.ir.values import element_type_of, shape_of
-from ..builders.access import Point, broadcast, read_row, vector_type, write_row
-from ..builders.indices import value_of
-from ..builders.scalars import number, widen
-from ..builders.tensors import constant_tensor, dims, empty, filled, structured, with_shape
+from ....dialects.stepwell.sorting import TopKOp
+from ....dialects.types import is_float, spec_of_type
+from ....passes.ir.values import element_type_of, shape_of
+from ...builders.access import Point, broadcast, read_row, vector_type, write_row
+from ...builders.indices import value_of
+from ...builders.scalars import number, widen
+from ...builders.tensors import constant_tensor, dims, empty, filled, structured, with_shape
+from ..rules import LINALG
+from ..sequences import clamped, in_parallel, part, repeat
 from . import selection
 from .candidates import candidates
-from .rules import LINALG
-from .sequences import clamped, in_parallel, part, repeat
 
 # The time of counting grows with the square of the number of elements, in vectors; that of sorting by digits grows
 # with their number, one by one.

@@ -1,0 +1,1 @@
+"""Lowering of ops that sort, select or suppress elements: their order depends on the data."""

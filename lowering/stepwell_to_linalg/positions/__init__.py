@@ -1,0 +1,1 @@
+"""Lowering of ops that read or write elements at computed positions."""
