@@ -116,7 +116,7 @@ class ReduceSumOp(NumericReductionOp):
 
     OPERATION_NAME = "stepwell.reduce_sum"
     reference = staticmethod(_with(np.sum))
-    neutral = staticmethod(lambda _: 0)
+    neutral = staticmethod(lambda dtype: 0)
 
 
 class ReduceMeanOp(NumericReductionOp):
@@ -141,7 +141,7 @@ class ReduceProdOp(NumericReductionOp):
 
     OPERATION_NAME = "stepwell.reduce_prod"
     reference = staticmethod(_with(np.prod))
-    neutral = staticmethod(lambda _: 1)
+    neutral = staticmethod(lambda dtype: 1)
 
 
 class ReduceMaxOp(ReductionOp):
