@@ -1,4 +1,4 @@
-"""The models that are measured: those that come with packages, a generated one, and any ONNX file."""
+"""The models that are measured: those that come with packages, made ones, and any ONNX file."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..support.errors import StepwellError
 from ..tools import arguments
 from ..tools.flags import UsageError
 from .bert import make_bert
+from .networks import NETWORKS, Network
 
 Maker = Callable[[Path], Path]
 Contents = Callable[[np.random.Generator, Shape], np.ndarray]
@@ -74,20 +75,25 @@ def known() -> list[Model]:
     ]
 
 
+def made() -> list[Model]:
+    """Returns the networks that are made by code, which are measured only if they are named."""
+    return [_made(name, network) for name, network in NETWORKS.items()]
+
+
 def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) -> list[Model]:
     """Returns the requested models: names of the list, or the whole list if there are none, and files.
 
     Args:
-        texts: names, or beginnings of names, or paths of ONNX files.
+        texts: names, or beginnings of names, or paths of ONNX files; `made` stands for all networks made by code.
         shapes: the sets of input shapes for files.
 
     Raises:
         UsageError: a name or file does not exist, an input of a file has no shape, or a shape names no input.
     """
-    by_name = {model.name: model for model in known()}
+    by_name = {model.name: model for model in known() + made()}
     found: list[Model] = []
-    for text in texts or by_name:
-        named = [by_name[text]] if text in by_name else [model for model in known() if model.name.startswith(text)]
+    for text in texts or [model.name for model in known()]:
+        named = [by_name[text]] if text in by_name else [by_name[name] for name in by_name if name.startswith(text)]
         if named:
             found += named
             continue
@@ -108,7 +114,7 @@ def named(text: str) -> Model:
     Raises:
         UsageError: there is no such name or file.
     """
-    by_name = {model.name: model for model in known()}
+    by_name = {model.name: model for model in known() + made()}
     return by_name.get(text) or Model(text, _maker_of(_existing(text, by_name)))
 
 
@@ -140,6 +146,17 @@ def _packaged(package: str, relative: str) -> Maker:
 
 def _ocr(name: str, stem: str, shape: Shape) -> Model:
     return Model(name, _packaged("rapidocr_onnxruntime", f"models/{stem}.onnx"), {"x": shape}, {"x": _normal})
+
+
+def _made(name: str, network: Network) -> Model:
+    def file(folder: Path) -> Path:
+        path = folder / f"{name}.onnx"
+        return path if path.exists() else network.make(path)
+
+    def indices(random: np.random.Generator, shape: Shape) -> np.ndarray:
+        return random.integers(0, network.bounds, shape)
+
+    return Model(f"made-{name}", file, contents={"x": _normal, "indices": indices})
 
 
 def _minilm(batch: int, length: int) -> Model:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from stepwell.bench import models
+from stepwell.bench import models, networks
 from stepwell.bench.bert import BertConfig, make_bert
 
 
@@ -28,6 +28,26 @@ def test_inputs_are_the_same_every_time(tmp_path: Path) -> None:
     assert [array.dtype for array in first.values()] == [np.float32]
     for name, array in first.items():
         np.testing.assert_array_equal(array, second[name])
+
+
+def test_made_networks_are_measured_only_by_name(tmp_path: Path) -> None:
+    names = [model.name for model in models.known()]
+    assert not any(name.startswith("made-") for name in names)
+    assert len(models.chosen(["made"])) == len(networks.NETWORKS)
+    (top,) = models.chosen(["made-top-5-of"])
+    path = top.file(tmp_path)
+    values, _ = onnxruntime.InferenceSession(path).run(None, top.inputs(path))
+    assert values.shape == (64, 5)
+
+
+def test_indices_of_made_scatters_are_in_range(tmp_path: Path) -> None:
+    (rows,) = models.chosen(["made-scatter-rows-into-512x768"])
+    path = rows.file(tmp_path)
+    feeds = rows.inputs(path)
+    assert feeds["indices"].shape == (1, 8, 2)
+    assert feeds["indices"].max(axis=(0, 1))[0] == 0
+    assert 0 < feeds["indices"].max(axis=(0, 1))[1] < 512
+    onnxruntime.InferenceSession(path).run(None, feeds)
 
 
 def test_a_model_that_is_not_here_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
