@@ -71,8 +71,8 @@ class SinkThroughUnary(Pattern):
 class SinkThroughElementwise(Pattern):
     """f(transpose(x, p), transpose(y, p)) --> transpose(f(x, y), p)
 
-    Another operand gets the inverse transpose if that is free. If all readers undo p, it may also cost at most as much
-    as is saved.
+    Another operand gets the inverse transpose if that is free, or exists for another reader. If all readers undo p, it
+    may also cost at most as much as is saved.
     """
 
     root = (BinaryOp, ComparisonOp, LogicalOp, SelectOp, KeepOp, ConcatOp)
@@ -104,18 +104,42 @@ def _moved(op: Op, operands: list[ir.Value], permutation: Permutation) -> list[i
     """The operands with the inverse transpose; None if that costs more than it saves."""
     undo = inverse(permutation)
     costs, saves = 0, 0
+    existing: dict[ir.Value, ir.Value] = {}
     for value in operands:
         shape = static_shape(value)
         if shape is None:
             return None
-        if not _is_free_aligned(value, shape, undo):
+        if _is_free_aligned(value, shape, undo):
+            if defining_op(value, TransposeOp) is not None and has_one_use(value) and not is_fixed(value):
+                saves += size_of(value)
+        elif (found := _transposed_before(value, undo, op.operation)) is not None:
+            existing[value] = found
+        else:
             costs += size_of(value)
-        elif defining_op(value, TransposeOp) is not None and has_one_use(value) and not is_fixed(value):
-            saves += size_of(value)
+    # Existing transposes get one more reader, so that this is never undone, as that would save nothing.
+    if existing and not saves:
+        return None
     if costs and (costs > saves or not _is_undone(op.operation.results[0], undo)):
         return None
-    # Scalars need no transpose.
-    return [_transposed_operand(_aligned(value, len(undo)), undo) if rank_of(value) else value for value in operands]
+
+    def moved(value: ir.Value) -> ir.Value:
+        if value in existing:
+            return existing[value]
+        # Scalars need no transpose.
+        return _transposed_operand(_aligned(value, len(undo)), undo) if rank_of(value) else value
+
+    return [moved(value) for value in operands]
+
+
+def _transposed_before(value: ir.Value, permutation: Permutation, op: ir.Operation) -> ir.Value | None:
+    """The transpose of a value in the block of `op`, before it; None if there is none."""
+    for use in value.uses:
+        maker = use.owner.operation
+        if maker.name != TransposeOp.OPERATION_NAME or TransposeOp(maker).permutation != permutation:
+            continue
+        if maker.block == op.block and maker.is_before_in_block(op):
+            return maker.results[0]
+    return None
 
 
 def _transposed_operand(value: ir.Value, undo: Permutation) -> ir.Value:

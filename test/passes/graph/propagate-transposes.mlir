@@ -127,3 +127,31 @@ func.func @negative_gather(%x: tensor<1x4x6x8xf32>, %i: tensor<9xi64>) -> tensor
   %1 = "stepwell.gather"(%0, %i) {axis = 3 : i64} : (tensor<1x8x4x6xf32>, tensor<9xi64>) -> tensor<1x8x4x9xf32>
   return %1 : tensor<1x8x4x9xf32>
 }
+
+// -----
+
+// Another op already reads the transpose of %x, so the sum can be computed in that order.
+// CHECK-LABEL: func.func @transposed_for_another_reader
+// CHECK:         %[[X:.+]] = "stepwell.transpose"(%arg0)
+// CHECK:         %[[SHARES:.+]] = "stepwell.softmax"(%[[X]])
+// CHECK:         %[[SUM:.+]] = "stepwell.add"(%[[X]], %[[SHARES]])
+// CHECK:         "stepwell.transpose"(%[[SUM]])
+func.func @transposed_for_another_reader(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 1, 0>} : (tensor<4x6xf32>) -> tensor<6x4xf32>
+  %1 = "stepwell.softmax"(%0) {axis = 1 : i64} : (tensor<6x4xf32>) -> tensor<6x4xf32>
+  %2 = "stepwell.transpose"(%1) {permutation = array<i64: 1, 0>} : (tensor<6x4xf32>) -> tensor<4x6xf32>
+  %3 = "stepwell.add"(%x, %2) : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %3 : tensor<4x6xf32>
+}
+
+// -----
+
+// Both transposes have other readers: computing the sum in either order needs both.
+// CHECK-LABEL: func.func @negative_both_transposed
+// CHECK:         "stepwell.add"(%arg0, %{{.+}}) {{.*}} -> tensor<4x6xf32>
+func.func @negative_both_transposed(%x: tensor<4x6xf32>, %y: tensor<6x4xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<6x4xf32>) {
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 1, 0>} : (tensor<4x6xf32>) -> tensor<6x4xf32>
+  %1 = "stepwell.transpose"(%y) {permutation = array<i64: 1, 0>} : (tensor<6x4xf32>) -> tensor<4x6xf32>
+  %2 = "stepwell.add"(%x, %1) : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %2, %1, %0 : tensor<4x6xf32>, tensor<4x6xf32>, tensor<6x4xf32>
+}
