@@ -148,7 +148,7 @@ def _strips(op: WinogradConvOp, target: Target, places: np.ndarray) -> list[Tile
     shapes = [(rows, cols) for rows in range(1, min(high, 16) + 1) for cols in range(1, min(wide, 64) + 1)]
     found = []
     for shape in shapes:
-        time = strip_ns(target.machine, shape, op.tile + 2, channels, op.columns)
+        time = strip_ns(target.machine, shape, math.prod(op.points), channels, op.columns)
         if time is not None:
             found.append(TileCost(shape, op.tile, round(time), 0))
     return found

@@ -33,7 +33,13 @@ def direct_ns(machine: Machine, weights: int, element_bytes: int, places: int) -
 
 
 def winograd_ns(
-    machine: Machine, weights: int, element_bytes: int, tiles: int, transformed: float, stacked_bytes: float = 0.0
+    machine: Machine,
+    weights: int,
+    element_bytes: int,
+    tiles: int,
+    transformed: float,
+    stacked_bytes: float = 0.0,
+    copied_bytes: float = 0.0,
 ) -> float:
     """Returns the time of a convolution by Winograd's method.
 
@@ -43,12 +49,14 @@ def winograd_ns(
         element_bytes: size of an element.
         tiles: number of tiles.
         transformed: number of elements that the transforms make, in whole vectors.
-        stacked_bytes: bytes that are copied before.
+        stacked_bytes: bytes that are copied before, in order to be stacked.
+        copied_bytes: bytes that are copied before or after for another reason.
     """
     paces = paces_of(machine)
     products = 2 * weights * (tiles + _ROWS_MORE) / paces.product_flops
     streaming = element_bytes * weights / paces.cold_weight_bytes
-    around = transformed / paces.transformed + stacked_bytes / paces.stacked_bytes
+    copies = stacked_bytes / paces.stacked_bytes + copied_bytes / paces.copied_bytes
+    around = transformed / paces.transformed + copies
     return max(products, streaming) + _NOT_HIDDEN * min(products, streaming) + around
 
 
@@ -58,13 +66,13 @@ def strip_ns(machine: Machine, shape: tuple[int, int], points: int, channels: in
     Args:
         machine: the machine.
         shape: rows and columns of tiles.
-        points: number of points at which a tile is evaluated, in each direction.
+        points: number of points at which a tile is evaluated.
         channels: channels of the input.
         columns: channels of the result.
     """
     paces, vector = paces_of(machine), machine.vector_bytes
-    tile_bytes = 4 * points**2 * (channels + columns)
-    weights = 4 * points**2 * channels * columns
+    tile_bytes = 4 * points * (channels + columns)
+    weights = 4 * points * channels * columns
     height = (machine.vector_registers - _STRIP_VECTORS - 1) // _STRIP_VECTORS
     count = math.prod(shape)
     if count * tile_bytes > _MOST_STRIP_BYTES and count > height:
@@ -73,12 +81,12 @@ def strip_ns(machine: Machine, shape: tuple[int, int], points: int, channels: in
     tiles = -(-count // height)
     panels = -(-columns // (_STRIP_VECTORS * vector // 4))
     step = tile_cycles(machine, -(-count // tiles), _STRIP_VECTORS, _STRIP_VECTORS * vector, channels)
-    products = points**2 * panels * channels * tiles * step / paces.strip_cycles
+    products = points * panels * channels * tiles * step / paces.strip_cycles
     transforms = 0.0
     for size in (channels, columns):
         # Rows at multiples of a page share a few lines of the first-level cache: the transform takes twice as long.
         is_aliased = 4 * count * size % machine.page_bytes == 0
-        transforms += count * points**2 * size * (1 + is_aliased) / paces.transformed
+        transforms += count * points * size * (1 + is_aliased) / paces.transformed
     spilled = count * tile_bytes * paces.spilled_ns * math.log2(max(1, count * tile_bytes / block_bytes(machine)))
     far = max(0, weights - machine.l2_bytes)
     return products + transforms + spilled + weights * paces.strip_reread_ns + far * paces.far_reread_ns

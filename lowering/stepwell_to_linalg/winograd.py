@@ -22,7 +22,7 @@ from ...dialects import discardable
 from ...dialects.core import Op
 from ...dialects.interfaces import Interface
 from ...dialects.stepwell.packed import ColumnGroup, column_groups
-from ...dialects.stepwell.winograd import KERNEL, WinogradConvOp, transforms
+from ...dialects.stepwell.winograd import WinogradConvOp
 from ...dialects.types import dense
 from ...passes.ir.values import shape_of
 from ..builders.generics import constant, generic, zero_of
@@ -30,6 +30,8 @@ from ..builders.spaces import collapse, expand, insert_axis, slice_axis
 from .epilogues import Epilogue, lower_around
 from .products import emit_contraction, panels_of
 from .rules import LINALG_KERNEL, Rule
+
+Factor = tuple[ir.Value, Sequence[ir.AffineExpr]]
 
 
 @LINALG_KERNEL.attach(WinogradConvOp)
@@ -56,46 +58,46 @@ def _lower(anchor: Op, epilogue: Epilogue, destination: ir.Value) -> ir.Value:
 
 def _input_transform(op: WinogradConvOp) -> ir.Value:
     """Returns the transformed input, [x, y, n, h, w, c]."""
-    tile = op.tile
+    tall, wide = op.extents
     batch, _, _, channels = shape_of(op.input)
-    rows, cols = (-(-size // tile) for size in shape_of(op.result)[1:3])
+    rows, cols = (-(-size // tile) for size, tile in zip(shape_of(op.result)[1:3], op.extents, strict=True))
     low = [0, *op.pads[:2], 0]
-    whole = [batch, rows * tile + KERNEL - 1, cols * tile + KERNEL - 1, channels]
+    whole = [batch, rows * tall + op.kernel[0] - 1, cols * wide + op.kernel[1] - 1, channels]
     high = [size - start - own for size, start, own in zip(whole, low, shape_of(op.input), strict=True)]
     element = ir.RankedTensorType(op.input.type).element_type
     image = _padded(op.input, low, high, element)
-    matrix = _matrix(transforms(tile).input, element)
-    points = tile + KERNEL - 1
+    down, across = (_matrix(item.input, element) for item in op.transforms)
     x, y, n, h, w, c, i, j = map(ir.AffineExpr.get_dim, range(8))
-    out = tensor.EmptyOp([points, points, batch, rows, cols, channels], element).result
-    where = [n, h * tile + i, w * tile + j, c]
-    return twice_transformed("input", image, where, (matrix, [x, i], [y, j]), out).results[0]
+    out = tensor.EmptyOp([*op.points, batch, rows, cols, channels], element).result
+    where = [n, h * tall + i, w * wide + j, c]
+    return twice_transformed("input", image, where, ((down, [x, i]), (across, [y, j])), out).results[0]
 
 
 def _products(op: WinogradConvOp, inputs: ir.Value, group: ColumnGroup, number: int) -> ir.Value:
     """Returns the products, [x, y, n, h, w, k]."""
-    points, _, batch, rows, cols, channels = shape_of(inputs)
+    down, across, batch, rows, cols, channels = shape_of(inputs)
     flat = collapse(inputs, [[0, 1], [2, 3, 4], [5]])
-    weight = panels_of(op.weight, group, points * points, (channels,))
+    weight = panels_of(op.weight, group, down * across, (channels,))
     element = ir.RankedTensorType(inputs.type).element_type
-    sizes = [points * points, batch * rows * cols, group.panels, group.width]
+    sizes = [down * across, batch * rows * cols, group.panels, group.width]
     filled = linalg.fill(constant(zero_of(element)), outs=[tensor.EmptyOp(sizes, element).result])
     point, place, panel, lane, c = map(ir.AffineExpr.get_dim, range(5))
     product = emit_contraction(flat, [point, place, c], weight, [point, panel, c, lane], filled, 1)
     discardable.CONTRACTION.write(product, number)
     discardable.ROOT.write(product, number)
     merged = collapse(product.results[0], [[0], [1], [2, 3]])
-    return expand(expand(merged, 1, [batch, rows, cols]), 0, [points, points])
+    return expand(expand(merged, 1, [batch, rows, cols]), 0, [down, across])
 
 
 def _output_transform(op: WinogradConvOp, products: ir.Value, group: ColumnGroup) -> ir.Value:
     """Returns the transformed products, [n, height, width, k], in whole tiles."""
     element = ir.RankedTensorType(products.type).element_type
-    matrix = _matrix(transforms(op.tile).output, element)
+    (tall, wide), (down, across) = op.extents, (_matrix(item.output, element) for item in op.transforms)
     _, _, batch, rows, cols, columns = shape_of(products)
     n, h, p, w, q, k, x, y = map(ir.AffineExpr.get_dim, range(8))
-    out = tensor.EmptyOp([batch, rows, op.tile, cols, op.tile, columns], element).result
-    results = twice_transformed("output", products, [x, y, n, h, w, k], (matrix, [p, x], [q, y]), out).results[0]
+    out = tensor.EmptyOp([batch, rows, tall, cols, wide, columns], element).result
+    matrices = ((down, [p, x]), (across, [q, y]))
+    results = twice_transformed("output", products, [x, y, n, h, w, k], matrices, out).results[0]
     return collapse(results, [[0], [1, 2], [3, 4], [5]])
 
 
@@ -127,18 +129,18 @@ def _view(value: ir.Value, shape: Sequence[int], group: ColumnGroup) -> tuple[ir
 
 
 def twice_transformed(
-    step: str, source: ir.Value, source_map: Sequence[ir.AffineExpr], matrix: tuple, out: ir.Value
+    step: str, source: ir.Value, source_map: Sequence[ir.AffineExpr], matrices: tuple[Factor, Factor], out: ir.Value
 ) -> linalg.GenericOp:
-    """Makes a generic that multiplies `source` by two elements of a matrix and sums over the last two dimensions.
+    """Makes a generic that multiplies `source` by elements of two matrices and sums over the last two dimensions.
 
     Args:
         step: the tag.
         source: the tensor to transform.
         source_map: its index expressions over the dimensions of `out` and the two summed dimensions.
-        matrix: the matrix, and its index expressions as first and as second factor.
+        matrices: the matrices, each with its index expressions.
         out: the destination; its contents do not matter.
     """
-    values, first, second = matrix
+    (down, first), (across, second) = matrices
     rank = len(shape_of(out))
     filled = linalg.fill(constant(zero_of(ir.RankedTensorType(out.type).element_type)), outs=[out])
     dims = [ir.AffineExpr.get_dim(position) for position in range(rank)]
@@ -147,7 +149,7 @@ def twice_transformed(
     def body(item: ir.Value, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
         return arith.addf(total, arith.mulf(arith.mulf(item, left), right))
 
-    op = generic([source, values, values], filled, maps, rank, body)
+    op = generic([source, down, across], filled, maps, rank, body)
     discardable.WINOGRAD.write(op, step)
     return op
 

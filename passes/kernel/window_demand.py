@@ -49,8 +49,8 @@ def winograd(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequ
     view = WinogradConvOp(op)
     if place:
         return broadcast(op, place, needed, table) if place > 1 else all_of(op.operands[place])
-    tiles = [scaled(prefix, 1, view.tile - 1) for prefix in needed[1:-1]]
-    return _windows([needed[0], *tiles, needed[-1]], (3, 3), (1, 1), (1, 1), view.pads)
+    tiles = [scaled(prefix, 1, tile - 1) for prefix, tile in zip(needed[1:-1], view.extents, strict=True)]
+    return _windows([needed[0], *tiles, needed[-1]], view.kernel, (1, 1), (1, 1), view.pads)
 
 
 def _windows(

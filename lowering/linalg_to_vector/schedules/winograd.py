@@ -51,7 +51,9 @@ def _typical(kernel: ir.Operation, steps: WinogradSteps) -> list[tuple[int, ...]
     results = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results
     batch, *images = ir.RankedTensorType(results[0]).shape[:3]
     found = typical_sizes(kernel, (batch, *images))
-    return [tuple(-(-size // steps.tile) for size in sizes[1:]) for sizes in found] or [steps.tiles[1:]]
+    return [tuple(-(-size // tile) for size, tile in zip(sizes[1:], steps.tile, strict=True)) for sizes in found] or [
+        steps.tiles[1:]
+    ]
 
 
 def _strip(steps: WinogradSteps, target: Target, typical: Sequence[Sequence[int]]) -> list[int]:
@@ -60,7 +62,7 @@ def _strip(steps: WinogradSteps, target: Target, typical: Sequence[Sequence[int]
     heights, widths = ({-(-size // cut) for cut in range(1, size + 1)} for size in (rows, cols))
     possible = {}
     for shape in itertools.product(heights, widths):
-        each = strip_ns(target.machine, shape, steps.points, steps.channels, steps.columns)
+        each = strip_ns(target.machine, shape, math.prod(steps.points), steps.channels, steps.columns)
         if each is not None:
             strips = sum(tiles_in(sizes, sizes, shape) / math.prod(sizes) for sizes in typical)
             possible[shape] = strips * each, -shape[1]
@@ -71,7 +73,7 @@ def _part(steps: WinogradSteps, machine: Machine, strip: Sequence[int]) -> list[
     """Returns the tiles of a parallel block of the transforms: the whole strip if strips are parallel."""
     if steps.tiles != (1, *strip):
         return list(strip)
-    tile_bytes = 4 * steps.points**2 * max(steps.channels, steps.columns)
+    tile_bytes = 4 * math.prod(steps.points) * max(steps.channels, steps.columns)
     wanted = max(1, min(_MOST_PARTS, transform_blocks(machine, math.prod(strip) * tile_bytes)))
     rows = -(-strip[0] // wanted)
     return [rows, -(-strip[1] // max(1, wanted // -(-strip[0] // rows)))]

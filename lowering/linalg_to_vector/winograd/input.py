@@ -6,15 +6,13 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 from mlir import ir
 from mlir.dialects import arith, scf, vector
 
-from ....dialects.stepwell.winograd import KERNEL
 from ....passes.ir.values import shape_of
 from ...builders.indices import Index, add, clamp, multiply, subtract, value_of
-from ..tile_reads import Chunk
-from .walk import along, apply_twice, grid, matrix_of, read_row, write_row
+from ..tile_reads import Chunk, Indexing, linear_form
+from .walk import Matrices, along, apply_both, grid, matrices_of, read_row, write_row
 
 
 @dataclass(frozen=True)
@@ -25,8 +23,8 @@ class InputTransform:
         image: image without padding, [N, H, W, C].
         start: image, row and column of the first pixel in it, which may be outside.
         margins: rows and columns of padding before and after the image.
-        matrix: B^T.
-        tile: distance between neighbouring tiles in pixels.
+        matrices: B^T along rows and columns.
+        tile: distance between neighbouring tiles in pixels, along rows and columns.
         target: destination of the transformed tiles, [x, y, h, w, c].
         lanes: elements per vector.
     """
@@ -34,8 +32,8 @@ class InputTransform:
     image: ir.Value
     start: tuple[Index, Index, Index]
     margins: tuple[tuple[int, int], tuple[int, int]]
-    matrix: np.ndarray
-    tile: int
+    matrices: Matrices
+    tile: tuple[int, int]
     target: ir.Value
     lanes: int
 
@@ -50,16 +48,14 @@ class InputTransform:
             margins = ((low[1], high[1]), (low[2], high[2]))
             source = pad.operands[0]
         first = (image, subtract(pixels[0], margins[0][0]), subtract(pixels[1], margins[1][0]))
-        matrix = matrix_of(op)
-        tile = len(matrix) - KERNEL + 1
-        return InputTransform(source, first, margins, matrix, tile, _filled(op.operands[3]), lanes)
+        return InputTransform(source, first, margins, matrices_of(op), _distances(op), _filled(op.operands[3]), lanes)
 
     def emit(self) -> ir.Value:
         _, _, rows, cols, _ = shape_of(self.target)
 
         def tile(row: Index, col: Index, target: ir.Value) -> ir.Value:
-            top = add(self.start[1], multiply(row, self.tile))
-            left = add(self.start[2], multiply(col, self.tile))
+            top = add(self.start[1], multiply(row, self.tile[0]))
+            left = add(self.start[2], multiply(col, self.tile[1]))
             return self._tile(top, left, (row, col), target)
 
         return grid(rows, cols, self.target, tile)
@@ -79,14 +75,14 @@ class InputTransform:
     def _tests(self, dim: int, first: Index) -> list[ir.Value]:
         """Returns the conditions under which the pixels of a tile are inside; empty if they always are."""
         low, high = self.margins[dim]
-        last = shape_of(self.image)[dim + 1] - len(self.matrix)
+        last = shape_of(self.image)[dim + 1] - len(self.matrices[dim])
         tests = [arith.cmpi(arith.CmpIPredicate.sge, value_of(first), value_of(0))] if low else []
         return [*tests, *([arith.cmpi(arith.CmpIPredicate.sle, value_of(first), value_of(last))] if high else [])]
 
     def _guarded(self, top: Index, left: Index) -> Callable[[int, int, Index, Chunk], ir.Value]:
         """Returns a function that reads pixels, with 0 outside: it reads the nearest pixel and clears all its bits."""
         rows, cols = (
-            [self._pixel(dim, add(first, step)) for step in range(len(self.matrix))]
+            [self._pixel(dim, add(first, step)) for step in range(len(self.matrices[dim]))]
             for dim, first in enumerate((top, left))
         )
         masks = [[arith.andi(row[1], col[1]) for col in cols] for row in rows]
@@ -114,15 +110,26 @@ class InputTransform:
         place: tuple[Index, Index],
         target: ir.Value,
     ) -> ir.Value:
-        points = range(len(self.matrix))
+        down, across = (range(len(matrix)) for matrix in self.matrices)
 
         def transform(channel: Index, chunk: Chunk, into: ir.Value) -> ir.Value:
-            pixels = [[read(i, j, channel, chunk) for j in points] for i in points]
-            for (x, y), value in apply_twice(self.matrix, pixels):
+            pixels = [[read(i, j, channel, chunk) for j in across] for i in down]
+            for (x, y), value in apply_both(self.matrices, pixels):
                 into = write_row(value, into, [x, y, *place, channel], chunk)
             return into
 
         return along(shape_of(target)[-1], self.lanes, target, transform)
+
+
+def _distances(op: ir.Operation) -> tuple[int, int]:
+    """Returns the pixels between neighbouring tiles: the factors of their numbers in the pixels that a transform reads.
+
+    The loops of the transform are the points x and y, rows, columns, channels, and the pixels i and j of a tile.
+    """
+    down, across, _ = Indexing(op).exprs[0]
+    zeros: dict[int, int | ir.Value] = dict.fromkeys(range(7), 0)
+    rows, cols = (linear_form(expr, zeros | {dim: 1})[0] for expr, dim in ((down, 2), (across, 3)))
+    return rows, cols
 
 
 def _filled(value: ir.Value) -> ir.Value:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from mlir import ir
 from mlir.dialects import tensor, vector
 
@@ -14,7 +13,7 @@ from ....passes.ir.values import shape_of
 from ...builders.indices import Index, add, at_most, multiply, subtract, value_of
 from ..scalar_bodies import evaluate_body
 from ..tile_reads import Chunk
-from .walk import along, apply_twice, grid, matrix_of, read_row, write_row
+from .walk import Matrices, along, apply_both, grid, matrices_of, read_row, write_row
 
 
 @dataclass(frozen=True)
@@ -23,13 +22,13 @@ class OutputTransform:
 
     Attributes:
         products: the products, [x, y, h, w, k].
-        matrix: A^T.
+        matrices: A^T along rows and columns.
         epilogue: the generic with the elementwise ops, on [height, width, k].
         lanes: elements per vector.
     """
 
     products: ir.Value
-    matrix: np.ndarray
+    matrices: Matrices
     epilogue: ir.Operation
     lanes: int
 
@@ -38,7 +37,7 @@ class OutputTransform:
         producer = epilogue.operands[0].owner.operation
         while not discardable.WINOGRAD.is_on(producer):  # views of the result
             producer = producer.operands[0].owner.operation
-        return OutputTransform(producer.operands[0], matrix_of(producer), epilogue, lanes)
+        return OutputTransform(producer.operands[0], matrices_of(producer), epilogue, lanes)
 
     def emit(self) -> ir.Value:
         target = self.epilogue.operands[len(self.epilogue.operands) - 1]
@@ -47,20 +46,20 @@ class OutputTransform:
 
         def tile(row: Index, col: Index, into: ir.Value) -> ir.Value:
             pixels = [
-                [at_most(add(multiply(index, len(self.matrix)), step), end) for step in range(len(self.matrix))]
-                for index, end in zip((row, col), last, strict=True)
+                [at_most(add(multiply(index, len(matrix)), step), end) for step in range(len(matrix))]
+                for index, end, matrix in zip((row, col), last, self.matrices, strict=True)
             ]
             return self._channels((row, col), pixels, into)
 
         return grid(rows, cols, target, tile)
 
     def _channels(self, place: tuple[Index, Index], pixels: Sequence[Sequence[Index]], target: ir.Value) -> ir.Value:
-        points = range(self.matrix.shape[1])
+        down, across = (range(matrix.shape[1]) for matrix in self.matrices)
 
         def transform(channel: Index, chunk: Chunk, into: ir.Value) -> ir.Value:
-            values = [[read_row(self.products, [x, y, *place, channel], chunk) for y in points] for x in points]
+            values = [[read_row(self.products, [x, y, *place, channel], chunk) for y in across] for x in down]
             # Overhanging results are written to the last pixel inside, before that pixel's own result.
-            for (p, q), value in reversed(apply_twice(self.matrix, values)):
+            for (p, q), value in reversed(apply_both(self.matrices, values)):
                 into = self._store(value, [pixels[0][p], pixels[1][q], channel], chunk, into)
             return into
 

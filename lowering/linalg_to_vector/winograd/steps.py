@@ -14,11 +14,11 @@ from ....passes.ir.values import shape_of
 
 @dataclass(frozen=True)
 class WinogradGroup:
-    """Steps of one column group: its product, its epilogue, and the matrix of the transform between."""
+    """Steps of one column group: its product, its epilogue, and the matrices of the transform between."""
 
     product: ir.Operation
     epilogue: ir.Operation
-    matrix: ir.Value
+    matrices: tuple[ir.Value, ir.Value]
 
     @property
     def width(self) -> int:
@@ -43,20 +43,22 @@ class WinogradSteps:
             elif discardable.CONTRACTION.is_on(op):
                 tagged["product"].append(op)
         groups = [
-            WinogradGroup(product, epilogue, output.operands[1])
+            WinogradGroup(product, epilogue, (output.operands[1], output.operands[2]))
             for product, output, epilogue in zip(tagged["product"], tagged["output"], tagged["epilogue"], strict=True)
         ]
         return WinogradSteps(tagged["input"][0], groups)
 
     @property
-    def points(self) -> int:
-        """Number of points at which a tile is evaluated, in each direction."""
-        return shape_of(self.input.results[0])[0]
+    def points(self) -> tuple[int, int]:
+        """Numbers of points at which a tile is evaluated, along rows and columns."""
+        down, across, *_ = shape_of(self.input.results[0])
+        return down, across
 
     @property
-    def tile(self) -> int:
-        """Number of results of a tile, in each direction."""
-        return shape_of(self.groups[0].matrix)[0]
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of the results of a tile."""
+        down, across = (shape_of(matrix)[0] for matrix in self.groups[0].matrices)
+        return down, across
 
     @property
     def tiles(self) -> tuple[int, int, int]:

@@ -83,29 +83,31 @@ class _Strip:
         return out
 
     def _inputs(self) -> ir.Value:
-        steps, tile = self.steps, self.steps.tile
-        image, matrix = steps.input.operands[0], steps.input.operands[1]
+        steps, (tall, wide) = self.steps, self.steps.tile
+        image, down, across = list(steps.input.operands)[:3]
         points, channels = steps.points, steps.channels
         x, y, h, w, c, i, j = map(ir.AffineExpr.get_dim, range(7))
 
         def block(row: Index, col: Index, into: ir.Value) -> ir.Value:
             pixels = [self.start[0], self.pixel(0, row), self.pixel(1, col), 0]
-            sizes = [size * tile + points - tile for size in self.part]
+            sizes = [
+                size * tile + count - tile for size, tile, count in zip(self.part, steps.tile, points, strict=True)
+            ]
             window = _slice(image, pixels, [1, *sizes, channels], dropped=(0,))
-            own = _slice(into, [0, 0, row, col, 0], [points, points, *self.part, channels])
-            where = [h * tile + i, w * tile + j, c]
-            return twice_transformed("input", window, where, (matrix, [x, i], [y, j]), own).results[0]
+            own = _slice(into, [0, 0, row, col, 0], [*points, *self.part, channels])
+            where = [h * tall + i, w * wide + j, c]
+            return twice_transformed("input", window, where, ((down, [x, i]), (across, [y, j])), own).results[0]
 
-        sizes = [points, points, *self.strip, channels]
+        sizes = [*points, *self.strip, channels]
         empty = tensor.EmptyOp(sizes, ir.RankedTensorType(image.type).element_type).result
-        extents = [points, points, *self.part, channels]
+        extents = [*points, *self.part, channels]
         return self._blocks(empty, block, lambda row, col: ([0, 0, row, col, 0], extents))
 
     def _products(self, group: WinogradGroup, inputs: ir.Value) -> ir.Value:
         points = self.steps.points
         _, _, panels, width = shape_of(group.product.results[0])
         element = ir.RankedTensorType(inputs.type).element_type
-        sizes = [points * points, math.prod(self.strip), panels, width]
+        sizes = [math.prod(points), math.prod(self.strip), panels, width]
         filled = linalg.fill(constant(zero_of(element)), outs=[tensor.EmptyOp(sizes, element).result])
         point, place, panel, lane, c = map(ir.AffineExpr.get_dim, range(5))
         flat = collapse(inputs, [[0, 1], [2, 3], [4]])
@@ -114,24 +116,25 @@ class _Strip:
         for attribute in (discardable.CONTRACTION, discardable.ROOT):
             attribute.copy(group.product, product)
         merged = collapse(product.results[0], [[0], [1], [2, 3]])
-        return expand(expand(merged, 1, list(self.strip)), 0, [points, points])
+        return expand(expand(merged, 1, list(self.strip)), 0, list(points))
 
     def _outputs(self, group: WinogradGroup, products: ir.Value, column: int, out: ir.Value) -> ir.Value:
-        tile, points = self.steps.tile, self.steps.points
+        (tall, wide), points = self.steps.tile, self.steps.points
+        down, across = group.matrices
         element = ir.RankedTensorType(products.type).element_type
         h, p, w, q, k, x, y = map(ir.AffineExpr.get_dim, range(7))
 
         def place(row: Index, col: Index) -> tuple[list[Index], list[Index]]:
             pixels = [self.pixel(0, row), self.pixel(1, col)]
             sizes = [self.extent(dim, pixel, self.part) for dim, pixel in enumerate(pixels)]
-            return [0, multiply(row, tile), multiply(col, tile), column], [1, *sizes, group.width]
+            return [0, multiply(row, tall), multiply(col, wide), column], [1, *sizes, group.width]
 
         def block(row: Index, col: Index, into: ir.Value) -> ir.Value:
             offsets, sizes = place(row, col)
-            own = _slice(products, [0, 0, row, col, 0], [points, points, *self.part, group.width])
-            whole = tensor.EmptyOp([self.part[0], tile, self.part[1], tile, group.width], element).result
-            matrix = (group.matrix, [p, x], [q, y])
-            results = twice_transformed("output", own, [x, y, h, w, k], matrix, whole).results[0]
+            own = _slice(products, [0, 0, row, col, 0], [*points, *self.part, group.width])
+            whole = tensor.EmptyOp([self.part[0], tall, self.part[1], wide, group.width], element).result
+            matrices = ((down, [p, x]), (across, [q, y]))
+            results = twice_transformed("output", own, [x, y, h, w, k], matrices, whole).results[0]
             inside = _slice(collapse(results, [[0, 1], [2, 3], [4]]), [0, 0, 0], sizes[1:])
             start = [self.start[0], self.pixel(0, row), self.pixel(1, col), 0]
             return _epilogue(group.epilogue, inside, start, sizes, _slice(into, offsets, sizes, (0,)))
@@ -158,12 +161,12 @@ class _Strip:
 
     def pixel(self, dim: int, tile: Index) -> Index:
         """Returns the first pixel in the image of a row or column of tiles of the strip."""
-        return multiply(add(self.start[dim + 1], tile), self.steps.tile)
+        return multiply(add(self.start[dim + 1], tile), self.steps.tile[dim])
 
     def extent(self, dim: int, pixel: Index, tiles: Sequence[int]) -> Index:
         """Returns the number of pixels of the image in `tiles` tiles from `pixel` on."""
-        size, most = self.size[dim], tiles[dim] * self.steps.tile
-        return most if size % self.steps.tile == 0 else at_most(subtract(size, pixel), most)
+        size, most = self.size[dim], tiles[dim] * self.steps.tile[dim]
+        return most if size % self.steps.tile[dim] == 0 else at_most(subtract(size, pixel), most)
 
 
 def _epilogue(

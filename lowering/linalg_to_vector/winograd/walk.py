@@ -13,19 +13,23 @@ from ...builders.indices import Index, loop, value_of
 from ..tile_reads import Chunk, chunks_of
 from .linear_maps import LinearMap
 
-
-def matrix_of(op: ir.Operation) -> np.ndarray:
-    """Returns the matrix that a transform multiplies by."""
-    return array_of(op.operands[1].owner.attributes["value"])
+Matrices = tuple[np.ndarray, np.ndarray]
+"""The matrices that a transform multiplies by: along rows, and along columns."""
 
 
-def apply_twice(matrix: np.ndarray, values: Sequence[Sequence[ir.Value]]) -> list[tuple[tuple[int, int], ir.Value]]:
-    """Returns the elements of matrix * values * transposed matrix, each with its position."""
-    linear = LinearMap(matrix)
-    columns = [linear.apply([row[place] for row in values]) for place in range(len(values))]
+def matrices_of(op: ir.Operation) -> Matrices:
+    """Returns the matrices of a transform."""
+    down, across = (array_of(op.operands[place].owner.attributes["value"]) for place in (1, 2))
+    return down, across
+
+
+def apply_both(matrices: Matrices, values: Sequence[Sequence[ir.Value]]) -> list[tuple[tuple[int, int], ir.Value]]:
+    """Returns the elements of first matrix * values * transposed second matrix, each with its position."""
+    down, across = map(LinearMap, matrices)
+    columns = [down.apply([row[place] for row in values]) for place in range(len(values[0]))]
     found = []
-    for place in range(len(matrix)):
-        results = linear.apply([column[place] for column in columns])
+    for place in range(len(matrices[0])):
+        results = across.apply([column[place] for column in columns])
         found += [((place, other), value) for other, value in enumerate(results)]
     return found
 

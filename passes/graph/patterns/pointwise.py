@@ -20,13 +20,14 @@ from ...kernel.classify import kernel_class
 from ..values import is_fixed, static_shape
 from .reshapes import reshape_groups
 
-_FUSES_CONSUMERS = {"contraction", "convolution", "depthwise", "elementwise"}
+_FUSES_CONSUMERS = {"contraction", "convolution", "winograd", "depthwise", "elementwise"}
 
 
 class ElementwiseBeforeMovement(Pattern):
     """f(move(x), y) --> move(f(x, y')), if f can be fused into the kernel that computes x
 
-    The other operand is a single number. If `move` keeps rows or splits them evenly, it may also be one piece of a row.
+    The other operand is a single number. If `move` keeps rows or splits them evenly, it may also be one piece of a row;
+    if `move` is a reshape, a tensor of the same shape whose own kernel cannot fuse f.
     """
 
     root = (UnaryOp, BinaryOp)
@@ -150,9 +151,14 @@ def _has_fusing_producer(value: ir.Value) -> bool:
     """Returns whether `value` comes, possibly moved, from an op whose kernel can fuse elementwise consumers."""
     while has_one_use(value) and not isinstance(value.owner, ir.Block):
         if not _is_movement(value):
-            return kernel_class(value.owner) in _FUSES_CONSUMERS
+            return _fuses_consumers(value)
         value = value.owner.operands[0]
     return False
+
+
+def _fuses_consumers(value: ir.Value) -> bool:
+    """Returns whether the kernel of the op that computes `value` can fuse elementwise consumers."""
+    return not isinstance(value.owner, ir.Block) and kernel_class(value.owner) in _FUSES_CONSUMERS
 
 
 def _is_movement(value: ir.Value) -> bool:
@@ -182,6 +188,9 @@ def _adapted_operand(value: ir.Value, moved: ir.Value) -> ir.Value | None:
     shape, row, source = static_shape(value), static_shape(moved), static_shape(moved.owner.operands[0])
     if shape is None or not row or not source or len(shape) > len(row):
         return None
+    if value.type == moved.type and defining_op(moved, ReshapeOp) is not None:
+        is_fused_there = has_one_use(value) and _fuses_consumers(value)
+        return None if is_fused_there else ReshapeOp(value, shape=source).result
     if size_of(value) == 1:
         return ReshapeOp(value, shape=()).result if shape else value
     if size_of(value) != row[-1] or shape[-1] != row[-1]:

@@ -27,12 +27,13 @@ def tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
     return tile
 
 
-def model_of(x: np.ndarray, w: np.ndarray, b: np.ndarray, pads: tuple[int, ...]) -> onnx.ModelProto:
+def model_of(x: np.ndarray, w: np.ndarray, b: np.ndarray, pads: tuple[int, ...], dilation: int = 1) -> onnx.ModelProto:
     """relu(conv(x, w, b) + z)"""
-    size = [before + pads[dim] + pads[dim + 2] - 2 for dim, before in enumerate(x.shape[2:])]
-    shape = [x.shape[0], w.shape[0], *size]
+    shape, rank = [x.shape[0], w.shape[0]], len(w.shape) - 2
+    for dim, (before, taps) in enumerate(zip(x.shape[2:], w.shape[2:], strict=True)):
+        shape.append(before + pads[dim] + pads[dim + rank] - dilation * (taps - 1))
     nodes = [
-        helper.make_node("Conv", ["x", "w", "b"], ["0"], pads=pads),
+        helper.make_node("Conv", ["x", "w", "b"], ["0"], pads=pads, dilations=[dilation] * rank),
         helper.make_node("Add", ["0", "z"], ["1"]),
         helper.make_node("Relu", ["1"], ["y"]),
     ]
@@ -49,15 +50,24 @@ def model_of(x: np.ndarray, w: np.ndarray, b: np.ndarray, pads: tuple[int, ...])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-def check(batch: int, size: tuple[int, int], channels: int, columns: int, pads: tuple[int, ...]) -> None:
+def check(
+    batch: int,
+    size: tuple[int, ...],
+    channels: int,
+    columns: int,
+    pads: tuple[int, ...],
+    kernel: tuple[int, ...] = (3, 3),
+    dilation: int = 1,
+) -> None:
     """Compiles and runs one convolution with an epilogue, on one thread and on two."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((batch, channels, *size), np.float32)
-    w, b = rng.standard_normal((columns, channels, 3, 3), np.float32), rng.standard_normal(columns, np.float32)
-    conv = {"strides": (1, 1), "dilations": (1, 1), "group": 1, "layout": "channels_first"}
+    w, b = rng.standard_normal((columns, channels, *kernel), np.float32), rng.standard_normal(columns, np.float32)
+    steps = {"strides": (1,) * len(kernel), "dilations": (dilation,) * len(kernel)}
+    conv = {**steps, "group": 1, "layout": "channels_first"}
     exact = ConvOp.reference(x.astype(np.float64), w.astype(np.float64), b.astype(np.float64), pads=pads, **conv)
     z = rng.standard_normal(exact.shape, np.float32)
-    model = model_of(x, w, b, pads)
+    model = model_of(x, w, b, pads, dilation)
     kernels = []
     options = Options(cache=False, reached=lambda phase, module, _: kernels.append(str(module)))
     run = stepwell.compile(model, threads=1, options=options)
@@ -87,6 +97,27 @@ def check(batch: int, size: tuple[int, int], channels: int, columns: int, pads: 
 @pytest.mark.usefixtures("tile")
 def test_conv_with_epilogue(batch: int, size: tuple, channels: int, columns: int, pads: tuple) -> None:
     check(batch, size, channels, columns, pads)
+
+
+# Planes with several taps in one direction only; sequences, whose rows are as long as the dilation and may have a rest;
+# padding that is no whole row; kernels of five taps.
+@pytest.mark.parametrize(
+    ("batch", "size", "kernel", "dilation", "pads"),
+    [
+        (1, (9, 13), (1, 3), 1, (0, 1, 0, 1)),
+        (2, (9, 13), (3, 1), 1, (1, 0, 0, 0)),
+        (1, (11, 10), (5, 5), 1, (2, 2, 2, 2)),
+        (2, (50,), (3,), 1, (1, 1)),
+        (2, (48,), (3,), 4, (8, 0)),
+        (1, (53,), (3,), 4, (3, 5)),
+        (1, (61,), (5,), 3, (6, 6)),
+    ],
+)
+def test_sequences_and_other_kernels(
+    batch: int, size: tuple, kernel: tuple, dilation: int, pads: tuple, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose_winograd, "_best_tile", lambda op, lanes: 2 if 5 in kernel else 4)
+    check(batch, size, 20, 33, pads, kernel, dilation)
 
 
 @given(

@@ -75,3 +75,38 @@ func.func @negative(%x: tensor<5x3x4xf32>, %y: tensor<5x3x4xf32>, %w: tensor<32x
   %3 = "stepwell.packed_matmul"(%2, %w) {columns = 8 : i64, panel = 16 : i64} : (tensor<3x5x4xf32>, tensor<32xf32>) -> tensor<3x5x8xf32>
   return %1, %3 : tensor<3x5x4xf32>, tensor<3x5x8xf32>
 }
+
+// -----
+
+// A Winograd convolution adds what was reshaped like its result, because other ops read that as well.
+// CHECK-LABEL: func.func @residual
+// CHECK:         %[[SUM:.+]] = "stepwell.add"(%arg0, %arg0)
+// CHECK:         %[[CONV:.+]] = "stepwell.winograd_conv"
+// CHECK:         %[[SAME:.+]] = "stepwell.reshape"(%[[SUM]]) {{.*}} -> tensor<1x6x2x8xf32>
+// CHECK:         %[[ADDED:.+]] = "stepwell.add"(%[[SAME]], %[[CONV]]) {{.*}} -> tensor<1x6x2x8xf32>
+// CHECK:         "stepwell.reshape"(%[[ADDED]])
+func.func @residual(%x: tensor<1x12x8xf32>, %w: tensor<384xf32>) -> (tensor<1x12x8xf32>, tensor<1x12x8xf32>) {
+  %s = "stepwell.add"(%x, %x) : (tensor<1x12x8xf32>, tensor<1x12x8xf32>) -> tensor<1x12x8xf32>
+  %0 = "stepwell.reshape"(%x) {shape = array<i64: 1, 6, 2, 8>} : (tensor<1x12x8xf32>) -> tensor<1x6x2x8xf32>
+  %1 = "stepwell.winograd_conv"(%0, %w) {columns = 8 : i64, panel = 8 : i64, kernel = array<i64: 3, 1>, tile = 4 : i64, pads = array<i64: 1, 0, 1, 0>}
+    : (tensor<1x6x2x8xf32>, tensor<384xf32>) -> tensor<1x6x2x8xf32>
+  %2 = "stepwell.reshape"(%1) {shape = array<i64: 1, 12, 8>} : (tensor<1x6x2x8xf32>) -> tensor<1x12x8xf32>
+  %3 = "stepwell.add"(%s, %2) : (tensor<1x12x8xf32>, tensor<1x12x8xf32>) -> tensor<1x12x8xf32>
+  return %s, %3 : tensor<1x12x8xf32>, tensor<1x12x8xf32>
+}
+
+// -----
+
+// The other operand's kernel can add as well: nothing moves.
+// CHECK-LABEL: func.func @negative_residual
+// CHECK:         %[[BACK:.+]] = "stepwell.reshape"(%{{.+}}) {shape = array<i64: 1, 12, 8>}
+// CHECK:         "stepwell.add"(%{{.+}}, %[[BACK]]) {{.*}} -> tensor<1x12x8xf32>
+func.func @negative_residual(%x: tensor<1x12x8xf32>, %w: tensor<384xf32>) -> tensor<1x12x8xf32> {
+  %s = "stepwell.add"(%x, %x) : (tensor<1x12x8xf32>, tensor<1x12x8xf32>) -> tensor<1x12x8xf32>
+  %0 = "stepwell.reshape"(%x) {shape = array<i64: 1, 6, 2, 8>} : (tensor<1x12x8xf32>) -> tensor<1x6x2x8xf32>
+  %1 = "stepwell.winograd_conv"(%0, %w) {columns = 8 : i64, panel = 8 : i64, kernel = array<i64: 3, 1>, tile = 4 : i64, pads = array<i64: 1, 0, 1, 0>}
+    : (tensor<1x6x2x8xf32>, tensor<384xf32>) -> tensor<1x6x2x8xf32>
+  %2 = "stepwell.reshape"(%1) {shape = array<i64: 1, 12, 8>} : (tensor<1x6x2x8xf32>) -> tensor<1x12x8xf32>
+  %3 = "stepwell.add"(%s, %2) : (tensor<1x12x8xf32>, tensor<1x12x8xf32>) -> tensor<1x12x8xf32>
+  return %3 : tensor<1x12x8xf32>
+}
