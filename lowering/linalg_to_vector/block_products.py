@@ -26,7 +26,7 @@ from ...machines.block_tiles import BlockWork, scales_sums
 from ...passes.ir.values import constant_index
 from ..builders.linear_forms import Linear, Place
 from .byte_products import add_products, add_shorts, joined, shorts_of, slice_of, widen_shorts
-from .tile_reads import Chunk, Reader, registers_of
+from .tile_reads import Chunk, Reader, registers_of, resized
 
 # Positions of the operands of the op.
 _INPUT, _WEIGHT, _SUMS, _SCALES = range(4)
@@ -75,14 +75,14 @@ class BlockProduct:
         carried: Totals = {}
         for (row, chunk), value in zip(itertools.product(rows, chunks), sums, strict=True):
             for part in split[chunk]:
-                carried[row, part] = part.widened(slice_of(value, part.start - chunk.start, part.lanes))
+                carried[row, part] = resized(slice_of(value, part.start - chunk.start, part.lanes), part.lanes)
         work = BlockWork(self.bits, self.words * 32 // self.bits, self.has_factors)
         if scales_sums(work, len(rows)):
             results = self._scaled_sums(reader, rows, parts, where, carried)
         else:
             results = self._scaled_numbers(reader, rows, parts, where, carried)
         return [
-            joined([part.narrowed(results[row, part]) for part in split[chunk]])
+            joined([resized(results[row, part], min(part.lanes, chunk.lanes)) for part in split[chunk]])
             for row, chunk in itertools.product(rows, chunks)
         ]
 

@@ -41,13 +41,19 @@ class Chunk:
 
     def widened(self, value: ir.Value) -> ir.Value:
         """Extends a vector read from memory to all lanes."""
-        if self.moved == self.lanes:
-            return value
-        return vector.shuffle(value, value, [*range(self.moved), *[_UNDEFINED] * (self.lanes - self.moved)])
+        return resized(value, self.lanes)
 
     def narrowed(self, value: ir.Value) -> ir.Value:
         """Returns the lanes of a vector that are written to memory."""
-        return value if self.moved == self.lanes else vector.shuffle(value, value, list(range(self.moved)))
+        return resized(value, self.moved)
+
+
+def resized(value: ir.Value, lanes: int) -> ir.Value:
+    """Returns the first lanes of a vector; those that it does not have are undefined."""
+    (count,) = ir.VectorType(value.type).shape
+    if count == lanes:
+        return value
+    return vector.shuffle(value, value, [*range(min(count, lanes)), *[_UNDEFINED] * (lanes - count)])
 
 
 # Shuffle index of lanes whose content does not matter.

@@ -17,6 +17,8 @@ RNG = np.random.default_rng(0)
         (2, 32, 1, 24, 16, False, True),
         (2, 32, 5, 16, 16, True, False),
         (4, 16, 9, 21, 24, True, True),
+        (4, 16, 1, 17, 24, False, False),
+        (4, 32, 5, 35, 48, True, False),
         (4, 32, 1, 70, 64, True, False),
         (4, 64, 5, 1, 1, True, True),
         (4, 32, 2, 33, 16, True, False),
