@@ -20,7 +20,7 @@ from ..tools.console import ProgressBar, duration, print_table, progress
 from ..tools.flags import UsageError
 from ..tools.outputs import FIGURES, NEW_SIZES, PICTURE, RANGE_FIGURES, FileKind, OutputFile, Outputs
 from ..tools.profile_tables import print_profile
-from . import compare, figures, kernels, measure, models, ranges, report, turns
+from . import compare, figures, kernels, measure, models, range_cases, ranges, report, turns
 from .machine import PINNING, HostRecord, cores, describe
 from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, SYSTEMS
 from .record import Results, Row
@@ -73,35 +73,15 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--layers", default="12,24,48,96", help="numbers of layers (default: %(default)s)")
     _systems_and_files(made, ("onnxruntime", "openvino"))
     made = _command(commands, "ranges", _ranges, "one compile for ranges of sizes, against one for each size")
-    made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
-    made.add_argument("--dims", action="append", required=True, metavar="NAME=1:512", help="sizes of a dimension")
     made.add_argument(
-        "--at",
-        action="append",
-        default=[],
-        metavar="NAME=7,NAME=16",
-        help="sizes to measure (default: the bounds and some in between)",
+        "--dims", action="append", default=[], metavar="NAME=1:512", help="sizes of a dimension of the given model"
     )
-    made.add_argument("--threads", type=arguments.positive, default=1, help="threads of a call (default: %(default)s)")
     made.add_argument(
         "--rounds", type=arguments.positive, default=5, help="turns of each program (default: %(default)s)"
     )
-    made.add_argument("--seconds", type=arguments.amount, default=0.2, help="duration of a turn (default: %(default)s)")
-    made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the figures there, as JSON")
-    made.add_argument("--keep", type=Path, metavar="FOLDER", help="write them to FOLDER/<machine>/ranges-<model>.json")
+    _at_sizes(made, "six models, eight sizes each", "sizes to measure (default: the bounds and some in between)")
     made = _command(commands, "new-sizes", _new_sizes, "first calls at new sizes, without and with ranges")
-    made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
-    made.add_argument(
-        "--at", action="append", required=True, metavar="NAME=7,NAME=16", help="sizes of the calls, in their order"
-    )
-    made.add_argument("--threads", type=arguments.positive, default=1, help="threads of a call (default: %(default)s)")
-    made.add_argument(
-        "--seconds", type=arguments.amount, default=0.2, help="duration of later calls (default: %(default)s)"
-    )
-    made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the figures there, as JSON")
-    made.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="write them to FOLDER/<machine>/new-sizes-<model>.json"
-    )
+    _at_sizes(made, "two models", "sizes of the calls of the given model, in their order")
     made = _command(commands, "profile", _profile, "the time of each kernel of a running model")
     made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
     made.add_argument(
@@ -139,6 +119,19 @@ def _command(commands, name: str, run: Callable[[argparse.Namespace], int], summ
     model_options.add_output_options(made)
     made.set_defaults(run=run)
     return made
+
+
+def _at_sizes(made: argparse.ArgumentParser, default: str, about: str) -> None:
+    made.add_argument(
+        "model", nargs="?", metavar="MODEL", help=f"a name of the list, or an ONNX file (default: {default})"
+    )
+    made.add_argument("--at", action="append", default=[], metavar="NAME=7,NAME=16", help=about)
+    made.add_argument("--threads", type=arguments.positive, default=1, help="threads of a call (default: %(default)s)")
+    made.add_argument("--seconds", type=arguments.amount, default=0.2, help="duration of a turn (default: %(default)s)")
+    made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the figures there, as JSON")
+    made.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="write them to FOLDER/<machine>/<command>-<model>.json"
+    )
 
 
 def _measuring(made: argparse.ArgumentParser, peers: Sequence[str], rounds: int, seconds: float) -> None:
@@ -202,40 +195,55 @@ def _growth(options: argparse.Namespace) -> int:
 
 
 def _ranges(options: argparse.Namespace) -> int:
+    if options.model is None:
+        return _range_cases(options, "ranges", RANGE_FIGURES, range_cases.in_ranges())
     dims = arguments.parse_dims(options.dims)
+    if not dims:
+        raise UsageError("a model needs --dims: the sizes of its dimensions, such as --dims length=1:512")
     places = [arguments.parse_dims(item.split(",")) for item in options.at] or ranges.chosen_sizes(dims)
     named = {name for name, given in dims.items() if not isinstance(given, str)}
     for place in places:
         if place.keys() != named or not all(isinstance(size, int) for size in place.values()):
             raise UsageError(f"--at must give a size to each of {', '.join(sorted(named))}: {', '.join(options.at)}")
-    _check_cores([options.threads])
-    model = models.named(options.model)
-    machine = describe()
-    output = _output(options, machine, f"ranges-{Path(options.model).stem}.json", RANGE_FIGURES)
-    with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, turns.pinned(options.threads) as worker:
-        plan = (options.threads, options.rounds, options.seconds)
-        made = worker.ask("run", "stepwell.bench.ranges", "measure", model.file(Path(folder)), dims, places, *plan)
-    asked = {"model": options.model, "dims": dims, "threads": options.threads, "machine": asdict(machine)}
-    _print_figures(options, made.text(asked), [report.ranges_table(made)], str(machine))
-    if output is not None:
-        _write(output, made.text(asked))
-    return 0
+    case = range_cases.RangeCase(models.named(options.model), dims, places)
+    return _range_cases(options, f"ranges-{Path(options.model).stem}", RANGE_FIGURES, [case])
 
 
 def _new_sizes(options: argparse.Namespace) -> int:
+    if options.model is None:
+        return _range_cases(options, "new-sizes", NEW_SIZES, range_cases.at_new_sizes())
     places = [arguments.parse_dims(item.split(",")) for item in options.at]
-    if not all(isinstance(size, int) for place in places for size in place.values()):
+    if not places or not all(isinstance(size, int) for place in places for size in place.values()):
         raise UsageError(f"--at must give sizes: {', '.join(options.at)}")
+    case = range_cases.RangeCase(models.named(options.model), {}, places)
+    return _range_cases(options, f"new-sizes-{Path(options.model).stem}", NEW_SIZES, [case])
+
+
+def _range_cases(options: argparse.Namespace, name: str, kind: FileKind, cases: Sequence[range_cases.RangeCase]) -> int:
+    """Measures models in ranges, or first calls at new sizes, and prints their tables and a summary of several."""
+    is_ranges = kind is RANGE_FIGURES
+    table = report.ranges_table if is_ranges else report.new_sizes_table
+    if options.model is None and (options.at or getattr(options, "dims", None)):
+        raise UsageError("--dims and --at need a model")
     _check_cores([options.threads])
-    model, machine = models.named(options.model), describe()
-    output = _output(options, machine, f"new-sizes-{Path(options.model).stem}.json", NEW_SIZES)
-    with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, turns.pinned(options.threads) as worker:
-        given = (model.file(Path(folder)), places, options.threads, options.seconds)
-        made = worker.ask("run", "stepwell.bench.new_sizes", "measure", *given)
-    asked = {"model": options.model, "threads": options.threads, "machine": asdict(machine)}
-    _print_figures(options, made.text(asked), [report.new_sizes_table(made)], str(machine))
+    machine, found = describe(), {}
+    output = _output(options, machine, f"{name}.json", kind)
+    if not options.json:
+        print(machine)
+    for case in cases:
+        rounds = options.rounds if is_ranges else None
+        made = found[case.model.name] = case.measured(options.threads, options.seconds, rounds)
+        if not options.json:
+            _print([table(case.model.name, made)])
+    records = [{"model": case.model.name, "dims": case.dims, **asdict(found[case.model.name])} for case in cases]
+    asked = {"schema": 2, "threads": options.threads, "machine": asdict(machine), "models": records}
+    text = json.dumps(asked, indent=1) + "\n"
+    if options.json:
+        print(text, end="")
+    elif is_ranges and len(found) > 1:
+        _print([report.ranges_summary(found)])
     if output is not None:
-        _write(output, made.text(asked))
+        _write(output, text)
     return 0
 
 

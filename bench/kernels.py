@@ -18,6 +18,7 @@ from onnx import helper, numpy_helper
 
 from .few_bits import few_bits
 from .kernel import Function, Kernel, Shape
+from .selecting import compress, non_max_suppression, nonzero, unique
 
 
 def gemm(m: int, n: int, k: int) -> Kernel:
@@ -356,6 +357,12 @@ def table() -> dict[str, Kernel]:
         scatter(64, 100_000),
         scatter(64, 100_000, "add"),
         scatter_rows(10_000, 1_000, 64),
+        *(nonzero(1 << 20, above) for above in (0, 2)),
+        nonzero(100, 0),
+        *(compress(1 << 20, above) for above in (0, 2)),
+        compress(100, 0),
+        *(unique(10_000, scale) for scale in (10, 10_000)),
+        non_max_suppression(8400, 80, 2.5),
     ]
     return {kernel.name: kernel for kernel in kernels}
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -51,12 +49,14 @@ class NewSizes:
 
     places: Sequence[FirstCall]
 
-    def text(self, settings: Mapping[str, Any]) -> str:
-        """Returns the figures as JSON, after the settings: the model and the machine."""
-        return json.dumps({"schema": 1, **settings, **asdict(self)}, indent=1) + "\n"
 
-
-def measure(path: Path, sizes: Sequence[Mapping[str, int]], threads: int, seconds: float) -> NewSizes:
+def measure(
+    path: Path,
+    sizes: Sequence[Mapping[str, int]],
+    threads: int,
+    seconds: float,
+    given: Mapping[str, np.ndarray] | None = None,
+) -> NewSizes:
     """Compiles a model both ways in this process without the cache, and calls it at sizes that are new to it.
 
     Args:
@@ -64,6 +64,7 @@ def measure(path: Path, sizes: Sequence[Mapping[str, int]], threads: int, second
         sizes: the sizes of the calls: one size of each symbolic dimension.
         threads: threads of a call.
         seconds: duration of the later calls at each set of sizes.
+        given: contents of some inputs; others are random.
     """
     compiled = [compile(path, threads=threads, options=Options(cache=False, ranges=on)) for on in (False, True)]
     for executable in compiled:
@@ -72,7 +73,7 @@ def measure(path: Path, sizes: Sequence[Mapping[str, int]], threads: int, second
     for at in sizes:
         known = with_derived(at, resolve_dims(at, compiled[0].inputs).derived)
         shapes = {info.name: shape_of(info, known) for info in compiled[0].inputs}
-        inputs = arguments.made_up_inputs(compiled[0].inputs, shapes, np.random.default_rng(0))
+        inputs = arguments.made_up_inputs(compiled[0].inputs, shapes, np.random.default_rng(0)) | dict(given or {})
         alone, ranged = (_timed(functools.partial(executable, **inputs), seconds) for executable in compiled)
         places.append(FirstCall(dict(at), *alone, *ranged, len(compiled[1].programs)))
     return NewSizes(places)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import json
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +32,20 @@ class Place:
         sizes: sizes by the names of the dimensions.
         ranged_seconds: median time of a call of the program for the ranges.
         alone_seconds: median time of a call of the program for only these sizes.
+        alone_compile_seconds: duration of the compile for only these sizes, without the cache, and of a call.
         difference: largest difference of an output, relative to its largest value.
     """
 
     sizes: Mapping[str, int]
     ranged_seconds: float
     alone_seconds: float
+    alone_compile_seconds: float
     difference: float | None
+
+    @property
+    def ratio(self) -> float:
+        """The time in the ranges relative to that of the program for only these sizes."""
+        return self.ranged_seconds / self.alone_seconds
 
 
 @dataclass(frozen=True)
@@ -56,13 +62,25 @@ class Ranges:
     programs: int
     places: Sequence[Place]
 
-    def text(self, settings: Mapping[str, Any]) -> str:
-        """Returns the figures as JSON, after the settings: the model, the ranges, and the machine."""
-        return json.dumps({"schema": 1, **settings, **asdict(self)}, indent=1) + "\n"
+    @property
+    def ratios(self) -> list[float]:
+        """The ratio at each of the sizes."""
+        return [place.ratio for place in self.places]
+
+    @property
+    def compile_ratio(self) -> float:
+        """The duration of the compile for the ranges relative to the longest one for only some sizes."""
+        return self.compile_seconds / max(place.alone_compile_seconds for place in self.places)
 
 
 def measure(
-    path: Path, dims: Dims, sizes: Sequence[Mapping[str, int]], threads: int, rounds: int, seconds: float
+    path: Path,
+    dims: Dims,
+    sizes: Sequence[Mapping[str, int]],
+    threads: int,
+    rounds: int,
+    seconds: float,
+    given: Mapping[str, np.ndarray] | None = None,
 ) -> Ranges:
     """Compiles a model both ways in this process, and calls the two programs in turns.
 
@@ -73,6 +91,7 @@ def measure(
         threads: threads of a call.
         rounds: number of turns of each program at each set of sizes.
         seconds: duration of a turn.
+        given: contents of some inputs; others are random.
     """
     start = time.perf_counter()
     ranged = compile(path, threads=threads, options=Options(cache=False, dims=dims))
@@ -83,16 +102,18 @@ def measure(
     places = []
     for at in sizes:
         shapes = {info.name: shape_of(info, with_derived(at, derived)) for info in ranged.inputs}
-        inputs = arguments.made_up_inputs(ranged.inputs, shapes, np.random.default_rng(0))
+        inputs = arguments.made_up_inputs(ranged.inputs, shapes, np.random.default_rng(0)) | dict(given or {})
         calls = [functools.partial(executable, **inputs) for executable in (ranged, alone)]
-        here, there = (_listed(call()) for call in calls)
+        here, start = _listed(calls[0]()), time.perf_counter()
+        there = _listed(calls[1]())
+        alone_compile_seconds = time.perf_counter() - start
         away = difference(here, there)
         times: list[list[float]] = [[], []]
         for _ in range(rounds):
             for call, found in zip(calls, times, strict=True):
                 found += timed_calls(call, seconds, CALLS_AT_MOST)
         ranged_seconds, alone_seconds = map(statistics.median, times)
-        places.append(Place(dict(at), ranged_seconds, alone_seconds, away))
+        places.append(Place(dict(at), ranged_seconds, alone_seconds, alone_compile_seconds, away))
     return Ranges(compile_seconds, len(ranged.programs), places)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..runtime.devices.peaks import Peaks
@@ -62,23 +63,45 @@ def change_table(comparison: Comparison, tolerance: float) -> Table:
     return Table(f"In {comparison.unit}, worst first", headers, rows, ("case", ""))
 
 
-def ranges_table(made: Ranges) -> Table:
+def ranges_table(model: str, made: Ranges) -> Table:
     """Returns the table of a program for ranges of sizes beside those for each size."""
     rows = [
         (
             ", ".join(f"{name}={size}" for name, size in place.sizes.items()),
             _seconds(place.ranged_seconds),
             _seconds(place.alone_seconds),
-            f"{place.ranged_seconds / place.alone_seconds:.2f}",
+            f"{place.ratio:.2f}",
             _difference([place.difference]),
         )
         for place in made.places
     ]
-    title = f"Programs for all sizes: {made.programs}, compiled in {_seconds(made.compile_seconds)}"
+    compiled = f"compiled in {_seconds(made.compile_seconds)}, {made.compile_ratio:.1f} times as long as for one size"
+    title = f"{model}: programs for all sizes: {made.programs}, {compiled}"
     return Table(title, ("sizes", "for the ranges", "alone", "ranges / alone", "difference"), rows, ("sizes",))
 
 
-def new_sizes_table(made: NewSizes) -> Table:
+def ranges_summary(found: Mapping[str, Ranges]) -> Table:
+    """Returns the table of several models in ranges: times relative to those of programs for only one size."""
+    rows = [
+        (
+            name,
+            str(len(made.places)),
+            *(f"{figure:.2f}" for figure in _summary(made.ratios)),
+            f"{made.compile_ratio:.1f}",
+        )
+        for name, made in found.items()
+    ]
+    everything = [ratio for made in found.values() for ratio in made.ratios]
+    rows.append(("all", str(len(everything)), *(f"{figure:.2f}" for figure in _summary(everything)), _NONE))
+    headers = ("model", "sizes", "least", "median", "greatest", "compile")
+    return Table("Time in ranges / time of a program for one size", headers, rows, ("model",))
+
+
+def _summary(ratios: Sequence[float]) -> tuple[float, float, float]:
+    return min(ratios), statistics.median(ratios), max(ratios)
+
+
+def new_sizes_table(model: str, made: NewSizes) -> Table:
     """Returns the table of first calls at new sizes."""
     rows = [
         (
@@ -92,7 +115,8 @@ def new_sizes_table(made: NewSizes) -> Table:
         for place in made.places
     ]
     headers = ("sizes", "first call alone", "later", "first call in ranges", "in ranges, later", "programs")
-    return Table("First calls at new sizes, each compiled alone, and in ranges", headers, rows, ("sizes",))
+    title = f"{model}: first calls at new sizes, each compiled alone, and in ranges"
+    return Table(title, headers, rows, ("sizes",))
 
 
 def _growth(rows: Sequence[Row]) -> Table:

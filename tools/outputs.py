@@ -265,5 +265,5 @@ PAGE = FileKind("a page of stepwell-explore", lambda path: b'<meta name="generat
 COMMAND = FileKind("a command that Stepwell wrote", _magic(b"stepwell-"))
 REMARKS = FileKind("optimisation remarks in YAML", _magic(b"--- !"))
 FIGURES = FileKind("figures of stepwell-bench", _has_keys("schema", "what", "rows"))
-NEW_SIZES = FileKind("figures of stepwell-bench new-sizes", _has_keys("schema", "model", "places"))
-RANGE_FIGURES = FileKind("figures of stepwell-bench ranges", _has_keys("schema", "dims", "places"))
+NEW_SIZES = FileKind("figures of stepwell-bench new-sizes", _has_keys("schema", "threads", "models"))
+RANGE_FIGURES = FileKind("figures of stepwell-bench ranges", _has_keys("schema", "threads", "models"))

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 import stepwell
-from stepwell.bench import command, measure, ranges
+from stepwell.bench import command, measure, range_cases, ranges
+from stepwell.bench.models import Model
 from stepwell.bench.peers import SYSTEMS, System
+from stepwell.bench.range_cases import RangeCase
 from stepwell.bench.record import Results
 from stepwell.runtime.devices import figures, measurement
 from stepwell.runtime.devices.figures import MachineFigures
@@ -98,16 +100,22 @@ def test_ranges(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["ranges", str(tiny), f"--dims={dim}=1:9", "--rounds=2", "--seconds=0.001"]
     assert command.main([*arguments, "--output=ranges.json"]) == 0
     assert f"{dim}=9" in capsys.readouterr().out
-    record = json.loads(Path("ranges.json").read_text())
+    whole = json.loads(Path("ranges.json").read_text())
+    (record,) = whole["models"]
     assert record["programs"] == 1 and record["compile_seconds"] > 0
     assert [place["sizes"] for place in record["places"]] == [{dim: 1}, {dim: 3}, {dim: 9}]
     assert all(place["difference"] < 1e-6 and place["ranged_seconds"] > 0 for place in record["places"])
-    assert record["dims"] == {dim: [1, 9]} and record["threads"] == 1
+    assert all(place["alone_compile_seconds"] > place["alone_seconds"] for place in record["places"])
+    assert record["dims"] == {dim: [1, 9]} and whole["threads"] == 1
     assert command.main([*arguments, "--keep=kept"]) == 0
     (kept,) = Path("kept").glob(f"*/ranges-{tiny.stem}.json")
-    assert json.loads(kept.read_text())["machine"] == record["machine"]
+    assert json.loads(kept.read_text())["machine"] == whole["machine"]
     assert command.main([*arguments, "--at=other=3"]) == 2
     assert "--at must give a size to each of" in capsys.readouterr().err
+    assert command.main(["ranges", str(tiny)]) == 2
+    assert "a model needs --dims" in capsys.readouterr().err
+    assert command.main(["ranges", "--at=n=3"]) == 2
+    assert "--dims and --at need a model" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -116,12 +124,32 @@ def test_first_calls_at_new_sizes(tiny: Path, capsys: pytest.CaptureFixture[str]
     sizes = [f"--at={dim}={size}" for size in (3, 5, 7)]
     assert command.main(["new-sizes", str(tiny), *sizes, "--seconds=0.001", "--output=new.json"]) == 0
     assert f"{dim}=7" in capsys.readouterr().out
-    record = json.loads(Path("new.json").read_text())
+    (record,) = json.loads(Path("new.json").read_text())["models"]
     assert [place["programs"] for place in record["places"]] == [1, 2, 2]
     last = record["places"][-1]
     assert 10 * last["ranged_seconds"] < last["alone_seconds"]
     assert command.main(["new-sizes", str(tiny), f"--at={dim}=1:3"]) == 2
     assert "--at must give sizes" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_ranges_of_the_list_end_with_a_summary(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (dim,) = [dim for info in stepwell.compile(str(tiny)).inputs for dim in info.shape if isinstance(dim, str)]
+    cases = [RangeCase(Model(name, lambda folder: tiny), {dim: (1, 9)}, [{dim: 4}]) for name in ("first", "second")]
+    monkeypatch.setattr(range_cases, "in_ranges", lambda: cases)
+    assert command.main(["ranges", "--rounds=1", "--seconds=0.001"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines if "programs for all sizes" in line] == ["first", "second"]
+    head = lines.index("Time in ranges / time of a program for one size")
+    assert [line.split()[:2] for line in lines[head + 2 : head + 5]] == [["first", "1"], ["second", "1"], ["all", "2"]]
+
+
+def test_the_lists_name_all_dimensions() -> None:
+    for case in range_cases.in_ranges():
+        assert len(case.places) == 8
+        assert all(place.keys() == case.dims.keys() for place in case.places)
 
 
 def test_sizes_are_chosen_from_the_bounds_on() -> None:

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
-from stepwell.bench import kernels
+from stepwell.bench import kernels, selecting
 from stepwell.bench.few_bits import few_bits
 
 SMALL = [
@@ -39,6 +39,10 @@ SMALL = [
     kernels.scatter(4, 10),
     kernels.scatter(4, 10, "add"),
     kernels.scatter_rows(9, 5, 3),
+    selecting.nonzero(40, 0.5),
+    selecting.compress(40, 0.5),
+    selecting.unique(40, 3),
+    selecting.non_max_suppression(12, 2, 0.5),
 ]
 
 
@@ -75,7 +79,7 @@ def test_the_table_has_every_family() -> None:
     families = {kernel.family for kernel in kernels.table().values()}
     assert families >= {"gemm", "gemv", "batched gemm", "conv 1x1", "conv 3x3", "conv 5x5", "depthwise conv"}
     assert families >= {"strided conv", "grouped conv", "softmax", "layer norm", "gelu", "elementwise", "attention"}
-    assert families >= {"transpose", "pooling", "conv1d", "conv3d", "selection", "scatter"}
+    assert families >= {"transpose", "pooling", "conv1d", "conv3d", "selection", "scatter", "selecting"}
     assert all(re.fullmatch(r"[a-z0-9 x>/-]+", kernel.name) for kernel in kernels.table().values())
 
 
