@@ -200,11 +200,10 @@ def _ranges(options: argparse.Namespace) -> int:
     dims = arguments.parse_dims(options.dims)
     if not dims:
         raise UsageError("a model needs --dims: the sizes of its dimensions, such as --dims length=1:512")
-    places = [arguments.parse_dims(item.split(",")) for item in options.at] or ranges.chosen_sizes(dims)
+    places = _sizes(options.at) or ranges.chosen_sizes(dims)
     named = {name for name, given in dims.items() if not isinstance(given, str)}
-    for place in places:
-        if place.keys() != named or not all(isinstance(size, int) for size in place.values()):
-            raise UsageError(f"--at must give a size to each of {', '.join(sorted(named))}: {', '.join(options.at)}")
+    if any(place.keys() != named for place in places):
+        raise UsageError(f"--at must give a size to each of {', '.join(sorted(named))}: {', '.join(options.at)}")
     case = range_cases.RangeCase(models.named(options.model), dims, places)
     return _range_cases(options, f"ranges-{Path(options.model).stem}", RANGE_FIGURES, [case])
 
@@ -212,18 +211,24 @@ def _ranges(options: argparse.Namespace) -> int:
 def _new_sizes(options: argparse.Namespace) -> int:
     if options.model is None:
         return _range_cases(options, "new-sizes", NEW_SIZES, range_cases.at_new_sizes())
-    places = [arguments.parse_dims(item.split(",")) for item in options.at]
-    if not places or not all(isinstance(size, int) for place in places for size in place.values()):
+    places = _sizes(options.at)
+    if not places or not all(places):
         raise UsageError(f"--at must give sizes: {', '.join(options.at)}")
     case = range_cases.RangeCase(models.named(options.model), {}, places)
     return _range_cases(options, f"new-sizes-{Path(options.model).stem}", NEW_SIZES, [case])
+
+
+def _sizes(texts: Iterable[str]) -> list[dict[str, int]]:
+    """Returns sizes of dimensions from the command line; without those that are no numbers."""
+    found = [arguments.parse_dims(text.split(",")) for text in texts]
+    return [{name: size for name, size in place.items() if isinstance(size, int)} for place in found]
 
 
 def _range_cases(options: argparse.Namespace, name: str, kind: FileKind, cases: Sequence[range_cases.RangeCase]) -> int:
     """Measures models in ranges, or first calls at new sizes, and prints their tables and a summary of several."""
     is_ranges = kind is RANGE_FIGURES
     table = report.ranges_table if is_ranges else report.new_sizes_table
-    if options.model is None and (options.at or getattr(options, "dims", None)):
+    if options.model is None and (options.at or vars(options).get("dims")):
         raise UsageError("--dims and --at need a model")
     _check_cores([options.threads])
     machine, found = describe(), {}
@@ -231,8 +236,7 @@ def _range_cases(options: argparse.Namespace, name: str, kind: FileKind, cases: 
     if not options.json:
         print(machine)
     for case in cases:
-        rounds = options.rounds if is_ranges else None
-        made = found[case.model.name] = case.measured(options.threads, options.seconds, rounds)
+        made = found[case.model.name] = case.measured(options.threads, options.seconds, vars(options).get("rounds"))
         if not options.json:
             _print([table(case.model.name, made)])
     records = [{"model": case.model.name, "dims": case.dims, **asdict(found[case.model.name])} for case in cases]
