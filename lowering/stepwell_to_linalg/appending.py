@@ -63,7 +63,7 @@ def append(op: AppendOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[i
             made = _run(
                 made, first, end, lambda place, point: _read(sources[1], add(starts[1], subtract(place, first)), point)
             )
-            return _run(made, end, runs[3], lambda place, point: broadcast(filled, point.width))
+            return _run(made, end, runs[3], lambda place, point: _filled(filled, point))
 
         is_live = None
         for place, entry in zip(places, entries[:axis], strict=True):
@@ -165,6 +165,10 @@ def _run(row: ir.Value, start: Index, stop: Index, value: Callable[[Index, Point
         (row,) = loop(start, end, step, [row], body)
         start = end
     return row
+
+
+def _filled(value: ir.Value, point: Point) -> ir.Value:
+    return value if point.lane_dim is None else broadcast(value, point.width)
 
 
 def _written(value: ir.Value, into: ir.Value, place: Index, point: Point) -> ir.Value:

@@ -1,0 +1,18 @@
+// RUN: stepwell-opt %s --split-input-file --stepwell-convert-to-linalg | FileCheck %s
+
+// Copies of both operands, each as vectors and as elements, and zeros up to where the result is read.
+// CHECK-LABEL: func.func private @append(
+// CHECK-DAG:     %[[ZEROS:.+]] = arith.constant dense<0.000000e+00> : vector<16xf32>
+// CHECK-DAG:     %[[ZERO:.+]] = arith.constant 0.000000e+00 : f32
+// CHECK:         %[[OLD:.+]] = tensor.extract %{{.+}} : tensor<14xf32>
+// CHECK:         tensor.insert %[[OLD]] into
+// CHECK:         %[[NEW:.+]] = tensor.extract %{{.+}} : tensor<2xf32>
+// CHECK:         tensor.insert %[[NEW]] into
+// CHECK:         vector.transfer_write %[[ZEROS]]
+// CHECK:         tensor.insert %[[ZERO]] into %{{.+}} : tensor<16xf32>
+module attributes {stepwell.table = ["\"n\"", "\"n + 1\""], stepwell.ranges = {n = [1, 7, 1]}} {
+  func.func private @append(%x: tensor<7x2xf32>, %new: tensor<1x2xf32>, %table: tensor<256xi64>) -> tensor<8x2xf32> attributes {stepwell.kernel = {bytes = 8 : i64, class = "movement", flops = 0 : i64}, stepwell.extents = array<i64: -1, -1>, stepwell.table_argument = 2 : i64} {
+    %0 = "stepwell.append"(%x, %new, %table) {axis = 0 : i64, ends = array<i64: 0, -1>, layout = array<i64>} : (tensor<7x2xf32>, tensor<1x2xf32>, tensor<256xi64>) -> tensor<8x2xf32>
+    return %0 : tensor<8x2xf32>
+  }
+}
