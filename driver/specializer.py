@@ -25,6 +25,7 @@ from ..support.collection import paused_collection
 from ..support.errors import StepwellError
 from ..support.short_repr import short_repr
 from ..targets.registry import backend_of, is_cpu
+from . import plugins
 from .background import BACKGROUND, BackgroundCompile, CompilerCall
 from .cache_key import CacheKey
 from .hybrid_plans import HybridPlanner
@@ -57,6 +58,7 @@ class Specializer:
     names: tuple[str, ...]
     setup: Setup
 
+    @plugins.scanned_once()
     def __call__(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | HybridModel:
         """Returns the program, the inputs whose contents must be known for one, or a hybrid plan.
 
@@ -154,6 +156,7 @@ class Specializer:
             slow.warn(self.source.name, slow_kernels(made))
         return made
 
+    @plugins.scanned_once()
     def for_buckets(
         self, inputs: Sequence[TensorInfo], buckets: Buckets, derived: Mapping[str, Expression]
     ) -> tuple[list[Program], str]:

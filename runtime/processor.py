@@ -124,5 +124,6 @@ def needs(target: CodeTarget) -> list[str]:
     return sorted(name for name in named if name in _TENSOR_FEATURES)
 
 
+@functools.cache
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
