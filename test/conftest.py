@@ -85,9 +85,19 @@ def _hide_passes_of_other_files(module: str) -> None:
             registered[name] = kind
 
 
+def _limit_processes(item: pytest.Item) -> None:
+    """Lets a compile take one process, except in tests marked `workers`: the tests occupy all processors already."""
+    from stepwell.driver.workers import worker_pool
+    from stepwell.support.cores import available_cores
+
+    is_limited = item.get_closest_marker("workers") is None
+    worker_pool.available_cores = (lambda: 1) if is_limited else available_cores
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips comparisons that the installed ONNX Runtime is too old for; Python 3.10 gets an old version."""
     _hide_passes_of_other_files(getattr(getattr(item, "module", None), "__name__", ""))
+    _limit_processes(item)
     marker = item.get_closest_marker("needs_onnxruntime")
     if marker is not None and _numbers(version("onnxruntime")) < _numbers(marker.args[0]):
         pytest.skip(f"ONNX Runtime before {marker.args[0]} lacks this or gets it wrong")

@@ -117,6 +117,7 @@ def test_explain_names_the_plugin(cache, monkeypatch):
     assert __name__.rpartition(".")[2] in answer.differences["plugins"][0]
 
 
+@pytest.mark.workers
 def test_kernels_are_compiled_in_this_process(monkeypatch):
     monkeypatch.setattr(plugins, "are_found", lambda: False)
     with worker_pool(2) as pool:

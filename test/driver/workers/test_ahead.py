@@ -20,6 +20,8 @@ from stepwell.lowering import invariants
 from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.functions import main_function, symbol_of
 
+pytestmark = pytest.mark.workers
+
 TARGET = "x86-64-v3"
 OUTLOOK = Outlook(TARGET, ((4, 8),), ())
 

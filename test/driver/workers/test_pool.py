@@ -24,6 +24,8 @@ from stepwell.lowering import invariants
 from stepwell.passes.infra.runner import PassFailure
 from stepwell.passes.infra.state import CompileState
 
+pytestmark = pytest.mark.workers
+
 OPS = ("relu", "tanh", "exp", "sigmoid", "sqrt", "abs")
 SCRIPT = """
 print("started")
