@@ -13,20 +13,17 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import llvm
 import pytest
 
+from ..forked import commands
+from .shown import prints
+
 ROOT = Path(__file__).parent.parent.parent
 GUIDES = sorted(page for page in (ROOT / "docs").glob("*.md") if page.name != "README.md")
 BLOCK = re.compile(r"^```(python|console|mlir)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-# The number of passes changes with the compiler.
-MEASURED = re.compile(
-    r"\b\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)? (?:threads?|passes|[num]?s|[kMG]?B|%)(?!\w)"
-    r"|\b\d[\d,]*\.\d+(?:e[-+]?\d+)?|\b\d+e[-+]?\d+(?![0-9a-z])|(?:\b|_)[0-9a-f]{8,}(?![0-9a-z])"
-)
 TABLE = re.compile(r"^\| .*\? \| `(stepwell-[^`]*)`", re.MULTILINE)
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 FILE = re.compile(r"(?:#|//) file: (\S+)\n")
@@ -79,7 +76,7 @@ def _run_page(page: Path, folder: Path) -> None:
         if file is not None:
             (folder / file[1]).write_text(text[file.end() :], encoding="utf-8")
         elif kind == "python" and (HAS_TORCH or "import torch\n" not in text):
-            _run([sys.executable, "-c", text], folder)
+            _run(["python", "-c", text], folder)
         elif kind == "console":
             _run_console(text, folder)
 
@@ -91,26 +88,11 @@ def _run_console(text: str, folder: Path) -> None:
         assert prints(expected, output), f"`{line}` does not print\n{expected}\nbut\n{output}"
 
 
-def prints(shown: str, output: str) -> bool:
-    """Returns whether an output matches the one shown."""
-    lines = [_pattern(line) for line in shown.splitlines() if line.strip()]
-    text = "".join(f"{_plain(line)}\n" for line in output.splitlines() if line.strip())
-    return re.fullmatch("".join(lines), text) is not None
-
-
-def _pattern(line: str) -> str:
-    if line.strip() == "...":
-        return r"(?:.*\n)*?"
-    return ".*?".join(re.escape(part) for part in _plain(line).split("...")) + r"\n"
-
-
-def _plain(line: str) -> str:
-    return " ".join(MEASURED.sub("#", line).split())
-
-
 def _run(command: list[str], folder: Path, codes: tuple[int, ...] = (0,)) -> str:
-    folders = [str(Path(sys.executable).parent), str(Path(llvm.__file__).parent / "bin"), os.environ["PATH"]]
-    environment = {**os.environ, "PATH": os.pathsep.join(folders), "PYTHONPATH": str(folder) if folder != ROOT else ""}
+    forked = commands.environment()
+    path = os.pathsep.join([forked["PATH"], str(Path(llvm.__file__).parent / "bin")])
+    environment = {**os.environ, **forked, "PATH": path, "PYTHONPATH": str(folder) if folder != ROOT else ""}
+    command = [shutil.which(command[0], path=path) or command[0], *command[1:]]
     done = subprocess.run(
         command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )

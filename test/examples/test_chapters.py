@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from ..docs.shown import prints
+from ..forked import commands
 
 ROOT = Path(__file__).parent.parent.parent
 CHAPTERS = sorted((ROOT / "examples").glob("ch*.py"))
@@ -25,18 +28,19 @@ def _load(path: Path) -> ModuleType:
 
 
 chapters = _load(ROOT / "docs" / "extensions" / "chapters.py")
-docs_run = _load(ROOT / "test" / "docs" / "test_docs_run.py")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
 def test_chapter(chapter: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))}
-    command = [sys.executable, str(chapter)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    forked = commands.environment()
+    command = [str(shutil.which("python", path=forked["PATH"])), str(chapter)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, **forked}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     shown = chapters.output(chapter.read_text(encoding="utf-8"))
-    assert docs_run.prints(shown, done.stdout), f"{chapter.name} prints\n{done.stdout}"
+    assert prints(shown, done.stdout), f"{chapter.name} prints\n{done.stdout}"
 
 
 def test_the_index_lists_the_chapters_in_order() -> None:
