@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from .passes.infra.failure import CompileError, Failure
     from .passes.infra.guarded import CompilerCrash
     from .passes.infra.runner import PassFailure
+    from .quantization.float_model import QuantizationError
+    from .quantization.options import QuantizationOptions
+    from .quantization.quantize import QuantizedModel, quantize
     from .runtime.executable import Executable
     from .runtime.host.fallback import Fallback, FallbackWarning
     from .runtime.program import TensorInfo
@@ -68,6 +71,9 @@ __all__ = [
     "PassFailure",
     "PluginWarning",
     "Progress",
+    "QuantizationError",
+    "QuantizationOptions",
+    "QuantizedModel",
     "Report",
     "RuntimeFailure",
     "ShapeError",
@@ -81,6 +87,7 @@ __all__ = [
     "check",
     "compile",
     "load",
+    "quantize",
     "torch_report",
 ]
 
@@ -92,6 +99,10 @@ _HOME = {
     "check": "driver.check",
     "compile": "driver.api",
     "load": "driver.api",
+    "quantize": "quantization.quantize",
+    "QuantizedModel": "quantization.quantize",
+    "QuantizationError": "quantization.float_model",
+    "QuantizationOptions": "quantization.options",
     "torch_report": "frontend.torch.record",
     "SourceError": "driver.source",
     "ModelError": "frontend.errors",

@@ -147,10 +147,14 @@ class Target:
         wanted = {"+avx512vnni", "+avx512vl"} if self.vector_bytes == 64 else {"+avxvnni"}
         return "dot" if wanted <= set(self.features) else "pairs"
 
-    @functools.cache
     def to_json(self) -> str:
         """Returns the target as a JSON object, which identifies the code that is generated for it."""
-        return json.dumps({"device": self.device, **asdict(self)}, sort_keys=True)
+        return _as_json(self)
+
+
+@functools.cache
+def _as_json(target: Target) -> str:
+    return json.dumps({"device": target.device, **asdict(target)}, sort_keys=True)
 
 
 def _measured(triple: str, cpu: str, features: tuple[str, ...]) -> Target:

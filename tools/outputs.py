@@ -264,6 +264,12 @@ ARRAYS = FileKind("an .npz file", _is_arrays)
 PAGE = FileKind("a page of stepwell-explore", lambda path: b'<meta name="generator" content="stepwell' in _head(path))
 COMMAND = FileKind("a command that Stepwell wrote", _magic(b"stepwell-"))
 REMARKS = FileKind("optimisation remarks in YAML", _magic(b"--- !"))
+QUANTIZED = FileKind("a model of stepwell-quantize", lambda path: b"stepwell.quantization" in path.read_bytes())
+QUANTIZED_REPORT = any_of(
+    "a report of stepwell-quantize",
+    FileKind("", lambda path: b"<!-- Written by stepwell-quantize -->" in _head(path)),
+    FileKind("", _has_keys("schema", "products", "narrowest")),
+)
 FIGURES = FileKind("figures of stepwell-bench", _has_keys("schema", "what", "rows"))
 NEW_SIZES = FileKind("figures of stepwell-bench new-sizes", _has_keys("schema", "threads", "models"))
 RANGE_FIGURES = FileKind("figures of stepwell-bench ranges", _has_keys("schema", "threads", "models"))

@@ -1,0 +1,153 @@
+"""Statistics of activations over calibration samples: ranges, histograms, channels, and x^T x."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ..driver.api import compile
+from ..driver.options import Options
+from .float_model import FloatModel, QuantizationError
+from .scales import BINS, Histogram
+
+Sample = Mapping[str, Any]
+"""The inputs of a call, by name."""
+
+
+@dataclass
+class Activation:
+    """The statistics of one activation.
+
+    Attributes:
+        low: least value.
+        high: greatest value.
+        counts: histogram between these.
+        largest: greatest magnitude of each channel.
+        means: mean magnitude of each channel.
+        gram: x^T x over all rows; None unless it was asked for.
+        rows: number of rows.
+    """
+
+    low: float = np.inf
+    high: float = -np.inf
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(BINS))
+    largest: np.ndarray | None = None
+    means: np.ndarray | None = None
+    gram: np.ndarray | None = None
+    rows: int = 0
+
+    @property
+    def histogram(self) -> Histogram:
+        """The histogram."""
+        return Histogram(self.low, self.high, self.counts)
+
+
+class Observer:
+    """Runs a float model with activations as further outputs."""
+
+    def __init__(self, model: FloatModel, names: Sequence[str]) -> None:
+        """Compiles the model.
+
+        Args:
+            model: the model.
+            names: the activations.
+        """
+        self._inputs = [name for name in names if name in {item.name for item in model.graph.input}]
+        self._names = [name for name in names if name not in self._inputs]
+        proto = onnx.ModelProto()
+        proto.CopyFrom(model.proto)
+        declared = {item.name for item in proto.graph.output}
+        for name in self._names:
+            if name not in declared:
+                proto.graph.output.add().name = name
+        self._order = [item.name for item in proto.graph.output]
+        self._executable = compiled(proto)
+
+    def values(self, sample: Sample) -> dict[str, np.ndarray]:
+        """Returns the activations of a sample.
+
+        Raises:
+            QuantizationError: the sample does not fit the model, or an activation is not finite.
+        """
+        results = outputs_of(self._executable, sample)
+        found = dict(zip(self._order, results, strict=True))
+        values = {name: np.asarray(found[name]) for name in self._names}
+        values |= {name: np.asarray(sample[name]) for name in self._inputs}
+        for name, value in values.items():
+            if not np.isfinite(value).all():
+                raise QuantizationError(f"calibration: '{name}' has values that are not finite")
+        return values
+
+
+def observe(
+    model: FloatModel, samples: Sequence[Sample], channels: Mapping[str, int], wants_gram: bool
+) -> dict[str, Activation]:
+    """Observes activations in two runs: the first finds ranges, the second fills histograms.
+
+    Args:
+        model: the model.
+        samples: the calibration samples.
+        channels: the axis of the channels of each activation.
+        wants_gram: whether to sum up x^T x.
+    """
+    observer = Observer(model, list(channels))
+    found = {name: Activation() for name in channels}
+    for sample in samples:
+        for name, value in observer.values(sample).items():
+            _add_range(found[name], value, channels[name])
+    for sample in samples:
+        for name, value in observer.values(sample).items():
+            item = found[name]
+            if item.high > item.low:
+                item.counts += np.histogram(value, BINS, (item.low, item.high))[0]
+            if wants_gram and channels[name] == -1:
+                rows = value.reshape(-1, value.shape[-1]).astype(np.float64)
+                gram = rows.T @ rows
+                item.gram = gram if item.gram is None else item.gram + gram
+    return found
+
+
+def _add_range(item: Activation, value: np.ndarray, axis: int) -> None:
+    item.low, item.high = min(item.low, float(value.min())), max(item.high, float(value.max()))
+    rows = np.abs(np.moveaxis(value, axis, -1)).reshape(-1, value.shape[axis]) if value.ndim else np.abs(value)[None]
+    largest, mean = rows.max(axis=0), rows.mean(axis=0, dtype=np.float64)
+    count = item.rows + len(rows)
+    item.means = mean if item.means is None else item.means + (mean - item.means) * len(rows) / count
+    item.largest = largest if item.largest is None else np.maximum(item.largest, largest)
+    item.rows = count
+
+
+def compiled(proto: onnx.ModelProto) -> Any:
+    """Compiles a model for the measurements of the quantiser."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # speed does not matter here
+        return compile(proto, options=Options(fallback="quiet"))
+
+
+def outputs_of(executable: Any, sample: Sample) -> Sequence[np.ndarray]:
+    """Returns the outputs for a sample.
+
+    Raises:
+        InputError: it does not fit the model.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = executable(**sample)
+    return results if isinstance(results, tuple) else (results,)
+
+
+def samples_of(arrays: Mapping[str, np.ndarray], axis_is_sample: bool) -> Iterator[Sample]:
+    """Yields the samples of arrays by input: one, or one for each index of their first axis."""
+    if not axis_is_sample:
+        yield arrays
+        return
+    counts = {len(array) for array in arrays.values()}
+    if len(counts) != 1:
+        raise QuantizationError(f"calibration: the arrays have different numbers of samples: {sorted(counts)}")
+    for index in range(counts.pop()):
+        yield {name: array[index] for name, array in arrays.items()}

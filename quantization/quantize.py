@@ -1,0 +1,118 @@
+"""`stepwell.quantize`: from a float ONNX model to a quantised one, with an account of the error."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from ..driver.api import compile
+from ..driver.options import Options
+from ..runtime.executable import Executable
+from ..support.errors import StepwellWarning
+from .budget import search
+from .float_model import FloatModel, QuantizationError
+from .observation import Activation, Sample, observe
+from .onnx_writer import write
+from .options import QuantizationOptions
+from .plan import make_plan
+from .preparation import by_activation, fold_batch_norms, smooth
+from .report import QuantizationReport, make_report
+from .switches import SwitchModel
+
+
+@dataclass(frozen=True, repr=False)
+class QuantizedModel:
+    """A quantised model.
+
+    Attributes:
+        model: the model, in ONNX.
+        report: what was quantised, and what it costs.
+    """
+
+    model: onnx.ModelProto
+    report: QuantizationReport
+
+    def __repr__(self) -> str:
+        return f"QuantizedModel({self.report.summary})"
+
+    def save(self, path: str | Path) -> None:
+        """Writes the ONNX file."""
+        onnx.save(self.model, str(path))
+
+    def compile(self, target: str = "cpu", options: Options | None = None, **more: Any) -> Executable:
+        """Compiles the model; see `stepwell.compile`."""
+        return compile(self.model, target, options=options or Options(), **more)
+
+
+def quantize(
+    model: onnx.ModelProto | bytes | str | Path,
+    calibration: Iterable[Sample],
+    options: QuantizationOptions | None = None,
+    **more: Any,
+) -> QuantizedModel:
+    """Quantises the products of a model with constant weights: Conv, Gemm, MatMul.
+
+    Args:
+        model: a float32 ONNX model: a file's path, its bytes, or the parsed model.
+        calibration: inputs of typical calls, each a dictionary by name. They give the ranges of activations, and the
+            error of the outputs is measured on the first `options.samples` of them.
+        options: how to quantise.
+        more: fields of `options`, instead of these.
+
+    Raises:
+        ModelError: the model cannot be read.
+        QuantizationError: there is nothing to quantise, there are no samples, or an excluded node does not exist.
+        OptionError: an option has a value that is not allowed.
+        InputError: a sample does not fit the model.
+    """
+    chosen = dataclasses.replace(options or QuantizationOptions(), **more)
+    samples = list(calibration)
+    if not samples:
+        raise QuantizationError("calibration: there are no samples; give the inputs of at least one typical call")
+    read = FloatModel.read(model)
+    fold_batch_norms(read)
+    _check_excluded(read, chosen)
+    seen = _observed(read, samples, chosen)
+    if chosen.smooth:
+        largest = {name: item.largest for name, item in seen.items() if item.largest is not None}
+        smooth(read, largest, chosen.smooth)
+        seen = _observed(read, samples, chosen)
+    plan = make_plan(read, chosen, seen)
+    if not plan.products:
+        raise QuantizationError("no product is left to quantise: all are excluded, or method 'weights' finds no matrix")
+    measured = SwitchModel(plan, samples[: chosen.samples])
+    found = search(plan, measured.errors)
+    plan.levels = found.levels
+    report = make_report(plan, found, seen)
+    if not found.is_met:
+        warnings.warn(f"{report.summary}", StepwellWarning, stacklevel=2)
+    recipe = {"options": chosen.record(), "products": {item.node: item.form for item in report.products}}
+    return QuantizedModel(write(plan, recipe), report)
+
+
+def _check_excluded(model: FloatModel, options: QuantizationOptions) -> None:
+    known = {product.name for product in model.products}
+    missing = [name for name in options.exclude if name not in known]
+    if missing:
+        raise QuantizationError(f"exclude: no product is called '{missing[0]}'; they are {', '.join(sorted(known))}")
+
+
+def _observed(
+    model: FloatModel, samples: list[Mapping[str, Any]], options: QuantizationOptions
+) -> dict[str, Activation]:
+    """Observes the activations of all products that the method needs statistics of."""
+    products = [item for item in model.products if item.name not in options.exclude]
+    if options.method == "weights":
+        if options.algorithm == "rtn":
+            return {}
+        products = [item for item in products if item.is_matrix]
+    if options.method == "dynamic" and not options.smooth:
+        return {}
+    channels = {name: users[0].channel_axis for name, users in by_activation(products).items()}
+    return observe(model, samples, channels, wants_gram=options.algorithm != "rtn")

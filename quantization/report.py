@@ -1,0 +1,213 @@
+"""Reports of quantisations: each product's form, its part in the error, and the causes, as JSON and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+
+import numpy as np
+
+from ..runtime.report import html
+from .budget import Search
+from .observation import Activation
+from .plan import Plan, ProductPlan
+from .switches import OutputErrors
+
+SCHEMA = 1
+_OUTLIER = 20.0
+"""An outlier is this many times the median magnitude; SmoothQuant sees 20 to 100, and a normal distribution 6."""
+_CLIPPED = 0.001
+_BLOCK_DB = 15.0
+"""Signal to noise of weights in blocks below which a report names the block; about 20 dB are usual in 4 bits."""
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class ProductReport:
+    """A product in a report.
+
+    Attributes:
+        node: the node's name.
+        operator: its operator.
+        shape: the shape of the weights.
+        form: the form it has.
+        narrowest: the narrowest form it may have.
+        bytes: bytes of the weights in this form.
+        float_bytes: bytes of the weights in float.
+        share: share of the square error of the outputs, see `Contribution`.
+        weight_db: signal to noise of the narrowest weights, in decibels.
+        reasons: why the error is large, as far as it shows.
+        cure: what was done about it.
+    """
+
+    node: str
+    operator: str
+    shape: tuple[int, ...]
+    form: str
+    narrowest: str
+    bytes: int
+    float_bytes: int
+    share: float
+    weight_db: float
+    reasons: tuple[str, ...]
+    cure: str
+
+
+@dataclass(frozen=True)
+class QuantizationReport:
+    """The account of a quantisation.
+
+    Attributes:
+        options: the options, as a record.
+        errors: the errors of the outputs on the measured samples.
+        narrowest: the errors with every product in its narrowest form.
+        is_met: whether the budget is met; True without one.
+        products: the products, the largest share first.
+    """
+
+    options: Mapping[str, object]
+    errors: OutputErrors
+    narrowest: OutputErrors
+    is_met: bool
+    products: tuple[ProductReport, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the weights of all products."""
+        return sum(item.bytes for item in self.products)
+
+    @property
+    def float_bytes(self) -> int:
+        """The same in float."""
+        return sum(item.float_bytes for item in self.products)
+
+    def record(self) -> dict[str, object]:
+        """The report as a record for JSON."""
+        return {
+            "schema": SCHEMA,
+            "options": dict(self.options),
+            "error": self.errors.relative,
+            "kld": self.errors.kld,
+            "narrowest": {"error": self.narrowest.relative, "kld": self.narrowest.kld},
+            "is_met": self.is_met,
+            "bytes": self.bytes,
+            "float_bytes": self.float_bytes,
+            "products": [asdict(item) for item in self.products],
+        }
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        narrow = sum(item.form != "float" for item in self.products)
+        text = (
+            f"{narrow} of {len(self.products)} products quantised, weights {self.bytes / 1e6:.2f} MB of "
+            f"{self.float_bytes / 1e6:.2f} MB, error {self.errors.relative:.3g}, KL divergence {self.errors.kld:.3g}"
+        )
+        return text if self.is_met else f"{text}; THE BUDGET IS NOT MET"
+
+    def __repr__(self) -> str:
+        return f"QuantizationReport({self.summary})"
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The products as rows of a table, see `COLUMNS`."""
+        return [
+            (
+                item.node,
+                item.operator,
+                "x".join(map(str, item.shape)),
+                item.form,
+                f"{100 * item.share:.1f} %",
+                f"{item.weight_db:.0f} dB",
+                "; ".join(item.reasons),
+                item.cure,
+            )
+            for item in self.products
+        ]
+
+    def _repr_html_(self) -> str:
+        return html.heading(self.summary) + html.table(COLUMNS, self.rows())
+
+    def to_html(self) -> str:
+        """The report as a page."""
+        head = "".join(f"<th>{escape(item)}</th>" for item in COLUMNS)
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows())
+        return (
+            "<!doctype html><!-- Written by stepwell-quantize --><meta charset='utf-8'><title>Quantisation</title>"
+            "<style>body{font:14px system-ui;margin:2em}table{border-collapse:collapse}"
+            "td,th{padding:.3em .8em;border-bottom:1px solid #ddd;text-align:left}</style>"
+            f"<h1>Quantisation</h1><p>{escape(self.summary)}</p><table><tr>{head}</tr>{body}</table>"
+        )
+
+
+COLUMNS = ("node", "operator", "weights", "form", "share of error", "weights' signal to noise", "why", "what was done")
+
+
+def make_report(plan: Plan, found: Search, seen: Mapping[str, Activation]) -> QuantizationReport:
+    """Returns the report of a search."""
+    entries = [
+        ProductReport(
+            item.product.name,
+            item.product.node.op_type,
+            item.product.weight.shape,
+            item.widths[level].name,
+            item.widths[-1].name,
+            item.widths[level].nbytes,
+            item.widths[0].nbytes,
+            contribution.share,
+            _decibels(item.product.weight, item.widths[-1].weight),
+            tuple(_reasons(plan, item, seen)),
+            _cure(plan, item, level),
+        )
+        for item, level, contribution in zip(plan.products, found.levels, found.contributions, strict=True)
+    ]
+    order = sorted(entries, key=lambda item: -item.share)
+    return QuantizationReport(plan.options.record(), found.errors, found.narrowest, found.is_met, tuple(order))
+
+
+def _cure(plan: Plan, item: ProductPlan, level: int) -> str:
+    if level == len(item.widths) - 1:
+        return "outliers moved into the weights" if plan.options.smooth and item.product.is_matrix else ""
+    return f"kept in {item.widths[level].name}"
+
+
+def _decibels(wide: np.ndarray, narrow: np.ndarray) -> float:
+    noise, signal = float(((wide - narrow) ** 2).sum()), float((wide.astype(np.float64) ** 2).sum())
+    return 10.0 * float(np.log10(signal / noise)) if noise and signal else float("inf")
+
+
+def _reasons(plan: Plan, item: ProductPlan, seen: Mapping[str, Activation]) -> list[str]:
+    product, narrow = item.product, item.widths[-1]
+    found = []
+    if (most := _outliers(np.abs(product.matrix).max(axis=1))) and narrow.blocks is not None:
+        found.append(f"input channels of the weights with outliers: {_listed(most)}")
+    if narrow.blocks is not None and _decibels(product.weight, narrow.weight) < _BLOCK_DB:
+        found.append(f"blocks of {narrow.blocks.block} are too large for the spread of the weights")
+    if narrow.blocks is None:
+        found += _of_channels(product.matrix)
+    activation, scale = seen.get(product.data), plan.scales.get(product.data)
+    largest = None if activation is None or plan.options.method == "weights" else activation.largest
+    if largest is not None and (most := _outliers(largest)):
+        found.append(f"channels of the activation with outliers: {_listed(most)}")
+    if scale is not None and scale.clipped > _CLIPPED:
+        found.append(f"{100 * scale.clipped:.2g} % of the activation are clipped")
+    return found
+
+
+def _of_channels(matrix: np.ndarray) -> list[str]:
+    """Returns the output channels in which one weight is so large that the others get few numbers."""
+    magnitudes = np.abs(matrix)
+    usual = np.median(magnitudes, axis=0)
+    spread = np.divide(magnitudes.max(axis=0), usual, out=np.zeros(len(usual)), where=usual > 0)
+    bad = [int(place) for place in np.argsort(-spread) if spread[place] > _OUTLIER]
+    return [f"output channels of the weights with outliers: {_listed(bad)}"] if bad else []
+
+
+def _outliers(largest: np.ndarray) -> list[int]:
+    usual = float(np.median(largest))
+    return [int(place) for place in np.argsort(-largest) if usual and largest[place] > _OUTLIER * usual]
+
+
+def _listed(channels: Sequence[int]) -> str:
+    rest = f" and {len(channels) - _NAMED} more" if len(channels) > _NAMED else ""
+    return ", ".join(map(str, channels[:_NAMED])) + rest
