@@ -32,7 +32,7 @@ class Contribution:
 
 
 @dataclass(frozen=True)
-class Search:
+class WidthSearch:
     """The result of a search.
 
     Attributes:
@@ -50,7 +50,7 @@ class Search:
     is_met: bool
 
 
-def search(plan: Plan, measure: Measure) -> Search:
+def search(plan: Plan, measure: Measure) -> WidthSearch:
     """Measures each product's contribution, and searches an assignment if there is a budget.
 
     Products are made wider in the order of what each byte of that gains, as few as the budget of the error needs, which
@@ -62,7 +62,7 @@ def search(plan: Plan, measure: Measure) -> Search:
     contributions = _contributions(narrow, base, measure)
     options = plan.options
     if not options.has_budget:
-        return Search(narrow, base, base, contributions, is_met=True)
+        return WidthSearch(narrow, base, base, contributions, is_met=True)
     steps = _steps(plan, narrow, contributions)
     if options.max_error is None and options.max_kld is None:
         levels = _widest_within(plan, narrow, steps)
@@ -70,7 +70,7 @@ def search(plan: Plan, measure: Measure) -> Search:
         levels = _narrowest_within(options, narrow, steps, measure)
         levels = _narrowed_again(plan, levels, narrow, contributions, measure)
     errors = measure(levels)
-    return Search(levels, errors, base, contributions, _is_within(options, errors) and _fits(plan, levels))
+    return WidthSearch(levels, errors, base, contributions, _is_within(options, errors) and _fits(plan, levels))
 
 
 def _contributions(narrow: Sequence[int], base: OutputErrors, measure: Measure) -> list[Contribution]:

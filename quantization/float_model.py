@@ -24,7 +24,7 @@ class QuantizationError(StepwellError):
 
 
 @dataclass(frozen=True)
-class Product:
+class FloatProduct:
     """A node that multiplies an activation by constant weights.
 
     Attributes:
@@ -85,7 +85,7 @@ class FloatModel:
 
     proto: onnx.ModelProto
     arrays: dict[str, np.ndarray]
-    products: list[Product] = field(default_factory=list)
+    products: list[FloatProduct] = field(default_factory=list)
 
     @staticmethod
     def read(model: onnx.ModelProto | bytes | str | Path) -> FloatModel:
@@ -136,18 +136,18 @@ class FloatModel:
                 found.setdefault(name, []).append(node)
         return found
 
-    def _products(self) -> Iterator[Product]:
+    def _products(self) -> Iterator[FloatProduct]:
         for node in self.graph.node:
             if node.domain not in ("", "ai.onnx") or node.op_type not in ("Conv", "Gemm", "MatMul"):
                 continue
             weight = self.arrays.get(node.input[1]) if len(node.input) > 1 else None
             if weight is None or node.input[0] in self.arrays:
                 continue
-            plain = Product(node, weight, 0)
+            plain = FloatProduct(node, weight, 0)
             if node.op_type == "Conv":
                 yield plain
             elif weight.ndim == 2 and not plain.attribute("transA", 0):
-                yield Product(node, weight, 0 if plain.attribute("transB", 0) else 1)
+                yield FloatProduct(node, weight, 0 if plain.attribute("transB", 0) else 1)
 
 
 def _at_least(proto: onnx.ModelProto, opset: int, name: str) -> onnx.ModelProto:

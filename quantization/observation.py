@@ -47,7 +47,7 @@ class Activation:
         return Histogram(self.low, self.high, self.counts)
 
 
-class Observer:
+class CalibrationModel:
     """Runs a float model with activations as further outputs."""
 
     def __init__(self, model: FloatModel, names: Sequence[str]) -> None:
@@ -95,7 +95,7 @@ def observe(
         channels: the axis of the channels of each activation.
         wants_gram: whether to sum up x^T x.
     """
-    observer = Observer(model, list(channels))
+    observer = CalibrationModel(model, list(channels))
     found = {name: Activation() for name in channels}
     for sample in samples:
         for name, value in observer.values(sample).items():

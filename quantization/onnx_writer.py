@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from .blocks import BlockWeights
-from .float_model import Product
+from .float_model import FloatProduct
 from .plan import FOLLOWERS, Plan, Width
 from .preparation import add_initializer
 from .scales import channel_codes, channel_scales
@@ -99,7 +99,7 @@ class _Writer:
             self._done[name] = [self._node("DequantizeLinear", [codes, *parameters], f"{name}_dequantized")]
         return self._done[name][0]
 
-    def _add_static(self, node: onnx.NodeProto, product: Product, _: Width) -> None:
+    def _add_static(self, node: onnx.NodeProto, product: FloatProduct, _: Width) -> None:
         """MatMul(x, W)  -->  MatMul(DequantizeLinear(QuantizeLinear(x)), DequantizeLinear(codes of W))."""
         scales = channel_scales(product.matrix)
         codes = product.weight_of(channel_codes(product.matrix, scales).astype(np.float32)).astype(np.int8)
@@ -117,7 +117,7 @@ class _Writer:
         node.input.extend(inputs)
         self.nodes.append(node)
 
-    def _bias(self, node: onnx.NodeProto, product: Product, scales: np.ndarray) -> str:
+    def _bias(self, node: onnx.NodeProto, product: FloatProduct, scales: np.ndarray) -> str:
         """Returns the bias in 32 bits with the scale of the sums; the bias itself if it does not fit."""
         bias = self._plan.model.arrays.get(node.input[2])
         step = scales.astype(np.float64) * self._plan.scales[product.data].scale
@@ -134,7 +134,7 @@ class _Writer:
         ]
         return self._node("DequantizeLinear", stored, name, axis=0)
 
-    def _add_dynamic(self, node: onnx.NodeProto, product: Product) -> None:
+    def _add_dynamic(self, node: onnx.NodeProto, product: FloatProduct) -> None:
         """MatMul(x, W)  -->  Mul(Cast(MatMulInteger(codes of x, codes of W)), scale of x * scale of W)."""
         data, is_conv = product.data, node.op_type == "Conv"
         if data not in self._done:
@@ -159,7 +159,7 @@ class _Writer:
         steps = self._node("Mul", [scale, self._constant(f"{node.name}_scale", factor)], f"{node.name}_step")
         self._finish(node, self._node("Mul", [floats, steps], f"{node.name}_scaled"), product, shape)
 
-    def _add_blocks(self, node: onnx.NodeProto, product: Product, blocks: BlockWeights) -> None:
+    def _add_blocks(self, node: onnx.NodeProto, product: FloatProduct, blocks: BlockWeights) -> None:
         """MatMul(x, W)  -->  MatMulNBits(x, codes of W, scales, zero points)."""
         channels = blocks.scales.shape[1]
         count = len(blocks.scales)
@@ -191,7 +191,7 @@ class _Writer:
             result = self._node("Mul", [result, factor], f"{node.name}_times_alpha")
         self._finish(node, result, product, (channels,))
 
-    def _finish(self, node: onnx.NodeProto, result: str, product: Product, shape: tuple[int, ...]) -> None:
+    def _finish(self, node: onnx.NodeProto, result: str, product: FloatProduct, shape: tuple[int, ...]) -> None:
         """Adds the bias of a node to its product, under the name of the node's result."""
         bias = node.input[2] if len(node.input) > 2 else ""
         if not bias:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .blocks import BlockWeights, awq_factors, by_gptq, to_nearest
-from .float_model import FloatModel, Product
+from .float_model import FloatModel, FloatProduct
 from .observation import Activation
 from .options import QuantizationOptions
 from .preparation import by_activation, scale_activations
@@ -44,7 +44,7 @@ class Width:
 class ProductPlan:
     """A product and its forms, from wide to narrow; the first is float."""
 
-    product: Product
+    product: FloatProduct
     widths: Sequence[Width]
 
 
@@ -101,18 +101,18 @@ def make_plan(model: FloatModel, options: QuantizationOptions, seen: Mapping[str
     return Plan(model, options, plans, scales, [len(item.widths) - 1 for item in plans])
 
 
-def _wide(product: Product) -> Width:
+def _wide(product: FloatProduct) -> Width:
     return Width("float", product.weight, product.weight.nbytes)
 
 
-def _by_channel(product: Product) -> Width:
+def _by_channel(product: FloatProduct) -> Width:
     matrix = product.matrix
     scales = channel_scales(matrix)
     values = channel_codes(matrix, scales).astype(np.float32) * scales
     return Width("int8", product.weight_of(values), matrix.size + scales.nbytes)
 
 
-def _in_blocks(product: Product, bits: int, options: QuantizationOptions, seen: Mapping[str, Activation]) -> Width:
+def _in_blocks(product: FloatProduct, bits: int, options: QuantizationOptions, seen: Mapping[str, Activation]) -> Width:
     matrix, block = product.matrix, options.block
     gram = seen[product.data].gram if options.algorithm == "gptq" else None
     if gram is not None:
@@ -123,7 +123,7 @@ def _in_blocks(product: Product, bits: int, options: QuantizationOptions, seen: 
 
 
 def _scale_channels(
-    model: FloatModel, products: Sequence[Product], seen: Mapping[str, Activation], options: QuantizationOptions
+    model: FloatModel, products: Sequence[FloatProduct], seen: Mapping[str, Activation], options: QuantizationOptions
 ) -> None:
     factors = {}
     for data, users in by_activation(products).items():

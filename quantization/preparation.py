@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from .float_model import FloatModel, Product
+from .float_model import FloatModel, FloatProduct
 
 _BATCH_NORM_INPUTS = 5
 
@@ -39,7 +39,7 @@ def fold_batch_norms(model: FloatModel) -> int:
     return len(folded)
 
 
-def _fold(model: FloatModel, product: Product, norm: onnx.NodeProto, name: str) -> bool:
+def _fold(model: FloatModel, product: FloatProduct, norm: onnx.NodeProto, name: str) -> bool:
     parameters = [model.arrays.get(item) for item in norm.input[1:_BATCH_NORM_INPUTS]]
     bias = product.node.input[2] if len(product.node.input) > 2 else ""
     known = [item for item in parameters if item is not None]
@@ -108,9 +108,9 @@ def scale_activations(model: FloatModel, factors: Mapping[str, np.ndarray]) -> N
     model.find_products()
 
 
-def by_activation(products: Sequence[Product]) -> dict[str, list[Product]]:
+def by_activation(products: Sequence[FloatProduct]) -> dict[str, list[FloatProduct]]:
     """Returns the products that take each activation."""
-    found: dict[str, list[Product]] = {}
+    found: dict[str, list[FloatProduct]] = {}
     for product in products:
         found.setdefault(product.data, []).append(product)
     return found

@@ -9,7 +9,7 @@ from html import escape
 import numpy as np
 
 from ..runtime.report import html
-from .budget import Search
+from .budget import WidthSearch
 from .observation import Activation
 from .plan import Plan, ProductPlan
 from .switches import OutputErrors
@@ -143,7 +143,7 @@ class QuantizationReport:
 COLUMNS = ("node", "operator", "weights", "form", "share of error", "weights' signal to noise", "why", "what was done")
 
 
-def make_report(plan: Plan, found: Search, seen: Mapping[str, Activation]) -> QuantizationReport:
+def make_report(plan: Plan, found: WidthSearch, seen: Mapping[str, Activation]) -> QuantizationReport:
     """Returns the report of a search."""
     entries = [
         ProductReport(

@@ -16,7 +16,7 @@ from ..quantization.float_model import QuantizationError
 from ..quantization.options import Method, QuantizationOptions, RangeMethod, WeightMethod
 from ..quantization.quantize import quantize
 from ..quantization.report import COLUMNS
-from . import arguments, model_options
+from . import arguments, model_options, running
 from .console import print_table, progress
 from .flags import UsageError
 from .model_options import Given
@@ -39,7 +39,7 @@ _RANDOM_SAMPLES = 4
 def main(argv: list[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 after an error, or if a budget is not met."""
     options = _parser().parse_args(argv)
-    return arguments.run_tool(NAME, lambda: _run(options), arguments.tells(options), is_quiet=options.quiet)
+    return running.run_tool(NAME, lambda: _run(options), running.tells(options), is_quiet=options.quiet)
 
 
 def _parser() -> argparse.ArgumentParser:
