@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ....dialects.core import Op
+from ....dialects.registry import OPS
 from ....dialects.specs import size_of
 from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, UnaryOp
 from ....dialects.stepwell.movement import (
@@ -71,8 +72,8 @@ class SinkThroughUnary(Pattern):
 class SinkThroughElementwise(Pattern):
     """f(transpose(x, p), transpose(y, p)) --> transpose(f(x, y), p)
 
-    Another operand gets the inverse transpose if that is free, or exists for another reader. If all readers undo p, it
-    may also cost at most as much as is saved.
+    Another operand gets the inverse transpose if that is free. If all readers undo p, it may also cost at most as much
+    as is saved; if one does, it may be one that exists for another reader.
     """
 
     root = (BinaryOp, ComparisonOp, LogicalOp, SelectOp, KeepOp, ConcatOp)
@@ -116,8 +117,8 @@ def _moved(op: Op, operands: list[ir.Value], permutation: Permutation) -> list[i
             existing[value] = found
         else:
             costs += size_of(value)
-    # Existing transposes get one more reader, so that this is never undone, as that would save nothing.
-    if existing and not saves:
+    # There is one transpose fewer afterwards, as one before the op and one behind it go: so this ends.
+    if existing and not (saves and _has_undoing_reader(op.operation.results[0], undo)):
         return None
     if costs and (costs > saves or not _is_undone(op.operation.results[0], undo)):
         return None
@@ -137,7 +138,7 @@ def _transposed_before(value: ir.Value, permutation: Permutation, op: ir.Operati
         maker = use.owner.operation
         if maker.name != TransposeOp.OPERATION_NAME or TransposeOp(maker).permutation != permutation:
             continue
-        if maker.block == op.block and maker.is_before_in_block(op):
+        if maker.block == op.block and maker.is_before_in_block(op) and _is_read_as_it_is(maker):
             return maker.results[0]
     return None
 
@@ -175,9 +176,25 @@ def _is_undone(value: ir.Value, undo: Permutation) -> bool:
     return bool(readers) and all(
         reader.name == TransposeOp.OPERATION_NAME
         and TransposeOp(reader.operation).permutation == undo
-        and any(use.owner.name != TransposeOp.OPERATION_NAME for use in reader.operation.results[0].uses)
+        and _is_read_as_it_is(reader.operation)
         for reader in readers
     )
+
+
+def _has_undoing_reader(value: ir.Value, undo: Permutation) -> bool:
+    """Returns whether a reader of `value`, or of a function of its elements, is the transpose `undo`, which is read."""
+    return any(_undoes(use.owner.operation, undo) for use in value.uses)
+
+
+def _undoes(reader: ir.Operation, undo: Permutation) -> bool:
+    if reader.name == TransposeOp.OPERATION_NAME:
+        return TransposeOp(reader).permutation == undo and _is_read_as_it_is(reader)
+    kind = OPS.get(reader.name)
+    return kind is not None and issubclass(kind, UnaryOp) and _has_undoing_reader(reader.results[0], undo)
+
+
+def _is_read_as_it_is(transpose: ir.Operation) -> bool:
+    return any(use.owner.name != TransposeOp.OPERATION_NAME for use in transpose.results[0].uses)
 
 
 def _is_undone_later(value: ir.Value, undo: Permutation) -> bool:

@@ -130,13 +130,29 @@ func.func @negative_gather(%x: tensor<1x4x6x8xf32>, %i: tensor<9xi64>) -> tensor
 
 // -----
 
-// Another op already reads the transpose of %x, so the sum can be computed in that order.
+// Another op already reads the transpose of %x, and one reads that of the sum, which is computed in that order.
 // CHECK-LABEL: func.func @transposed_for_another_reader
 // CHECK:         %[[X:.+]] = "stepwell.transpose"(%arg0)
 // CHECK:         %[[SHARES:.+]] = "stepwell.softmax"(%[[X]])
 // CHECK:         %[[SUM:.+]] = "stepwell.add"(%[[X]], %[[SHARES]])
-// CHECK:         "stepwell.transpose"(%[[SUM]])
-func.func @transposed_for_another_reader(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+// CHECK-DAG:     "stepwell.transpose"(%[[SUM]])
+// CHECK-DAG:     "stepwell.softmax"(%[[SUM]])
+func.func @transposed_for_another_reader(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<6x4xf32>) {
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 1, 0>} : (tensor<4x6xf32>) -> tensor<6x4xf32>
+  %1 = "stepwell.softmax"(%0) {axis = 1 : i64} : (tensor<6x4xf32>) -> tensor<6x4xf32>
+  %2 = "stepwell.transpose"(%1) {permutation = array<i64: 1, 0>} : (tensor<6x4xf32>) -> tensor<4x6xf32>
+  %3 = "stepwell.add"(%x, %2) : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %4 = "stepwell.transpose"(%3) {permutation = array<i64: 1, 0>} : (tensor<4x6xf32>) -> tensor<6x4xf32>
+  %5 = "stepwell.softmax"(%4) {axis = 1 : i64} : (tensor<6x4xf32>) -> tensor<6x4xf32>
+  return %3, %5 : tensor<4x6xf32>, tensor<6x4xf32>
+}
+
+// -----
+
+// Without such a reader, nothing would be gained.
+// CHECK-LABEL: func.func @negative_no_reader_undoes
+// CHECK:         "stepwell.add"(%arg0, %{{.+}}) {{.*}} -> tensor<4x6xf32>
+func.func @negative_no_reader_undoes(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
   %0 = "stepwell.transpose"(%x) {permutation = array<i64: 1, 0>} : (tensor<4x6xf32>) -> tensor<6x4xf32>
   %1 = "stepwell.softmax"(%0) {axis = 1 : i64} : (tensor<6x4xf32>) -> tensor<6x4xf32>
   %2 = "stepwell.transpose"(%1) {permutation = array<i64: 1, 0>} : (tensor<6x4xf32>) -> tensor<4x6xf32>
