@@ -12,8 +12,8 @@ from onnx import numpy_helper
 
 from .packaged import LIGHT, MODELS, OCR, TOLERANCE, VOICE, compiled, needs_models, page, reference, relative_error
 
-# Branches that are concatenated, connections over all layers, shuffled groups; the others are made of the same ops.
-FEW_LIGHT = ("light_inception_v2", "light_densenet121", "light_shufflenet")
+# Connections over all layers that are concatenated, and shuffled groups; the others are made of the same ops.
+FEW_LIGHT = ("light_densenet121", "light_shufflenet")
 ALL_LIGHT = [
     pytest.param(name, marks=() if name in FEW_LIGHT else pytest.mark.sweep)
     for name in sorted(path.stem for path in LIGHT.glob("*.onnx"))

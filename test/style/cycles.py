@@ -43,10 +43,8 @@ def import_graph(files: Mapping[str, Path], kinds: int = len(KINDS)) -> dict[str
     graph: dict[str, set[str]] = {}
     for name, path in files.items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        tree = parsed(ROOT / path)
-        found = {
-            target for kind, node in _imports(tree, 0) if kind < kinds for target in _targets(node, package, files)
-        }
+        statements = [node for kind, node in _imports_of(ROOT / path) if kind < kinds]
+        found = {target for node in statements for target in _targets(node, package, files)}
         graph[name] = found - {name}
     return graph
 
@@ -57,15 +55,22 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@functools.cache
+def _imports_of(path: Path) -> list[tuple[int, ast.Import | ast.ImportFrom]]:
+    return list(_imports(parsed(path), 0))
+
+
 def _imports(node: ast.AST, kind: int) -> Iterator[tuple[int, ast.Import | ast.ImportFrom]]:
     """Yields the import statements inside a node, each with the place of its kind in `KINDS`."""
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue  # most nodes
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield kind, child
         elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             yield from _imports(child, 2)
         else:
-            is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
             yield from _imports(child, max(kind, 1) if is_function else kind)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from collections import defaultdict
@@ -37,6 +38,7 @@ def main() -> int:
     return 0
 
 
+@functools.cache
 def _paths() -> list[Path]:
     return [path for path in cycles.modules().values() if path.parts[0] != "bench"]
 
@@ -49,6 +51,7 @@ def _lines(path: Path) -> int:
     return len(_text(path).splitlines())
 
 
+@functools.cache
 def _trees() -> list[tuple[str, ast.Module]]:
     return [(str(path), cycles.parsed(ROOT / path)) for path in _paths()]
 

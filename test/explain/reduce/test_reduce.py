@@ -214,7 +214,9 @@ BRANCHES = """
     }"""
 
 
-@pytest.mark.parametrize("text", [STRUCTURED, BRANCHES], ids=["regions", "blocks"])
+@pytest.mark.parametrize(
+    "text", [STRUCTURED, pytest.param(BRANCHES, marks=pytest.mark.sweep)], ids=["regions", "blocks"]
+)
 def test_no_branch_is_left(tmp_path: Path, text: str) -> None:
     pipeline = "builtin.module(one-shot-bufferize{bufferize-function-boundaries=1})"
     result = reduce(Request(PassesTest(), limits=LIMITS, parent=tmp_path), Case("mlir", text.encode(), pipeline))
