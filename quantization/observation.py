@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,7 @@ class Activation:
     Attributes:
         low: least value.
         high: greatest value.
-        counts: histogram between these.
+        counts: histogram between these; zeros unless it was asked for.
         largest: greatest magnitude of each channel.
         means: mean magnitude of each channel.
         gram: x^T x over all rows; None unless it was asked for.
@@ -85,14 +85,19 @@ class CalibrationModel:
 
 
 def observe(
-    model: FloatModel, samples: Sequence[Sample], channels: Mapping[str, int], wants_gram: bool
+    model: FloatModel,
+    samples: Sequence[Sample],
+    channels: Mapping[str, int],
+    wants_histogram: bool,
+    wants_gram: bool,
 ) -> dict[str, Activation]:
-    """Observes activations in two runs: the first finds ranges, the second fills histograms.
+    """Observes activations: a first run finds ranges; a second one fills histograms and x^T x, if these are wanted.
 
     Args:
         model: the model.
         samples: the calibration samples.
         channels: the axis of the channels of each activation.
+        wants_histogram: whether to fill histograms.
         wants_gram: whether to sum up x^T x.
     """
     observer = CalibrationModel(model, list(channels))
@@ -100,10 +105,10 @@ def observe(
     for sample in samples:
         for name, value in observer.values(sample).items():
             _add_range(found[name], value, channels[name])
-    for sample in samples:
+    for sample in samples if wants_histogram or wants_gram else ():
         for name, value in observer.values(sample).items():
             item = found[name]
-            if item.high > item.low:
+            if wants_histogram and item.high > item.low:
                 item.counts += np.histogram(value, BINS, (item.low, item.high))[0]
             if wants_gram and channels[name] == -1:
                 rows = value.reshape(-1, value.shape[-1]).astype(np.float64)
@@ -139,15 +144,3 @@ def outputs_of(executable: Any, sample: Sample) -> Sequence[np.ndarray]:
         warnings.simplefilter("ignore")
         results = executable(**sample)
     return results if isinstance(results, tuple) else (results,)
-
-
-def samples_of(arrays: Mapping[str, np.ndarray], axis_is_sample: bool) -> Iterator[Sample]:
-    """Yields the samples of arrays by input: one, or one for each index of their first axis."""
-    if not axis_is_sample:
-        yield arrays
-        return
-    counts = {len(array) for array in arrays.values()}
-    if len(counts) != 1:
-        raise QuantizationError(f"calibration: the arrays have different numbers of samples: {sorted(counts)}")
-    for index in range(counts.pop()):
-        yield {name: array[index] for name, array in arrays.items()}

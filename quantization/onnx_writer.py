@@ -12,9 +12,9 @@ from onnx import TensorProto, helper
 
 from .blocks import BlockWeights
 from .float_model import FloatProduct
-from .plan import FOLLOWERS, Plan, Width
+from .plan import FOLLOWERS, Plan
 from .preparation import add_initializer
-from .scales import channel_codes, channel_scales
+from .scales import ChannelWeights
 
 RECIPE = "stepwell.quantization"
 """Key of the model's metadata with the options and the form of each product."""
@@ -63,9 +63,9 @@ class _Writer:
         self.nodes: list[onnx.NodeProto] = []
         self._plan, self._graph = plan, graph
         self._forms = {
-            item.product.name: (item.product, item.widths[level])
+            item.product.name: (item.product, stored)
             for item, level in zip(plan.products, plan.levels, strict=True)
-            if level
+            if (stored := item.widths[level].stored) is not None
         }
         self._narrow = plan.narrow_activations(plan.levels) if plan.options.method == "static" else set()
         self._done: dict[str, Sequence[str]] = {}
@@ -73,13 +73,13 @@ class _Writer:
     def add(self, node: onnx.NodeProto) -> None:
         """Adds a node of the float model, in its quantised form if it has one."""
         if node.name in self._forms:
-            product, width = self._forms[node.name]
-            if width.blocks is not None:
-                self._add_blocks(node, product, width.blocks)
+            product, stored = self._forms[node.name]
+            if isinstance(stored, BlockWeights):
+                self._add_blocks(node, product, stored)
             elif self._plan.options.method == "dynamic":
-                self._add_dynamic(node, product)
+                self._add_dynamic(node, product, stored)
             else:
-                self._add_static(node, product, width)
+                self._add_static(node, product, stored)
             return
         if node.op_type in FOLLOWERS:
             for position, name in enumerate(node.input):
@@ -99,10 +99,9 @@ class _Writer:
             self._done[name] = [self._node("DequantizeLinear", [codes, *parameters], f"{name}_dequantized")]
         return self._done[name][0]
 
-    def _add_static(self, node: onnx.NodeProto, product: FloatProduct, _: Width) -> None:
+    def _add_static(self, node: onnx.NodeProto, product: FloatProduct, weights: ChannelWeights) -> None:
         """MatMul(x, W)  -->  MatMul(DequantizeLinear(QuantizeLinear(x)), DequantizeLinear(codes of W))."""
-        scales = channel_scales(product.matrix)
-        codes = product.weight_of(channel_codes(product.matrix, scales).astype(np.float32)).astype(np.int8)
+        scales, codes = weights.scales, product.weight_of(weights.codes)
         name = f"{node.name}_weight"
         stored = [
             self._constant(f"{name}_codes", codes),
@@ -134,7 +133,7 @@ class _Writer:
         ]
         return self._node("DequantizeLinear", stored, name, axis=0)
 
-    def _add_dynamic(self, node: onnx.NodeProto, product: FloatProduct) -> None:
+    def _add_dynamic(self, node: onnx.NodeProto, product: FloatProduct, weights: ChannelWeights) -> None:
         """MatMul(x, W)  -->  Mul(Cast(MatMulInteger(codes of x, codes of W)), scale of x * scale of W)."""
         data, is_conv = product.data, node.op_type == "Conv"
         if data not in self._done:
@@ -142,14 +141,13 @@ class _Writer:
             self.nodes.append(helper.make_node("DynamicQuantizeLinear", [data], outputs, name=f"{data}_quantize"))
             self._done[data] = outputs
         codes, scale, zero_point = self._done[data]
-        scales = channel_scales(product.matrix)
-        narrow = channel_codes(product.matrix, scales)
+        scales = weights.scales
         if is_conv:
-            stored = product.weight_of(narrow.astype(np.float32)).astype(np.int8)
+            stored = product.weight_of(weights.codes)
             shape = (len(scales), *[1] * (product.weight.ndim - 2))
             attributes = {name: value for name in _CONV_ATTRIBUTES if (value := product.attribute(name, None))}
         else:
-            stored, shape, attributes = narrow, scales.shape, {}
+            stored, shape, attributes = weights.codes, scales.shape, {}
         kind = "ConvInteger" if is_conv else "MatMulInteger"
         sums = self._node(
             kind, [codes, self._constant(f"{node.name}_codes", stored), zero_point], f"{node.name}_sums", **attributes

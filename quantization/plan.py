@@ -12,7 +12,7 @@ from .float_model import FloatModel, FloatProduct
 from .observation import Activation
 from .options import QuantizationOptions
 from .preparation import by_activation, scale_activations
-from .scales import ActivationScale, activation_scale, channel_codes, channel_scales
+from .scales import ActivationScale, ChannelWeights, activation_scale
 
 FOLLOWERS = frozenset(
     {
@@ -31,13 +31,13 @@ class Width:
         name: `float`, `int8` or `int4`.
         weight: the weights that the product multiplies by in this form, in float.
         nbytes: bytes of the stored weights.
-        blocks: the weights in blocks; None for the other forms.
+        stored: the numbers that are stored, in blocks or by channel; None for float.
     """
 
     name: str
     weight: np.ndarray
     nbytes: int
-    blocks: BlockWeights | None = None
+    stored: BlockWeights | ChannelWeights | None = None
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,8 @@ def _wide(product: FloatProduct) -> Width:
 
 
 def _by_channel(product: FloatProduct) -> Width:
-    matrix = product.matrix
-    scales = channel_scales(matrix)
-    values = channel_codes(matrix, scales).astype(np.float32) * scales
-    return Width("int8", product.weight_of(values), matrix.size + scales.nbytes)
+    found = ChannelWeights.of(product.matrix)
+    return Width("int8", product.weight_of(found.values), found.nbytes, found)
 
 
 def _in_blocks(product: FloatProduct, bits: int, options: QuantizationOptions, seen: Mapping[str, Activation]) -> Width:

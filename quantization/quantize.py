@@ -115,4 +115,5 @@ def _observed(
     if options.method == "dynamic" and not options.smooth:
         return {}
     channels = {name: users[0].channel_axis for name, users in by_activation(products).items()}
-    return observe(model, samples, channels, wants_gram=options.algorithm != "rtn")
+    wants_histogram = options.method == "static" and options.ranges != "minmax"
+    return observe(model, samples, channels, wants_histogram, wants_gram=options.algorithm != "rtn")

@@ -9,9 +9,11 @@ from html import escape
 import numpy as np
 
 from ..runtime.report import html
+from .blocks import BlockWeights
 from .budget import WidthSearch
 from .observation import Activation
 from .plan import Plan, ProductPlan
+from .scales import ChannelWeights
 from .switches import OutputErrors
 
 SCHEMA = 1
@@ -179,11 +181,11 @@ def _decibels(wide: np.ndarray, narrow: np.ndarray) -> float:
 def _reasons(plan: Plan, item: ProductPlan, seen: Mapping[str, Activation]) -> list[str]:
     product, narrow = item.product, item.widths[-1]
     found = []
-    if (most := _outliers(np.abs(product.matrix).max(axis=1))) and narrow.blocks is not None:
+    if (most := _outliers(np.abs(product.matrix).max(axis=1))) and isinstance(narrow.stored, BlockWeights):
         found.append(f"input channels of the weights with outliers: {_listed(most)}")
-    if narrow.blocks is not None and _decibels(product.weight, narrow.weight) < _BLOCK_DB:
-        found.append(f"blocks of {narrow.blocks.block} are too large for the spread of the weights")
-    if narrow.blocks is None:
+    if isinstance(narrow.stored, BlockWeights) and _decibels(product.weight, narrow.weight) < _BLOCK_DB:
+        found.append(f"blocks of {narrow.stored.block} are too large for the spread of the weights")
+    if isinstance(narrow.stored, ChannelWeights):
         found += _of_channels(product.matrix)
     activation, scale = seen.get(product.data), plan.scales.get(product.data)
     largest = None if activation is None or plan.options.method == "weights" else activation.largest

@@ -105,11 +105,30 @@ def fake_quantize(values: np.ndarray, scale: float, zero_point: int) -> np.ndarr
     return (np.clip(np.rint(values / scale) + zero_point, 0, 255) - zero_point) * scale
 
 
-def channel_scales(matrix: np.ndarray) -> np.ndarray:
-    """Returns the symmetric scale of each column of a matrix in 8 bits: the greatest magnitude becomes 127."""
-    return np.maximum(np.abs(matrix).max(axis=0) / 127.0, _LEAST_SCALE).astype(np.float32)
+@dataclass(frozen=True)
+class ChannelWeights:
+    """A matrix [reduction, channels] in signed 8 bits, with a symmetric scale for each channel.
 
+    Attributes:
+        codes: the numbers.
+        scales: the scale of each channel; its greatest magnitude becomes 127.
+    """
 
-def channel_codes(matrix: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """Returns a matrix in signed 8 bits, with a scale for each column."""
-    return np.clip(np.rint(matrix / scales), -127, 127).astype(np.int8)
+    codes: np.ndarray
+    scales: np.ndarray
+
+    @staticmethod
+    def of(matrix: np.ndarray) -> ChannelWeights:
+        """Rounds a float matrix to nearest."""
+        scales = np.maximum(np.abs(matrix).max(axis=0) / 127.0, _LEAST_SCALE).astype(np.float32)
+        return ChannelWeights(np.clip(np.rint(matrix / scales), -127, 127).astype(np.int8), scales)
+
+    @property
+    def values(self) -> np.ndarray:
+        """The matrix that the numbers stand for."""
+        return self.codes.astype(np.float32) * self.scales
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers and the scales."""
+        return self.codes.nbytes + self.scales.nbytes

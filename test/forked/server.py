@@ -18,22 +18,23 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
 
-# Imported here instead of in every child process.
-import numpy as np  # noqa: F401
-import onnx  # noqa: F401
 import stepwell
-from stepwell.dialects import registry  # noqa: F401
-from stepwell.driver import api, compilation, ranges  # noqa: F401
-from stepwell.explain.bisect import model  # noqa: F401
-from stepwell.passes.graph import canonicalize, cse, pipelines  # noqa: F401
 from stepwell.tools import stepwell as tools
 
+PRELOADED = (
+    *("numpy", "onnx", "stepwell.dialects.registry", "stepwell.explain.bisect.model"),
+    *(f"stepwell.driver.{name}" for name in ("api", "compilation", "ranges")),
+    *(f"stepwell.passes.graph.{name}" for name in ("canonicalize", "cse", "pipelines")),
+)
+"""Modules that are imported here instead of in every child process."""
 LONGEST = 1 << 20
 STREAMS = 3
 
 
 def main() -> None:
     """Serves until the test process, which holds the other end of the standard input, has ended."""
+    for name in PRELOADED:
+        importlib.import_module(name)
     for name in ("compile", "load", "check", "Options"):
         getattr(stepwell, name)
     for name in tools.TOOLS:
