@@ -58,7 +58,7 @@ check-types: venv
 
 check-imports: venv
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python test/style/cycles.py
+	$(BIN)/python test/style/measures.py
 
 check-prose: venv
 	$(BIN)/python test/style/prose.py

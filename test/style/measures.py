@@ -1,4 +1,7 @@
-"""Prints measures of the architecture, each computed from the code: `python test/style/measures.py`."""
+"""Prints measures of the architecture, each computed from the code: `python test/style/measures.py`.
+
+Exits with 1 if a measure is out of its bounds. `python test/style/cycles.py` lists the cycles of imports.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +23,27 @@ _FEW, _MOST_LINES = 3, 400
 
 
 def main() -> int:
-    """Prints the table."""
+    """Prints the table, each measure with its bound; returns 1 if one is out of bounds."""
+    none = range(1)
     rows = [
-        ("modules outside the route with a sequence of its passes", len(list(_sequences()))),
-        (f"product files that mention {_OP}", sum(_mentions(tree, _OP) for _, tree in _trees())),
-        ("tables keyed by op", len(list(_tables()))),
-        ("modules in import cycles: at the top / in functions / for types", " / ".join(map(str, _cycles()))),
-        ("modules at the root beside __init__", len(list(ROOT.glob("*.py"))) - 1),
-        ("public classes that share a name", _shared_names()),
-        ("groups of entry points with an example package", len(set(_groups()))),
-        (f"product files of more than {_MOST_LINES} lines", sum(_lines(path) > _MOST_LINES for path in _paths())),
-        ("lines of Python in the product", sum(map(_lines, _paths()))),
+        ("modules outside the route with a sequence of its passes", len(list(_sequences())), none),
+        (f"product files that mention {_OP}", sum(_mentions(tree, _OP) for _, tree in _trees()), range(1, 5)),
+        ("tables keyed by op", len(list(_tables())), none),
+        *(
+            (f"modules in import cycles, {kind}", count, none)
+            for kind, count in zip(cycles.KINDS, _cycles(), strict=True)
+        ),
+        ("modules at the root beside __init__", len(list(ROOT.glob("*.py"))) - 1, none),
+        ("public classes that share a name", _shared_names(), none),
+        ("groups of entry points with an example package", len(set(_groups())), range(5, 6)),
+        (f"product files of more than {_MOST_LINES} lines", sum(_lines(path) > _MOST_LINES for path in _paths()), none),
+        ("lines of Python in the product", sum(map(_lines, _paths())), range(50_000, 10**6)),
     ]
-    width = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        print(f"{name:{width}}  {value}")
-    return 0
+    width = max(len(name) for name, *_ in rows)
+    for name, value, bounds in rows:
+        wrong = "" if value in bounds else f"  must be from {bounds[0]} to {bounds[-1]}"
+        print(f"{name:{width}}  {value}{wrong}")
+    return int(any(value not in bounds for _, value, bounds in rows))
 
 
 @functools.cache
