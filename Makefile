@@ -3,8 +3,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Each takes half a gigabyte; more than these are of no use, as tests use two cores each where they use threads.
-JOBS ?= $(shell $(PYTHON) -c 'import os; print(max(2, min(4, os.cpu_count() or 2)))')
+# Each takes half a gigabyte. One more than there are cores, as tests wait for processes and files at times; more than
+# these are of no use, as tests use two cores each where they use threads.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 2)))')
 # Each process starts with half of the tests: neighbours share what they compile. One that is done takes from the others.
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal --quiet
 LIT := $(BIN)/lit -j$(JOBS) --quiet --no-progress-bar
@@ -15,7 +16,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 # Tests start hundreds of processes, each of which would otherwise compile our modules to bytecode again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: venv test test-all torch lint checks checks-and-lit check-style check-types check-imports check-prose lit pytest docs fuzz test-aarch64 demo bench prepare-gpu test-gpu bench-gpu format clean
+.PHONY: venv test test-all test-sweep torch lint checks checks-and-lit check-style check-types check-imports check-prose lit pytest docs fuzz test-aarch64 demo bench prepare-gpu test-gpu bench-gpu format clean
 
 # What is installed is remembered by a stamp: a change of the project's metadata installs anew.
 venv: $(VENV)/stamp
@@ -32,6 +33,10 @@ $(BIN)/python:
 
 # With TORCH=1, the tests of the frontend of PyTorch run too; without, they are skipped.
 test: $(if $(TORCH),torch) checks-and-lit pytest
+
+# The cases that `make test` leaves out, without more random examples.
+test-sweep: $(if $(TORCH),torch) venv
+	$(PYTEST) -m sweep
 
 # Everything: the cases marked `sweep`, which are like others that `make test` runs, and more random examples.
 test-all: $(if $(TORCH),torch) checks-and-lit
@@ -63,8 +68,9 @@ check-imports: venv
 check-prose: venv
 	$(BIN)/python test/style/prose.py
 
+# `forked` starts a process that imports the tools once for all tests; a few tests are faster without it.
 lit: venv
-	$(LIT) test
+	$(LIT) --param forked test
 
 pytest: venv
 	$(PYTEST)

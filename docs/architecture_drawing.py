@@ -9,6 +9,7 @@ import ast
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -49,7 +50,7 @@ def imports() -> tuple[Counter[tuple[str, str]], Counter[str]]:
             text = path.read_text(encoding="utf-8")
             lines[room] += text.count("\n")
             package = path.relative_to(ROOT).parts[:-1]
-            found = {name for node in ast.walk(ast.parse(text)) for name in _imported(node, package)}
+            found = {name for node in _statements(ast.parse(text)) for name in _imported(node, package)}
             arrows.update((room, other) for other in found & rooms - {room})
     return arrows, lines
 
@@ -59,6 +60,14 @@ def common(arrows: Counter[tuple[str, str]]) -> list[str]:
     rooms = [room for layer in layers() for room in layer]
     above = {room: rooms[:index] for index, room in enumerate(rooms)}
     return [room for room in rooms[len(rooms) // 2 :] if all((item, room) in arrows for item in above[room])]
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yields the statements inside a node; expressions, which are most of the nodes, hold no imports."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.expr):
+            yield child
+            yield from _statements(child)
 
 
 def _imported(node: ast.AST, package: tuple[str, ...]) -> list[str]:

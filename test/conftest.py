@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import os
 import sys
 import sysconfig
@@ -51,6 +52,26 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "stepwell"))
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the collector of the checkout's folder, which hooks of this file do not reach."""
     config.pluginmanager.register(_Checkout(), "stepwell-checkout")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the cases of a test `sweep` beyond the number that its marker `few` names; those that stay are spread."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for same in cases.values():
+        kept = set(spread(len(same), same[0].get_closest_marker("few").args[0]))
+        for place, item in enumerate(same):
+            if place not in kept:
+                item.add_marker("sweep")
+
+
+def spread(count: int, kept: int) -> list[int]:
+    """Returns places among `count` cases, spread so that each value of several parameters occurs (golden ratio)."""
+    step = next(step for step in range(max(1, round(count * 0.618)), count + 2) if math.gcd(step, count) == 1)
+    return [place * step % count for place in range(min(kept, count))]
 
 
 def pytest_collection_finish() -> None:

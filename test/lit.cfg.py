@@ -1,6 +1,6 @@
 """Configuration of lit: the tests written as MLIR, and the folders of the programs in their RUN lines."""
 
-# ruff: noqa: F821 (lit defines `config`)
+# ruff: noqa: F821 (lit defines `config` and `lit_config`)
 
 import os
 import sys
@@ -19,6 +19,14 @@ config.test_exec_root = str(Path(__file__).parent.parent / "build" / "test")
 
 # FileCheck, not and split-file come with the LLVM wheel, stepwell-opt with this environment.
 folders = [Path(sys.executable).parent, Path(llvm.__file__).parent / "bin"]
+if "forked" in lit_config.params:
+    # The tools run in forked children of one process, which spares each of them its imports.
+    sys.path.insert(0, config.test_source_root)
+    from forked import commands
+
+    server = commands.environment()
+    config.environment["STEPWELL_TEST_SERVER"] = server["STEPWELL_TEST_SERVER"]
+    folders.insert(0, Path(server["PATH"].split(os.pathsep)[0]))
 config.environment["PATH"] = os.pathsep.join([*map(str, folders), config.environment["PATH"]])
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input=fail"
 

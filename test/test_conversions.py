@@ -65,6 +65,7 @@ def test_conversions_to_eight_bits_saturate(name):
     assert_same_bits(run("Cast", x, dtype_of(name)), np.clip(x, -greatest, greatest).astype(dtype_of(name)))
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", [*TINY, "float8_e8m0fnu", *INTEGERS])
 @pytest.mark.parametrize("target", [np.float32, ml_dtypes.bfloat16])
 def test_every_tiny_number_is_read(name, target):

@@ -16,8 +16,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def test_the_list_of_packages_is_what_is_on_disk() -> None:
-    modules = [path.relative_to(ROOT) for path in ROOT.rglob("*.py")]
-    folders = {path.parent for path in modules if not path.parts[0].startswith((*NOT_PACKAGES, "."))}
+    top = [path for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith((*NOT_PACKAGES, "."))]
+    folders = {Path(), *(path.relative_to(ROOT).parent for folder in top for path in folder.rglob("*.py"))}
     assert [folder for folder in folders if not (ROOT / folder / "__init__.py").exists()] == []
     packages = sorted(".".join(["stepwell", *folder.parts]) for folder in folders)
     assert PROJECT["tool"]["setuptools"]["packages"] == packages

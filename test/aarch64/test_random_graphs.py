@@ -24,6 +24,7 @@ def executable(model: CompiledModel, *, threads: int) -> Callable[..., tuple[np.
     return lambda *arrays: tuple(harness.run_program(program, arrays, threads=threads))
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(GRAPHS))
 def test_levels_agree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FUZZ))

@@ -42,6 +42,7 @@ def _at(dim: int | str, sizes: Mapping[str, int]) -> int:
     return dim if isinstance(dim, int) else evaluate(parse_expression(dim), sizes)
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("make", [*GRAPHS, *MORE, *OF_MODELS], ids=lambda make: make.__name__)
 def test_deduced_shapes_are_those_of_concrete_sizes(make) -> None:
     proto, given = make()

@@ -55,6 +55,7 @@ _MADE_OF_SEVERAL = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("make", _MADE_OF_SEVERAL, ids=lambda make: make.__name__)
 def test_nan_of_an_earlier_call_is_not_read(make: Callable[[], graphs.Graph]):
     model, dims = make()

@@ -106,6 +106,7 @@ def _model(case: _Case) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.mark.few(18)
 @pytest.mark.parametrize("case", _CASES, ids=_name)
 def test_an_operator_at_any_size(case: _Case):
     _same_at_any_size(_model(case), _KINDS[case[3]])

@@ -74,6 +74,7 @@ def _mean_variance():
     return _model([node], ["n", 16, "h", "w"]), lambda x: _normal(x, (0, 2, 3), 0)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("mean", [0, 1e3, 1e4])
 @pytest.mark.parametrize(
     "make", [_instance, _group, _group_by_reshape, _layer, _mean_variance], ids=lambda f: f.__name__

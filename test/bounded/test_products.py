@@ -130,6 +130,7 @@ def _check(model: onnx.ModelProto, inputs: Mapping[str, Sequence[int | str]], di
             np.testing.assert_allclose(got, np.asarray(wanted), rtol=2e-4, atol=2e-4, err_msg=str(sizes))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("case", _CASES, ids=lambda case: f"{case.before}{case.x}{case.w}".replace("'", ""))
 def test_a_product_at_any_size(case: Case):
     model, inputs = _product(case)
@@ -184,6 +185,7 @@ def test_a_step_of_a_decoder(batch: int | str, heads: int):
     _check(_model(nodes, inputs, ["y", "key", "value"], {}), inputs, dims)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("mask", ["", "positions", "number"])
 @pytest.mark.parametrize("keys", [(1, 8), (2, 12), (2, 16), (1, 32)], ids=str)
 def test_an_attention_to_few_keys(keys: tuple[int, int], mask: str):
@@ -269,6 +271,7 @@ def _random(rng: random.Random) -> tuple[Case, dict[str, tuple[int, int]]]:
     return Case((*batch, rows, depth), right, ranges, rng.choice(list(_BEFORE)), is_weight, is_transposed), dims
 
 
+@pytest.mark.few(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_a_random_product_at_any_size(seed: int):

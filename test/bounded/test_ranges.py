@@ -152,6 +152,7 @@ def _slice(start: int, stop: int, step: int, summed: bool) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("summed", [False, True])
 @pytest.mark.parametrize(
     ("start", "stop", "step"),
@@ -204,6 +205,7 @@ _ENDS = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("dims", [(1, 9), (1, 14), (3, 20), (1, 40)], ids=str)
 @pytest.mark.parametrize("kind", _ENDS)
 def test_a_slice_of_less_at_greater_sizes(kind, dims):

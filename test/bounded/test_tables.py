@@ -65,6 +65,7 @@ def _model(name: str) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=versions, ir_version=10)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", _CASES)
 def test_sizes_on_both_sides_of_the_largest_literal(name):
     model = _model(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,7 @@ from stepwell.dialects.core import OPS, OpError
 from stepwell.dialects.discardable_attribute import DISCARDABLE, DiscardableAttribute
 from stepwell.dialects.verifier import VerificationError, verify
 
-ROOT = Path(__file__).parent.parent.parent
-OTHER_FOLDERS = ("bench", "build", "distribution", "docs", "examples", "test", ".")
+from ..product_files import product_texts
 
 # The key of a session's configuration, which is no attribute.
 OTHER_MEANING = {("compat/onnxruntime/ranges.py", "stepwell.dims")}
@@ -199,14 +197,17 @@ def _ops(op: ir.Operation) -> Iterator[ir.Operation]:
 
 def test_names_are_spelt_in_one_module():
     spelt = set()
-    for path in sorted(ROOT.rglob("*.py")):
-        relative = path.relative_to(ROOT)
-        if relative.parts[0].startswith(OTHER_FOLDERS) or str(relative) == "dialects/discardable.py":
+    for path, text in product_texts().items():
+        if path == "dialects/discardable.py" or not _names_in(text):
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(text)
         documentation = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and node not in documentation and isinstance(node.value, str | bytes):
-                text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
-                spelt |= {(str(relative), name) for name in re.findall(r"stepwell\.\w+", text) if name in DISCARDABLE}
+                value = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+                spelt |= {(path, name) for name in _names_in(value)}
     assert spelt - OTHER_MEANING == set(), "use the descriptors in dialects/discardable.py"
+
+
+def _names_in(text: str) -> set[str]:
+    return {name for name in re.findall(r"stepwell\.\w+", text) if name in DISCARDABLE}

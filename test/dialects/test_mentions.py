@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
-OTHER_FOLDERS = ("bench", "build", "distribution", "docs", "examples", "test", ".")
+from ..product_files import product_texts
+
 MOST_FILES = 4
 
 
@@ -18,12 +17,9 @@ MOST_FILES = 4
 )
 def test_few_files_mention_an_op(name: str) -> None:
     mentions = [
-        str(path.relative_to(ROOT))
-        for path in sorted(ROOT.rglob("*.py"))
-        if not path.relative_to(ROOT).parts[0].startswith(OTHER_FOLDERS)
-        # Packages only export it.
-        and path.name != "__init__.py"
-        and re.search(rf"\b{name}\b", path.read_text(encoding="utf-8"))
+        path
+        for path, text in product_texts().items()
+        if not path.endswith("__init__.py") and re.search(rf"\b{name}\b", text)  # packages only export it
     ]
     assert any(path.startswith("dialects/") for path in mentions)
     # Each frontend has handlers of its own.

@@ -65,6 +65,7 @@ def test_every_phase_is_read_back(phases: dict[str, Path], phase: str) -> None:
     np.testing.assert_allclose(run(x), x @ WEIGHT, rtol=1e-4)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("phase", ["import", "graph", "kernels", "vector", "memref", "llvm"])
 @pytest.mark.parametrize(
     ("array", "message"),

@@ -11,6 +11,7 @@ from stepwell.dialects.stepwell.blocks import PackedBlockMatmulOp
 RNG = np.random.default_rng(0)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("bits", "block", "rows", "columns", "panel", "rounds_input", "has_zeros"),
     [

@@ -47,6 +47,7 @@ def test_few_of_rows_in_any_order(check_op, kind, extent, k):
         check_op(TopKOp, x, k=k, largest=largest)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.float16, np.int32, np.uint64, np.uint8])
 @pytest.mark.parametrize(("extent", "k"), [(300, 74), (515, 33), (1000, 200), (4099, 1000)])
 def test_some_of_long_rows(check_op, kind, extent, k):
@@ -60,6 +61,7 @@ def test_some_of_long_rows(check_op, kind, extent, k):
         check_op(TopKOp, x, k=k, largest=largest)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize(("extent", "k"), [(7, 7), (40, 3), (100, 60), (300, 300), (700, 5), (900, 50)])
 def test_top_k_of_some_elements(check_op, extent, k, largest):

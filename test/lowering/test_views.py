@@ -144,6 +144,7 @@ DRAWS: tuple[Callable[[Network], ir.Value], ...] = (
 
 
 # With seed 224, a transpose that moves nothing was once sunk without end.
+@pytest.mark.few(6)
 @pytest.mark.parametrize("seed", [*range(12), 224])
 def test_random_networks(seed: int) -> None:
     context = ir.Context()

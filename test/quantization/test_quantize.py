@@ -43,6 +43,7 @@ def test_outliers_move_without_a_change_of_the_result() -> None:
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("make", "options", "operators", "most"),
     [

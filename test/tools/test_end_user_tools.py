@@ -58,6 +58,7 @@ def test_an_artefact_for_a_range_runs_and_is_profiled_at_its_sizes(model, capsys
     assert "dimension 'n' is 10, but the model was compiled for 1 to 9" in capsys.readouterr().err
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("phase", route.names("cpu"))
 def test_the_ir_of_every_phase_can_be_fed_back(model, capsys, phase):
     assert compile.main([model, "--shape=x=2x8", "--dump-phases=dumps", "-o", "first.stw"]) == 0

@@ -15,6 +15,7 @@ MODEL = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 TOOLS = {"compile": ["model.mlir"], "run": ["model.mlir"], "opt": ["model.mlir"], "cache": ["list"]}
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("closed", [[0], [1], [2], [1, 2], [0, 1, 2]])
 @pytest.mark.parametrize("tool", list(TOOLS))
 def test_tools_do_their_work_with_streams_closed(tool, closed, tmp_path):

@@ -82,6 +82,7 @@ class Reference:
         return self.linear("token_embd" if self.config.is_tied else "output", self.norm("output_norm", value))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{config.architecture}-{config.kind}")
 def test_logits_are_those_of_numpy(config: GgufConfig, tmp_path: Path):
     path = tmp_path / "decoder.gguf"

@@ -70,6 +70,7 @@ def test_conv_integer(check, draw, attributes):
     check("ConvInteger", 10, [draw(U8, 1, 4, 6, 5)], constants={1: weight, 2: U8(7), 3: U8(130)}, **attributes)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("left", "right"), KINDS)
 @pytest.mark.parametrize("attributes", [{}, {"pads": [1, 0, 1, 2], "strides": [2, 1]}, {"dilations": [2, 1]}])
 def test_conv_integer_with_zero_points_that_are_computed(check, draw, left, right, attributes):

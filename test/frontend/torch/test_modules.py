@@ -41,6 +41,7 @@ def ids(*shape):
     return torch.randint(0, 99, shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_module_computes_what_torch_does(name):
     module, arguments = examples()[name]

@@ -80,12 +80,14 @@ def _compare(pipeline: Pipeline, seed: int, size: int) -> None:
         np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-3 * max(1.0, np.abs(want).max()), err_msg=before)
 
 
+@pytest.mark.few(50)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("passes", _PASSES)
 def test_pass_keeps_meaning(passes: str, seed: int) -> None:
     _compare(Pipeline((passes,)), seed, size=30)
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_pipeline_keeps_meaning(seed: int) -> None:
     _compare(graph_pipeline(FAMILIES["x86-64-v4"]), seed, size=25)

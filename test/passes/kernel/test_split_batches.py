@@ -71,6 +71,7 @@ def _sum_over_images() -> onnx.ModelProto:
     return model.finish(model.add("ReduceSum", value, model.constant(np.array([0])), keepdims=0))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("make", [_inverted_residual, _shuffle, _sum_over_images])
 def test_values(make):
     """Results equal ONNX Runtime's, for any number of threads."""

@@ -172,6 +172,7 @@ def test_error_is_within_the_stated_bound(name: str, dtype: str, bound: float) -
     assert off[worst] <= bound, f"{name}({x[worst]!r}) is {off[worst]:.2f} units off"
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("exponent", [-1.5, -0.5, 0.0, 0.3, 2.0, 3.0, 7.0, 61.5, -np.inf, np.inf])
 def test_powers(exponent: float, dtype: str) -> None:

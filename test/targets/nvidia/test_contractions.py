@@ -44,6 +44,7 @@ def check(made: onnx.ModelProto, inputs: dict[str, np.ndarray], kind: int, archi
     assert error < BOUNDS[kind]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("kind", [FLOAT, HALF], ids=["float32", "float16"])
 @pytest.mark.parametrize("shape", [(2, 24, 40, 48), (1, 13, 37, 51)], ids=str)
@@ -65,6 +66,7 @@ def test_a_product_with_bias_residual_and_activation(shape, kind, architecture, 
     check(made, inputs, kind, architecture, monkeypatch)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("channels", "outputs", "kernel", "stride", "dilation", "group"),
     [(16, 24, 3, 1, 1, 1), (3, 16, 3, 2, 1, 1), (12, 20, 1, 1, 1, 1), (8, 16, 3, 1, 2, 1), (32, 32, 3, 1, 1, 2)],
@@ -110,6 +112,7 @@ def test_a_product_by_warp_groups_with_bias_and_activation(monkeypatch):
     check(made, {"x": random(136, 72, kind=HALF)}, HALF, "sm_90a", monkeypatch)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("architecture", "precision"), [("sm_80", "f32"), ("sm_90a", "f32"), ("sm_80", "bf16")])
 @pytest.mark.parametrize("channels", [24, 21])
 def test_code_leaves_registers_for_the_blocks_that_its_tiles_were_chosen_for(channels, architecture, precision):

@@ -80,6 +80,7 @@ def _transformer() -> onnx.ModelProto:
     return graph.model()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("make", [_convolutions, _transformer])
 def test_layers(make: Any, architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:

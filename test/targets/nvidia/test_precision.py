@@ -52,6 +52,7 @@ def _convolutions() -> tuple[bytes, list[int]]:
     return _model(nodes, weights, [1, 8, 12, 12]), [1, 8, 12, 12]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("precision", ["tf32", "bf16", "f16"])
 @pytest.mark.parametrize("build", [_dense, _convolutions])
 def test_tensor_cores_multiply_float32_in_fewer_bits(build, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,7 @@ def _per_size() -> onnx.ModelProto:
     return _model(nodes, ["n"], ten=np.array([10]))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(
     ("model", "dims", "sizes"),

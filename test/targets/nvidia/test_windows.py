@@ -53,6 +53,7 @@ def _check(model: onnx.ModelProto, architecture: str, monkeypatch: pytest.Monkey
     return {kernel.kind: program.compile_facts.details_of(kernel.name).schedule_name for kernel in program.kernels}
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", DEPTHWISE)
 def test_depthwise_between_input_and_result(name, architecture, monkeypatch):
@@ -86,6 +87,7 @@ def test_depthwise_between_products(multiplier, monkeypatch):
     assert schedules["contraction"] == "contraction" and schedules.keys() & {"depthwise", "pooling"}
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", POOLING)
 def test_pooling(name, architecture, monkeypatch):

@@ -144,6 +144,7 @@ def run_without_mlir(artefact: Path, *inputs: np.ndarray) -> np.ndarray:
     return np.load(folder / "y.npy")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
 def test_all_pieces_are_compiled_ahead(make, tmp_path):
     onnx.save(make(), tmp_path / "model.onnx")

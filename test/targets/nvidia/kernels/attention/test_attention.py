@@ -66,6 +66,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("element", "shapes"),
     [("f32", SHAPES[1]), ("f32", SHAPES[2]), ("f16", SHAPES[0]), ("f16", SHAPES[2]), ("f16", SHAPES[3])],
@@ -77,6 +78,7 @@ def test_sizes_and_shared_heads(simulated, spills, element, shapes):
     assert spills(made.ptx) == 0
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("element", "before", "after"), [("f32", UNBOUNDED, 0), ("f16", UNBOUNDED, 30), ("f16", 20, 10), ("f16", 0, 0)]
 )
@@ -124,6 +126,7 @@ def test_a_mask_of_bits(simulated):
     check(made, element, wanted)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("mask", "load"),
     [

@@ -18,6 +18,7 @@ def _check(made, element: str, wanted: np.ndarray) -> None:
     assert not made.conflicts.total()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("element", "shapes"),
     [

@@ -35,6 +35,7 @@ def on_hopper(simulated):
     return run
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("element", "shapes", "numbers"),
     [
@@ -50,6 +51,7 @@ def test_sizes_and_shared_heads(on_hopper, element, shapes, numbers):
     check(made, element, expected(arrays))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("before", "after"), [(UNBOUNDED, 0), (UNBOUNDED, 70), (20, 10), (0, 0)], ids=["causal", "ahead", "near", "own"]
 )
@@ -107,6 +109,7 @@ def code(length: int, depth: int, element: str, target: str = HOPPER, batch: int
     return text.decode()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("length", "depth", "element", "attributes"),
     [

@@ -64,6 +64,7 @@ INSTRUCTIONS = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_code(name, assembled, tmp_path):
     product = PRODUCTS[name]

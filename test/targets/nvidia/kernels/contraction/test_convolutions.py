@@ -78,6 +78,7 @@ CASES = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("rows", [64, 128])
 @pytest.mark.parametrize("name", CASES)
 def test_windows(simulated, name, rows):
@@ -92,6 +93,7 @@ def test_windows(simulated, name, rows):
     np.testing.assert_allclose(made.result, case.expected(x, weight), atol=1e-2)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["3x3", "unpadded"])
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_bytes(simulated, target, name):

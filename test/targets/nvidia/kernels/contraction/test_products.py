@@ -18,12 +18,14 @@ def error(got, want):
     return np.abs(got - want).max() / np.abs(want).max()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
 @pytest.mark.parametrize("problem", SIZES, ids=str)
 def test_exact_float32(problem, lhs_transposed, rhs_transposed):
     assert error(*run(Product(problem, FMA, "f32", F32, lhs_transposed, rhs_transposed))) < 1e-6
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
 @pytest.mark.parametrize("problem", SIZES, ids=str)
 def test_short_floats_are_summed_up_exactly(problem, lhs_transposed, rhs_transposed):
@@ -34,6 +36,7 @@ def test_bfloat16():
     assert error(*run(Product(SIZES[1], MMA, "bf16", BF16))) < 1e-6
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
 def test_float32_as_tf32(lhs_transposed, rhs_transposed):
     tiling = Tiling("mma", 32, 64, 16, 16, 32, 3)
@@ -41,11 +44,13 @@ def test_float32_as_tf32(lhs_transposed, rhs_transposed):
     assert error(*run(product)) < 1e-3
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
 def test_float32_is_rounded_on_its_way_to_shared_memory(lhs_transposed, rhs_transposed):
     assert error(*run(Product(SIZES[1], MMA, "bf16", F32, lhs_transposed, rhs_transposed))) < 1e-2
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
 def test_bytes_are_multiplied_exactly_and_transposed_if_stored_along_rows(lhs_transposed, rhs_transposed):
     tiling = Tiling("mma", 32, 64, 64, 16, 32, 3)
@@ -53,6 +58,7 @@ def test_bytes_are_multiplied_exactly_and_transposed_if_stored_along_rows(lhs_tr
     assert (got == want).all()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
 @pytest.mark.parametrize("kind", ["f8E4M3FN", "f8E5M2"])
 def test_floats_of_8_bits_are_summed_up_exactly(kind, lhs_transposed, rhs_transposed):
@@ -61,6 +67,7 @@ def test_floats_of_8_bits_are_summed_up_exactly(kind, lhs_transposed, rhs_transp
     assert error(*run(product, "sm_89")) < 1e-6
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "tiling",
     [
@@ -74,6 +81,7 @@ def test_tiles_of_fmas(tiling):
     assert error(*run(Product(Problem(1, 66, 132, 40), tiling, "f32", F32))) < 1e-6
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "tiling",
     [

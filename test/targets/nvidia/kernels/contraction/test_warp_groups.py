@@ -16,12 +16,14 @@ def error(product):
     return np.abs(got - want).max() / np.abs(want).max()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
 def test_short_floats(lhs_transposed, rhs_transposed):
     tiling = Tiling("wgmma", 128, 64, 64, 64, 64, 3)
     assert error(Product(Problem(1, 128, 64, 192), tiling, "f16", F16, lhs_transposed, rhs_transposed)) < 1e-6
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("lhs_transposed", "rhs_transposed"), WAYS)
 def test_remainders_batches_and_blocks_of_several_tiles(lhs_transposed, rhs_transposed):
     tiling = Tiling("wgmma", 128, 64, 64, 64, 64, 3)

@@ -82,6 +82,7 @@ def softmax(values: np.ndarray) -> np.ndarray:
     return powers / powers.sum(-1, keepdims=True)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("rows", "columns"),
     [(3, 1), (5, 7), (300, 64), (70, 36), (6, 1000), (3, 1023), (2, 4096), (1, 50001), (1, 100_000)],

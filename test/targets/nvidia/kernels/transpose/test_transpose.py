@@ -50,6 +50,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("element", "shape", "order"),
     [("f32", *case) for case in SHAPES] + [(element, *case) for element in ("f16", "i8", "i64") for case in SHAPES[:3]],
