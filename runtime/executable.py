@@ -98,6 +98,7 @@ class Executable:
         self.watch = self._code.watch = SizeWatch(model.name, self.inputs)
         self._loaded = self._code.loaded
         self._arguments = CallArguments(self.inputs)
+        self._dtypes = [info.dtype for info in self.inputs]
         self._takes_arrays = all(is_tensor(info) and info.dtype != object for info in self.inputs)
 
     @property
@@ -165,13 +166,16 @@ class Executable:
             args = self._arguments.in_order(args, kwargs)
         if not self._takes_arrays:
             return self._call_on_values(args)
-        arrays = [accept_layout(value, info) for value, info in zip(args, self.inputs, strict=True)]
+        arrays = [
+            value if type(value) is np.ndarray and value.dtype is dtype else accept_layout(value, info)
+            for value, dtype, info in zip(args, self._dtypes, self.inputs, strict=True)
+        ]
         shapes = tuple([array.shape for array in arrays])
         loaded = self._loaded.get(shapes)
         if not isinstance(loaded, LoadedProgram):
             loaded = self._ready(shapes, arrays)
         if not loaded.reads_layouts:
-            arrays = list(map(contiguous, arrays))
+            arrays = [array if array.flags.c_contiguous else contiguous(array) for array in arrays]
         outputs = self._code.run(loaded, arrays, self.threads)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 

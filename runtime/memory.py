@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+import sys
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -11,6 +13,27 @@ from ..support.mapped import forget_pages
 
 ALIGNMENT = 64
 """Alignment of parameters and the arena in bytes; inputs and outputs are aligned to their elements only."""
+
+_HEAD = object.__basicsize__
+"""Offset of the pointer to the data in the object of an array: numpy's ABI has it right after the object's head."""
+
+_pointer_at = ctypes.c_void_p.from_address
+
+
+def _stored(arrays: Iterable[np.ndarray]) -> list[int | None]:
+    return [_pointer_at(id(array) + _HEAD).value for array in arrays]
+
+
+def _described(arrays: Iterable[np.ndarray]) -> list[int | None]:
+    return [array.__array_interface__["data"][0] for array in arrays]
+
+
+_PROBE = [np.empty(1)]
+
+# Reading the pointer takes a tenth of the time of `__array_interface__` or `array.ctypes.data`, and half of that of
+# `ctypes.c_char.from_buffer`, which neither empty nor read-only arrays support.
+addresses = _stored if sys.implementation.name == "cpython" and _stored(_PROBE) == _described(_PROBE) else _described
+"""Returns the addresses of the first elements of arrays."""
 
 
 def aligned_empty(nbytes: int) -> np.ndarray:

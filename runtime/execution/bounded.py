@@ -1,23 +1,23 @@
 """Calls of programs for a range of sizes: inputs are padded to the upper bounds, outputs are cropped.
 
 Inputs that a program appends to stay where they are, and the outputs with more behind their data are parts of arrays
-of the upper bounds, with gaps between them; see
-`layouts`.
+of the upper bounds, with gaps between them; see `layouts`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...sizes.bounds import table_of
 from ...sizes.expressions import evaluate
-from ..memory import aligned_empty, aligned_zeros
+from ..memory import addresses, aligned_empty, aligned_zeros
+from ..native import poison
 from ..program import Program, Shape, TensorInfo
 from .layouts import Layouts
-from .results import Shelf
+from .results import shelves_for
 from .workspace import LoadedProgram, Workspace
 
 
@@ -38,13 +38,25 @@ class BoundedCall(LoadedProgram):
     def __init__(self, loaded: LoadedProgram, sizes: Mapping[str, int]) -> None:
         """Prepares the call for the given sizes."""
         super().__init__(loaded.program, loaded.code, loaded.parameters)
-        bounds = loaded.program.bounds
+        program, bounds = loaded.program, loaded.program.bounds
         assert bounds is not None
         self.loaded = loaded
         self.results: list[Shape] = [tuple(evaluate(item, sizes) for item in shape) for shape in bounds.outputs]
-        self.reads_layouts = len(loaded.program.appended) > 0
-        table = table_of(bounds, int(loaded.program.inputs[-1].shape[0]), sizes)
-        self._layouts = Layouts(loaded.program.appended, table)
+        self.reads_layouts = len(program.appended) > 0
+        grown = sorted({item.output for item in program.appended if item.output >= 0})
+        shelves = shelves_for([program.outputs[number].nbytes for number in grown], least=0)
+        self._grown = [
+            (number, shelf, self.results[number], self._outputs[number][1], _strides(*self._outputs[number][:2]))
+            for number, shelf in zip(grown, shelves, strict=True)
+            if shelf is not None
+        ]
+        self._whole = [
+            (number, *kind)
+            for number, kind in enumerate(self._outputs)
+            if number not in grown and kind[0] == self.results[number]
+        ]
+        self._table = table_of(bounds, int(program.inputs[-1].shape[0]), sizes)
+        self._layouts = Layouts(program.appended, self._table)
         self._calls, self._hot_calls = 0, 0
         self._when_hot: Callable[[], None] | None = None
 
@@ -65,8 +77,8 @@ class BoundedCall(LoadedProgram):
             workspace: memory of the call.
             arrays: the inputs.
             threads: number of threads.
-            kept: arrays of the upper bounds for the outputs that continue inputs, by number, if the inputs are parts of
-                them: they are overwritten. If empty, the new arrays are stored there.
+            kept: memory of the outputs that continue inputs, by number, if the inputs are parts of it: it is
+                overwritten. If empty, the new memory is stored there.
 
         Raises:
             GuardError: a guard reports that the outputs are invalid.
@@ -80,41 +92,34 @@ class BoundedCall(LoadedProgram):
         buffers = workspace.buffers(self.loaded, _Buffers)
         if buffers.call is not self:
             buffers.enter(self, [array.shape for array in arrays])
-        inputs = list(arrays)
-        inputs.append(self._layouts.fill(inputs, in_place=bool(kept)))
-        for number, place in buffers.inputs:
-            place.part[...] = arrays[number]
-            inputs[number] = place.whole
-        wholes = (
-            buffers.wholes if not kept else [kept.get(number, whole) for number, whole in enumerate(buffers.wholes)]
-        )
-        outputs = [_new(kind) if whole is None else whole for whole, kind in zip(wholes, self._outputs, strict=True)]
-        if kept is not None and not kept:
-            kept |= {item.output: outputs[item.output] for item in self.program.appended if item.output >= 0}
-        status = workspace.run(self.loaded, inputs, outputs, threads)
-        for number, part in buffers.parts:
-            outputs[number] = outputs[number][part]
-        for number, place in buffers.outputs:
+        inputs, in_place = [*arrays, self._table], bool(kept)
+        if self.reads_layouts:
+            inputs[-1] = self._layouts.fill(inputs, in_place=in_place)
+        for number, whole, part in buffers.inputs:
+            part[...] = inputs[number]
+            inputs[number] = whole
+        outputs: list[Any] = buffers.wholes.copy()
+        for number, shape, dtype, shelf in self._whole:
+            outputs[number] = np.empty(shape, dtype) if shelf is None else shelf.array(shape, dtype)
+        for number, shelf, shape, dtype, strides in self._grown:
+            block = kept[number] if in_place and kept is not None else shelf.block()
+            outputs[number] = np.ndarray(shape, dtype, block, 0, strides)
+            if kept is not None:
+                kept[number] = block
+        if poison.byte is not None:
+            grown = {number for number, *_ in self._grown}
+            new = [array for number, array in enumerate(outputs) if number not in grown]
+            workspace.poison(self.loaded, new if in_place else new + [outputs[number].base for number in grown])
+        status = workspace.run_at(self.loaded, addresses([*inputs, *outputs]), threads)
+        for number, _, part in buffers.outputs:
             _, dtype, shelf = self._outputs[number]
             if shelf is None:
-                outputs[number] = place.part.copy()
+                outputs[number] = part.copy()
                 continue
             # The shelf's array has room for the largest result; only the pages of this result are ever touched.
             outputs[number] = shelf.array(self.results[number], dtype)
-            outputs[number][...] = place.part
+            outputs[number][...] = part
         return self.checked(outputs, status, arrays) if status else outputs
-
-
-def _new(kind: tuple[Shape, np.dtype, Shelf | None]) -> np.ndarray:
-    shape, dtype, shelf = kind
-    return np.empty(shape, dtype) if shelf is None else shelf.array(shape, dtype)
-
-
-class _Place(NamedTuple):
-    """An array with the upper bounds as its shape, and the part of it that holds data in a call."""
-
-    whole: np.ndarray
-    part: np.ndarray
 
 
 class _Buffers:
@@ -123,33 +128,30 @@ class _Buffers:
     Input arrays are zero outside the data; the program relies on it.
 
     Attributes:
-        call: the call for whose sizes the places were made.
-        inputs: places of the inputs that are smaller than the bounds, with their numbers.
-        outputs: places of the outputs that are smaller than the bounds, with their numbers.
-        parts: the numbers of outputs that are returned as parts of new arrays of the upper bounds, and the parts.
-        wholes: for each output the array it is sliced from; None for outputs in new arrays.
+        call: the call for whose sizes the parts were made.
+        inputs: the numbers of the inputs that are smaller than the bounds, with the arrays and their parts with data.
+        outputs: the same of the outputs.
+        wholes: for each output the array that a call writes; empty for those in new arrays.
     """
 
     def __init__(self, program: Program) -> None:
         self.call: BoundedCall | None = None
-        self.inputs: list[tuple[int, _Place]] = []
-        self.outputs: list[tuple[int, _Place]] = []
-        self.parts: list[tuple[int, tuple[slice, ...]]] = []
-        self.wholes: list[np.ndarray | None] = []
+        self.inputs: list[_Place] = []
+        self.outputs: list[_Place] = []
         read_there = {item.input for item in program.appended}
-        self._grown = {item.output for item in program.appended}
-        self._wide_outputs = [
-            None if number in self._grown else _wide(info, aligned_empty) for number, info in enumerate(program.outputs)
-        ]
+        grown = {item.output for item in program.appended}
         self._wide_inputs = [
             None if number in read_there else _wide(info, aligned_zeros)
             for number, info in enumerate(program.inputs[:-1])
         ]
-        self._bounds = [tuple(map(int, info.shape)) for info in program.outputs]
+        self._wide_outputs = [
+            None if number in grown else _wide(info, aligned_empty) for number, info in enumerate(program.outputs)
+        ]
+        self.wholes = [np.empty(0)] * len(program.outputs)
         self._held: list[Shape] = [(0,) * len(info.shape) for info in program.inputs[:-1]]
 
     def enter(self, call: BoundedCall, shapes: Sequence[Shape]) -> None:
-        """Makes the places for the sizes of a call."""
+        """Makes the parts for the sizes of a call."""
         for number, (array, shape) in enumerate(zip(self._wide_inputs, shapes, strict=True)):
             held = self._held[number]
             if array is not None and shape not in (held, array.shape):
@@ -157,20 +159,17 @@ class _Buffers:
                 self._held[number] = shape
         self.inputs = _places(self._wide_inputs, shapes)
         self.outputs = _places(self._wide_outputs, call.results)
-        self.parts = [
-            (number, tuple(map(slice, shape)))
-            for number, shape in enumerate(call.results)
-            if number in self._grown and shape != self._bounds[number]
-        ]
-        self.wholes = [None] * len(self._wide_outputs)
-        for number, place in self.outputs:
-            self.wholes[number] = place.whole
+        for number, whole, _ in self.outputs:
+            self.wholes[number] = whole
         self.call = call
 
 
-def _places(wholes: Sequence[np.ndarray | None], shapes: Sequence[Shape]) -> list[tuple[int, _Place]]:
+_Place = tuple[int, np.ndarray, np.ndarray]
+
+
+def _places(wholes: Sequence[np.ndarray | None], shapes: Sequence[Shape]) -> list[_Place]:
     return [
-        (number, _Place(whole, whole[tuple(map(slice, shape))]))
+        (number, whole, whole[tuple(map(slice, shape))])
         for number, (whole, shape) in enumerate(zip(wholes, shapes, strict=True))
         if whole is not None and whole.shape != shape
     ]
@@ -179,3 +178,10 @@ def _places(wholes: Sequence[np.ndarray | None], shapes: Sequence[Shape]) -> lis
 def _wide(info: TensorInfo, make: Callable[[int], np.ndarray]) -> np.ndarray:
     sizes: Shape = tuple(int(size) for size in info.shape)
     return make(info.nbytes).view(info.dtype).reshape(sizes)
+
+
+def _strides(shape: Shape, dtype: np.dtype) -> tuple[int, ...]:
+    strides = [dtype.itemsize]
+    for size in shape[:0:-1]:
+        strides.append(strides[-1] * size)
+    return tuple(reversed(strides))

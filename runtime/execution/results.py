@@ -1,11 +1,8 @@
-"""Memory for the results of calls: a block is reused when the array that occupied it is no longer referenced.
+"""Memory for the results of calls: a block is reused when no array refers to it any more.
 
-Getting fresh pages from the system takes longer than filling them, so memory of large results is kept:
-
-    Shelf.array() --> np.ndarray --.base--> Loan --from_buffer--> block
-                                             | when the array and all views of it are gone
-                                             v
-                                      Shelf._blocks, or the system if the shelf is full or gone
+Getting fresh pages from the system takes longer than filling them, so memory of large results is kept. A result is an
+array whose base is the block, as are all views of it, so the count of references to the block tells whether any of
+them is left.
 
 The programs of a process share shelves, one per block size. A shelf lives as long as a program with results of its
 size. It holds the blocks of two calls, since a loop holds the last result while it computes the next.
@@ -13,9 +10,10 @@ size. It holds the blocks of two calls, since a loop holds the last result while
 
 from __future__ import annotations
 
-import ctypes
+import sys
 import threading
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,60 +60,63 @@ def _compact(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return part
 
 
+def _references() -> int:
+    block = np.empty(0)
+    return sys.getrefcount(block)
+
+
+_ALONE = _references()
+"""Result of `sys.getrefcount` for an object that only a local variable refers to; it depends on the interpreter."""
+
+
 class Shelf:
-    """Free blocks of one size. Safe under threads and inside finalizers: all operations are single list operations.
+    """Blocks of one size. Safe under threads: while one looks at a block, it is not on the shelf.
 
     Attributes:
         nbytes: size of a block in bytes.
-        most: maximum number of free blocks.
+        most: maximum number of blocks, free ones and others.
     """
 
     def __init__(self, nbytes: int) -> None:
         """Makes an empty shelf for blocks of `nbytes`."""
         self.nbytes, self.most = nbytes, 0
-        self._blocks: list[np.ndarray] = []
-        self._loan = _loan_type(self)
+        self._blocks: deque[np.ndarray] = deque()  # in the order of their last use
+
+    def block(self) -> np.ndarray:
+        """Returns a block that nothing else refers to."""
+        blocks = self._blocks
+        for _ in range(len(blocks)):
+            try:
+                block = blocks.popleft()
+            except IndexError:  # other threads look at the rest
+                break
+            is_free = sys.getrefcount(block) == _ALONE
+            blocks.append(block)
+            if is_free:
+                return block
+        # Of a memory view, since numpy makes the owner of the memory the base of all views if it is an array.
+        block = np.frombuffer(memoryview(aligned_empty(self.nbytes)), np.uint8)
+        blocks.append(block)
+        if len(blocks) > self.most:
+            blocks.popleft()  # remains with those who refer to it
+        return block
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Returns an uninitialised array in a block, which is returned when the array and all its views are gone."""
-        try:
-            block = self._blocks.pop()
-        except IndexError:
-            block = aligned_empty(self.nbytes)
-        loan = self._loan.from_buffer(block)
-        loan.block = block
-        return np.ndarray(shape, dtype, loan)
-
-    def take_back(self, block: np.ndarray) -> None:
-        """Keeps an unused block, if there is room."""
-        if len(self._blocks) < self.most:
-            self._blocks.append(block)
-
-
-def _loan_type(shelf: Shelf) -> Any:
-    """Returns the type of the base of a shelf's arrays and all their views; it is finalized with the last of them."""
-    shelf_ref = weakref.ref(shelf)
-
-    def return_block(loan: Any) -> None:
-        shelf = shelf_ref()
-        if shelf is not None:
-            shelf.take_back(loan.block)
-
-    members = {"_type_": ctypes.c_char, "_length_": shelf.nbytes, "__del__": return_block}
-    return type("Loan", (ctypes.Array,), members)
+        """Returns an uninitialised array in a block, which is used again when the array and all its views are gone."""
+        return np.ndarray(shape, dtype, self.block())  # pyright: ignore[reportArgumentType]  an array is a buffer
 
 
 _SHELVES: weakref.WeakValueDictionary[int, Shelf] = weakref.WeakValueDictionary()
 _LOCK = threading.Lock()
 
 
-def shelves_for(sizes: Sequence[int]) -> list[Shelf | None]:
-    """Returns a shelf for each result of a program, given their sizes in bytes; None for those that are too small.
+def shelves_for(sizes: Sequence[int], least: int = LEAST_BYTES) -> list[Shelf | None]:
+    """Returns a shelf for each result of a program, given their sizes in bytes; None for those below `least`.
 
     Blocks are powers of two, so that results of models with many shapes share them. Pages that are never touched take
     no memory, and all shelves together hold no more than about twice the memory of the largest.
     """
-    classes = [1 << (size - 1).bit_length() if size >= LEAST_BYTES else 0 for size in sizes]
+    classes = [1 << max(size - 1, 0).bit_length() if size >= least else 0 for size in sizes]
     found: list[Shelf | None] = []
     with _LOCK:
         for size in classes:

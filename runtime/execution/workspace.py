@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..memory import aligned_empty
+from ..memory import addresses, aligned_empty
 from ..native import loader, poison
 from ..native.thread_pool import THREAD_POOLS
 from ..program import Program
@@ -32,9 +32,6 @@ class Usage:
     last: float = 0.0
 
 
-_ADDRESS_OF, _FROM_BUFFER = ctypes.addressof, ctypes.c_char.from_buffer
-
-
 class LoadedProgram:
     """A program in this process: its entry function, its parameters' addresses, and the types of its outputs.
 
@@ -49,7 +46,7 @@ class LoadedProgram:
     def __init__(self, program: Program, code: loader.NativeCode, parameters: list[np.ndarray]) -> None:
         self.program, self.code, self.parameters = program, code, parameters
         self.entry = code.entry
-        self.addresses = [address(array) for array in parameters]
+        self.addresses = addresses(parameters)
         kinds = [(tuple(int(dim) for dim in info.shape), info.dtype) for info in program.outputs]
         shelves = shelves_for([info.nbytes for info in program.outputs])
         self._outputs = [(shape, dtype, shelf) for (shape, dtype), shelf in zip(kinds, shelves, strict=True)]
@@ -101,7 +98,7 @@ class _Table:
     slots: Any
     address: int
     status: list[np.ndarray]
-    arena: int = -1
+    arena: int | None = -1
 
 
 class Workspace:
@@ -112,38 +109,39 @@ class Workspace:
 
     def __init__(self) -> None:
         self._arena = aligned_empty(0)
-        self._start = address(self._arena)
+        self._start = addresses([self._arena])[0]
         self._tables: dict[LoadedProgram, _Table] = {}
         self._buffers: dict[LoadedProgram, Any] = {}
 
     def buffers(self, loaded: LoadedProgram, make: Callable[[Program], T]) -> T:
         """Returns this workspace's buffers for a program; `make` creates them at first."""
-        if loaded not in self._buffers:
-            self._buffers[loaded] = make(loaded.program)
-        return self._buffers[loaded]
+        found = self._buffers.get(loaded)
+        if found is None:
+            found = self._buffers[loaded] = make(loaded.program)
+        return found
 
     def run(
         self, loaded: LoadedProgram, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
     ) -> Sequence[np.ndarray]:
-        """Fills the program's table and calls its entry function.
+        """Calls the entry function on inputs and outputs.
 
         Returns:
             The guards and counts, which the next call overwrites.
         """
-        table = self._tables.get(loaded) or self._new_table(loaded)
         if poison.byte is not None:
-            # Outputs that continue inputs in place hold data already.
-            new = [array for array in outputs if not any(np.may_share_memory(array, other) for other in inputs)]
-            poison.fill([self._arena, *new, *table.status])
-        addresses = list(map(address, inputs))
-        addresses += map(address, outputs)
-        return self.run_at(loaded, addresses, threads)
+            self.poison(loaded, outputs)
+        return self.run_at(loaded, addresses([*inputs, *outputs]), threads)
 
-    def run_at(self, loaded: LoadedProgram, addresses: Sequence[int], threads: int) -> Sequence[np.ndarray]:
+    def poison(self, loaded: LoadedProgram, outputs: Sequence[np.ndarray]) -> None:
+        """Fills the memory that a call must write before it reads it."""
+        table = self._tables.get(loaded) or self._new_table(loaded)
+        poison.fill([self._arena, *outputs, *table.status])
+
+    def run_at(self, loaded: LoadedProgram, places: Sequence[int | None], threads: int) -> Sequence[np.ndarray]:
         """Does the same as `run`, for the addresses of contiguous inputs, then outputs."""
         table = self._tables.get(loaded) or self._new_table(loaded)
         slots = table.slots
-        slots[: len(addresses)] = addresses
+        slots[: len(places)] = places
         if table.arena != self._start:
             slots[len(slots) - 2] = table.arena = self._start
         if threads == 1 or not loaded.program.uses_threads:
@@ -162,19 +160,10 @@ class Workspace:
         program = loaded.program
         if program.arena_bytes > len(self._arena):
             self._arena = aligned_empty(program.arena_bytes)
-            self._start = address(self._arena)
+            self._start = addresses([self._arena])[0]
         status = status_of(program)
         first = len(program.inputs) + len(program.outputs)
-        fixed = [*map(address, status), *loaded.addresses]
+        fixed = [*addresses(status), *loaded.addresses]
         slots = (ctypes.c_void_p * (first + len(fixed) + 2))()
         slots[first:-2] = fixed
         return self._tables.setdefault(loaded, _Table(slots, ctypes.addressof(slots), status))
-
-
-def address(array: np.ndarray) -> int:
-    """Returns the address of the first element of a contiguous array."""
-    try:
-        # Takes a third of the time of `__array_interface__` or `array.ctypes.data`.
-        return _ADDRESS_OF(_FROM_BUFFER(array))  # type: ignore[arg-type]  an array is a buffer
-    except (TypeError, ValueError):  # read-only, empty, or of a type without a buffer
-        return array.__array_interface__["data"][0]

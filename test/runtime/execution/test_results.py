@@ -74,10 +74,20 @@ def test_references_keep_the_memory(shelf: Shelf, kept: Callable) -> None:
 
 def test_a_shelf_is_bounded(shelf: Shelf) -> None:
     held = [new(shelf) for _ in range(5)]
-    blocks = [weakref.ref(array.base.block.base) for array in held if array.base is not None]
+    blocks = [weakref.ref(array.base) for array in held if array.base is not None]
     assert len(blocks) == 5
     held.clear()
     assert sum(block() is not None for block in blocks) == 2
+
+
+def test_arrays_that_are_kept_do_not_occupy_the_shelf(shelf: Shelf) -> None:
+    kept = [new(shelf), new(shelf)]
+    last, places = new(shelf), set()
+    for _ in range(4):
+        last = new(shelf)
+        places.add(last.ctypes.data)
+    assert len(places) == 2
+    assert not places & {array.ctypes.data for array in kept}
 
 
 def test_arrays_outlive_the_shelf() -> None:
@@ -86,7 +96,7 @@ def test_arrays_outlive_the_shelf() -> None:
     held, free = new(alone), new(alone)
     held[:] = 7
     assert free.base is not None
-    block = weakref.ref(free.base.block.base)
+    block = weakref.ref(free.base)
     del free
     assert block() is not None
     del alone
