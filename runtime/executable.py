@@ -99,6 +99,7 @@ class Executable:
         self._loaded = self._code.loaded
         self._arguments = CallArguments(self.inputs)
         self._dtypes = [info.dtype for info in self.inputs]
+        self._checked: tuple[Shape, ...] | None = None  # those of the last call of a model that runs in steps
         self._takes_arrays = all(is_tensor(info) and info.dtype != object for info in self.inputs)
 
     @property
@@ -356,8 +357,9 @@ class Executable:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _ready(self, shapes: tuple[Shape, ...], arrays: Sequence[np.ndarray]) -> LoadedProgram | HybridModel:
-        if shapes not in self._loaded:
+        if shapes not in self._loaded and shapes != self._checked:
             check_shapes(self.inputs, shapes)
+            self._checked = shapes
         return self._code.choose(shapes, arrays)
 
 

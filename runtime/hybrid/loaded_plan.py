@@ -54,7 +54,10 @@ class LoadedPlan(StoredModel):
 
         context = RunnerContext(compile_piece, name, recorder, load)
         self._runners = [runner_of(step, context) for step in plan.steps]
-        self._released = last_uses(plan)
+        self._order = [
+            (runner, step.inputs, step.outputs, released)
+            for runner, step, released in zip(self._runners, plan.steps, last_uses(plan), strict=True)
+        ]
         self._exclusive = unshared_outputs(plan)
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
@@ -63,10 +66,9 @@ class LoadedPlan(StoredModel):
         given = set(identities(values))
         missing = self._missing.get(_shapes_of(values), []) if self._missing else []
         runs = [runner.runs for runner, _ in missing]
-        for runner, released in zip(self._runners, self._released, strict=True):
-            step = runner.step
-            results = runner.run([known[name] for name in step.inputs], threads)
-            known.update(zip(step.outputs, results, strict=True))
+        for runner, inputs, names, released in self._order:
+            results = runner.run([known[name] for name in inputs], threads)
+            known.update(zip(names, results, strict=True))
             for name in released:
                 del known[name]
         outputs = []
@@ -76,7 +78,10 @@ class LoadedPlan(StoredModel):
             given.update(identities(outputs[-1:]))
         if missing:  # the run has compiled the subgraphs it reached
             left = [item for item, count in zip(missing, runs, strict=True) if item[0].runs == count]
-            self._missing[_shapes_of(values)] = left
+            if left:
+                self._missing[_shapes_of(values)] = left
+            else:
+                self._missing.pop(_shapes_of(values), None)
         return outputs
 
     def prepare(self, inputs: Sequence[Known], contents: Mapping[int, np.ndarray] | None = None) -> list[Known]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -216,7 +217,7 @@ class NativeRunner:
             self._by_kinds[variant.kinds] = self._new_code(variant.kinds, variant)
 
     def run(self, values: Sequence[Any], threads: int) -> Sequence[Any]:
-        kinds = tuple([value.dtype.name if isinstance(value, np.ndarray) else "" for value in values])
+        kinds = tuple([_name(value.dtype) if isinstance(value, np.ndarray) else "" for value in values])
         code = self._by_kinds.get(kinds) or self._by_kinds.setdefault(kinds, self._new_code(kinds))
         shapes = tuple([value.shape if isinstance(value, np.ndarray) else () for value in values])
         loaded = code.choose(shapes, values)
@@ -292,6 +293,12 @@ def _is_unsupported(program: Program) -> bool:
 def quoted(names: Sequence[str]) -> str:
     """Returns names for a message: "'a' and 'b'"."""
     return " and ".join(f"'{name}'" for name in names)
+
+
+@functools.cache
+def _name(dtype: np.dtype) -> str:
+    """Returns the name of an element type; numpy takes microseconds to make it."""
+    return dtype.name
 
 
 def _dtype(kind: str) -> np.dtype:
