@@ -85,8 +85,8 @@ def _is_panel_outermost(extents: Extents) -> bool:
 
 
 def _is_far(extents: Extents) -> bool:
-    """Returns whether the weight does not stay in the second-level cache beside other data."""
-    return extents.weight_bytes > caches.weight_bytes(extents.machine)
+    """Returns whether the weights do not stay in the second-level cache beside other data."""
+    return extents.weights * extents.weight_bytes > caches.weight_bytes(extents.machine)
 
 
 def _plan(extents: Extents, parts: int) -> tuple[list[int], list[int]]:
@@ -110,11 +110,12 @@ def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int
         return [*whole_tiles(extents, tile, block), extents.panels]
     places = math.prod(extents.outer[dim] for dim in extents.rows[-2:])
     there = extents.panels * math.prod(extents.outer) // places
-    most = parts
+    # The blocks of separate weights are enough if these are streamed: each is read once for all its rows.
+    most = max(1, parts // extents.weights) if _is_far(extents) else parts
     if extents.weight_bytes > caches.near_bytes(extents.machine):
         is_even = extents.panels % 2 == 0 or extents.panels > _MANY_PANELS
         least = _LEAST_ROWS if is_even else _LEAST_ROWS // 2
-        most = max(1, min(-(-_BLOCKS_OF_WEIGHTS // there), places // least))
+        most = max(1, min(most, -(-_BLOCKS_OF_WEIGHTS // there), places // least))
     rows = cut_rows(extents, tile, block, most, there)
     there = math.prod(-(-size // part) for size, part in zip(extents.outer, rows, strict=True))
     panels = divisor(extents.panels, there * extents.panels // parts)
@@ -183,7 +184,7 @@ def _tile(extents: Extents, sizes: Sequence[int]) -> tuple[float, list[int]]:
     depth = math.prod(extents.reduction)
     panel_bytes = extents.element_bytes * depth * extents.lane
     streamed = vectors if panel_bytes > caches.near_bytes(machine) else 0
-    waits = waiting_cycles(machine, extents.weight_bytes, panel_bytes / depth)
+    waits = waiting_cycles(machine, extents.weights * extents.weight_bytes, panel_bytes / depth)
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
         step = tile_step_cycles(extents, math.prod(shape), streamed)

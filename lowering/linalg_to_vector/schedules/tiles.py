@@ -59,8 +59,13 @@ class Extents:
 
     @property
     def weight_bytes(self) -> int:
-        """Size of the padded weight in bytes."""
+        """Size in bytes of the padded weight that serves one row."""
         return self.element_bytes * self.panels * self.lane * math.prod(self.reduction)
+
+    @property
+    def weights(self) -> int:
+        """Number of separate weights: a Winograd convolution has one per point."""
+        return math.prod(size for dim, size in enumerate(self.outer) if dim not in self.rows)
 
     @property
     def is_panel_major(self) -> bool:

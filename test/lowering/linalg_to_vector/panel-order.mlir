@@ -26,3 +26,18 @@ func.func private @negative_large_weight(%x: tensor<4096x512xf32>, %w: tensor<13
   %0 = "stepwell.packed_matmul"(%x, %w) {columns = 256 : i64, panel = 32 : i64} : (tensor<4096x512xf32>, tensor<131072xf32>) -> tensor<4096x256xf32>
   return %0 : tensor<4096x256xf32>
 }
+
+// -----
+
+// The weight of one of the 36 points would stay in the cache, those of all points do not: each is read once, panel by
+// panel, for all 16 tiles of the image.
+// CHECK-LABEL: func.func private @negative_weight_per_point
+// CHECK: scf.forall (%{{.+}}) in (36)
+// CHECK: scf.for %{{.+}} to %c16 step %c1 iter_args
+// CHECK: scf.for %{{.+}} to %c16{{.*}} step %c8 iter_args
+// CHECK: linalg.generic
+func.func private @negative_weight_per_point(%x: tensor<1x13x13x64xf32>, %w: tensor<1179648xf32>) -> tensor<1x13x13x512xf32>
+    attributes {stepwell.kernel = {class = "winograd"}} {
+  %0 = "stepwell.winograd_conv"(%x, %w) {columns = 512 : i64, panel = 32 : i64, kernel = array<i64: 3, 3>, tile = 4 : i64, pads = array<i64: 1, 1, 1, 1>} : (tensor<1x13x13x64xf32>, tensor<1179648xf32>) -> tensor<1x13x13x512xf32>
+  return %0 : tensor<1x13x13x512xf32>
+}
