@@ -25,7 +25,6 @@ from typing import Any, ClassVar, Protocol
 
 from ..runtime.cache.cache import Cache
 from ..runtime.program import Program
-from ..runtime.progress.progress import because
 from ..support.errors import StepwellError
 from .piece_source import PieceSource
 from .setup import Setup
@@ -138,8 +137,7 @@ def _outcome(request: BackgroundCompile) -> Program | str:
                 _logger.warning("%s: a compile in the background failed (%s): %s", name, request.why, reason)
                 return reason
             setup = replace(request.specializer.setup, cache=cache).changed(cache="require")
-            with because(request.why):
-                result = request.work.result(replace(request.specializer, setup=setup))
+            result = request.work.result(replace(request.specializer, setup=setup))
     except (StepwellError, OSError, pickle.PicklingError, TypeError, AttributeError) as error:
         _logger.warning("%s: a compile in the background failed (%s): %s", name, request.why, error)
         return str(error)
@@ -151,7 +149,7 @@ def _in_child(request: BackgroundCompile, folder: Path) -> str:
     """Makes a child process write the requested program into a cache; returns why it failed, "" if it did not."""
     quiet = replace(request.specializer.setup, cache=None).changed(codegen_threads=1, progress=False, cache=True)
     specializer = replace(request.specializer, setup=quiet)
-    message = pickle.dumps((specializer, folder, request.work, request.why, _NICENESS))
+    message = pickle.dumps((specializer, folder, request.work, _NICENESS))
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     command = [*interpreter(), "-c", _SERVE, *sys.path]
     with tempfile.TemporaryFile() as log:
@@ -178,12 +176,11 @@ def serve() -> None:
     length = int.from_bytes(_read(requests, _LENGTH_BYTES), "little")
     message = _read(requests, length)
     threading.Thread(target=_end_with, args=(requests,), daemon=True).start()
-    specializer, folder, work, why, niceness = pickle.loads(message)
+    specializer, folder, work, niceness = pickle.loads(message)
     os.nice(niceness)
     specializer = replace(specializer, setup=replace(specializer.setup, cache=Cache(folder)))
     try:
-        with because(why):
-            work.result(specializer)
+        work.result(specializer)
     except StepwellError as error:
         sys.exit(" ".join(str(error).split()))
 

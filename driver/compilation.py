@@ -25,7 +25,7 @@ from ..passes.kernel.demand import read_table
 from ..runtime.cache.keys import key_of
 from ..runtime.facts import CompileFacts, KernelDetails
 from ..runtime.program import Program, Shape
-from ..runtime.progress import progress
+from ..runtime.progress.progress import CompileReporter
 from ..sizes.bounds import Bounds
 from ..support.short_repr import short_repr
 from ..targets.name_kernels import NameKernelsPass
@@ -60,9 +60,14 @@ class Compilation:
 
     Attributes:
         setup: the target, the options and the cache.
+        reporter: receives the progress; None if nothing is reported.
+        plugins: the fingerprint of the plug-ins that take part; one that registers during a compile takes part in the
+            next one.
     """
 
     setup: Setup = field(default_factory=Setup)
+    reporter: CompileReporter | None = None
+    plugins: str = field(default_factory=plugins.fingerprint)
 
     @property
     def target(self) -> str:
@@ -93,14 +98,23 @@ class Compilation:
         """
 
         def described() -> Mapping[str, ModelOp]:
-            with compiler_context() as context, ir.Location.unknown():
+            with compiler_context(self.loads_all) as context, ir.Location.unknown():
                 return nodes_of(source.import_into(context, shapes, contents or {}))
 
         def made(recorder: FailureRecorder | None = None) -> Program:
             return self._program(source, shapes, contents or {}, workers, recorder or process_recorder())
 
         with explained(made, self.target, described):
-            return apart(made) if self.setup.is_guarded else made()
+            return apart(made, self.reporter) if self.setup.is_guarded else made()
+
+    @property
+    def loads_all(self) -> bool:
+        """True if contexts have all dialects, as code of callers and plug-ins may build ops of any."""
+        return self.setup.is_whole or len(self.setup.options.passes) > 0 or self.plugins != ""
+
+    def state(self, **fields: Any) -> CompileState:
+        """Returns the state of a new compile; see `Setup.state`."""
+        return self.setup.state(reporter=self.reporter, **fields)
 
     def _program(
         self,
@@ -112,15 +126,13 @@ class Compilation:
     ) -> Program:
         # Worker processes start while the model is read.
         processes = self.setup.options.codegen_threads if source.size >= LARGE else 1
-        pools = kernel_pool(self.target, processes, workers)
-        # Callers' code may build ops of any dialect.
-        loads_all = self.setup.is_whole or len(self.setup.options.passes) > 0
-        with compiler_context(loads_all) as context, ir.Location.unknown(), pools as pool:
+        pools = kernel_pool(processes, workers, may_start=self.plugins == "")
+        with compiler_context(self.loads_all) as context, ir.Location.unknown(), pools as pool:
             imported = source.import_into(context, shapes, contents)
-            module, state = imported.module, CompileState(dict(imported.parameters), recorder=recorder)
+            module, state = imported.module, self.state(parameters=dict(imported.parameters), recorder=recorder)
             start = phase_of(module, self.target)
             collected = _ReportFacts(imported.nodes)
-            self._phase_reached("import", module, imported.parameters)
+            self._phase_reached("import", module, state)
             if start not in ("import", "graph"):
                 if not self.setup.is_whole:
                     try:
@@ -129,36 +141,21 @@ class Compilation:
                         raise error.at(model=imported.name) from None
                 self._compile_in_child(module, state, start)
             if start == "import":
+                state.shapes = _input_shapes(module, shapes)
                 is_plain = not self.setup.is_whole and not self.setup.options.passes
                 if is_plain and backend_of(self.target).compiles_ahead:
-                    pool.look_ahead(module, _input_shapes(module, shapes), self.setup.without, state)
-                self.graph(module, state, _input_shapes(module, shapes))
+                    pool.look_ahead(module, state)
+                self.graph(module, state)
                 if self.setup.substitutes:
                     self._compile_in_child(module, state, "graph")
             first = max(start, "graph", key=route.names(self.target).index)
             program = self._finish(module, state, first, pool, collected)
             return replace(program, contents=dict(contents))
 
-    def graph(self, module: ir.Module, state: CompileState, shapes: Sequence[Shape] | None = None) -> None:
-        """Takes a module to the phase `graph`, and evaluates its @init.
-
-        Args:
-            module: the module, in the phase `import`.
-            state: the state of the compile.
-            shapes: the shapes of the inputs, in order; None if the module's shapes are all known.
-        """
-        options = self.setup.options
-        route.run(
-            module,
-            self.target,
-            stop="graph",
-            instrumentation=options.instrumentation,
-            without=self.setup.without,
-            state=state,
-            added=options.passes,
-            shapes=shapes,
-        )
-        self._phase_reached("graph", module, state.parameters or {})
+    def graph(self, module: ir.Module, state: CompileState) -> None:
+        """Takes a module from the phase `import` to the phase `graph`, and evaluates its @init."""
+        route.run(module, state, stop="graph")
+        self._phase_reached("graph", module, state)
 
     def for_ranges(
         self, module: ir.Module, state: CompileState, nodes: Sequence[Any], pool: KernelPool
@@ -176,7 +173,7 @@ class Compilation:
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM rejected a function.
         """
-        self._phase_reached("import", module, state.parameters or {})
+        self._phase_reached("import", module, state)
         self.graph(module, state)
         bounds = bounds_of(module.operation)
         program = self._finish(module, state, "graph", pool, _ReportFacts(nodes))
@@ -199,8 +196,8 @@ class Compilation:
             setup = replace(self.setup, cache=None).changed(
                 codegen_threads=1, reached=reached, instrumentation=(), guarded=False
             )
-            rehearsal = Compilation(setup)
-            rehearsal._finish(module, state, start)
+            # Only this process calls the callbacks.
+            Compilation(setup)._finish(module, replace(state, reporter=None, instrumentation=()), start)
             return b""
 
         try:
@@ -216,34 +213,29 @@ class Compilation:
         pool: KernelPool | None = None,
         collected: _ReportFacts | None = None,
     ) -> Program:
-        pool, collected = (
-            pool or KernelPool(self.target, self.setup.options.codegen_threads),
-            collected or _ReportFacts(),
-        )
+        pool, collected = pool or KernelPool(self.setup.options.codegen_threads), collected or _ReportFacts()
         order, placed = route.names(self.target), route.placed(self.target)
         for substitute in self.setup.substitutes:
             if order.index(substitute.phase(module.context, self.target)) <= order.index(start):
                 raise PassError(f"{substitute.path}: the model is already past the phase of this kernel")
 
         def tell(phase: str, module: ir.Module) -> None:
-            self._phase_reached(phase, module, state.parameters or {})
+            self._phase_reached(phase, module, state)
 
         def run(start: str, stop: str | None) -> None:
-            options = self.setup.options
-            hooks = options.instrumentation, tell
-            route.run(module, self.target, start, stop, *hooks, state=state, added=options.passes)
+            route.run(module, state, start, stop, tell)
 
         kernels, objects = {}, {}
         if start == "graph" and not self.setup.is_whole:
             with state.in_phase("kernels"):
                 route.form_kernels_pipeline(self.target).run(module, verify=False, state=state)
-            _report_phase("kernels")
+            state.report_phase("kernels")
             kernels = kernel_infos(module)
             collected.facts = _facts(module, collected, state)
             objects = self._compile_kernels(module, state, pool, collected)
             with state.in_phase("kernels"):
                 route.lower_kernels_pipeline(self.target).run(module, verify=False, state=state)
-                route.check(route.phase("kernels", self.target), module, self.target, state)
+                route.check(route.phase("kernels", self.target), module, state)
             start = "kernels"
         elif order.index(start) <= order.index("kernels"):
             run(start, "kernels")
@@ -262,7 +254,7 @@ class Compilation:
             start = placed
         run(start, None)
         kernels = with_signatures(module, kernels)
-        fresh = generate(module, self.target, state, self.setup.options.codegen_threads)
+        fresh = generate(module, state, self.setup.options.codegen_threads)
         everything = {**objects, **fresh}
         width = target_of(self.target).vector_bytes
         found = replace(collected.facts, vector_bytes=width, details=collected.details)
@@ -281,11 +273,10 @@ class Compilation:
         """
         kernels = {symbol_of(kernel): kernel for kernel in invariants.kernels(module)}
         # A kernel's name identifies its computation, the rest of its key the compiler.
-        compiler = fingerprint(), plugins.fingerprint()
+        compiler = fingerprint(), self.plugins
         keys = {name: key_of(*compiler, name) for name in kernels}
         codes = self._all_cached(keys, kernels)
-        reporter = progress.current()
-        waits = reporter.wait_for_kernels if reporter is not None else lambda: None
+        waits = self.reporter.wait_for_kernels if self.reporter is not None else lambda: None
         turns = KernelTurns(self.setup.cache, {name: key for name, key in keys.items() if name not in codes}, waits)
         while True:
             with turns.turn() as names:
@@ -311,21 +302,15 @@ class Compilation:
         data = self.setup.cache.get("kernels", key) if self.setup.cache is not None else None
         return None if data is None else KernelCode.decoded(bytes(data))
 
-    def _phase_reached(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
-        _report_phase(phase)
+    def _phase_reached(self, phase: str, module: ir.Module, state: CompileState) -> None:
+        state.report_phase(phase)
         for substitute in self.setup.substitutes:
             if substitute.phase(module.context, self.target) == phase:
                 substitute.apply(module, phase)
         for watcher in self.setup.options.instrumentation:
             watcher.after_phase(phase, module.operation)
         if self.setup.options.reached is not None:
-            self.setup.options.reached(phase, module, parameters)
-
-
-def _report_phase(phase: str) -> None:
-    reporter = progress.current()
-    if reporter is not None:
-        reporter.report("phase", step=phase)
+            self.setup.options.reached(phase, module, state.parameters or {})
 
 
 def _facts(module: ir.Module, collected: _ReportFacts, state: CompileState) -> CompileFacts:

@@ -37,17 +37,17 @@ patterns of all dialects.
 
 
 @contextmanager
-def compiler_context(loads_all: bool = False) -> Iterator[ir.Context]:
+def compiler_context(loads_all: bool | None = None) -> Iterator[ir.Context]:
     """Enters a context without multithreading: kernels are distributed among processes, and locks cost time.
 
     Python's collection of cycles is paused: it would scan the compiler's objects again and again and find nothing.
 
     Args:
-        loads_all: whether to load all dialects, because code of a caller may build ops of any. Plug-ins have the same
-            effect.
+        loads_all: whether to load all dialects, because code of a caller or a plug-in may build ops of any; None to
+            look for plug-ins.
     """
     with paused_collection():
-        loaded = None if loads_all or plugins.are_found() else DIALECTS
+        loaded = None if (plugins.are_found() if loads_all is None else loads_all) else DIALECTS
         context = ir.Context(load_on_create_dialects=loaded)  # pyright: ignore[reportCallIssue]  (the stubs lack it)
         context.enable_multithreading(False)
         with context:

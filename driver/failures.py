@@ -98,7 +98,8 @@ def _explain(
         failure = replace(failure, ops=tuple(known.get(op.name, op) for op in failure.ops))
     folder = _save(failure, text) if text else None
     if folder is not None:
-        command = shlex.join(["stepwell-opt", *_plugins(failure.pass_name), "--run-reproducer", str(folder / MODULE)])
+        options = [*_plugins(failure.pass_name), f"--target={target}", "--run-reproducer", str(folder / MODULE)]
+        command = shlex.join(["stepwell-opt", *options])
         failure = replace(failure, reproducer=folder, command=command)
         (folder / "report.json").write_text(json.dumps(_report(failure), indent=2), encoding="utf-8")
     if text and debug.level() >= debug.FAILING_IR:
@@ -162,7 +163,7 @@ def _repeated(error: CompileError, again: Callable[[FailureRecorder], object], t
     if last is error or not isinstance(last, PassFailure) or recorder.snapshot is None or recorder.pipeline is None:
         return replace(failure, ops=tuple(map(ModelOp, names)), location=_place(location)), ""
     with recorder.snapshot.context, ir.Location.unknown():
-        root = smaller(recorder.snapshot, recorder.pipeline, last)
+        root = smaller(recorder.snapshot, recorder.pipeline, last, target)
         ops = tuple(map(ModelOp, names or names_of(root)))
         text = reproducer_text(root, recorder.pipeline)
         return replace(failure, ops=ops, kernel=kernel_of(root), location=_place(location)), text

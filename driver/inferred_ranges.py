@@ -16,10 +16,12 @@ from ..sizes.expressions import Expression
 from ..sizes.inferred import inferred_dims
 from ..support.errors import StepwellError
 from ..targets.registry import backend_of
-from .cache_key import CacheMissError
+from .cache_key import CacheKey, CacheMissError
 from .program_cache import ProgramCache
 
-Compile = Callable[[Sequence[TensorInfo], Buckets, Mapping[str, Expression]], Sequence[Program]]
+Compile = Callable[
+    [CacheKey, CompileReporter, Sequence[TensorInfo], Buckets, Mapping[str, Expression]], Sequence[Program]
+]
 Report = Callable[[str, str], AbstractContextManager[CompileReporter]]
 
 _ARENA_SHARE = 0.5
@@ -32,7 +34,7 @@ class InferredRanges:
 
     Attributes:
         cached: the model's programs in the cache.
-        compile: compiles the programs of buckets.
+        compile: compiles the programs of buckets, given the cache key of one of them.
         report: reports a compile, given the sizes and the reason.
     """
 
@@ -76,8 +78,9 @@ class InferredRanges:
             return refusal
         try:
             with self.report(key.sizes, why) as reporter:
+                given = resolved.inputs, buckets, resolved.derived
                 found, is_new = self.cached.get_or_make(
-                    [key], lambda: self._compiled(resolved.inputs, buckets, resolved.derived), reporter
+                    [key], lambda: self._checked(self.compile(key, reporter, *given)), reporter
                 )
         except CacheMissError:
             raise
@@ -93,10 +96,7 @@ class InferredRanges:
             slow.warn(self.cached.source.name, slow_kernels(program))
         return replace(program, bounds=bounds, why=why, compile_seconds=reporter.event.seconds if is_new else 0.0)
 
-    def _compiled(
-        self, inputs: Sequence[TensorInfo], buckets: Buckets, derived: Mapping[str, Expression]
-    ) -> Sequence[Program]:
-        programs = self.compile(inputs, buckets, derived)
+    def _checked(self, programs: Sequence[Program]) -> Sequence[Program]:
         room = backend_of(self.cached.setup.target).memory_bytes()
         for program in programs:
             if room is not None and program.arena_bytes > _ARENA_SHARE * room:

@@ -31,9 +31,10 @@ _MOST_KERNEL_LOCKS = 64
 """Maximum number of kernel locks held at once: each takes a file descriptor."""
 
 _logger = logging.getLogger("stepwell")
-# Context variables, as they follow the calls of a thread through callbacks of the user, which take no argument of ours.
-_holds_program: ContextVar[bool] = ContextVar("holds_program", default=False)
-_holds_kernels: ContextVar[bool] = ContextVar("holds_kernels", default=False)
+# A context variable: it follows the calls of a thread through callbacks of the user, which take no argument of ours, to
+# the compiles that these start.
+_held: ContextVar[str] = ContextVar("held", default="")
+"""The locks that this thread holds: "", "program" or "kernels"."""
 
 
 @contextmanager
@@ -45,10 +46,10 @@ def program_lock(cache: Cache | None, key: str, waits: Callable[[], object]) -> 
         key: the program's key.
         waits: called once if another process or thread holds the lock.
     """
-    if cache is None or _holds_program.get() or _holds_kernels.get():
+    if cache is None or _held.get():
         yield
         return
-    token = _holds_program.set(True)
+    token = _held.set("program")
     path = cache.lock_path("programs", key)
     try:
         with ExitStack() as stack:
@@ -58,7 +59,7 @@ def program_lock(cache: Cache | None, key: str, waits: Callable[[], object]) -> 
                     _logger.warning("%s is locked for more than %g s: compiles without it", path, LIMIT_SECONDS)
             yield
     finally:
-        _holds_program.reset(token)
+        _held.reset(token)
 
 
 class KernelTurns:
@@ -94,12 +95,12 @@ class KernelTurns:
             while self.left and not taken:
                 taken = self._free_later(stack, deadline)
             self.left = [name for name in self.left if name not in taken]
-            stack.callback(_holds_kernels.reset, _holds_kernels.set(True))
+            stack.callback(_held.reset, _held.set("kernels"))
             yield taken
 
     def _free(self, stack: ExitStack) -> set[str]:
         """Takes the free locks until `stack` exits; kernels beyond the maximum are returned without a lock."""
-        if self._cache is None or _holds_kernels.get():
+        if self._cache is None or _held.get() == "kernels":
             return set(self.left)
         cache, locked = self._cache, self.left[:_MOST_KERNEL_LOCKS]
         return {name for name in locked if _take(cache.lock_path("kernels", self._keys[name]), stack)} | set(

@@ -16,8 +16,6 @@ import os
 import sys
 import types
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -64,21 +62,8 @@ def are_found() -> bool:
     return len(_scanned().found) > 0
 
 
-@contextmanager
-def scanned_once() -> Iterator[None]:
-    """Scans at the start of a compile only: a plug-in that registers during a compile takes part in the next one."""
-    token = _held.set(_scanned())
-    try:
-        yield
-    finally:
-        _held.reset(token)
-
-
 def _scanned() -> _Scan:
     global _last_scan
-    held = _held.get()
-    if held is not None:
-        return held
     load_entry_points()
     if _last_scan is None or not _last_scan.holds():
         _last_scan = _Scan()
@@ -113,7 +98,6 @@ class _Scan:
 
 
 _last_scan: _Scan | None = None
-_held: ContextVar[_Scan | None] = ContextVar("held", default=None)
 
 
 def _table_of(item: Any) -> Any:

@@ -20,7 +20,6 @@ from ..passes.infra.apart import apart
 from ..passes.infra.failure import ModelOp
 from ..passes.infra.recorder import FailureRecorder, process_recorder
 from ..passes.infra.runner import PassFailure
-from ..passes.infra.state import CompileState
 from ..passes.ir.functions import body_of, main_function, update_type
 from ..passes.ranges.errors import BoundedError
 from ..passes.ranges.pipelines import ranges_pipeline
@@ -37,6 +36,7 @@ from .failures import explained, nodes_of
 from .piece_source import PieceSource
 from .program import bounds_of
 from .source import ModelSource
+from .state import state_for
 from .workers.pool import KernelPool, kernel_pool
 
 __all__ = ["BoundedError", "compile_bounded"]
@@ -73,14 +73,14 @@ def compile_bounded(
     model = RangedModel(source, inputs, derived)
 
     def described() -> Mapping[str, ModelOp]:
-        with compiler_context() as context, ir.Location.unknown():
+        with compiler_context(compilation.loads_all) as context, ir.Location.unknown():
             return nodes_of(model.imported(context, buckets[-1]))
 
     def programs(recorder: FailureRecorder | None = None) -> list[Program]:
         return _programs(compilation, model, buckets, recorder or process_recorder())
 
     with explained(programs, compilation.target, described):
-        return apart(programs) if compilation.setup.is_guarded else programs()
+        return apart(programs, compilation.reporter) if compilation.setup.is_guarded else programs()
 
 
 def _programs(
@@ -91,7 +91,7 @@ def _programs(
 ) -> list[Program]:
     is_large = model.source.size * len(buckets) >= _LARGE
     processes = compilation.setup.options.codegen_threads if is_large else 1
-    with kernel_pool(compilation.target, processes) as pool:
+    with kernel_pool(processes, may_start=compilation.plugins == "") as pool:
         return [*_RangeCompile(compilation, model, pool, recorder).programs(buckets)]
 
 
@@ -180,9 +180,9 @@ class _RangeCompile:
             yield replace(program, parameters=shared)
 
     def _program(self, ranges: Mapping[str, Range]) -> Program:
-        with compiler_context() as context, ir.Location.unknown():
+        with compiler_context(self.compilation.loads_all) as context, ir.Location.unknown():
             imported = self.model.imported(context, ranges)
-            state = CompileState(dict(imported.parameters), recorder=self.recorder)
+            state = self.compilation.state(parameters=dict(imported.parameters), recorder=self.recorder)
             with undecided():
                 program, bounds = self.compilation.for_ranges(imported.module, state, imported.nodes, self.pool)
         outputs = bounds.outputs[: len(program.outputs)]  # followed by the guards
@@ -202,7 +202,7 @@ def bound_model(model: RangedModel, ranges: Mapping[str, Range], target: str) ->
     """
     with compiler_context() as context, ir.Location.unknown():
         imported = model.imported(context, ranges)
-        state = CompileState(dict(imported.parameters))
+        state = state_for(target, parameters=dict(imported.parameters))
         with undecided():
             ranges_pipeline(backend_of(target).memory_bytes() or 0).run(imported.module, verify=False, state=state)
         yield imported, bounds_of(imported.module.operation)

@@ -1,13 +1,13 @@
 """The named phases of a compile, with a pipeline and an invariant each: the only list of the steps of a target.
 
-`run(module, stop="tiled")` takes a freshly imported module to the phase `tiled`; a module that was dumped there
-continues with `run(module, start="tiled")`.
+`run(module, state, stop="tiled")` takes a freshly imported module to the phase `tiled`; a module that was dumped there
+continues with `run(module, state, start="tiled")`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mlir import ir
@@ -18,14 +18,12 @@ from ..passes.graph.specialize_shapes import SpecializeShapesPass
 from ..passes.infra.pipeline import Pipeline
 from ..passes.infra.state import CompileState
 from ..passes.ranges.pipelines import ranges_pipeline
-from ..runtime.program import Shape
 from ..support.errors import OptionError
 from ..targets.base import Phase
 from ..targets.check_phase import CheckPhasePass
 from ..targets.registry import backend_of
 
 if TYPE_CHECKING:
-    from ..passes.infra.instrumentation import Instrumentation
     from .options import At
 
 
@@ -110,41 +108,29 @@ def between(start: str, stop: str, target: str = "cpu") -> Sequence[Phase]:
 
 def run(
     module: ir.Module,
-    target: str = "cpu",
+    state: CompileState,
     start: str = "import",
     stop: str | None = None,
-    instrumentation: Sequence[Instrumentation] = (),
     reached: Callable[[str, ir.Module], None] = lambda name, module: None,
-    without: Collection[str] = (),
-    state: CompileState | None = None,
-    added: Sequence[At] = (),
-    shapes: Sequence[Shape] | None = None,
 ) -> None:
     """Takes a module from one phase to another, in place.
 
     Args:
         module: IR in the phase `start`.
-        target: the name of the target, as `target_of` takes it.
+        state: the state of the compile.
         start: the phase that the module is in.
         stop: the phase to reach; None for the last one.
-        instrumentation: called before and after every pass.
         reached: called with the name and the module of every phase that is reached.
-        without: the names of passes to leave out.
-        state: the state of the compile; None for a new one, of a module without parameters.
-        added: passes of the caller, each run after the passes of its phase.
-        shapes: the shapes of the inputs of @main, to which the phase `graph` binds them; None for those of the module.
 
     Raises:
         PassFailure: a pass failed.
         PassError: the invariants of a phase do not hold.
     """
-    state = CompileState() if state is None else state
-    for phase in between(start, stop or last(target), target):
+    for phase in between(start, stop or last(state.target), state.target):
         with state.in_phase(phase.name):
             is_ranged = discardable.RANGES.is_on(module.operation) and not discardable.TABLE.is_on(module.operation)
-            pipeline = steps(phase, target, without, added, shapes, is_ranged)
-            pipeline.run(module, instrumentation, verify=False, state=state)
-            check(phase, module, target, state)
+            steps(phase, state, is_ranged).run(module, state.instrumentation, verify=False, state=state)
+            check(phase, module, state)
         reached(phase.name, module)
 
 
@@ -160,33 +146,25 @@ def check_added(added: Sequence[At], target: str) -> None:
             raise OptionError(f"passes: there is no phase '{item.phase}' with passes; they are {', '.join(allowed)}")
 
 
-def steps(
-    phase: Phase,
-    target: str,
-    without: Collection[str] = (),
-    added: Sequence[At] = (),
-    shapes: Sequence[Shape] | None = None,
-    is_ranged: bool = False,
-) -> Pipeline:
-    """Returns the pipeline from the previous phase to a phase.
-
-    See `run` for the arguments; `is_ranged` tells whether the module has symbolic sizes in ranges.
-    """
-    bind = Pipeline((SpecializeShapesPass.of(shapes),) if shapes is not None and phase.name == "graph" else ())
-    if is_ranged and phase.name == "graph":
-        bind += ranges_pipeline(backend_of(target).memory_bytes() or 0)
-    of_caller = Pipeline(tuple(item.step for item in added if item.phase == phase.name))
-    return bind + phase.pipeline(target).without(without) + of_caller
+def steps(phase: Phase, state: CompileState, is_ranged: bool = False) -> Pipeline:
+    """Returns the pipeline from the previous phase to a phase; `is_ranged` is for modules with sizes in ranges."""
+    bind, without = Pipeline(), ()
+    if phase.name == "graph":
+        without = state.without
+        bind += Pipeline(() if state.shapes is None else (SpecializeShapesPass.of(state.shapes),))
+        bind += ranges_pipeline(backend_of(state.target).memory_bytes() or 0) if is_ranged else Pipeline()
+    of_caller = Pipeline(tuple(item.step for item in state.added if item.phase == phase.name))
+    return bind + phase.pipeline(state.target).without(without) + of_caller
 
 
-def check(phase: Phase, module: ir.Module, target: str, state: CompileState) -> None:
-    """Checks that the invariants of a phase of a target hold for a module.
+def check(phase: Phase, module: ir.Module, state: CompileState) -> None:
+    """Checks that the invariants of a phase hold for a module.
 
     Raises:
         PassError, PassFailure: they do not.
     """
     if state.is_recorded:  # as a pass, so that a reproducer can repeat it
-        Pipeline((CheckPhasePass(phase.name, target),)).run(module, state=state)
+        Pipeline((CheckPhasePass(phase.name, state.target),)).run(module, state=state)
     else:
         phase.check(module)
 

@@ -13,6 +13,7 @@ from ..targets.registry import is_cpu
 from .options import Options
 
 if TYPE_CHECKING:
+    from ..passes.infra.state import CompileState
     from .substitution import Substitute
 
 
@@ -72,6 +73,14 @@ class Setup:
         from .substitution import Substitute
 
         return [Substitute(kernel, Path(path)) for kernel, path in self.options.substitutes.items()]
+
+    def state(self, **fields: Any) -> CompileState:
+        """Returns the state of a new compile; `fields` are those that do not follow from the setup."""
+        from .state import state_for  # loads MLIR
+
+        options = self.options
+        chosen = {"without": self.without, "added": options.passes, "instrumentation": options.instrumentation}
+        return state_for(self.target, **chosen, **fields)
 
     def changed(self, **options: Any) -> Setup:
         """Returns this setup with other options."""

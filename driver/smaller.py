@@ -14,26 +14,26 @@ from ..passes.infra.diagnostics import MLIRError
 from ..passes.infra.pipeline import Pipeline
 from ..passes.infra.recorder import FailureRecorder
 from ..passes.infra.runner import PassFailure
-from ..passes.infra.state import CompileState
 from ..passes.ir.functions import kernels_in
 from ..passes.ir.rewriting import walk
+from .state import state_for
 from .workers.library import library_of
 
 _LARGE = 256
 """Constants of more elements than this are replaced."""
 
 
-def smaller(root: ir.Operation, pipeline: Pipeline, failure: PassFailure) -> ir.Operation:
-    """Returns a module of the one kernel on which the pipeline fails in the same way, or the whole module.
+def smaller(root: ir.Operation, pipeline: Pipeline, failure: PassFailure, target: str) -> ir.Operation:
+    """Returns a module of the one kernel on which the pipeline for a target fails in the same way, or the whole module.
 
     Large constants become splats if the failure does not depend on their contents.
     """
     for candidate in _kernels(root):
-        if _fails_in_same_way(candidate, pipeline, failure):
+        if _fails_in_same_way(candidate, pipeline, failure, target):
             root = candidate
             break
     splats = root.clone()
-    return splats if _make_splats(splats) and _fails_in_same_way(splats, pipeline, failure) else root
+    return splats if _make_splats(splats) and _fails_in_same_way(splats, pipeline, failure, target) else root
 
 
 def _kernels(root: ir.Operation) -> Iterator[ir.Operation]:
@@ -42,9 +42,9 @@ def _kernels(root: ir.Operation) -> Iterator[ir.Operation]:
         yield library_of([kernel]).operation.clone()
 
 
-def _fails_in_same_way(root: ir.Operation, pipeline: Pipeline, failure: PassFailure) -> bool:
+def _fails_in_same_way(root: ir.Operation, pipeline: Pipeline, failure: PassFailure, target: str) -> bool:
     try:
-        pipeline.run(_copy(root), state=CompileState(recorder=FailureRecorder()))
+        pipeline.run(_copy(root), state=state_for(target, recorder=FailureRecorder()))
     except PassFailure as seen:
         return (seen.pass_name, seen.reason) == (failure.pass_name, failure.reason)
     except MLIRError:

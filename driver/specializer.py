@@ -18,14 +18,13 @@ from ..runtime.progress import progress
 from ..runtime.progress.progress import CompileReporter
 from ..runtime.report import slow
 from ..runtime.report.report import slow_kernels
-from ..runtime.specialization.interfaces import ByContents, Contents, Done, HybridModel, Known, SizePolicy
+from ..runtime.specialization.interfaces import CALL, ByContents, Contents, Done, HybridModel, Known, SizePolicy
 from ..sizes.buckets import Buckets
 from ..sizes.expressions import Expression
 from ..support.collection import paused_collection
 from ..support.errors import StepwellError
 from ..support.short_repr import short_repr
 from ..targets.registry import backend_of, is_cpu
-from . import plugins
 from .background import BACKGROUND, BackgroundCompile, CompilerCall
 from .cache_key import CacheKey
 from .hybrid_plans import HybridPlanner
@@ -58,15 +57,16 @@ class Specializer:
     names: tuple[str, ...]
     setup: Setup
 
-    @plugins.scanned_once()
-    def __call__(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | HybridModel:
+    def __call__(
+        self, shapes: tuple[Shape, ...], contents: Contents, why: str = CALL
+    ) -> Program | ByContents | HybridModel:
         """Returns the program, the inputs whose contents must be known for one, or a hybrid plan.
 
         Raises:
             ModelError: the model is damaged, or has a node that can run nowhere.
             PassFailure, PassError, CodegenError: the compiler failed.
         """
-        key, why = self.cached.key(shapes, contents), self._reason(contents)
+        key, why = self.cached.key(shapes, contents), self._reason(contents, why)
         with self._reported(key.shapes, why) as reporter:
             made = self._load_or_compile(key, shapes, contents, reporter)
         if isinstance(made, Program):
@@ -108,7 +108,7 @@ class Specializer:
     def shapes_ahead(self, shapes: tuple[Shape, ...], why: str, done: Done) -> None:
         """See `RangeCompiler`."""
         if not self.setup.must_hit:
-            BACKGROUND.submit(BackgroundCompile(self, CompilerCall("__call__", (shapes, {})), why, done))
+            BACKGROUND.submit(BackgroundCompile(self, CompilerCall("__call__", (shapes, {}, why)), why, done))
 
     @property
     def _inferred(self) -> InferredRanges:
@@ -133,9 +133,8 @@ class Specializer:
         setup = self.setup
         return progress.reporting(setup.options.progress, self.source.name, what, why, setup.target)
 
-    def _reason(self, contents: Contents) -> str:
-        """Returns why the code of one set of input shapes is needed."""
-        reason = progress.reason()
+    def _reason(self, contents: Contents, reason: str) -> str:
+        """Returns why the code of one set of input shapes is needed, with all that is known of it."""
         if contents:
             names = ", ".join(self.names[position] for position in contents)
             reason += f" and contents of {names}"
@@ -148,15 +147,15 @@ class Specializer:
     ) -> Program | ByContents | ExecutionPlan:
         def compiled() -> list[Program | ByContents | ExecutionPlan]:
             # Much of a first compile is imports; workers start during these.
-            with paused_collection(), worker_pool(self._processes()) as workers:
-                return [self._compile_or_plan(shapes, contents, workers if workers.workers else None)]
+            with paused_collection(), worker_pool(self._processes() if not key.plugins else 1) as workers:
+                made = self._compilation(key, reporter)
+                return [self._compile_or_plan(made, shapes, contents, workers if workers.workers else None)]
 
         (made,), is_new = self.cached.get_or_make([key], compiled, reporter)
         if is_new and isinstance(made, Program):
             slow.warn(self.source.name, slow_kernels(made))
         return made
 
-    @plugins.scanned_once()
     def for_buckets(
         self, inputs: Sequence[TensorInfo], buckets: Buckets, derived: Mapping[str, Expression]
     ) -> tuple[list[Program], str]:
@@ -173,7 +172,7 @@ class Specializer:
         with self._reported(what, "for ranges of sizes") as reporter:
             try:
                 found, is_new = self.cached.get_or_make(
-                    keys, lambda: self._compile_buckets(inputs, buckets, derived), reporter
+                    keys, lambda: self._compile_buckets(keys[0], reporter, inputs, buckets, derived), reporter
                 )
             except _NoRangesError as error:
                 return [], self._warn_no_ranges(str(error))
@@ -190,6 +189,8 @@ class Specializer:
 
     def _compile_buckets(
         self,
+        key: CacheKey,
+        reporter: CompileReporter,
         inputs: Sequence[TensorInfo],
         buckets: Buckets,
         derived: Mapping[str, Expression],
@@ -198,6 +199,8 @@ class Specializer:
         """Compiles one program for each bucket of sizes.
 
         Args:
+            key: the cache key of one of the programs.
+            reporter: receives the progress.
             inputs: the model's inputs.
             buckets: the ranges of each program.
             derived: the dimensions that are computed from those of the buckets.
@@ -216,7 +219,7 @@ class Specializer:
         from .ranges import BoundedError, compile_bounded
 
         try:
-            return compile_bounded(self._compilation(), self.source, inputs, buckets, derived)
+            return compile_bounded(self._compilation(key, reporter), self.source, inputs, buckets, derived)
         except (BoundedError, UnsupportedError) as error:
             raise _NoRangesError(str(error)) from error
         except (PassError, PassFailure, CodegenError) as error:
@@ -234,14 +237,13 @@ class Specializer:
         return reason
 
     def _compile_or_plan(
-        self, shapes: tuple[Shape, ...], contents: Contents, workers: WorkerPool | None
+        self, compilation: Compilation, shapes: tuple[Shape, ...], contents: Contents, workers: WorkerPool | None
     ) -> Program | ByContents | ExecutionPlan:
         from ..frontend.errors import NeedsContents, NodeError, UnsupportedError
         from ..lowering.llvm_to_object.codegen import CodegenError
         from ..passes.infra.base import PassError
         from ..passes.infra.runner import PassFailure
 
-        compilation = self._compilation()
         held = {self.names[position]: array for position, array in contents.items()}
         by_name = dict(zip(self.names, shapes, strict=True))
         try:
@@ -272,10 +274,10 @@ class Specializer:
         except ModelError:  # raised again when the model is compiled
             return 1
 
-    def _compilation(self) -> Compilation:
+    def _compilation(self, key: CacheKey, reporter: CompileReporter) -> Compilation:
         from .compilation import Compilation
 
-        return Compilation(self.setup)
+        return Compilation(self.setup, reporter, key.plugins)
 
     def _may_depend_on(self, inputs: tuple[str, ...]) -> bool:
         """Returns whether to compile one program per content of these inputs: model inputs, or decided by shapes."""

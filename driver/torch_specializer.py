@@ -12,12 +12,14 @@ from ..passes.infra.failure import CompileError
 from ..runtime.cache.keys import key_of
 from ..runtime.host.fallback import Fallback, FallbackWarning, read_fallback
 from ..runtime.program import Program, Shape, TensorInfo
-from ..runtime.specialization.interfaces import ByContents, Contents, HybridModel
+from ..runtime.progress.progress import CompileReporter
+from ..runtime.specialization.interfaces import CALL, ByContents, Contents, HybridModel
 from ..sizes.buckets import Buckets
 from ..sizes.expressions import Expression
 from ..support.errors import StepwellError
 from ..support.wording import quantity
 from . import plugins
+from .cache_key import CacheKey
 from .fingerprint import fingerprint
 from .specializer import Specializer
 
@@ -38,12 +40,14 @@ class TorchSpecializer(Specializer):
 
     compile_piece_of: Callable[[LiveProgram], Executable] = field(kw_only=True)
 
-    def __call__(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | HybridModel:
+    def __call__(
+        self, shapes: tuple[Shape, ...], contents: Contents, why: str = CALL
+    ) -> Program | ByContents | HybridModel:
         """See `Specializer`."""
         if (known := self._known()) or self.program.needs_pieces:
             return self._steps(known or self._unsupported(dict(zip(self.names, shapes, strict=True))))
         try:
-            return super().__call__(shapes, contents)
+            return super().__call__(shapes, contents, why)
         except CompileError as error:
             return self._steps(self._around(error, dict(zip(self.names, shapes, strict=True))))
 
@@ -59,6 +63,8 @@ class TorchSpecializer(Specializer):
 
     def _compile_buckets(
         self,
+        key: CacheKey,
+        reporter: CompileReporter,
         inputs: Sequence[TensorInfo],
         buckets: Buckets,
         derived: Mapping[str, Expression],
@@ -69,7 +75,7 @@ class TorchSpecializer(Specializer):
         with RangedModel(self.source, inputs, derived).assumed(buckets[-1]) as shapes:
             if may_fail and self._unsupported(shapes):
                 raise _DividedError("some ops run in PyTorch")
-        return super()._compile_buckets(inputs, buckets, derived, may_fail)
+        return super()._compile_buckets(key, reporter, inputs, buckets, derived, may_fail)
 
     def _around(self, error: CompileError, shapes: Mapping[str, Shape]) -> dict[str, Fallback]:
         """Returns the ops to run in torch after a failed compile: those without code, else those at fault, else all.

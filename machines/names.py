@@ -63,13 +63,6 @@ def with_figures(machine: Machine, figures: Mapping[str, float], source: str) ->
     return dataclasses.replace(machine, sources=tuple(sources.items()), **values)
 
 
-def text_of(machine: Machine) -> str:
-    """Returns the text that `parse` reads: the name, and the fields that differ from those of its family."""
-    family = FAMILIES[machine.name]
-    changed = [name for name in _FIELDS if getattr(machine, name) != getattr(family, name)]
-    return "+".join([machine.name, *(f"{name}={getattr(machine, name)!r}" for name in changed)])
-
-
 def parse(text: str) -> Machine:
     """Returns the description with a text.
 

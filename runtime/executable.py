@@ -36,7 +36,6 @@ from .hybrid.loaded_plan import LoadedPlan
 from .hybrid.runners import HostShare
 from .memory import contiguous
 from .program import Program, Shape
-from .progress.progress import because
 from .report import html
 from .report.report import PerformanceReport
 from .specialization.adaptive import Adaptive
@@ -242,8 +241,7 @@ class Executable:
             chosen.append(numbers(shape, info))
         tensors = [(info, shape) for info, shape in zip(self.inputs, chosen, strict=True) if is_tensor(info)]
         check_shapes([info for info, _ in tensors], tuple(shape for _, shape in tensors))
-        with because("ahead, for given shapes"):
-            return self._code.prepare(tuple(chosen), held)
+        return self._code.prepare(tuple(chosen), held)
 
     def profile(self, inputs: Mapping[str, Any], calls: int = 20, warmup: int = 3) -> Profile:
         """Calls the model repeatedly on the same inputs and measures where the time goes.

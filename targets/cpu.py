@@ -13,7 +13,6 @@ from ..lowering.llvm_to_object.codegen import emit_assembly, emit_objects
 from ..lowering.llvm_to_object.emit_objects import EmitObjectsPass
 from ..lowering.target import Target
 from ..lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
-from ..machines.names import text_of
 from ..passes.graph.pipelines import graph_pipeline
 from ..passes.infra.pipeline import Pipeline
 from ..passes.infra.state import CompileState
@@ -34,11 +33,9 @@ class CpuBackend(Backend):
         return Target.parse(name)
 
     def graph(self, name: str) -> Pipeline:
-        target = self.target(name)
-        return graph_pipeline(target.machine, target.precision)
+        return graph_pipeline(self.target(name).precision)
 
     def form_kernels(self, name: str) -> Pipeline:
-        machine = text_of(self.target(name).machine)
         return Pipeline(
             (
                 # If both dimensions of a batch of sequences vary, their rows are stored one after the other.
@@ -49,12 +46,12 @@ class CpuBackend(Backend):
                 # destinations.
                 "stepwell-record-interface",
                 # Before kernels are formed, so that each is of one image.
-                f"stepwell-split-batches{{machine={machine}}}",
+                "stepwell-split-batches",
                 # Concatenation, padding and slices that are views move no data, and need no kernels.
                 "stepwell-form-views",
                 "stepwell-form-row-views",
                 # Kernels are merged before lowering: equal ones are lowered, scheduled and compiled once.
-                f"stepwell-form-kernels{{machine={machine}}}",
+                "stepwell-form-kernels",
                 "stepwell-merge-kernels",
                 # No tile suits all sizes of a range.
                 f"stepwell-version-kernels{{target={name}}}",

@@ -76,7 +76,7 @@ def _run(options: argparse.Namespace) -> int:
     source = ModelSource.read(options.model)
     infos, _ = source.interface()
     sets = _input_sets(options, infos)
-    with progress(f"bisecting {source.name}") as steps:
+    with progress(options, f"bisecting {source.name}") as steps:
         chosen = options.target, options.reference, options.rtol, not options.no_winograd
         bisector = Bisector(*chosen, steps.next, arguments.parse_dims(options.dims))
         found = bisector.bisect_all(source, sets)

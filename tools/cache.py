@@ -165,7 +165,7 @@ def _listed(keys: Sequence[Any]) -> str:
 
 def _verify(cache: Cache, options: argparse.Namespace) -> int:
     count = sum(1 for _ in cache.entries())
-    with progress(f"reading {quantity(count, 'entry')}"):
+    with progress(options, f"reading {quantity(count, 'entry')}"):
         damaged = cache.verify()
     if options.json:
         _print_json(sound=count - len(damaged), dropped=[f"{entry.kind}/{entry.key}" for entry in damaged])

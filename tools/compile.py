@@ -151,7 +151,7 @@ def _compile_for(
     remarks: OutputFile | None,
 ) -> int:
     """Compiles, writes the requested files and reports what was written."""
-    with progress(f"compiling {options.model}", total=len(targets) if len(targets) > 1 else None) as steps:
+    with progress(options, f"compiling {options.model}", total=len(targets) if len(targets) > 1 else None) as steps:
         watcher = PhaseWatcher(options.compile_from, stop, dump, options.kernel, len(given.dims) > 0)
         start = time.perf_counter()
         if stop is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -12,7 +13,11 @@ from rich.table import Table
 
 from ..runtime.progress import bar
 from ..runtime.progress import progress as events
-from .streams import shows_bars
+
+
+def shows_bars(options: argparse.Namespace) -> bool:
+    """Returns whether progress bars are shown: stderr is a terminal, and neither `--quiet` nor `--json` is given."""
+    return sys.stderr.isatty() and not (options.quiet or options.json)
 
 
 class ProgressBar:
@@ -54,17 +59,15 @@ class Compiles:
 
 
 @contextmanager
-def progress(text: str, total: int | None = None) -> Iterator[ProgressBar]:
-    """A bar on stderr while the work runs, with a line for each compile in it.
-
-    Nothing is shown if stderr is not a terminal, or with `--quiet` or `--json`.
-    """
+def progress(options: argparse.Namespace, text: str, total: int | None = None) -> Iterator[ProgressBar]:
+    """A bar on stderr while the work runs, with a line for each compile in it, if `shows_bars`."""
+    is_shown = shows_bars(options)
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rest]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not shows_bars()) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not is_shown) as bar:
         # The first step starts at once, so that it is counted when the second begins.
         steps = ProgressBar(bar, bar.add_task(text, total=total, completed=-1, rest=""))
-        with events.watched_by(Compiles(bar)) if shows_bars() else nullcontext():
+        with events.watched_by(Compiles(bar)) if is_shown else nullcontext():
             yield steps
 
 
@@ -90,13 +93,10 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def status(text: str) -> Iterator[Callable[[str], None]]:
-    """A line on stderr with the current activity and its duration.
-
-    Nothing is shown if stderr is not a terminal, or with `--quiet` or `--json`.
-    """
+def status(options: argparse.Namespace, text: str) -> Iterator[Callable[[str], None]]:
+    """A line on stderr with the current activity and its duration, if `shows_bars`."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not shows_bars()) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not shows_bars(options)) as bar:
         task = bar.add_task(text, total=None)
         yield lambda text: bar.update(task, description=text)

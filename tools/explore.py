@@ -110,7 +110,7 @@ def _explore(options: argparse.Namespace, note: Callable[[str], None], crash: tu
     chosen = {"fallback": options.fallback, "dims": given.dims, "winograd": not options.no_winograd}
     shapes = _complete(options.model, given)
     request = (options.model, shapes, options.target, not options.no_assembly, chosen, note, site, given.arrays)
-    with progress(f"exploring {options.model}"):
+    with progress(options, f"exploring {options.model}"):
         exploration = explorer.explore_model(*request)
     executable = exploration.executable
     if options.profile and executable is not None:

@@ -99,7 +99,7 @@ FLAGS = (
         "marker",
         DEFAULT_MARKER,
     ),
-    Flag("target", "with --compile-to: the machine to generate code for (default: cpu)", "name"),
+    Flag("target", "the machine to generate code for (default: cpu with --compile-to, else x86-64-v4)", "name"),
     Flag(
         "verify-diagnostics",
         "check diagnostics against `expected-error {{..}}` comments",

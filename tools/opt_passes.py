@@ -50,7 +50,24 @@ class PythonPipeline:
         remarks: RemarkWriter | None = None,
     ) -> None:
         self._program, self._line, self._text, self._note, self._timing = program, line, text, note, timing
-        self._remarks, self._state = remarks, CompileState()
+        self._remarks, self._state = remarks, self._new_state()
+
+    def _new_state(self) -> CompileState:
+        """Returns the state of a compile for `--target`.
+
+        Raises:
+            UsageError: there is no such target.
+        """
+        target = self._line.get("target") or ("cpu" if "compile-to" in self._line.values else None)
+        if target is None:
+            return CompileState()
+        # Imported only here, because it loads LLVM.
+        from ..driver.state import state_for
+
+        try:
+            return state_for(target)
+        except ValueError as error:
+            raise UsageError(f"{self._program}: {error}") from None
 
     def run(self, parsed: ir.Module | ir.Operation) -> bool:
         """Runs the pipeline on a module or another op; returns whether it succeeded, after messages if not."""
@@ -140,13 +157,13 @@ class PythonPipeline:
 
         if not isinstance(parsed, ir.Module):
             raise UsageError(f"{self._program}: --compile-to needs a module")
-        start, target = self._line.get("compile-from") or "import", self._line.get("target") or "cpu"
-        end = self._line.get("compile-to") or ""
+        start, end = self._line.get("compile-from") or "import", self._line.get("compile-to") or ""
         try:
-            route.between(start, end, target)
+            route.between(start, end, self._state.target)
         except ValueError as error:
             raise UsageError(f"{self._program}: {error}") from None
-        route.run(parsed, target, start, end, self._instrumentation(), state=self._state)
+        self._state.instrumentation = self._instrumentation()
+        route.run(parsed, self._state, start, end)
 
     def _report(self, failure: PassFailure) -> None:
         """Reports a failure, unless a diagnostic already has."""

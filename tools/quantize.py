@@ -115,7 +115,7 @@ def _run(options: argparse.Namespace) -> int:
     )
     samples = [_arrays(path) for path in calibration] or _random_samples(options)
     with written.messages():
-        with progress(f"quantising {options.model}"):
+        with progress(options, f"quantising {options.model}"):
             made = quantize(options.model, samples, chosen)
         model_file.write_bytes(made.model.SerializeToString())
         report = made.report

@@ -105,7 +105,7 @@ def _reduce(options: argparse.Namespace) -> int:
 
     request = _request(options)
     if options.resume is not None:
-        with _progress() as progressed:
+        with _progress(options) as progressed:
             return _report(options, run.resume(request, Path(options.resume), progressed))
     case = _case(options)
     if options.once:
@@ -118,7 +118,7 @@ def _reduce(options: argparse.Namespace) -> int:
         else:
             print("\n".join(item.text for item in found) or "it does not fail")
         return 1 if found else 0
-    with _progress() as progressed:
+    with _progress(options) as progressed:
         result = run.reduce(request, case, progressed)
     if result is None:
         _check_shapes(options, case)
@@ -204,10 +204,10 @@ def _check_shapes(options: argparse.Namespace, case: Case) -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Search], None]]:
+def _progress(options: argparse.Namespace) -> Iterator[Callable[[Search], None]]:
     from ..explain.reduce.run import size_of
 
-    with status("the first run") as show:
+    with status(options, "the first run") as show:
 
         def progressed(search: Search) -> None:
             unit, count = next(iter(size_of(search.case).items()))

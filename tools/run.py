@@ -117,19 +117,19 @@ def _run_into(files: Mapping[str, OutputFile], options: argparse.Namespace) -> i
     reduced = options.precision != "f32"
     given = Given.read(options, random)
     expected = None if options.expect is None else _read_arrays(options.expect)
-    with progress(f"compiling {options.model}"):
+    with progress(options, f"compiling {options.model}"):
         start = time.perf_counter()
         executable = _open(options)
         inputs = _inputs(executable, given, random)
         executable.prepare({name: array.shape for name, array in inputs.items()}, inputs)
         ready = time.perf_counter() - start
-    with progress("running"):
+    with progress(options, "running"):
         start = time.perf_counter()
         results = executable(**inputs)
         took = time.perf_counter() - start
     profile = None
     if options.profile is not None:
-        with progress("profiling"):
+        with progress(options, "profiling"):
             profile = executable.profile(inputs, options.calls)
             if not any(program.target.device == "cuda" for program in executable.programs):
                 limits = peaks.known(executable.threads, default_cache())

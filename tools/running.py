@@ -16,7 +16,6 @@ from typing import Any
 from ..support import environment
 from ..support.environment import VariableError
 from .flags import UsageError
-from .streams import silenced
 from .supervisor import run_supervised
 
 _WRONG_USAGE = 2
@@ -53,7 +52,7 @@ def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None, *, is
 
     shown = redirect_stdout(_Silent(sys.stdout)) if is_quiet and tell is None else nullcontext()
     try:
-        with warnings.catch_warnings(), shown, silenced(is_quiet or tell is not None):
+        with warnings.catch_warnings(), shown:
             warnings.showwarning = say
             environment.check()
             return work()

@@ -5,12 +5,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-
-# A context variable: `silenced` is a block of a tool, around code that knows nothing of the tool's options.
-_is_silent: ContextVar[bool] = ContextVar("is_silent", default=False)
 
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 _SHOWS_FILES = ("surrogateescape", "utf-8")
@@ -45,18 +39,3 @@ def _is_open(number: int) -> bool:
     except OSError:
         return False
     return True
-
-
-@contextmanager
-def silenced(is_silent: bool = True) -> Iterator[None]:
-    """Hides progress bars inside the block, as for `--quiet` and `--json`."""
-    token = _is_silent.set(is_silent)
-    try:
-        yield
-    finally:
-        _is_silent.reset(token)
-
-
-def shows_bars() -> bool:
-    """Returns whether progress bars are shown: stderr is a terminal, and neither `--quiet` nor `--json` is given."""
-    return sys.stderr.isatty() and not _is_silent.get()

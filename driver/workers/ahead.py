@@ -7,6 +7,7 @@ all of the part's kernels. The others are redundant work, of a process that woul
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mlir import ir
 from mlir.dialects import func
@@ -17,6 +18,7 @@ from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, main_function, symbol_of
 from ...support.errors import StepwellError
 from .. import route
+from ..state import state_for
 from .claims import Claims, Outlook
 from .library import KernelCode, compile_library, library_of
 from .shares import in_order
@@ -31,27 +33,27 @@ def compile_ahead(outlook: Outlook, claims: Claims) -> dict[str, KernelCode]:
     Some may be missing: errors are reported when the kernel is compiled on request.
     """
     done: dict[str, KernelCode] = {}
-    state = CompileState()
+    state = state_for(outlook.target, shapes=outlook.shapes, without=outlook.without)
     try:
         for share in _SHARES:
-            module = _first_part(outlook, claims, share, state)  # keeps the operations in it alive
+            module = _first_part(claims, share, state)  # keeps the operations in it alive
             fresh = [kernel for kernel in invariants.kernels(module) if symbol_of(kernel) not in done]
             for kernels in in_order(fresh):
                 if not claims.claim([symbol_of(kernel) for kernel in kernels]):
                     return done
-                done |= compile_library(library_of(kernels), outlook.target, state)
+                done |= compile_library(library_of(kernels), state)
     except Exception:  # the requester compiles these kernels again, and reports the error
         return done
     return done
 
 
-def _first_part(outlook: Outlook, claims: Claims, share: float, state: CompileState) -> ir.Module:
+def _first_part(claims: Claims, share: float, state: CompileState) -> ir.Module:
     watchers = (_UntilSettled(claims),)
+    state = replace(state, instrumentation=watchers)
     module = ir.Module.parse(claims.model())
     cut_after(main_function(module.operation), share)
-    target, without, shapes = outlook.target, outlook.without, outlook.shapes
-    route.run(module, target, "import", "graph", watchers, without=without, state=state, shapes=shapes)
-    route.form_kernels_pipeline(target).run(module, watchers, verify=False, state=state)
+    route.run(module, state, "import", "graph")
+    route.form_kernels_pipeline(state.target).run(module, watchers, verify=False, state=state)
     return module
 
 

@@ -53,12 +53,11 @@ def library_of(kernels: Iterable[ir.Operation]) -> ir.Module:
     return library
 
 
-def compile_library(library: ir.Module, target: str, state: CompileState, threads: int = 1) -> dict[str, KernelCode]:
+def compile_library(library: ir.Module, state: CompileState, threads: int = 1) -> dict[str, KernelCode]:
     """Compiles every kernel of a library; returns the code by name.
 
     Args:
         library: kernels as `stepwell-form-kernels` makes them; they are changed.
-        target: the target, as `target_of` takes it.
         state: the state of the compile.
         threads: number of kernels that LLVM compiles concurrently.
 
@@ -66,27 +65,28 @@ def compile_library(library: ir.Module, target: str, state: CompileState, thread
         PassFailure, PassError: a pass failed.
         CodegenError: LLVM rejected a kernel.
     """
+    target = state.target
     with state.in_phase("kernels"):
         route.lower_kernels_pipeline(target).run(library, verify=False, state=state)
-        route.check(route.phase("kernels", target), library, target, state)
+        route.check(route.phase("kernels", target), library, state)
     placed = route.placed(target)
-    route.run(library, target, "kernels", placed, state=state)
+    route.run(library, state, "kernels", placed)
     facts = {symbol_of(kernel): _facts_of(kernel, target) for kernel in invariants.kernels(library)}
     details = {symbol_of(kernel): kernel_details(kernel, target) for kernel in invariants.kernels(library)}
-    route.run(library, target, placed, state=state)
-    objects = generate(library, target, state, threads)
+    route.run(library, state, placed)
+    objects = generate(library, state, threads)
     return {name: KernelCode(facts[name], data, details[name]) for name, data in objects.items()}
 
 
-def generate(module: ir.Module, target: str, state: CompileState, threads: int) -> dict[str, bytes]:
-    """Returns the code of a module in the last phase of a target, by symbol.
+def generate(module: ir.Module, state: CompileState, threads: int) -> dict[str, bytes]:
+    """Returns the code of a module in the last phase, by symbol.
 
     Raises:
         CodegenError: LLVM rejected a function.
         PassFailure: the same while a failure is recorded.
     """
     with state.in_phase("object"):
-        return backend_of(target).emit(module, target, state, threads)
+        return backend_of(state.target).emit(module, state.target, state, threads)
 
 
 def _facts_of(kernel: ir.Operation, target: str) -> str:

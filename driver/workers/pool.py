@@ -11,7 +11,7 @@ from mlir import ir
 
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import kernels_in, symbol_of
-from ...runtime.progress import progress
+from ...runtime.progress.progress import CompileReporter
 from .claims import Claims, Outlook
 from .library import KernelCode, compile_library, library_of
 from .process import AHEAD, Worker
@@ -29,7 +29,6 @@ class KernelPool:
     """Compiles kernels in this process and in workers.
 
     Attributes:
-        target: the target, as `target_of` takes it.
         threads: number of kernels that LLVM compiles concurrently if there are no workers.
         workers: the worker processes.
         queue: the queue that they take libraries from.
@@ -37,29 +36,24 @@ class KernelPool:
         listeners: the threads that wait for workers' answers.
     """
 
-    target: str
     threads: int = 1
     workers: Sequence[Worker] = ()
     queue: SharedQueue | None = None
     claims: Claims | None = None
     listeners: list[_Listener] = field(default_factory=list)
 
-    def look_ahead(
-        self, module: ir.Module, shapes: Sequence[Sequence[int]], without: Sequence[str], state: CompileState
-    ) -> None:
+    def look_ahead(self, module: ir.Module, state: CompileState) -> None:
         """Starts a speculative compile of the first part of a model in a worker, if there is one.
 
         Args:
             module: the model, in the phase `import`.
-            shapes: the shapes of its inputs.
-            without: the names of passes to leave out before the phase `graph`.
-            state: the state of the compile.
+            state: the state of the compile, with the shapes of the model's inputs.
         """
         if self.claims is None or not self.workers or state.is_recorded:
             return
         with suppress(OSError):  # all kernels are compiled later
             self.claims.put(module_bytecode(module))
-            self.workers[0].go_ahead(Outlook(self.target, tuple(map(tuple, shapes)), tuple(without)))
+            self.workers[0].go_ahead(Outlook(state.target, tuple(state.shapes or ()), tuple(state.without)))
 
     def compile(self, kernels: Sequence[ir.Operation], state: CompileState) -> dict[str, KernelCode]:
         """Compiles kernels as `stepwell-form-kernels` makes them; returns the code by name.
@@ -70,24 +64,23 @@ class KernelPool:
         """
         if state.is_recorded:
             return self._compile_one_by_one(kernels, state)
-        reporter = progress.current()
+        reporter = state.reporter
         if reporter is not None and reporter.has_listener:
             reporter.report("kernels", 0, len(kernels))
-        codes = self._compile(kernels, state, reporter)
+        codes = self._compile(kernels, state)
         if reporter is not None and reporter.has_listener:
             reporter.report("kernels", len(kernels), len(kernels))
         return codes
 
-    def _compile(
-        self, kernels: Sequence[ir.Operation], state: CompileState, reporter: progress.CompileReporter | None
-    ) -> dict[str, KernelCode]:
+    def _compile(self, kernels: Sequence[ir.Operation], state: CompileState) -> dict[str, KernelCode]:
+        reporter = state.reporter
         has_listener = reporter is not None and reporter.has_listener
         if (self.queue is None or not self.workers) and not has_listener:
-            return compile_library(library_of(kernels), self.target, state, self.threads) if kernels else {}
+            return compile_library(library_of(kernels), state, self.threads) if kernels else {}
         if self.queue is None or not self.workers:
             codes: dict[str, KernelCode] = {}
             for share in in_order(kernels):
-                codes |= compile_library(library_of(share), self.target, state, self.threads)
+                codes |= compile_library(library_of(share), state, self.threads)
                 _report(reporter, len(codes))
             return codes
         claimed = self.claims.settle() if self.claims is not None else set()
@@ -97,7 +90,7 @@ class KernelPool:
             self.queue.fill(libraries)
         except OSError:
             return self._compile_all_here([bytecode(kernels)], state)
-        listeners = self._start_workers()
+        listeners = self._start_workers(state.target)
         done: dict[int, dict[str, KernelCode]] = {}
         while (library := self.queue.take()) is not None:
             done[library.number] = self._compile_here(library.data, state)
@@ -124,7 +117,7 @@ class KernelPool:
             known |= self._compile_apart(bytecode(missing), state)
         return {name: known[name] for name in map(symbol_of, kernels)}
 
-    def _start_workers(self) -> list[_Listener]:
+    def _start_workers(self, target: str) -> list[_Listener]:
         """Starts all workers on the queue; returns the listeners for their answers.
 
         A worker that has not begun with the last queue takes from this one instead, and its listener receives the
@@ -133,7 +126,7 @@ class KernelPool:
         self.listeners = [listener for listener in self.listeners if listener.is_alive()]
         busy = [listener.worker for listener in self.listeners]
         for worker in self.workers:
-            if worker not in busy and worker.share(self.target):
+            if worker not in busy and worker.share(target):
                 self.listeners.append(_Listener(worker))
                 self.listeners[-1].start()
         return self.listeners
@@ -142,13 +135,13 @@ class KernelPool:
         return {name: code for library in libraries for name, code in self._compile_here(library, state).items()}
 
     def _compile_here(self, library: bytes, state: CompileState) -> dict[str, KernelCode]:
-        return compile_library(ir.Module.parse(library), self.target, state)
+        return compile_library(ir.Module.parse(library), state)
 
     def _compile_one_by_one(self, kernels: Sequence[ir.Operation], state: CompileState) -> dict[str, KernelCode]:
         """Compiles each kernel separately, so that a failure is attributed to a single kernel."""
         done: dict[str, KernelCode] = {}
         for kernel in kernels:
-            done |= compile_library(library_of([kernel]), self.target, state)
+            done |= compile_library(library_of([kernel]), state)
         return done
 
     def _compile_apart(self, library: bytes, state: CompileState) -> dict[str, KernelCode]:
@@ -161,7 +154,7 @@ class KernelPool:
         module = ir.Module.parse(library)  # keeps the operations in it alive
         for kernel in kernels_in(module.operation):
             alone = bytecode([kernel])
-            code = compile_apart(alone, self.target)
+            code = compile_apart(alone, state.target)
             done |= self._compile_here(alone, state) if code is None else code
         return done
 
@@ -173,7 +166,7 @@ def _count(done: Mapping[int, dict[str, KernelCode]], listeners: Sequence[_Liste
     return sum(map(len, ({**done, **theirs}).values())) + sum(map(len, ahead))
 
 
-def _report(reporter: progress.CompileReporter | None, done: int) -> None:
+def _report(reporter: CompileReporter | None, done: int) -> None:
     if reporter is not None and reporter.has_listener:
         reporter.report("kernels", min(done, reporter.event.total))
 
@@ -199,11 +192,17 @@ class _Listener(threading.Thread):
 
 
 @contextmanager
-def kernel_pool(target: str, processes: int, waiting: WorkerPool | None = None) -> Iterator[KernelPool]:
+def kernel_pool(processes: int, waiting: WorkerPool | None = None, *, may_start: bool = True) -> Iterator[KernelPool]:
     """A pool of up to `processes` processes, including this one, but not more than there are processors.
 
-    If more than one process is requested, workers that were started in advance, `waiting`, are used instead.
+    Args:
+        processes: maximum number of processes, or of threads if there are no workers.
+        waiting: workers that were started in advance, which are used if more than one process is requested.
+        may_start: whether workers may be started.
     """
-    started = nullcontext(waiting) if waiting is not None and processes > 1 else worker_pool(processes)
+    if waiting is not None and processes > 1:
+        started = nullcontext(waiting)
+    else:
+        started = worker_pool(processes if may_start else 1)
     with started as pool:
-        yield KernelPool(target, processes, pool.workers, pool.queue, pool.claims)
+        yield KernelPool(processes, pool.workers, pool.queue, pool.claims)

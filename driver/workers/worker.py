@@ -17,8 +17,8 @@ from ...dialects.registry import load_dialects
 from ...passes.infra.entry_points import PluginWarning
 from ...passes.infra.guarded import CompilerCrash, crash_text, last_line
 from ...passes.infra.recorder import FailureRecorder
-from ...passes.infra.state import CompileState
 from ..context import compiler_context
+from ..state import state_for
 from .ahead import compile_ahead
 from .claims import Claims, Outlook
 from .library import KernelCode, compile_library, library_of
@@ -95,7 +95,7 @@ class _Server:
         self._queue = None if queue is None else SharedQueue(queue)
         self._claims = None if claims is None else Claims(claims)
         self._ahead: dict[str, KernelCode] = {}
-        self._state = CompileState()
+        self._state = state_for("cpu")
 
     def run(self) -> None:
         """Processes requests.
@@ -106,7 +106,7 @@ class _Server:
         with compiler_context() as context, ir.Location.unknown():
             load_dialects(context)
             # Imports the passes in advance: they are imported when they first run.
-            compile_library(library_of([]), "cpu", self._state)
+            compile_library(library_of([]), self._state)
             while (request := self._requests.get()) is not None:
                 self._answer(request)
 
@@ -128,9 +128,9 @@ class _Server:
     def _compiled(
         self, library: bytes, target: str, recorder: FailureRecorder | None = None
     ) -> dict[str, KernelCode] | None:
-        state = self._state.for_another(recorder)
         try:
-            return compile_library(ir.Module.parse(library), target, state)
+            state = state_for(target, recorder=recorder, prepared=self._state.pipelines)
+            return compile_library(ir.Module.parse(library), state)
         except Exception:  # the requester compiles it again, and reports the error
             return None
 

@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from ...support.cores import available_cores
-from .. import plugins
 from .claims import Claims
 from .process import Worker
 from .shared_queue import SharedQueue
@@ -36,13 +35,15 @@ class WorkerPool:
 
 @contextmanager
 def worker_pool(processes: int) -> Iterator[WorkerPool]:
-    """Starts up to `processes` processes, including this one, but not more than there are processors."""
+    """Starts up to `processes` processes, including this one, but not more than there are processors.
+
+    A worker lacks plug-ins that only this process has imported.
+    """
     with ExitStack() as stack:
         pool = WorkerPool()
-        # A worker lacks plug-ins that only this process has imported.
         count = min(processes, available_cores()) - 1
         with suppress(OSError):  # one process can do all the work
-            for _ in range(count if count > 0 and not plugins.are_found() else 0):
+            for _ in range(count):
                 if pool.claims is None:
                     pool.queue = SharedQueue()
                     stack.callback(pool.queue.close)

@@ -12,10 +12,11 @@ from ...dialects import interpreter
 from ...dialects.interpreter import Around, EvaluationError
 from ...driver import route
 from ...driver.compilation import phase_of
+from ...driver.state import state_for
 from ...passes.graph.evaluate_init import evaluate_init
 from ...passes.infra.base import Pass
 from ...passes.infra.pipeline import Pipeline
-from ...passes.infra.state import CompileState, RewriteLimit
+from ...passes.infra.state import DEFAULT_TARGET, RewriteLimit
 from ...passes.ir.functions import main_function
 from ...passes.ir.locations import names_in
 from ...runtime.program import Shape
@@ -36,6 +37,7 @@ class Stage:
         module: the module, a copy that does not change.
         parameters: the module's parameters.
         view: how the module, which serves a range of sizes, is used at some sizes; None if it serves one.
+        target: the target's name.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Stage:
     module: ir.Operation
     parameters: Mapping[str, np.ndarray]
     view: RangeView | None = None
+    target: str = DEFAULT_TARGET
 
     def outputs(self, inputs: Sequence[np.ndarray], around: Around | None = None) -> list[np.ndarray]:
         """Computes the results of the model at this stage; `around` wraps every operation of `@main`.
@@ -83,9 +86,9 @@ def stages_of(
         without: passes to leave out.
         view: how the module is used at some sizes, if it serves a range; None otherwise.
     """
-    state = CompileState(dict(parameters))
+    state = state_for(target, parameters=dict(parameters), shapes=shapes, without=without)
     start = "import" if view is None else "binding to the range"
-    stages = [Stage(start, None, module.operation.clone(), dict(parameters), view)]
+    stages = [Stage(start, None, module.operation.clone(), dict(parameters), view, target)]
 
     def run(elements: Sequence[object]) -> None:
         for step in elements:
@@ -93,10 +96,10 @@ def stages_of(
             Pipeline((step,)).run(module, verify=False, state=state)
             copy = module.operation.clone()
             if str(copy) != str(stages[-1].module):
-                stages.append(Stage(step.name, step, copy, dict(state.parameters or {}), view))
+                stages.append(Stage(step.name, step, copy, dict(state.parameters or {}), view, target))
 
     if phase_of(module, target) == "import":
-        run(route.steps(route.phase("graph", target), target, without, shapes=shapes).elements)
+        run(route.steps(route.phase("graph", target), state).elements)
     run(route.form_kernels_pipeline(target).elements)
     return stages
 
@@ -169,7 +172,7 @@ def _find_pattern(fault: Fault, before: Stage, after: Stage, difference: Callabl
 
     def rewritten(most: int) -> tuple[Stage, list[tuple[str, ir.Location]]]:
         module = before.module.clone()
-        state = CompileState(dict(before.parameters), limit=(limit := RewriteLimit(most)))
+        state = state_for(after.target, parameters=dict(before.parameters), limit=(limit := RewriteLimit(most)))
         Pipeline((after.step,) if after.step else ()).run(module, verify=False, state=state)
         return replace(after, module=module, parameters=state.parameters or {}), limit.done
 

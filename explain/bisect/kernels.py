@@ -55,7 +55,7 @@ def check_kernels(
         step: called with the name of each kernel that is compared.
     """
     symbols = ir.SymbolTable(stage.module)
-    way = Pipeline(way_down(native.target))
+    way = Pipeline(way_down(native.state.target))
     programs: dict[str, Program] = {}
     seen: set[ir.Value] = set()
 
@@ -149,7 +149,7 @@ def _find_pass(
     def probe(pipeline: Pipeline) -> Probe:
         return _probe(call, native.compile(call.module, pipeline, {}), operands, want, tolerance)
 
-    found = first_wrong(call.module.operation, native.target, probe, step)
+    found = first_wrong(call.module.operation, native.state.target, probe, step)
     fault.pass_name, fault.note = found.pass_name, "; ".join(filter(None, (fault.note, found.note)))
     fault.difference = probe(found.pipeline).difference
     step("its ops")
@@ -250,7 +250,7 @@ def check_program(
         level: counts the comparisons.
         step: called with a description of each attempt.
     """
-    elements = way_down(native.target)
+    elements = way_down(native.state.target)
 
     def probe(pipeline: Pipeline, threads: int | None = None) -> Probe:
         program = native.compile(stage.module, pipeline, stage.parameters)
@@ -268,7 +268,7 @@ def check_program(
     if not probe(Pipeline(elements), threads=1).difference.is_wrong:
         fault.pass_name, fault.note = "stepwell-share-out-calls", "right with one thread, wrong with several"
         return fault
-    blamed = first_wrong(stage.module, native.target, probe, step)
+    blamed = first_wrong(stage.module, native.state.target, probe, step)
     fault.pass_name, fault.note = blamed.pass_name, blamed.note
     fault.difference = probe(blamed.pipeline).difference
     return fault

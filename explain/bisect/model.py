@@ -18,6 +18,7 @@ from ...driver.ranges import bound_model
 from ...driver.setup import Setup
 from ...driver.source import ModelSource
 from ...driver.specializer import Specializer
+from ...driver.state import state_for
 from ...frontend.errors import ModelError, NeedsContents
 from ...frontend.imported import ImportedModel
 from ...frontend.onnx.reading.model import Model
@@ -165,7 +166,7 @@ class Bisector:
         """Compares all stages, kernels and programs with the first stage; returns the expected outputs."""
         found.levels.append(level := Level("graph"))
         want, noise, found.fault = check_graph(stages, arrays, tolerance, level, self.step)
-        native = NativeCompiler(self.target)
+        native = NativeCompiler(state_for(self.target))
         if found.fault is None:
             found.levels.append(level := Level("kernel"))
             found.fault = check_kernels(stages[-1], arrays, native, tolerance, level, self.step)
@@ -263,8 +264,8 @@ def _compiler(
         assert isinstance(piece, Specializer) and isinstance(piece.source, PieceSource)
         source = piece.source
 
-        def specialize(shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | HybridModel:
-            made = piece(shapes, contents)
+        def specialize(shapes: tuple[Shape, ...], contents: Contents, why: str) -> Program | ByContents | HybridModel:
+            made = piece(shapes, contents, why)
             if isinstance(made, LoadedPlan):
                 return LoadedPlan(made.plan, _compiler(bisector, piece, total))
             return made if isinstance(made, ByContents) else _Piece(bisector, source, step.inputs, total)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from mlir import ir
@@ -54,7 +54,7 @@ def way_down(target: str) -> list[Element]:
     """Returns the passes from kernels of stepwell ops to the input of code generation, each as one element."""
     whole = list(route.lower_kernels_pipeline(target).elements)
     for phase in route.between("kernels", route.last(target), target):
-        whole += route.steps(phase, target).elements
+        whole += phase.pipeline(target).elements
     return [element for item in whole for element in _single(item)]
 
 
@@ -92,12 +92,10 @@ class NativeCompiler:
     """Compiles modules of kernels by given pipelines.
 
     Attributes:
-        target: the target's name.
-        state: keeps the upstream pipelines that many compiles use.
+        state: has the target, and keeps the upstream pipelines that many compiles use.
     """
 
-    target: str
-    state: CompileState = field(default_factory=CompileState)
+    state: CompileState
 
     def compile(
         self, module: ir.Module | ir.Operation, pipeline: Pipeline, parameters: Mapping[str, np.ndarray]
@@ -108,14 +106,14 @@ class NativeCompiler:
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM rejected a function.
         """
-        target, state = self.target, self.state.for_another()
+        state = self.state.for_another()
         copy = ir.Module.parse(str(module.operation.get_asm(enable_debug_info=True)))
         if not discardable.INTERFACE.is_on(copy.operation):
             Pipeline(("stepwell-record-interface",)).run(copy, verify=False, state=state)
         pipeline.run(copy, verify=False, state=state)
         # Translation of other ops would end the process.
-        route.check(route.phase(route.last(target), target), copy, target, state)
-        return program_of(copy, parameters, target, generate(copy, target, state, 2))
+        route.check(route.phase(route.last(state.target), state.target), copy, state)
+        return program_of(copy, parameters, state.target, generate(copy, state, 2))
 
 
 def run(program: Program, inputs: Sequence[np.ndarray], threads: int | None = None) -> list[list[np.ndarray]]:

@@ -19,7 +19,6 @@ from ...machines.convolutions import direct_ns, winograd_ns
 from ...machines.machine import Machine
 from ...machines.panels import choose_panel
 from ..infra.base import Pass, register
-from ..infra.machine_option import DEFAULT, machine_of
 from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .panels import pack
@@ -44,19 +43,17 @@ class ChooseWinogradPass(Pass):
     Preconditions: images have their channels last.
 
     Attributes:
-        machine: description of the machine.
         tile: tile size of all convolutions that allow the method; 0 selects the fastest one for each, or the direct
             convolution.
     """
 
     name = "stepwell-choose-winograd"
-    machine: str = DEFAULT
     tile: int = 0
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the pattern to every convolution."""
         # If extents vary along the depth, the data of one volume is not contiguous when stacked as planes.
-        machine, may_stack = machine_of(self.machine), not discardable.RANGES.is_on(op)
+        machine, may_stack = state.machine, not discardable.RANGES.is_on(op)
         apply_patterns(op, (WinogradForConv(machine, self.tile, may_stack),), state)
 
 

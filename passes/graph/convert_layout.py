@@ -10,7 +10,6 @@ from mlir import ir
 from ...dialects.core import Op
 from ...dialects.stepwell.movement import ResizeOp, TransposeOp
 from ..infra.base import Pass, register
-from ..infra.machine_option import DEFAULT, machine_of
 from ..infra.state import CompileState
 from ..ir.functions import body_of, functions_with_bodies
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
@@ -39,16 +38,14 @@ class ConvertLayoutPass(Pass):
 
     Attributes:
         layout: layout of the result.
-        machine: description of the machine.
     """
 
     name = "stepwell-convert-layout"
     layout: Literal["channels_last"] = CHANNELS_LAST
-    machine: str = DEFAULT
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to every op that has a layout."""
-        machine = machine_of(self.machine)
+        machine = state.machine
         kept = [image for main in functions_with_bodies(op) for image in planar_images(body_of(main), machine)]
         apply_patterns(op, (PointwiseToMatmul(kept), PlanewiseConv(kept), ChannelsLast(kept)), state)
 

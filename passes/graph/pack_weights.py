@@ -23,7 +23,7 @@ from ...machines.caches import L2_WAYS, way_bytes
 from ...machines.machine import Machine
 from ...machines.panels import choose_panel
 from ..infra.base import Pass, register
-from ..infra.machine_option import DEFAULT, machine_of
+from ..infra.machine_option import machine_of
 from ..infra.state import CompileState
 from ..ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
@@ -63,19 +63,19 @@ class PackWeightsPass(Pass):
     Preconditions: images have their channels last.
 
     Attributes:
-        machine: description of the machine.
+        machine: description of another machine than the target's.
         by_depth: whether float32 weights of products are stored along the contracted dimension and rounded to tf32.
         bytes_by_depth: whether weights of bytes are stored along the contracted dimension: panels of one column.
     """
 
     name = "stepwell-pack-weights"
-    machine: str = DEFAULT
+    machine: str = ""
     by_depth: bool = False
     bytes_by_depth: bool = False
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to the whole module."""
-        machine = machine_of(self.machine)
+        machine = machine_of(self.machine, state)
         lines = self.bytes_by_depth
         varies = discardable.RANGES.is_on(op)
         blocks = (UnpackBlocks(),) if lines else (PackBlockMatmul(machine, varies), UnpackBlocks())

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
-from ...machines.machine import Machine
-from ...machines.names import text_of
 from ..infra.elements import Element
 from ..infra.pipeline import Pipeline
 from .canonicalize import CanonicalizePass
@@ -63,27 +60,16 @@ GRAPH_PIPELINE: tuple[Element, ...] = (
 )
 
 
-def _for_machine(element: Element, machine: str) -> Element:
-    """The pass with a machine's costs, if it depends on them."""
-    return replace(element, machine=machine) if isinstance(element, ConvertLayoutPass) else element
-
-
 def in_precision(precision: str) -> Iterable[Element]:
     """The passes that convert products of float32 to a shorter type, after all products are known."""
     return [] if precision == "f32" else [ReducePrecisionPass(precision), *CLEAN_UP]
 
 
-def graph_pipeline(machine: Machine, precision: str = "f32") -> Pipeline:
-    """The passes from phase `import` to phase `graph`.
-
-    Args:
-        machine: the machine.
-        precision: precision in which products of float32 are computed.
-    """
-    text = text_of(machine)
+def graph_pipeline(precision: str = "f32") -> Pipeline:
+    """The passes from phase `import` to phase `graph`; `precision` is that of products of float32."""
     return Pipeline(
         (
-            *(_for_machine(element, text) for element in GRAPH_PIPELINE),
+            *GRAPH_PIPELINE,
             # After movement is in its final place, but while weights are still in the model's layout.
             MergeProjectionsPass(),
             DcePass(),
@@ -93,11 +79,11 @@ def graph_pipeline(machine: Machine, precision: str = "f32") -> Pipeline:
             # Before weights are packed for kernels that hold adjacent columns in a vector.
             SumSingleColumnsPass(),
             # Winograd convolutions pad their input themselves.
-            ChooseWinogradPass(text),
+            ChooseWinogradPass(),
             # Direct convolutions then read their windows without bounds checks.
             MakePaddingExplicitPass(),
             # Packs weights in the order of the micro-kernel; from here on the graph is target-specific.
-            PackWeightsPass(text),
+            PackWeightsPass(),
             # Remaining movement is least in the way of fusion after the other ops.
             SinkMovementPass(),
             CsePass(),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from ...runtime.progress import progress
+from ...runtime.progress.progress import CompileReporter
 from .guarded import CompilerCrash, Crash, Lines, Note, guarded
 from .note import note_in
 from .recorder import FailureRecorder
@@ -24,10 +24,14 @@ Work = Callable[[FailureRecorder | None], Made]
 """A compile, which may be recorded."""
 
 
-def apart(work: Work[Made]) -> Made:
+def apart(work: Work[Made], reporter: CompileReporter | None = None) -> Made:
     """Returns the result of `work`, computed in a child process.
 
     If the child raises an exception, `work` runs again in this process and raises it here.
+
+    Args:
+        work: the compile.
+        reporter: what the compile reports its progress to.
 
     Raises:
         CompilerCrash: native code ended the child. A second, recorded run has stored its progress in a folder.
@@ -38,23 +42,24 @@ def apart(work: Work[Made]) -> Made:
         return pickle.dumps(work(None), pickle.HIGHEST_PROTOCOL)
 
     try:
-        data = guarded(once, is_loud=True, lines=_events())
+        data = guarded(once, is_loud=True, lines=_events(reporter))
     except Crash as crash:
-        raise _recorded_crash(work, crash) from None
+        raise _recorded_crash(work, crash, reporter) from None
     return work(None) if data is None else pickle.loads(data)
 
 
-def _events() -> Lines | None:
+def _events(reporter: CompileReporter | None) -> Lines | None:
     """Progress events of the compile, which the child writes and the parent replays; None without a listener."""
-    listener = progress.current()
-    return Lines(progress.written_to, listener.relay) if listener is not None and listener.has_listener else None
+    return Lines(reporter.write_to, reporter.relay) if reporter is not None and reporter.has_listener else None
 
 
-def _recorded_crash(work: Work[object], crash: Crash) -> CompilerCrash:
+def _recorded_crash(work: Work[object], crash: Crash, reporter: CompileReporter | None) -> CompilerCrash:
     """Runs the work again with a recorder and returns the error of the crash."""
     folder = Path(tempfile.mkdtemp(prefix="stepwell-"))
 
     def again(note: Note) -> bytes:
+        if reporter is not None:
+            reporter.listener = None  # only the parent calls the callbacks
         note_in(note)
         work(FailureRecorder(folder))
         return b""

@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from ...runtime.progress import progress
 from ...support.errors import StepwellError
 from .base import PassError
 from .note import SharedNote, signal_of
@@ -133,10 +132,7 @@ def guarded(work: Callable[[Note], bytes], is_loud: bool = False, lines: Lines |
 
 
 def _in_child(work: Callable[[Note], bytes], note: Note, lines: Lines | None) -> bytes:
-    if lines is not None:
-        return lines.write(lambda: work(note))
-    progress.mute()  # only the parent calls the callbacks
-    return work(note)
+    return work(note) if lines is None else lines.write(lambda: work(note))
 
 
 def _hear(lines: Lines, child: int, reading: int) -> None:

@@ -1,25 +1,23 @@
-"""The option `machine` of passes: the text of a description, as `machines.names.parse` reads it."""
+"""The option `machine` of passes: a description in place of the machine that the compile is for."""
 
 from __future__ import annotations
 
 from ...machines import names
 from ...machines.machine import Machine
 from .base import PassError
+from .state import DEFAULT_TARGET, CompileState
 
-DEFAULT = "x86-64-v4"
-"""The machine of a pass that is run alone."""
-
-WHOLE_ROWS = f"{DEFAULT}+vector_bytes={1 << 40}"
+WHOLE_ROWS = f"{DEFAULT_TARGET}+vector_bytes={1 << 40}"
 """A machine with vectors so wide that every row of a weight fits into one."""
 
 
-def machine_of(text: str) -> Machine:
-    """Returns the machine that a pass was given.
+def machine_of(text: str, state: CompileState) -> Machine:
+    """Returns the machine of the compile, or the one with a text, as `machines.names.parse` reads it.
 
     Raises:
         PassError: the text names no machine, or is malformed.
     """
     try:
-        return names.parse(text)
+        return names.parse(text) if text else state.machine
     except names.MachineError as error:
         raise PassError(str(error)) from None

@@ -22,9 +22,8 @@ from mlir import ir
 
 from .base import Pass
 from .elements import Element, Nested, parsed, print_element
-from .instrumentation import Instrumentation
 from .runner import PipelineRunner
-from .state import CompileState
+from .state import CompileState, Watcher
 
 
 @dataclass(frozen=True, init=False)
@@ -62,7 +61,7 @@ class Pipeline:
     def run(
         self,
         module: ir.Module | ir.Operation,
-        instrumentation: Sequence[Instrumentation] = (),
+        instrumentation: Sequence[Watcher] = (),
         verify: bool = True,
         state: CompileState | None = None,
     ) -> None:

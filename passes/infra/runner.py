@@ -24,10 +24,10 @@ from .base import Pass, PassError
 from .diagnostics import MLIRError
 from .elements import Element, Nested, Upstream, print_element
 from .failure import CompileError
-from .instrumentation import Instrumentation, Step
+from .instrumentation import Step
 from .options import PipelineError
 from .rejections import explain_rejection
-from .state import CompileState
+from .state import CompileState, Watcher
 from .upstream import PreparedPipelines
 
 _ANY = "any"
@@ -62,7 +62,7 @@ class PipelineRunner:
 
     def __init__(
         self,
-        instrumentation: Sequence[Instrumentation] = (),
+        instrumentation: Sequence[Watcher] = (),
         verify: bool = True,
         statistics: PassDisplayMode | None = None,
         note: Callable[[str], None] | None = None,

@@ -4,35 +4,61 @@
         ...
         state.missed("Fuse", names_in(reader.location), "the reader is larger than the kernel")
 
-Nothing of a compile is kept in global variables: two compiles in two threads have two states.
+Nothing of a compile is kept in global variables: two compiles in two threads have two states. `driver/state.py` makes
+the state for a target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
+from ...machines.families import FAMILIES
+from ...machines.machine import Machine
+from ...runtime.program import Shape
+from ...runtime.progress.progress import CompileReporter
 from ...runtime.remarks import ANALYSIS, MISSED, PASSED, Argument, Remark
 from ..ir.bindings import ir
 from .failure import CompileError
 from .note import say
 from .upstream import PreparedPipelines
 
+DEFAULT_TARGET = "x86-64-v4"
+"""The target of passes that run alone."""
 
-class Recorder(Protocol):
-    """Instrumentation of a compile that is repeated after a failure; see `FailureRecorder`."""
 
-    phase: str
+class Watcher(Protocol):
+    """Follows every pass; see `Instrumentation`."""
 
     def before_nested(self, nested: Any) -> None: ...
     def after_nested(self, nested: Any) -> None: ...
     def before_pass(self, step: Any, op: ir.Operation) -> None: ...
     def after_pass(self, step: Any, op: ir.Operation) -> None: ...
     def after_pass_failed(self, step: Any, op: ir.Operation) -> None: ...
+
+
+class Recorder(Watcher, Protocol):
+    """Instrumentation of a compile that is repeated after a failure; see `FailureRecorder`."""
+
+    phase: str
+
+
+class AddedPass(Protocol):
+    """A pass of a caller; see `At`."""
+
+    @property
+    def phase(self) -> str:
+        """The phase whose passes it follows."""
+        ...
+
+    @property
+    def step(self) -> Any:
+        """The pass, or the text of a pipeline."""
+        ...
 
 
 @dataclass
@@ -54,7 +80,17 @@ class RewriteLimit:
 class CompileState:
     """Data that the passes of one compile share, besides the module.
 
+    Passes on kernels may depend on the target and its machine only, as no other field is part of the kernels' names in
+    the cache.
+
     Attributes:
+        target: the name of the target.
+        machine: the description of its machine.
+        shapes: the shapes of the inputs of @main, to which the phase `graph` binds them; None for those of the module.
+        without: the names of passes to leave out before the phase `graph`.
+        added: passes of the caller, each run after the passes of its phase.
+        instrumentation: called before and after every pass of the route.
+        reporter: receives the progress of the compile; None if nothing is reported.
         parameters: arrays that the module names; passes add and replace entries but never modify an array. None for a
             module without the contents of its parameters.
         evaluated: the model's nodes that are computed at compile time, in `@init`.
@@ -67,6 +103,13 @@ class CompileState:
     """
 
     parameters: dict[str, np.ndarray] | None = None
+    target: str = DEFAULT_TARGET
+    machine: Machine = FAMILIES[DEFAULT_TARGET]
+    shapes: Sequence[Shape] | None = None
+    without: Collection[str] = ()
+    added: Sequence[AddedPass] = ()
+    instrumentation: Sequence[Watcher] = ()
+    reporter: CompileReporter | None = None
     evaluated: set[str] = field(default_factory=set)
     remarks: list[Remark] = field(default_factory=list)
     phase: str = ""
@@ -102,9 +145,15 @@ class CompileState:
             self.prepared = PreparedPipelines()
         return self.prepared
 
-    def for_another(self, recorder: Recorder | None = None) -> CompileState:
-        """A new state for another module in the same context, which shares the upstream pipelines."""
-        return CompileState(recorder=recorder, prepared=self.pipelines)
+    def for_another(self, **changed: Any) -> CompileState:
+        """A new state for another module in the same context and for the same target; `changed` sets other fields."""
+        kept = CompileState(target=self.target, machine=self.machine, prepared=self.pipelines)
+        return replace(kept, **changed)
+
+    def report_phase(self, name: str) -> None:
+        """Reports that a phase was reached."""
+        if self.reporter is not None:
+            self.reporter.report("phase", step=name)
 
     @contextmanager
     def in_phase(self, name: str) -> Iterator[None]:

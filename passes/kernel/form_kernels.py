@@ -18,7 +18,6 @@ from ...dialects.stepwell.movement import BroadcastToOp
 from ...dialects.types import array_of
 from ...machines.caches import weight_bytes
 from ..infra.base import Pass, PassError, register
-from ..infra.machine_option import DEFAULT, machine_of
 from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
 from ..ir.locations import fused_location, heaviest_first, names_in
@@ -52,14 +51,12 @@ class FormKernelsPass(Pass):
     Attributes:
         mixed_widths: whether one kernel may mix floats of several widths.
         stops_at_extents: whether kernels stop at the sizes of a call, if sizes vary, instead of computing everything.
-        machine: description of the CPU that kernels which stop at extents are for.
         products_alone: whether contractions and convolutions absorb no consumers, for units that compute nothing else.
     """
 
     name = "stepwell-form-kernels"
     mixed_widths: bool = False
     stops_at_extents: bool = True
-    machine: str = DEFAULT
     products_alone: bool = False
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
@@ -100,7 +97,7 @@ class _Outliner:
         self._options, self._state = options, state
         # If sizes vary, norms are sums over the same rows.
         together = demand.is_partial and options.stops_at_extents
-        self._row_bytes = weight_bytes(machine_of(options.machine)) if together else 0
+        self._row_bytes = weight_bytes(state.machine) if together else 0
         self._body = body
         self._main = main
         self._demand = demand

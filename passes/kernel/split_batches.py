@@ -16,7 +16,7 @@ from ...machines.caches import cached_bytes
 from ...machines.machine import Machine
 from ...machines.paces import paces_of
 from ..infra.base import Pass, register
-from ..infra.machine_option import DEFAULT, machine_of
+from ..infra.machine_option import machine_of
 from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
 from ..ir.values import shape_if_tensor
@@ -56,13 +56,13 @@ class SplitBatchesPass(Pass):
     ```
 
     Attributes:
-        machine: description of the machine.
+        machine: description of another machine than the target's.
 
     Preconditions: phase `graph`, static shapes. Programs with symbolic sizes stay unchanged.
     """
 
     name = "stepwell-split-batches"
-    machine: str = DEFAULT
+    machine: str = ""
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites @main."""
@@ -71,7 +71,7 @@ class SplitBatchesPass(Pass):
         if batch < 2:
             return
         region = _image_wise_ops(body_of(main), batch)
-        end = _best_end(region, batch, machine_of(self.machine))
+        end = _best_end(region, batch, machine_of(self.machine, state))
         if end is not None:
             _Splitter(region[: end + 1], batch).run()
 

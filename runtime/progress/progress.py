@@ -76,10 +76,14 @@ class CompileReporter:
             self.listener(self.event)
 
     def relay(self, line: bytes) -> None:
-        """Reports an event that `written_to` wrote in another process."""
+        """Reports an event that `write_to` wrote in another process."""
         self.event = Progress(**json.loads(line))
         if self.listener is not None:
             self.listener(self.event)
+
+    def write_to(self, write: Callable[[bytes], object]) -> None:
+        """Writes further events as lines, for `relay` in another process."""
+        self.listener = lambda event: write(json.dumps(asdict(event)).encode() + b"\n")
 
     @property
     def has_listener(self) -> bool:
@@ -87,12 +91,9 @@ class CompileReporter:
         return self.listener is not None
 
 
-# Context variables, as users set them around any calls that may compile: see `watched_by` and `because`.
-_current: ContextVar[CompileReporter | None] = ContextVar("progress", default=None)
-
-
+# A context variable, as it is no state of a compile: a tool follows all compiles of its calls, also those of models
+# that it did not create, such as loaded ones.
 _watcher: ContextVar[Listener | None] = ContextVar("watcher", default=None)
-_why: ContextVar[str] = ContextVar("why", default="a call with new shapes")
 
 
 @contextmanager
@@ -103,21 +104,6 @@ def watched_by(listener: Listener) -> Iterator[None]:
         yield
     finally:
         _watcher.reset(token)
-
-
-@contextmanager
-def because(why: str) -> Iterator[None]:
-    """Sets the reason for code that is requested inside the block."""
-    token = _why.set(why)
-    try:
-        yield
-    finally:
-        _why.reset(token)
-
-
-def reason() -> str:
-    """Returns why code is needed here: the reason set by `because`, or else a call."""
-    return _why.get()
 
 
 @contextmanager
@@ -135,7 +121,6 @@ def reporting(
     """
     made = CompileReporter(_listener_of(listener), Progress("start", model, what, why, target=target))
     where = _where(made.event)
-    token = _current.set(made)
     try:
         made.report("start")
         yield made
@@ -146,7 +131,6 @@ def reporting(
         raise
     finally:
         made.end()
-        _current.reset(token)
     made.report("hit" if made.is_hit else "done")
     outcome = "from the cache" if made.is_hit else "compiled"
     logger.info("%s: %s in %.2f s (%s)", where, outcome, made.event.seconds, why)
@@ -166,20 +150,3 @@ def _listener_of(choice: Listener | bool | None) -> Listener | None:
 def _where(event: Progress) -> str:
     at = f" at {event.what}" if event.what else ""
     return f"{event.model}{at} for {event.target}"
-
-
-def current() -> CompileReporter | None:
-    """Returns the current compile; None outside of one."""
-    return _current.get()
-
-
-def mute() -> None:
-    """Stops reporting the current compile, in a child process that is a copy of this one."""
-    _current.set(None)
-
-
-def written_to(write: Callable[[bytes], object]) -> None:
-    """Writes the events of the current compile as lines, for `CompileReporter.relay` in another process."""
-    compile_ = _current.get()
-    if compile_ is not None:
-        compile_.listener = lambda event: write(json.dumps(asdict(event)).encode() + b"\n")

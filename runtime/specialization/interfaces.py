@@ -86,8 +86,14 @@ class HybridModel:
         raise NotImplementedError
 
 
-Specialize = Callable[[tuple[Shape, ...], Contents], Program | ByContents | HybridModel]
-"""Compiles for input shapes: returns the program, or the inputs whose contents it needs, or the steps to run in."""
+CALL, AHEAD = "a call with new shapes", "ahead, for given shapes"
+"""Reasons why code is needed."""
+
+Specialize = Callable[[tuple[Shape, ...], Contents, str], Program | ByContents | HybridModel]
+"""Compiles for input shapes, contents and a reason.
+
+Returns the program, or the inputs whose contents it needs, or the steps to run in.
+"""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ..execution.bounded import BoundedCall
 from ..execution.workspace import LoadedProgram, Workspace
 from ..program import Program, Shape, TensorInfo
 from .adaptive import HOT_CALLS, Adaptive
-from .interfaces import ByContents, Contents, HybridModel, Known, Specialize
+from .interfaces import AHEAD, CALL, ByContents, Contents, HybridModel, Known, Specialize
 from .parameters import ResidentParameters
 from .program_table import Choice, ProgramTable, key_of
 from .records import ProgramRecord
@@ -312,7 +312,8 @@ class Specializations:
             if ranged is not None:
                 self._add_range(ranged)
                 return ranged
-        made = self.specialize(shapes, {position: array.copy() for position, array in contents.items()})
+        held = {position: array.copy() for position, array in contents.items()}
+        made = self.specialize(shapes, held, AHEAD if ahead else CALL)
         if isinstance(made, ByContents):
             self._needed_contents[key] = made
             return made

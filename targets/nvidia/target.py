@@ -8,8 +8,10 @@ from typing import ClassVar
 
 from ...lowering.target import Target
 from ...lowering.target_names import TargetError, split_precision
+from ...machines.families import FAMILIES
 from ...machines.gpus import CAPABILITIES, Capability
 from ...machines.machine import Machine
+from ...passes.infra.state import DEFAULT_TARGET
 from ..names import NAMES
 
 _TRIPLE = "nvptx64-nvidia-cuda"
@@ -37,8 +39,8 @@ class GpuTarget(Target):
 
     @functools.cached_property
     def machine(self) -> Machine:
-        """Raises TypeError: schedules for GPUs are chosen by `capability`."""
-        raise TypeError(f"{self.cpu} is no CPU")
+        """Description of an average CPU: schedules for GPUs are chosen by `capability`."""
+        return FAMILIES[DEFAULT_TARGET]
 
     @staticmethod
     @functools.cache

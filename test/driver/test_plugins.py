@@ -14,7 +14,9 @@ import stepwell
 from onnx import TensorProto, helper
 from stepwell.dialects.stepwell.elementwise import NegOp, ReluOp
 from stepwell.driver import plugins
-from stepwell.driver.workers.worker_pool import worker_pool
+from stepwell.driver.compilation import Compilation
+from stepwell.driver.source import ModelSource
+from stepwell.driver.workers.pool import kernel_pool
 from stepwell.explain.cache import explain_cache
 from stepwell.passes.graph.patterns import movement
 from stepwell.passes.ir.rewriting import Pattern
@@ -118,13 +120,19 @@ def test_explain_names_the_plugin(cache, monkeypatch):
 
 
 @pytest.mark.workers
-def test_kernels_are_compiled_in_this_process(monkeypatch):
-    monkeypatch.setattr(plugins, "are_found", lambda: False)
-    with worker_pool(2) as pool:
-        assert len(pool.workers) == 1
-    monkeypatch.setattr(plugins, "are_found", lambda: True)
-    with worker_pool(2) as pool:
-        assert not pool.workers
+@pytest.mark.parametrize("fingerprint", ["", "plugin:1"])
+def test_kernels_are_compiled_in_this_process(fingerprint, monkeypatch):
+    asked = []
+
+    def pool(processes, workers, *, may_start):
+        asked.append(may_start)
+        return kernel_pool(1)
+
+    monkeypatch.setattr("stepwell.driver.compilation.kernel_pool", pool)
+    Compilation(plugins=fingerprint).program(ModelSource.read(RELU), {"x": (1, 3)})
+    assert asked == [fingerprint == ""]
+    with kernel_pool(2, may_start=False) as alone:
+        assert not alone.workers
 
 
 def test_an_installed_plugin_works_and_has_code_of_its_own(tmp_path):

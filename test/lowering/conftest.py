@@ -14,6 +14,7 @@ from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.types import TensorSpec, tensor_type
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
@@ -39,7 +40,7 @@ def compile_op(
             result = op(*values, **attributes).operation.result
             func.ReturnOp([result])
         main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, [result.type]))
-        route.run(module, "cpu", start="graph")
+        route.run(module, state_for("cpu"), start="graph")
         size = ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value
         objects = emit_objects(module, Target.parse("cpu"))
     inputs, outputs = (tuple(TensorInfo("", item.dtype, item.shape) for item in items) for items in (arrays, [want]))

@@ -19,6 +19,7 @@ from stepwell.dialects.stepwell import reduction as rd
 from stepwell.dialects.types import TensorSpec, tensor_type
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
@@ -59,7 +60,7 @@ def check(body: Build, *arrays: Array, tolerance: float = 2e-6, target: str = "c
         load_dialects(context)
         module = build(body, arrays)
         want = reference(module, arrays)
-        route.run(module, target, start="graph")
+        route.run(module, state_for(target), start="graph")
         size = ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value
         objects = emit_objects(module, Target.parse(target))
     inputs, outputs = (tuple(TensorInfo("", item.dtype, item.shape) for item in items) for items in (arrays, [want]))

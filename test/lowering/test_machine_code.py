@@ -19,6 +19,7 @@ from mlir import ir
 from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.lowering.llvm_to_object import codegen, llvm
 from stepwell.lowering.target import Target
 
@@ -183,7 +184,7 @@ def loops_of(kernel: str, name: str) -> Sequence[Loop]:
     with compiler_context() as context, ir.Location.unknown():
         load_dialects(context)
         module = ir.Module.parse(f"func.func @main({arguments}) -> {result} {{{text}\n  return %1 : {result}\n}}")
-        route.run(module, name, start="graph", stop="llvm")
+        route.run(module, state_for(name), start="graph", stop="llvm")
         symbol = next(symbol for symbol in codegen.exported(module) if "kernel" in symbol)
         assembly = codegen.assembly(module, symbol, target)
     return sorted((measured(lines, name) for lines in inner_loops(assembly)), key=lambda loop: -loop.products)

@@ -13,7 +13,6 @@ from stepwell.dialects.interpreter import evaluate
 from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell import constant, contraction, elementwise, movement, pooling, reduction
 from stepwell.driver.compilation import Compilation
-from stepwell.passes.infra.state import CompileState
 from stepwell.runtime.compiled_model import CompiledModel
 from stepwell.runtime.executable import Executable
 
@@ -155,8 +154,8 @@ def test_random_networks(seed: int) -> None:
         text = str(module)
         wanted = evaluate(module, "main", inputs, network.parameters)
         compilation = Compilation()
-        state = CompileState(dict(network.parameters))
-        compilation.graph(module, state, [inputs[0].shape])
+        state = compilation.state(parameters=dict(network.parameters), shapes=[inputs[0].shape])
+        compilation.graph(module, state)
         program = compilation._finish(module, state, "graph")
     got = Executable(CompiledModel(program.inputs, program.outputs, [program]), threads=1)(*inputs)
     for want, result in zip(wanted, got, strict=True):

@@ -90,7 +90,7 @@ def test_wrong_inputs_say_what_was_expected_and_what_came(executable, args, kwar
 def test_shapes_are_compiled_once_on_demand(program, reference):
     asked = []
 
-    def specialize(shapes, contents):
+    def specialize(shapes, contents, why):
         asked.append(shapes)
         return program(*shapes[0])
 
@@ -120,7 +120,7 @@ def test_a_symbol_is_one_number_everywhere():
 
 @pytest.mark.filterwarnings("ignore:.*is compiled during the call:stepwell.support.errors.SlowWarning")
 def test_calls_from_many_threads_do_not_mix(program, reference):
-    executable = Executable(CompiledModel(*DYNAMIC, specialize=lambda shapes, contents: program(*shapes[0])))
+    executable = Executable(CompiledModel(*DYNAMIC, specialize=lambda shapes, contents, why: program(*shapes[0])))
     wrong = []
 
     def work(seed):
@@ -165,7 +165,7 @@ import stepwell.runtime.executable, stepwell.runtime.cache.cache
 def test_code_for_another_machine_is_made_but_not_run(program):
     made = program()
     foreign = replace(made, target=replace(made.target, triple="riscv64-unknown-linux-gnu"))
-    executable = Executable(CompiledModel(made.inputs, made.outputs, specialize=lambda shapes, contents: foreign))
+    executable = Executable(CompiledModel(made.inputs, made.outputs, specialize=lambda shapes, contents, why: foreign))
     assert executable.prepare({}) is foreign
     with pytest.raises(ArtefactError, match=r"the code is for .*riscv64-unknown-linux-gnu"):
         executable(X)

@@ -12,10 +12,11 @@ from stepwell.dialects.discardable_attribute import DiscardableAttribute
 from stepwell.dialects.stepwell.contraction import ConvOp, MatmulOp
 from stepwell.dialects.stepwell.movement import ReshapeOp, TransposeOp
 from stepwell.dialects.stepwell.packed import PackedMatmulOp
+from stepwell.machines.names import parse
 from stepwell.passes.graph.pack_weights import PackConv, PackMatmul
 from stepwell.passes.graph.values import dtype_of, is_fixed
 from stepwell.passes.infra.base import Pass, PassError, register
-from stepwell.passes.infra.machine_option import WHOLE_ROWS, machine_of
+from stepwell.passes.infra.machine_option import WHOLE_ROWS
 from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.functions import class_of, kernels_in
 from stepwell.passes.ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
@@ -44,7 +45,7 @@ REASON = DiscardableAttribute(
     phases=("cube", "tiled", "vector", "memref", "llvm"),
 )
 
-_ONE_PANEL = machine_of(WHOLE_ROWS)
+_ONE_PANEL = parse(WHOLE_ROWS)
 """A machine for which a weight is a matrix, row by row."""
 _TOO_SMALL = Refusal("most of the unit's work would be padding")
 

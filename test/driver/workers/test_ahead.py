@@ -12,12 +12,12 @@ from mlir import ir
 from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.driver.workers.ahead import compile_ahead, cut_after
 from stepwell.driver.workers.claims import Claims, Outlook
 from stepwell.driver.workers.pool import KernelPool, kernel_pool
 from stepwell.driver.workers.shares import module_bytecode
 from stepwell.lowering import invariants
-from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.functions import main_function, symbol_of
 
 pytestmark = pytest.mark.workers
@@ -53,7 +53,7 @@ def model(length: int = 8) -> ir.Module:
 
 def formed(module: ir.Module) -> ir.Module:
     """A model that calls kernels under their final names."""
-    route.run(module, TARGET, "import", "graph")
+    route.run(module, state_for(TARGET), "import", "graph")
     route.form_kernels_pipeline(TARGET).run(module)
     return module
 
@@ -69,7 +69,7 @@ def claims_of(module: ir.Module) -> Claims:
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelPool]:
     """A pool of this process and another one."""
     monkeypatch.setattr("stepwell.driver.workers.worker_pool.available_cores", lambda: 2)
-    with kernel_pool(TARGET, 2) as pool:
+    with kernel_pool(2) as pool:
         yield pool
 
 
@@ -99,7 +99,7 @@ def test_kernels_compiled_ahead_are_those_requested() -> None:
     ahead = compile_ahead(OUTLOOK, claims)
     module = formed(model())
     kernels = list(invariants.kernels(module))
-    alone = KernelPool(TARGET).compile(kernels, CompileState())
+    alone = KernelPool().compile(kernels, state_for(TARGET))
     common = ahead.keys() & alone.keys()
     assert claims.settle() == ahead.keys()
     assert 0 < len(common) < len(alone)
@@ -124,22 +124,24 @@ def test_code_compiled_ahead_is_used(pool: KernelPool, monkeypatch: pytest.Monke
     assert pool.claims is not None
     module = formed(model())
     kernels = list(invariants.kernels(module))
-    alone = KernelPool(TARGET).compile(kernels, CompileState())
-    pool.look_ahead(model(), OUTLOOK.shapes, (), CompileState())
+    alone = KernelPool().compile(kernels, state_for(TARGET))
+    state = state_for(TARGET, shapes=OUTLOOK.shapes)
+    pool.look_ahead(model(), state)
     wait_for_claims(pool.claims)
     with monkeypatch.context() as patches:
         patches.setattr(KernelPool, "_compile_apart", None)
-        assert pool.compile(kernels, CompileState()) == alone
+        assert pool.compile(kernels, state) == alone
 
 
 def test_claimed_kernels_are_compiled_after_their_process_died(pool: KernelPool) -> None:
     assert pool.claims is not None
     module = formed(model())
     kernels = list(invariants.kernels(module))
-    pool.look_ahead(model(), OUTLOOK.shapes, (), CompileState())
+    state = state_for(TARGET, shapes=OUTLOOK.shapes)
+    pool.look_ahead(model(), state)
     wait_for_claims(pool.claims)
     os.kill(pool.workers[0].process_id, signal.SIGKILL)
-    assert pool.compile(kernels, CompileState()).keys() == {symbol_of(kernel) for kernel in kernels}
+    assert pool.compile(kernels, state).keys() == {symbol_of(kernel) for kernel in kernels}
 
 
 def wait_for_claims(claims: Claims) -> None:

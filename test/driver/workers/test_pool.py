@@ -16,13 +16,13 @@ from mlir import ir
 from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.driver.workers import worker
 from stepwell.driver.workers.library import KernelCode, compile_library, library_of
 from stepwell.driver.workers.pool import KernelPool, kernel_pool
 from stepwell.driver.workers.shared_queue import SharedQueue
 from stepwell.lowering import invariants
 from stepwell.passes.infra.runner import PassFailure
-from stepwell.passes.infra.state import CompileState
 
 pytestmark = pytest.mark.workers
 
@@ -66,21 +66,21 @@ def formed(ops: tuple[str, ...] = OPS) -> ir.Module:
     return gathered
 
 
-def compiled(pool: KernelPool, module: ir.Module) -> dict[str, KernelCode]:
+def compiled(pool: KernelPool, module: ir.Module, target: str = "x86-64-v3") -> dict[str, KernelCode]:
     """Returns the code of a module's kernels."""
-    return pool.compile(list(invariants.kernels(module)), CompileState())
+    return pool.compile(list(invariants.kernels(module)), state_for(target))
 
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelPool]:
     """A pool of this process and another one."""
     monkeypatch.setattr("stepwell.driver.workers.worker_pool.available_cores", lambda: 2)
-    with kernel_pool("x86-64-v3", 2) as pool:
+    with kernel_pool(2) as pool:
         yield pool
 
 
 def test_another_process_makes_the_same_code(pool: KernelPool) -> None:
-    alone = compiled(KernelPool("x86-64-v3"), formed())
+    alone = compiled(KernelPool(), formed())
     assert alone.keys() == {f"kernel_{number}" for number in range(len(OPS))}
     assert compiled(pool, formed()) == alone
 
@@ -115,9 +115,9 @@ def test_libraries_are_taken_once_and_in_order() -> None:
 
 def test_code_does_not_depend_on_what_else_is_compiled() -> None:
     module = formed()
-    together = compiled(KernelPool("cpu"), module)
+    together = compiled(KernelPool(), module, "cpu")
     for kernel in list(invariants.kernels(module)):
-        assert compile_library(library_of([kernel]), "cpu", CompileState()).items() <= together.items()
+        assert compile_library(library_of([kernel]), state_for("cpu")).items() <= together.items()
 
 
 def test_a_failure_elsewhere_is_explained_here(pool: KernelPool) -> None:
@@ -161,7 +161,7 @@ def test_no_memory_for_the_queue_leaves_this_process(pool: KernelPool, monkeypat
 
 def test_a_system_without_child_processes_leaves_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
-    with kernel_pool("cpu", 2) as pool:
+    with kernel_pool(2) as pool:
         assert not pool.workers
         assert len(compiled(pool, formed())) == len(OPS)
 
@@ -172,7 +172,7 @@ def test_no_process_outlives_a_compile(error: type[BaseException], monkeypatch: 
     identities = []
 
     def fail() -> None:
-        with kernel_pool("cpu", 2) as pool:
+        with kernel_pool(2) as pool:
             identities.extend(item.process_id for item in pool.workers)
             raise error
 

@@ -9,6 +9,7 @@ from mlir import ir
 from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.lowering.llvm_to_object import codegen
 from stepwell.lowering.target import Target
 
@@ -31,7 +32,7 @@ def kernel_code(text: str, target: str) -> str:
     with compiler_context() as context, ir.Location.unknown():
         load_dialects(context)
         module = ir.Module.parse(text)
-        route.run(module, target, start="graph", stop="llvm")
+        route.run(module, state_for(target), start="graph", stop="llvm")
         kernel = next(symbol for symbol in codegen.exported(module) if "kernel" in symbol)
         return codegen.assembly(module, kernel, Target.parse(target))
 

@@ -13,6 +13,7 @@ from mlir import ir
 from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.runtime.cuda.assembler import find_assembler, resources
 from stepwell.runtime.launch_plan import BufferSlice, Launch, TensorMap
 from stepwell.targets.nvidia.launches.emitters import recorded_schedule, schedule_attribute
@@ -86,10 +87,10 @@ def simulated() -> Callable[..., Simulated]:
         with compiler_context() as context:
             load_dialects(context)
             module = ir.Module.parse(text)
-            route.run(module, target, start, "tiled")
+            route.run(module, state_for(target), start, "tiled")
             for function in module.body.operations if numbers else ():
                 _change_schedule(function.operation, numbers or {})
-            route.run(module, target, "tiled", "gpu")
+            route.run(module, state_for(target), "tiled", "gpu")
             functions = [op.operation for op in module.body.operations]
             (kernel,) = [function for function in functions if "stepwell.launches" in function.attributes]
             types = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).inputs
@@ -99,7 +100,7 @@ def simulated() -> Callable[..., Simulated]:
             operands = [BufferSlice("input", place, 0, size) for place, size in enumerate(sizes)]
             launches = [launch_of("kernel", item, operands) for item in launches]
             schedule = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.schedule"])["name"]).value
-            route.run(module, target, "gpu")
+            route.run(module, state_for(target), "gpu")
             (code,) = emit_ptx(module, GpuTarget.parse(target)).values()
         ptx = code.decode()
         arrays = [np.ascontiguousarray(item).copy() for item in inputs]

@@ -8,6 +8,7 @@ from mlir import ir
 from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 
 from .test_attention import RNG, TOLERANCE, TYPES, attention, drawn, expected
 
@@ -84,5 +85,5 @@ def _launches(text: str) -> int:
     with compiler_context() as context:
         load_dialects(context)
         module = ir.Module.parse(text)
-        route.run(module, "cuda:sm_80", "graph", "tiled")
+        route.run(module, state_for("cuda:sm_80"), "graph", "tiled")
         return sum("stepwell.launch" in op.attributes for op in module.body.operations)

@@ -10,6 +10,7 @@ from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell.attention import UNBOUNDED
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.runtime.cuda.assembler import find_assembler
 from stepwell.targets.nvidia.ptx import emit_ptx
 from stepwell.targets.nvidia.target import GpuTarget
@@ -104,7 +105,7 @@ def code(length: int, depth: int, element: str, target: str = HOPPER, batch: int
     with compiler_context() as context:
         load_dialects(context)
         module = ir.Module.parse(attention(shapes, element, None, **attributes))
-        route.run(module, target, "graph", "nvvm")
+        route.run(module, state_for(target), "graph", "nvvm")
         (text,) = emit_ptx(module, GpuTarget.parse(target)).values()
     return text.decode()
 

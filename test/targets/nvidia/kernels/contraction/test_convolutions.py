@@ -10,6 +10,7 @@ from mlir import ir
 from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 
 RNG = np.random.default_rng(0)
 
@@ -122,5 +123,5 @@ def test_warp_groups_take_many_rows(images, method):
     with compiler_context() as context:
         load_dialects(context)
         module = ir.Module.parse(case.text())
-        route.run(module, "cuda:sm_90a", "graph", "tiled")
+        route.run(module, state_for("cuda:sm_90a"), "graph", "tiled")
         assert f'method = "{method}", name = "contraction"' in str(module)
