@@ -5,7 +5,20 @@ for text in model.stream("Once upon a time"):
     print(text, end="", flush=True)
 """
 
+from .engine import Engine, EngineFigures
 from .model import LanguageModel, TextSession, load
+from .request import End, Piece, Request, TokenChoice
 from .sampling import SamplingOptions
 
-__all__ = ["LanguageModel", "SamplingOptions", "TextSession", "load"]
+__all__ = [
+    "End",
+    "Engine",
+    "EngineFigures",
+    "LanguageModel",
+    "Piece",
+    "Request",
+    "SamplingOptions",
+    "TextSession",
+    "TokenChoice",
+    "load",
+]

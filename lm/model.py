@@ -15,24 +15,29 @@ from ..frontend.errors import ModelError
 from ..frontend.gguf.decoder import DecoderSizes
 from ..frontend.gguf.reader import read_gguf
 from ..runtime.executable import Executable
+from ..runtime.state import State
 from ..support.errors import InputError
+from .generation import Generation
 from .sampling import SamplingOptions
 from .tokenizer import TextTokenizer
 
-_CHUNK = 512
+CHUNK = 512
 """Tokens of a prompt that one call takes; scratch memory grows with it."""
 
 _CONTEXT = 4096
 """Length of texts unless the caller says it: keys and values of all tokens are kept in memory."""
 
 
-def load(path: str | os.PathLike[str], context: int | None = None, threads: int | None = None) -> LanguageModel:
+def load(
+    path: str | os.PathLike[str], context: int | None = None, threads: int | None = None, *, sequences: int = 1
+) -> LanguageModel:
     """Loads a GGUF file, and compiles its decoder or takes it from the cache.
 
     Args:
         path: the file.
         context: maximum number of tokens of a text with its prompt; by default that of the file, at most 4,096.
         threads: number of threads of a call; by default one for each core.
+        sequences: maximum number of texts that grow together, in an `Engine`.
 
     Raises:
         ModelError: the file is damaged, or its decoder or tokenizer is not supported.
@@ -48,8 +53,12 @@ def load(path: str | os.PathLike[str], context: int | None = None, threads: int 
     if context is not None and not 1 < context <= most:
         raise InputError(f"context is {context}, and must be from 2 to {most}, the length that the model was made for")
     context = min(most, _CONTEXT) if context is None else context
-    sizes = {"batch": 1, "length": (1, min(_CHUNK, context)), "past": (0, context - 1), "outputs": 1}
-    return LanguageModel(compile_model(path, threads=threads, options=Options(dims=sizes)), tokenizer, context)
+    # A step by one token, of one text or several, has a program of its own, which is faster.
+    lengths = [1] if context == 2 else [1, (2, min(CHUNK, context))]
+    batches = [1] if sequences == 1 else [1, (2, sequences)]
+    sizes = {"batch": batches, "length": lengths, "past": (0, context - 1), "outputs": 1}
+    executable = compile_model(path, threads=threads, options=Options(dims=sizes))
+    return LanguageModel(executable, tokenizer, context, sequences)
 
 
 class LanguageModel:
@@ -59,10 +68,44 @@ class LanguageModel:
         executable: the compiled decoder.
         tokenizer: the tokenizer of its file.
         context: maximum number of tokens of a text with its prompt.
+        sequences: maximum number of texts that grow together.
     """
 
-    def __init__(self, executable: Executable, tokenizer: TextTokenizer, context: int) -> None:
-        self.executable, self.tokenizer, self.context = executable, tokenizer, context
+    def __init__(self, executable: Executable, tokenizer: TextTokenizer, context: int, sequences: int = 1) -> None:
+        self.executable, self.tokenizer, self.context, self.sequences = executable, tokenizer, context, sequences
+
+    def step(self, state: State, tokens: Sequence[Sequence[int]], starts: Sequence[int] | None = None) -> np.ndarray:
+        """Runs the decoder on new tokens.
+
+        Args:
+            state: keys and values of past tokens.
+            tokens: the new tokens of each text, equally many.
+            starts: for each text the place of its first token in the state; by default 0.
+
+        Returns:
+            The logits after the last token of each text, f32[texts, vocabulary].
+        """
+        last = np.array([len(tokens[0]) - 1])
+        places = np.zeros(len(tokens), np.int64) if starts is None else np.asarray(starts)
+        return state(input_ids=np.asarray(tokens), selected=last, starts=places)[:, 0]
+
+    def room(self, tokens: Sequence[int]) -> int:
+        """Returns the maximum number of tokens that may follow a prompt.
+
+        Raises:
+            InputError: the prompt is empty or leaves no room in the context.
+        """
+        if not tokens:
+            raise InputError("the prompt is empty")
+        if len(tokens) >= self.context:
+            raise InputError(f"the prompt has {len(tokens)} tokens, and the context {self.context}; load it with more")
+        return self.context - len(tokens)
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes of the keys and values of a token."""
+        infos = [info for info in self.executable.inputs if info.name.startswith("past.")]
+        return sum(int(info.shape[1]) * int(info.shape[3]) * info.dtype.itemsize for info in infos)
 
     def session(self) -> TextSession:
         """Returns a new session, which is independent of others."""
@@ -125,32 +168,20 @@ class TextSession:
         Raises:
             InputError: the prompt is empty or leaves no room in the context.
         """
-        tokenizer, context = self._model.tokenizer, self._model.context
-        tokens = tokenizer.encode(prompt)
-        if not tokens:
-            raise InputError("the prompt is empty")
-        if len(tokens) >= context:
-            raise InputError(f"the prompt has {len(tokens)} tokens, and the context {context}; load it with more")
-        room = context - len(tokens)
+        tokens = self._model.tokenizer.encode(prompt)
+        room = self._model.room(tokens)
         return self._stream(tokens, sampling or SamplingOptions(), room if most is None else min(most, room), stop)
 
     def _stream(
         self, tokens: Sequence[int], sampling: SamplingOptions, most: int, stop: Sequence[str]
     ) -> Iterator[str]:
-        random, text = np.random.default_rng(sampling.seed), self._model.tokenizer.stepwise()
-        ending = _StopText(stop)
+        generation = Generation(self._model.tokenizer, sampling, most, stop)
         unread = self._unread(tokens)
-        for _ in range(most):
-            token = sampling.choose(self._logits(unread), random)
-            if token in self._model.tokenizer.ends:
-                break
-            if ready := ending.add(text.add(token)):
-                yield ready
-            if ending.is_found:
-                return
-            unread = [token]
-        if ending.rest:
-            yield ending.rest
+        while generation.finish is None:
+            piece = generation.add(self._logits(unread))
+            if piece.text:
+                yield piece.text
+            unread = generation.tokens[-1:]
 
     def _unread(self, tokens: Sequence[int]) -> Sequence[int]:
         """Keeps what the state and some tokens have in common; returns the tokens after it, at least the last one."""
@@ -162,39 +193,9 @@ class TextSession:
 
     def _logits(self, tokens: Sequence[int]) -> np.ndarray:
         """Runs the decoder on one or more tokens; returns the logits after the last one."""
-        chunk, logits = min(_CHUNK, self._model.context), np.empty(0)
+        chunk, logits = min(CHUNK, self._model.context), np.empty(0)
         for start in range(0, len(tokens), chunk):
             part = list(tokens[start : start + chunk])
-            logits = self._state(input_ids=np.array([part]), selected=np.array([len(part) - 1]))[0, 0]
+            logits = self._model.step(self._state, [part])[0]
             self.tokens += part
         return logits
-
-
-class _StopText:
-    """Text that ends at a stop text. Characters that may be the beginning of one are held back.
-
-    Attributes:
-        is_found: whether a stop text was found.
-        rest: the characters held back.
-    """
-
-    def __init__(self, stop: Sequence[str]) -> None:
-        self._stop = [item for item in stop if item]
-        self.is_found, self.rest = False, ""
-
-    def add(self, text: str) -> str:
-        """Adds text; returns the text that may be passed on."""
-        whole = self.rest + text
-        ends = [place for item in self._stop if (place := whole.find(item)) >= 0]
-        if ends:
-            self.is_found, self.rest = True, ""
-            return whole[: min(ends)]
-        kept = max((_overlap(whole, item) for item in self._stop), default=0)
-        self.rest = whole[len(whole) - kept :]
-        return whole[: len(whole) - kept]
-
-
-def _overlap(text: str, other: str) -> int:
-    """Returns the number of characters at the end of a text with which another text begins."""
-    most = min(len(text), len(other) - 1)
-    return next((count for count in range(most, 0, -1) if text.endswith(other[:count])), 0)

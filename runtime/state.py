@@ -90,6 +90,40 @@ class State:
         for number, array in self._held.items():
             self._held[number] = array[(*[slice(None)] * self._axes[number], slice(length))]
 
+    def put(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Replaces the data, by the names of the inputs; the next call copies it to memory with room for more.
+
+        Raises:
+            InputError: an input is missing or unknown, or an array is not of its type and rank.
+        """
+        infos = {info.name: (number, info) for number, info in enumerate(self._code.inputs) if number in self._axes}
+        if arrays.keys() != infos.keys():
+            raise InputError(f"the state consists of {', '.join(infos)}, but was given {', '.join(arrays)}")
+        self._held = {number: accept(arrays[name], info) for name, (number, info) in infos.items()}
+        self._kept, self._program = {}, None
+
+    def resize(self, axis: int, size: int) -> None:
+        """Changes the extent of all data along another dimension, such as the number of texts.
+
+        What remains keeps its place in memory if there is room, and may hold anything where it is new.
+        """
+        rooms = {number: self._room(output) for number, output in self._outputs.items()}
+        if any(room is None or room.shape[axis] < size for room in rooms.values()):
+            rooms = {number: _extended(array, axis, size) for number, array in self._held.items()}
+            self._kept, self._program = {}, None
+        for number, array in self._held.items():
+            room = rooms[number]
+            assert room is not None
+            shape = (*array.shape[:axis], size, *array.shape[axis + 1 :])
+            self._held[number] = room[tuple(map(slice, shape))]
+
+    def _room(self, output: int) -> np.ndarray | None:
+        """Returns the memory of an output as an array of the upper bounds; None before a call has made it."""
+        if self._program is None:
+            return None
+        info = self._program.program.outputs[output]
+        return np.ndarray(tuple(map(int, info.shape)), info.dtype, self._kept[output])
+
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """The data, by the names of the inputs: views of memory that later calls change behind a truncated end."""
@@ -128,6 +162,14 @@ class State:
         kept = set(self._outputs.values())
         others = [array for number, array in enumerate(outputs) if number not in kept]
         return others[0] if len(others) == 1 else tuple(others)
+
+
+def _extended(array: np.ndarray, axis: int, size: int) -> np.ndarray:
+    """Returns the beginning of an array along an axis, with zeros behind it up to a size."""
+    found = np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]), array.dtype)
+    common = (*[slice(None)] * axis, slice(min(size, array.shape[axis])))
+    found[common] = array[common]
+    return found
 
 
 def _start(info: TensorInfo, axis: int, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -2,10 +2,11 @@
 
 A step takes new tokens with the keys and values of past tokens; it returns logits, and keys and values of all tokens:
 
-    input_ids [batch, length], selected [outputs], past.0.key [batch, key heads, past, depth], past.0.value, ..
+    input_ids [batch, length], selected [outputs], starts [batch], past.0.key [batch, key heads, past, depth], ..
     --> logits [batch, outputs, vocabulary], present.0.key [batch, key heads, past + length, depth], ..
 
-Logits are computed for the tokens at the places `selected` among the new ones.
+Logits are computed for the tokens at the places `selected` among the new ones. Texts of different lengths end at the
+same place in a batch: each begins at its place in `starts`, and what lies before is hidden.
 """
 
 from __future__ import annotations
@@ -137,9 +138,10 @@ class DecoderSizes:
 
         tokens = ValueInfo("input_ids", np.dtype(np.int64), ("batch", "length"))
         selected = ValueInfo("selected", np.dtype(np.int64), ("outputs",))
+        starts = ValueInfo("starts", np.dtype(np.int64), ("batch",))
         logits = ValueInfo("logits", np.dtype(np.float32), ("batch", "outputs", self.vocabulary))
         present = cache("present", "past + length")
-        return ModelInfo(name, (tokens, selected, *cache("past", "past")), (logits, *present))
+        return ModelInfo(name, (tokens, selected, starts, *cache("past", "past")), (logits, *present))
 
 
 class DecoderBuilder:
@@ -159,9 +161,11 @@ class DecoderBuilder:
         config = self._config
         past = known_dim(inputs["past.0.key"], 2, "the length of the past")
         length = known_dim(inputs["input_ids"], 1, "the number of new tokens")
-        places = emit(ew.AddOp, numbered(length), sizes(past))
-        mask = emit(ew.LessEqualOp, numbered(past + length), emit(ExpandDimsOp, places, axes=(1,)))
-        angles = self._angles(places)
+        places, columns = emit(ew.AddOp, numbered(length), sizes(past)), numbered(past + length)
+        starts = emit(ExpandDimsOp, inputs["starts"], axes=(1, 2, 3))
+        rows = emit(ExpandDimsOp, places, axes=(0, 1, 3))
+        mask = emit(ew.AndOp, emit(ew.LessEqualOp, columns, rows), emit(ew.GreaterEqualOp, columns, starts))
+        angles = self._angles(emit(ew.SubOp, rows, starts))
         outputs: dict[str, ir.Value] = {}
         with ir.Location.name("token_embd"):
             value = self._embedded("token_embd.weight", inputs["input_ids"])
@@ -179,14 +183,13 @@ class DecoderBuilder:
         return {"logits": logits, **outputs}
 
     def _angles(self, places: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Returns the cosines and sines of the rotations, [1, 1, length, pairs]."""
+        """Returns the cosines and sines of rotations, [batch, 1, length, pairs], for places [batch, 1, length, 1]."""
         config = self._config
         exponents = np.arange(0, config.rotated, 2) / max(config.rotated, 1)
         speeds = config.base**-exponents
         if "rope_freqs.weight" in self._file.tensors:
             speeds = speeds / self._floats("rope_freqs.weight", speeds.shape)
-        column = emit(ExpandDimsOp, cast(places, np.float32), axes=(0, 1, 3))
-        turns = emit(ew.MulOp, column, constant(speeds.astype(np.float32)))
+        turns = emit(ew.MulOp, cast(places, np.float32), constant(speeds.astype(np.float32)))
         return emit(ew.CosOp, turns), emit(ew.SinOp, turns)
 
     def _attention(
@@ -212,7 +215,7 @@ class DecoderBuilder:
             for part, item in (("q", query), ("k", key))
         )
         keys, values = (joined([old, new], 2) for old, new in zip(past, (key, fresh), strict=True))
-        found = emit(AttentionOp, query, keys, values, mask, scale=config.depth**-0.5)
+        found = emit(AttentionOp, query, keys, values, mask, scale=config.depth**-0.5, zero_empty=True)
         flat = emit(DynamicReshapeOp, transposed(found, _HEADS_FIRST), integers([0, 0, -1]))
         return self._linear(f"{scope}.attn_output", flat), keys, values
 

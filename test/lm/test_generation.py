@@ -7,26 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import stepwell
+from stepwell.lm.model import LanguageModel, SamplingOptions, load
+from stepwell.runtime.state import State
 
-gguf = pytest.importorskip("gguf", reason="the package gguf is not installed")
-pytest.importorskip("tokenizers", reason="the package tokenizers is not installed")
-
-from stepwell.bench.gguf_decoder import GgufConfig, byte_tokenizer, write_decoder  # noqa: E402
-from stepwell.lm.model import LanguageModel, SamplingOptions, load  # noqa: E402
-from stepwell.runtime.state import State  # noqa: E402
-
-TOKENIZER = {
-    **byte_tokenizer("<|user|>"),
-    "tokenizer.chat_template": "{% for m in messages %}<|user|>{{ m.content }}\n{% endfor %}",
-}
-SMALL = {"layers": 1, "hidden": 64, "heads": 4, "key_heads": 2, "intermediate": 96, "context": 64}
+from .decoders import SMALL, TOKENIZER, GgufConfig, write_decoder, written
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("lm") / "model.gguf"
-    write_decoder(path, GgufConfig(kind="F32", vocabulary=264, settings=TOKENIZER, **SMALL))
-    return path
+    return written(tmp_path_factory.mktemp("lm"))
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +36,9 @@ def test_the_text_is_that_of_the_most_probable_tokens(model: LanguageModel):
     tokens, found = model.tokenizer.encode("the best"), []
     for _ in range(6):
         state = model.executable.state({"batch": 1})
-        logits = state(input_ids=np.array([tokens + found]), selected=np.array([len(tokens + found) - 1]))
+        logits = state(
+            input_ids=np.array([tokens + found]), selected=np.array([len(tokens + found) - 1]), starts=np.array([0])
+        )
         found.append(int(logits[0, 0].argmax()))
     session = model.session()
     text = "".join(session.stream("the best", most=6))
@@ -78,6 +69,14 @@ def test_the_same_seed_gives_the_same_text(model: LanguageModel):
     texts = {model.generate("a", sampling, most=8) for _ in range(2)}
     assert len(texts) == 1
     assert texts != {model.generate("a", SamplingOptions(temperature=1.5, top_k=50, seed=4), most=8)}
+
+
+def test_penalties_avoid_what_the_text_has(model: LanguageModel):
+    sampling = SamplingOptions(frequency_penalty=2.0)
+    logits, random = np.array([1.0, 0.9, 0.0], np.float32), np.random.default_rng(0)
+    assert [sampling.choose(logits, random, counts) for counts in ({}, {0: 1}, {0: 1, 1: 1})] == [0, 1, 2]
+    assert SamplingOptions(presence_penalty=0.05).choose(logits, random, {0: 9}) == 0
+    assert len(set(model.generate("a", sampling, most=20))) > 1
 
 
 def test_a_stop_text_ends_the_text_and_is_not_part_of_it(model: LanguageModel):

@@ -94,13 +94,19 @@ def test_logits_are_those_of_numpy(config: GgufConfig, tmp_path: Path):
     wanted = Reference(path, config)(tokens)
     # A number that is nearly halfway between two bytes may be rounded to either: then results differ by more.
     tolerance = 1e-4 if config.kind == "F32" else 2e-2
-    state = run.state({"batch": 2})
-    logits = state(input_ids=tokens[:, :6], selected=np.arange(6))
+    state, start = run.state({"batch": 2}), np.array([0, 0])
+    logits = state(input_ids=tokens[:, :6], selected=np.arange(6), starts=start)
     np.testing.assert_allclose(logits, wanted[:, :6], rtol=0, atol=tolerance)
     for place in range(6, LENGTH):
-        logits = state(input_ids=tokens[:, place : place + 1], selected=np.array([0]))
+        logits = state(input_ids=tokens[:, place : place + 1], selected=np.array([0]), starts=start)
         np.testing.assert_allclose(logits[:, 0], wanted[:, place], rtol=0, atol=tolerance)
     assert state.length == LENGTH
+    # The second text begins three tokens later, and ends where the first one ends.
+    state.reset()
+    padded = np.stack([tokens[0], np.roll(tokens[1], 3)])
+    logits = state(input_ids=padded, selected=np.arange(LENGTH), starts=np.array([0, 3]))
+    np.testing.assert_allclose(logits[0], wanted[0], rtol=0, atol=tolerance)
+    np.testing.assert_allclose(logits[1, 3:], wanted[1, :-3], rtol=0, atol=tolerance)
 
 
 def test_contents_in_memory_are_a_model(tmp_path: Path):
@@ -110,6 +116,7 @@ def test_contents_in_memory_are_a_model(tmp_path: Path):
     assert [info.name for info in run.inputs] == [
         "input_ids",
         "selected",
+        "starts",
         *(f"past.{layer}.{part}" for layer in range(2) for part in ("key", "value")),
     ]
 

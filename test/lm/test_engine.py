@@ -1,0 +1,182 @@
+"""Texts that grow together are those that each request gets alone, whenever they come, end or are given up."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import stepwell
+from stepwell.lm import End, Engine, LanguageModel, Piece, Request, SamplingOptions
+from stepwell.lm.pool import SequencePool
+from stepwell.lm.prefixes import PrefixCache
+
+from .decoders import written
+
+PROMPTS = ("a", "the other one of the three, which is long", "th", "of the best of the", "x" * 40, "no", "to be")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    return stepwell.lm.load(written(tmp_path_factory.mktemp("lm"), layers=2), threads=1, sequences=3)
+
+
+@pytest.fixture
+def engine(model: LanguageModel) -> Iterator[Engine]:
+    with Engine(model) as made:
+        yield made
+
+
+class Answer:
+    """A request, and what it receives."""
+
+    def __init__(self, model: LanguageModel, prompt: str, **more) -> None:
+        self.events: queue.Queue[Piece | End] = queue.Queue()
+        self.request = Request(model.tokenizer.encode(prompt), self.events.put, **more)
+        self.pieces: list[Piece] = []
+
+    def end(self) -> End:
+        while True:
+            event = self.events.get(timeout=60)
+            if isinstance(event, End):
+                assert self.events.empty()
+                return event
+            self.pieces.append(event)
+
+    @property
+    def text(self) -> str:
+        return "".join(piece.text for piece in self.pieces)
+
+
+def test_each_text_is_the_one_that_its_prompt_gets_alone(model: LanguageModel, engine: Engine):
+    """More requests than fit into the batch, of different lengths, by greedy and by random choices."""
+    answers = [
+        Answer(
+            model, prompt, sampling=SamplingOptions(temperature=1.0 * (number % 2), seed=number), most=3 + 5 * number
+        )
+        for number, prompt in enumerate(PROMPTS)
+    ]
+    for answer in answers:
+        engine.submit(answer.request)
+    for prompt, answer in zip(PROMPTS, answers, strict=True):
+        end, request = answer.end(), answer.request
+        assert answer.text == model.generate(prompt, request.sampling, most=request.most)
+        assert (end.reason, end.prompt_tokens) == (
+            "length" if end.tokens == request.most else "stop",
+            len(request.tokens),
+        )
+    figures = engine.figures
+    assert (figures.requests, figures.running, figures.waiting) == (len(PROMPTS), 0, 0)
+    assert figures.steps < figures.tokens
+
+
+def test_a_beginning_that_is_known_is_not_computed_again(model: LanguageModel, engine: Engine):
+    first, again, other = (Answer(model, prompt, most=4) for prompt in ("x" * 40, "x" * 40, "x" * 20 + "y" * 9))
+    cached = []
+    for answer in (first, again, other):
+        engine.submit(answer.request)
+        cached.append(answer.end().cached_tokens)
+    assert cached == [0, 39, 20]
+    assert other.text == model.generate("x" * 20 + "y" * 9, most=4)
+
+
+def test_a_request_that_is_cancelled_ends(model: LanguageModel, engine: Engine):
+    answer, other = Answer(model, "a"), Answer(model, "of", most=3)
+    answer.request.deliver = lambda event: (answer.request.cancel(), answer.events.put(event))
+    engine.submit(answer.request)
+    engine.submit(other.request)
+    assert (answer.end().reason, other.end().reason) == ("cancelled", "length")
+    late = Answer(model, "a")
+    late.request.cancel()
+    engine.submit(late.request)
+    assert (late.end().reason, late.pieces) == ("cancelled", [])
+
+
+def test_log_probabilities(model: LanguageModel, engine: Engine):
+    answer = Answer(model, "a", most=2, logprobs=3)
+    engine.submit(answer.request)
+    answer.end()
+    choices = [choice for piece in answer.pieces for choice in piece.choices]
+    assert len(choices) == 2
+    for choice in choices:
+        assert choice.top[0] == (choice.token, choice.text, choice.logprob)
+        assert [item[2] for item in choice.top] == sorted((item[2] for item in choice.top), reverse=True)
+        assert len(choice.top) == 3 and choice.logprob < 0
+
+
+def test_failures_end_the_texts_in_progress(model: LanguageModel, engine: Engine, monkeypatch, caplog):
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of order")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SequencePool, "step", fail)
+        answer = Answer(model, "a", most=4)
+        engine.submit(answer.request)
+        end = answer.end()
+    assert (end.reason, end.error) == ("error", "RuntimeError: out of order")
+    assert "out of order" in caplog.text
+    after = Answer(model, "a", most=4)
+    engine.submit(after.request)
+    assert after.end().reason == "length" and after.text == model.generate("a", most=4)
+
+
+def test_requests_that_cannot_be_met_are_errors(model: LanguageModel):
+    engine = Engine(model)
+    with pytest.raises(stepwell.InputError, match="the prompt has 64 tokens, and the context 64"):
+        engine.submit(Request([5] * 64, print))
+    waiting = Answer(model, "a")
+    engine.submit(waiting.request)
+    engine.close()
+    assert waiting.end().reason == "cancelled"
+    with pytest.raises(stepwell.InputError, match="the engine is closed"):
+        engine.submit(Request([5], print))
+
+
+def test_a_batch_agrees_with_its_texts_alone(model: LanguageModel):
+    """Texts that join and leave in any order, so that all are moved now and then."""
+    random, pool = np.random.default_rng(0), SequencePool(model)
+    texts: list[list[int]] = []
+    for _ in range(60):
+        if texts and (len(texts) == model.sequences or random.random() < 0.2):
+            row = int(random.integers(len(texts)))
+            pool.remove(row)
+            texts[row] = texts[-1]
+            texts.pop()
+        if not texts or (len(texts) < model.sequences and random.random() < 0.4):
+            texts.append(random.integers(0, 256, random.integers(1, 30)).tolist())
+            state = model.executable.state({"batch": 1})
+            model.step(state, [texts[-1]])
+            pool.add({name: array[0] for name, array in state.arrays.items()})
+        tokens = random.integers(0, 256, len(texts)).tolist()
+        logits = pool.step(tokens)
+        for text, token, found in zip(texts, tokens, logits, strict=True):
+            text.append(token)
+            wanted = model.step(model.executable.state({"batch": 1}), [text])[0]
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-4)
+        for row in reversed(range(len(texts))):
+            if len(texts[row]) > 50:
+                pool.remove(row)
+                texts[row] = texts[-1]
+                texts.pop()
+    assert pool.lengths == [len(text) for text in texts]
+
+
+def test_the_oldest_beginnings_go_first():
+    cache = PrefixCache(3 * 20 * 8)
+
+    def kept(first: int, count: int = 20) -> tuple[list[int], dict[str, np.ndarray]]:
+        return [first] * count, {"key": np.full((1, count, 1), first, np.float64)}
+
+    for first in (1, 2, 3):
+        cache.add(*kept(first))
+    assert cache.find([1] * 30) is not None  # 2 is now the oldest
+    cache.add(*kept(4))
+    assert [cache.find([first] * 30) is not None for first in (1, 2, 3, 4)] == [True, False, True, True]
+    found = cache.find([1] * 17 + [2] * 5)
+    assert found is not None and found["key"].shape == (1, 17, 1)
+    assert cache.find([1] * 16) is None  # the last token is computed, and fifteen are too few
+    cache.add(*kept(1, 25))  # in place of the shorter one
+    assert cache.nbytes == (20 + 25) * 8
+    cache.add(*kept(5, 90))
+    assert cache.nbytes == (20 + 25) * 8
