@@ -26,7 +26,7 @@ _CHUNK_BESIDE_OTHERS = 64
 
 @dataclass(frozen=True)
 class EngineFigures:
-    """What an engine does and did.
+    """The state and the counts of an engine.
 
     Attributes:
         running: number of texts that grow.
@@ -124,7 +124,7 @@ class Engine:
 
     @property
     def figures(self) -> EngineFigures:
-        """What it does and did."""
+        """Its state and counts at this moment."""
         running = len(self._texts) + (self._prompt is not None)
         return replace(self._figures, running=running, waiting=len(self._waiting))
 

@@ -91,5 +91,5 @@ class Request:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether `cancel` was called."""
+        """True if `cancel` was called."""
         return self._cancelled.is_set()

@@ -20,7 +20,7 @@ from .model_options import Given
 
 if TYPE_CHECKING:
     from ..explain.reduce.case import Case
-    from ..explain.reduce.run import Request, Result
+    from ..explain.reduce.run import ReductionRequest, Result
     from ..explain.reduce.search import Search
 
 NAME = "stepwell-reduce"
@@ -132,10 +132,10 @@ def _reduce(options: argparse.Namespace) -> int:
     return _report(options, result)
 
 
-def _request(options: argparse.Namespace) -> Request:
+def _request(options: argparse.Namespace) -> ReductionRequest:
     from ..explain.reduce import observe
     from ..explain.reduce.child import Limits
-    from ..explain.reduce.run import Request
+    from ..explain.reduce.run import ReductionRequest
     from ..passes.infra.pipeline import Pipeline
 
     arguments.load_plugins(options)
@@ -156,7 +156,7 @@ def _request(options: argparse.Namespace) -> Request:
         test = NumbersTest(compiling, options.reference, options.rtol, options.seed, given, arrays)
     settings = {key: getattr(options, key) for key in (*_KEPT, *_KEPT_MORE)}
     limits = Limits(options.timeout, options.memory)
-    return Request(test, options.match, limits, options.jobs, options.seconds, Path(options.output), settings)
+    return ReductionRequest(test, options.match, limits, options.jobs, options.seconds, Path(options.output), settings)
 
 
 def _case(options: argparse.Namespace) -> Case:

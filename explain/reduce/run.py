@@ -24,7 +24,7 @@ _MIN_SECONDS, _TIME_FACTOR = 10.0, 4
 
 
 @dataclass(frozen=True)
-class Request:
+class ReductionRequest:
     """Settings of a reduction.
 
     Attributes:
@@ -98,7 +98,7 @@ def size_of(case: Case) -> dict[str, int]:
     return {"lines": len(case.text.splitlines()), "bytes": len(case.data)}
 
 
-def once(request: Request, case: Case) -> tuple[Test, list[FailureSignature]]:
+def once(request: ReductionRequest, case: Case) -> tuple[Test, list[FailureSignature]]:
     """Returns a test that identifies the failures of a case, and those failures that match the request."""
     test = request.test
     if isinstance(test, CompileTest):
@@ -108,7 +108,9 @@ def once(request: Request, case: Case) -> tuple[Test, list[FailureSignature]]:
     return test, [item for item in found if re.search(request.match, item.text)]
 
 
-def reduce(request: Request, case: Case, progressed: Callable[[Search], None] = lambda search: None) -> Result | None:
+def reduce(
+    request: ReductionRequest, case: Case, progressed: Callable[[Search], None] = lambda search: None
+) -> Result | None:
     """Shrinks a case while it fails in the same way.
 
     Args:
@@ -139,7 +141,7 @@ def reduce(request: Request, case: Case, progressed: Callable[[Search], None] = 
     return _finish(request, folder, search, case, progressed)
 
 
-def resume(request: Request, path: Path, progressed: Callable[[Search], None] = lambda search: None) -> Result:
+def resume(request: ReductionRequest, path: Path, progressed: Callable[[Search], None] = lambda search: None) -> Result:
     """Continues an interrupted reduction; cases that were tried are not tried again.
 
     Raises:
@@ -157,13 +159,13 @@ def resume(request: Request, path: Path, progressed: Callable[[Search], None] = 
     return _finish(request, RunFolder(path, test), search, earlier.first, progressed)
 
 
-def _accepts(request: Request, target: FailureSignature) -> Callable[[FailureSignature], bool]:
+def _accepts(request: ReductionRequest, target: FailureSignature) -> Callable[[FailureSignature], bool]:
     if request.match:
         return lambda item: re.search(request.match, item.text) is not None
     return target.is_like
 
 
-def _limits(request: Request, target: FailureSignature, took: float) -> Limits:
+def _limits(request: ReductionRequest, target: FailureSignature, took: float) -> Limits:
     """Returns the limits of further trials: smaller models take less time, unless the failure is a timeout."""
     if target.kind == "time":
         return request.limits
@@ -171,7 +173,7 @@ def _limits(request: Request, target: FailureSignature, took: float) -> Limits:
 
 
 def _finish(
-    request: Request, folder: RunFolder, search: Search, first: Case, progressed: Callable[[Search], None]
+    request: ReductionRequest, folder: RunFolder, search: Search, first: Case, progressed: Callable[[Search], None]
 ) -> Result:
     search.took, search.boring, search.broken, search.progressed = folder.took, folder.boring, folder.broken, progressed
     if request.seconds is not None:

@@ -17,7 +17,7 @@ from stepwell.explain.reduce.case import Case
 from stepwell.explain.reduce.child import Limits
 from stepwell.explain.reduce.failure import normalised
 from stepwell.explain.reduce.observe import CommandTest, CompileTest, PassesTest
-from stepwell.explain.reduce.run import Request, once, reduce
+from stepwell.explain.reduce.run import ReductionRequest, once, reduce
 from stepwell.explain.reduce.wrong_numbers import NumbersTest
 from stepwell.frontend.onnx import importer
 from stepwell.frontend.onnx.reading.model import Model
@@ -78,12 +78,14 @@ def test_failure_that_needs_two_nodes(monkeypatch: pytest.MonkeyPatch, tmp_path:
             raise PassError("another failure, of all that is smaller")
 
     _plant(monkeypatch, fault)
-    result = reduce(Request(CompileTest(), limits=LIMITS, parent=tmp_path), _case(_model()))
+    result = reduce(ReductionRequest(CompileTest(), limits=LIMITS, parent=tmp_path), _case(_model()))
     assert result is not None
     assert result.status == "reduced"
     assert sorted(_operators(result.path)) == ["GlobalAveragePool", "Tanh"]
     assert "cannot tile # ops" in result.failure.pattern
-    again = reduce(Request(CompileTest(), limits=LIMITS, parent=tmp_path), Case("onnx", result.path.read_bytes()))
+    again = reduce(
+        ReductionRequest(CompileTest(), limits=LIMITS, parent=tmp_path), Case("onnx", result.path.read_bytes())
+    )
     assert again is not None
     assert (again.status, again.folder.name) == ("minimal", "reduce-2")
 
@@ -95,7 +97,7 @@ def test_crash_and_checkpoints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
             os.abort()
 
     _plant(monkeypatch, fault)
-    request = Request(CompileTest(), limits=LIMITS, parent=tmp_path, jobs=2)
+    request = ReductionRequest(CompileTest(), limits=LIMITS, parent=tmp_path, jobs=2)
     result = reduce(request, _case(_model()))
     assert result is not None
     assert _operators(result.path) == ["Tanh"]
@@ -109,7 +111,7 @@ def test_crash_and_checkpoints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 def test_a_model_that_does_not_fail(tmp_path: Path) -> None:
-    assert reduce(Request(CompileTest(), limits=LIMITS, parent=tmp_path), _case(_model(1))) is None
+    assert reduce(ReductionRequest(CompileTest(), limits=LIMITS, parent=tmp_path), _case(_model(1))) is None
     assert not list(tmp_path.iterdir())
 
 
@@ -134,7 +136,7 @@ class _ReluIsNothing(Pattern[ReluOp]):
 def test_wrong_numbers_of_one_fault_of_two(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(algebra, "PATTERNS", (*algebra.PATTERNS, _TanhIsNothing(), _ReluIsNothing()))
     test = NumbersTest(CompileTest(), reference="numpy")
-    result = reduce(Request(test, limits=LIMITS, parent=tmp_path), _case(_model(2)))
+    result = reduce(ReductionRequest(test, limits=LIMITS, parent=tmp_path), _case(_model(2)))
     assert result is not None
     assert result.failure.kind == "numbers"
     blamed = {"_TanhIsNothing": "Tanh", "_ReluIsNothing": "Relu"}[result.failure.where.rpartition(" ")[2]]
@@ -178,7 +180,7 @@ def test_mlir(tmp_path: Path) -> None:
         }"""
     pipeline = "builtin.module(cse,one-shot-bufferize{bufferize-function-boundaries=1},canonicalize)"
     case = Case("mlir", text.encode(), pipeline)
-    result = reduce(Request(PassesTest(), limits=LIMITS, parent=tmp_path), case)
+    result = reduce(ReductionRequest(PassesTest(), limits=LIMITS, parent=tmp_path), case)
     assert result is not None
     assert (result.failure.kind, result.failure.where) == ("pass", "one-shot-bufferize")
     left = result.path.read_text()
@@ -219,7 +221,9 @@ BRANCHES = """
 )
 def test_no_branch_is_left(tmp_path: Path, text: str) -> None:
     pipeline = "builtin.module(one-shot-bufferize{bufferize-function-boundaries=1})"
-    result = reduce(Request(PassesTest(), limits=LIMITS, parent=tmp_path), Case("mlir", text.encode(), pipeline))
+    result = reduce(
+        ReductionRequest(PassesTest(), limits=LIMITS, parent=tmp_path), Case("mlir", text.encode(), pipeline)
+    )
     assert result is not None
     left = result.path.read_text()
     assert "stepwell.relu" in left
@@ -260,7 +264,7 @@ def test_control_flow_is_flattened(tmp_path: Path) -> None:
     ]
     graph = helper.make_graph(nodes, "g", [value("x"), condition, rounds], [value("y")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    result = reduce(Request(CommandTest("grep --quiet Cos"), limits=LIMITS, parent=tmp_path), _case(model))
+    result = reduce(ReductionRequest(CommandTest("grep --quiet Cos"), limits=LIMITS, parent=tmp_path), _case(model))
     assert result is not None
     assert _operators(result.path) == ["Cos"]
 
@@ -269,7 +273,7 @@ def test_text_that_does_not_parse(tmp_path: Path) -> None:
     lines = [f"func.func @f{index}() {{ return }}\n" for index in range(8)]
     text = "".join([*lines[:5], "func.func @wrong() { arith.unknown }\n", *lines[5:]])
     case = Case("mlir", text.encode(), "builtin.module(cse)")
-    result = reduce(Request(PassesTest(), limits=LIMITS, parent=tmp_path), case)
+    result = reduce(ReductionRequest(PassesTest(), limits=LIMITS, parent=tmp_path), case)
     assert result is not None
     assert result.path.read_text() == "func.func @wrong() { arith.unknown }\n"
 
