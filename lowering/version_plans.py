@@ -16,7 +16,7 @@ from ..dialects.stepwell.winograd import WinogradConvOp
 from ..dialects.types import numpy_dtype
 from ..machines.convolutions import strip_ns
 from ..machines.paces import paces_of
-from ..machines.tiles import depthwise_cycles, tile_cycles, waiting_cycles
+from ..machines.tiles import depthwise_cycles, panels_together, tile_cycles, waiting_cycles
 from ..passes.ir.functions import body_of
 from ..passes.ir.values import shape_of
 from ..sizes.expressions import Expression
@@ -112,7 +112,8 @@ def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, places: np.ndarray
     found = []
     for rows in range(1, min(limit, high) + 1):
         for cols in range(1, min(limit // rows, wide) + 1):
-            each = tile_cycles(machine, rows * cols, vectors, row_bytes, depth)
+            together = panels_together(machine, rows * cols, vectors, group.panels)
+            each = tile_cycles(machine, rows * cols, vectors, row_bytes, depth, together)
             # A single tile also waits for weights from beyond the second-level cache.
             alone = max(each, row_bytes / paces.stream_bytes) + row_bytes / paces.shared_stream_bytes
             if not waits:

@@ -36,12 +36,31 @@ def step_cycles(machine: Machine, rows: int, vectors: int, streamed: int = 0, *,
     return max(rows * vectors / machine.fma_units, loaded, machine.fma_latency) + overhead + _STREAMED * streamed
 
 
-def tile_cycles(machine: Machine, rows: int, vectors: int, row_bytes: int, depth: int) -> float:
-    """Returns the cycles per reduction step of a tile that is one of many, each of which reads its panel again."""
-    own = _TILE / depth
-    if row_bytes * depth <= near_bytes(machine):
-        return own + step_cycles(machine, rows, vectors)
-    return own + max(step_cycles(machine, rows, vectors, vectors), row_bytes / paces_of(machine).stream_bytes)
+def panels_together(machine: Machine, rows: int, vectors: int, panels: int) -> int:
+    """Returns the number of panels that a tile works on at once; it divides `panels`.
+
+    A step waits for the sums of the step before, so a tile of few rows has time for the sums of several panels.
+    """
+    most = max(1, machine.fma_latency * machine.fma_units // (rows * vectors))
+    return max(count for count in range(1, most + 1) if panels % count == 0)
+
+
+def tile_cycles(machine: Machine, rows: int, vectors: int, row_bytes: int, depth: int, panels: int = 1) -> float:
+    """Returns the cycles of a step and a panel of a tile that is one of many, each of which reads its panels again.
+
+    Args:
+        machine: the machine.
+        rows: rows of the tile.
+        vectors: registers of a row of sums in a panel.
+        row_bytes: size of the row of a panel in bytes.
+        depth: number of steps.
+        panels: number of panels that the tile works on at once.
+    """
+    own, sums = _TILE / depth, panels * vectors
+    if panels * row_bytes * depth <= near_bytes(machine):
+        return (own + step_cycles(machine, rows, sums)) / panels
+    step = step_cycles(machine, rows, sums, sums)
+    return max(own + step, own + panels * row_bytes / paces_of(machine).stream_bytes) / panels
 
 
 def waiting_cycles(machine: Machine, whole_bytes: int, row_bytes: float) -> float:

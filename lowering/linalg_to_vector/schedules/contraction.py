@@ -20,7 +20,7 @@ from mlir import ir
 from ....dialects import discardable
 from ....machines import caches
 from ....machines.paces import paces_of
-from ....machines.tiles import waiting_cycles
+from ....machines.tiles import panels_together, waiting_cycles
 from ....passes.ir.rewriting import walk
 from ...target import Target
 from .base import Schedule
@@ -61,13 +61,32 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
     groups = groups_of(kernel, target.machine)
     plans = [_plan(group.extents, wanted_blocks(group.extents, kernel)) for group in groups]
     tiles, blocks = [tile for tile, _ in plans], [block for _, block in plans]
+    panels = [_panels(group.extents, tile) for group, tile in zip(groups, tiles, strict=True)]
+    blocks = [
+        [*rows, width * divisor(group.extents.panels // width, part // width)]
+        for group, width, (*rows, part) in zip(groups, panels, blocks, strict=True)
+    ]
     ahead = target.vector_bytes // 4 if target.multiplies_by_lane else 1
     schedule = make_schedule(
-        "contraction", kernel, groups, tiles, blocks, is_panel_outermost=_is_panel_outermost, ahead=ahead
+        "contraction",
+        kernel,
+        groups,
+        tiles,
+        blocks,
+        is_panel_outermost=_is_panel_outermost,
+        panels=panels,
+        ahead=ahead,
     )
     if not any(discardable.GRAIN.is_on(op) or discardable.BLOCK_BITS.is_on(op) for op in walk(kernel)):
         return schedule
     return replace(schedule, parameters={"bytes_method": target.bytes_method, **schedule.parameters})
+
+
+def _panels(extents: Extents, tile: Sequence[int]) -> int:
+    """Returns the number of panels of a register tile."""
+    if extents.block is not None:
+        return 1
+    return panels_together(extents.machine, math.prod(tile), registers_per_row(extents), extents.panels)
 
 
 def _is_panel_outermost(extents: Extents) -> bool:

@@ -24,6 +24,7 @@ def make_schedule(
     blocks: list[list[int]],
     *,
     is_panel_outermost: Callable[[Extents], bool],
+    panels: Sequence[int] = (),
     unroll: int = 0,
     ahead: int = 1,
 ) -> Schedule:
@@ -36,20 +37,24 @@ def make_schedule(
         tiles: per group, the register tile along the outer dimensions.
         blocks: per group, the parallel block along the outer dimensions and the panels.
         is_panel_outermost: returns whether a group's loop over panels is outside of those over rows.
+        panels: per group, the number of panels of a register tile; one each if empty.
         unroll: maximum number of unrolled reduction steps (0: the vectoriser decides).
         ahead: number of elements of a row, used in successive steps, that may be read as one vector.
     """
     parameters: dict[str, Any] = {"tiles": tiles, "blocks": blocks, "unroll": unroll}
     if ahead > 1:
         parameters["ahead"] = ahead
+    if any(count > 1 for count in panels):
+        parameters["panels"] = list(panels)
     parameters |= given_parameters(kernel)
+    widths = parameters.get("panels", [1] * len(groups))
     for key in ("tiles", "blocks"):
         if len(parameters[key]) != len(groups):
             given, wanted = quantity(len(parameters[key]), "entry"), quantity(len(groups), "group")
             raise PassError(f"'{key}' of the schedule has {given}, but the kernel has {wanted} of columns")
     steps = [
-        _group_script(group, tile, block, parameters["unroll"], is_panel_outermost(group.extents))
-        for group, tile, block in zip(groups, parameters["tiles"], parameters["blocks"], strict=True)
+        _group_script(group, [*tile, width], block, parameters["unroll"], is_panel_outermost(group.extents))
+        for group, tile, block, width in zip(groups, parameters["tiles"], parameters["blocks"], widths, strict=True)
     ]
     return Schedule(name, parameters, _SCRIPT.format(steps="\n".join(steps)))
 
@@ -72,7 +77,7 @@ def _group_script(
     sizes = [*extents.outer, extents.panels]
     blocks = [0 if part >= size else part for part, size in zip(block, sizes, strict=True)]
     inside = [min(part, size) for part, size in zip(block, sizes, strict=True)]
-    tiles = [0 if part >= size else part for part, size in zip([*tile, 1], inside, strict=True)]
+    tiles = [0 if part >= size else part for part, size in zip(tile, inside, strict=True)]
     lines, handle = [_match(f"%root{number}", "root", number)], f"%root{number}"
     if unroll:
         lines += _annotated(number, discardable.UNROLL, f"{unroll} : i64")

@@ -41,3 +41,16 @@ func.func private @negative_weight_per_point(%x: tensor<1x13x13x64xf32>, %w: ten
   %0 = "stepwell.winograd_conv"(%x, %w) {columns = 512 : i64, panel = 32 : i64, kernel = array<i64: 3, 3>, tile = 4 : i64, pads = array<i64: 1, 1, 1, 1>} : (tensor<1x13x13x64xf32>, tensor<1179648xf32>) -> tensor<1x13x13x512xf32>
   return %0 : tensor<1x13x13x512xf32>
 }
+
+// -----
+
+// Sums of few rows are soon done, so a tile has those of several panels: here two rows of two panels.
+// CHECK-LABEL: func.func private @few_rows
+// CHECK-SAME: panels = array<i64: 2>, tiles = {{\[}}array<i64: 2>]
+// CHECK: scf.for %{{.+}} to %c8 step %c2 iter_args
+// CHECK: linalg.generic {{.*}}ins(%{{.+}}, %{{.+}} : tensor<2x64xf32>, tensor<2x64x32xf32>) outs(%{{.+}} : tensor<2x2x32xf32>)
+func.func private @few_rows(%x: tensor<2x64xf32>, %w: tensor<16384xf32>) -> tensor<2x256xf32>
+    attributes {stepwell.kernel = {class = "contraction"}} {
+  %0 = "stepwell.packed_matmul"(%x, %w) {columns = 256 : i64, panel = 32 : i64} : (tensor<2x64xf32>, tensor<16384xf32>) -> tensor<2x256xf32>
+  return %0 : tensor<2x256xf32>
+}

@@ -198,3 +198,20 @@ def test_conv_of_two_activations(rng: np.random.Generator) -> None:
     )
     result = run([helper.make_node("Conv", ["x", "w"], ["y"])], {"x": x, "w": w}, {}, 4)
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_few_of_many_rows(rng: np.random.Generator) -> None:
+    """Tiles of few rows have several panels, with a rest that no tile of several panels covers."""
+    w = rng.standard_normal((64, 232), np.float32)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", None]) for name in "xy")
+    x.type.tensor_type.shape.dim[1].dim_value = 64
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["0"]), helper.make_node("Relu", ["0"], ["y"])]
+    graph = helper.make_graph(nodes, "few", [x], [y], [numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    compiled = stepwell.compile(model, threads=1, options=Options(cache=False, dims={"rows": (1, 6)}))
+    (program,) = compiled.programs
+    schedules = [program.compile_facts.details_of(kernel.name).schedule for kernel in program.kernels]
+    assert any("panels" in schedule for schedule in schedules)
+    for rows in (1, 2, 3, 6):
+        rhs = rng.standard_normal((rows, 64), np.float32)
+        np.testing.assert_allclose(compiled(rhs), np.maximum(rhs @ w, 0), rtol=1e-5, atol=1e-5)
