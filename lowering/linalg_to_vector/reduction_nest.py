@@ -49,6 +49,7 @@ class ReductionNest:
         dims: reduced dimensions, outermost first.
         sizes: extents of `dims`.
         width: number of vector registers that hold the sums.
+        line_bytes: size of a cache line.
     """
 
     op: linalg.GenericOp
@@ -56,6 +57,7 @@ class ReductionNest:
     dims: Sequence[int]
     sizes: Sequence[int]
     width: int
+    line_bytes: int
 
     def run(self, reader: Reader, sums: list[ir.Value]) -> list[ir.Value]:
         """Returns the sums after all steps."""
@@ -64,11 +66,10 @@ class ReductionNest:
         if discardable.CONTRACTION.is_on(self.op) and steps > self._unroll_limit and iterations:
             count = math.prod(shape_of(self.op.results[0])[:-1])
             fewest = discardable.FEWEST.read(self.op, ())
-            weights = weight_stream(
-                self.op.operands[1], self.op.operation.block, count, iterations, fewest, is_long=self._is_long
-            )
-            rows = row_stream(self.op, self.op.operation.block, iterations) if len(self.sizes) == 1 else None
-            streams = [*filter(None, (weights, rows)), *tile_streams(self.op, steps, iterations)]
+            block, line = self.op.operation.block, self.line_bytes
+            weights = weight_stream(self.op.operands[1], block, count, iterations, fewest, line, is_long=self._is_long)
+            rows = row_stream(self.op, block, iterations, line) if len(self.sizes) == 1 else None
+            streams = [*filter(None, (weights, rows)), *tile_streams(self.op, steps, iterations, line)]
         return self._loops(reader, 0, {}, sums, streams)
 
     @property

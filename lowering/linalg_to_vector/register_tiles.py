@@ -29,6 +29,7 @@ from mlir import ir
 from mlir.dialects import linalg, vector
 
 from ...dialects import discardable
+from ...machines.machine import Machine
 from ...passes.infra.base import PassError
 from ...passes.ir.values import constant_index, shape_of
 from ..builders.linear_forms import Place
@@ -57,11 +58,13 @@ class RegisterTiler:
     """Vectorises linalg ops of one block, in order.
 
     Attributes:
+        machine: the machine.
         lanes: number of elements per vector register.
         ahead: number of successively used elements that may be read as one vector.
         bytes_method: method of multiplying bytes, see `byte_step`.
     """
 
+    machine: Machine
     lanes: int
     ahead: int = 1
     bytes_method: str = "bytes"
@@ -114,7 +117,7 @@ class RegisterTiler:
 
         sizes = [loops.sizes[dim] for dim in reductions]
         registers = len(rows) * sum(-(-chunk.lanes // self.lanes) for chunk in chunks)
-        final = ReductionNest(op, step, reductions, sizes, registers).run(reader, accumulators)
+        final = ReductionNest(op, step, reductions, sizes, registers, self.machine.line_bytes).run(reader, accumulators)
         width = len(chunks)
         return _Tile({row: final[width * number : width * (number + 1)] for number, row in enumerate(rows)}, chunks)
 

@@ -23,8 +23,6 @@ from ..builders.linear_forms import Linear, apply_linear
 from .slices import whole
 from .weight_stream import tile_loops
 
-_LINE_BYTES = 64
-
 # A smaller tensor enters the cache quickly and stays there; hardware prefetchers predict rows with a smaller stride.
 _LEAST_BYTES, _LEAST_STRIDE = 256 * 1024, 512
 
@@ -65,13 +63,14 @@ class RowStream:
                 memref.prefetch(self.memory, [*around, row, panel, apply_linear((column, ()))], False, _LOCALITY, True)
 
 
-def row_stream(contraction: linalg.GenericOp, block: ir.Block, iterations: int) -> RowStream | None:
+def row_stream(contraction: linalg.GenericOp, block: ir.Block, iterations: int, line_bytes: int) -> RowStream | None:
     """Returns the prefetching of the next panel by the tile at the insertion point; None if it brings nothing.
 
     Args:
         contraction: the op on a tile, which reduces one dimension.
         block: body of the innermost loop over tiles.
         iterations: number of iterations of the tile's reduction loop.
+        line_bytes: size of a cache line.
     """
     source, offsets = whole(contraction.operands[1])
     shape, part = shape_of(source), shape_of(contraction.operands[1])
@@ -89,7 +88,7 @@ def row_stream(contraction: linalg.GenericOp, block: ir.Block, iterations: int) 
         share *= count
     layout = ir.StridedLayoutAttr.get_fully_dynamic(kind.rank)
     memory = bufferization.to_buffer(ir.MemRefType.get(kind.shape, kind.element_type, layout), source, read_only=True)
-    return RowStream(memory, offsets, (0, terms), rows, _LINE_BYTES // size)
+    return RowStream(memory, offsets, (0, terms), rows, line_bytes // size)
 
 
 def _at_most(limit: int, place: Linear) -> ir.Value:

@@ -21,8 +21,6 @@ from ...passes.ir.values import shape_of
 from ..builders.linear_forms import Linear, apply_linear
 from .slices import whole
 
-_LINE_BYTES = 64
-
 # A smaller tensor is in the cache anyway.
 _LEAST_BYTES = 512 * 1024
 
@@ -81,13 +79,14 @@ class TileStream:
         return [*places, (base + column, terms)]
 
 
-def tile_streams(contraction: linalg.GenericOp, steps: int, iterations: int) -> list[TileStream]:
+def tile_streams(contraction: linalg.GenericOp, steps: int, iterations: int, line_bytes: int) -> list[TileStream]:
     """Returns the operands and results of the contraction's epilogue that are worth prefetching.
 
     Args:
         contraction: the op on a tile, at the insertion point.
         steps: number of steps of its reduction.
         iterations: number of iterations of its loop.
+        line_bytes: size of a cache line.
     """
     if steps > _MOST_STEPS:
         return []
@@ -111,7 +110,7 @@ def tile_streams(contraction: linalg.GenericOp, steps: int, iterations: int) -> 
         )
         part = shape_of(operand)
         rows = -(-math.prod(part[:-1]) // iterations)
-        streams.append(TileStream(memory, offsets, part, _LINE_BYTES // size, rows, is_written))
+        streams.append(TileStream(memory, offsets, part, line_bytes // size, rows, is_written))
     return streams
 
 

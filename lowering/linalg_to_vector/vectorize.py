@@ -7,13 +7,15 @@ from typing import Any
 
 from mlir import ir
 
+from ...machines.caches import stream_bytes
+from ...machines.machine import Machine
 from ...passes.infra.base import Pass, PassError, register
 from ...passes.infra.state import CompileState
 from ...passes.infra.upstream import PreparedPipelines
 from ...passes.ir.functions import class_of, kernels_in
 from ...passes.ir.named_ops import ops_named
 from ...passes.ir.rewriting import find_ops, walk
-from ..streams import is_stream
+from ..streams import has_bytes
 from .clamp_tiles import clamp_tiles
 from .loops.emit import vectorize_loops
 from .loops.widths import Widths
@@ -48,12 +50,11 @@ class VectorizePass(Pass):
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Vectorises every kernel of a module."""
-        pipelines = state.pipelines
         for kernel in kernels_in(op):
-            _vectorize(kernel, pipelines)
+            _vectorize(kernel, state.pipelines, state.machine)
 
 
-def _vectorize(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
+def _vectorize(kernel: ir.Operation, pipelines: PreparedPipelines, machine: Machine) -> None:
     parameters = given_parameters(kernel)
     if "vector_bytes" not in parameters:
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
@@ -63,36 +64,40 @@ def _vectorize(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
         vectorize_transforms(kernel, parameters["vector_bytes"] // 4)
     if kind in _REGISTER_TILED:
         lanes, method = parameters["vector_bytes"] // 4, parameters.get("bytes_method", "bytes")
-        _tile_registers(kernel, RegisterTiler(lanes, parameters.get("ahead", 1), method), pipelines)
+        _tile_registers(kernel, RegisterTiler(machine, lanes, parameters.get("ahead", 1), method), pipelines)
     elif kind == "attention":
-        _vectorize_attention(kernel, parameters, pipelines)
+        _vectorize_attention(kernel, parameters, pipelines, machine)
     else:
         overlaps = len(ops_named(kernel, "affine.min")) > 0
         if overlaps:
             clamp_tiles(kernel, pipelines)
         pipelines.run("func.func(linalg-generalize-named-ops)", kernel)
-        widths = Widths(parameters["vector_bytes"], parameters.get("unroll", 4))
+        widths = Widths(machine, parameters["vector_bytes"], parameters.get("unroll", 4))
         # If tiles overlap, two threads may compute the same results: one could overwrite what the other still reads. A
         # result too large for the caches is best written once, while its rows stay in the cache.
-        is_streamed = bool(parameters.get("rows")) and any(map(is_stream, _results(kernel)))
+        is_streamed = bool(parameters.get("rows")) and _has_stream(kernel, machine)
         vectorize_loops(kernel, widths, may_overwrite=not overlaps and not is_streamed)
     pipelines.run("func.func(canonicalize,cse,loop-invariant-code-motion)", kernel)
 
 
-def _results(kernel: ir.Operation) -> list[ir.Type]:
-    return list(ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results)
+def _has_stream(kernel: ir.Operation, machine: Machine) -> bool:
+    """Returns whether a result leaves the caches before another kernel reads it."""
+    results = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results
+    return any(has_bytes(kind, stream_bytes(machine)) for kind in results)
 
 
-def _vectorize_attention(kernel: ir.Operation, parameters: dict[str, Any], pipelines: PreparedPipelines) -> None:
+def _vectorize_attention(
+    kernel: ir.Operation, parameters: dict[str, Any], pipelines: PreparedPipelines, machine: Machine
+) -> None:
     """Converts contractions and the ops fused with them to register tiles, and all other ops to vector loops."""
     clamp_tiles(kernel, pipelines)
     pipelines.run("func.func(canonicalize)", kernel)
     sink_fills(kernel)
     for roles in REGISTER_TILES:
         ops = [op.opview for op in walk(kernel) if role_of(op) in roles]
-        RegisterTiler(parameters["vector_bytes"] // 4).run(ops)
+        RegisterTiler(machine, parameters["vector_bytes"] // 4).run(ops)
     pipelines.run("func.func(linalg-generalize-named-ops)", kernel)
-    vectorize_loops(kernel, Widths(parameters["vector_bytes"], parameters.get("unroll", 4)))
+    vectorize_loops(kernel, Widths(machine, parameters["vector_bytes"], parameters.get("unroll", 4)))
 
 
 def _tile_registers(kernel: ir.Operation, tiler: RegisterTiler, pipelines: PreparedPipelines) -> None:

@@ -26,8 +26,6 @@ from ...passes.ir.values import shape_of
 from ..builders.linear_forms import Linear, apply_linear
 from .slices import whole
 
-_LINE_BYTES = 64
-
 # A smaller weight enters the cache quickly, and stays there.
 _LEAST_BYTES = 64 * 1024
 
@@ -70,7 +68,14 @@ class WeightStream:
 
 
 def weight_stream(
-    weight: ir.Value, block: ir.Block, rows: int, iterations: int, fewest: Sequence[int], *, is_long: bool = False
+    weight: ir.Value,
+    block: ir.Block,
+    rows: int,
+    iterations: int,
+    fewest: Sequence[int],
+    line_bytes: int,
+    *,
+    is_long: bool = False,
 ) -> WeightStream | None:
     """Returns the prefetching of the next weights by the tile at the insertion point; None if it brings nothing.
 
@@ -81,6 +86,7 @@ def weight_stream(
         iterations: total number of iterations of the tile's reduction loop.
         fewest: minimum number of iterations of each loop over tiles if the number of rows varies, or 0 if there is
             only one tile; empty if it does not vary.
+        line_bytes: size of a cache line.
         is_long: whether an iteration takes so long that the hardware prefetcher, which stops at the end of a page, is
             not ahead of it.
     """
@@ -113,7 +119,7 @@ def weight_stream(
     inside = _at_most(start, total - panel)
     flat = tensor.collapse_shape(ir.RankedTensorType.get([total], element), source, [list(range(len(shape)))])
     memory = bufferization.to_buffer(ir.MemRefType.get([total], element), flat, read_only=True)
-    return WeightStream(memory, inside, _LINE_BYTES // size, stride)
+    return WeightStream(memory, inside, line_bytes // size, stride)
 
 
 def _at_most(index: ir.Value, last: int) -> ir.Value:

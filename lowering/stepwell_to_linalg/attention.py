@@ -37,10 +37,10 @@ from mlir.dialects import arith, func, linalg, tensor
 
 from ...dialects import discardable
 from ...dialects.core import Op
-from ...dialects.interfaces import Interface
 from ...dialects.registry import view_of
 from ...dialects.stepwell.attention import FEW_QUERIES, UNBOUNDED, AttentionOp
 from ...dialects.stepwell.constant import ConstantOp
+from ...machines.caches import near_bytes
 from ...passes.infra.base import PassError
 from ...passes.ir.values import element_type_of, shape_of
 from ..builders import scalars
@@ -49,19 +49,17 @@ from ..builders.indices import Index, at_most, value_of
 from ..builders.scalars import number
 from ..builders.tensors import Body, empty, structured, with_shape
 from .few_queries import FewQueries
-from .rules import LINALG_BY_ELEMENT, LINALG_KERNEL, Rule
+from .rules import LINALG_BY_ELEMENT, LINALG_KERNEL, Lowering
 from .views import TensorView
 
 Named = tuple[ir.Value, str]
 
-# Smaller keys and values stay in a first-level cache between blocks of queries, whatever their layout.
-_CACHE_BYTES = 32 * 1024
 # Fewer queries than this are only a few blocks.
 _FEW_QUERIES = 128
 
 
 @LINALG_KERNEL.attach(AttentionOp)
-def lower_kernel(kernel: func.FuncOp, rules: Sequence[Interface[Rule]]) -> None:
+def lower_kernel(kernel: func.FuncOp, target: Lowering) -> None:
     """Converts a kernel around one attention op into linalg ops that write into a destination argument.
 
     Raises:
@@ -78,7 +76,7 @@ def lower_kernel(kernel: func.FuncOp, rules: Sequence[Interface[Rule]]) -> None:
     for argument in block.arguments:
         argument.set_type(scalars.signless(argument.type))
     with ir.InsertionPoint(returned), anchors[0].operation.location:
-        lowering = _lowering(kernel, anchors[0], LINALG_BY_ELEMENT in rules)
+        lowering = _lowering(kernel, anchors[0], target)
         made = lowering.lower(_target(anchors[0], destination))
         returned.operands[0] = with_shape(made, shape_of(destination))
     for op in reversed(ops):
@@ -87,10 +85,10 @@ def lower_kernel(kernel: func.FuncOp, rules: Sequence[Interface[Rule]]) -> None:
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, [destination.type]))
 
 
-def _lowering(kernel: func.FuncOp, op: AttentionOp, is_by_element: bool) -> _Attention | FewQueries:
+def _lowering(kernel: func.FuncOp, op: AttentionOp, target: Lowering) -> _Attention | FewQueries:
     varying = discardable.KEYS.read(kernel)
-    if is_by_element or shape_of(op.query)[2] > FEW_QUERIES or min(op.before, op.after) < UNBOUNDED:
-        return _Attention(op, varying is not None)
+    if LINALG_BY_ELEMENT in target.rules or shape_of(op.query)[2] > FEW_QUERIES or min(op.before, op.after) < UNBOUNDED:
+        return _Attention(op, varying is not None, near_bytes(target.machine))
     keys: Index = shape_of(op.key)[2]
     if varying is not None:
         table = kernel.regions[0].blocks[0].arguments[discardable.TABLE_ARGUMENT.required(kernel)]
@@ -143,8 +141,8 @@ def _movement(op: ir.Operation) -> Op:
 class _Attention:
     """Emits the ops of one attention; the insertion point and location are set."""
 
-    def __init__(self, op: AttentionOp, has_varying_keys: bool) -> None:
-        self._op = op
+    def __init__(self, op: AttentionOp, has_varying_keys: bool, near: int) -> None:
+        self._op, self._near_bytes = op, near
         self._keys = "ks" if has_varying_keys else "k"
         self._query, self._key, self._value = map(_source, (op.query, op.key, op.value))
         self._heads = self._key.shape[1]
@@ -191,7 +189,8 @@ class _Attention:
         """Returns a key or value, copied head by head if its rows are not contiguous and are often read from memory."""
         named = self._named(view, names)
         read = 4 * self._sizes["k"] * (self._sizes["d"] + self._sizes["v"])
-        if named[1].endswith(names[2:]) or read <= _CACHE_BYTES or self._sizes["q"] < _FEW_QUERIES:
+        # Few keys and values stay in the first-level cache between blocks of queries, whatever their layout.
+        if named[1].endswith(names[2:]) or read <= self._near_bytes or self._sizes["q"] < _FEW_QUERIES:
             return named
         kept = names.replace("k", self._keys)
         out, _ = self._new(kept, self._stored)

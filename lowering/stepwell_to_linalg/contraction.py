@@ -25,7 +25,6 @@ from mlir.dialects import func, linalg, tensor
 
 from ...dialects import discardable
 from ...dialects.core import Op
-from ...dialects.interfaces import Interface
 from ...dialects.stepwell.blocks import PackedBlockMatmulOp
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.packed import (
@@ -41,13 +40,13 @@ from ..builders.scalars import compute_type, narrow
 from ..builders.strides import breaks_of
 from .epilogues import Epilogue, lower_around
 from .products import PRODUCT, Product
-from .rules import LINALG_KERNEL, Rule
+from .rules import LINALG_KERNEL, Lowering
 
 
 @LINALG_KERNEL.attach(
     MatmulOp, PackedMatmulOp, PackedBlockMatmulOp, PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp
 )
-def lower_kernel(kernel: func.FuncOp, _rules: Sequence[Interface[Rule]]) -> None:
+def lower_kernel(kernel: func.FuncOp, _lowering: Lowering) -> None:
     """Converts a kernel of stepwell ops to linalg ops that write into a destination argument.
 
     The kernel is one contraction or convolution, and elementwise ops of the same result shape that follow it.

@@ -26,7 +26,7 @@ from ..builders.strides import add_destination_strides
 from .collapse import collapse
 from .destinations import bind_destination, copy_inserted
 from .masks import drop_masks
-from .rules import LINALG_KERNEL, KernelRule, Rule, lower, preferred
+from .rules import LINALG_KERNEL, KernelRule, Lowering, Rule, lower, preferred
 
 # Fused before unit dimensions are folded, as reshapes between ops prevent fusion.
 _FUSE = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,canonicalize,cse)"
@@ -62,7 +62,7 @@ class ConvertToLinalgPass(Pass):
         Raises:
             PassError: an op has no rule, or there is no such interface.
         """
-        interfaces = preferred(self.rules)
+        lowering = Lowering(preferred(self.rules), state.machine)
         pipelines = state.pipelines
         functions = [
             inner.operation for inner in op.regions[0].blocks[0].operations if inner.operation.name == "func.func"
@@ -71,12 +71,12 @@ class ConvertToLinalgPass(Pass):
             if discardable.KERNEL.is_on(function) and not len(function.regions[0].blocks):
                 _lower_declaration(function)
             elif discardable.KERNEL.is_on(function):
-                _lower_kernel(function, pipelines, interfaces)
+                _lower_kernel(function, pipelines, lowering)
             else:
                 _rewrite_caller(function)
 
 
-def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, rules: Sequence[Interface[Rule]]) -> None:
+def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, lowering: Lowering) -> None:
     operations = kernel.regions[0].blocks[0].operations
     kind = class_of(kernel)
     if kind and all(kernel_class(op) != kind for op in operations):
@@ -85,9 +85,9 @@ def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, rules: Seq
     add_destination_strides(kernel)
     whole = next(filter(None, map(_lowering_of_kernel, operations)), None)
     if whole is not None:
-        whole(kernel.opview, rules)
+        whole(kernel.opview, lowering)
         return
-    _to_linalg(kernel, rules)
+    _to_linalg(kernel, lowering.rules)
     pipelines.run(_FUSE, kernel)
     collapse(kernel)
     pipelines.run("func.func(canonicalize,cse)", kernel)

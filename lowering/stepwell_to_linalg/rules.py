@@ -12,12 +12,14 @@ An op has a second rule if threads that hold single elements need other code tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlir import ir
 
 from ...dialects.core import Op
 from ...dialects.interfaces import INTERFACES, Interface
+from ...machines.machine import Machine
 from ...passes.infra.base import PassError
 
 Rule = Callable[[Any, list[Any], list[ir.Value]], list[ir.Value]]
@@ -31,8 +33,23 @@ LINALG_BY_ELEMENT = Interface[Rule](
     "lowering to independent elements of the result, if it differs",
     rooms=_ROOMS,
 )
-KernelRule = Callable[[Any, Sequence[Interface[Rule]]], None]
-"""Lowers a kernel, given the interfaces that the target prefers."""
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """How the kernels of a target are lowered.
+
+    Attributes:
+        rules: the interfaces of rules, the preferred one first.
+        machine: the machine.
+    """
+
+    rules: Sequence[Interface[Rule]]
+    machine: Machine
+
+
+KernelRule = Callable[[Any, Lowering], None]
+"""Lowers a kernel."""
 
 LINALG_KERNEL = Interface[KernelRule](
     "linalg-kernel", "lowering of a whole kernel with this op at its core", rooms=_ROOMS

@@ -20,7 +20,6 @@ from mlir.dialects import arith, func, linalg, tensor
 
 from ...dialects import discardable
 from ...dialects.core import Op
-from ...dialects.interfaces import Interface
 from ...dialects.stepwell.packed import ColumnGroup, column_groups
 from ...dialects.stepwell.winograd import WinogradConvOp
 from ...dialects.types import dense
@@ -29,13 +28,13 @@ from ..builders.generics import constant, generic, zero_of
 from ..builders.spaces import collapse, expand, insert_axis, slice_axis
 from .epilogues import Epilogue, lower_around
 from .products import emit_contraction, panels_of
-from .rules import LINALG_KERNEL, Rule
+from .rules import LINALG_KERNEL, Lowering
 
 Factor = tuple[ir.Value, Sequence[ir.AffineExpr]]
 
 
 @LINALG_KERNEL.attach(WinogradConvOp)
-def lower_kernel(kernel: func.FuncOp, _rules: Sequence[Interface[Rule]]) -> None:
+def lower_kernel(kernel: func.FuncOp, _lowering: Lowering) -> None:
     """Converts a kernel of stepwell ops to linalg ops that write into a destination argument.
 
     The kernel is one Winograd convolution, and elementwise ops of the same result shape that follow it.

@@ -15,7 +15,7 @@ from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, class_of, kernels_in
 from ...passes.ir.rewriting import walk
-from ..streams import is_stream
+from ..streams import has_bytes
 from ..target import Target
 from .segments import region_of
 
@@ -80,7 +80,7 @@ class PrefetchRowsPass(Pass):
 
     def _large(self, kernel: ir.Operation, least: int) -> list[ir.Value]:
         arguments = [item for item in body_of(kernel).arguments if isinstance(item.type, ir.MemRefType)]
-        return [item for item in arguments if is_stream(item.type, least)]
+        return [item for item in arguments if has_bytes(item.type, least)]
 
 
 def _prefetch_next(loop: ir.Operation, large: list[ir.Value], machine: Machine) -> None:
@@ -101,7 +101,7 @@ def _prefetch_row(load: ir.Operation, loop: ir.Operation, sweep: ir.Operation, m
     size = _row_bytes(view)
     is_near = size <= caches.row_bytes(machine)
     # The second level is worth it only for memory that is not cached already.
-    may_be_cached = not is_stream(_root(load).type, caches.kept_bytes(machine))
+    may_be_cached = not has_bytes(_root(load).type, caches.kept_bytes(machine))
     if size > caches.weight_bytes(machine) or (not is_near and may_be_cached):
         return
     locality = _IN_FIRST_LEVEL if is_near else _IN_SECOND_LEVEL

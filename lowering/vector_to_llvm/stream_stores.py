@@ -14,7 +14,7 @@ from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, class_of, kernels_in
 from ...passes.ir.rewriting import walk
-from ..streams import is_stream
+from ..streams import has_bytes
 from ..target import Target
 from .segments import region_of
 
@@ -77,7 +77,7 @@ class StreamStoresPass(Pass):
     def _streams(self, kernel: ir.Operation, least: int) -> list[ir.Value]:
         """Returns the arguments that are large, written, and not read."""
         read = [_root(value) for op in walk(kernel) if _reads(op) for value in op.operands if _is_memory(value)]
-        large = [item for item in body_of(kernel).arguments if _is_memory(item) and is_stream(item.type, least)]
+        large = [item for item in body_of(kernel).arguments if _is_memory(item) and has_bytes(item.type, least)]
         return [argument for argument in large if argument not in read]
 
 

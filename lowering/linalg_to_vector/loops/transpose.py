@@ -17,10 +17,6 @@ from .widths import Widths, element_bytes
 Values = list[ir.Value]
 _LARGEST_TILE = 16
 
-# A first-level cache keeps few lines of addresses that are a multiple of this many bytes apart.
-_SAME_SET_BYTES = 4096
-_LINE_BYTES = 64
-
 
 def transposed_inputs(generic: Generic) -> dict[int, int]:
     """Returns the inputs that are read transposed: the loop along which an input is contiguous, by input number."""
@@ -57,6 +53,7 @@ class TransposeNest:
         written = _plain(self._generic.output_maps[0][-1])
         assert written is not None
         self._across = written
+        self._machine = widths.machine
         self._sizes = self._generic.sizes()
         self._tile = min(_LARGEST_TILE, max(4, widths.vector_bytes // element_bytes(self._generic)))
         self._before = _joined(generic, self._along, self._tile)
@@ -92,7 +89,7 @@ class TransposeNest:
         across, part = self._across, 1
         if self._before is not None:
             across, part = self._before, self._extent(self._across)
-        line = _LINE_BYTES // element_bytes(self._generic)
+        line = self._machine.line_bytes // element_bytes(self._generic)
         step = line if self._rows_share_sets() and self._extent(self._along) >= line > self._tile else self._tile
 
         def turn(start: Index, rows: int, at: Index, columns: int, values: Values) -> Values:
@@ -126,7 +123,7 @@ class TransposeNest:
             places = [place for place, expr in enumerate(self._generic.maps[position]) if _plain(expr) == across]
             shape = _whole_shape(self._generic.operands[position])
             stride = math.prod(shape[places[0] + 1 :]) * element_bytes(self._generic) if places else 1
-            if stride % _SAME_SET_BYTES == 0:
+            if stride % self._machine.page_bytes == 0:
                 return True
         return False
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ....machines.machine import Machine
 from .generic import Generic
 
 _COSTLY = frozenset(
@@ -23,10 +24,12 @@ class Widths:
     """Vector width of a kernel's loops.
 
     Attributes:
-        vector_bytes: size of a vector register in bytes.
+        machine: the machine.
+        vector_bytes: size of the registers that the schedule chose, in bytes.
         unroll: number of registers that one vector spans; their independent operations hide each other's latency.
     """
 
+    machine: Machine
     vector_bytes: int
     unroll: int = 4
 

@@ -1,4 +1,5 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg,stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --split-input-file | FileCheck %s
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg,stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --target=aarch64:apple-m1 --split-input-file | FileCheck %s --check-prefix=M1
 
 // A sum and its addend, 512 KiB each: every step prefetches one of the tile's eight rows, two lines of either tensor.
 // CHECK-DAG: #[[$ROW:.+]] = affine_map<(d0) -> (7, d0)>
@@ -16,6 +17,11 @@
 // CHECK: memref.prefetch %[[WRITTEN]][%{{.+}}, %c0, %c0], write
 // CHECK: memref.prefetch %[[WRITTEN]][%{{.+}}, %c0, %c16], write
 // CHECK-NOT: memref.prefetch
+
+// A line of an Apple M1 has 128 bytes: one prefetch for each row.
+// M1-LABEL: func.func private @residual
+// M1: memref.prefetch %{{.+}}[%{{.+}}, %c0, %c0], read
+// M1-NEXT: memref.prefetch %{{.+}}[%{{.+}}, %c0, %c0], write
 func.func private @residual(%x: tensor<4096x32xf32>, %w: tensor<1024xf32>, %r: tensor<4096x32xf32>) -> tensor<4096x32xf32>
     attributes {stepwell.kernel = {class = "contraction"}, stepwell.schedule = {name = "contraction",
       tiles = [array<i64: 8>], blocks = [array<i64: 4096, 1>], unroll = 0 : i64, vector_bytes = 64 : i64}} {

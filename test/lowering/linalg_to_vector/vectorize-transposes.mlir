@@ -1,4 +1,5 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-vectorize)' | FileCheck %s
+// RUN: stepwell-opt %s --stepwell-vectorize --target=aarch64:apple-m1 | FileCheck %s --check-prefix=M1
 
 #row = affine_map<(d0, d1) -> (d0, d1)>
 #turned = affine_map<(d0, d1) -> (d1, d0)>
@@ -14,6 +15,11 @@
 // CHECK: arith.addi %[[START]], %[[PART]]
 // CHECK-COUNT-24: vector.shuffle
 // CHECK-NOT: scf.for
+
+// The pages of an Apple M1, and with them the distance of addresses that share a set, have 16384 bytes.
+
+// M1-LABEL: func.func private @turned_lines(
+// M1: scf.for %{{.*}} = %c0 to %c1024 step %c8
 
 // Rows at other distances do not share a set: the next rows come first.
 
