@@ -39,7 +39,7 @@ def given_to(handler: Handler, fx: torch.fx.Node, values: Mapping[torch.fx.Node,
     found = {}
     for declared in cast(Any, fx.target)._schema.arguments:
         name = "input" if declared.name == "self" else declared.name
-        name = "input" if name == "a" and name not in taken else name  # of ops of torch's lower level
+        name = "input" if name in ("a", "x") and name not in taken else name
         value = given[declared.name]
         if name in taken:
             found[name] = converted(value, values)
