@@ -104,7 +104,8 @@ def _moves(permutation: Permutation) -> bool:
 def _moved(op: Op, operands: list[ir.Value], permutation: Permutation) -> list[ir.Value] | None:
     """The operands with the inverse transpose; None if that costs more than it saves."""
     undo = inverse(permutation)
-    costs, saves = 0, 0
+    costs = 0
+    saved: dict[ir.Value, int] = {}
     existing: dict[ir.Value, ir.Value] = {}
     for value in operands:
         shape = static_shape(value)
@@ -112,11 +113,13 @@ def _moved(op: Op, operands: list[ir.Value], permutation: Permutation) -> list[i
             return None
         if _is_free_aligned(value, shape, undo):
             if defining_op(value, TransposeOp) is not None and has_one_use(value) and not is_fixed(value):
-                saves += size_of(value)
+                saved[value] = size_of(value)
         elif (found := _transposed_before(value, undo, op.operation)) is not None:
             existing[value] = found
         else:
             costs += size_of(value)
+    # A transpose that stays, because it replaces another operand, is not saved.
+    saves = sum(size for value, size in saved.items() if value not in existing.values())
     # There is one transpose fewer afterwards, as one before the op and one behind it go: so this ends.
     if existing and not (saves and _has_undoing_reader(op.operation.results[0], undo)):
         return None

@@ -171,3 +171,16 @@ func.func @negative_both_transposed(%x: tensor<4x6xf32>, %y: tensor<6x4xf32>) ->
   %2 = "stepwell.add"(%x, %1) : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
   return %2, %1, %0 : tensor<4x6xf32>, tensor<4x6xf32>, tensor<6x4xf32>
 }
+
+// -----
+
+// The only transpose stands for the other operand: nothing is saved, and the sum would turn back and forth.
+// CHECK-LABEL: func.func @negative_sum_with_own_transpose
+// CHECK:         "stepwell.add"(%arg0, %{{.+}})
+func.func @negative_sum_with_own_transpose(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = "stepwell.add"(%x, %0) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = "stepwell.transpose"(%1) {permutation = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %3 = "stepwell.softmax"(%2) {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %1, %3 : tensor<4x4xf32>, tensor<4x4xf32>
+}
