@@ -44,6 +44,7 @@ _ASSERTIONS = frozenset(
         "aten.sym_constrain_range.default",
         "aten.sym_constrain_range_for_size.default",
         "aten._assert_async.msg",
+        "aten._linalg_check_errors.default",
     }
 )
 _NUMBER_TYPES = {torch.SymInt: np.dtype(np.int64), torch.SymFloat: np.dtype(np.float64), torch.SymBool: np.dtype(bool)}

@@ -1,5 +1,6 @@
 """Entries of the databases that PyTorch tests itself with: ops, modules, higher-order ops and examples for export."""
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,31 @@ from torch.utils import _pytree as pytree
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.float64)
 UNSET = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_")
 """Ops whose results have no defined contents."""
-TIES = ("topk", "sort", "kthvalue")
+TIES = ("topk", "sort", "kthvalue", "mode", "median", "nanmedian")
 """Ops that return values and their places, of which several may be right."""
+
+
+def _without_signs(*results: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Of U, S and Vh, or of eigenvalues and vectors, what the choice of vectors leaves the same."""
+    if len(results) == 2:
+        return results[0], results[1].abs()
+    left, values, right = results
+    count = values.shape[-1]
+    return left[..., :count].abs(), values, right[..., :count, :].abs()
+
+
+def _sorted_by_places(operand: torch.Tensor, places: torch.Tensor, dim: int = -1, **_: Any) -> torch.Tensor:
+    return torch.take_along_dim(operand, places, dim) if operand.dim() else operand
+
+
+DEFINED: dict[str, Callable[..., Any]] = {
+    "argsort": lambda op, x, *args, **kwargs: _sorted_by_places(x, op(x, *args, **kwargs), *args, **kwargs),
+    **dict.fromkeys(
+        ("svd", "linalg.svd", "linalg.eigh"),
+        lambda op, *args, **kwargs: _without_signs(*op(*args, **kwargs)),
+    ),
+}
+"""What is compared of the results of ops that leave a choice."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +126,8 @@ def entries(count: int, dtypes: Sequence[torch.dtype] = DTYPES) -> Iterator[Entr
 
 def _of_op(info: Any, count: int, dtypes: Sequence[torch.dtype]) -> list[Sample]:
     found = []
-    for dtype in dtypes:
+    own = [dtype for dtype in dtypes if dtype in info.dtypes]
+    for dtype in own or [torch.complex64]:
         if dtype in info.dtypes:
             torch.manual_seed(0)
             # The first samples are often scalars and the like: take some from all over the list.
@@ -110,7 +135,8 @@ def _of_op(info: Any, count: int, dtypes: Sequence[torch.dtype]) -> list[Sample]
             step = max(len(made) // count, 1)
             for number, item in list(enumerate(made))[::step][:count]:
                 name = f"{str(dtype).removeprefix('torch.')} {number}"
-                found.append(Sample(name, info.op, (item.input, *item.args), item.kwargs))
+                function = functools.partial(DEFINED[info.name], info.op) if info.name in DEFINED else info.op
+                found.append(Sample(name, function, (item.input, *item.args), item.kwargs))
     return found
 
 
