@@ -39,7 +39,8 @@ def _filled(node: AtenNode, number: Any) -> ir.Value:
 
 @imports("aten.zeros_like.default", "aten.zeros.default", "aten.new_zeros.default")
 @imports("aten.empty.memory_format", "aten.empty_strided.default", "aten.empty_like.default", "aten.new_empty.default")
-def zeros(node: AtenNode) -> ir.Value:
+@imports("aten.new_empty_strided.default", "aten.empty_permuted.default")
+def zeros(node: AtenNode, stride: Any = None, physical_layout: Any = None) -> ir.Value:
     """Zeros; memory that torch leaves as it is is zero too."""
     return emit(FillOp, node.shape(), value=np.zeros((), node.dtype()))
 

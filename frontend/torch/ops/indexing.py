@@ -159,6 +159,20 @@ def scatter_value(node: AtenNode, input: ir.Value, dim: int, index: ir.Value, va
     return _scattered(input, dim, index, emit(DynamicBroadcastToOp, number, shape_of(index)), "none")
 
 
+@imports("aten.scatter.reduce", "aten.scatter.value_reduce")
+def scatter_by(
+    node: AtenNode, input: ir.Value, dim: int, index: ir.Value, reduce: str, src: Any = None, value: Any = None
+) -> ir.Value:
+    """A tensor with one element per index added to or multiplied."""
+    mode = {"add": "add", "multiply": "mul"}[reduce]
+    if src is None:
+        src = emit(DynamicBroadcastToOp, scalar(value, input), shape_of(index))
+    if dtype(input).kind == "b":
+        made = _scattered(cast(input, np.uint8), dim, index, cast(src, np.uint8), "max" if mode == "add" else "min")
+        return cast(made, np.bool_)
+    return _scattered(input, dim, index, src, mode)
+
+
 @imports("aten.scatter_add.default")
 def scatter_add(node: AtenNode, input: ir.Value, dim: int, index: ir.Value, src: ir.Value) -> ir.Value:
     """A tensor with one element per index added to."""

@@ -23,6 +23,7 @@ from ....dialects.stepwell.movement import (
 from ....dialects.stepwell.shape import RangeOp
 from ...build import (
     cast,
+    chained,
     dims_of,
     dtype,
     emit,
@@ -39,7 +40,7 @@ from ...build import (
     shape_of,
     transposed,
 )
-from ...errors import NodeError, UnsupportedError
+from ...errors import UnsupportedError
 from ...places import extent
 from ..node import AtenNode, axes_of, axis_of
 from ..registry import Handler, imports
@@ -208,6 +209,27 @@ def as_strided(
     node: AtenNode, input: ir.Value, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None
 ) -> ir.Value:
     """Elements of a contiguous tensor at multiples of strides."""
+    return gathered(line_of(input), _strided_places(node, size, stride, storage_offset), 0)
+
+
+@imports("aten.as_strided_scatter.default")
+def as_strided_scatter(
+    node: AtenNode,
+    input: ir.Value,
+    src: ir.Value,
+    size: Sequence[Size],
+    stride: Sequence[Size],
+    storage_offset: Size | None,
+) -> ir.Value:
+    """A contiguous tensor with the elements at multiples of strides replaced."""
+    places = _strided_places(node, size, stride, storage_offset)
+    made = emit(ScatterOp, line_of(input), line_of(places), line_of(cast(src, dtype(input))), axis=0)
+    return reshaped(made, shape_of(input))
+
+
+def _strided_places(
+    node: AtenNode, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None
+) -> ir.Value:
     known = node.argument("self")
     numbers = [item for item in (*size, *stride, storage_offset or 0) if isinstance(item, int)]
     if not known.is_contiguous() or len(numbers) != 2 * len(size) + 1:
@@ -215,8 +237,22 @@ def as_strided(
     places = np.full(tuple(numbers[: len(size)]), storage_offset or 0, np.int64)
     for axis, (count, step) in enumerate(zip(numbers[: len(size)], numbers[len(size) : -1], strict=True)):
         places += (np.arange(count) * step).reshape(-1, *[1] * (len(size) - 1 - axis))
-    flat = line_of(input)
-    return gathered(flat, node.importer.weight(f"{node.name}.places", places), 0)
+    return node.importer.weight(f"{node.name}.places", places)
+
+
+@imports("aten.resize.default")
+def resize(node: AtenNode, input: ir.Value) -> ir.Value:
+    """The first elements in another shape; further ones, which torch leaves undefined, are 0."""
+    line = line_of(input)
+    count, have = (chained(ew.MulOp, [scalar_size(1), *map(scalar_size, sizes)]) for sizes in _both_sizes(node, input))
+    missing = emit(ew.MaximumOp, emit(ew.SubOp, count, have), scalar(0, count))
+    longer = emit(DynamicPadOp, line, extents([0, missing]), scalar(0, line))
+    first = emit(DynamicSliceOp, longer, integers([0]), extents([count]), integers([0]))
+    return reshaped(first, node.shape())
+
+
+def _both_sizes(node: AtenNode, input: ir.Value) -> tuple[list[Size], list[Size]]:
+    return node.sizes(), [extent(input, axis) for axis in range(rank(input))]
 
 
 @imports("aten.select_scatter.default")
@@ -308,9 +344,13 @@ def _padded(mode: str) -> Handler:
         numbers = [tuple(item for item in side if isinstance(item, int)) for side in (low, high)]
         if len(numbers[0]) + len(numbers[1]) != 2 * rank(input):
             return emit(DynamicPadOp, input, extents([*low, *high]), mode=mode)
-        if min(*numbers[0], *numbers[1]) < 0:
-            raise NodeError("removes elements by negative padding, which is not supported")
-        return emit(PadOp, input, low=numbers[0], high=numbers[1], mode=mode)
+        added = [tuple(max(item, 0) for item in side) for side in numbers]
+        value = emit(PadOp, input, low=added[0], high=added[1], mode=mode) if any(map(any, added)) else input
+        for axis, (before, after) in enumerate(zip(*numbers, strict=True)):
+            if before < 0 or after < 0:  # these remove elements
+                stop = after if after < 0 else _END
+                value = emit(DynamicSliceOp, value, *map(integers, ([max(-before, 0)], [stop], [axis])))
+        return value
 
     return handler
 

@@ -10,12 +10,16 @@ from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.movement import ExpandDimsOp, ResampleOp, SqueezeOp
+from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, ResampleOp, SqueezeOp
 from ....dialects.stepwell.pooling import AveragePoolOp, MaxPoolIndicesOp, MaxPoolOp, SumPoolOp
-from ....dialects.stepwell.reduction import ReduceMeanOp
-from ...build import dtype, emit, known_dim, rank, scalar
+from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMeanOp
+from ....dialects.types import is_float
+from ...build import cast, constant, dtype, emit, gathered, known_dim, rank, scalar, shape_of
+from ...formulas import Formula
+from ...places import elements, numbers
 from ..node import AtenNode
 from ..registry import Handler, imports
+from .reduction import nan_first
 
 
 def _pooled(op: type[Op], dimensions: int, input: ir.Value, window: dict[str, Any]) -> ir.Value:
@@ -79,12 +83,37 @@ def _average_pool(dimensions: int) -> Handler:
         divisor_override: int | None = None,
     ) -> ir.Value:
         window = _window(dimensions, kernel_size, stride, padding, [1], ceil_mode)
+        if not is_float(dtype(input)):
+            return _integer_average(dimensions, input, window, count_include_pad, divisor_override)
         if divisor_override is None:
             return _pooled(AveragePoolOp, dimensions, input, {**window, "count_include_pad": count_include_pad})
         total = _pooled(SumPoolOp, dimensions, input, window)
         return emit(ew.DivOp, total, scalar(divisor_override, total))
 
     return handler
+
+
+def _integer_average(
+    dimensions: int, input: ir.Value, window: dict[str, Any], count_include_pad: bool, divisor: int | None
+) -> ir.Value:
+    """The means of integers, rounded towards zero."""
+    wide = Formula(cast(input, np.float64))
+    total = Formula(_pooled(SumPoolOp, dimensions, wide.value, window))
+    if divisor is not None:
+        count = total * 0 + divisor
+    else:  # the sum of ones over their mean
+        ones = (wide * 0 + 1).value
+        mean = _pooled(AveragePoolOp, dimensions, ones, {**window, "count_include_pad": count_include_pad})
+        count = (Formula(_pooled(SumPoolOp, dimensions, ones, window)) / Formula(mean)).by(ew.RoundOp)
+    return _truncated_quotient(total, count, dtype(input))
+
+
+def _truncated_quotient(total: Formula, count: Formula, kind: np.dtype) -> ir.Value:
+    """A quotient of whole numbers, rounded towards zero: a rounding error of the division must not move it."""
+    made = (total / count).by(ew.RoundOp)
+    is_over = abs(made * count) > abs(total)
+    step = (made * 0 + 1).where(total > 0, -1)
+    return cast((made - step).where(is_over, made).value, kind)
 
 
 def _adaptive(dimensions: int) -> Handler:
@@ -121,9 +150,51 @@ def _averaged(node: AtenNode, input: ir.Value, axis: int, size: int, extent: int
     return emit(ResampleOp, input, *tables, axis=axis)
 
 
+def _adaptive_max(dimensions: int) -> Handler:
+    def handler(node: AtenNode, input: ir.Value, output_size: Sequence[int]) -> tuple[ir.Value | None, ...]:
+        """The greatest elements of intervals, one dimension after another from the last; and their places."""
+        first = rank(input) - dimensions
+        place = None
+        for axis, size in reversed(list(enumerate(_all(output_size, dimensions)))):
+            extent = known_dim(input, first + axis, "the extent of an image of adaptive pooling")
+            input, place = _greatest(node, input, place, first + axis, size, extent)
+        return input, place
+
+    return handler
+
+
+def _greatest(
+    node: AtenNode, input: ir.Value, place: ir.Value | None, axis: int, size: int, extent: int
+) -> tuple[ir.Value, ir.Value]:
+    """The greatest elements of `size` intervals of a dimension, and the flat places of these in the image."""
+    starts = np.arange(size) * extent // size
+    stops = -(-(np.arange(1, size + 1) * extent) // size)
+    terms = int((stops - starts).max(initial=1))
+    # A short interval has its last element more than once.
+    table = np.minimum(starts[:, None] + np.arange(terms), stops[:, None] - 1)
+    indices = node.importer.weight(f"{node.name}.places.{axis}", table)
+    candidates = gathered(input, indices, axis)
+    chosen = emit(ArgmaxOp, nan_first(candidates, is_least=False), axis=axis + 1, keepdims=True)
+    values = emit(SqueezeOp, elements(candidates, chosen, axis + 1), axes=(axis + 1,))
+    if place is None:
+        place = cast(emit(DynamicBroadcastToOp, numbers(input, axis), shape_of(input)), np.int64)
+    else:
+        step = int(np.prod(_extents(node)[axis - rank(input) + 1 :]))
+        own = emit(ew.MulOp, numbers(input, axis), constant(np.array(step, np.int64)))
+        place = emit(ew.AddOp, place, own)
+    places = emit(SqueezeOp, elements(gathered(place, indices, axis), chosen, axis + 1), axes=(axis + 1,))
+    return values, places
+
+
+def _extents(node: AtenNode) -> list[int]:
+    """The extents of a node's input."""
+    return [int(size) for size in node.argument("self").shape]
+
+
 for _dimensions in (1, 2, 3):
     imports(f"aten.avg_pool{_dimensions}d.default")(_average_pool(_dimensions))
 for _dimensions in (2, 3):
     imports(f"aten.max_pool{_dimensions}d_with_indices.default")(_max_pool(_dimensions))
     imports(f"aten._adaptive_avg_pool{_dimensions}d.default")(_adaptive(_dimensions))
+    imports(f"aten.adaptive_max_pool{_dimensions}d.default")(_adaptive_max(_dimensions))
 imports("aten.adaptive_avg_pool1d.default")(_adaptive(1))

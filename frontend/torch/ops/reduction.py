@@ -82,7 +82,7 @@ def _descending(value: ir.Value) -> ir.Value:
     return emit(ew.NegOp if is_float(dtype(value)) else ew.NotOp, value)
 
 
-def _nan_first(value: ir.Value, is_least: bool) -> ir.Value:
+def nan_first(value: ir.Value, is_least: bool) -> ir.Value:
     """Ranks for `argmax`: the first NaN comes before all numbers."""
     ranked = _descending(value) if is_least else _ordered(value)
     if not is_float(dtype(value)):
@@ -106,9 +106,9 @@ def _argument(node: AtenNode, input: ir.Value, dim: int | None, keepdim: bool, i
     if rank(input) == 0:
         return constant(np.array(0, np.int64))
     if dim is None:
-        flat = _nan_first(line_of(input), is_least)
+        flat = nan_first(line_of(input), is_least)
         return reshaped(emit(ArgmaxOp, flat, axis=0, keepdims=False), node.shape())
-    return emit(ArgmaxOp, _nan_first(input, is_least), axis=axis_of(input, dim), keepdims=keepdim)
+    return emit(ArgmaxOp, nan_first(input, is_least), axis=axis_of(input, dim), keepdims=keepdim)
 
 
 @imports("aten.max.dim")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.movement import DynamicResizeOp, ResizeOp, ReverseOp, SampleOp
+from ....dialects.stepwell.movement import DynamicResizeOp, ResampleOp, ResizeOp, ReverseOp, SampleOp
 from ...build import cast, constant, dtype, emit, known_dim, rank, scalar, shape, transposed
+from ...errors import NeedsShapes
 from ..node import AtenNode
 from ..registry import Handler, imports
 from ..symbols import Size, extents
@@ -35,6 +36,105 @@ def _resized(node: AtenNode, input: ir.Value, scales: Sequence[float] | None, at
     return emit(DynamicResizeOp, input, constant(np.array(scales, np.float32)), None, axes=axes, **attributes)
 
 
+_Table = tuple[np.ndarray, np.ndarray]
+"""Indices and weights of the elements that each result along a dimension consists of: [term, result]."""
+
+
+def _linear(position: np.ndarray, extent: int) -> _Table:
+    position = np.maximum(position, 0)
+    start = np.minimum(position.astype(np.int64), extent - 1)
+    share = np.clip(position - start, 0, 1)
+    return np.stack([start, np.minimum(start + 1, extent - 1)]), np.stack([1 - share, share])
+
+
+def _cubic(position: np.ndarray, extent: int) -> _Table:
+    start = np.floor(position)
+    places = start + np.arange(-1, 3)[:, None]
+    weights = _cubic_weight(position - places, -0.75)
+    return np.clip(places, 0, extent - 1).astype(np.int64), weights
+
+
+def _cubic_weight(distance: np.ndarray, a: float) -> np.ndarray:
+    """Keys' kernel."""
+    x = np.abs(distance)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((x - 5) * x + 8) * x * a - 4 * a
+    return np.where(x < 1, near, np.where(x < 2, far, 0))
+
+
+def _lanczos_weight(distance: np.ndarray) -> np.ndarray:
+    return np.where(np.abs(distance) < 3, np.sinc(distance) * np.sinc(distance / 3), 0)
+
+
+_SMOOTH = {"linear": _linear, "cubic": _cubic}
+_FILTERS: dict[str, tuple[float, Callable[[np.ndarray], np.ndarray]]] = {
+    "bilinear": (1, lambda x: np.maximum(1 - np.abs(x), 0)),
+    "bicubic": (2, lambda x: _cubic_weight(x, -0.5)),
+    "lanczos": (3, _lanczos_weight),
+}
+"""Half of the width of filters, and their weights by distance."""
+
+
+def _by_tables(node: AtenNode, input: ir.Value, tables: Sequence[_Table]) -> ir.Value:
+    """Resamples the last dimensions by tables that are computed in f64."""
+    for axis, table in enumerate(tables, rank(input) - len(tables)):
+        kinds = np.int64, np.float64 if dtype(input) == np.float64 else np.float32
+        stored = (
+            node.importer.weight(f"{node.name}.{name}.{axis}", part.astype(kind))
+            for name, part, kind in zip(("indices", "weights"), table, kinds, strict=True)
+        )
+        input = emit(ResampleOp, input, *stored, axis=axis)
+    return input
+
+
+def _extents(node: AtenNode, input: ir.Value, count: int) -> list[tuple[int, int]]:
+    """The extents of images before and after, which must be numbers."""
+    what = "the extents of images that are resampled"
+    before = [int(known_dim(input, axis, what)) for axis in range(rank(input) - count, rank(input))]
+    after = [size for size in node.sizes()[-count:] if isinstance(size, int)]
+    if len(after) < count:
+        raise NeedsShapes(f"{what} must be known")
+    return list(zip(before, after, strict=True))
+
+
+def _step(before: int, after: int, align_corners: bool, factor: float | None) -> float:
+    """The distance between the places of two neighbouring results."""
+    if align_corners:
+        return (before - 1) / (after - 1) if after > 1 else 0.0
+    return 1 / factor if factor else before / after
+
+
+def _anti_aliased(name: str) -> Handler:
+    width, weight_at = _FILTERS[name]
+
+    def handler(
+        node: AtenNode,
+        input: ir.Value,
+        output_size: Sequence[Size],
+        align_corners: bool,
+        scales_h: float | None,
+        scales_w: float | None,
+    ) -> ir.Value:
+        """Filters as wide as the distance between results, or between elements if that is more."""
+        tables = []
+        for (before, after), factor in zip(_extents(node, input, 2), (scales_h, scales_w), strict=True):
+            step = _step(before, after, align_corners, factor)
+            scale = max(step, 1)
+            centre = step * (np.arange(after) + 0.5)
+            start = np.maximum((centre - width * scale + 0.5).astype(np.int64), 0)
+            stop = np.minimum((centre + width * scale + 0.5).astype(np.int64), before)
+            places = start + np.arange(int((stop - start).max(initial=1)))[:, None]
+            weights = np.where(places < stop, weight_at((places - centre + 0.5) / scale), 0)
+            tables.append((np.minimum(places, before - 1), weights / weights.sum(0)))
+        return _by_tables(node, input, tables)
+
+    return handler
+
+
+for _name in _FILTERS:
+    imports(f"aten._upsample_{_name}2d_aa.default")(_anti_aliased(_name))
+
+
 def _nearest(attributes: dict[str, Any]) -> Handler:
     def handler(
         node: AtenNode, input: ir.Value, output_size: Sequence[Size] | None, scale_factors: Sequence[float] | None
@@ -52,6 +152,16 @@ def _smooth(mode: str) -> Handler:
         align_corners: bool,
         scale_factors: Sequence[float] | None,
     ) -> ir.Value:
+        if dtype(input) == np.float64:  # positions are f32 otherwise
+            count = rank(input) - 2
+            tables = []
+            for (before, after), factor in zip(
+                _extents(node, input, count), scale_factors or [None] * count, strict=True
+            ):
+                step, place = _step(before, after, align_corners, factor), np.arange(after)
+                position = step * place if align_corners else step * (place + 0.5) - 0.5
+                tables.append(_SMOOTH[mode](position, before))
+            return _by_tables(node, input, tables)
         attributes = {"mode": mode, "coordinates": "align_corners" if align_corners else "half_pixel"}
         return _resized(node, input, None if align_corners else scale_factors, attributes)
 

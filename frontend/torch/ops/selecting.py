@@ -9,11 +9,13 @@ import numpy as np
 import torch
 from mlir import ir
 
-from ....dialects.stepwell.movement import DynamicBroadcastToOp
+from ....dialects.stepwell import elementwise as ew
+from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, ScatterOp
 from ....dialects.stepwell.reduction import ReduceSumOp
 from ....dialects.stepwell.selecting import CompressOp, NonZeroOp
-from ...build import cast, constant, emit, line_of, rank, shape, transposed
-from ...places import merged
+from ....dialects.stepwell.shape import FillOp
+from ...build import cast, constant, emit, joined, line_of, rank, running, scalar, shape, shape_of, transposed
+from ...places import merged, numbers
 from ..node import AtenNode
 from ..registry import imports
 from ..symbols import extents
@@ -28,6 +30,23 @@ def nonzero(node: AtenNode, input: ir.Value) -> ir.Value:
     made = transposed(emit(NonZeroOp, mask), (1, 0))
     node.importer.counts.add(made, 0, _count(mask))
     return made
+
+
+@imports("aten.nonzero_static.default")
+def first_nonzero(node: AtenNode, input: ir.Value, size: int, fill_value: int) -> ir.Value:
+    """The coordinates of the first elements that are not 0, and rows of a number if there are fewer."""
+    empty = emit(FillOp, node.shape(), value=np.array(fill_value, np.int64))
+    if 0 in shape(input) or 0 in shape(empty):
+        return empty
+    mask = line_of(cast(input, np.bool_))
+    row = running(cast(mask, np.int64), 0, exclusive=True)
+    row = emit(ew.SelectOp, mask, row, scalar(size, row))  # no row of the result
+    sizes = emit(DynamicBroadcastToOp, scalar(0, row), shape_of(input))
+    parts = [
+        emit(ExpandDimsOp, line_of(emit(ew.AddOp, numbers(input, axis), sizes)), axes=(1,))
+        for axis in range(rank(input))
+    ]
+    return emit(ScatterOp, empty, row, joined(parts, 1), axis=0)
 
 
 @imports("aten.masked_select.default")

@@ -19,8 +19,8 @@ from ..movement import broadcast
 from .matrices import batched, filled, flipped, greatest, identity, is_empty, looped, product, summed, unbatched
 from .rotations import decomposed, symmetric_eigen
 
-_TERMS = {4: 10, 8: 18}
-"""The terms of the exponential's series that a number of so many bytes can show, for matrices of norm 1."""
+_TERMS = 18
+"""The terms of the exponential's series that f64 can show, for matrices of norm 1."""
 
 
 @imports("aten.linalg_pinv.atol_rtol_tensor")
@@ -69,13 +69,12 @@ def exponential(node: AtenNode, input: ir.Value) -> ir.Value | None:
     """1 + A + A @ A / 2 + ...: the series for A / 2 ** s, of norm 1 at most, squared s times."""
     if is_empty(input):
         return filled(node, 0)[0]
-    matrix = batched(input)
-    kind = dtype(input)
+    matrix = batched(cast(input, np.float64))  # the terms may be much greater than their sum
     norm = greatest(summed(abs(matrix), 1))
     squarings = (log(norm.at_least(1)) * (1 / math.log(2))).by(CeilOp)
     scaled, one = matrix / 2.0**squarings, identity(matrix)
     made = one
-    for term in range(_TERMS[kind.itemsize], 0, -1):
+    for term in range(_TERMS, 0, -1):
         made = one + product(scaled, made) / term
     most = emit(ReduceMaxOp, cast(squarings.value, np.int64), axes=(0, 1, 2), keepdims=False)
     return unbatched(node, [looped(most, [made], lambda k, made: [_squared(k, made, squarings)])[0]])[0]

@@ -90,7 +90,7 @@ def _outcome(entry: Entry, samples: Sequence[Sample], route: str) -> tuple[str, 
             return ("not captured" if _is_of_torch(error, calls, route) else "exception"), [text]
     if entry.has_ties:
         made, wanted = made[::2], wanted[::2]
-    if text := _difference(made, wanted, has_contents):
+    if text := _difference(made, wanted, has_contents, entry.slack):
         if route == "compile" and _difference(_reference(calls, "aot_eager"), wanted, has_contents):
             return "not captured", [f"{label}torch.compile itself differs: {text}"]
         return "wrong", [label + text]
@@ -147,7 +147,7 @@ def _is_of_torch(error: Exception, calls: Calls, route: str) -> bool:
     return False
 
 
-def _difference(made: Sequence[Any], wanted: Sequence[Any], has_contents: bool = True) -> str:
+def _difference(made: Sequence[Any], wanted: Sequence[Any], has_contents: bool = True, slack: float = 1.0) -> str:
     """Returns how results differ from those of torch; empty if they do not."""
     if len(made) != len(wanted):
         return f"{len(made)} results, not {len(wanted)}"
@@ -160,6 +160,7 @@ def _difference(made: Sequence[Any], wanted: Sequence[Any], has_contents: bool =
         tolerance = TOLERANCES.get(theirs.dtype, 0 if not theirs.dtype.is_floating_point else 1e-2)
         if theirs.dtype.is_complex:
             tolerance = 1e-4
+        tolerance *= slack
         if not has_contents:
             ours, theirs = torch.empty_like(ours, device="meta"), torch.empty_like(theirs, device="meta")
         try:
