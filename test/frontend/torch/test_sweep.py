@@ -18,7 +18,7 @@ def known():
     ("name", "route", "outcome"),
     [
         ("op/fft.rfft", "compile", "native"),
-        ("op/linalg.svdvals", "export", "partly"),
+        ("op/linalg.eigvals", "export", "partly"),
     ],
 )
 def test_outcomes(known, name, route, outcome):
