@@ -12,7 +12,7 @@ import numpy as np
 from ..driver.api import compile as compile_model
 from ..driver.options import Options
 from ..frontend.errors import ModelError
-from ..frontend.gguf.decoder import DecoderSizes
+from ..frontend.gguf.architectures import DecoderSizes
 from ..frontend.gguf.reader import read_gguf
 from ..runtime.executable import Executable
 from ..runtime.state import State

@@ -1,4 +1,4 @@
-"""Decoders of GGUF files as stepwell ops: layers of grouped-query attention and a gated perceptron, like Llama's.
+"""Decoders of GGUF files as stepwell ops: layers of grouped-query attention and a perceptron.
 
 A step takes new tokens with the keys and values of past tokens; it returns logits, and keys and values of all tokens:
 
@@ -11,7 +11,8 @@ same place in a batch: each begins at its place in `starts`, and what lies befor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,9 +23,9 @@ from ...dialects.stepwell.attention import AttentionOp
 from ...dialects.stepwell.blocks import BlockMatmulOp
 from ...dialects.stepwell.constant import ParameterOp
 from ...dialects.stepwell.contraction import MatmulOp
-from ...dialects.stepwell.elementwise.activation import SiluOp
+from ...dialects.stepwell.elementwise.activation import GeluOp, SiluOp
 from ...dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp
-from ...dialects.stepwell.normalization import RmsNormOp
+from ...dialects.stepwell.normalization import LayerNormOp, RmsNormOp
 from ..build import (
     added,
     cast,
@@ -35,6 +36,7 @@ from ..build import (
     joined,
     known_dim,
     numbered,
+    part_along,
     scalar,
     sizes,
     transposed,
@@ -42,106 +44,44 @@ from ..build import (
 from ..errors import ModelError
 from ..imported import ModelInfo, ValueInfo
 from ..rotary import rotated
+from .architectures import DecoderSizes
 from .blocks import BlockWeight, is_block_format, read_blocks
 from .reader import GgufFile, StoredTensor
-
-_ROTATES_NEIGHBOURS = {"llama": True, "qwen2": False, "qwen3": False}
-"""The supported architectures: whether rotary embeddings rotate neighbouring elements, instead of one of each half."""
 
 _HEADS_FIRST = (0, 2, 1, 3)
 _FLOATS = {"F32": np.float32, "F16": np.float16}
 
 
+def info_of(config: DecoderSizes, name: str) -> ModelInfo:
+    """The inputs and outputs of the step."""
+
+    def cache(when: str, length: str) -> list[ValueInfo]:
+        parts = (("key", config.depth), ("value", config.value_depth))
+        return [
+            ValueInfo(f"{when}.{layer}.{part}", np.dtype(np.float32), ("batch", config.key_heads, length, depth))
+            for layer in range(config.layers)
+            for part, depth in parts
+        ]
+
+    tokens = ValueInfo("input_ids", np.dtype(np.int64), ("batch", "length"))
+    selected = ValueInfo("selected", np.dtype(np.int64), ("outputs",))
+    starts = ValueInfo("starts", np.dtype(np.int64), ("batch",))
+    logits = ValueInfo("logits", np.dtype(np.float32), ("batch", "outputs", config.vocabulary))
+    present = cache("present", "past + length")
+    return ModelInfo(name, (tokens, selected, starts, *cache("past", "past")), (logits, *present))
+
+
 @dataclass(frozen=True)
-class DecoderSizes:
-    """The sizes of a decoder.
+class _Scope:
+    """What layers attend to.
 
     Attributes:
-        layers: number of layers.
-        hidden: elements of a token between layers.
-        heads: heads of queries.
-        key_heads: heads of keys and values, each shared by `heads / key_heads` heads of queries.
-        depth: elements of a key.
-        value_depth: elements of a value.
-        rotated: elements of queries and keys that are rotated.
-        base: base of the wavelengths of the rotation.
-        epsilon: number added to the mean square in norms.
-        vocabulary: number of tokens.
-        context: number of tokens that the decoder was trained for.
-        rotates_neighbours: whether neighbours are rotated, instead of one element of each half.
+        mask: which keys each query sees.
+        angles: the cosines and sines of rotations, if there are any.
     """
 
-    layers: int
-    hidden: int
-    heads: int
-    key_heads: int
-    depth: int
-    value_depth: int
-    rotated: int
-    base: float
-    epsilon: float
-    vocabulary: int
-    context: int
-    rotates_neighbours: bool
-
-    @staticmethod
-    def of(file: GgufFile) -> DecoderSizes:
-        """Reads the settings of a file.
-
-        Raises:
-            ModelError: one is missing or wrong, or the architecture is not supported.
-        """
-        name = file.setting("general.architecture", str)
-        if name not in _ROTATES_NEIGHBOURS:
-            known = ", ".join(_ROTATES_NEIGHBOURS)
-            raise ModelError(f"has the architecture '{name}', which is not supported; supported are {known}")
-        if file.setting(f"{name}.expert_count", int, 0):
-            raise ModelError("has experts, which are not supported")
-        scaling = file.setting(f"{name}.rope.scaling.type", str, "none")
-        if scaling != "none":
-            raise ModelError(f"scales its rotary embeddings by '{scaling}', which is not supported")
-        heads = file.setting(f"{name}.attention.head_count", int)
-        hidden = file.setting(f"{name}.embedding_length", int)
-        depth = file.setting(f"{name}.attention.key_length", int, hidden // max(heads, 1))
-        config = DecoderSizes(
-            layers=file.setting(f"{name}.block_count", int),
-            hidden=hidden,
-            heads=heads,
-            key_heads=file.setting(f"{name}.attention.head_count_kv", int, heads),
-            depth=depth,
-            value_depth=file.setting(f"{name}.attention.value_length", int, depth),
-            rotated=file.setting(f"{name}.rope.dimension_count", int, depth),
-            base=file.setting(f"{name}.rope.freq_base", float, 10000.0),
-            epsilon=file.setting(f"{name}.attention.layer_norm_rms_epsilon", float),
-            vocabulary=file.tensor("token_embd.weight").shape[0],
-            context=file.setting(f"{name}.context_length", int),
-            rotates_neighbours=_ROTATES_NEIGHBOURS[name],
-        )
-        config._check()
-        return config
-
-    def _check(self) -> None:
-        counts = (self.layers, self.hidden, self.heads, self.key_heads, self.depth, self.value_depth, self.context)
-        if min(counts) < 1 or self.heads % self.key_heads or self.rotated % 2 or not 0 <= self.rotated <= self.depth:
-            raise ModelError(f"has settings that do not fit together: {self}")
-
-    def info(self, name: str) -> ModelInfo:
-        """The inputs and outputs of the step."""
-
-        def cache(when: str, length: str) -> list[ValueInfo]:
-            parts = (("key", self.depth), ("value", self.value_depth))
-            return [
-                ValueInfo(f"{when}.{layer}.{part}", np.dtype(np.float32), ("batch", self.key_heads, length, depth))
-                for layer in range(self.layers)
-                for part, depth in parts
-            ]
-
-        tokens = ValueInfo("input_ids", np.dtype(np.int64), ("batch", "length"))
-        selected = ValueInfo("selected", np.dtype(np.int64), ("outputs",))
-        starts = ValueInfo("starts", np.dtype(np.int64), ("batch",))
-        logits = ValueInfo("logits", np.dtype(np.float32), ("batch", "outputs", self.vocabulary))
-        present = cache("present", "past + length")
-        return ModelInfo(name, (tokens, selected, starts, *cache("past", "past")), (logits, *present))
+    mask: ir.Value
+    angles: tuple[ir.Value, ir.Value] | None
 
 
 class DecoderBuilder:
@@ -165,16 +105,24 @@ class DecoderBuilder:
         starts = emit(ExpandDimsOp, inputs["starts"], axes=(1, 2, 3))
         rows = emit(ExpandDimsOp, places, axes=(0, 1, 3))
         mask = emit(ew.AndOp, emit(ew.LessEqualOp, columns, rows), emit(ew.GreaterEqualOp, columns, starts))
-        angles = self._angles(emit(ew.SubOp, rows, starts))
+        turns = emit(ew.SubOp, rows, starts)
+        everywhere, windowed = _Scope(mask, self._angles(turns, is_windowed=False)), None
+        if config.window:
+            first = emit(ew.SubOp, rows, scalar(config.window, rows))
+            near = emit(ew.AndOp, mask, emit(ew.GreaterOp, columns, first))
+            windowed = _Scope(near, self._angles(turns, is_windowed=True))
         outputs: dict[str, ir.Value] = {}
         with ir.Location.name("token_embd"):
             value = self._embedded("token_embd.weight", inputs["input_ids"])
+            if config.architecture.scales_embedding:
+                value = emit(ew.MulOp, value, scalar(float(np.sqrt(np.float32(config.hidden))), value))
+            if "position_embd.weight" in self._file.tensors:
+                value = emit(ew.AddOp, value, self._at_positions("position_embd.weight", turns))
         for layer in range(config.layers):
             kept = [inputs[f"past.{layer}.{part}"] for part in ("key", "value")]
+            seen = windowed if windowed is not None and config.has_window(layer) else everywhere
             with ir.Location.name(f"blk.{layer}"):
-                found, *caches = self._attention(f"blk.{layer}", value, kept, mask, angles)
-                value = emit(ew.AddOp, value, found)
-                value = emit(ew.AddOp, value, self._perceptron(f"blk.{layer}", value))
+                value, *caches = self._layer(f"blk.{layer}", value, kept, seen)
             outputs |= dict(zip((f"present.{layer}.key", f"present.{layer}.value"), caches, strict=True))
         with ir.Location.name("output"):
             value = self._norm("output_norm", gathered(value, inputs["selected"], 1))
@@ -182,60 +130,112 @@ class DecoderBuilder:
             logits = self._linear("token_embd" if is_tied else "output", value)
         return {"logits": logits, **outputs}
 
-    def _angles(self, places: ir.Value) -> tuple[ir.Value, ir.Value]:
+    def _at_positions(self, name: str, places: ir.Value) -> ir.Value:
+        """Returns the rows of a table for places [batch, 1, length, 1]; those before a text take the first row."""
+        table = self._parameter(name, self._floats(name, self._file.tensor(name).shape))
+        rows = emit(DynamicReshapeOp, emit(ew.MaximumOp, places, scalar(0, places)), integers([0, -1]))
+        return gathered(table, rows, 0)
+
+    def _angles(self, places: ir.Value, is_windowed: bool) -> tuple[ir.Value, ir.Value] | None:
         """Returns the cosines and sines of rotations, [batch, 1, length, pairs], for places [batch, 1, length, 1]."""
         config = self._config
-        exponents = np.arange(0, config.rotated, 2) / max(config.rotated, 1)
-        speeds = config.base**-exponents
+        if not config.rotated:
+            return None
+        base = (config.architecture.window_base if is_windowed else None) or config.base
+        is_stretched = not (is_windowed and config.architecture.global_every)
+        speeds = base ** -(np.arange(0, config.rotated, 2) / config.rotated) / (config.stretch if is_stretched else 1)
         if "rope_freqs.weight" in self._file.tensors:
             speeds = speeds / self._floats("rope_freqs.weight", speeds.shape)
         turns = emit(ew.MulOp, cast(places, np.float32), constant(speeds.astype(np.float32)))
         return emit(ew.CosOp, turns), emit(ew.SinOp, turns)
 
+    def _layer(self, scope: str, value: ir.Value, past: list[ir.Value], seen: _Scope) -> tuple[ir.Value, ...]:
+        """Returns the result of a layer, and the keys and values of all tokens.
+
+        Without a norm of its own, the perceptron reads what attention reads (Wang and Komatsuzaki 2021).
+        """
+        normal = self._norm(f"{scope}.attn_norm", value)
+        found, *caches = self._attention(scope, normal, past, seen)
+        value = emit(ew.AddOp, value, self._norm(f"{scope}.post_attention_norm", found, may_be_missing=True))
+        if f"{scope}.ffn_norm.weight" in self._file.tensors:
+            normal = self._norm(f"{scope}.ffn_norm", value)
+        made = self._norm(f"{scope}.post_ffw_norm", self._perceptron(scope, normal), may_be_missing=True)
+        return emit(ew.AddOp, value, made), *caches
+
     def _attention(
-        self,
-        scope: str,
-        value: ir.Value,
-        past: list[ir.Value],
-        mask: ir.Value,
-        angles: tuple[ir.Value, ir.Value],
+        self, scope: str, normal: ir.Value, past: list[ir.Value], seen: _Scope
     ) -> tuple[ir.Value, ir.Value, ir.Value]:
         """Returns the result of attention, and the keys and values of all tokens."""
         config = self._config
-        normal = self._norm(f"{scope}.attn_norm", value)
-        query = self._heads(f"{scope}.attn_q", normal, config.heads, config.depth)
-        key = self._heads(f"{scope}.attn_k", normal, config.key_heads, config.depth)
-        fresh = self._heads(f"{scope}.attn_v", normal, config.key_heads, config.value_depth)
+        query, key, fresh = self._projections(scope, normal)
         query, key = (
-            rotated(
-                self._norm(f"{scope}.attn_{part}_norm", item, may_be_missing=True),
-                *angles,
-                is_interleaved=config.rotates_neighbours,
-            )
+            self._norm(f"{scope}.attn_{part}_norm", item, may_be_missing=True)
             for part, item in (("q", query), ("k", key))
         )
+        if seen.angles is not None:
+            is_interleaved = config.architecture.rotates == "neighbours"
+            query, key = (rotated(item, *seen.angles, is_interleaved=is_interleaved) for item in (query, key))
         keys, values = (joined([old, new], 2) for old, new in zip(past, (key, fresh), strict=True))
-        found = emit(AttentionOp, query, keys, values, mask, scale=config.depth**-0.5, zero_empty=True)
+        found = emit(AttentionOp, query, keys, values, seen.mask, scale=config.scale, zero_empty=True)
         flat = emit(DynamicReshapeOp, transposed(found, _HEADS_FIRST), integers([0, 0, -1]))
         return self._linear(f"{scope}.attn_output", flat), keys, values
 
-    def _heads(self, name: str, value: ir.Value, heads: int, depth: int) -> ir.Value:
-        """Returns a projection as [batch, heads, length, depth]."""
-        apart = emit(DynamicReshapeOp, self._linear(name, value), integers([0, 0, heads, depth]))
-        return transposed(apart, _HEADS_FIRST)
+    def _projections(self, scope: str, normal: ir.Value) -> list[ir.Value]:
+        """Returns queries, keys and values, each [batch, heads, length, depth]; a file may store them as one matrix."""
+        config = self._config
+        heads = (config.heads, config.key_heads, config.key_heads)
+        depths = (config.depth, config.depth, config.value_depth)
+        widths = [count * depth for count, depth in zip(heads, depths, strict=True)]
+        if f"{scope}.attn_qkv.weight" in self._file.tensors:
+            parts = self._parts(f"{scope}.attn_qkv", normal, widths)
+        else:
+            parts = [self._linear(f"{scope}.attn_{part}", normal) for part in "qkv"]
+        return [
+            transposed(emit(DynamicReshapeOp, item, integers([0, 0, count, depth])), _HEADS_FIRST)
+            for item, count, depth in zip(parts, heads, depths, strict=True)
+        ]
 
-    def _perceptron(self, scope: str, value: ir.Value) -> ir.Value:
-        normal = self._norm(f"{scope}.ffn_norm", value)
-        gate = emit(SiluOp, self._linear(f"{scope}.ffn_gate", normal))
-        return self._linear(f"{scope}.ffn_down", emit(ew.MulOp, gate, self._linear(f"{scope}.ffn_up", normal)))
+    def _parts(self, name: str, value: ir.Value, widths: Sequence[int]) -> list[ir.Value]:
+        """Returns the parts of a product, of the given numbers of elements.
+
+        Raises:
+            ModelError: the matrix has another number of rows.
+        """
+        rows = self._file.tensor(f"{name}.weight").shape[0]
+        if rows != sum(widths):
+            raise ModelError(f"the tensor '{name}.weight' has {rows} rows, and must have {sum(widths)}")
+        product, ends = self._linear(name, value), np.cumsum([0, *widths]).tolist()
+        return [part_along(product, 2, start, end) for start, end in itertools.pairwise(ends)]
+
+    def _perceptron(self, scope: str, normal: ir.Value) -> ir.Value:
+        """Returns the result of a perceptron; a file may store the gate and what it multiplies as one matrix."""
+        architecture, up = self._config.architecture, f"{scope}.ffn_up"
+        if not architecture.is_gated:
+            opened = self._activated(self._linear(up, normal))
+        elif f"{scope}.ffn_gate.weight" in self._file.tensors:
+            gate = self._activated(self._linear(f"{scope}.ffn_gate", normal))
+            opened = emit(ew.MulOp, gate, self._linear(up, normal))
+        else:
+            half = self._file.tensor(f"{up}.weight").shape[0] // 2
+            gate, value = self._parts(up, normal, (half, half))
+            opened = emit(ew.MulOp, self._activated(gate), value)
+        return self._linear(f"{scope}.ffn_down", opened)
+
+    def _activated(self, value: ir.Value) -> ir.Value:
+        is_silu = self._config.architecture.activation == "silu"
+        return emit(SiluOp, value) if is_silu else emit(GeluOp, value, approximate="tanh")
 
     def _norm(self, name: str, value: ir.Value, may_be_missing: bool = False) -> ir.Value:
-        name = f"{name}.weight"
-        if may_be_missing and name not in self._file.tensors:
+        weight, bias = f"{name}.weight", f"{name}.bias"
+        if may_be_missing and weight not in self._file.tensors:
             return value
-        scale = self._floats(name, self._file.tensor(name).shape)
-        with ir.Location.name(name.removesuffix(".weight")):
-            return emit(RmsNormOp, value, self._parameter(name, scale), axis=-1, epsilon=self._config.epsilon)
+        config, shape = self._config, self._file.tensor(weight).shape
+        with ir.Location.name(name):
+            scale = self._parameter(weight, self._floats(weight, shape))
+            if config.architecture.norm == "rms":
+                return emit(RmsNormOp, value, scale, axis=-1, epsilon=config.epsilon)
+            offset = self._parameter(bias, self._floats(bias, shape)) if bias in self._file.tensors else None
+            return emit(LayerNormOp, value, scale, offset, axis=-1, epsilon=config.epsilon)
 
     def _linear(self, name: str, value: ir.Value) -> ir.Value:
         """Multiplies by a matrix [results, inputs], and adds the bias if there is one."""

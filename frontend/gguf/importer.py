@@ -15,7 +15,8 @@ from ...dialects.registry import load_dialects
 from ..errors import ModelError
 from ..imported import ImportedModel, ModelInfo
 from ..main_signature import bound_inputs, declare, tensor_of
-from .decoder import DecoderBuilder, DecoderSizes
+from .architectures import DecoderSizes
+from .decoder import DecoderBuilder, info_of
 from .reader import GgufFile, read_gguf
 
 
@@ -26,7 +27,7 @@ def describe_model(source: Path | bytes, name: str) -> ModelInfo:
         ModelError: the file is damaged, or holds something that cannot be imported.
     """
     try:
-        return DecoderSizes.of(_read(source)).info(name)
+        return info_of(DecoderSizes.of(_read(source)), name)
     except ModelError as error:
         raise error.at(model=name) from error.__cause__
 
@@ -58,7 +59,7 @@ def import_model(
 
 def _imported(file: GgufFile, name: str, shapes: Mapping[str, Sequence[Dim]]) -> ImportedModel:
     config = DecoderSizes.of(file)
-    info, builder = config.info(name), DecoderBuilder(file, config)
+    info, builder = info_of(config, name), DecoderBuilder(file, config)
     dims = bound_inputs(info, shapes)
     module = ir.Module.create()
     with ir.InsertionPoint(module.body):

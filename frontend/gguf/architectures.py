@@ -1,0 +1,153 @@
+"""Architectures of decoders in GGUF files: what differs between them, and their sizes in a file.
+
+What a file tells by the tensors that it has (biases, norms of heads, fused projections) is not listed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..errors import ModelError
+from .reader import GgufFile
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The differences of a family of decoders.
+
+    Attributes:
+        rotates: which elements rotary embeddings rotate together: "neighbours", or one from each of two "halves".
+        norm: the kind of norm: root mean square, or layer norm.
+        activation: the function within the perceptron; "gelu" is its approximation by a hyperbolic tangent.
+        is_gated: whether the activation is multiplied by a second projection.
+        scales_embedding: whether embeddings are multiplied by the root of their size.
+        has_windows: whether the setting of a sliding window applies.
+        global_every: every n-th layer has no window; 0 if all layers are alike.
+        window_base: base of the wavelengths of the rotation in layers with a window; None for that of the others.
+    """
+
+    rotates: Literal["neighbours", "halves", "nothing"] = "halves"
+    norm: Literal["rms", "layer"] = "rms"
+    activation: Literal["silu", "gelu"] = "silu"
+    is_gated: bool = True
+    scales_embedding: bool = False
+    has_windows: bool = False
+    global_every: int = 0
+    window_base: float | None = None
+
+
+ARCHITECTURES = {
+    "llama": Architecture("neighbours"),
+    "qwen2": Architecture(),
+    "qwen3": Architecture(),
+    "gemma": Architecture(activation="gelu", scales_embedding=True),
+    "gemma3": Architecture(
+        activation="gelu", scales_embedding=True, has_windows=True, global_every=6, window_base=10000.0
+    ),
+    "phi2": Architecture(norm="layer", activation="gelu", is_gated=False),
+    "phi3": Architecture(has_windows=True),
+    "gpt2": Architecture("nothing", norm="layer", activation="gelu", is_gated=False),
+    "stablelm": Architecture(norm="layer"),
+    "starcoder2": Architecture(norm="layer", activation="gelu", is_gated=False, has_windows=True),
+}
+"""The supported architectures, by their names in files. (llama.cpp, src/llama-model.cpp)"""
+
+_NARROW_SCALE_LAYERS = 62
+"""Gemma 3 of this depth (27B) scales scores by the size of a token per head, not by that of a key."""
+
+
+@dataclass(frozen=True)
+class DecoderSizes:
+    """The architecture and the sizes of a decoder.
+
+    Attributes:
+        architecture: what differs from other families.
+        layers: number of layers.
+        hidden: elements of a token between layers.
+        heads: heads of queries.
+        key_heads: heads of keys and values, each shared by `heads / key_heads` heads of queries.
+        depth: elements of a key.
+        value_depth: elements of a value.
+        scale: factor of the scores.
+        rotated: elements of queries and keys that are rotated.
+        base: base of the wavelengths of the rotation.
+        stretch: divisor of positions in the rotation, in layers without a window if others have one.
+        epsilon: number added to the mean square in norms.
+        vocabulary: number of tokens.
+        context: number of tokens that the decoder was trained for.
+        window: number of tokens that a layer with a window attends to; 0 for no windows.
+    """
+
+    architecture: Architecture
+    layers: int
+    hidden: int
+    heads: int
+    key_heads: int
+    depth: int
+    value_depth: int
+    scale: float
+    rotated: int
+    base: float
+    stretch: float
+    epsilon: float
+    vocabulary: int
+    context: int
+    window: int
+
+    @staticmethod
+    def of(file: GgufFile) -> DecoderSizes:
+        """Reads the settings of a file.
+
+        Raises:
+            ModelError: one is missing or wrong, or the architecture is not supported.
+        """
+        name = file.setting("general.architecture", str)
+        if name not in ARCHITECTURES:
+            known = ", ".join(ARCHITECTURES)
+            raise ModelError(f"has the architecture '{name}', which is not supported; supported are {known}")
+        if file.setting(f"{name}.expert_count", int, 0):
+            raise ModelError("has experts, which are not supported")
+        architecture = ARCHITECTURES[name]
+        scaling = file.setting(f"{name}.rope.scaling.type", str, "none")
+        if scaling not in ("none", "linear") or "rope_factors_long.weight" in file.tensors:
+            scaling = "longrope" if scaling in ("none", "linear") else scaling
+            raise ModelError(f"scales its rotary embeddings by '{scaling}', which is not supported")
+        layers = file.setting(f"{name}.block_count", int)
+        heads = file.setting(f"{name}.attention.head_count", int)
+        hidden = file.setting(f"{name}.embedding_length", int)
+        depth = file.setting(f"{name}.attention.key_length", int, hidden // max(heads, 1))
+        is_narrow = name == "gemma3" and layers == _NARROW_SCALE_LAYERS
+        kind = "layer_norm_rms_epsilon" if architecture.norm == "rms" else "layer_norm_epsilon"
+        config = DecoderSizes(
+            architecture=architecture,
+            layers=layers,
+            hidden=hidden,
+            heads=heads,
+            key_heads=file.setting(f"{name}.attention.head_count_kv", int, heads),
+            depth=depth,
+            value_depth=file.setting(f"{name}.attention.value_length", int, depth),
+            scale=(hidden / heads if is_narrow else max(depth, 1)) ** -0.5,
+            rotated=0
+            if architecture.rotates == "nothing"
+            else file.setting(f"{name}.rope.dimension_count", int, depth),
+            base=file.setting(f"{name}.rope.freq_base", float, 10000.0),
+            stretch=file.setting(f"{name}.rope.scaling.factor", float) if scaling == "linear" else 1.0,
+            epsilon=file.setting(f"{name}.attention.{kind}", float),
+            vocabulary=file.tensor("token_embd.weight").shape[0],
+            context=file.setting(f"{name}.context_length", int),
+            window=file.setting(f"{name}.attention.sliding_window", int, 0) if architecture.has_windows else 0,
+        )
+        config._check()
+        return config
+
+    def _check(self) -> None:
+        counts = (self.layers, self.hidden, self.heads, self.key_heads, self.depth, self.value_depth, self.context)
+        is_wrong = min(counts) < 1 or self.heads % self.key_heads or self.rotated % 2 or self.window < 0
+        if is_wrong or not 0 <= self.rotated <= self.depth or not self.stretch > 0:
+            raise ModelError(f"has settings that do not fit together: {self}")
+
+    def has_window(self, layer: int) -> bool:
+        """Returns whether a layer attends to a window only."""
+        every = self.architecture.global_every
+        return self.window > 0 and (every == 0 or layer % every != every - 1)
