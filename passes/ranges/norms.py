@@ -58,7 +58,7 @@ def _centred(graph: Rewriter, value: ir.Value, axes: Sequence[int]) -> ir.Value:
 
 
 def mean(graph: Rewriter, value: ir.Value, axes: Sequence[int], keepdims: bool = True) -> ir.Value:
-    """The mean of the data over some dimensions, for floating point."""
+    """The mean of the data over some dimensions; of integers, rounded towards zero."""
     extents = graph.of(value)
     if keepdims:
         reduced = [whole(1) if axis in axes else extent for axis, extent in enumerate(extents)]

@@ -10,7 +10,7 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.stepwell.attention import AttentionOp
-from ...dialects.stepwell.elementwise import AddOp, AndOp, NotOp
+from ...dialects.stepwell.elementwise import AddOp, AndOp, CastOp, NotOp
 from ...dialects.stepwell.normalization import BatchNormOp, LocalResponseNormOp, LogSoftmaxOp, SoftmaxOp
 from ...dialects.stepwell.reduction import (
     ArgmaxOp,
@@ -61,9 +61,14 @@ def _least_integer(graph: Rewriter, op: Any, varying: Sequence[int], reduced: Se
 
 
 def _replace_mean(graph: Rewriter, op: Any, axes: Sequence[int]) -> None:
-    if not is_float(dtype_of(op.input)):
-        raise BoundedError("it rounds the mean of integers over a varying dimension, which is not supported")
-    replace(op, mean(graph, op.input, axes, op.keepdims))
+    """reduce_mean(x) --> reduce_sum(x) / count; for integers of 64 bits, as the sum would overflow a short one."""
+    dtype = dtype_of(op.input)
+    if is_float(dtype):
+        replace(op, mean(graph, op.input, axes, op.keepdims))
+        return
+    wide = np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
+    value = mean(graph, graph.noted(CastOp(op.input, dtype=wide), graph.of(op.input)), axes, op.keepdims)
+    replace(op, graph.noted(CastOp(value, dtype=dtype), graph.of(value)))
 
 
 def _reduced(extents: Sequence[Extent], axes: Sequence[int], keepdims: bool) -> list[Extent]:

@@ -35,7 +35,7 @@ from ..ir.values import shape_of
 from .checks import require_static_attributes
 from .errors import BoundedError
 from .extents import Extent, count_of, is_dynamic, numbered, prefix, size_of, symbolic, whole
-from .layout import agree, is_apart, set_operands
+from .layout import agree, compacted, is_apart, set_operands
 from .rewriter import PADDING, Rewriter, replace
 from .states import OpState
 
@@ -168,12 +168,16 @@ def inferred(graph: Rewriter, op: Op, state: OpState) -> Result:
 
 @PADDING.attach(BlockMatmulOp)
 def block_matmul(graph: Rewriter, op: BlockMatmulOp, state: OpState) -> Result:
-    """Unchanged if only the number of rows varies."""
+    """Sets the input and the scales to 0 beyond the data along the contracted dimension; the weight's are finite."""
     require_static_attributes(state)
+    if 2 in graph.dynamic(op.weight):
+        raise BoundedError("the size of the blocks of a weight varies")
+    depth = len(graph.of(op.input)) - 1
     input, *weights = op.operation.operands
-    if any(map(graph.dynamic, weights)) or len(graph.of(input)) - 1 in graph.dynamic(input):
-        raise BoundedError("the weight of a product in blocks varies in size")
-    return inferred(graph, op, state)
+    set_operands(op, [compacted(graph, input, [depth]), *(compacted(graph, value, (0, 1)) for value in weights)])
+    op.operation.operands[0] = graph.keep(op.input, [depth], 0.0)
+    op.operation.operands[2] = graph.keep(op.scales, [1], 0.0)
+    return [[*graph.of(op.input)[:-1], graph.of(op.weight)[0]]]
 
 
 @PADDING.attach(LstmOp)

@@ -17,10 +17,10 @@ from ...dialects.stepwell.reduction import least_of
 from ...dialects.stepwell.windows import CHANNELS_FIRST
 from ..graph.values import dtype_of, splat_constant, static_shape
 from .borders import Border, bordered
-from .checks import require_static, require_static_attributes
+from .checks import require_static_attributes
 from .errors import BoundedError
 from .extents import count_of, is_dynamic, prefix, whole
-from .layout import compacted
+from .layout import compacted, set_operands
 from .rewriter import PADDING, Rewriter, replace
 from .rules import Result, inferred
 from .states import OpState
@@ -35,9 +35,7 @@ def windows(graph: Rewriter, op: Any, state: OpState) -> Result | None:
     op.operation.operands[0] = compacted(graph, op.input, spatial)
     extents = graph.of(op.input)
     if isinstance(op, ConvOp | ConvTransposeOp):
-        require_static(graph, op, [1 if op.layout == CHANNELS_FIRST else rank + 1])
-        if graph.dynamic(op.weight):
-            raise BoundedError("the size of a weight varies")
+        _keep_channels(graph, op, 1 if op.layout == CHANNELS_FIRST else rank + 1)
         kernel = (static_shape(op.weight) or ())[2:]
     else:
         kernel = op.kernel
@@ -67,6 +65,22 @@ def windows(graph: Rewriter, op: Any, state: OpState) -> Result | None:
     if not moved and not _pads_vary(state):
         return inferred(graph, op, state)
     return _with_moved_windows(graph, op, state, spatial, reach, moved, otherwise)
+
+
+def _keep_channels(graph: Rewriter, op: ConvOp | ConvTransposeOp, channels: int) -> None:
+    """Sets input and weight to 0 beyond the data along the channels that are summed: 0 times padding may be NaN.
+
+    Raises:
+        BoundedError: the extent of the windows or the number of channels of a group varies.
+    """
+    if op.group > 1 and (graph.dynamic(op.weight) or channels in graph.dynamic(op.input)):
+        raise BoundedError("the number of channels of a group varies")
+    summed = 0 if isinstance(op, ConvTransposeOp) else 1
+    input, weight, *bias = op.operation.operands
+    operands = [compacted(graph, input, [channels]), compacted(graph, weight, (0, 1))]
+    set_operands(op, [*operands, *(compacted(graph, value, [0]) for value in bias)])
+    op.operation.operands[0] = graph.keep(op.input, [channels], 0.0)
+    op.operation.operands[1] = graph.keep(op.weight, [summed], 0.0)
 
 
 def _lows(graph: Rewriter, state: OpState, rank: int) -> list[Dim]:
@@ -102,8 +116,11 @@ def _with_moved_windows(
         value = bordered(graph, value, border, "constant", otherwise)
         pads[dim] = pads[dim + rank] = 0
     found = [*graph.of(value)]
-    sums_channels = isinstance(op, ConvOp | ConvTransposeOp)
-    result = list(found[:1]) + [whole(size) for size in shape[1:]] if sums_channels else found
+    result = found
+    if isinstance(op, ConvOp | ConvTransposeOp):
+        result = [found[0], *(whole(size) for size in shape[1:])]
+        channels = 1 if op.layout == CHANNELS_FIRST else rank + 1
+        result[channels] = prefix(state.shapes[0][channels], shape[channels])
     for axis in spatial:
         result[axis] = prefix(state.shapes[0][axis], shape[axis])
     if not moved:

@@ -119,23 +119,45 @@ def test_a_fixed_size_is_compiled_as_one():
 
 def test_a_model_without_a_program_for_a_range_is_compiled_for_each_size():
     text = (
-        MODEL.replace("softmax", "reduce_mean")
-        .replace("xf32", "xi64")
-        .replace("axis = 0 : i64", "axes = array<i64: 0>")
+        MODEL.replace("softmax", "bitcast")
+        .replace("axis = 0 : i64", "dtype = i32")
+        .replace("-> (tensor<?x4xf32>", "-> (tensor<?x4xi32>")
+        .replace("-> tensor<?x4xf32>", "-> tensor<?x4xi32>")
+        .replace("%0 : tensor<?x4xf32>", "%0 : tensor<?x4xi32>")
     )
-    with pytest.warns(UserWarning, match=r"compiled for each size separately.*'stepwell.reduce_mean' op"):
+    with pytest.warns(UserWarning, match=r"compiled for each size separately.*'stepwell.bitcast' op"):
         executable = stepwell.compile(
             text.encode(), threads=1, options=stepwell.Options(dims={"n": (1, 9)}, cache=False, fallback="error")
         )
-    x = np.arange(20).reshape(5, 4)
-    np.testing.assert_array_equal(executable(x), x.mean(0, keepdims=True))
+    x = np.arange(20, dtype=np.float32).reshape(5, 4)
+    np.testing.assert_array_equal(executable(x), x.view(np.int32))
     first, second = executable.explain().splitlines()
     assert first.startswith(
-        "each size is compiled separately, at its first call: 'stepwell.reduce_mean' op: it rounds the mean of integers"
+        "each size is compiled separately, at its first call: 'stepwell.bitcast' op: it has no rule"
     )
     assert second.startswith("x=5x4: ")
     with pytest.raises(InputError, match="compiled for 1 to 9"):
-        executable(np.zeros((10, 4), np.int64))
+        executable(np.zeros((10, 4), np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint64"])
+def test_means_of_integers_are_rounded_towards_zero(dtype):
+    kind = {"int8": "i8", "uint64": "ui64"}[dtype]
+    text = (
+        MODEL.replace("softmax", "reduce_mean")
+        .replace("axis = 0 : i64", "axes = array<i64: 0>, keepdims = false")
+        .replace("-> (tensor<?x4xf32>", "-> (tensor<4xf32>")
+        .replace("-> tensor<?x4xf32>", "-> tensor<4xf32>")
+        .replace("%0 : tensor<?x4xf32>", "%0 : tensor<4xf32>")
+        .replace("xf32", f"x{kind}")
+    )
+    options = stepwell.Options(dims={"n": (1, 9)}, cache=False, fallback="error")
+    executable = stepwell.compile(text.encode(), threads=1, options=options)
+    assert not executable.unranged
+    limits = np.iinfo(dtype)
+    for rows in (1, 7):
+        x = np.random.default_rng(0).integers(max(limits.min, -128), min(limits.max, 1 << 40), (rows, 4), dtype)
+        np.testing.assert_array_equal(executable(x), np.trunc(x.sum(0, np.int64) / rows))
 
 
 def _slice(start: int, stop: int, step: int, summed: bool) -> onnx.ModelProto:

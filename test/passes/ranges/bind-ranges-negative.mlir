@@ -30,11 +30,11 @@ module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
 
 // -----
 
-// CHECK: 'stepwell.reduce_mean' op: it rounds the mean of integers over a varying dimension
-module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
-  func.func @main(%x: tensor<?xi64> {stepwell.dims = ["n"]}) -> tensor<i64> {
-    %0 = "stepwell.reduce_mean"(%x) {axes = array<i64: 0>, keepdims = false} : (tensor<?xi64>) -> tensor<i64>
-    return %0 : tensor<i64>
+// CHECK: 'stepwell.conv' op: the number of channels of a group varies
+module attributes {stepwell.ranges = {n = [2, 6, 2]}} {
+  func.func @main(%x: tensor<1x4x5xf32>, %w: tensor<?x2x1xf32> {stepwell.dims = ["n", 2, 1]}) -> tensor<1x?x5xf32> {
+    %0 = "stepwell.conv"(%x, %w) {group = 2 : i64, strides = array<i64: 1>, pads = array<i64: 0, 0>, dilations = array<i64: 1>} : (tensor<1x4x5xf32>, tensor<?x2x1xf32>) -> tensor<1x?x5xf32>
+    return %0 : tensor<1x?x5xf32>
   }
 }
 

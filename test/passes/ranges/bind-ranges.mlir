@@ -90,6 +90,52 @@ module attributes {stepwell.ranges = {n = [9, 13, 4]}} {
 
 // -----
 
+// A product in blocks reads 0 beyond the data.
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[KEPT:.+]] = "stepwell.keep"(%{{.+}}, %{{.+}}) {extent = 0 : i64, otherwise = 0.000000e+00 : f64}
+// CHECK:       "stepwell.block_matmul"(%[[KEPT]], %{{.+}}, %{{.+}}) {bits = 4 : i64}
+module attributes {stepwell.ranges = {n = [33, 64, 1]}} {
+  func.func @main(%x: tensor<2x?xf32> {stepwell.dims = [2, "n"]}, %w: tensor<8x2x16xui8>, %s: tensor<8x2xf32>) -> tensor<2x8xf32> {
+    %0 = "stepwell.exp"(%x) : (tensor<2x?xf32>) -> tensor<2x?xf32>
+    %1 = "stepwell.block_matmul"(%0, %w, %s) {bits = 4 : i64} : (tensor<2x?xf32>, tensor<8x2x16xui8>, tensor<8x2xf32>) -> tensor<2x8xf32>
+    return %1 : tensor<2x8xf32>
+  }
+}
+
+// -----
+
+// So do the input and the weight of a convolution over channels whose number varies.
+// CHECK-LABEL: func.func @main
+// CHECK-DAG:   %[[X:.+]] = "stepwell.keep"(%{{.+}}, %{{.+}}) {{.+}} -> tensor<1x64x5xf32>
+// CHECK-DAG:   %[[W:.+]] = "stepwell.keep"(%{{.+}}, %{{.+}}) {{.+}} -> tensor<4x64x1xf32>
+// CHECK:       "stepwell.conv"(%[[X]], %[[W]])
+module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
+  func.func @main(%x: tensor<1x?x5xf32> {stepwell.dims = [1, "n", 5]}, %w: tensor<4x?x1xf32> {stepwell.dims = [4, "n", 1]}) -> tensor<1x4x5xf32> {
+    %0 = "stepwell.exp"(%x) : (tensor<1x?x5xf32>) -> tensor<1x?x5xf32>
+    %1 = "stepwell.exp"(%w) : (tensor<4x?x1xf32>) -> tensor<4x?x1xf32>
+    %2 = "stepwell.conv"(%0, %1) {strides = array<i64: 1>, pads = array<i64: 0, 0>, dilations = array<i64: 1>} : (tensor<1x?x5xf32>, tensor<4x?x1xf32>) -> tensor<1x4x5xf32>
+    return %2 : tensor<1x4x5xf32>
+  }
+}
+
+// -----
+
+// The sum of a mean of integers has 64 bits.
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[WIDE:.+]] = "stepwell.cast"(%arg0) {dtype = ui64}
+// CHECK:       %[[KEPT:.+]] = "stepwell.keep"(%[[WIDE]],
+// CHECK:       %[[SUM:.+]] = "stepwell.reduce_sum"(%[[KEPT]])
+// CHECK:       %[[MEAN:.+]] = "stepwell.div"(%[[SUM]], %{{.+}}) : (tensor<ui64>, tensor<ui64>)
+// CHECK:       "stepwell.cast"(%[[MEAN]]) {dtype = ui8}
+module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
+  func.func @main(%x: tensor<?xui8> {stepwell.dims = ["n"]}) -> tensor<ui8> {
+    %0 = "stepwell.reduce_mean"(%x) {axes = array<i64: 0>, keepdims = false} : (tensor<?xui8>) -> tensor<ui8>
+    return %0 : tensor<ui8>
+  }
+}
+
+// -----
+
 // A module without ranges stays as it is.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  (%{{.+}}: tensor<?x8xf32, ["n", 8]> {stepwell.dims = ["n", 8]})
