@@ -152,6 +152,18 @@ class FuseAttention(Pattern[MatmulOp]):
         return _assemble(op, product, scores, shape, self, zero_empty=guarded is not None)
 
 
+class DropEmptyMask(Pattern[AttentionOp]):
+    """attention(q, k, v, true) --> attention(q, k, v), the same for an additive mask of 0"""
+
+    root = AttentionOp
+
+    def rewrite(self, op: AttentionOp) -> Replacement:
+        found = splat_of(op.mask)
+        if found is None or not (found is True or (found is not False and found == 0)):
+            return None
+        return AttentionOp(op.query, op.key, op.value, None, **op.attribute_values()).result
+
+
 class ShareHeads(Pattern[AttentionOp]):
     """attention(q, repeat(k), repeat(v)) --> attention(q, k, v), if query heads share those of keys and values
 
@@ -349,5 +361,5 @@ def _is_broadcast(mask: ir.Value, shape: Shape) -> bool:
     return extents is not None and len(extents) <= 4 and broadcasts_to(extents, shape)
 
 
-PATTERNS = (ShareHeads(),)
+PATTERNS = (DropEmptyMask(), ShareHeads())
 """The patterns of the canonical form; another pass recognises composite ops."""
