@@ -289,9 +289,9 @@ def where(node: AtenNode, condition: ir.Value, input: ir.Value, other: ir.Value)
 
 
 @imports("prims.where.default")
-def where_of_same_type(node: AtenNode, pred: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
-    """The same on operands of one type."""
-    return emit(ew.SelectOp, pred, a, b)
+def where_of_same_type(node: AtenNode, pred: ir.Value, a: Any, b: Any) -> ir.Value:
+    """The same on operands of one type, which may be numbers."""
+    return emit(ew.SelectOp, pred, as_value(a, node.dtype()), as_value(b, node.dtype()))
 
 
 @imports("aten.copysign.Tensor", "aten.copysign.Scalar")

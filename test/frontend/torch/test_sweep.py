@@ -19,6 +19,7 @@ def known():
     [
         ("op/fft.rfft", "compile", "native"),
         ("op/linalg.eigvals", "export", "partly"),
+        ("module/nn.NLLLoss", "compile", "native"),
     ],
 )
 def test_outcomes(known, name, route, outcome):
