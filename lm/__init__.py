@@ -6,6 +6,7 @@ for text in model.stream("Once upon a time"):
 """
 
 from .engine import Engine, EngineFigures
+from .grammar import json_schema, regular_expression
 from .model import LanguageModel, TextSession, load
 from .request import End, Piece, Request, TokenChoice
 from .sampling import SamplingOptions
@@ -20,5 +21,7 @@ __all__ = [
     "SamplingOptions",
     "TextSession",
     "TokenChoice",
+    "json_schema",
     "load",
+    "regular_expression",
 ]

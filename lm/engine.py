@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 
@@ -55,7 +54,7 @@ class EngineFigures:
 
 @dataclass(eq=False)
 class _Text:
-    """A request that has started."""
+    """A request, and the text that it gets."""
 
     request: Request
     generation: Generation
@@ -87,7 +86,7 @@ class Engine:
         """The text whose prompt is read, and the tokens that are not read yet."""
         self._texts: list[_Text] = []
         """The texts in the rows of the pool."""
-        self._waiting: deque[Request] = deque()
+        self._waiting: deque[_Text] = deque()
         self._changed, self._is_closed = threading.Condition(), False
         rows = max(2, model.sequences) + 1
         self._figures = EngineFigures(memory_bytes=rows * model.context * model.bytes_per_token + cache_bytes)
@@ -98,13 +97,16 @@ class Engine:
         """Adds a request; it is answered by its `deliver`.
 
         Raises:
-            InputError: the prompt is empty or leaves no room in the context, or the engine is closed.
+            InputError: the prompt is empty or leaves no room in the context, the grammar is wrong, or the engine is
+                closed.
         """
-        self._model.room(request.tokens)
+        most = self._model.room(request.tokens)
+        most = most if request.most is None else min(most, request.most)
+        generation = Generation(self._model.tokenizer, request.sampling, most, request.stop, request.logprobs)
         with self._changed:
             if self._is_closed:
                 raise InputError("the engine is closed")
-            self._waiting.append(request)
+            self._waiting.append(_Text(request, generation))
             self._changed.notify()
 
     def close(self) -> None:
@@ -152,18 +154,15 @@ class Engine:
         if self._texts:
             self._step()
 
-    def _start(self, request: Request) -> None:
-        most = self._model.room(request.tokens)
-        most = most if request.most is None else min(most, request.most)
-        tokenizer, tokens = self._model.tokenizer, list(request.tokens)
-        generation = Generation(tokenizer, request.sampling, most, request.stop, request.logprobs)
+    def _start(self, text: _Text) -> None:
+        tokens = list(text.request.tokens)
         caches = self._prefixes.find(tokens)
         self._prompt_state.reset()
         if caches is not None:
             self._prompt_state.put({name: array[None] for name, array in caches.items()})
-        cached = self._prompt_state.length
-        self._prompt = _Text(request, generation, cached), tokens[cached:]
-        self._count(requests=1, prompt_tokens=len(tokens), cached_tokens=cached)
+        text.cached = self._prompt_state.length
+        self._prompt = text, tokens[text.cached :]
+        self._count(requests=1, prompt_tokens=len(tokens), cached_tokens=text.cached)
 
     def _read(self, text: _Text, unread: list[int]) -> None:
         """Reads a chunk of a prompt; after the last one, the text gets its first token and joins the pool."""
@@ -219,25 +218,21 @@ class Engine:
             text, self._prompt = self._prompt[0], None
             text.end("cancelled")
         with self._changed:
-            dropped = [request for request in self._waiting if request.is_cancelled]
-            self._waiting = deque(request for request in self._waiting if not request.is_cancelled)
-        _end_unstarted(dropped, "cancelled")
+            dropped = [text for text in self._waiting if text.request.is_cancelled]
+            self._waiting = deque(text for text in self._waiting if not text.request.is_cancelled)
+        for text in dropped:
+            text.end("cancelled")
 
     def _end_all(self, reason: FinishReason, error: str = "") -> None:
         """Ends the texts in progress; at the end of the engine, also those that wait."""
         texts = [*self._texts, *([self._prompt[0]] if self._prompt is not None else [])]
         self._texts, self._prompt, self._pool = [], None, SequencePool(self._model)
+        if self._is_closed:
+            texts += self._waiting
+            self._waiting.clear()
         for text in texts:
             text.end(reason, error)
-        if self._is_closed:
-            _end_unstarted(self._waiting, reason)
-            self._waiting.clear()
 
     def _count(self, **more: float) -> None:
         values = {name: getattr(self._figures, name) + value for name, value in more.items()}
         self._figures = replace(self._figures, **values)
-
-
-def _end_unstarted(requests: Sequence[Request] | deque[Request], reason: FinishReason) -> None:
-    for request in requests:
-        request.deliver(End(reason, len(request.tokens), 0, 0))

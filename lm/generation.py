@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .grammar import GrammarState
 from .request import FinishReason, Piece, TokenChoice
 from .sampling import SamplingOptions
 from .tokenizer import TextTokenizer
@@ -36,6 +37,9 @@ class Generation:
             most: maximum number of tokens, at least 1.
             stop: texts that end the text, and are not part of it.
             logprobs: number of most probable tokens to report for each token; None for no log probabilities.
+
+        Raises:
+            InputError: the grammar is wrong.
         """
         self._tokenizer, self._sampling, self._most, self._logprobs = tokenizer, sampling, most, logprobs
         self._random, self._text, self._ending = (
@@ -43,6 +47,7 @@ class Generation:
             tokenizer.stepwise(),
             _StopText(stop),
         )
+        self._grammar = GrammarState(tokenizer.for_grammars, sampling.grammar) if sampling.grammar else None
         self._counts: Counter[int] = Counter()
         self.tokens: list[int] = []
         self.finish: FinishReason | None = None
@@ -56,7 +61,10 @@ class Generation:
         Returns:
             The text that can be passed on.
         """
-        token = self._sampling.choose(logits, self._random, self._counts)
+        possible = logits if self._grammar is None else self._grammar.masked(logits)
+        token = self._sampling.choose(possible, self._random, self._counts)
+        if self._grammar is not None:
+            self._grammar.add(token)
         if token in self._tokenizer.ends:
             self.finish = "stop"
             return Piece(self._ending.rest)

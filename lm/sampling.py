@@ -25,6 +25,8 @@ class SamplingOptions:
         min_p: tokens are kept whose probability is at least this fraction of the greatest one (Nguyen et al. 2024).
         presence_penalty: subtracted from the logit of a token that the text has already (not counting the prompt).
         frequency_penalty: the same, for each time that the text has it.
+        grammar: grammar of the text: `json_schema(...)`, `regular_expression(...)`, or one in the language of Lark
+            (https://github.com/guidance-ai/llguidance); "" for none.
         seed: the same seed gives the same choices; None for another one each time.
     """
 
@@ -34,6 +36,7 @@ class SamplingOptions:
     min_p: float = 0.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
+    grammar: str = ""
     seed: int | None = None
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from ..frontend.errors import ModelError
 from ..frontend.gguf.reader import GgufFile
 
 if TYPE_CHECKING:
+    from llguidance import LLTokenizer
     from tokenizers import Tokenizer
 
 _WORDS = (
@@ -83,6 +85,13 @@ class TextTokenizer:
     def stepwise(self) -> TokenText:
         """Returns a converter of tokens that come one by one."""
         return TokenText(self._tokenizer)
+
+    @functools.cached_property
+    def for_grammars(self) -> LLTokenizer:
+        """The tokenizer in the form that grammars need; making it takes about a second for 100,000 tokens."""
+        from llguidance import LLTokenizer
+
+        return LLTokenizer(self._tokenizer.to_str(), n_vocab=len(self._tokens), eos_token=sorted(self.ends))
 
     def chat(self, messages: Sequence[Mapping[str, str]]) -> str:
         """Returns the text that asks the model for the next message of a chat.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import stepwell
+from stepwell.lm import json_schema, regular_expression
 from stepwell.lm.model import LanguageModel, SamplingOptions, load
 from stepwell.runtime.state import State
 
@@ -77,6 +80,22 @@ def test_penalties_avoid_what_the_text_has(model: LanguageModel):
     assert [sampling.choose(logits, random, counts) for counts in ({}, {0: 1}, {0: 1, 1: 1})] == [0, 1, 2]
     assert SamplingOptions(presence_penalty=0.05).choose(logits, random, {0: 9}) == 0
     assert len(set(model.generate("a", sampling, most=20))) > 1
+
+
+def test_texts_follow_a_grammar(model: LanguageModel):
+    schema = {
+        "type": "object",
+        "properties": {"a": {"enum": [True, 12]}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    for seed in range(4):
+        sampling = SamplingOptions(temperature=1.0, seed=seed, grammar=json_schema(schema))
+        assert json.loads(model.generate("a", sampling))["a"] in (True, 12)
+        sampling = SamplingOptions(temperature=1.0, seed=seed, grammar=regular_expression("(the )+!"))
+        assert re.fullmatch("(the )+!", model.generate("a", sampling, most=60)) or seed
+    with pytest.raises(stepwell.InputError, match="the grammar is wrong"):
+        model.generate("a", SamplingOptions(grammar=json_schema({"type": "objekt"})))
 
 
 def test_a_stop_text_ends_the_text_and_is_not_part_of_it(model: LanguageModel):

@@ -1,0 +1,75 @@
+"""Grammars of texts: the tokens that may come next, by the package `llguidance`."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..support.errors import InputError
+
+if TYPE_CHECKING:
+    from llguidance import LLTokenizer
+
+
+def json_schema(schema: Mapping[str, Any] | None = None) -> str:
+    """Returns the grammar of JSON texts of a schema; without one, of any JSON object."""
+    _need_package()
+    from llguidance import LLMatcher
+
+    return LLMatcher.grammar_from_json_schema(json.dumps({"type": "object"} if schema is None else schema))
+
+
+def regular_expression(pattern: str) -> str:
+    """Returns the grammar of the texts that a regular expression matches as a whole."""
+    _need_package()
+    from llguidance import LLMatcher
+
+    return LLMatcher.grammar_from_regex(pattern)
+
+
+class GrammarState:
+    """A place in a grammar: the tokens of a text so far."""
+
+    def __init__(self, tokenizer: LLTokenizer, grammar: str) -> None:
+        """Starts with an empty text.
+
+        Args:
+            tokenizer: see `TextTokenizer.for_grammars`.
+            grammar: that of `json_schema` or `regular_expression`, or one in the language of Lark.
+
+        Raises:
+            InputError: the grammar is wrong.
+        """
+        from llguidance import LLMatcher
+
+        wrong = LLMatcher.validate_grammar(grammar, tokenizer)
+        if wrong:
+            raise InputError(f"the grammar is wrong: {wrong}")
+        self._matcher, self._count = LLMatcher(tokenizer, grammar), tokenizer.vocab_size
+
+    def masked(self, logits: np.ndarray) -> np.ndarray:
+        """Returns logits with -inf for all tokens that may not come next.
+
+        Raises:
+            InputError: the text has reached a place that the package gives up at.
+        """
+        bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+        allowed = np.unpackbits(bits, bitorder="little")[: self._count].astype(bool)
+        if self._matcher.is_error():
+            raise InputError(f"the grammar cannot be followed: {self._matcher.get_error()}")
+        found = np.full_like(logits, -np.inf)
+        found[: self._count][allowed] = logits[: self._count][allowed]
+        return found
+
+    def add(self, token: int) -> None:
+        """Goes on by a token, which may come next."""
+        self._matcher.consume_token(token)
+
+
+def _need_package() -> None:
+    if importlib.util.find_spec("llguidance") is None:
+        raise InputError("grammars need the package llguidance: pip install 'stepwell[lm]'")
