@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 
 
 def json_schema(schema: Mapping[str, Any] | None = None) -> str:
-    """Returns the grammar of JSON texts of a schema; without one, of any JSON object."""
+    """Returns the grammar of JSON texts of a schema; without one, of any JSON object.
+
+    One space follows each comma and colon, as in `json.dumps`: models that may write any white space write it forever.
+    """
     _need_package()
     from llguidance import LLMatcher
 
-    return LLMatcher.grammar_from_json_schema(json.dumps({"type": "object"} if schema is None else schema))
+    spaces = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
+    text = json.dumps({"type": "object"} if schema is None else schema)
+    return LLMatcher.grammar_from_json_schema(text, defaults=spaces)
 
 
 def regular_expression(pattern: str) -> str:

@@ -73,7 +73,7 @@ def info_of(config: DecoderSizes, name: str) -> ModelInfo:
 
 @dataclass(frozen=True)
 class _Scope:
-    """What layers attend to.
+    """The keys that layers attend to.
 
     Attributes:
         mask: which keys each query sees.
