@@ -19,7 +19,7 @@ from ..machines.paces import paces_of
 from ..machines.tiles import depthwise_cycles, panels_together, tile_cycles, waiting_cycles
 from ..passes.ir.functions import body_of
 from ..passes.ir.values import shape_of
-from ..sizes.expressions import Expression
+from ..sizes.expressions import Expression, evaluate_all
 from .linalg_to_vector.schedules import depthwise
 from .linalg_to_vector.schedules.tiles import rows_of_registers
 from .stepwell_to_linalg.convolution import depthwise_panel
@@ -57,13 +57,12 @@ class TileCost:
     is_alone: bool = False
 
     def cost(self, places: np.ndarray) -> np.ndarray:
-        """Returns the cost of covering the given numbers of rows, [sizes, 2]."""
-        counts = (-(-places // (np.array(self.rows) * self.unit))).prod(axis=1)
-        wrong = counts - 1 if self.is_alone else self.fewest - np.minimum(counts, self.fewest)
-        return np.maximum(counts * self.each, self.least) + wrong * _MISMATCH
+        """Returns the costs of covering the given numbers of rows, [sizes, 2]."""
+        first, second = places.T
+        return np.asarray(evaluate_all(self.expression(("first", "second")), {"first": first, "second": second}))
 
     def expression(self, rows: Sequence[Expression]) -> Expression:
-        """Returns `cost` as an expression over sizes."""
+        """Returns the cost of covering these numbers of rows."""
         first, second = (["ceildiv", item, step * self.unit] for item, step in zip(rows, self.rows, strict=True))
         count: Expression = ["*", first, second] if rows[0] != 1 else second
         found: Expression = ["*", count, self.each]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlir import ir
 
 from ...dialects.interfaces import Interface
+from ...sizes.algebra import Dimension, ceil_div, size
+from ...sizes.expressions import evaluate, expression_of, names_in
+from ...sizes.extrema import greatest
 from ..ir.values import shape_of
 
 Prefix = int | str | list | None
@@ -36,68 +37,20 @@ def broadcast(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seq
 
 def scaled(prefix: Prefix, factor: int, offset: int) -> Prefix:
     """prefix * factor + offset."""
-    if prefix is None:
-        return None
-    return _greatest([_Term(item.of, item.factor * factor, item.offset * factor + offset) for item in _terms(prefix)])
+    return None if prefix is None else expression_of(_dim(prefix) * factor + offset)
 
 
 def divided(prefix: Prefix, by: int) -> Prefix:
     """prefix / by, rounded up."""
-    if prefix is None:
-        return None
-    return _greatest([item.divided(by) for item in _terms(prefix)])
+    return None if prefix is None else expression_of(ceil_div(_dim(prefix), by))
 
 
 def larger(left: Prefix, right: Prefix) -> Prefix:
     """The maximum of two prefixes."""
     if left is None or right is None:
         return None
-    return _greatest([*_terms(left), *_terms(right)])
+    return left if left == right else expression_of(greatest((_dim(left), _dim(right))))
 
 
-@dataclass(frozen=True)
-class _Term:
-    """of * factor + offset, or the offset alone if `of` is 0.
-
-    A prefix is the maximum of such terms, each with a different `of` or factor. The form stays small: if many readers
-    each need slightly more of a value, nested expressions would double with every reader.
-    """
-
-    of: int | str | list
-    factor: int
-    offset: int
-
-    def divided(self, by: int) -> _Term:
-        if self.factor % by == 0:
-            return _Term(self.of, self.factor // by, -(-self.offset // by))
-        return _Term(["ceildiv", self.expression(), by], 1, 0)
-
-    def expression(self) -> int | str | list:
-        if self.of == 0:
-            return self.offset
-        product = self.of if self.factor == 1 else ["*", self.of, self.factor]
-        return product if self.offset == 0 else ["+", product, self.offset]
-
-
-def _terms(prefix: int | str | list) -> list[_Term]:
-    match prefix:
-        case int():
-            return [_Term(0, 0, prefix)]
-        case ["max", left, right]:
-            return [*_terms(left), *_terms(right)]
-        case ["+", other, int(offset)]:
-            return [_Term(item.of, item.factor, item.offset + offset) for item in _terms(other)]
-        case ["*", other, int(factor)] if factor > 0:
-            return [_Term(item.of, item.factor * factor, item.offset * factor) for item in _terms(other)]
-    return [_Term(prefix, 1, 0)]
-
-
-def _greatest(terms: Sequence[_Term]) -> Prefix:
-    """The maximum of all terms in their order; of terms that differ only in the offset, the largest is kept."""
-    found: dict[tuple[str, int], _Term] = {}
-    for term in terms:
-        key = (repr(term.of), term.factor)
-        if key not in found or found[key].offset < term.offset:
-            found[key] = term
-    expressions = [term.expression() for term in found.values()]
-    return functools.reduce(lambda left, right: ["max", left, right], expressions)
+def _dim(expression: int | str | list) -> Dimension:
+    return evaluate(expression, {name: size(name) for name in names_in(expression)})
