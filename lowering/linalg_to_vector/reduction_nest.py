@@ -29,6 +29,10 @@ Step = Callable[[Reader, Mapping[int, Place], list[ir.Value]], list[ir.Value]]
 """Emits one step; takes the operands' reader, the indices of the reduced dimensions and the sums, and returns the sums.
 """
 
+Part = Callable[[Reader, Mapping[int, Place], int, ir.Value], ir.Value]
+"""Emits the part of a step for one sum; takes the operands' reader, the indices, and the number and value of the sum.
+"""
+
 Stream = WeightStream | RowStream | TileStream
 
 # Maximum number of steps of an unrolled reduction, unless the op specifies another.
@@ -50,6 +54,8 @@ class ReductionNest:
         sizes: extents of `dims`.
         width: number of vector registers that hold the sums.
         line_bytes: size of a cache line.
+        part: emits the part of a step that adds to one of the sums, given by its number; None if it has no parts.
+        position: returns where the part of a sum reads the input at some indices of the reduced dimensions.
     """
 
     op: linalg.GenericOp
@@ -58,6 +64,8 @@ class ReductionNest:
     sizes: Sequence[int]
     width: int
     line_bytes: int
+    part: Part | None = None
+    position: Callable[[int, Mapping[int, int]], tuple[int, ...]] | None = None
 
     def run(self, reader: Reader, sums: list[ir.Value]) -> list[ir.Value]:
         """Returns the sums after all steps."""
@@ -98,6 +106,8 @@ class ReductionNest:
     ) -> list[ir.Value]:
         """Emits all steps of the dimensions from `depth` on, with the outer ones at `where`."""
         dims, sizes = self.dims[depth:], self.sizes[depth:]
+        if len(dims) == 1 and sizes[0] <= self._unroll_limit and self.part and self.position:
+            return self._along_input(reader, where, sums, self.part, self.position)
         if math.prod(sizes) <= self._unroll_limit:
             for place in itertools.product(*map(range, sizes)):
                 sums = self.step(reader, where | dict(zip(dims, place, strict=True)), sums)
@@ -111,6 +121,25 @@ class ReductionNest:
             inside = where | {dims[0]: loop.induction_variable}
             scf.YieldOp(self._loops(reader.inner(), depth + 1, inside, list(loop.inner_iter_args), streams))
         return list(loop.results)
+
+    def _along_input(
+        self,
+        reader: Reader,
+        where: Mapping[int, Place],
+        sums: list[ir.Value],
+        part: Part,
+        position: Callable[[int, Mapping[int, int]], tuple[int, ...]],
+    ) -> list[ir.Value]:
+        """Emits the steps of the last dimension in the order of the input, whose elements neighbouring places share.
+
+        An element is then used up before the next one is read. Step by step, all elements of a tile would have to stay
+        in registers, which LLVM would write to the stack. Each sum has its terms in the same order as step by step.
+        """
+        dim, size, sums = self.dims[-1], self.sizes[-1], list(sums)
+        pairs = itertools.product(range(size), range(len(sums)))
+        for place, number in sorted(pairs, key=lambda pair: position(pair[1], {dim: pair[0]})):
+            sums[number] = part(reader, {**where, dim: place}, number, sums[number])
+        return sums
 
     def _innermost(
         self,

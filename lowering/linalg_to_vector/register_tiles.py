@@ -23,7 +23,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mlir import ir
 from mlir.dialects import linalg, vector
@@ -37,7 +37,7 @@ from .block_products import BlockProduct
 from .byte_products import byte_step
 from .reduction_nest import ReductionNest
 from .scalar_bodies import evaluate_body
-from .tile_reads import Chunk, Indexing, Reader, chunks_of
+from .tile_reads import Chunk, Indexing, Reader, chunks_of, linear_form
 
 # A larger number of rows means that the op was never tiled: unrolling it would only make a huge function.
 _MAX_ROWS = 512
@@ -115,9 +115,23 @@ class RegisterTiler:
             values = _step(op, reader, rows, chunks, where, sums)
             return [value for row in rows for value in values[row]]
 
+        parts = [(row, chunk) for row in rows for chunk in chunks]
+
+        def part(reader: Reader, where: Mapping[int, Place], number: int, total: ir.Value) -> ir.Value:
+            row, chunk = parts[number]
+            return _step(op, reader, [row], [chunk], where, [total])[row][0]
+
+        def position(number: int, where: Mapping[int, int]) -> tuple[int, ...]:
+            indices: dict[int, int | ir.Value] = {**dict.fromkeys(range(len(loops.sizes)), 0), **where}
+            indices |= dict(enumerate(parts[number][0]))
+            return tuple(linear_form(expr, indices)[0] for expr in loops.exprs[0])
+
         sizes = [loops.sizes[dim] for dim in reductions]
         registers = len(rows) * sum(-(-chunk.lanes // self.lanes) for chunk in chunks)
-        final = ReductionNest(op, step, reductions, sizes, registers, self.machine.line_bytes).run(reader, accumulators)
+        nest = ReductionNest(op, step, reductions, sizes, registers, self.machine.line_bytes)
+        if discardable.UNROLL.is_on(op) and not has_grains and blocks is None:
+            nest = replace(nest, part=part, position=position)
+        final = nest.run(reader, accumulators)
         width = len(chunks)
         return _Tile({row: final[width * number : width * (number + 1)] for number, row in enumerate(rows)}, chunks)
 

@@ -54,6 +54,25 @@ func.func private @depthwise(%x: tensor<1x10x10x16xf32>, %w: tensor<3x3x16xf32>)
 
 // -----
 
+// Terms come in the order of the pixels, so that a pixel is used up before the next one is read: the third one is that
+// of the second tap of the first place, which reads the same pixel as the first tap of the second place.
+// CHECK-LABEL: func.func private @depthwise_along_input
+// CHECK: scf.for
+// CHECK: %[[FIRST:.+]] = vector.fma
+// CHECK: vector.fma %[[PIXEL:.+]], %{{.+}}, %arg
+// CHECK: vector.fma %[[PIXEL]], %{{.+}}, %[[FIRST]]
+// CHECK-COUNT-9: vector.fma
+// CHECK: scf.yield
+func.func private @depthwise_along_input(%x: tensor<1x10x10x16xf32>, %w: tensor<3x3x16xf32>) -> tensor<1x8x8x16xf32>
+    attributes {stepwell.kernel = {class = "depthwise"}, stepwell.schedule = {name = "depthwise",
+      tiles = [array<i64: 1, 4>], blocks = [array<i64: 8, 8, 1>], unroll = 3 : i64, vector_bytes = 64 : i64}} {
+  %0 = "stepwell.packed_depthwise_conv"(%x, %w) {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>}
+    : (tensor<1x10x10x16xf32>, tensor<3x3x16xf32>) -> tensor<1x8x8x16xf32>
+  return %0 : tensor<1x8x8x16xf32>
+}
+
+// -----
+
 // Lanes of one group read the same channel: a row of channels is read once, and broadcast for each channel of a group.
 // CHECK-LABEL: func.func private @grouped
 // CHECK: %[[ROW:.+]] = vector.transfer_read
