@@ -131,8 +131,9 @@ def _places(op: PackedDepthwiseConvOp, target: Target, places: np.ndarray) -> li
     kind = ir.RankedTensorType(op.operation.results[0].type)
     kernel = shape_of(op.operation.operands[1])[:-1]
     width = min(depthwise_panel(kind.shape[-1]), kind.shape[-1])
-    vectors = -(-width // target.lanes(numpy_dtype(kind.element_type).itemsize))
-    limit = depthwise.most_places(vectors, target.machine)
+    lanes = target.lanes(numpy_dtype(kind.element_type).itemsize)
+    vectors = -(-depthwise.tile_lanes(width, lanes) // lanes)
+    limit = depthwise.most_places(vectors, kernel[-1], op.strides[-1], target.machine)
     high, wide = map(int, places.max(axis=0))
     found = []
     for rows in range(1, min(limit, high) + 1):

@@ -3,8 +3,8 @@
 linalg.generic {(row.., panel, lane, tap..)} ; linalg.generic {(row.., panel, lane)}
 // -->
 scf.forall (block of rows)
-  scf.for rows, then panel                 // memory is read in order; the weight is small
-    both generics on [rows.., 1, lane]     // a register tile, all taps unrolled
+  scf.for rows, panel, then vector         // memory is read in order; the weight is small
+    both generics on [rows.., 1, vector]   // a register tile, all taps unrolled
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mlir import ir
 
@@ -37,14 +38,26 @@ _UNROLLED_TAPS = 9
 _UNROLLED_STEPS = 40
 _MOST_ROWS = 16
 
+# Registers of elements of the image in a tile of one vector.
+_ELEMENTS = 2
+
+# Registers per place that limit the tiles of strided convolutions: six places of AVX2 were the fastest.
+_STRIDED_VECTORS = 2
+
 
 def depthwise(kernel: ir.Operation, target: Target) -> Schedule:
-    """Returns the schedule of a depthwise convolution; its parameters are those of `contraction` and `unroll`."""
+    """Returns the schedule of a depthwise convolution.
+
+    Its parameters are those of `contraction`, `unroll`, and per column group the `lanes`, the channels of a tile.
+    """
     groups = groups_of(kernel, target.machine)
     tiles = [_tile(group.extents) for group in groups]
     blocks = [_block(group.extents, tile, kernel) for group, tile in zip(groups, tiles, strict=True)]
     unroll = max(_unrolled(group.extents) for group in groups)
-    return make_schedule("depthwise", kernel, groups, tiles, blocks, is_panel_outermost=lambda _: False, unroll=unroll)
+    lanes = [_lanes(group.extents) for group in groups]
+    return make_schedule(
+        "depthwise", kernel, groups, tiles, blocks, is_panel_outermost=lambda _: False, unroll=unroll, lanes=lanes
+    )
 
 
 def _unrolled(extents: Extents) -> int:
@@ -56,6 +69,16 @@ def _unrolled(extents: Extents) -> int:
     if extents.is_spread and math.prod(reduction[-2:]) <= _UNROLLED_STEPS:
         return math.prod(reduction[-2:])
     return reduction[-1] if reduction[-1] <= _UNROLLED_TAPS else 1
+
+
+def _lanes(extents: Extents) -> int:
+    lanes = extents.machine.lanes(extents.element_bytes)
+    return extents.lane if extents.is_spread else tile_lanes(extents.lane, lanes)
+
+
+def tile_lanes(width: int, lanes: int) -> int:
+    """Returns the channels of a tile in a panel of `width`: one register of `lanes`, as more share no loads."""
+    return width if width % lanes else lanes
 
 
 def _block(extents: Extents, tile: Sequence[int], kernel: ir.Operation) -> list[int]:
@@ -70,8 +93,9 @@ def _tile(extents: Extents) -> list[int]:
     """Returns the tile over the last two row dimensions with the fewest loads and multiply-adds in all."""
     inner = extents.rows[-2:]
     sizes = [extents.outer[dim] for dim in inner]
-    machine, taps, vectors = extents.machine, extents.reduction[-1], registers_per_row(extents)
-    limit = most_places(vectors, machine)
+    machine, taps = extents.machine, extents.reduction[-1]
+    vectors = registers_per_row(replace(extents, lane=_lanes(extents)))
+    limit = most_places(vectors, taps, extents.stride, machine)
     if extents.is_spread:  # beside the sums, registers hold the loaded elements and their spread copies
         limit = max(1, min(limit, (machine.vector_registers // vectors - 2 * taps) // (1 + 2 * extents.stride)))
 
@@ -88,6 +112,15 @@ def _tile(extents: Extents) -> list[int]:
     return tile
 
 
-def most_places(vectors: int, machine: Machine) -> int:
-    """Returns the maximum number of places in a tile, each of `vectors` vectors of channels."""
-    return max(1, min(rows_of_registers(vectors, machine), _MOST_ROWS // vectors))
+def most_places(vectors: int, taps: int, stride: int, machine: Machine) -> int:
+    """Returns the maximum number of places in a tile, each of `vectors` vectors of channels.
+
+    Beside the sums, registers hold the weights of a row of unrolled taps, and two elements: one in use, one that is
+    being read. If they did not suffice, elements that neighbours share would be written to the stack. With strides,
+    neighbours share few elements, and a large tile reads more lines at a time than hardware prefetchers follow.
+    """
+    if vectors > 1 or stride > 1:
+        free = rows_of_registers(max(vectors, _STRIDED_VECTORS if stride > 1 else 1), machine)
+    else:
+        free = machine.vector_registers - (taps if taps <= _UNROLLED_TAPS else 1) - _ELEMENTS
+    return max(1, min(free, _MOST_ROWS // vectors))

@@ -27,6 +27,7 @@ def make_schedule(
     panels: Sequence[int] = (),
     unroll: int = 0,
     ahead: int = 1,
+    lanes: Sequence[int] = (),
 ) -> Schedule:
     """Returns a schedule with these tiles and blocks, or with those in the kernel's `stepwell.schedule` instead.
 
@@ -40,21 +41,27 @@ def make_schedule(
         panels: per group, the number of panels of a register tile; one each if empty.
         unroll: maximum number of unrolled reduction steps (0: the vectoriser decides).
         ahead: number of elements of a row, used in successive steps, that may be read as one vector.
+        lanes: per group, the columns of a register tile; empty for all columns of a panel.
     """
     parameters: dict[str, Any] = {"tiles": tiles, "blocks": blocks, "unroll": unroll}
+    if lanes:
+        parameters["lanes"] = list(lanes)
     if ahead > 1:
         parameters["ahead"] = ahead
     if any(count > 1 for count in panels):
         parameters["panels"] = list(panels)
     parameters |= given_parameters(kernel)
     widths = parameters.get("panels", [1] * len(groups))
-    for key in ("tiles", "blocks"):
+    for key in (key for key in ("tiles", "blocks", "panels", "lanes") if key in parameters):
         if len(parameters[key]) != len(groups):
             given, wanted = quantity(len(parameters[key]), "entry"), quantity(len(groups), "group")
             raise PassError(f"'{key}' of the schedule has {given}, but the kernel has {wanted} of columns")
+    columns = parameters.get("lanes", [group.extents.lane for group in groups])
     steps = [
-        _group_script(group, [*tile, width], block, parameters["unroll"], is_panel_outermost(group.extents))
-        for group, tile, block, width in zip(groups, parameters["tiles"], parameters["blocks"], widths, strict=True)
+        _group_script(group, [*tile, width], lane, block, parameters["unroll"], is_panel_outermost(group.extents))
+        for group, tile, width, lane, block in zip(
+            groups, parameters["tiles"], widths, columns, parameters["blocks"], strict=True
+        )
     ]
     return Schedule(name, parameters, _SCRIPT.format(steps="\n".join(steps)))
 
@@ -70,7 +77,12 @@ module attributes {{transform.with_named_sequence}} {{
 
 
 def _group_script(
-    group: ColumnGroupExtents, tile: Sequence[int], block: Sequence[int], unroll: int, is_panel_outermost: bool
+    group: ColumnGroupExtents,
+    tile: Sequence[int],
+    lane: int,
+    block: Sequence[int],
+    unroll: int,
+    is_panel_outermost: bool,
 ) -> str:
     """Returns the script lines of one column group: blocks become an scf.forall, tiles loops inside it."""
     extents, number = group.extents, group.number
@@ -95,6 +107,8 @@ def _group_script(
             " {use_forall} : (!transform.any_op) -> (!transform.any_op, !transform.any_op)"
         )
         handle = f"%block{number}"
+    if lane < extents.lane:  # innermost: the tiles of a panel read the same lines
+        tiles, order = [*tiles, lane], [*order, len(order)]
     count = sum(part > 0 for part in tiles)
     if count:
         kinds = ", ".join(["!transform.any_op"] * (count + 1))
