@@ -31,9 +31,9 @@ class SequencePool:
     """
 
     def __init__(self, model: LanguageModel) -> None:
-        """Starts without texts; the model is one for several sequences."""
-        self._model = model
-        self._state = model.executable.state({"batch": _LEAST_ROWS})
+        """Starts without texts."""
+        self._model, self._least = model, min(_LEAST_ROWS, model.sequences)
+        self._state = model.executable.state({"batch": self._least})
         self.lengths: list[int] = []
 
     def add(self, caches: Caches) -> None:
@@ -43,7 +43,7 @@ class SequencePool:
         self.lengths.append(length)
         if end > self._state.length:
             self._move(end)
-        self._state.resize(_ROWS, max(len(self.lengths), _LEAST_ROWS))
+        self._state.resize(_ROWS, max(len(self.lengths), self._least))
         for name, array in self._state.arrays.items():
             array[row, :, end - length :] = caches[name]
             array[row, :, : end - length] = 0  # hidden, but must be finite: it is multiplied by 0
@@ -60,7 +60,7 @@ class SequencePool:
         self.lengths[row] = length
         self.lengths.pop()
         if self.lengths:
-            self._state.resize(_ROWS, max(len(self.lengths), _LEAST_ROWS))
+            self._state.resize(_ROWS, max(len(self.lengths), self._least))
         else:
             self._state.reset()
 
@@ -77,7 +77,7 @@ class SequencePool:
         if self._state.length > min(longest + longest // 4 + _SLACK, self._model.context - 1):
             self._move(longest)
         end = self._state.length
-        empty = _LEAST_ROWS - len(self.lengths)
+        empty = self._least - len(self.lengths)
         starts = [*(end - length for length in self.lengths), *[end] * empty]
         logits = self._model.step(self._state, [[token] for token in (*tokens, *[0] * empty)], starts)
         self.lengths = [length + 1 for length in self.lengths]
