@@ -19,6 +19,8 @@ TOOLS = {
     "explore": "see every level of a compile in one HTML file: graph, IR, diffs, machine code",
     "opt": "run passes on MLIR, as mlir-opt does",
     "bisect": "find the op, kernel and pass that make a model's numbers wrong",
+    "chat": "chat with a language model in the terminal",
+    "serve": "serve a language model by HTTP, with OpenAI's API and a page to chat",
     "bench": "measure models and kernels beside other systems",
     "reduce": "shrink a model that fails while it keeps failing in the same way",
     "cache": "list, explain, check and empty the cache of compiled models",

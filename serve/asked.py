@@ -1,0 +1,160 @@
+"""Requests of OpenAI's API for texts, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..lm.sampling import SamplingOptions
+from ..lm.tokenizer import TextTokenizer
+from ..support.errors import OptionError
+from .fields import Fields, RequestError
+
+_MOST_STOPS, _LONGEST_STOP, _LONGEST_PROMPT = 16, 1000, 1 << 30
+_MOST_LOGPROBS = 20  # of OpenAI's API
+_COMPLETION_TOKENS = 16  # the default of OpenAI's API for /v1/completions
+_GREEDY_BELOW = 1e-5
+"""Temperatures below this choose the most probable token, as in vLLM: logits divided by them might overflow."""
+
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+_UNSUPPORTED: dict[str, tuple[Any, ...]] = {
+    "n": (1,),
+    "best_of": (1,),
+    "echo": (False,),
+    "suffix": ("",),
+    "logit_bias": ({},),
+    "tools": ([],),
+    "functions": ([],),
+    "response_format": ({"type": "text"},),
+}
+"""Fields that would change the text, with the values that change nothing: others would be ignored without notice."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A text that a client asks for.
+
+    Attributes:
+        prompt: the text to continue, or the messages of a chat.
+        sampling: how tokens are chosen.
+        most: maximum number of tokens; None for as many as the context holds.
+        stop: texts that end the text.
+        logprobs: number of most probable tokens to report for each token; None for no log probabilities.
+        streams: whether the text is sent as it grows.
+        includes_usage: whether a stream ends with the numbers of tokens.
+    """
+
+    prompt: str | Sequence[Mapping[str, str]]
+    sampling: SamplingOptions
+    most: int | None
+    stop: tuple[str, ...]
+    logprobs: int | None
+    streams: bool
+    includes_usage: bool
+
+    @property
+    def is_chat(self) -> bool:
+        """True if it is an answer in a chat."""
+        return not isinstance(self.prompt, str)
+
+    def tokens(self, tokenizer: TextTokenizer) -> list[int]:
+        """Returns the tokens of the prompt; takes long for long prompts."""
+        prompt = self.prompt if isinstance(self.prompt, str) else tokenizer.chat(self.prompt)
+        return tokenizer.encode(prompt)
+
+
+def read_chat(given: Fields, model: str, sampling: SamplingOptions) -> Asked:
+    """Reads a request of /v1/chat/completions.
+
+    Args:
+        given: the request.
+        model: name of the model that is served.
+        sampling: how tokens are chosen where the request does not say it.
+
+    Raises:
+        RequestError: it is wrong.
+    """
+    messages = given.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise given.wrong("messages", "must be a list of messages")
+    prompt = [_message(Fields(item, f"messages[{place}]")) for place, item in enumerate(messages)]
+    top = given.whole("top_logprobs", 0, _MOST_LOGPROBS)
+    has_logprobs = given.flag("logprobs")
+    if top is not None and not has_logprobs:
+        raise given.wrong("top_logprobs", "needs logprobs to be true")
+    most = given.whole("max_completion_tokens", 1, 1 << 31) or given.whole("max_tokens", 1, 1 << 31)
+    return _asked(given, model, sampling, prompt, most, (top or 0) if has_logprobs else None)
+
+
+def read_completion(given: Fields, model: str, sampling: SamplingOptions) -> Asked:
+    """Reads a request of /v1/completions; see `read_chat`."""
+    if given.get("prompt") is None:
+        raise given.wrong("prompt", "is missing")
+    prompts = given.texts("prompt", 1, _LONGEST_PROMPT)
+    most = given.whole("max_tokens", 1, 1 << 31) or _COMPLETION_TOKENS
+    return _asked(given, model, sampling, "".join(prompts), most, given.whole("logprobs", 0, _MOST_LOGPROBS))
+
+
+def _message(given: Fields) -> dict[str, str]:
+    role = given.text("role")
+    if role not in _ROLES:
+        raise given.wrong("role", f"must be one of {', '.join(_ROLES)}")
+    content = given.get("content")
+    if not isinstance(content, list):
+        return {"role": _ROLES[role], "content": given.text("content") or ""}
+    parts = [Fields(item, "content") for item in content]
+    if any(part.text("type") != "text" for part in parts):
+        raise given.wrong("content", "must be text: the model reads no pictures or sounds")
+    return {"role": _ROLES[role], "content": "".join(part.text("text") or "" for part in parts)}
+
+
+def _asked(
+    given: Fields,
+    model: str,
+    sampling: SamplingOptions,
+    prompt: str | Sequence[Mapping[str, str]],
+    most: int | None,
+    logprobs: int | None,
+) -> Asked:
+    named = given.text("model")
+    if named not in (None, model):
+        message = f"there is no model '{named}'; this server has '{model}'"
+        raise RequestError(message, status=404, param="model", code="model_not_found")
+    for name, harmless in _UNSUPPORTED.items():
+        if given.get(name) not in (None, *harmless):
+            raise given.wrong(name, "is not supported")
+    stream_options = Fields(given.get("stream_options") or {}, "stream_options")
+    stop = given.texts("stop", _MOST_STOPS, _LONGEST_STOP)
+    return Asked(
+        prompt,
+        _sampling(given, sampling),
+        most,
+        stop,
+        logprobs,
+        given.flag("stream"),
+        stream_options.flag("include_usage"),
+    )
+
+
+def _sampling(given: Fields, default: SamplingOptions) -> SamplingOptions:
+    readers: dict[str, Callable[[str], Any]] = {
+        "temperature": lambda name: given.number(name, 0, 100),
+        "top_p": lambda name: given.number(name, 0, 1),
+        "min_p": lambda name: given.number(name, 0, 1),
+        "top_k": lambda name: given.whole(name, -1, 1 << 31),
+        "seed": lambda name: given.whole(name, -(1 << 63), (1 << 64) - 1),
+        "presence_penalty": lambda name: given.number(name, -2, 2),
+        "frequency_penalty": lambda name: given.number(name, -2, 2),
+    }
+    values = {name: value for name, read in readers.items() if (value := read(name)) is not None}
+    if values.get("top_k") == -1:  # all, in vLLM's API
+        values["top_k"] = 0
+    if 0 < values.get("temperature", 1) < _GREEDY_BELOW:
+        values["temperature"] = 0.0
+    if "seed" in values:
+        values["seed"] %= 1 << 64
+    try:
+        return replace(default, **values)
+    except OptionError as error:
+        raise RequestError(str(error), code="invalid_value") from None

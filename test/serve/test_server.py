@@ -1,0 +1,289 @@
+"""The HTTP server: OpenAI's forms, streams, errors, metrics, and clients that leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+for package in ("gguf", "tokenizers", "starlette", "prometheus_client", "httpx2"):
+    pytest.importorskip(package, reason=f"the package {package} is not installed")
+
+from starlette.testclient import TestClient  # noqa: E402
+from stepwell.bench.gguf_decoder import GgufConfig, byte_tokenizer, write_decoder  # noqa: E402
+from stepwell.frontend.gguf.reader import read_gguf  # noqa: E402
+from stepwell.lm.sampling import SamplingOptions  # noqa: E402
+from stepwell.lm.tokenizer import TextTokenizer  # noqa: E402
+from stepwell.serve.server import ServerOptions, TextServer  # noqa: E402
+
+from .echo import EchoEngine  # noqa: E402
+
+TEMPLATE = (
+    "{% for m in messages %}{% if m.content == 'refuse' %}{{ raise_exception('no') }}{% endif %}"
+    "{{ m.content }}{% endfor %}"
+)
+SETTINGS = {**byte_tokenizer(), "tokenizer.chat_template": TEMPLATE}
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+
+
+def user(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EchoEngine]:
+    path = tmp_path_factory.mktemp("serve") / "model.gguf"
+    sizes = {"layers": 1, "hidden": 32, "heads": 2, "key_heads": 1, "intermediate": 32}
+    write_decoder(path, GgufConfig(kind="F32", vocabulary=264, settings=SETTINGS, **sizes))
+    engine = EchoEngine(TextTokenizer(read_gguf(path)))
+    yield engine
+    engine.close()
+
+
+OPTIONS = ServerOptions("tiny", SamplingOptions(temperature=0.7), most_requests=4, most_bytes=4000)
+
+
+@pytest.fixture
+def server(engine: EchoEngine) -> TextServer:
+    return TextServer(engine.model, engine, OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def client(engine: EchoEngine) -> Iterator[TestClient]:
+    with TestClient(TextServer(engine.model, engine, OPTIONS).app) as client:
+        yield client
+
+
+def events(body: str) -> list[dict[str, Any]]:
+    parts = body.split("\n\n")
+    assert parts[-2:] == ["data: [DONE]", ""]
+    return [json.loads(part.removeprefix("data: ")) for part in parts[:-2]]
+
+
+def test_a_chat_is_answered(client: TestClient):
+    reply = client.post(CHAT, json={"model": "tiny", "messages": user("abc"), "max_tokens": 5}).json()
+    (choice,) = reply["choices"]
+    assert choice["message"] == {"role": "assistant", "content": "abcab", "refusal": None}
+    assert (reply["object"], reply["model"], choice["finish_reason"]) == ("chat.completion", "tiny", "length")
+    usage = {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
+    assert reply["usage"] == {**usage, "prompt_tokens_details": {"cached_tokens": 1}}
+
+
+def test_parts_of_a_message_are_one_text(client: TestClient):
+    parts = [{"type": "text", "text": "ab"}, {"type": "text", "text": "cd"}]
+    messages = [{"role": "developer", "content": "x"}, {"role": "user", "content": parts}]
+    reply = client.post(CHAT, json={"messages": messages, "max_completion_tokens": 5}).json()
+    assert reply["choices"][0]["message"]["content"] == "xabcd"
+
+
+def test_a_chat_is_streamed(client: TestClient):
+    asked = {"messages": user("öb"), "max_tokens": 4, "stream": True, "stream_options": {"include_usage": True}}
+    reply = client.post(CHAT, json=asked)
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    *chunks, last = events(reply.text)
+    assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert all(chunk["object"] == "chat.completion.chunk" and chunk["usage"] is None for chunk in chunks)
+    assert chunks[-1]["choices"] == [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "length"}]
+    assert len({chunk["id"] for chunk in [*chunks, last]}) == 1
+    assert (last["choices"], last["usage"]["completion_tokens"]) == ([], 4)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_text_is_continued(client: TestClient, streams: bool):
+    asked = {"prompt": ["ab"], "max_tokens": 3, "logprobs": 1, "stream": streams}
+    reply = client.post(COMPLETIONS, json=asked)
+    replies = events(reply.text) if streams else [reply.json()]
+    choices = [reply["choices"][0] for reply in replies]
+    assert "".join(choice["text"] for choice in choices) == "aba"
+    assert choices[-1]["finish_reason"] == "length"
+    found = [choice["logprobs"] for choice in choices if choice["logprobs"]]
+    assert [item for each in found for item in each["tokens"]] == ["a", "b", "a"]
+    assert [item for each in found for item in each["text_offset"]] == [0, 1, 2]
+    assert [item for each in found for item in each["top_logprobs"]] == [{"a": -0.5}, {"b": -0.5}, {"a": -0.5}]
+    assert {reply["object"] for reply in replies} == {"text_completion"}
+    assert "usage" not in replies[0] or not streams
+
+
+def test_log_probabilities_of_a_chat(client: TestClient):
+    asked = {"messages": user("ab"), "max_tokens": 1, "logprobs": True, "top_logprobs": 2}
+    (token,) = client.post(CHAT, json=asked).json()["choices"][0]["logprobs"]["content"]
+    first = {"token": "a", "logprob": -0.5, "bytes": [97]}
+    assert token == {**first, "top_logprobs": [first, {"token": "!", "logprob": -9999.0, "bytes": [33]}]}
+
+
+def test_options_reach_the_engine(client: TestClient, engine: EchoEngine):
+    given = {
+        "temperature": 0.3,
+        "top_p": 0.9,
+        "top_k": -1,
+        "min_p": 0.1,
+        "seed": -1,
+        "presence_penalty": 1,
+        "frequency_penalty": -2,
+    }
+    client.post(COMPLETIONS, json={"prompt": "ab", **given, "stop": ["x", "yz"], "unknown": 1, "n": 1, "tools": []})
+    request = engine.seen[-1]
+    assert request.sampling == SamplingOptions(**{**given, "top_k": 0, "seed": (1 << 64) - 1})
+    assert (request.stop, request.most, request.logprobs) == (("x", "yz"), 16, None)
+    client.post(CHAT, json={"messages": user("ab"), "stop": "x", "temperature": None})
+    request = engine.seen[-1]
+    assert (request.sampling, request.stop, request.most) == (SamplingOptions(temperature=0.7), ("x",), None)
+    client.post(CHAT, json={"messages": user("ab"), "temperature": 1e-300})  # would overflow
+    assert engine.seen[-1].sampling.temperature == 0
+
+
+WRONG = [
+    (CHAT, {"messages": []}, 400, "messages", "must be a list of messages"),
+    (CHAT, {"messages": ["a"]}, 400, "messages[0]", "must be an object"),
+    (CHAT, {"messages": [{"role": "god", "content": "a"}]}, 400, "messages[0].role", "must be one of system"),
+    (CHAT, {"messages": [{"role": "user", "content": 3}]}, 400, "messages[0].content", "must be a string"),
+    (
+        CHAT,
+        {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+        400,
+        "messages[0].content",
+        "pictures",
+    ),
+    (CHAT, {"messages": user("\ud800")}, 400, "messages[0].content", "surrogate"),
+    (CHAT, {"messages": user("a"), "model": "gpt"}, 404, "model", "there is no model 'gpt'; this server has 'tiny'"),
+    (CHAT, {"messages": user("a"), "top_logprobs": 2}, 400, "top_logprobs", "needs logprobs"),
+    (CHAT, {"messages": user("a"), "tools": [{}]}, 400, "tools", "is not supported"),
+    (CHAT, {"messages": user("a"), "n": 2}, 400, "n", "is not supported"),
+    (CHAT, {"messages": user("refuse")}, 422, "messages", "its chat template fails: TemplateError: no"),
+    (CHAT, {"messages": user("a" * 64)}, 400, None, "the prompt has 64 tokens, and the context 64"),
+    (CHAT, {"messages": user("a" * 5000)}, 413, None, "more than 4000 bytes"),
+    (COMPLETIONS, {}, 400, "prompt", "is missing"),
+    (COMPLETIONS, {"prompt": [1, 2]}, 400, "prompt", "must be a string"),
+    (COMPLETIONS, {"prompt": ["a", "b"]}, 400, "prompt", "must have at most 1 strings"),
+    (COMPLETIONS, {"prompt": "a", "stream": 1}, 400, "stream", "must be true or false"),
+    (COMPLETIONS, {"prompt": "a", "max_tokens": 0}, 400, "max_tokens", "must be from 1 to"),
+    (COMPLETIONS, {"prompt": "a", "max_tokens": 1.5}, 400, "max_tokens", "must be a whole number"),
+    (COMPLETIONS, {"prompt": "a", "max_tokens": True}, 400, "max_tokens", "must be a whole number"),
+    (COMPLETIONS, {"prompt": "a", "temperature": -1}, 400, "temperature", "must be from 0 to 100"),
+    (COMPLETIONS, {"prompt": "a", "temperature": "1"}, 400, "temperature", "must be a number"),
+    (COMPLETIONS, {"prompt": "a", "seed": 1 << 70}, 400, "seed", "must be from"),
+    (COMPLETIONS, {"prompt": "a", "stop": [1]}, 400, "stop", "must be a string or a list of strings"),
+    (COMPLETIONS, {"prompt": "a", "stream_options": [1]}, 400, "stream_options", "must be an object"),
+]
+
+
+@pytest.mark.parametrize(("path", "asked", "status", "param", "text"), WRONG, ids=range(len(WRONG)))
+def test_wrong_requests(client: TestClient, path: str, asked: dict, status: int, param: str | None, text: str):
+    reply = client.post(path, content=json.dumps(asked))
+    error = reply.json()["error"]
+    assert (reply.status_code, error["param"]) == (status, param)
+    assert text in error["message"]
+    assert error["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 3900, b'{"prompt": NaN}'], ids=range(5))
+def test_malformed_requests(client: TestClient, body: bytes):
+    reply = client.post(COMPLETIONS, content=body)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "invalid_json")
+
+
+def test_a_text_that_fails(client: TestClient):
+    reply = client.post(COMPLETIONS, json={"prompt": "#fail"})
+    assert (reply.status_code, reply.json()["error"]["message"]) == (500, "the text failed: broken")
+    reply = client.post(COMPLETIONS, json={"prompt": "#fail", "stream": True})
+    *_, last = reply.text.strip().split("\n\n")
+    assert json.loads(last.removeprefix("data: "))["error"]["type"] == "server_error"
+
+
+def test_other_paths(client: TestClient):
+    (model,) = client.get("/v1/models").json()["data"]
+    assert (model["id"], model["meta"]) == ("tiny", {"context": 64, "has_chat_template": True})
+    assert client.get("/health").json() == {"status": "ok"}
+    for reply, status in ((client.get("/v1/nothing"), 404), (client.get(CHAT), 405)):
+        assert reply.status_code == status
+        assert reply.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_metrics_are_those_of_the_engine(client: TestClient, engine: EchoEngine):
+    client.post(COMPLETIONS, json={"prompt": "a"})
+    client.get("/v1/nothing")
+    text = client.get("/metrics").text
+    assert f"\nstepwell_tokens_total {float(engine.figures.tokens)}\n" in text
+    assert "\nstepwell_memory_bytes 1000.0\n" in text
+    (ended,) = re.findall(r"^stepwell_request_seconds_count (.*)$", text, re.MULTILINE)
+    assert float(ended) >= 1
+    assert 'stepwell_errors_total{status="404"}' in text
+
+
+def test_the_page_needs_no_other_host(client: TestClient):
+    reply = client.get("/")
+    assert reply.headers["content-type"].startswith("text/html")
+    assert "connect-src 'self'" in reply.headers["content-security-policy"]
+    assert "v1/chat/completions" in reply.text
+    assert re.findall(r"https?:|//\w|src=|@import|url\(", reply.text.replace("//  ", "")) == []
+
+
+class Caller:
+    """A client that speaks ASGI: it may leave before the response is complete."""
+
+    def __init__(self, server: TextServer, asked: dict[str, Any]) -> None:
+        self.left, self.sent = asyncio.Event(), []
+        self._body: list[bytes] = [json.dumps(asked).encode()]
+        scope = {"type": "http", "method": "POST", "path": COMPLETIONS, "headers": [], "query_string": b""}
+        self.task = asyncio.create_task(server.app(scope, self._receive, self._send))
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._body:
+            return {"type": "http.request", "body": self._body.pop()}
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        self.sent.append(message)
+
+
+async def _until(reached) -> None:
+    async def poll() -> None:
+        while not reached():
+            await asyncio.sleep(0.001)
+
+    await asyncio.wait_for(poll(), 10)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_client_that_leaves_cancels_its_text(server: TextServer, engine: EchoEngine, streams: bool):
+    async def leave() -> None:
+        count = len(engine.seen)
+        caller = Caller(server, {"prompt": "ab", "stream": streams})
+        await _until(lambda: len(engine.seen) > count)
+        assert not engine.seen[-1].is_cancelled
+        caller.left.set()
+        await caller.task
+        assert engine.seen[-1].is_cancelled
+
+    engine.is_held = True
+    try:
+        asyncio.run(leave())
+    finally:
+        engine.is_held = False
+
+
+def test_too_many_requests_are_refused_until_some_end(server: TextServer, engine: EchoEngine):
+    async def fill() -> None:
+        callers = [Caller(server, {"prompt": "ab"}) for _ in range(5)]
+        await _until(lambda: any(caller.sent for caller in callers))
+        (refused,) = [caller.sent for caller in callers if caller.sent]
+        assert refused[0]["status"] == 429
+        assert (b"retry-after", b"1") in refused[0]["headers"]
+        assert json.loads(refused[1]["body"])["error"]["type"] == "rate_limit_error"
+        engine.is_held = False
+        await asyncio.gather(*(caller.task for caller in callers))
+        assert sorted(caller.sent[0]["status"] for caller in callers) == [200, 200, 200, 200, 429]
+        again = Caller(server, {"prompt": "ab"})
+        await again.task
+        assert again.sent[0]["status"] == 200
+
+    engine.is_held = True
+    try:
+        asyncio.run(fill())
+    finally:
+        engine.is_held = False

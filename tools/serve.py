@@ -1,0 +1,119 @@
+"""`stepwell-serve`: answers requests of OpenAI's API with a language model, and shows a page to chat."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+from pathlib import Path
+
+from . import arguments, model_options, running, text_options
+from .console import progress
+from .flags import UsageError
+
+NAME = "stepwell-serve"
+_DESCRIPTION = """Serves a language model by HTTP, with the interface of OpenAI's API.
+
+    stepwell-serve model.gguf                          at http://127.0.0.1:8000, with a page to chat
+    stepwell-serve model.gguf --sequences 16           sixteen texts grow together
+    stepwell-serve model.gguf --host 0.0.0.0           for other machines; there is no authentication
+
+Clients of OpenAI's API take the address http://127.0.0.1:8000/v1. Ctrl-C ends the server."""
+_MEBIBYTE = 1 << 20
+_MOST_PORT = 0xFFFF
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the tool and returns its exit code: 1 after an error."""
+    options = _parser().parse_args(argv)
+    return running.run_tool(NAME, lambda: _run(options), running.tells(options), is_quiet=options.quiet)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = arguments.parser(NAME, _DESCRIPTION)
+    text_options.add_model_options(parser)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=arguments.natural, default=8000, help="0: any that is free (default: %(default)s)"
+    )
+    parser.add_argument("--name", help="name of the model for clients (default: that of the file)")
+    parser.add_argument(
+        "--sequences", type=arguments.positive, default=8, help="number of texts that grow together (default: 8)"
+    )
+    parser.add_argument(
+        "--most-requests",
+        type=arguments.positive,
+        default=64,
+        help="requests in progress, with those that wait, above which more are refused (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--cache-size",
+        type=arguments.natural,
+        default=256,
+        metavar="MIB",
+        help="keys and values kept of ended texts, for prompts that begin like them (default: %(default)s MiB)",
+    )
+    text_options.add_sampling_options(parser, temperature=1.0)
+    model_options.add_output_options(parser)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    text_options.check_packages("serve", ("gguf", "tokenizers", "jinja2", "starlette", "uvicorn", "prometheus_client"))
+    from ..lm.engine import Engine
+    from ..lm.model import load
+    from ..serve.listening import serve
+    from ..serve.server import ServerOptions, TextServer
+
+    path = Path(options.model)
+    sampling = text_options.sampling_of(options)
+    name = options.name or path.stem
+    with _bound(options.host, options.port) as bound:
+        with progress(options, f"loading {path.name}"):
+            model = load(path, context=options.context, threads=options.threads, sequences=options.sequences)
+        with Engine(model, cache_bytes=options.cache_size * _MEBIBYTE) as engine:
+            host, port = bound.getsockname()[:2]
+            address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            weights, values = path.stat().st_size, engine.figures.memory_bytes
+            if options.json:
+                record = {"schema": 1, "model": name, "address": address, "context": model.context}
+                running.print_json({**record, "weight_bytes": weights, "key_value_bytes": values})
+            else:
+                print(f"model    {name}, {model.context} tokens of context, {options.sequences} texts together")
+                print(f"memory   weights {_mebibytes(weights)}, keys and values at most {_mebibytes(values)}")
+                print(f"API      {address}/v1")
+                print(f"page     {address}/", flush=True)
+            server = TextServer(model, engine, ServerOptions(name, sampling, options.most_requests))
+            serve(server.app, bound, engine.close)
+    print(f"{NAME}: ended", file=sys.stderr)
+    return 0
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Returns a socket that is bound to an address, before the model is loaded.
+
+    Raises:
+        UsageError: the address cannot be had.
+    """
+    if port > _MOST_PORT:
+        raise UsageError(f"--port {port}: ports are from 0 to {_MOST_PORT}")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"--host {host} --port {port}: {error}") from None
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise UsageError(f"cannot listen at {host}, port {port}: {error.strerror}; choose another --port") from None
+    return bound
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / _MEBIBYTE:,.0f} MiB"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

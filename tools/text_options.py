@@ -1,0 +1,49 @@
+"""Options that the tools for language models share: the model's, and those of the choice of tokens."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from collections.abc import Sequence
+
+from ..lm.sampling import SamplingOptions
+from . import arguments
+from .flags import UsageError
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the model and the options of loading it."""
+    parser.add_argument("model", help="a .gguf file")
+    parser.add_argument(
+        "--context", type=arguments.positive, metavar="N", help="maximum number of tokens of a text with its prompt"
+    )
+    parser.add_argument(
+        "--threads", type=arguments.positive, metavar="N", help="number of threads (default: one for each core)"
+    )
+
+
+def add_sampling_options(parser: argparse.ArgumentParser, temperature: float) -> None:
+    """Adds the options of the choice of tokens."""
+    known, group = SamplingOptions(), parser.add_argument_group("choice of tokens")
+    group.add_argument(
+        "--temperature", type=arguments.amount, default=temperature, help="0: the most probable (default: %(default)s)"
+    )
+    group.add_argument("--top-k", type=arguments.natural, default=known.top_k, help="number of tokens kept; 0: all")
+    group.add_argument("--top-p", type=arguments.amount, default=known.top_p, help="sum of the probabilities kept")
+    group.add_argument("--min-p", type=arguments.amount, default=known.min_p, help="fraction of the greatest one")
+
+
+def sampling_of(options: argparse.Namespace, seed: int | None = None) -> SamplingOptions:
+    """Returns how tokens are chosen."""
+    return SamplingOptions(options.temperature, options.top_k, options.top_p, options.min_p, seed=seed)
+
+
+def check_packages(extra: str, packages: Sequence[str]) -> None:
+    """Checks that the packages of an extra are installed.
+
+    Raises:
+        UsageError: one is not; the message names the command that installs it.
+    """
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise UsageError(f"this needs the package {package}: pip install 'stepwell[{extra}]'")
