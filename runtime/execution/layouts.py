@@ -60,6 +60,8 @@ class Layouts:
 
 def _is_readable(array: np.ndarray, axis: int) -> bool:
     """Returns whether the elements from a dimension on are contiguous, and the others at multiples of an element."""
+    if not array.size:
+        return True  # numpy makes other strides
     expected = array.itemsize
     for size, stride in zip(reversed(array.shape[axis:]), reversed(array.strides[axis:]), strict=True):
         if size != 1 and stride != expected:
