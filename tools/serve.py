@@ -98,6 +98,7 @@ def _bound(host: str, port: int) -> socket.socket:
     if port > _MOST_PORT:
         raise UsageError(f"--port {port}: ports are from 0 to {_MOST_PORT}")
     try:
+        # asyncio sends small parts at once only on sockets that name the protocol, as these do.
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, protocol)
     except (OSError, UnicodeError) as error:
