@@ -20,7 +20,7 @@ from ..tools.console import ProgressBar, duration, print_table, progress
 from ..tools.flags import UsageError
 from ..tools.outputs import FIGURES, NEW_SIZES, PICTURE, RANGE_FIGURES, FileKind, OutputFile, Outputs
 from ..tools.profile_tables import print_profile
-from . import compare, figures, kernels, measure, models, range_cases, ranges, report, turns
+from . import compare, figures, kernels, language, measure, models, range_cases, ranges, report, turns
 from .machine import PINNING, HostRecord, cores, describe
 from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, SYSTEMS
 from .record import Results, Row
@@ -82,6 +82,18 @@ def _parser() -> argparse.ArgumentParser:
     _at_sizes(made, "six models, eight sizes each", "sizes to measure (default: the bounds and some in between)")
     made = _command(commands, "new-sizes", _new_sizes, "first calls at new sizes, without and with ranges")
     _at_sizes(made, "two models", "sizes of the calls of the given model, in their order")
+    made = _command(commands, "lm", _language, "prompts and steps of a language model")
+    made.add_argument("model", nargs="?", metavar="MODEL.gguf", help="a file (default: 0.3 billion random weights)")
+    made.add_argument("--threads", type=arguments.positive, default=1, help="threads of a call (default: %(default)s)")
+    made.add_argument(
+        "--seconds", type=arguments.amount, default=2.0, help="time to measure each figure (default: %(default)s)"
+    )
+    for name, default, about in (
+        ("prompts", "64,512", "tokens of a prompt"),
+        ("depths", "16,1024", "tokens before the steps of one text"),
+        ("texts", "1,2,4,8", "texts that grow together, at the first depth"),
+    ):
+        made.add_argument(f"--{name}", default=default, metavar="N,N", help=f"{about} (default: %(default)s)")
     made = _command(commands, "profile", _profile, "the time of each kernel of a running model")
     made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
     made.add_argument(
@@ -288,6 +300,18 @@ def _profile(options: argparse.Namespace) -> int:
     return 0
 
 
+def _language(options: argparse.Namespace) -> int:
+    _check_cores([options.threads])
+    names = ("prompts", "depths", "texts")
+    prompts, depths, texts = (_numbers(getattr(options, name), f"--{name}") for name in names)
+    path, machine = options.model or language.random_model(), describe()
+    limits = measure.find_peaks([options.threads])[options.threads]
+    found = language.measure(Path(path), options.threads, options.seconds, prompts, depths, texts, limits=limits)
+    asked = {"schema": 1, "threads": options.threads, "machine": asdict(machine), "rows": list(map(asdict, found))}
+    _print_figures(options, json.dumps(asked, indent=1), [report.language_table(Path(path).name, found)], str(machine))
+    return 0
+
+
 def _machine(options: argparse.Namespace) -> int:
     made = figures.compare(cores())
     _print_figures(options, made.text(), [made.table()], str(describe()))
@@ -343,7 +367,7 @@ def _measure(options: argparse.Namespace, what: str, rows: Callable[..., Iterabl
     measured: list[Row] = []
     # pip compiles installed packages, such as the other systems; a source tree would be compiled at its first start.
     compileall.compile_dir(Path(__file__).parents[1], quiet=2)
-    with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, progress("machine") as steps:
+    with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, progress(options, "machine") as steps:
         plan = measure.Plan(systems, threads, options.rounds, options.seconds, options.limit, Path(folder))
         limits = measure.find_peaks(threads) if what in ("models", "kernels") else {}
         try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..runtime.devices.peaks import Peaks
 from ..tools.console import duration
 from .compare import Comparison
+from .language import LanguageFigure
 from .new_sizes import NewSizes
 from .ranges import Ranges
 from .record import Case, Results, Row
@@ -99,6 +100,25 @@ def ranges_summary(found: Mapping[str, Ranges]) -> Table:
 
 def _summary(ratios: Sequence[float]) -> tuple[float, float, float]:
     return min(ratios), statistics.median(ratios), max(ratios)
+
+
+def language_table(model: str, made: Sequence[LanguageFigure]) -> Table:
+    """Returns the table of prompts and steps of a language model."""
+    rows = [
+        (
+            item.name,
+            str(item.texts),
+            str(item.depth),
+            str(item.tokens),
+            _seconds(item.seconds),
+            f"{item.tokens / item.seconds:.1f}",
+            f"{item.bytes / item.seconds / 1e9:.1f}" if item.bytes else "",
+            f"{100 * item.rate_share:.0f} %" if item.bytes else "",
+        )
+        for item in made
+    ]
+    headers = ("call", "texts", "depth", "tokens", "time", "tokens/s", "GB/s", "of read rate")
+    return Table(f"{model}: prompts and steps", headers, rows, ("call",))
 
 
 def new_sizes_table(model: str, made: NewSizes) -> Table:

@@ -13,6 +13,7 @@ from ..support.errors import InputError
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
+    from llguidance._lib import JsonCompileOptions
 
 
 def json_schema(schema: Mapping[str, Any] | None = None) -> str:
@@ -23,7 +24,7 @@ def json_schema(schema: Mapping[str, Any] | None = None) -> str:
     _need_package()
     from llguidance import LLMatcher
 
-    spaces = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
+    spaces: JsonCompileOptions = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
     text = json.dumps({"type": "object"} if schema is None else schema)
     return LLMatcher.grammar_from_json_schema(text, defaults=spaces)
 

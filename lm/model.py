@@ -89,6 +89,13 @@ class LanguageModel:
         places = np.zeros(len(tokens), np.int64) if starts is None else np.asarray(starts)
         return state(input_ids=np.asarray(tokens), selected=last, starts=places)[:, 0]
 
+    def read(self, state: State, tokens: Sequence[int]) -> np.ndarray:
+        """Runs the decoder on one or more tokens of one text, in chunks; returns the logits after the last one."""
+        logits = np.empty(0)
+        for start in range(0, len(tokens), CHUNK):
+            logits = self.step(state, [tokens[start : start + CHUNK]])[0]
+        return logits
+
     def room(self, tokens: Sequence[int]) -> int:
         """Returns the maximum number of tokens that may follow a prompt.
 
@@ -178,7 +185,8 @@ class TextSession:
         generation = Generation(self._model.tokenizer, sampling, most, stop)
         unread = self._unread(tokens)
         while generation.finish is None:
-            piece = generation.add(self._logits(unread))
+            piece = generation.add(self._model.read(self._state, unread))
+            self.tokens += unread
             if piece.text:
                 yield piece.text
             unread = generation.tokens[-1:]
@@ -190,12 +198,3 @@ class TextSession:
         self._state.truncate(common)
         del self.tokens[common:]
         return tokens[common:]
-
-    def _logits(self, tokens: Sequence[int]) -> np.ndarray:
-        """Runs the decoder on one or more tokens; returns the logits after the last one."""
-        chunk, logits = min(CHUNK, self._model.context), np.empty(0)
-        for start in range(0, len(tokens), chunk):
-            part = list(tokens[start : start + chunk])
-            logits = self._model.step(self._state, [part])[0]
-            self.tokens += part
-        return logits
