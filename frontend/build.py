@@ -248,6 +248,18 @@ def known_dim(value: ir.Value, axis: int, what: str) -> Any:
     return dim
 
 
+def known_number(value: ir.Value, axis: int, what: str) -> int:
+    """Returns a dimension that must be a number.
+
+    Raises:
+        NeedsShapes: it is none.
+    """
+    dim = shape(value)[axis]
+    if not isinstance(dim, int):
+        raise NeedsShapes(f"{what} must be known")
+    return dim
+
+
 def gathered(value: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
     """The elements of `value` at `indices` along an axis."""
     return emit(GatherOp, value, indices, axis=normal_axis(axis, rank(value)))

@@ -161,7 +161,10 @@ def symbols_of(graph: torch.fx.Graph, arguments: Mapping[str, ir.Value]) -> dict
 def _solved(symbol: sympy.Symbol, expression: Any, size: Size, known: Mapping[sympy.Symbol, Size]) -> Size:
     """The value of a symbol with which an expression equals a size."""
     size_symbol = sympy.Symbol("size", integer=True, positive=True)
-    answers = sympy.solve(sympy.Eq(expression, size_symbol), symbol)
+    try:
+        answers = sympy.solve(sympy.Eq(expression, size_symbol), symbol)
+    except NotImplementedError:  # such as a quotient that is rounded
+        answers = []
     if len(answers) != 1 or not answers[0].is_rational_function(size_symbol):
         raise UnsupportedError(f"has an input of size {expression}, from which {symbol} does not follow")
     numerator, denominator = sympy.fraction(sympy.together(answers[0]))

@@ -13,7 +13,20 @@ from ....dialects.stepwell.attention import AttentionOp
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, SqueezeOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceProdOp, ReduceSumOp
-from ...build import added, cast, dims_of, dtype, emit, gathered, joined, known_dim, rank, reshaped, scalar
+from ...build import (
+    added,
+    cast,
+    dims_of,
+    dtype,
+    emit,
+    gathered,
+    joined,
+    known_dim,
+    known_number,
+    rank,
+    reshaped,
+    scalar,
+)
 from ...errors import UnsupportedError
 from ..node import AtenNode
 from ..registry import imports
@@ -184,7 +197,7 @@ def distances(node: AtenNode, x1: ir.Value, x2: ir.Value, p: float) -> ir.Value:
 @imports("aten._pdist_forward.default")
 def distances_within(node: AtenNode, input: ir.Value, p: float) -> ir.Value:
     """The p-norms of the differences of all pairs of rows, each pair once."""
-    count = known_dim(input, 0, "the number of rows")
+    count = known_number(input, 0, "the number of rows")
     tables = zip(("first", "second"), np.triu_indices(count, 1), strict=True)
     rows = [gathered(input, node.importer.weight(f"{node.name}.{name}", table), 0) for name, table in tables]
     return _norm(emit(ew.SubOp, *rows), p)

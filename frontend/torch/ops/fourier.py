@@ -12,7 +12,7 @@ from mlir import ir
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.types import is_float
-from ...build import dtype, emit, gathered, known_dim, rank, scalar, transposed
+from ...build import dtype, emit, gathered, integers, known_number, rank, scalar, transposed
 from ...errors import UnsupportedError
 from ...fourier import fitted, real_inverse, transform
 from ..node import AtenNode, axis_of
@@ -30,10 +30,10 @@ def transform_of_real(
     value = emit(ExpandDimsOp, input, axes=(rank(input),))
     count = 1
     for place, axis in enumerate(reversed(dim)):
-        size = known_dim(input, axis_of(input, axis), "the length of a transform")
+        size = known_number(input, axis_of(input, axis), "the length of a transform")
         value, count = _along(node, value, axis_of(input, axis), inverse=False), count * size
         if onesided and place == 0:
-            value = fitted(value, axis_of(input, axis), size // 2 + 1)
+            value = gathered(value, integers(range(size // 2 + 1)), axis_of(input, axis))
     return apart(_normal(value, count, normalization, inverse=False)) if dim else pair(input, node.dtype())
 
 
@@ -45,7 +45,7 @@ def transform_of_complex(
     value, count = together(input), 1
     for axis in dim:
         place = axis_of(input.real, axis)
-        count *= known_dim(input.real, place, "the length of a transform")
+        count *= known_number(input.real, place, "the length of a transform")
         value = _along(node, value, place, inverse=not forward)
     return apart(_normal(value, count, normalization, inverse=not forward)) if dim else input
 
@@ -60,10 +60,10 @@ def transform_to_real(
     value, count, last = together(input), last_dim_size, axis_of(input.real, dim[-1])
     for axis in dim[:-1]:
         place = axis_of(input.real, axis)
-        count *= known_dim(input.real, place, "the length of a transform")
+        count *= known_number(input.real, place, "the length of a transform")
         value = _along(node, value, place, inverse=True)
     order = [*(axis for axis in range(rank(value) - 1) if axis != last), last, rank(value) - 1]
-    known_dim(value, last, "the length of a transform")
+    known_number(value, last, "the length of a transform")
     halves = fitted(transposed(value, order), rank(value) - 2, last_dim_size // 2 + 1)
     made = gathered(real_inverse(node, halves, last_dim_size), as_value(0, np.dtype(np.int64)), -1)
     back = [order.index(axis) for axis in range(rank(made))]

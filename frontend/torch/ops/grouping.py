@@ -23,7 +23,7 @@ from ...build import (
     flattened,
     gathered,
     integers,
-    known_dim,
+    known_number,
     line_of,
     part_along,
     rank,
@@ -71,7 +71,7 @@ def unique_neighbours(
     axis = 0 if dim is None else axis_of(input, dim)
     value = line_of(input) if dim is None else input
     members = value if dim is None else _slices(value, axis)
-    count = int(known_dim(members, 0, "the number of elements that are compared"))
+    count = known_number(members, 0, "the number of elements that are compared")
     if not count:
         return _grouped(node, value, constant(np.zeros(0, np.int64)), axis)
     before = gathered(members, constant(np.maximum(np.arange(count) - 1, 0)), 0)
@@ -88,7 +88,7 @@ def _slices(input: ir.Value, axis: int) -> ir.Value:
 def _ascending(members: ir.Value) -> ir.Value:
     """The number of the group of each element or row; groups are numbered in ascending order."""
     keys = _comparable(members)
-    count = known_dim(members, 0, "the number of elements that are compared")
+    count = known_number(members, 0, "the number of elements that are compared")
     if not count:
         return constant(np.zeros(0, np.int64))
     if rank(keys) == 1 and is_float(dtype(keys)):
@@ -103,7 +103,7 @@ def _grouped(node: AtenNode, input: ir.Value, groups: ir.Value, axis: int) -> tu
     """The first member of each group, the groups, and their sizes; torch says which of these are empty instead."""
     empty = constant(np.zeros(0, np.int64))
     first, sizes = (emit(SummarizeGroupsOp, groups, fact=fact) for fact in ("first", "size"))
-    if not known_dim(groups, 0, "the number of elements that are compared"):
+    if not known_number(groups, 0, "the number of elements that are compared"):
         raise UnsupportedError("finds the unique ones of no elements, which is not supported")
     values = gathered(input, first, axis)
     total = emit(ew.AddOp, emit(ReduceMaxOp, groups, axes=(0,), keepdims=False), integers(1))
@@ -119,7 +119,7 @@ def mode(node: AtenNode, input: ir.Value, dim: int, keepdim: bool) -> tuple[ir.V
     if rank(input) == 0:
         return input, constant(np.array(0, np.int64))
     axis = axis_of(input, dim)
-    count = int(known_dim(input, axis, "the number of elements that have a mode"))
+    count = known_number(input, axis, "the number of elements that have a mode")
     values, order = ordered(input, count, axis, False)
     before = gathered(values, constant(np.maximum(np.arange(count) - 1, 0)), axis)
     place = Formula(emit(DynamicBroadcastToOp, numbers(input, axis), shape_of(input)))
@@ -169,7 +169,7 @@ def _range(value: Formula, given: tuple[float, ...] | None, margin: float = 0.5)
     kind = dtype(value.value)
     if given is not None:
         low, high = (Formula(constant(np.array(number, kind))) for number in given)
-    elif known_dim(value.value, 0, "the number of elements of a histogram") == 0:
+    elif known_number(value.value, 0, "the number of elements of a histogram") == 0:
         low, high = (Formula(constant(np.array(number, kind))) for number in (0, 1))
     else:
         low, high = (Formula(emit(op, value.value, axes=(0,), keepdims=False)) for op in (ReduceMinOp, ReduceMaxOp))

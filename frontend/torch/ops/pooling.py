@@ -14,7 +14,7 @@ from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, R
 from ....dialects.stepwell.pooling import AveragePoolOp, MaxPoolIndicesOp, MaxPoolOp, SumPoolOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMeanOp
 from ....dialects.types import is_float
-from ...build import cast, constant, dtype, emit, gathered, known_dim, rank, scalar, shape_of
+from ...build import cast, constant, dtype, emit, gathered, known_number, rank, scalar, shape_of
 from ...formulas import Formula
 from ...places import elements, numbers
 from ..node import AtenNode
@@ -123,7 +123,7 @@ def _adaptive(dimensions: int) -> Handler:
         if all(size == 1 for size in sizes):
             return emit(ReduceMeanOp, input, axes=tuple(range(first, rank(input))), keepdims=True)
         what = "the extent of an image of adaptive pooling"
-        extents = [known_dim(input, first + axis, what) for axis in range(dimensions)]
+        extents = [known_number(input, first + axis, what) for axis in range(dimensions)]
         if all(size and extent % size == 0 for size, extent in zip(sizes, extents, strict=True)):
             kernel = [extent // size for size, extent in zip(sizes, extents, strict=True)]
             window = _window(dimensions, kernel, kernel, [0], [1], False)
@@ -156,7 +156,7 @@ def _adaptive_max(dimensions: int) -> Handler:
         first = rank(input) - dimensions
         place = None
         for axis, size in reversed(list(enumerate(_all(output_size, dimensions)))):
-            extent = known_dim(input, first + axis, "the extent of an image of adaptive pooling")
+            extent = known_number(input, first + axis, "the extent of an image of adaptive pooling")
             input, place = _greatest(node, input, place, first + axis, size, extent)
         return input, place
 

@@ -10,7 +10,7 @@ from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.movement import DynamicResizeOp, ResampleOp, ResizeOp, ReverseOp, SampleOp
-from ...build import cast, constant, dtype, emit, known_dim, rank, scalar, shape, transposed
+from ...build import cast, constant, dtype, emit, known_number, rank, scalar, shape, transposed
 from ...errors import NeedsShapes
 from ..node import AtenNode
 from ..registry import Handler, imports
@@ -90,7 +90,7 @@ def _by_tables(node: AtenNode, input: ir.Value, tables: Sequence[_Table]) -> ir.
 def _extents(node: AtenNode, input: ir.Value, count: int) -> list[tuple[int, int]]:
     """The extents of images before and after, which must be numbers."""
     what = "the extents of images that are resampled"
-    before = [int(known_dim(input, axis, what)) for axis in range(rank(input) - count, rank(input))]
+    before = [known_number(input, axis, what) for axis in range(rank(input) - count, rank(input))]
     after = [size for size in node.sizes()[-count:] if isinstance(size, int)]
     if len(after) < count:
         raise NeedsShapes(f"{what} must be known")
@@ -185,7 +185,7 @@ def grid_sample(
     node: AtenNode, input: ir.Value, grid: ir.Value, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> ir.Value:
     """Images at positions from -1 to 1, the last dimension of the image first."""
-    spatial = [known_dim(input, axis, "the extents of the images") for axis in range(2, rank(input))]
+    spatial = [known_number(input, axis, "the extents of the images") for axis in range(2, rank(input))]
     planes = transposed(emit(ReverseOp, grid, axes=(rank(grid) - 1,)), (0, rank(grid) - 1, *range(1, rank(grid) - 1)))
     sizes = np.array(spatial, dtype(planes)).reshape(-1, *[1] * len(spatial))
     moved, two = emit(ew.AddOp, planes, scalar(1, planes)), scalar(2, planes)

@@ -9,7 +9,7 @@ from mlir import ir
 
 from ....dialects.stepwell.movement import DynamicBroadcastToOp
 from ....dialects.types import is_float
-from ...build import cast, constant, dtype, emit, gathered, known_dim, rank, shape_of
+from ...build import cast, constant, dtype, emit, gathered, known_number, rank, shape_of
 from ...formulas import Formula, exp, log
 from ...places import numbers
 from ..node import AtenNode, axis_of
@@ -26,7 +26,7 @@ def scanned(values: Sequence[Formula], axis: int, combine: Combine) -> list[Form
     """
     found = list(values)
     first = found[0].value
-    count = int(known_dim(first, axis, "the number of elements that are accumulated"))
+    count = known_number(first, axis, "the number of elements that are accumulated")
     place = Formula(numbers(first, axis))
     distance = 1
     while distance < count:

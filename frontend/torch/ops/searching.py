@@ -11,7 +11,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, SqueezeOp
 from ....dialects.stepwell.reduction import ReduceSumOp
 from ....dialects.types import is_float
-from ...build import cast, constant, dtype, emit, gathered, known_dim, line_of, rank, scalar, shape_of
+from ...build import cast, constant, dtype, emit, gathered, known_number, line_of, rank, scalar, shape_of
 from ...places import elements
 from ..node import AtenNode, axis_of
 from ..registry import imports
@@ -41,7 +41,7 @@ def _counted_below(value: ir.Value, rows: ir.Value, is_right: bool) -> ir.Value:
 
     An element is below unless it is known to be greater, or equal, as in torch: so are all elements for NaN.
     """
-    length = int(known_dim(rows, rank(rows) - 1, "the number of elements that are searched"))
+    length = known_number(rows, rank(rows) - 1, "the number of elements that are searched")
     found = emit(DynamicBroadcastToOp, constant(np.array(0, np.int64)), shape_of(value))
     for bit in reversed(range(length.bit_length())):
         further = emit(ew.AddOp, found, scalar(1 << bit, found))
@@ -72,7 +72,7 @@ def median_along(node: AtenNode, input: ir.Value, dim: int, keepdim: bool) -> tu
 
 
 def _median(input: ir.Value, axis: int, leaves_out: bool) -> tuple[ir.Value, ir.Value]:
-    count = int(known_dim(input, axis, "the number of elements that have a median"))
+    count = known_number(input, axis, "the number of elements that have a median")
     middle = constant(np.array((count - 1) // 2, np.int64))
     if not is_float(dtype(input)):
         places = gathered(ordered(input, count, axis, False)[1], middle, axis)

@@ -9,7 +9,7 @@ from mlir import ir
 
 from .....dialects.stepwell.elementwise import CeilOp
 from .....dialects.stepwell.reduction import ReduceMaxOp
-from ....build import cast, dtype, emit, known_dim, rank, reshaped
+from ....build import cast, dtype, emit, known_number, rank, reshaped
 from ....formulas import Formula, log
 from ...node import AtenNode
 from ...registry import imports
@@ -47,7 +47,7 @@ def pseudo_inverse(
 
 def _tolerance(node: AtenNode, input: ir.Value, rtol: ir.Value | None, atol: ir.Value | None) -> Formula:
     kind = dtype(input)
-    extents_ = [known_dim(input, rank(input) - axis, "the extents of a matrix") for axis in (1, 2)]
+    extents_ = [known_number(input, rank(input) - axis, "the extents of a matrix") for axis in (1, 2)]
     usual = float(np.finfo(kind).eps) * max(extents_)
     if rtol is not None:
         return _per_matrix(node, input, rtol)

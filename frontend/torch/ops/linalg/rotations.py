@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from .....dialects.stepwell.movement import DynamicBroadcastToOp
-from ....build import constant, dtype, emit, gathered, joined, known_dim, part_along, reshaped, shape_of
+from ....build import constant, dtype, emit, gathered, joined, known_number, part_along, reshaped, shape_of
 from ....formulas import Formula, sqrt
 from ....loops import Values, repeated
 from ....places import elements
@@ -84,7 +84,7 @@ def _turned(matrix: Formula, partner: Formula, cosine: Formula, sine: Formula) -
 
 def symmetric_eigen(node: AtenNode, matrix: Formula) -> tuple[Formula, Formula]:
     """Eigenvalues as columns [b, n, 1] in ascending order, and the eigenvectors in columns."""
-    count = known_dim(matrix.value, 1, "the number of rows of a matrix with eigenvalues")
+    count = known_number(matrix.value, 1, "the number of rows of a matrix with eigenvalues")
     lower = matrix.where(rows(matrix) >= columns(matrix), flipped(matrix))
     vectors = identity(matrix)
     if count > 1:
@@ -115,12 +115,12 @@ def symmetric_eigen(node: AtenNode, matrix: Formula) -> tuple[Formula, Formula]:
 
 def table_rows(table: Formula) -> int:
     """The number of rounds."""
-    return known_dim(table.value, 0, "the number of rounds")
+    return known_number(table.value, 0, "the number of rounds")
 
 
 def _sorted(values: Formula, vectors: Formula, descending: bool) -> tuple[Formula, Formula]:
     """Values [b, n, 1] in order, and the columns that belong to them."""
-    count = known_dim(values.value, 1, "the number of values")
+    count = known_number(values.value, 1, "the number of values")
     made, order = ordered(values.value, count, 1, descending)
     across = emit(DynamicBroadcastToOp, flipped(Formula(order)).value, shape_of(vectors.value))
     return Formula(made), Formula(elements(vectors.value, across, 2))
@@ -131,7 +131,7 @@ def singular(node: AtenNode, matrix: Formula) -> tuple[Formula, Formula, Formula
 
     Rotations of columns make them orthogonal; their lengths are the singular values.
     """
-    count = known_dim(matrix.value, 2, "the number of columns of a matrix with singular values")
+    count = known_number(matrix.value, 2, "the number of columns of a matrix with singular values")
     square = Formula(gathered(matrix.value, constant(np.zeros(count, np.int64)), 1))
     right = identity(square)
     if count > 1:
@@ -178,7 +178,7 @@ def eigh(node: AtenNode, A: ir.Value, UPLO: str, compute_v: bool) -> tuple[ir.Va
 
 def decomposed(node: AtenNode, matrix: Formula, is_full: bool) -> tuple[Formula, Formula, Formula]:
     """U, the singular values [b, k, 1], and V; for a wide matrix those of the transposed one are exchanged."""
-    count = known_dim(matrix.value, 1, "the number of rows"), known_dim(matrix.value, 2, "the number of columns")
+    count = known_number(matrix.value, 1, "the number of rows"), known_number(matrix.value, 2, "the number of columns")
     if count[0] < count[1]:
         left, values, right = decomposed(node, flipped(matrix), is_full)
         return right, values, left
@@ -208,7 +208,7 @@ def svd(node: AtenNode, A: ir.Value, full_matrices: bool, compute_uv: bool) -> t
         )
     matrix = batched(A)
     if not compute_uv:
-        rows_, columns_ = (known_dim(matrix.value, axis, "the extents of a matrix") for axis in (1, 2))
+        rows_, columns_ = (known_number(matrix.value, axis, "the extents of a matrix") for axis in (1, 2))
         values = singular(node, matrix if rows_ >= columns_ else flipped(matrix))[0]
         return (*filled(node, 0)[:1], unbatched(node, [None, values])[1], filled(node, 0, 0, 0)[2])
     left, values, right = decomposed(node, matrix, full_matrices)
