@@ -15,7 +15,7 @@ from .support.version import VERSION as __version__
 if TYPE_CHECKING:
     from . import lm as lm
     from .driver.api import compile, load
-    from .driver.cache_key import CacheMissError
+    from .driver.caching.cache_key import CacheMissError
     from .driver.check import Report, check
     from .driver.options import At, Options
     from .driver.source import SourceError
@@ -113,7 +113,7 @@ _HOME = {
     "PassFailure": "passes.infra.runner",
     "TargetError": "lowering.target_names",
     "CodegenError": "lowering.llvm_to_object.codegen",
-    "CacheMissError": "driver.cache_key",
+    "CacheMissError": "driver.caching.cache_key",
     "ArtefactError": "support.errors",
     "CapacityError": "support.errors",
     "DataError": "support.errors",

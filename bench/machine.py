@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..driver.fingerprint import fingerprint
+from ..driver.caching.fingerprint import fingerprint
 from ..lowering.target import Target
 from ..runtime import processor
 from ..runtime.devices.figures import reported_caches

@@ -26,11 +26,11 @@ from ..sizes.dims_option import resolve_dims
 from ..support import environment
 from ..support.errors import OptionError
 from ..targets.registry import check_target
-from .fingerprint import fingerprint
+from .caching.fingerprint import fingerprint
 from .options import Options, options_of
+from .serving.specializer import Specializer
 from .setup import Setup
 from .source import ModelSource, torch_program
-from .specializer import Specializer
 
 if TYPE_CHECKING:
     from ..frontend.torch.live import LiveProgram
@@ -111,7 +111,7 @@ def compile(
     setup = Setup.of(target, options)
     check_target(setup.target)
     if options.passes:
-        from .route import check_added
+        from .compile.route import check_added
 
         check_added(options.passes, setup.target)
     program = torch_program(model, args, kwargs, dynamic_shapes)
@@ -195,7 +195,7 @@ def specializer_of(source: ModelSource, inputs: tuple[TensorInfo, ...], setup: S
     names, setup = tuple(info.name for info in inputs), replace(setup, cache=cache)
     if source.kind != "torch":
         return Specializer(source, names, setup)
-    from .torch_specializer import TorchSpecializer
+    from .serving.torch_specializer import TorchSpecializer
 
     return TorchSpecializer(source, names, setup, compile_piece_of=functools.partial(compile_piece, setup=setup))
 

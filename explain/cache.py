@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..driver.api import interface_of, specializer_of
-from ..driver.cache_key import CacheKey, nearest, remembered
+from ..driver.caching.cache_key import CacheKey, nearest, remembered
 from ..driver.options import Options
+from ..driver.serving.specializer import Specializer
 from ..driver.setup import Setup
 from ..driver.source import ModelSource
-from ..driver.specializer import Specializer
 from ..runtime.artefact import store
 from ..runtime.cache.cache import Cache
 from ..runtime.program import Shape, TensorInfo

@@ -22,7 +22,7 @@ from ..dialects.stepwell.movement import ConcatOp, DynamicReshapeOp, DynamicSlic
 from ..dialects.stepwell.reduction import ReduceProdOp
 from ..dialects.stepwell.shape import RangeOp, ShapeOfOp, SizesOp
 from ..dialects.stepwell.shapes import normalize_axis as normal_axis
-from ..passes.graph.symbolic_contents import symbolic_contents
+from ..passes.graph.shapes.symbolic_contents import symbolic_contents
 from .errors import NeedsShapes
 
 _INDEX = np.dtype(np.int64)

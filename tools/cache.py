@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ..driver.cache_key import remembered
+from ..driver.caching.cache_key import remembered
 from ..runtime.cache.cache import Cache, Entry, default_cache
 from ..support.wording import quantity
 from . import arguments, model_options, running

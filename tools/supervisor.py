@@ -148,7 +148,7 @@ def _known(work: Callable[[], int], note: SharedNote, status: int, target: str) 
     """Returns facts about a crash in a pass, from a second, instrumented run."""
     if not _is_in_a_pass(note, status):
         return None
-    from ..driver.failures import explained_crash
+    from ..driver.failures.reproducers import explained_crash
 
     def reason() -> str:
         return f"native code {note.crash_of(status)}"

@@ -19,7 +19,7 @@ from torch.export.exported_program import _override_composite_implicit_decomp
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ...driver.api import compile_piece
-from ...driver.torch_specializer import report_fallbacks
+from ...driver.serving.torch_specializer import report_fallbacks
 from ...frontend.torch import record
 from ...frontend.torch.calls import TensorCall
 from ...frontend.torch.division import divide

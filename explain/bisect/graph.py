@@ -10,10 +10,10 @@ from mlir import ir
 
 from ...dialects import interpreter
 from ...dialects.interpreter import Around, EvaluationError
-from ...driver import route
-from ...driver.compilation import phase_of
-from ...driver.state import state_for
-from ...passes.graph.evaluate_init import evaluate_init
+from ...driver.compile import route
+from ...driver.compile.compilation import phase_of
+from ...driver.compile.state import state_for
+from ...passes.graph.constants.evaluate_init import evaluate_init
 from ...passes.infra.base import Pass
 from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.state import DEFAULT_TARGET, RewriteLimit

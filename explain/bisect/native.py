@@ -9,8 +9,8 @@ import numpy as np
 from mlir import ir
 
 from ...dialects import discardable
-from ...driver import route
-from ...driver.program import program_of
+from ...driver.compile import route
+from ...driver.compile.program import program_of
 from ...driver.workers.library import generate
 from ...passes.infra.base import Pass
 from ...passes.infra.elements import Element, Nested, Upstream

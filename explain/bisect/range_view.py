@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ...driver.ranges import RangedModel
+from ...driver.compile.ranges import RangedModel
 from ...driver.setup import Setup
 from ...driver.source import ModelSource
 from ...passes.ir.functions import body_of, main_function

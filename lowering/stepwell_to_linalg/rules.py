@@ -37,7 +37,7 @@ LINALG_BY_ELEMENT = Interface[Rule](
 
 @dataclass(frozen=True)
 class Lowering:
-    """How the kernels of a target are lowered.
+    """The preferences by which kernels are lowered.
 
     Attributes:
         rules: the interfaces of rules, the preferred one first.

@@ -6,28 +6,28 @@ from collections.abc import Iterable
 
 from ..infra.elements import Element
 from ..infra.pipeline import Pipeline
-from .canonicalize import CanonicalizePass
-from .choose_winograd import ChooseWinogradPass
-from .convert_layout import ConvertLayoutPass
-from .cse import CsePass
-from .dce import DcePass
-from .decompose import DecomposePass
-from .fold_batch_norm import FoldBatchNormPass
-from .fold_constants import FoldConstantsPass
-from .fold_transposes import FoldTransposesPass
-from .fuse_composites import FuseCompositesPass
-from .hoist_invariants import HoistInvariantsPass
-from .hoist_parameters import HoistParametersPass
-from .infer_shapes import InferShapesPass
-from .join_columns import JoinColumnsPass
-from .make_padding_explicit import MakePaddingExplicitPass
-from .merge_convolutions import MergeConvolutionsPass
-from .merge_projections import MergeProjectionsPass
-from .pack_weights import PackWeightsPass
-from .propagate_transposes import PropagateTransposesPass
-from .reduce_precision import ReducePrecisionPass
-from .sink_movement import SinkMovementPass
-from .sum_single_columns import SumSingleColumnsPass
+from .constants.fold_constants import FoldConstantsPass
+from .constants.hoist_invariants import HoistInvariantsPass
+from .constants.hoist_parameters import HoistParametersPass
+from .convolutions.choose_winograd import ChooseWinogradPass
+from .convolutions.fold_batch_norm import FoldBatchNormPass
+from .convolutions.make_padding_explicit import MakePaddingExplicitPass
+from .convolutions.merge_convolutions import MergeConvolutionsPass
+from .layout.convert_layout import ConvertLayoutPass
+from .layout.fold_transposes import FoldTransposesPass
+from .layout.propagate_transposes import PropagateTransposesPass
+from .layout.sink_movement import SinkMovementPass
+from .packing.pack_weights import PackWeightsPass
+from .products.join_columns import JoinColumnsPass
+from .products.merge_projections import MergeProjectionsPass
+from .products.reduce_precision import ReducePrecisionPass
+from .products.sum_single_columns import SumSingleColumnsPass
+from .shapes.infer_shapes import InferShapesPass
+from .simplification.canonicalize import CanonicalizePass
+from .simplification.cse import CsePass
+from .simplification.dce import DcePass
+from .simplification.decompose import DecomposePass
+from .simplification.fuse_composites import FuseCompositesPass
 
 CLEAN_UP: tuple[Element, ...] = (CanonicalizePass(), CsePass(), DcePass())
 

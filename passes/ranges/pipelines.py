@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..graph.canonicalize import CanonicalizePass
-from ..graph.cse import CsePass
-from ..graph.dce import DcePass
-from ..graph.fold_constants import FoldConstantsPass
-from ..graph.fuse_composites import FuseCompositesPass
-from ..graph.infer_shapes import InferShapesPass
+from ..graph.constants.fold_constants import FoldConstantsPass
+from ..graph.shapes.infer_shapes import InferShapesPass
+from ..graph.simplification.canonicalize import CanonicalizePass
+from ..graph.simplification.cse import CsePass
+from ..graph.simplification.dce import DcePass
+from ..graph.simplification.fuse_composites import FuseCompositesPass
 from ..infra.pipeline import Pipeline
 from .bind_ranges import BindRangesPass
 

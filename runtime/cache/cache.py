@@ -5,7 +5,7 @@ the first half of the SHA-256 of its name), then the data, so that mapped data i
 everything the data was made from; the caller computes it. A large file that was found intact is not read again for its
 checksum until its times change or the system restarts; an entry of the kind `checked` records that. Each byte of
 `<folder>/.written` stands for 4 KiB written since the size of the whole cache was last computed. Files in
-`<folder>/locks` are not entries: a process locks one while it compiles an entry (driver/locks.py).
+`<folder>/locks` are not entries: a process locks one while it compiles an entry (driver/caching/locks.py).
 
 Environment: `STEPWELL_CACHE=0` disables it, `STEPWELL_CACHE_DIR` moves it, `STEPWELL_CACHE_MEGABYTES` bounds it.
 """

@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from ...passes.graph.cse import CsePass
-from ...passes.graph.dce import DcePass
-from ...passes.graph.decompose import DecomposePass
-from ...passes.graph.fuse_composites import FuseCompositesPass
-from ...passes.graph.hoist_parameters import HoistParametersPass
-from ...passes.graph.merge_projections import MergeProjectionsPass
-from ...passes.graph.pack_weights import PackWeightsPass
+from ...passes.graph.constants.hoist_parameters import HoistParametersPass
+from ...passes.graph.layout.sink_movement import SinkMovementPass
+from ...passes.graph.packing.pack_weights import PackWeightsPass
 from ...passes.graph.pipelines import GRAPH_PIPELINE, in_precision
-from ...passes.graph.sink_movement import SinkMovementPass
+from ...passes.graph.products.merge_projections import MergeProjectionsPass
+from ...passes.graph.simplification.cse import CsePass
+from ...passes.graph.simplification.dce import DcePass
+from ...passes.graph.simplification.decompose import DecomposePass
+from ...passes.graph.simplification.fuse_composites import FuseCompositesPass
 from ...passes.infra.elements import Element, Nested
 from ...passes.infra.machine_option import WHOLE_ROWS
 from ...passes.infra.pipeline import Pipeline

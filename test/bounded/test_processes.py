@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import stepwell
 from onnx import TensorProto, helper
-from stepwell.driver import ranges
+from stepwell.driver.compile import ranges
 
 
 @pytest.mark.parametrize(("count", "processes"), [(2, 1), (20, 2)])

@@ -12,7 +12,7 @@ import pytest
 import stepwell
 from onnx import TensorProto, helper
 from stepwell import Options
-from stepwell.driver.cache_key import nearest
+from stepwell.driver.caching.cache_key import nearest
 from stepwell.explain.cache import Answer, entries_of, explain_cache
 from stepwell.runtime.cache.cache import Cache
 from stepwell.tools.cache import main
@@ -56,7 +56,7 @@ def test_a_miss_names_what_differs(cache: Cache, path: str, monkeypatch: pytest.
     assert _ask(cache, path, rows=3).differences == {"shapes": ("x=3x4", "x=2x4")}
     assert set(_ask(cache, path, target="x86-64-v3").differences) == {"target", "machine"}
     assert set(_ask(cache, path, options=Options(winograd=False)).differences) == {"options"}
-    monkeypatch.setattr("stepwell.driver.program_cache.fingerprint", lambda: "other")
+    monkeypatch.setattr("stepwell.driver.caching.program_cache.fingerprint", lambda: "other")
     assert set(_ask(cache, path).differences) == {"compiler"}
 
 

@@ -11,7 +11,7 @@ from mlir import ir
 from random_graphs import Graph, Grower, Value
 from stepwell.dialects import interpreter
 from stepwell.dialects.registry import load_dialects
-from stepwell.driver.compilation import Compilation
+from stepwell.driver.compile.compilation import Compilation
 from stepwell.driver.options import Options
 from stepwell.driver.setup import Setup
 from stepwell.driver.source import ModelSource

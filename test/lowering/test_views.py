@@ -12,7 +12,7 @@ from mlir.dialects import func
 from stepwell.dialects.interpreter import evaluate
 from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell import constant, contraction, elementwise, movement, pooling, reduction
-from stepwell.driver.compilation import Compilation
+from stepwell.driver.compile.compilation import Compilation
 from stepwell.runtime.compiled_model import CompiledModel
 from stepwell.runtime.executable import Executable
 

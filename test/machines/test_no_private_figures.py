@@ -22,7 +22,7 @@ POLICIES = {
     # Time for which waiting threads watch for work before they sleep.
     ("lowering/vector_to_llvm/thread_pool.py", "_RECENT_NS"),
     # Flops per moved element from which rows are packed, a ratio.
-    ("passes/graph/pack_rows.py", "_FLOPS_PER_ELEMENT"),
+    ("passes/graph/packing/pack_rows.py", "_FLOPS_PER_ELEMENT"),
     # The lowering to linalg and vectorisation do not know the machine.
     ("lowering/stepwell_to_linalg/attention.py", "_CACHE_BYTES"),
     ("lowering/streams.py", "STREAM_BYTES"),

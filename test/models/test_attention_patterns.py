@@ -12,7 +12,7 @@ import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from stepwell.driver.compilation import Compilation
+from stepwell.driver.compile.compilation import Compilation
 from stepwell.driver.source import ModelSource
 
 BATCH, LENGTH, HEADS, DEPTH = 2, 19, 4, 8

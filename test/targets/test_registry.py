@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint
 import numpy as np
 import pytest
 import stepwell
-from stepwell.driver import plugins
+from stepwell.driver.caching import plugins
 from stepwell.lowering.target import _X86_LEVELS
 from stepwell.lowering.target_names import X86_LEVELS, TargetError
 from stepwell.machines.gpus import CAPABILITIES, GPUS

@@ -64,7 +64,7 @@ def test_modules_that_crash_the_compiler(monkeypatch):
     def aborts(*_, **__):
         os.abort()
 
-    monkeypatch.setattr("stepwell.driver.compilation.generate", aborts)
+    monkeypatch.setattr("stepwell.driver.compile.compilation.generate", aborts)
     with pytest.raises(PassError, match=r"crashed \(SIGABRT\) in the passes after phase 'llvm'"):
         stepwell.compile(text.encode(), threads=1, options=stepwell.Options(cache=False))
 

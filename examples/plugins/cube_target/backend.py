@@ -10,9 +10,9 @@ from mlir import ir
 from stepwell.lowering import invariants
 from stepwell.lowering.target import Target
 from stepwell.lowering.target_names import TargetError, split_precision
-from stepwell.passes.graph.choose_winograd import ChooseWinogradPass
-from stepwell.passes.graph.pack_rows import PackRowsPass
-from stepwell.passes.graph.pack_weights import PackWeightsPass
+from stepwell.passes.graph.convolutions.choose_winograd import ChooseWinogradPass
+from stepwell.passes.graph.packing.pack_rows import PackRowsPass
+from stepwell.passes.graph.packing.pack_weights import PackWeightsPass
 from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.functions import symbol_of

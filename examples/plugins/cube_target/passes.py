@@ -13,7 +13,7 @@ from stepwell.dialects.stepwell.contraction import ConvOp, MatmulOp
 from stepwell.dialects.stepwell.movement import ReshapeOp, TransposeOp
 from stepwell.dialects.stepwell.packed import PackedMatmulOp
 from stepwell.machines.names import parse
-from stepwell.passes.graph.pack_weights import PackConv, PackMatmul
+from stepwell.passes.graph.packing.pack_weights import PackConv, PackMatmul
 from stepwell.passes.graph.values import dtype_of, is_fixed
 from stepwell.passes.infra.base import Pass, PassError, register
 from stepwell.passes.infra.machine_option import WHOLE_ROWS

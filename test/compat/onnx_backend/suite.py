@@ -52,7 +52,7 @@ Case = Callable[[], Any]
 
 def onnx_cases() -> dict[str, Case]:
     """The cases by name, sorted by name: those that are made in Python or stored, without large models."""
-    import stepwell.driver.compilation  # noqa: F401  (once here rather than in every child)
+    import stepwell.driver.compile.compilation  # noqa: F401  (once here rather than in every child)
     from onnx.backend.test import BackendTest
     from stepwell.compat.onnx_backend import StepwellBackend
 

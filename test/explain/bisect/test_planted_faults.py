@@ -19,9 +19,9 @@ from stepwell.explain.bisect.result import Fault
 from stepwell.lowering.linalg_to_vector.vectorize import VectorizePass
 from stepwell.lowering.stepwell_to_linalg import epilogues, normalization, rules
 from stepwell.lowering.vector_to_llvm.lower_vectors import LowerVectorsPass
-from stepwell.passes.graph import fold_constants
-from stepwell.passes.graph.dce import DcePass
+from stepwell.passes.graph.constants import fold_constants
 from stepwell.passes.graph.patterns import algebra, batch_norm
+from stepwell.passes.graph.simplification.dce import DcePass
 from stepwell.passes.ir.rewriting import Pattern, walk
 from stepwell.passes.memref import arena
 from stepwell.passes.memref.buffers import BufferAnalysis

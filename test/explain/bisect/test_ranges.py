@@ -14,8 +14,8 @@ from stepwell.dialects.stepwell.elementwise import ExpOp, TanhOp
 from stepwell.driver.source import ModelSource
 from stepwell.explain.bisect.model import Bisector
 from stepwell.lowering.linalg_to_vector.vectorize import VectorizePass
-from stepwell.passes.graph.canonicalize import CanonicalizePass
-from stepwell.passes.graph.decompose import DecomposePass
+from stepwell.passes.graph.simplification.canonicalize import CanonicalizePass
+from stepwell.passes.graph.simplification.decompose import DecomposePass
 from stepwell.passes.ir.rewriting import walk
 from stepwell.support.errors import InputError
 from stepwell.tools import bisect

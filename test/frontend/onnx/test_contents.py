@@ -120,7 +120,7 @@ def test_each_content_is_compiled_for_once(monkeypatch):
     assert set(run.by_contents) == {"b", "e", "a"}
     assert "Slice_0" in run.by_contents["b"]
     # Another process finds everything in the cache, the names of the required inputs included.
-    monkeypatch.setattr("stepwell.driver.compilation.Compilation.program", None)
+    monkeypatch.setattr("stepwell.driver.compile.compilation.Compilation.program", None)
     again = stepwell.compile(slicer(), threads=1)
     np.testing.assert_array_equal(again(X, ints(1), ints(3), ints(-1)), X[..., 1:3])
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.dialects.stepwell.contraction import ConvOp
 from stepwell.driver.options import Options
-from stepwell.passes.graph import choose_winograd
+from stepwell.passes.graph.convolutions import choose_winograd
 
 # Rounding error of the transforms for up to 96 channels, relative to the largest result.
 BOUND = 4e-6

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from stepwell.driver.compilation import Compilation
+from stepwell.driver.compile.compilation import Compilation
 from stepwell.driver.source import ModelSource
 from stepwell.lowering.streams import STREAM_BYTES
 from stepwell.lowering.target import Target

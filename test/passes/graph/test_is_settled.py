@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mlir import ir
 from stepwell.dialects.registry import load_dialects
-from stepwell.passes.graph.inference import is_settled
+from stepwell.passes.graph.shapes.inference import is_settled
 from stepwell.passes.ir.functions import main_function
 
 SETTLED = '%0 = "stepwell.relu"(%x) : (tensor<2xf32>) -> tensor<2xf32>'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mlir import ir
-from stepwell.passes.graph.fold_constants import FoldConstantsPass
+from stepwell.passes.graph.constants.fold_constants import FoldConstantsPass
 from stepwell.passes.infra.discovery import all_passes, find_pass
 from stepwell.passes.infra.elements import Nested, Upstream
 from stepwell.passes.infra.options import PipelineError

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from stepwell.bench.machine import cores
+from stepwell.driver.serving.specializer import Specializer
 from stepwell.driver.setup import Setup
 from stepwell.driver.source import ModelSource
-from stepwell.driver.specializer import Specializer
 from stepwell.lowering.target import Target
 from stepwell.machines.families import FAMILIES
 from stepwell.machines.paces import paces_of

@@ -312,7 +312,7 @@ def test_artefacts_run_in_steps(tmp_path):
 def test_another_process_takes_steps_from_the_cache(monkeypatch):
     model = model_of([node("Neg", ["x"], ["n"]), *host("n", "h"), node("Exp", ["h"], ["y"])], ROW, {"y": (FLOAT, None)})
     expected = stepwell.compile(model, threads=1, options=QUIET)(rows(2))
-    monkeypatch.setattr("stepwell.driver.compilation.Compilation.program", None)
+    monkeypatch.setattr("stepwell.driver.compile.compilation.Compilation.program", None)
     np.testing.assert_array_equal(stepwell.compile(model, threads=1, options=QUIET)(rows(2)), expected)
 
 

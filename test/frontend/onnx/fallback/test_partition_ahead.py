@@ -167,14 +167,14 @@ def test_save_before_a_call_holds_all_pieces(tmp_path):
 def test_pieces_behind_a_node_at_which_a_pass_failed_are_compiled(tmp_path, monkeypatch):
     model = model_of(node("MatMul", ["x", "w"], ["a"]), node("Erf", ["a"], ["b"]), node("MatMul", ["b", "w"], ["y"]))
     expected = stepwell.compile(model, threads=1, options=stepwell.Options(cache=False))(X)
-    compile_whole = stepwell.driver.compilation.Compilation.program
+    compile_whole = stepwell.driver.compile.compilation.Compilation.program
 
     def fails_at_erf(self, source, shapes, contents=None, workers=None):
         if any(item.op_type == "Erf" for item in source.model.proto.graph.node):
             raise PassError("cannot do it", ir.Location.name("Erf_b", context=ir.Context()))
         return compile_whole(self, source, shapes, contents, workers)
 
-    monkeypatch.setattr("stepwell.driver.compilation.Compilation.program", fails_at_erf)
+    monkeypatch.setattr("stepwell.driver.compile.compilation.Compilation.program", fails_at_erf)
     run = stepwell.compile(model, threads=1, options=stepwell.Options(fallback="quiet", cache=False))
     assert [found.op_type for found in run.fallbacks] == ["Erf"]
     run.save(tmp_path / "model.stw")

@@ -12,7 +12,7 @@ import sys
 
 # Imported here instead of in every child process.
 from stepwell.dialects import registry  # noqa: F401
-from stepwell.passes.graph import canonicalize, cse  # noqa: F401
+from stepwell.passes.graph.simplification import canonicalize, cse  # noqa: F401
 from stepwell.tools import opt, opt_flags, opt_passes, opt_tool  # noqa: F401
 
 

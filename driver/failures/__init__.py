@@ -1,0 +1,1 @@
+"""Explains failures of a compile, with a reproducer."""

@@ -1,0 +1,108 @@
+"""Programs for ranges that are inferred from the sizes of calls: taken from the cache, or compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from ...runtime.program import Program, TensorInfo
+from ...runtime.progress.progress import CompileReporter
+from ...runtime.report import slow
+from ...runtime.report.report import slow_kernels
+from ...sizes.buckets import Buckets, parse_dims
+from ...sizes.dims_option import Dims, resolve_dims
+from ...sizes.expressions import Expression
+from ...sizes.inferred import inferred_dims
+from ...support.errors import StepwellError
+from ...targets.registry import backend_of
+from ..caching.cache_key import CacheKey, CacheMissError
+from ..caching.program_cache import ProgramCache
+
+Compile = Callable[
+    [CacheKey, CompileReporter, Sequence[TensorInfo], Buckets, Mapping[str, Expression]], Sequence[Program]
+]
+Report = Callable[[str, str], AbstractContextManager[CompileReporter]]
+
+_ARENA_SHARE = 0.5
+"""Maximum share of the machine's memory that the scratch memory of a range may take: a program for less replaces it."""
+
+
+@dataclass(frozen=True)
+class InferredRanges:
+    """The programs of one model for inferred ranges.
+
+    Attributes:
+        cached: the model's programs in the cache.
+        compile: compiles the programs of buckets, given the cache key of one of them.
+        report: reports a compile, given the sizes and the reason.
+    """
+
+    cached: ProgramCache
+    compile: Compile
+    report: Report
+
+    def known(self, sizes: Mapping[str, int]) -> Program | None:
+        """Returns the best program in the cache that contains some sizes and was compiled for an inferred range."""
+        for key, bounds in sorted(self.cached.inferred(), key=lambda item: item[1].volume):
+            if not bounds.covers(sizes):
+                continue
+            with self.report(key.sizes, "an earlier process had calls with such sizes") as reporter:
+                program = self.cached.known(key)
+                if program is not None:
+                    return replace(program, bounds=bounds, why=reporter.event.why)
+                reporter.miss()
+        return None
+
+    def over(self, inputs: Sequence[TensorInfo], seen: Sequence[Mapping[str, int]], why: str) -> Program | str:
+        """Compiles one program for a range that contains all sizes seen.
+
+        Returns:
+            The program, or the reason why there is none for the widest range that was tried.
+        """
+        reasons = []
+        for dims in inferred_dims(seen, inputs):
+            made = self._for_dims(inputs, dims, why)
+            if isinstance(made, Program):
+                return made
+            reasons.append(made)
+        return reasons[0]
+
+    def _for_dims(self, inputs: Sequence[TensorInfo], dims: Dims, why: str) -> Program | str:
+        resolved = resolve_dims(dims, inputs)
+        same = {name: given for name, given in dims.items() if isinstance(given, str)}
+        _, buckets = parse_dims(resolved.dims, resolved.inputs, resolved.derived)
+        (key,) = self.cached.keys_of_buckets(buckets, {**resolved.derived, **same})
+        refusal = self.cached.refusal(key)
+        if refusal:
+            return refusal
+        try:
+            with self.report(key.sizes, why) as reporter:
+                given = resolved.inputs, buckets, resolved.derived
+                found, is_new = self.cached.get_or_make(
+                    [key], lambda: self._checked(self.compile(key, reporter, *given)), reporter
+                )
+        except CacheMissError:
+            raise
+        except StepwellError as error:
+            # The range was not requested. If the sizes are at fault, the compile for these alone fails too.
+            self.cached.refuse(key, str(error))
+            return str(error)
+        (program,) = found
+        assert isinstance(program, Program) and program.bounds is not None
+        bounds = replace(program.bounds, derived={**program.bounds.derived, **same}, is_inferred=True)
+        self.cached.remember_inferred(key, bounds)
+        if is_new:
+            slow.warn(self.cached.source.name, slow_kernels(program))
+        return replace(program, bounds=bounds, why=why, compile_seconds=reporter.event.seconds if is_new else 0.0)
+
+    def _checked(self, programs: Sequence[Program]) -> Sequence[Program]:
+        room = backend_of(self.cached.setup.target).memory_bytes()
+        for program in programs:
+            if room is not None and program.arena_bytes > _ARENA_SHARE * room:
+                raise _NoRoomError(f"its scratch memory takes {program.arena_bytes / 2**30:.1f} GiB")
+        return programs
+
+
+class _NoRoomError(StepwellError):
+    """Raised if the scratch memory of a program for a range takes too much of the machine's memory."""

@@ -1,0 +1,1 @@
+"""Passes on convolutions: normalisation and padding in them, sums of branches, Winograd's method."""

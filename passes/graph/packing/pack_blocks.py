@@ -1,0 +1,147 @@
+"""Packing of weights of few bits, and unpacking of those that no kernel takes as they are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.stepwell.blocks import GRAIN, LARGEST, BlockMatmulOp, PackedBlockMatmulOp, block_of
+from ....dialects.stepwell.contraction import MatmulOp
+from ....dialects.stepwell.elementwise.arithmetic import AbsOp, AddOp, DivOp, MaximumOp, ModOp, MulOp, RoundOp, SubOp
+from ....dialects.stepwell.elementwise.logic import CastOp
+from ....dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, SliceOp
+from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceSumOp
+from ....machines.block_tiles import BlockWork, choose_block_panel
+from ....machines.machine import Machine
+from ...ir.rewriting import Pattern, Replacement
+from ...ir.values import Shape
+from ..values import dtype_of, is_fixed, scalar_like, static_shape, static_shapes
+from .panels import pack
+
+_F32, _I8 = np.dtype(np.float32), np.dtype(np.int8)
+
+# Rows are divided by a magnitude of at least this, so that a block of zeros stays zeros.
+_LEAST = 1e-30
+
+
+@dataclass(frozen=True)
+class PackBlockMatmul(Pattern[BlockMatmulOp]):
+    """block_matmul(x, w, s, z) --> packed_block_matmul(x by block, sums of its blocks, packed w, packed s, packed z)"""
+
+    machine: Machine
+    rows_vary: bool = False
+    root = BlockMatmulOp
+
+    def rewrite(self, op: BlockMatmulOp) -> Replacement:
+        shape = static_shape(op.input)
+        if shape is None or not _is_packable(op):
+            return None
+        kept, input = dtype_of(op.input), _cast(op.input, _F32)
+        columns, blocks, _ = ir.RankedTensorType(op.weight.type).shape
+        rows = math.prod(shape[:-1])
+        work = BlockWork(op.bits, block_of(op), op.rounds_input)
+        panel = choose_block_panel(self.machine, columns, rows, work, varies=self.rows_vary)
+        by_block = (*shape[:-1], blocks, block_of(op))
+        values = ReshapeOp(_padded(input, blocks * block_of(op)), shape=by_block).result
+        factors = None
+        if op.rounds_input:
+            most = ReduceMaxOp(AbsOp(values), axes=(len(shape),), keepdims=True).result
+            factor = DivOp(scalar_like(LARGEST, most), MaximumOp(most, scalar_like(_LEAST, most)))
+            values = RoundOp(MulOp(values, factor)).result
+            factors = MulOp(ReshapeOp(most, shape=by_block[:-1]), scalar_like(1 / LARGEST, most)).result
+        sums = ReduceSumOp(values, axes=(len(shape),), keepdims=False).result
+        if factors is not None:
+            values, sums = CastOp(values, dtype=_I8).result, MulOp(sums, factors).result
+        flat = ReshapeOp(values, shape=(*shape[:-1], blocks * block_of(op))).result
+        scales, zeros = (
+            None if value is None else pack(value, 1, columns, blocks, panel, grain=1)
+            for value in (op.scales, op.zeros)
+        )
+        made = PackedBlockMatmulOp(
+            flat, sums, _packed(op, panel), scales, zeros, factors, columns=columns, panel=panel, bits=op.bits
+        )
+        return _cast(made.result, kept)
+
+
+class UnpackBlocks(Pattern[BlockMatmulOp]):
+    """block_matmul(x, w, s, z) --> matmul(x, (unpacked w - z) * s), if the weight cannot be packed"""
+
+    root = BlockMatmulOp
+
+    def rewrite(self, op: BlockMatmulOp) -> Replacement:
+        shapes = static_shapes(op.input, op.weight)
+        if shapes is None:
+            return None
+        (columns, blocks, _), depth, kind = shapes[1], shapes[0][-1], dtype_of(op.scales)
+        numbers = CastOp(ReshapeOp(unpacked(op.weight, op.bits), shape=(columns, blocks, block_of(op))), dtype=kind)
+        if op.zeros is None:
+            start = scalar_like(1 << (op.bits - 1), op.scales)
+        else:
+            start = ReshapeOp(_cast(op.zeros, kind), shape=(columns, blocks, 1)).result
+        scaled = MulOp(SubOp(numbers, start), ReshapeOp(op.scales, shape=(columns, blocks, 1)))
+        flat = ReshapeOp(scaled, shape=(columns, blocks * block_of(op))).result
+        weight = _cast(_first(flat, depth), dtype_of(op.input))
+        rows = ReshapeOp(op.input, shape=(math.prod(shapes[0][:-1]), depth)).result
+        product = MatmulOp(rows, weight, transpose_rhs=True).result
+        return ReshapeOp(product, shape=(*shapes[0][:-1], columns)).result
+
+
+def _is_packable(op: BlockMatmulOp) -> bool:
+    """Returns whether the weight is fixed, and a block of it is a multiple of what a lane holds."""
+    operands = (op.weight, op.scales, op.zeros)
+    return all(value is None or is_fixed(value) for value in operands) and block_of(op) * op.bits % 32 == 0
+
+
+def _packed(op: BlockMatmulOp, panel: int) -> ir.Value:
+    """The weight with numbers 4 elements apart in a byte, packed in panels."""
+    columns, blocks, size = ir.RankedTensorType(op.weight.type).shape
+    weight, per_byte = op.weight, 8 // op.bits
+    if per_byte > 1:
+        words = blocks * size // GRAIN
+        numbers = ReshapeOp(unpacked(weight, op.bits), shape=(columns, words, per_byte, GRAIN)).result
+        parts = [_part(numbers, place) for place in range(per_byte)]
+        weight = parts[0]
+        for place, part in enumerate(parts[1:], 1):
+            weight = AddOp(weight, MulOp(part, scalar_like(1 << (op.bits * place), part))).result
+    return pack(ReshapeOp(weight, shape=(columns, blocks * size)).result, 1, columns, blocks * size, panel)
+
+
+def unpacked(value: ir.Value, bits: int) -> ir.Value:
+    """The numbers in bytes along the last dimension: [.., bytes] --> [.., bytes, numbers per byte]."""
+    shape = (*ir.RankedTensorType(value.type).shape, 1)
+    base, rest, result = scalar_like((1 << bits) % 256, value), value, None
+    for place in range(8 // bits):
+        is_last = place == 8 // bits - 1
+        part = ReshapeOp(rest if is_last else ModOp(rest, base), shape=shape).result
+        result = part if result is None else ConcatOp(result, part, axis=len(shape) - 1).result
+        rest = rest if is_last else DivOp(rest, base).result
+    assert result is not None
+    return result
+
+
+def _part(numbers: ir.Value, place: int) -> ir.Value:
+    """[columns, words, numbers per byte, 4] --> [columns, words, 4]"""
+    shape = ir.RankedTensorType(numbers.type).shape
+    starts, stops = (0, 0, place, 0), (*shape[:2], place + 1, shape[3])
+    part = SliceOp(numbers, starts=starts, stops=stops, steps=(1, 1, 1, 1))
+    return ReshapeOp(part, shape=(*shape[:2], shape[3])).result
+
+
+def _padded(value: ir.Value, depth: int) -> ir.Value:
+    shape: Shape = tuple(ir.RankedTensorType(value.type).shape)
+    if shape[-1] == depth:
+        return value
+    low = (0,) * len(shape)
+    return PadOp(value, low=low, high=(*low[:-1], depth - shape[-1])).result
+
+
+def _first(value: ir.Value, depth: int) -> ir.Value:
+    columns, whole = ir.RankedTensorType(value.type).shape
+    return value if whole == depth else SliceOp(value, starts=(0, 0), stops=(columns, depth), steps=(1, 1)).result
+
+
+def _cast(value: ir.Value, dtype: np.dtype) -> ir.Value:
+    return value if dtype_of(value) == dtype else CastOp(value, dtype=dtype).result

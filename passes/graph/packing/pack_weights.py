@@ -1,0 +1,271 @@
+"""The pass `stepwell-pack-weights`: packs weights in the layout of the micro-kernels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from mlir import ir
+
+from ....dialects import discardable
+from ....dialects.stepwell.contraction import ConvOp, MatmulOp
+from ....dialects.stepwell.elementwise.arithmetic import AddOp
+from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
+from ....dialects.stepwell.packed import (
+    PackedConvOp,
+    PackedDepthwiseConvOp,
+    PackedGroupedConvOp,
+    PackedMatmulOp,
+    grain_of,
+)
+from ....machines.caches import L2_WAYS, way_bytes
+from ....machines.machine import Machine
+from ....machines.panels import choose_panel
+from ...infra.base import Pass, register
+from ...infra.machine_option import machine_of
+from ...infra.state import CompileState
+from ...ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
+from ..products.byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
+from ..values import dtype_of, is_fixed, static_shape
+from .pack_blocks import PackBlockMatmul, UnpackBlocks
+from .panels import pack
+from .transposed_weights import TransposeMatmulWeight, TransposePointwiseWeight, is_transposed
+
+# Number of rows of a product that pay for a copy of its right-hand side.
+_LEAST_ROWS = 64
+
+# Number of pages that a first-level TLB holds in addition to everything else.
+_PAGES = 32
+
+
+@register
+@dataclass(frozen=True)
+class PackWeightsPass(Pass):
+    """Lay out the weights of contractions and convolutions in the order in which the micro-kernel reads them.
+
+    The packing consists of ordinary ops on the parameter; `stepwell-hoist-parameters` moves them to @init. A weight
+    computed in every run is packed in every run if it is a convolution's weight or a transposed matmul operand. The
+    same holds for a matmul operand whose rows are so far apart that they take many pages or evict each other from the
+    cache. Any other right-hand side is read in place.
+
+    ```mlir
+    %0 = "stepwell.matmul"(%x, %w) : (tensor<8x4xf32>, tensor<4x64xf32>) -> tensor<8x64xf32>
+    // -->
+    %1 = "stepwell.reshape"(%w) {shape = array<i64: 4, 2, 32>}
+    %2 = "stepwell.transpose"(%1) {permutation = array<i64: 1, 0, 2>}
+    %3 = "stepwell.reshape"(%2) {shape = array<i64: 256>}
+    %0 = "stepwell.packed_matmul"(%x, %3) {columns = 64, panel = 32}
+    ```
+
+    Convolutions keep their padding. Weights of few bits in blocks keep their bits, except for `bytes_by_depth`.
+
+    Preconditions: images have their channels last.
+
+    Attributes:
+        machine: description of another machine than the target's.
+        by_depth: whether float32 weights of products are stored along the contracted dimension and rounded to tf32.
+        bytes_by_depth: whether weights of bytes are stored along the contracted dimension: panels of one column.
+    """
+
+    name = "stepwell-pack-weights"
+    machine: str = ""
+    by_depth: bool = False
+    bytes_by_depth: bool = False
+
+    def run(self, op: ir.Operation, state: CompileState) -> None:
+        """Applies the patterns to the whole module."""
+        machine = machine_of(self.machine, state)
+        lines = self.bytes_by_depth
+        varies = discardable.RANGES.is_on(op)
+        blocks = (UnpackBlocks(),) if lines else (PackBlockMatmul(machine, varies), UnpackBlocks())
+        convolutions = (PackDepthwiseConv(), PackGroupedConv(machine), PackConv(machine, lines, varies))
+        transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()
+        products = (*transposing, PackMatmul(machine, self.by_depth, lines, varies))
+        apply_patterns(op, (*blocks, *products, *convolutions, WidenBytes(), PackRhs(machine), TransposeRhs()), state)
+
+
+@dataclass(frozen=True)
+class PackMatmul(Pattern[MatmulOp]):
+    """matmul(x, w) --> packed_matmul(x, packed w), except for weights that are to stay transposed"""
+
+    machine: Machine
+    leaves_transposed: bool = False
+    bytes_by_depth: bool = False
+    rows_vary: bool = False
+    root = MatmulOp
+
+    def rewrite(self, op: MatmulOp) -> Replacement:
+        if not is_fixed(op.rhs) or (self.leaves_transposed and is_transposed(op)):
+            return None
+        shape, rows = static_shape(op.rhs), static_shape(op.lhs)
+        if shape is None or rows is None or len(shape) != 2:
+            return Refusal("the weight is not a matrix of static shape")
+        if op.transpose_lhs:
+            return Refusal("the left operand is transposed")
+        if must_widen(op):
+            return Refusal(_OTHER_BYTES)
+        weight = op.rhs if op.transpose_rhs else TransposeOp(op.rhs, permutation=(1, 0)).result
+        columns = shape[0] if op.transpose_rhs else shape[1]
+        lanes = self.machine.lanes(sum_bytes(op))
+        panel = choose_panel(self.machine, columns, lanes, math.prod(rows[:-1]), may_be_fewer=self.rows_vary)
+        panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.rhs)) > 1 else panel
+        lhs, weight = in_whole_grains(op.lhs), in_whole_grains(weight)
+        packed = pack(weight, 1, columns, ir.RankedTensorType(weight.type).shape[1], panel)
+        return PackedMatmulOp(lhs, packed, columns=columns, panel=panel).result
+
+
+@dataclass(frozen=True)
+class PackRhs(Pattern[MatmulOp]):
+    """matmul(x, y) --> packed_matmul(x, packed y), if packing y in every run pays
+
+    Vectors run along the columns, so a transposed y is rearranged in any case. Any other y is packed if its rows take
+    many pages or evict each other from the cache, and if there is enough work to pay for the copy.
+    """
+
+    machine: Machine
+    root = MatmulOp
+
+    def rewrite(self, op: MatmulOp) -> Replacement:
+        left, right = static_shape(op.lhs), static_shape(op.rhs)
+        if left is None or right is None or is_fixed(op.rhs):
+            return None
+        if dtype_of(op.rhs).itemsize == 1:
+            return Refusal("bytes are packed once, or not at all")
+        if op.transpose_lhs or len(right) < 2 or math.prod(right[:-2]) not in (1, math.prod(left[:-2])):
+            return Refusal("the operands are not matrices in equal batches")
+        size, lanes = dtype_of(op.rhs).itemsize, self.machine.lanes(sum_bytes(op))
+        columns, depth = right[-2:] if op.transpose_rhs else right[:-3:-1]
+        batch = math.prod(right[:-2])
+        rows = math.prod(left[:-1]) // batch
+        panel = choose_panel(self.machine, columns, lanes, rows, even=True)
+        if columns % panel or not (op.transpose_rhs or _is_worth_packing(self.machine, rows, depth, columns * size)):
+            return Refusal("the right operand can be read in place")
+        axes = (0, 1, 3, 2) if op.transpose_rhs else (0, 2, 1, 3)
+        split = (batch, columns // panel, panel, depth) if op.transpose_rhs else (batch, depth, columns // panel, panel)
+        panels = TransposeOp(ReshapeOp(op.rhs, shape=split).result, permutation=axes).result
+        packed = ReshapeOp(panels, shape=(batch * columns * depth,)).result
+        return PackedMatmulOp(op.lhs, packed, columns=columns, panel=panel, batch=batch).result
+
+
+def _is_worth_packing(machine: Machine, rows: int, depth: int, stride: int) -> bool:
+    """Returns whether `depth` rows, `stride` bytes apart, take many pages or evict each other from the cache."""
+    way = way_bytes(machine)
+    places = way // math.gcd(stride, way)
+    # Prefetching stops if two rows take a page.
+    is_far = 2 * stride >= machine.page_bytes and depth * stride >= _PAGES * machine.page_bytes
+    takes_pages = rows >= 2 * _LEAST_ROWS and is_far
+    return takes_pages or (rows >= _LEAST_ROWS and depth > L2_WAYS * places // 2)
+
+
+class TransposeRhs(Pattern[MatmulOp]):
+    """matmul(x, y) {transpose_rhs} --> matmul(x, transpose(y)), because vectors run along the columns"""
+
+    root = MatmulOp
+
+    def rewrite(self, op: MatmulOp) -> Replacement:
+        shape = static_shape(op.rhs)
+        if not op.transpose_rhs or shape is None or is_fixed(op.rhs):
+            return None
+        rank = len(shape)
+        rhs = TransposeOp(op.rhs, permutation=(*range(rank - 2), rank - 1, rank - 2)).result
+        depth: dict[str, Any] = {"depth": op.depth} if op.depth >= 0 else {}
+        return MatmulOp(op.lhs, rhs, transpose_lhs=op.transpose_lhs, **depth).result
+
+
+@dataclass(frozen=True)
+class PackConv(Pattern[ConvOp]):
+    """conv(x, w, b) --> add(packed_conv(x, packed w), b); a convolution of one pixel becomes a packed_matmul"""
+
+    machine: Machine
+    bytes_by_depth: bool = False
+    rows_vary: bool = False
+    root = ConvOp
+
+    def rewrite(self, op: ConvOp) -> Replacement:
+        refusal = _refusal(op)
+        if refusal is not None or _is_depthwise(op) or _is_narrow(op, self.machine):
+            return refusal
+        outputs, _, *kernel = ir.RankedTensorType(op.weight.type).shape
+        columns, spatial = outputs // op.group, len(kernel)
+        to_channels_last = (0, *range(2, spatial + 2), 1)
+        input, weight = in_whole_grains(op.input, op.group), TransposeOp(op.weight, permutation=to_channels_last).result
+        weight = in_whole_grains(weight)
+        places = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
+        lanes = self.machine.lanes(sum_bytes(op))
+        panel = choose_panel(self.machine, columns, lanes, places, may_be_fewer=self.rows_vary)
+        panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.weight)) > 1 else panel
+        packed = pack(weight, op.group, columns, math.prod(ir.RankedTensorType(weight.type).shape[1:]), panel)
+        if math.prod(kernel) == op.group == 1 and set(op.strides) == {1} and not any(op.pads):
+            result = PackedMatmulOp(input, packed, columns=outputs, panel=panel).result
+        else:
+            attributes = {"kernel": tuple(kernel), "strides": op.strides, "dilations": op.dilations, "group": op.group}
+            attributes["pads"] = _pads(op)
+            result = PackedConvOp(input, packed, columns=outputs, panel=panel, **attributes).result
+        return _add_bias(result, op.bias)
+
+
+class PackDepthwiseConv(Pattern[ConvOp]):
+    """conv(x, w, b) {group = channels} --> add(packed_depthwise_conv(x, w with its channels last), b)"""
+
+    root = ConvOp
+
+    def rewrite(self, op: ConvOp) -> Replacement:
+        refusal = _refusal(op)
+        if refusal is not None or not _is_depthwise(op):
+            return refusal
+        outputs, _, *kernel = ir.RankedTensorType(op.weight.type).shape
+        flat = ReshapeOp(op.weight, shape=(outputs, *kernel)).result
+        weight = TransposeOp(flat, permutation=(*range(1, len(kernel) + 1), 0)).result
+        attributes = {"strides": op.strides, "dilations": op.dilations, "pads": _pads(op)}
+        result = PackedDepthwiseConvOp(op.input, weight, **attributes).result
+        return _add_bias(result, op.bias)
+
+
+@dataclass(frozen=True)
+class PackGroupedConv(Pattern[ConvOp]):
+    """conv(x, w, b) {narrow groups} --> add(packed_grouped_conv(x, w with all columns last), b)"""
+
+    machine: Machine
+    root = ConvOp
+
+    def rewrite(self, op: ConvOp) -> Replacement:
+        refusal = _refusal(op)
+        if refusal is not None or _is_depthwise(op) or not _is_narrow(op, self.machine):
+            return refusal
+        rank = len(ir.RankedTensorType(op.weight.type).shape)
+        weight = TransposeOp(op.weight, permutation=(*range(2, rank), 1, 0)).result
+        attributes = {"group": op.group, "strides": op.strides, "dilations": op.dilations, "pads": _pads(op)}
+        return _add_bias(PackedGroupedConvOp(op.input, weight, **attributes).result, op.bias)
+
+
+_OTHER_BYTES = "packed kernels multiply ui8 by an i8 weight; other bytes are widened"
+
+
+def _refusal(op: ConvOp) -> Refusal | None:
+    if op.layout != "channels_last":
+        return Refusal("the channels are not the last dimension")
+    if static_shape(op.weight) is None or static_shape(op.result) is None:
+        return Refusal("the shapes are not static")
+    return Refusal(_OTHER_BYTES) if must_widen(op) else None
+
+
+def _pads(op: ConvOp) -> tuple[int, ...]:
+    """The padding, () if there is none; in the CPU pipeline it is already a separate op."""
+    return tuple(op.pads) if any(op.pads) else ()
+
+
+def _is_depthwise(op: ConvOp) -> bool:
+    outputs, channels = ir.RankedTensorType(op.weight.type).shape[:2]
+    return channels == 1 and outputs == op.group
+
+
+def _is_narrow(op: ConvOp, machine: Machine) -> bool:
+    """Returns whether a vector of columns holds whole groups, and a vector of channels holds their inputs."""
+    outputs, channels = ir.RankedTensorType(op.weight.type).shape[:2]
+    columns, lanes = outputs // op.group, machine.lanes(sum_bytes(op))
+    return op.group > 1 and columns < lanes and lanes % columns == 0 and channels <= columns
+
+
+def _add_bias(value: ir.Value, bias: ir.Value | None) -> ir.Value:
+    return value if bias is None else AddOp(value, bias).result

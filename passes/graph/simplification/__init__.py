@@ -1,0 +1,1 @@
+"""Passes that bring a graph into canonical form, and recognise composites in it."""
