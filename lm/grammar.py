@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from llguidance._lib import JsonCompileOptions
 
 
+class GrammarError(InputError):
+    """A grammar that is wrong, or that a text cannot follow."""
+
+
 def json_schema(schema: Mapping[str, Any] | None = None) -> str:
     """Returns the grammar of JSON texts of a schema; without one, of any JSON object.
 
@@ -48,25 +52,25 @@ class GrammarState:
             grammar: that of `json_schema` or `regular_expression`, or one in the language of Lark.
 
         Raises:
-            InputError: the grammar is wrong.
+            GrammarError: the grammar is wrong.
         """
         from llguidance import LLMatcher
 
         wrong = LLMatcher.validate_grammar(grammar, tokenizer)
         if wrong:
-            raise InputError(f"the grammar is wrong: {wrong}")
+            raise GrammarError(f"the grammar is wrong: {wrong}")
         self._matcher, self._count = LLMatcher(tokenizer, grammar), tokenizer.vocab_size
 
     def masked(self, logits: np.ndarray) -> np.ndarray:
         """Returns logits with -inf for all tokens that may not come next.
 
         Raises:
-            InputError: the text has reached a place that the package gives up at.
+            GrammarError: the text has reached a place that the package gives up at.
         """
         bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
         allowed = np.unpackbits(bits, bitorder="little")[: self._count].astype(bool)
         if self._matcher.is_error():
-            raise InputError(f"the grammar cannot be followed: {self._matcher.get_error()}")
+            raise GrammarError(f"the grammar cannot be followed: {self._matcher.get_error()}")
         found = np.full_like(logits, -np.inf)
         found[: self._count][allowed] = logits[: self._count][allowed]
         return found

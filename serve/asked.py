@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..lm.grammar import json_schema
 from ..lm.sampling import SamplingOptions
 from ..lm.tokenizer import TextTokenizer
 from ..support.errors import OptionError
@@ -26,7 +27,6 @@ _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "logit_bias": ({},),
     "tools": ([],),
     "functions": ([],),
-    "response_format": ({"type": "text"},),
 }
 """Fields that would change the text, with the values that change nothing: others would be ignored without notice."""
 
@@ -110,12 +110,7 @@ def _message(given: Fields) -> dict[str, str]:
 
 
 def _asked(
-    given: Fields,
-    model: str,
-    sampling: SamplingOptions,
-    prompt: str | Sequence[Mapping[str, str]],
-    most: int | None,
-    logprobs: int | None,
+    given: Fields, model: str, sampling: SamplingOptions, prompt: Any, most: int | None, logprobs: int | None
 ) -> Asked:
     named = given.text("model")
     if named not in (None, model):
@@ -124,17 +119,9 @@ def _asked(
     for name, harmless in _UNSUPPORTED.items():
         if given.get(name) not in (None, *harmless):
             raise given.wrong(name, "is not supported")
-    stream_options = Fields(given.get("stream_options") or {}, "stream_options")
     stop = given.texts("stop", _MOST_STOPS, _LONGEST_STOP)
-    return Asked(
-        prompt,
-        _sampling(given, sampling),
-        most,
-        stop,
-        logprobs,
-        given.flag("stream"),
-        stream_options.flag("include_usage"),
-    )
+    includes_usage = Fields(given.get("stream_options") or {}, "stream_options").flag("include_usage")
+    return Asked(prompt, _sampling(given, sampling), most, stop, logprobs, given.flag("stream"), includes_usage)
 
 
 def _sampling(given: Fields, default: SamplingOptions) -> SamplingOptions:
@@ -150,6 +137,9 @@ def _sampling(given: Fields, default: SamplingOptions) -> SamplingOptions:
     values = {name: value for name, read in readers.items() if (value := read(name)) is not None}
     if values.get("top_k") == -1:  # all, in vLLM's API
         values["top_k"] = 0
+    grammar = _grammar(Fields(given.get("response_format") or {}, "response_format"))
+    if grammar:
+        values["grammar"] = grammar
     if 0 < values.get("temperature", 1) < _GREEDY_BELOW:
         values["temperature"] = 0.0
     if "seed" in values:
@@ -158,3 +148,16 @@ def _sampling(given: Fields, default: SamplingOptions) -> SamplingOptions:
         return replace(default, **values)
     except OptionError as error:
         raise RequestError(str(error), code="invalid_value") from None
+
+
+def _grammar(given: Fields) -> str:
+    """Returns the grammar of a response format; "" if it is any text."""
+    kind = given.text("type") or "text"
+    if kind not in ("text", "json_object", "json_schema"):
+        raise given.wrong("type", "must be text, json_object or json_schema")
+    if kind == "text":
+        return ""
+    schema = Fields(given.get("json_schema"), "json_schema").get("schema") if kind == "json_schema" else None
+    if schema is not None and not isinstance(schema, dict):
+        raise given.wrong("json_schema.schema", "must be an object")
+    return json_schema(schema)

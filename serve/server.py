@@ -21,6 +21,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ..frontend.errors import ModelError
+from ..lm.grammar import GrammarError
 from ..lm.model import LanguageModel
 from ..lm.request import End
 from ..lm.sampling import SamplingOptions
@@ -109,11 +110,7 @@ class TextServer:
         return bytes(body)
 
     async def _begin(self, asked: Asked) -> GrowingText:
-        """Hands a request to the engine.
-
-        Raises:
-            RequestError: there are too many requests, or the prompt does not suit the model.
-        """
+        """Hands a request to the engine; raises a `RequestError` if there are too many, or it is wrong."""
         if self._open >= self._options.most_requests:
             message = f"{self._open} requests are in progress; try again later"
             raise RequestError(message, status=429, code="too_many_requests", retry_after=_RETRY_SECONDS)
@@ -122,16 +119,10 @@ class TextServer:
             # Other requests go on meanwhile.
             tokens = await run_in_threadpool(asked.tokens, self._model.tokenizer)
             text = GrowingText(asked, tokens, self._ended)
-            self._engine.submit(text.request)
-        except ModelError as error:
+            await run_in_threadpool(self._engine.submit, text.request)  # which reads the grammar
+        except BaseException as error:
             self._open -= 1
-            raise RequestError(f"the model {error}", status=422, param="messages") from None
-        except InputError as error:
-            self._open -= 1
-            raise RequestError(str(error), code="context_length_exceeded") from None
-        except BaseException:
-            self._open -= 1
-            raise
+            raise _refusal(error) from error
         return text
 
     def _ended(self, text: GrowingText) -> None:
@@ -200,11 +191,7 @@ async def _events(text: GrowingText, reply: Reply) -> AsyncIterator[bytes]:
 
 
 def _check(end: End) -> None:
-    """Checks that a text was ended by what the client asked for.
-
-    Raises:
-        RequestError: it was not.
-    """
+    """Raises a `RequestError` if a text was not ended by what the client asked for."""
     if end.reason == "error":
         raise RequestError(f"the text failed: {end.error}", status=500)
     if end.reason == "cancelled":
@@ -215,6 +202,15 @@ async def _cancel_at_disconnect(http: HttpRequest, text: GrowingText) -> None:
     while (await http.receive())["type"] != "http.disconnect":
         pass
     text.request.cancel()
+
+
+def _refusal(error: BaseException) -> BaseException:
+    """Returns the error for a client whose request does not suit the model; other errors stay."""
+    if isinstance(error, GrammarError):
+        return RequestError(str(error), param="response_format", code="invalid_value")
+    if isinstance(error, ModelError):
+        return RequestError(f"the model {error}", status=422, param="messages")
+    return RequestError(str(error), code="context_length_exceeded") if isinstance(error, InputError) else error
 
 
 def _json(record: Mapping[str, Any], status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:

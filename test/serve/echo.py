@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass
 from types import SimpleNamespace
 
+from stepwell.lm.grammar import GrammarError
 from stepwell.lm.request import End, Piece, Request, TokenChoice
 from stepwell.lm.tokenizer import TextTokenizer
 from stepwell.support.errors import InputError
@@ -43,6 +44,8 @@ class EchoEngine:
     def submit(self, request: Request) -> None:
         if len(request.tokens) >= self._context:
             raise InputError(f"the prompt has {len(request.tokens)} tokens, and the context {self._context}")
+        if self.model.tokenizer.decode(request.tokens) == "#grammar":
+            raise GrammarError("the grammar is wrong: as asked for")
         self.seen.append(request)
         self._requests.put(request)
 

@@ -16,6 +16,7 @@ for package in ("gguf", "tokenizers", "starlette", "prometheus_client", "httpx2"
 from starlette.testclient import TestClient  # noqa: E402
 from stepwell.bench.gguf_decoder import GgufConfig, byte_tokenizer, write_decoder  # noqa: E402
 from stepwell.frontend.gguf.reader import read_gguf  # noqa: E402
+from stepwell.lm.grammar import json_schema  # noqa: E402
 from stepwell.lm.sampling import SamplingOptions  # noqa: E402
 from stepwell.lm.tokenizer import TextTokenizer  # noqa: E402
 from stepwell.serve.server import ServerOptions, TextServer  # noqa: E402
@@ -136,6 +137,17 @@ def test_options_reach_the_engine(client: TestClient, engine: EchoEngine):
     assert engine.seen[-1].sampling.temperature == 0
 
 
+def test_a_format_is_a_grammar(client: TestClient, engine: EchoEngine):
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    for given, grammar in (
+        ({"type": "text"}, ""),
+        ({"type": "json_object"}, json_schema()),
+        ({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}, json_schema(schema)),
+    ):
+        client.post(CHAT, json={"messages": user("ab"), "response_format": given})
+        assert engine.seen[-1].sampling.grammar == grammar
+
+
 WRONG = [
     (CHAT, {"messages": []}, 400, "messages", "must be a list of messages"),
     (CHAT, {"messages": ["a"]}, 400, "messages[0]", "must be an object"),
@@ -153,6 +165,9 @@ WRONG = [
     (CHAT, {"messages": user("a"), "top_logprobs": 2}, 400, "top_logprobs", "needs logprobs"),
     (CHAT, {"messages": user("a"), "tools": [{}]}, 400, "tools", "is not supported"),
     (CHAT, {"messages": user("a"), "n": 2}, 400, "n", "is not supported"),
+    (CHAT, {"messages": user("a"), "response_format": {"type": "x"}}, 400, "response_format.type", "must be text"),
+    (CHAT, {"messages": user("a"), "response_format": {"type": "json_schema"}}, 400, "json_schema", "an object"),
+    (CHAT, {"messages": user("#grammar")}, 400, "response_format", "the grammar is wrong"),
     (CHAT, {"messages": user("refuse")}, 422, "messages", "its chat template fails: TemplateError: no"),
     (CHAT, {"messages": user("a" * 64)}, 400, None, "the prompt has 64 tokens, and the context 64"),
     (CHAT, {"messages": user("a" * 5000)}, 413, None, "more than 4000 bytes"),
