@@ -88,7 +88,7 @@ class Formula:
         return self.by(ew.NotOp)
 
     def equals(self, other: Any) -> Formula:
-        """Whether elements are equal."""
+        """True where elements are equal."""
         return self._with(ew.EqualOp, other)
 
     def at_least(self, other: Any) -> Formula:

@@ -110,7 +110,7 @@ def greatest(value: Formula) -> Formula:
 
 
 def any_of(condition: Formula) -> ir.Value:
-    """Whether a condition holds for an element."""
+    """True if a condition holds for an element."""
     return emit(ReduceMaxOp, condition.value, axes=tuple(range(rank(condition.value))), keepdims=False)
 
 

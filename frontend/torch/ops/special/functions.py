@@ -1,4 +1,4 @@
-"""What the handlers of special functions have in common."""
+"""Common parts of the handlers of special functions."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _STIRLING = [number / (2 * k * (2 * k - 1)) for k, number in enumerate(_BERNOULL
 _DIGAMMA = [number / (2 * k) for k, number in enumerate(_BERNOULLI, 1)][::-1]
 _SHIFT = 10
 _MOST_TERMS = 2000
-"""Where PyTorch stops its series too."""
+"""Maximum number of terms of a series, as in PyTorch."""
 
 
 @imports_function("aten.lgamma.default", "prims.lgamma.default")

@@ -17,7 +17,7 @@ TIES = ("topk", "sort", "kthvalue", "mode", "median", "nanmedian")
 
 
 def _without_signs(*results: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Of U, S and Vh, or of eigenvalues and vectors, what the choice of vectors leaves the same."""
+    """Parts of U, S and Vh, or of eigenvalues and vectors, that the choice of vectors leaves the same."""
     if len(results) == 2:
         return results[0], results[1].abs()
     left, values, right = results
@@ -36,7 +36,7 @@ DEFINED: dict[str, Callable[..., Any]] = {
         lambda op, *args, **kwargs: _without_signs(*op(*args, **kwargs)),
     ),
 }
-"""What is compared of the results of ops that leave a choice."""
+"""Functions that return what is defined of the results of ops that leave a choice."""
 
 
 SLACK = {"matrix_exp": 10.0}
