@@ -1,4 +1,4 @@
-"""Views and other movements of elements: reshapes, permutations, slices, concatenation, padding."""
+"""Views and other movements of elements: reshapes, permutations, slices, concatenation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ....dialects.stepwell.movement import (
     DynamicPadOp,
     DynamicSliceOp,
     ExpandDimsOp,
-    PadOp,
     ReverseOp,
     ScatterOp,
     SqueezeOp,
@@ -43,7 +42,7 @@ from ...build import (
 from ...errors import UnsupportedError
 from ...places import extent
 from ..node import AtenNode, axes_of, axis_of
-from ..registry import Handler, imports
+from ..registry import imports
 from ..symbols import Size, extents, scalar_size
 
 _END = np.iinfo(np.int64).max
@@ -306,58 +305,6 @@ def _put(input: ir.Value, updates: ir.Value, axis: int, places: ir.Value) -> ir.
 def copy(node: AtenNode, input: ir.Value, src: ir.Value) -> ir.Value:
     """The elements of another tensor in the shape and type of this one."""
     return broadcast(cast(src, dtype(input)), node.sizes())
-
-
-@imports("aten.constant_pad_nd.default")
-def constant_pad(node: AtenNode, input: ir.Value, pad: Sequence[Size], value: Any) -> ir.Value:
-    """Elements added at both ends of the last dimensions, or removed for negative amounts."""
-    low, high = _pads(input, pad)
-    if not isinstance(value, ir.Value) and all(isinstance(item, int) for item in (*low, *high)):
-        numbers = [[int(item) for item in side if isinstance(item, int)] for side in (low, high)]
-        for axis, (before, after) in enumerate(zip(*numbers, strict=True)):
-            if before < 0 or after < 0:
-                stop = after if after < 0 else _END
-                bounds = map(integers, ([max(-before, 0)], [stop], [axis]))
-                input = emit(DynamicSliceOp, input, *bounds)
-        added = [tuple(max(item, 0) for item in side) for side in numbers]
-        if not any(map(any, added)):
-            return input
-        is_exact = float(value) == value
-        if is_exact:
-            return emit(PadOp, input, low=added[0], high=added[1], value=float(value))
-    fill = cast(value, dtype(input)) if isinstance(value, ir.Value) else scalar(value, input)
-    return emit(DynamicPadOp, input, extents([*low, *high]), fill)
-
-
-def _pads(input: ir.Value, pad: Sequence[Size]) -> tuple[list[Size], list[Size]]:
-    """Amounts before and after each dimension, from torch's pairs, which begin with the last dimension."""
-    low: list[Size] = [0] * rank(input)
-    high: list[Size] = [0] * rank(input)
-    for number in range(len(pad) // 2):
-        low[-1 - number], high[-1 - number] = pad[2 * number], pad[2 * number + 1]
-    return low, high
-
-
-def _padded(mode: str) -> Handler:
-    def handler(node: AtenNode, input: ir.Value, padding: Sequence[Size]) -> ir.Value:
-        low, high = _pads(input, padding)
-        numbers = [tuple(item for item in side if isinstance(item, int)) for side in (low, high)]
-        if len(numbers[0]) + len(numbers[1]) != 2 * rank(input):
-            return emit(DynamicPadOp, input, extents([*low, *high]), mode=mode)
-        added = [tuple(max(item, 0) for item in side) for side in numbers]
-        value = emit(PadOp, input, low=added[0], high=added[1], mode=mode) if any(map(any, added)) else input
-        for axis, (before, after) in enumerate(zip(*numbers, strict=True)):
-            if before < 0 or after < 0:  # these remove elements
-                stop = after if after < 0 else _END
-                value = emit(DynamicSliceOp, value, *map(integers, ([max(-before, 0)], [stop], [axis])))
-        return value
-
-    return handler
-
-
-for _dimensions in (1, 2, 3):
-    imports(f"aten.reflection_pad{_dimensions}d.default")(_padded("reflect"))
-    imports(f"aten.replication_pad{_dimensions}d.default")(_padded("edge"))
 
 
 @imports("aten.roll.default")

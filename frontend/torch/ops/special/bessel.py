@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ....formulas import Formula, chebyshev_series, cos, exp, log, polynomial, sin, sqrt
-from . import tables
+from . import bessel_tables, tables
 from .functions import epsilon, imports_function
 
 _ROOTS = ((5.78318596294678452118, 30.4712623436620863991), (14.6819706421238932572, 49.2184563216946036703))
@@ -17,7 +17,9 @@ _ROOTS = ((5.78318596294678452118, 30.4712623436620863991), (14.6819706421238932
 
 def _quotient(x: Formula, order: int, name: str) -> Formula:
     # Some of Cephes' denominators have a further coefficient of 1, which PyTorch leaves out.
-    numerator, denominator = (getattr(tables, f"B{order}_{name}_{part}") for part in ("NUMERATOR", "DENOMINATOR"))
+    numerator, denominator = (
+        getattr(bessel_tables, f"B{order}_{name}_{part}") for part in ("NUMERATOR", "DENOMINATOR")
+    )
     return polynomial(x, numerator) / polynomial(x, denominator)
 
 
@@ -82,8 +84,8 @@ def y1(x: Formula) -> Formula:
 def _modified(x: Formula, order: int, is_scaled: bool) -> Formula:
     """I of order 0 or 1, times exp(-|x|) if it is scaled."""
     size = abs(x)
-    near = chebyshev_series(size * 0.5 - 2, getattr(tables, f"I{order}_NEAR"))
-    far = chebyshev_series(32 / size - 2, getattr(tables, f"I{order}_FAR")) / sqrt(size)
+    near = chebyshev_series(size * 0.5 - 2, getattr(bessel_tables, f"I{order}_NEAR"))
+    far = chebyshev_series(32 / size - 2, getattr(bessel_tables, f"I{order}_FAR")) / sqrt(size)
     made = (near * size if order else near).where(size <= 8, far)
     made = made if is_scaled else made * exp(size)
     return made.where(x >= 0, -made) if order else made
@@ -91,12 +93,12 @@ def _modified(x: Formula, order: int, is_scaled: bool) -> Formula:
 
 def _modified_second(x: Formula, order: int, is_scaled: bool) -> Formula:
     """K of order 0 or 1, times exp(x) if it is scaled; infinite at 0, NaN below."""
-    near = chebyshev_series(x * x - 2, getattr(tables, f"K{order}_NEAR"))
+    near = chebyshev_series(x * x - 2, getattr(bessel_tables, f"K{order}_NEAR"))
     if order:
         near = log(0.5 * x) * _modified(x, 1, False) + near / x
     else:
         near = near - log(0.5 * x) * _modified(x, 0, False)
-    far = chebyshev_series(8 / x - 2, getattr(tables, f"K{order}_FAR")) / sqrt(x)
+    far = chebyshev_series(8 / x - 2, getattr(bessel_tables, f"K{order}_FAR")) / sqrt(x)
     made = (near * exp(x)).where(x <= 2, far) if is_scaled else near.where(x <= 2, far * exp(-x))
     return made.where(x > 0, (x + np.inf).where(x.equals(0), np.nan))
 
