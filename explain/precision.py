@@ -55,22 +55,18 @@ def precision_errors(model: Any, inputs: Mapping[str, Any], precision: str) -> t
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the warning that code for CPUs is slower this way is expected
         reduced = compile(model, options=Options(winograd=False, precision=precision))
-        return errors_of(_arrays(reduced(**inputs)), model, inputs)
+        return errors_of(reduced.outputs_for(inputs), model, inputs)
 
 
 def errors_of(outputs: Sequence[Any], model: Any, inputs: Mapping[str, Any]) -> tuple[OutputError, ...]:
     """Measures the error of given outputs, which may come from a GPU."""
     exact = compile(model, options=Options(winograd=False, fallback="quiet"))
-    pairs = zip(exact.outputs, outputs, _arrays(exact(**inputs)), strict=True)
+    pairs = zip(exact.outputs, outputs, exact.outputs_for(inputs), strict=True)
     return tuple(
         _error(info.name, got, want)
         for info, got, want in pairs
         if isinstance(want, np.ndarray) and is_float(want.dtype)
     )
-
-
-def _arrays(results: Any) -> Sequence[Any]:
-    return results if isinstance(results, tuple) else (results,)
 
 
 def _error(name: str, got: np.ndarray, want: np.ndarray) -> OutputError:

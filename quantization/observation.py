@@ -142,5 +142,4 @@ def outputs_of(executable: Any, sample: Sample) -> Sequence[np.ndarray]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = executable(**sample)
-    return results if isinstance(results, tuple) else (results,)
+        return executable.outputs_for(sample)

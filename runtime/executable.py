@@ -179,6 +179,16 @@ class Executable:
         outputs = self._code.run(loaded, arrays, self.threads)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
+    def outputs_for(self, inputs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Runs the model on inputs by name, and returns its outputs as a tuple, also if there is only one.
+
+        Raises:
+            InputError: the inputs do not match the model's inputs.
+            GuardError: their contents select a branch of the model that does not support these shapes.
+        """
+        found = self(**inputs)
+        return found if isinstance(found, tuple) else (found,)
+
     def state(self, sizes: Mapping[str, int] | None = None) -> State:
         """Returns a new state: inputs that the model returns with more behind them, updated in place by calls of it.
 

@@ -71,7 +71,7 @@ class State:
     def reset(self) -> None:
         """Forgets all data."""
         self._held = dict(self._empty)
-        self._kept: dict[int, np.ndarray] = {}
+        self._kept: dict[int, Any] = {}
         self._program: LoadedProgram | None = None
 
     @property

@@ -125,7 +125,7 @@ def _run_into(files: Mapping[str, OutputFile], options: argparse.Namespace) -> i
         ready = time.perf_counter() - start
     with progress(options, "running"):
         start = time.perf_counter()
-        results = executable(**inputs)
+        arrays = executable.outputs_for(inputs)
         took = time.perf_counter() - start
     profile = None
     if options.profile is not None:
@@ -143,7 +143,6 @@ def _run_into(files: Mapping[str, OutputFile], options: argparse.Namespace) -> i
         program = max(executable.programs, key=lambda program: program.arena_bytes)
         with files["--memory"].writing() as path:
             memory.save(program, path)
-    arrays = results if isinstance(results, tuple) else (results,)
     outputs = values.flatten(dict(zip((info.name for info in executable.outputs), arrays, strict=True)))
     errors = _errors(arrays, options.model, inputs) if reduced else ()
     verdicts = {} if expected is None else _verdicts(outputs, expected, options.rtol, options.atol)

@@ -159,9 +159,8 @@ def _compiled(
     if reference is not None:
         given, executable = reference
         on_gpu.try_prepare({place: array.shape for place, array in given.items()})
-        results = executable(**given)
+        outputs = executable.outputs_for(given)
         arrays = {f"in.{place}": array for place, array in given.items()}
-        outputs = results if isinstance(results, tuple) else (results,)
         arrays |= {f"out.{info.name}": array for info, array in zip(executable.outputs, outputs, strict=True)}
         data = f"{name}.npz"
         np.savez(folder / data, allow_pickle=False, **{key: _plain(array) for key, array in arrays.items()})

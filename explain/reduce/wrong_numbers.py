@@ -54,8 +54,7 @@ class NumbersTest:
             return []
         try:
             with poison.filled_with(poison.PATTERNS[0]):  # unwritten memory gives the same wrong values in every run
-                results = self.compiling.compiled(case, note)(**inputs)
-            results = results if isinstance(results, tuple) else (results,)
+                results = self.compiling.compiled(case, note).outputs_for(inputs)
             worst = max(map(_distance, results, expected), default=0.0)
             if worst <= self.rtol:
                 return []

@@ -82,8 +82,8 @@ class Shelf:
         self.nbytes, self.most = nbytes, 0
         self._blocks: deque[np.ndarray] = deque()  # in the order of their last use
 
-    def block(self) -> np.ndarray:
-        """Returns a block that nothing else refers to."""
+    def block(self) -> Any:  # which pyright takes as a buffer
+        """Returns a block that nothing else refers to, as an array of bytes."""
         blocks = self._blocks
         for _ in range(len(blocks)):
             try:
@@ -95,7 +95,7 @@ class Shelf:
             if is_free:
                 return block
         # Of a memory view, since numpy makes the owner of the memory the base of all views if it is an array.
-        block = np.frombuffer(memoryview(aligned_empty(self.nbytes)), np.uint8)
+        block = np.frombuffer(aligned_empty(self.nbytes).data, np.uint8)
         blocks.append(block)
         if len(blocks) > self.most:
             blocks.popleft()  # remains with those who refer to it
