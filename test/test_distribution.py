@@ -65,7 +65,11 @@ def test_a_source_distribution_is_a_checkout(built: dict[str, Path]) -> None:
 def test_a_wheel_holds_the_package_and_nothing_else(built: dict[str, Path]) -> None:
     outside = ("distribution", "docs", "examples", "test", ".ci")
     modules = {name for name in files(built["source"]) if name.endswith(".py") and not name.startswith(outside)}
-    data = {name for name in files(built["source"]) if name.startswith("explain/explore/") or name == "py.typed"}
+    data = {
+        name
+        for name in files(built["source"])
+        if name.startswith(("explain/explore/", "serve/assets/")) or name == "py.typed"
+    }
     data |= {name for name in files(built["source"]) if name.startswith("passes/") and name.endswith(".json")}
     assert {"LICENSE.d3", "LICENSE.dagre", "LICENSE.highlight"} <= {Path(name).name for name in data}
     with zipfile.ZipFile(built["wheel"]) as wheel:

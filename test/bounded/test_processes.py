@@ -17,9 +17,9 @@ def test_all_programs_of_a_model_have_one_pool(count: int, processes: int, monke
     make = ranges.kernel_pool
 
     @contextmanager
-    def pool(target: str, number: int):
+    def pool(number: int, *, may_start: bool):
         asked.append(number)
-        with make(target, number) as made:
+        with make(number, may_start=may_start) as made:
             yield made
 
     monkeypatch.setattr(ranges, "kernel_pool", pool)

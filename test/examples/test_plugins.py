@@ -30,10 +30,10 @@ LOG_SOFTMAX = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
     """A folder in which the packages are installed."""
-    folder = tmp_path_factory.mktemp("installed")
+    folder, copies = tmp_path_factory.mktemp("installed"), tmp_path_factory.mktemp("sources")
     command = ["pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", str(folder)]
     names = ("softmax_rewrite", "shrink_op", "layers_frontend")
-    sources = [str(_copy(PLUGINS / name, folder.parent / "sources" / name)) for name in names]
+    sources = [str(_copy(PLUGINS / name, copies / name)) for name in names]
     subprocess.run([sys.executable, "-m", *command, *sources], check=True)
     return folder
 

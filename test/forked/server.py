@@ -11,7 +11,6 @@ import json
 import os
 import runpy
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -23,8 +22,8 @@ from stepwell.tools import stepwell as tools
 
 PRELOADED = (
     *("numpy", "onnx", "stepwell.dialects.registry", "stepwell.explain.bisect.model"),
-    *(f"stepwell.driver.{name}" for name in ("api", "compilation", "ranges")),
-    *(f"stepwell.passes.graph.{name}" for name in ("canonicalize", "cse", "pipelines")),
+    *(f"stepwell.driver.{name}" for name in ("api", "compile.compilation", "compile.ranges")),
+    *(f"stepwell.passes.graph.{name}" for name in ("simplification.canonicalize", "simplification.cse", "pipelines")),
 )
 """Modules that are imported here instead of in every child process."""
 LONGEST = 1 << 20
@@ -51,7 +50,7 @@ def main() -> None:
                 if os.fork() == 0:
                     listening.close()
                     handle(connection, mains)
-    shutil.rmtree(os.path.dirname(sys.argv[1]))
+    os.remove(sys.argv[1])
 
 
 def handle(connection: socket.socket, mains: dict[str, Callable[[], int]]) -> None:

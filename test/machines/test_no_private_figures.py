@@ -23,11 +23,8 @@ POLICIES = {
     ("lowering/vector_to_llvm/thread_pool.py", "_RECENT_NS"),
     # Flops per moved element from which rows are packed, a ratio.
     ("passes/graph/packing/pack_rows.py", "_FLOPS_PER_ELEMENT"),
-    # The lowering to linalg and vectorisation do not know the machine.
-    ("lowering/stepwell_to_linalg/attention.py", "_CACHE_BYTES"),
-    ("lowering/streams.py", "STREAM_BYTES"),
 }
-"""Constants with such names that are no figures of a machine, or not yet those of one."""
+"""Constants with such names that are no figures of a machine."""
 
 
 def constants(path: Path) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 import timeit
 from dataclasses import replace
 
@@ -146,7 +147,7 @@ def test_each_executable_keeps_its_number_of_threads(program):
 
 
 def test_a_call_costs_microseconds(executable):
-    assert min(timeit.repeat(lambda: executable(X), number=1000, repeat=5)) / 1000 < 50e-6
+    assert min(timeit.repeat(lambda: executable(X), timer=time.thread_time, number=1000, repeat=5)) / 1000 < 50e-6
 
 
 def test_the_runtime_needs_no_mlir():

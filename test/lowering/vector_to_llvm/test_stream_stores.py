@@ -9,14 +9,15 @@ import pytest
 from onnx import TensorProto, helper
 from stepwell.driver.compile.compilation import Compilation
 from stepwell.driver.source import ModelSource
-from stepwell.lowering.streams import STREAM_BYTES
 from stepwell.lowering.target import Target
+from stepwell.machines.caches import stream_bytes
 from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
 from stepwell.runtime.memory import aligned_empty
 from stepwell.runtime.native import loader
 from stepwell.runtime.program import Program
 
-ROWS, COLUMNS = STREAM_BYTES // 4096, 1024
+ROWS, COLUMNS = stream_bytes(Target.host().machine) // 4096 + 1, 1024
+BYTES = 4 * ROWS * COLUMNS
 
 
 def compiled(op: str) -> Program:
@@ -38,9 +39,9 @@ def test_results_are_right_wherever_they_begin(op: str, reference: Callable[[np.
     program = compiled(op)
     loaded, workspace = LoadedProgram(program, loader.load(program), []), Workspace()
     x = np.random.default_rng(0).standard_normal((ROWS, COLUMNS), np.float32)
-    expected, memory = reference(x), aligned_empty(STREAM_BYTES + 64)
+    expected, memory = reference(x), aligned_empty(BYTES + 64)
     for start in (0, 4):
-        y = memory[start : start + STREAM_BYTES].view(np.float32).reshape(x.shape)
+        y = memory[start : start + BYTES].view(np.float32).reshape(x.shape)
         for threads in (1, 2):
             y.fill(np.nan)
             workspace.run(loaded, [x], [y], threads)
