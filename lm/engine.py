@@ -100,8 +100,7 @@ class Engine:
             InputError: the prompt is empty or leaves no room in the context, the grammar is wrong, or the engine is
                 closed.
         """
-        most = self._model.room(request.tokens)
-        most = most if request.most is None else min(most, request.most)
+        most = self._model.room(request.tokens, request.most)
         generation = Generation(self._model.tokenizer, request.sampling, most, request.stop, request.logprobs)
         with self._changed:
             if self._is_closed:

@@ -96,8 +96,8 @@ class LanguageModel:
             logits = self.step(state, [tokens[start : start + CHUNK]])[0]
         return logits
 
-    def room(self, tokens: Sequence[int]) -> int:
-        """Returns the maximum number of tokens that may follow a prompt.
+    def room(self, tokens: Sequence[int], most: int | None = None) -> int:
+        """Returns the maximum number of tokens that may follow a prompt, `most` if the context holds as many.
 
         Raises:
             InputError: the prompt is empty or leaves no room in the context.
@@ -106,7 +106,8 @@ class LanguageModel:
             raise InputError("the prompt is empty")
         if len(tokens) >= self.context:
             raise InputError(f"the prompt has {len(tokens)} tokens, and the context {self.context}; load it with more")
-        return self.context - len(tokens)
+        room = self.context - len(tokens)
+        return room if most is None else min(most, room)
 
     @property
     def bytes_per_token(self) -> int:
@@ -176,8 +177,8 @@ class TextSession:
             InputError: the prompt is empty or leaves no room in the context.
         """
         tokens = self._model.tokenizer.encode(prompt)
-        room = self._model.room(tokens)
-        return self._stream(tokens, sampling or SamplingOptions(), room if most is None else min(most, room), stop)
+        room = self._model.room(tokens, most)
+        return self._stream(tokens, sampling or SamplingOptions(), room, stop)
 
     def _stream(
         self, tokens: Sequence[int], sampling: SamplingOptions, most: int, stop: Sequence[str]

@@ -107,6 +107,8 @@ class State:
 
         What remains keeps its place in memory if there is room, and may hold anything where it is new.
         """
+        if all(array.shape[axis] == size for array in self._held.values()):
+            return
         rooms = {number: self._room(output) for number, output in self._outputs.items()}
         if any(room is None or room.shape[axis] < size for room in rooms.values()):
             rooms = {number: _extended(array, axis, size) for number, array in self._held.items()}

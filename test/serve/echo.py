@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import queue
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict
 from types import SimpleNamespace
 
+from stepwell.lm.engine import EngineFigures
 from stepwell.lm.grammar import GrammarError
 from stepwell.lm.request import End, Piece, Request, TokenChoice
 from stepwell.lm.tokenizer import TextTokenizer
 from stepwell.support.errors import InputError
-
-
-@dataclass
-class EchoFigures:
-    """Figures such as those of `EngineFigures`."""
-
-    running: int = 0
-    waiting: int = 0
-    requests: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    tokens: int = 0
-    steps: int = 0
-    step_seconds: float = 0.0
-    prompt_seconds: float = 0.0
-    memory_bytes: int = 0
 
 
 class EchoEngine:
@@ -34,7 +19,11 @@ class EchoEngine:
 
     def __init__(self, tokenizer: TextTokenizer, context: int = 64) -> None:
         self.model = SimpleNamespace(tokenizer=tokenizer, context=context)
-        self.figures, self.seen, self._context = EchoFigures(memory_bytes=1000), [], context
+        self.figures, self.seen, self._context = (
+            SimpleNamespace(**asdict(EngineFigures(memory_bytes=1000))),
+            [],
+            context,
+        )
         self.is_held = False
         """True if texts wait until they are cancelled."""
         self._requests: queue.Queue[Request | None] = queue.Queue()
