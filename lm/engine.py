@@ -13,6 +13,7 @@ import numpy as np
 
 from ..support.errors import InputError
 from .generation import Generation
+from .grammar import GrammarError
 from .model import CHUNK, LanguageModel
 from .pool import SequencePool
 from .prefixes import PrefixCache
@@ -155,6 +156,7 @@ class Engine:
 
     def _start(self, text: _Text) -> None:
         tokens = list(text.request.tokens)
+        self._prompt = text, tokens  # so that it ends if what follows fails
         caches = self._prefixes.find(tokens)
         self._prompt_state.reset()
         if caches is not None:
@@ -172,12 +174,13 @@ class Engine:
         if count < len(unread):
             self._prompt = text, unread[count:]
             return
-        self._prompt = None
         caches = {name: array[0] for name, array in self._prompt_state.arrays.items()}
-        if self._choose(text, logits[0]):
+        goes_on = self._choose(text, logits[0])
+        if goes_on:
             self._pool.add(caches)
             self._texts.append(text)
-        else:
+        self._prompt = None
+        if not goes_on:
             self._prefixes.add(text.request.tokens, {name: array.copy() for name, array in caches.items()})
 
     def _step(self) -> None:
@@ -190,7 +193,11 @@ class Engine:
 
     def _choose(self, text: _Text, logits: np.ndarray) -> bool:
         """Chooses the next token of a text and delivers it; returns whether the text goes on."""
-        piece = text.generation.add(logits)
+        try:
+            piece = text.generation.add(logits)
+        except GrammarError as error:  # of this text alone
+            text.end("error", str(error))
+            return False
         self._count(tokens=1)
         if piece.text or piece.choices:
             text.request.deliver(piece)

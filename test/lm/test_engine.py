@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import stepwell
 from stepwell.lm import End, Engine, LanguageModel, Piece, Request, SamplingOptions
+from stepwell.lm.grammar import GrammarError, GrammarState, regular_expression
 from stepwell.lm.pool import SequencePool
 from stepwell.lm.prefixes import PrefixCache
 
@@ -119,6 +120,31 @@ def test_failures_end_the_texts_in_progress(model: LanguageModel, engine: Engine
     after = Answer(model, "a", most=4)
     engine.submit(after.request)
     assert after.end().reason == "length" and after.text == model.generate("a", most=4)
+
+
+def test_a_grammar_that_fails_ends_its_own_text(model: LanguageModel, engine: Engine, monkeypatch):
+    def fail(*_: object) -> None:
+        raise GrammarError("the grammar cannot be followed: as asked for")
+
+    monkeypatch.setattr(GrammarState, "masked", fail)
+    failing = Answer(model, "a", sampling=SamplingOptions(grammar=regular_expression("a+")))
+    other = Answer(model, "of", most=4)
+    engine.submit(other.request)
+    engine.submit(failing.request)
+    assert (failing.end().reason, other.end().reason) == ("error", "length")
+    assert other.text == model.generate("of", most=4)
+
+
+def test_a_text_that_cannot_start_ends(model: LanguageModel, engine: Engine, monkeypatch):
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    for part, name in ((PrefixCache, "find"), (SequencePool, "add")):
+        with monkeypatch.context() as patch:
+            patch.setattr(part, name, fail)
+            answer = Answer(model, "a", most=4)
+            engine.submit(answer.request)
+            assert answer.end().reason == "error"
 
 
 def test_requests_that_cannot_be_met_are_errors(model: LanguageModel):
