@@ -162,13 +162,15 @@ class Executable:
             InputError: the inputs do not match the model's inputs.
             GuardError: their contents select a branch of the model that does not support these shapes.
         """
-        if kwargs or len(args) != len(self.inputs):
+        inputs = self.inputs
+        if kwargs or len(args) != len(inputs):
             args = self._arguments.in_order(args, kwargs)
         if not self._takes_arrays:
             return self._call_on_values(args)
+        dtypes = self._dtypes
         arrays = [
-            value if type(value) is np.ndarray and value.dtype is dtype else accept_layout(value, info)
-            for value, dtype, info in zip(args, self._dtypes, self.inputs, strict=True)
+            value if type(value) is np.ndarray and value.dtype is dtypes[place] else accept_layout(value, inputs[place])
+            for place, value in enumerate(args)
         ]
         shapes = tuple([array.shape for array in arrays])
         loaded = self._loaded.get(shapes)

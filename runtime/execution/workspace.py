@@ -80,11 +80,12 @@ class LoadedProgram:
         Raises:
             GuardError: a guard reports that the outputs are invalid; a `DataError` if the data is at fault.
         """
-        for reason, holds in zip(self.program.guards, status, strict=False):  # counts come after the guards
-            if not holds:
+        guards = self.program.guards
+        for place, reason in enumerate(guards):  # counts come after the guards
+            if not status[place]:
                 names = (info.name for info in self.program.inputs)
                 raise guard_error(reason, dict(zip(names, inputs, strict=False)))
-        return cropped(outputs, self._crops, status[len(self.program.guards) :]) if self._crops else outputs
+        return cropped(outputs, self._crops, status[len(guards) :]) if self._crops else outputs
 
 
 def status_of(program: Program) -> list[np.ndarray]:
