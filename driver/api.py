@@ -111,7 +111,7 @@ def compile(
     setup = Setup.of(target, options)
     check_target(setup.target)
     if options.passes:
-        from .compile.route import check_added
+        from .route import check_added
 
         check_added(options.passes, setup.target)
     program = torch_program(model, args, kwargs, dynamic_shapes)

@@ -14,7 +14,7 @@ from .options import Options
 
 if TYPE_CHECKING:
     from ..passes.infra.state import CompileState
-    from .compile.substitution import Substitute
+    from .substitution import Substitute
 
 
 @short_repr
@@ -70,13 +70,13 @@ class Setup:
     @property
     def substitutes(self) -> list[Substitute]:
         """The kernels that replace others."""
-        from .compile.substitution import Substitute
+        from .substitution import Substitute
 
         return [Substitute(kernel, Path(path)) for kernel, path in self.options.substitutes.items()]
 
     def state(self, **fields: Any) -> CompileState:
         """Returns the state of a new compile; `fields` are those that do not follow from the setup."""
-        from .compile.state import state_for  # loads MLIR
+        from .state import state_for  # loads MLIR
 
         options = self.options
         chosen = {"without": self.without, "added": options.passes, "instrumentation": options.instrumentation}

@@ -1,6 +1,6 @@
 """The compiler's facts about a program that its code no longer shows, for its report.
 
-`driver/compile/facts.py` collects them.
+`driver/facts.py` collects them.
 
 A program holds them in the encoded form, compressed JSON. Most programs are run without a report.
 """

@@ -106,7 +106,7 @@ def _compile_to_file(options: argparse.Namespace) -> int:
         )
     if options.kernel and options.compile_to in (None, _OBJECT):
         raise UsageError("--kernel needs --compile-to=PHASE")
-    from ..driver.compile import route  # not needed for --help, and loads every pass
+    from ..driver import route  # not needed for --help, and loads every pass
 
     targets = options.target.split(",")
     if repeated := [name for name in targets if targets.count(name) > 1]:

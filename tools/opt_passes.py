@@ -62,7 +62,7 @@ class PythonPipeline:
         if target is None:
             return CompileState()
         # Imported only here, because it loads LLVM.
-        from ..driver.compile.state import state_for
+        from ..driver.state import state_for
 
         try:
             return state_for(target)
@@ -153,7 +153,7 @@ class PythonPipeline:
 
     def _run_phases(self, parsed: ir.Module | ir.Operation) -> None:
         # Imported only here, because it loads every pass.
-        from ..driver.compile import route
+        from ..driver import route
 
         if not isinstance(parsed, ir.Module):
             raise UsageError(f"{self._program}: --compile-to needs a module")

@@ -81,7 +81,7 @@ class PhaseDump:
 
 
 def _kernel_text(module: ir.Module, kernel: str, phase: str) -> str:
-    from ..driver.compile.substitution import isolate
+    from ..driver.substitution import isolate
 
     return isolate(module, kernel, phase)
 

@@ -25,7 +25,7 @@ from ...passes.infra.entry_points import load_entry_points
 
 _PACKAGE = __name__.partition(".")[0]
 _PARTS = tuple(
-    f"{_PACKAGE}.{part}" for part in ("dialects", "driver.compile.route", "frontend", "lowering", "passes", "targets")
+    f"{_PACKAGE}.{part}" for part in ("dialects", "driver.route", "frontend", "lowering", "passes", "targets")
 )
 # The compiler uses code of these packages, so finding it in a module does not indicate a plug-in.
 _TRUSTED = frozenset(

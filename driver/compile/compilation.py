@@ -30,17 +30,17 @@ from ...sizes.bounds import Bounds
 from ...support.short_repr import short_repr
 from ...targets.name_kernels import NameKernelsPass
 from ...targets.registry import backend_of, target_of
+from .. import facts, route
 from ..caching import plugins
 from ..caching.fingerprint import fingerprint
 from ..caching.locks import KernelTurns
+from ..context import compiler_context
 from ..failures.reproducers import explained, nodes_of
 from ..setup import Setup
 from ..source import Importable
 from ..workers.library import KernelCode, generate
 from ..workers.pool import KernelPool, kernel_pool
 from ..workers.worker_pool import LARGE, WorkerPool
-from . import facts, route
-from .context import compiler_context
 from .kernel_table import kernel_infos, with_signatures
 from .program import bounds_of, program_of
 

@@ -15,7 +15,7 @@ from ...passes.ir.functions import symbol_of
 from ...passes.ir.rewriting import walk
 from ...passes.kernel.versions import versions_of
 from ...runtime.program import KernelInfo
-from .facts import work_of
+from ..facts import work_of
 
 
 def kernel_infos(module: ir.Module) -> dict[str, KernelInfo]:

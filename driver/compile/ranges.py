@@ -30,14 +30,14 @@ from ...sizes.bounds import Bounds, with_derived
 from ...sizes.expressions import Expression
 from ...sizes.ranges import Range
 from ...targets.registry import backend_of
+from ..context import compiler_context
 from ..failures.reproducers import explained, nodes_of
 from ..pieces.piece_source import PieceSource
 from ..source import ModelSource
+from ..state import state_for
 from ..workers.pool import KernelPool, kernel_pool
 from .compilation import Compilation
-from .context import compiler_context
 from .program import bounds_of
-from .state import state_for
 
 __all__ = ["BoundedError", "compile_bounded"]
 

@@ -16,7 +16,7 @@ from ...passes.infra.recorder import FailureRecorder
 from ...passes.infra.runner import PassFailure
 from ...passes.ir.functions import kernels_in
 from ...passes.ir.rewriting import walk
-from ..compile.state import state_for
+from ..state import state_for
 from ..workers.library import library_of
 
 _LARGE = 256

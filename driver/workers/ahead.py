@@ -17,8 +17,8 @@ from ...passes.infra.instrumentation import Instrumentation, Step
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, main_function, symbol_of
 from ...support.errors import StepwellError
-from ..compile import route
-from ..compile.state import state_for
+from .. import route
+from ..state import state_for
 from .claims import Claims, Outlook
 from .library import KernelCode, compile_library, library_of
 from .shares import in_order

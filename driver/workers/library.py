@@ -14,8 +14,8 @@ from ...passes.infra.state import CompileState
 from ...passes.ir.functions import symbol_of
 from ...runtime.facts import KernelDetails
 from ...targets.registry import backend_of
-from ..compile import route
-from ..compile.facts import kernel_details
+from .. import route
+from ..facts import kernel_details
 
 
 @dataclass(frozen=True)

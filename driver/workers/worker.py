@@ -17,8 +17,8 @@ from ...dialects.registry import load_dialects
 from ...passes.infra.entry_points import PluginWarning
 from ...passes.infra.guarded import CompilerCrash, crash_text, last_line
 from ...passes.infra.recorder import FailureRecorder
-from ..compile.context import compiler_context
-from ..compile.state import state_for
+from ..context import compiler_context
+from ..state import state_for
 from .ahead import compile_ahead
 from .claims import Claims, Outlook
 from .library import KernelCode, compile_library, library_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 
-from ...driver.compile import route
+from ...driver import route
 from ...lowering.llvm_to_object.codegen import CodegenError
 from ...passes.infra.base import PassError
 from ...passes.infra.pipeline import Pipeline

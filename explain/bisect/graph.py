@@ -10,9 +10,9 @@ from mlir import ir
 
 from ...dialects import interpreter
 from ...dialects.interpreter import Around, EvaluationError
-from ...driver.compile import route
+from ...driver import route
 from ...driver.compile.compilation import phase_of
-from ...driver.compile.state import state_for
+from ...driver.state import state_for
 from ...passes.graph.constants.evaluate_init import evaluate_init
 from ...passes.infra.base import Pass
 from ...passes.infra.pipeline import Pipeline

@@ -11,14 +11,14 @@ import numpy as np
 from mlir import ir
 
 from ...driver.compile.compilation import phase_of
-from ...driver.compile.context import compiler_context
 from ...driver.compile.ranges import bound_model
-from ...driver.compile.state import state_for
+from ...driver.context import compiler_context
 from ...driver.options import Options
 from ...driver.pieces.piece_source import PieceSource
 from ...driver.serving.specializer import Specializer
 from ...driver.setup import Setup
 from ...driver.source import ModelSource
+from ...driver.state import state_for
 from ...frontend.errors import ModelError, NeedsContents
 from ...frontend.imported import ImportedModel
 from ...frontend.onnx.reading.model import Model

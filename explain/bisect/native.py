@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from ...dialects import discardable
-from ...driver.compile import route
+from ...driver import route
 from ...driver.compile.program import program_of
 from ...driver.workers.library import generate
 from ...passes.infra.base import Pass

@@ -14,7 +14,7 @@ from mlir import ir
 from ...dialects.registry import load_dialects
 from ...driver import api
 from ...driver.caching.fingerprint import fingerprint
-from ...driver.compile.context import compiler_context
+from ...driver.context import compiler_context
 from ...lowering.target import Target
 from ...machines.gpus import FLOAT32
 from ...passes.infra.pipeline import Pipeline

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from mlir import ir
 
-from ...driver.compile import route
+from ...driver import route
 from ...passes.infra.elements import Nested
 from ...passes.infra.instrumentation import Instrumentation, Step, title_of
 from ...passes.infra.pipeline import Pipeline

@@ -5,7 +5,7 @@
         state.missed("Fuse", names_in(reader.location), "the reader is larger than the kernel")
 
 Nothing of a compile is kept in global variables: two compiles in two threads have two states.
-`driver/compile/state.py` makes the state for a target.
+`driver/state.py` makes the state for a target.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import pytest
 from mlir import ir
 from stepwell.dialects.types import shape_of_type
-from stepwell.driver.compile.context import compiler_context
 from stepwell.driver.compile.ranges import RangedModel
+from stepwell.driver.context import compiler_context
 from stepwell.driver.source import ModelSource
 from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.passes.ir.functions import main_function

@@ -9,7 +9,7 @@ import pytest
 import stepwell
 from mlir import ir
 from stepwell.dialects import discardable
-from stepwell.driver.compile import route
+from stepwell.driver import route
 from stepwell.passes.infra.base import Pass, PassError, register
 from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.passes.infra.state import CompileState

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from stepwell.driver.compile.route import Phase, phases_of
+from stepwell.driver.route import Phase, phases_of
 from stepwell.passes.infra.entry_points import ENTRY_POINT_GROUPS
 
 DOCS = Path(__file__).parent.parent.parent / "docs"

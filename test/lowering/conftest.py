@@ -12,9 +12,9 @@ from mlir.dialects import func
 from stepwell.dialects.core import Op
 from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.types import TensorSpec, tensor_type
-from stepwell.driver.compile import route
-from stepwell.driver.compile.context import compiler_context
-from stepwell.driver.compile.state import state_for
+from stepwell.driver import route
+from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.runtime.execution.workspace import LoadedProgram, Workspace

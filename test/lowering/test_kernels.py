@@ -17,9 +17,9 @@ from stepwell.dialects.stepwell import normalization as nm
 from stepwell.dialects.stepwell import pooling as pl
 from stepwell.dialects.stepwell import reduction as rd
 from stepwell.dialects.types import TensorSpec, tensor_type
-from stepwell.driver.compile import route
-from stepwell.driver.compile.context import compiler_context
-from stepwell.driver.compile.state import state_for
+from stepwell.driver import route
+from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.runtime.execution.workspace import LoadedProgram, Workspace

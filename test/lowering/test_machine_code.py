@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import pytest
 from mlir import ir
 from stepwell.dialects.registry import load_dialects
-from stepwell.driver.compile import route
-from stepwell.driver.compile.context import compiler_context
-from stepwell.driver.compile.state import state_for
+from stepwell.driver import route
+from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.lowering.llvm_to_object import codegen, llvm
 from stepwell.lowering.target import Target
 

@@ -17,7 +17,7 @@ import cycles
 
 ROOT = Path(__file__).parents[2]
 _OP = "CumulativeOp"
-_ROUTE = ("driver/compile/route.py", "targets/", "passes/graph/pipelines.py", "lowering/vector_to_llvm/pipelines.py")
+_ROUTE = ("driver/route.py", "targets/", "passes/graph/pipelines.py", "lowering/vector_to_llvm/pipelines.py")
 _GROUP = re.compile(r'^\[project\.entry-points\."(stepwell\.\w+)"\]', re.MULTILINE)
 _FEW, _MOST_LINES = 3, 400
 

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.driver.compile import route
+from stepwell.driver import route
 from stepwell.runtime.artefact import reader
 from stepwell.runtime.devices import peaks
 from stepwell.tools import bisect, cache, compile, explore, reduce, run

@@ -20,7 +20,7 @@ PLUGIN = '''"""A pass that aborts, put in the place of those of a phase."""
 import os
 from dataclasses import dataclass
 
-from stepwell.driver.compile import route
+from stepwell.driver import route
 from stepwell.passes.infra.base import Pass, register
 from stepwell.passes.infra.pipeline import Pipeline
 
@@ -166,7 +166,7 @@ def test_a_crash_is_shown_with_the_phases_before_it(tmp_path: Path) -> None:
 SOFTMAX_PLUGIN = """
 import os
 from dataclasses import dataclass
-from stepwell.driver.compile import route
+from stepwell.driver import route
 from stepwell.passes.infra.base import Pass, PassError, register
 from stepwell.passes.infra.pipeline import Pipeline
 
@@ -213,7 +213,7 @@ def test_a_crash_sends_a_node_to_the_host_as_an_exception_does(fault, tmp_path):
 GROUP_PLUGIN = """
 from dataclasses import dataclass
 from mlir import ir
-from stepwell.driver.compile import route
+from stepwell.driver import route
 from stepwell.passes.infra.base import Pass, register
 from stepwell.passes.infra.pipeline import Pipeline
 

@@ -15,7 +15,7 @@ import pytest
 import stepwell
 from mlir import ir
 from onnx import TensorProto, helper
-from stepwell.driver.compile import route
+from stepwell.driver import route
 from stepwell.driver.failures.reproducers import explained
 from stepwell.frontend.errors import NeedsContents
 from stepwell.frontend.onnx.fallback.partition import nodes_that_failed

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 from mlir import ir
 from stepwell.dialects.registry import load_dialects
-from stepwell.driver.compile import route
-from stepwell.driver.compile.context import compiler_context
-from stepwell.driver.compile.state import state_for
+from stepwell.driver import route
+from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.driver.workers.ahead import compile_ahead, cut_after
 from stepwell.driver.workers.claims import Claims, Outlook
 from stepwell.driver.workers.pool import KernelPool, kernel_pool

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from mlir import ir
 from stepwell.dialects.registry import load_dialects
-from stepwell.driver.compile import route
-from stepwell.driver.compile.context import compiler_context
-from stepwell.driver.compile.state import state_for
+from stepwell.driver import route
+from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.driver.workers import worker
 from stepwell.driver.workers.library import KernelCode, compile_library, library_of
 from stepwell.driver.workers.pool import KernelPool, kernel_pool

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from mlir import ir
-from stepwell.driver.compile.context import compiler_context
+from stepwell.driver.context import compiler_context
 from stepwell.explain.bisect import blame
 from stepwell.explain.bisect.blame import Blamed, Probe, first_wrong
 from stepwell.explain.bisect.comparison import Tolerance

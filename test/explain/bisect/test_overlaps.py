@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from mlir import ir
-from stepwell.driver.compile.context import compiler_context
+from stepwell.driver.context import compiler_context
 from stepwell.explain.bisect.overlaps import find_overlap
 from stepwell.passes.memref import plan_workspaces
 from stepwell.passes.memref.plan_memory import PlanMemoryPass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mlir import ir
-from stepwell.driver.compile.context import compiler_context
+from stepwell.driver.context import compiler_context
 from stepwell.lowering.vector_to_llvm import bound_loops
 from stepwell.passes.infra.state import CompileState
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from mlir import ir
 from stepwell.dialects.registry import load_dialects
-from stepwell.driver.compile import route
-from stepwell.driver.compile.context import compiler_context
-from stepwell.driver.compile.state import state_for
+from stepwell.driver import route
+from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.runtime.cuda.assembler import find_assembler, resources
 from stepwell.runtime.launch_plan import BufferSlice, Launch, TensorMap
 from stepwell.targets.nvidia.launches.emitters import recorded_schedule, schedule_attribute

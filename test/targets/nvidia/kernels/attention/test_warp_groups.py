@@ -8,9 +8,9 @@ import pytest
 from mlir import ir
 from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell.attention import UNBOUNDED
-from stepwell.driver.compile import route
-from stepwell.driver.compile.context import compiler_context
-from stepwell.driver.compile.state import state_for
+from stepwell.driver import route
+from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
 from stepwell.runtime.cuda.assembler import find_assembler
 from stepwell.targets.nvidia.ptx import emit_ptx
 from stepwell.targets.nvidia.target import GpuTarget

@@ -2,7 +2,7 @@
 
 import pytest
 from mlir import ir
-from stepwell.driver.compile.context import compiler_context
+from stepwell.driver.context import compiler_context
 from stepwell.targets.nvidia.emission.views import memories
 from stepwell.targets.nvidia.kernels.rows.axes import merged_axes
 from stepwell.targets.nvidia.kernels.rows.combiners import combiner

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from mlir import ir
 
-from ...support.collection import paused_collection
-from ..caching import plugins
+from ..support.collection import paused_collection
+from .caching import plugins
 
 DIALECTS = (
     "affine",

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from mlir import ir
 
-from ...dialects import discardable
-from ...passes.infra.base import PassError
-from ...passes.infra.diagnostics import MLIRError
-from ...passes.ir.functions import symbol_of
-from ...passes.ir.locations import dominant, names_in
-from ...runtime.program import SHORT_NAME
-from ...support.large_file import contents_of
-from ...support.wording import quantity
+from ..dialects import discardable
+from ..passes.infra.base import PassError
+from ..passes.infra.diagnostics import MLIRError
+from ..passes.ir.functions import symbol_of
+from ..passes.ir.locations import dominant, names_in
+from ..runtime.program import SHORT_NAME
+from ..support.large_file import contents_of
+from ..support.wording import quantity
 from . import route
 
 _FEWEST_CHARACTERS = 4

@@ -10,7 +10,7 @@ import mlir.dialects
 import pytest
 import stepwell
 from stepwell.driver.caching import plugins
-from stepwell.driver.compile.context import DIALECTS, compiler_context
+from stepwell.driver.context import DIALECTS, compiler_context
 
 ROOT = Path(stepwell.__file__).parent
 ROOMS = ("compat", "dialects", "driver", "explain", "frontend", "lowering", "passes", "targets", "tools")

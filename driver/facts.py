@@ -12,19 +12,19 @@ from typing import Any
 
 from mlir import ir
 
-from ...dialects import discardable
-from ...dialects.registry import view_of
-from ...dialects.types import numpy_dtype
-from ...lowering.code_shape import code_shape
-from ...lowering.vector_to_llvm.choose_parallel_loops import ChooseParallelLoopsPass, microseconds
-from ...machines.machine import Machine
-from ...passes.ir.functions import body_of, main_function
-from ...passes.ir.locations import names_in
-from ...passes.ir.rewriting import walk
-from ...passes.ir.values import integer_of
-from ...runtime.facts import CallFacts, CompileFacts, KernelDetails, NodeFacts, Operand, TensorFacts
-from ...runtime.remarks import ABSORBED, FOLDED, FUSE, HOW, INTO, PASSED, READS, REWRITTEN, SHARED, Remark
-from ...targets.registry import backend_of, target_of
+from ..dialects import discardable
+from ..dialects.registry import view_of
+from ..dialects.types import numpy_dtype
+from ..lowering.code_shape import code_shape
+from ..lowering.vector_to_llvm.choose_parallel_loops import ChooseParallelLoopsPass, microseconds
+from ..machines.machine import Machine
+from ..passes.ir.functions import body_of, main_function
+from ..passes.ir.locations import names_in
+from ..passes.ir.rewriting import walk
+from ..passes.ir.values import integer_of
+from ..runtime.facts import CallFacts, CompileFacts, KernelDetails, NodeFacts, Operand, TensorFacts
+from ..runtime.remarks import ABSORBED, FOLDED, FUSE, HOW, INTO, PASSED, READS, REWRITTEN, SHARED, Remark
+from ..targets.registry import backend_of, target_of
 
 _VIEWS = {"stepwell.reshape", "tensor.extract_slice", "tensor.insert_slice", "tensor.cast"}
 

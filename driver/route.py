@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 from mlir import ir
 
-from ...dialects import discardable
-from ...lowering.invariants import EARLY_CHECKS
-from ...passes.graph.shapes.specialize_shapes import SpecializeShapesPass
-from ...passes.infra.pipeline import Pipeline
-from ...passes.infra.state import CompileState
-from ...passes.ranges.pipelines import ranges_pipeline
-from ...support.errors import OptionError
-from ...targets.base import Phase
-from ...targets.check_phase import CheckPhasePass
-from ...targets.registry import backend_of
+from ..dialects import discardable
+from ..lowering.invariants import EARLY_CHECKS
+from ..passes.graph.shapes.specialize_shapes import SpecializeShapesPass
+from ..passes.infra.pipeline import Pipeline
+from ..passes.infra.state import CompileState
+from ..passes.ranges.pipelines import ranges_pipeline
+from ..support.errors import OptionError
+from ..targets.base import Phase
+from ..targets.check_phase import CheckPhasePass
+from ..targets.registry import backend_of
 
 if TYPE_CHECKING:
-    from ..options import At
+    from .options import At
 
 
 IMPORT = "import"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...passes.infra.state import CompileState
-from ...targets.registry import target_of
+from ..passes.infra.state import CompileState
+from ..targets.registry import target_of
 
 
 def state_for(target: str, **fields: Any) -> CompileState:
