@@ -10,9 +10,9 @@ from pathlib import Path
 from mlir import ir
 
 from ..dialects import discardable
+from ..dialects.symbols import symbol_of
 from ..passes.infra.base import PassError
 from ..passes.infra.diagnostics import MLIRError
-from ..passes.ir.functions import symbol_of
 from ..passes.ir.locations import dominant, names_in
 from ..runtime.program import SHORT_NAME
 from ..support.large_file import contents_of

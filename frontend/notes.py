@@ -17,9 +17,9 @@ from ..dialects.stepwell.constant import ParameterOp
 from ..dialects.types import ElementTypeError, TensorSpec, numpy_dtype, spec_of_type
 from ..passes.infra.diagnostics import find_place
 from ..passes.ir.functions import are_dimensions, dictionaries, is_output
+from ..passes.ir.memory_layout import byte_size
 from ..passes.ir.named_ops import ops_named
 from ..passes.ir.rewriting import find_ops
-from ..passes.memref.layout import byte_size
 from .errors import ModelError
 
 _Fits = Callable[[ir.Attribute], bool]

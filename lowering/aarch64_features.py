@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from .llvm_to_object import llvm
+from . import llvm
 
 # LLVM's names of the instruction sets that its code for tensors may use, each with an instruction of it.
 _PROBES = {

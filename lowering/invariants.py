@@ -8,8 +8,9 @@ from mlir import ir
 
 from ..dialects import discardable
 from ..dialects.registry import OPS
+from ..dialects.symbols import symbol_of
 from ..passes.infra.base import PassError
-from ..passes.ir.functions import main_function, symbol_of
+from ..passes.ir.functions import main_function
 from ..passes.ir.rewriting import find_op, walk
 from ..passes.kernel.views import EXTRACT, INSERT, box_of
 

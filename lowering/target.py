@@ -15,8 +15,8 @@ from ..machines.machine import Machine
 from ..machines.names import machine_of_cpu, with_figures
 from ..runtime.devices import figures
 from ..support.short_repr import short_repr
+from . import llvm
 from .aarch64_features import features_of
-from .llvm_to_object import llvm
 from .target_names import X86_LEVELS, TargetError, split_precision
 
 # Levels of the x86-64 psABI, each with its additions to the level before.

@@ -8,10 +8,10 @@ from typing import Any
 
 from mlir import ir
 
+from ..dialects.symbols import symbol_of
 from ..lowering import invariants
 from ..passes.infra.base import Pass, PassError, register
 from ..passes.infra.state import CompileState
-from ..passes.ir.functions import symbol_of
 from ..passes.ir.rewriting import walk
 from ..passes.kernel.merge_kernels import kernel_text
 from ..passes.kernel.versions import rename_versions

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from mlir._mlir_libs._mlir.passmanager import PassDisplayMode, PassManager
 
+from ..passes.infra.bindings import ir
 from ..passes.infra.upstream import anchor_inside
 from ..passes.ir import native
-from ..passes.ir.bindings import ir
 from ..passes.ir.resources import REPRODUCER, quoted, with_resources
 from . import opt_flags
 from .flags import CommandLine

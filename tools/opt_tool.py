@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..passes.infra.bindings import ir
 from ..passes.infra.diagnostics import DiagnosticPrinter, DiagnosticVerifier, MLIRError, listening, report_violations
 from ..passes.infra.sources import DEFAULT_MARKER, SHORTEST_MARKER, SourceText, read_source, split_source
 from ..passes.infra.upstream import bare_context
-from ..passes.ir.bindings import ir
 from ..passes.ir.native import parse_flags
 from ..passes.ir.resources import REPRODUCER, Resources, read_resources, reproducer_of, with_resources
 from . import opt_flags

@@ -10,17 +10,16 @@ import numpy as np
 from mlir import ir
 
 from ...dialects import discardable
+from ...dialects.symbols import symbol_of
 from ...frontend.errors import ModelError
 from ...frontend.notes import check_all_there
 from ...lowering import invariants
-from ...passes.infra.apart import apart
 from ...passes.infra.base import PassError
 from ...passes.infra.failure import ModelOp
 from ...passes.infra.guarded import CompilerCrash, Crash, Note, guarded
 from ...passes.infra.pipeline import Pipeline
-from ...passes.infra.recorder import FailureRecorder, process_recorder
 from ...passes.infra.state import CompileState
-from ...passes.ir.functions import symbol_of, value_names
+from ...passes.ir.functions import value_names
 from ...passes.kernel.demand import read_table
 from ...runtime.cache.keys import key_of
 from ...runtime.facts import CompileFacts, KernelDetails
@@ -34,7 +33,9 @@ from .. import facts, route
 from ..caching import plugins
 from ..caching.fingerprint import fingerprint
 from ..caching.locks import KernelTurns
+from ..child_process import in_child_process
 from ..context import compiler_context
+from ..failure_recorder import FailureRecorder, process_recorder
 from ..failures.reproducers import explained, nodes_of
 from ..setup import Setup
 from ..source import Importable
@@ -106,7 +107,7 @@ class Compilation:
             return self._program(source, shapes, contents or {}, workers, recorder or process_recorder())
 
         with explained(made, self.target, described):
-            return apart(made, self.reporter) if self.setup.is_guarded else made()
+            return in_child_process(made, self.reporter) if self.setup.is_guarded else made()
 
     @property
     def loads_all(self) -> bool:

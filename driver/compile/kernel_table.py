@@ -9,9 +9,9 @@ from dataclasses import replace
 from mlir import ir
 
 from ...dialects import discardable
+from ...dialects.symbols import symbol_of
 from ...lowering import invariants
 from ...passes.infra.base import PassError
-from ...passes.ir.functions import symbol_of
 from ...passes.ir.rewriting import walk
 from ...passes.kernel.versions import versions_of
 from ...runtime.program import KernelInfo

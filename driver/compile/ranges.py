@@ -16,9 +16,7 @@ from ...dialects.dims import Dim, limits_of, named
 from ...dialects.types import TensorSpec, tensor_type
 from ...frontend.errors import NeedsContents, NeedsShapes, NodeError
 from ...frontend.imported import ImportedModel
-from ...passes.infra.apart import apart
 from ...passes.infra.failure import ModelOp
-from ...passes.infra.recorder import FailureRecorder, process_recorder
 from ...passes.infra.runner import PassFailure
 from ...passes.ir.functions import body_of, main_function, update_type
 from ...passes.ranges.errors import BoundedError
@@ -30,7 +28,9 @@ from ...sizes.bounds import Bounds, with_derived
 from ...sizes.expressions import Expression
 from ...sizes.ranges import Range
 from ...targets.registry import backend_of
+from ..child_process import in_child_process
 from ..context import compiler_context
+from ..failure_recorder import FailureRecorder, process_recorder
 from ..failures.reproducers import explained, nodes_of
 from ..pieces.piece_source import PieceSource
 from ..source import ModelSource
@@ -80,7 +80,7 @@ def compile_bounded(
         return _programs(compilation, model, buckets, recorder or process_recorder())
 
     with explained(programs, compilation.target, described):
-        return apart(programs, compilation.reporter) if compilation.setup.is_guarded else programs()
+        return in_child_process(programs, compilation.reporter) if compilation.setup.is_guarded else programs()
 
 
 def _programs(

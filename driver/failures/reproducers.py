@@ -23,7 +23,14 @@ from ...passes.infra.base import registry
 from ...passes.infra.diagnostics import find_place
 from ...passes.infra.failure import CompileError, Failure, ModelOp
 from ...passes.infra.guarded import CompilerCrash
-from ...passes.infra.recorder import (
+from ...passes.infra.runner import PassFailure
+from ...passes.ir.locations import names_in
+from ...passes.ir.rewriting import walk
+from ...passes.ranges.errors import BoundedError
+from ...runtime.cache.cache import default_folder
+from ...support import environment
+from ...targets.registry import target_of
+from ..failure_recorder import (
     MODULE,
     STEP,
     FailureRecorder,
@@ -33,13 +40,6 @@ from ...passes.infra.recorder import (
     record_process,
     reproducer_text,
 )
-from ...passes.infra.runner import PassFailure
-from ...passes.ir.locations import names_in
-from ...passes.ir.rewriting import walk
-from ...passes.ranges.errors import BoundedError
-from ...runtime.cache.cache import default_folder
-from ...support import environment
-from ...targets.registry import target_of
 from .smaller import smaller
 
 _KEPT = 32

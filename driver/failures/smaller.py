@@ -12,10 +12,10 @@ from mlir import ir
 
 from ...passes.infra.diagnostics import MLIRError
 from ...passes.infra.pipeline import Pipeline
-from ...passes.infra.recorder import FailureRecorder
 from ...passes.infra.runner import PassFailure
 from ...passes.ir.functions import kernels_in
 from ...passes.ir.rewriting import walk
+from ..failure_recorder import FailureRecorder
 from ..state import state_for
 from ..workers.library import library_of
 

@@ -12,10 +12,11 @@ from dataclasses import replace
 from mlir import ir
 from mlir.dialects import func
 
+from ...dialects.symbols import symbol_of
 from ...lowering import invariants
 from ...passes.infra.instrumentation import Instrumentation, Step
 from ...passes.infra.state import CompileState
-from ...passes.ir.functions import body_of, main_function, symbol_of
+from ...passes.ir.functions import body_of, main_function
 from ...support.errors import StepwellError
 from .. import route
 from ..state import state_for

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from mlir import ir
 
 from ...dialects import discardable
+from ...dialects.symbols import symbol_of
 from ...lowering import invariants
 from ...passes.infra.state import CompileState
-from ...passes.ir.functions import symbol_of
 from ...runtime.facts import KernelDetails
 from ...targets.registry import backend_of
 from .. import route

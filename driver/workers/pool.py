@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
+from ...dialects.symbols import symbol_of
 from ...passes.infra.state import CompileState
-from ...passes.ir.functions import kernels_in, symbol_of
+from ...passes.ir.functions import kernels_in
 from ...runtime.progress.progress import CompileReporter
 from .claims import Claims, Outlook
 from .library import KernelCode, compile_library, library_of

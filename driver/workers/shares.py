@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from mlir import ir
 
-from ...passes.ir.functions import class_of, symbol_of
+from ...dialects.symbols import symbol_of
+from ...passes.ir.functions import class_of
 from .library import library_of
 
 # Compile time relative to other kernels, for kernels tiled to registers; Winograd's are three in one, unrolled.

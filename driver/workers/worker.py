@@ -16,8 +16,8 @@ from mlir import ir
 from ...dialects.registry import load_dialects
 from ...passes.infra.entry_points import PluginWarning
 from ...passes.infra.guarded import CompilerCrash, crash_text, last_line
-from ...passes.infra.recorder import FailureRecorder
 from ..context import compiler_context
+from ..failure_recorder import FailureRecorder
 from ..state import state_for
 from .ahead import compile_ahead
 from .claims import Claims, Outlook

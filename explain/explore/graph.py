@@ -8,7 +8,7 @@ from typing import Any
 from mlir import ir
 
 from ...dialects import discardable
-from ...passes.ir.functions import symbol_of
+from ...dialects.symbols import symbol_of
 from ...passes.ir.rewriting import walk
 from .texts import Texts, places_in
 

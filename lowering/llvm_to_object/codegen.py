@@ -10,11 +10,11 @@ from typing import TypeVar
 
 from mlir import ir
 
+from ...dialects.symbols import symbol_of
 from ...passes.infra.failure import CompileError
-from ...passes.ir.functions import symbol_of
+from .. import llvm
 from ..target import Target
 from ..vector_to_llvm.add_entry import AddEntryPass
-from . import llvm
 from .split import split
 
 # The schedules have shaped loops and vectors already. LLVM's loop and SLP vectorisers and its unrolling, which take

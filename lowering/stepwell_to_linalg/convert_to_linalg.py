@@ -18,8 +18,8 @@ from ...passes.infra.base import Pass, PassError, register
 from ...passes.infra.state import CompileState
 from ...passes.infra.upstream import PreparedPipelines
 from ...passes.ir.functions import class_of
+from ...passes.ir.kernel_classes import kernel_class
 from ...passes.ir.rewriting import walk
-from ...passes.kernel.classify import kernel_class
 from ...passes.kernel.views import box_of, insertion_of
 from ..builders.scalars import signless
 from ..builders.strides import add_destination_strides

@@ -10,9 +10,10 @@ from mlir import ir
 from mlir.dialects import arith, func, scf
 
 from ...dialects import discardable
+from ...dialects.symbols import callee_of, symbol_of
 from ...passes.infra.base import Pass, PassError, register
 from ...passes.infra.state import CompileState
-from ...passes.ir.functions import callee_of, dictionaries, symbol_of
+from ...passes.ir.functions import dictionaries
 from ...passes.ir.named_ops import ops_named
 from ...passes.ir.parallel import trip_counts
 from ...passes.ir.values import constant_index

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..ir.bindings import ir
+from .bindings import ir
 from .diagnostics import MLIRError
 
 _CUSTOM_FORM = re.compile(rb"^[ \t]*(?:%[^\n=]*=[ \t]*)?(stepwell\.\w+)", re.MULTILINE)

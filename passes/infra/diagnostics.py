@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TextIO
 
-from ..ir.bindings import ir
+from .bindings import ir
 from .sources import SourceText
 
 # The bindings create this class at start-up, so type checkers cannot see it.

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from mlir import ir
 
-from ..ir.functions import symbol_of
+from ...dialects.symbols import symbol_of
 from .base import Pass
 from .elements import Nested, Upstream
 from .upstream import class_name

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from ...support.large_file import contents_of
-from ..ir.bindings import ir
+from .bindings import ir
 
 DEFAULT_MARKER = "// -----"
 SHORTEST_MARKER = 3

@@ -22,7 +22,7 @@ from ...machines.machine import Machine
 from ...runtime.program import Shape
 from ...runtime.progress.progress import CompileReporter
 from ...runtime.remarks import ANALYSIS, MISSED, PASSED, Argument, Remark
-from ..ir.bindings import ir
+from .bindings import ir
 from .failure import CompileError
 from .note import say
 from .upstream import PreparedPipelines

@@ -14,7 +14,7 @@ from pathlib import Path
 from mlir import _mlir_libs
 from mlir._mlir_libs._mlir.passmanager import PassManager
 
-from ..ir.bindings import ir
+from .bindings import ir
 from .diagnostics import MLIRError
 
 NAMES_FILE = Path(__file__).with_name("upstream_names.json")

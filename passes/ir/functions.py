@@ -95,13 +95,3 @@ def value_names(function: ir.Operation | ir.OpView, key: str, default: str) -> l
 def strings(attributes: ir.Attribute) -> tuple[str, ...]:
     """The strings in an array attribute."""
     return tuple(ir.StringAttr(item).value for item in ir.ArrayAttr(attributes))
-
-
-def symbol_of(op: ir.Operation | ir.OpView) -> str:
-    """The name of a function or another op of a symbol table; "" if the op has none."""
-    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
-
-
-def callee_of(call: ir.Operation | ir.OpView) -> str:
-    """The name of the function that a `func.call` or `llvm.call` calls."""
-    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value

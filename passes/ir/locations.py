@@ -13,7 +13,7 @@ from mlir import ir
 
 from ...dialects.registry import OPS, view_of
 from ...dialects.specs import size_of
-from ..kernel.classify import ANCHOR_ORDER, kernel_class
+from .kernel_classes import ANCHOR_ORDER, kernel_class
 
 _WITHOUT_WORK = ("stepwell.constant", "stepwell.parameter")
 

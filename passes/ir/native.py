@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from .bindings import ir
+from ..infra.bindings import ir
 
 _REGISTER = (
     "_ZN4mlir27registerAsmPrinterCLOptionsEv",

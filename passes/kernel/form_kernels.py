@@ -20,9 +20,9 @@ from ...machines.caches import weight_bytes
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
+from ..ir.kernel_classes import ANCHOR_ORDER, kernel_class
 from ..ir.locations import fused_location, heaviest_first, names_in
 from ..ir.rewriting import walk
-from .classify import ANCHOR_ORDER, kernel_class
 from .demand import Demand
 from .fusion import Grouping, inputs_of
 from .masks import skipped_by

@@ -16,9 +16,9 @@ from ...dialects.stepwell.movement import ReshapeOp, RowOp, SliceOp, WithRowOp
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.functions import main_function
+from ..ir.kernel_classes import kernel_class
 from ..ir.rewriting import defining_op, has_one_use, walk
 from ..ir.values import shape_of
-from .classify import kernel_class
 from .views import strides_of
 
 

@@ -17,8 +17,7 @@ from ..infra.state import CompileState
 from ..ir.functions import main_function
 from ..ir.rewriting import walk
 from ..ir.values import shape_of
-from .classify import works_on_views
-from .views import strides_of
+from .views import strides_of, works_on_views
 
 
 @register

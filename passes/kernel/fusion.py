@@ -11,8 +11,8 @@ from mlir import ir
 from ...dialects.stepwell.movement import ResizeOp
 from ...runtime.remarks import FUSE
 from ..infra.state import CompileState
+from ..ir.kernel_classes import ANCHOR_ORDER, kernel_class
 from ..ir.locations import dominant
-from .classify import ANCHOR_ORDER, kernel_class
 from .folded_movement import views_after, views_before
 from .masks import is_for_reduction
 from .row_fusion import rows_group

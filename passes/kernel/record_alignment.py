@@ -11,8 +11,8 @@ from ...dialects import discardable
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.functions import body_of, dictionaries, main_function
+from ..ir.memory_layout import element_bytes
 from ..ir.rewriting import walk
-from ..memref.layout import element_bytes
 from .views import EXTRACT, INSERT, box_of, insertion_of, row_index, row_major
 
 WHOLE = 16

@@ -16,8 +16,8 @@ from mlir import ir
 from ...dialects.registry import view_of
 from ...dialects.specs import size_of
 from ...dialects.stepwell.elementwise import AddOp, MulOp, SubOp
+from ..ir.kernel_classes import kernel_class
 from ..ir.values import shape_of
-from .classify import kernel_class
 from .masks import REDUCTIONS
 
 # Maximum number of ops in a kernel.

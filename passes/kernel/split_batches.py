@@ -19,8 +19,9 @@ from ..infra.base import Pass, register
 from ..infra.machine_option import machine_of
 from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
+from ..ir.kernel_classes import kernel_class
+from ..ir.memory_layout import byte_size
 from ..ir.values import shape_if_tensor
-from .classify import bytes_of, kernel_class
 from .image_wise import Attributes, for_one_image
 
 # Minimum part of the cache that an image must fill: kernels on smaller ones are too short to be split among threads.
@@ -159,11 +160,11 @@ class _Times:
 
 def _times(op: ir.Operation, batch: int, machine: Machine) -> _Times:
     paces, cache_bytes = paces_of(machine), cached_bytes(machine)
-    read, written = bytes_of(op.operands[0]), bytes_of(op.results[0])
+    read, written = byte_size(op.operands[0].type), byte_size(op.results[0].type)
     beyond = [math.log2(max(1.0, size / cache_bytes)) for size in (read + written, (read + written) / batch)]
     is_large = (read + written) / batch >= _LEAST_FILLED * cache_bytes
     saved = paces.spilled_ns * (beyond[0] - beyond[1]) if is_large else 0.0
-    weights = sum(bytes_of(value) for value in list(op.operands)[1:])
+    weights = sum(byte_size(value.type) for value in list(op.operands)[1:])
     return _Times(read * saved, written * saved, (batch - 1) * (weights * paces.reread_ns + machine.call_ns))
 
 
@@ -172,7 +173,7 @@ def _copied_bytes(value: ir.Value, place: dict[ir.Value, int], index: int) -> in
     readers = [use.owner.operation for use in value.uses if _place(use.owner.operation, place) > index]
     first = min(readers, key=lambda op: _place(op, place))
     if first.name == PadOp.OPERATION_NAME:
-        return bytes_of(value)
+        return byte_size(value.type)
     is_heavy = kernel_class(first) in _HEAVY or first.name == "func.return"
     return 0 if is_heavy and not any(op.name == PadOp.OPERATION_NAME for op in readers) else None
 

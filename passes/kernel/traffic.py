@@ -15,7 +15,7 @@ from ...dialects.stepwell.contraction import ConvOp
 from ...dialects.stepwell.movement import GatherOp, ResizeOp, SliceOp
 from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.shape import BorderOp
-from .classify import bytes_of
+from ..ir.memory_layout import byte_size
 
 
 def bytes_moved(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> int:
@@ -96,4 +96,4 @@ def _product(sizes: Sequence[int]) -> int:
 
 def _width(value: ir.Value) -> int:
     """The size of an element in bytes."""
-    return bytes_of(value) // max(1, size_of(value))
+    return byte_size(value.type) // max(1, size_of(value))

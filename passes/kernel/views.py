@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ...dialects import discardable
+from ...dialects.registry import OPS
 from ..infra.base import PassError
 from ..ir.functions import dictionaries
 
@@ -21,6 +22,12 @@ INSERT, EXTRACT = "tensor.insert_slice", "tensor.extract_slice"
 
 
 Box = tuple[list[int], list[int], list[int]]
+
+
+def works_on_views(op: ir.Operation | ir.OpView) -> bool:
+    """Returns whether the kernel of an op reads and writes parts of larger tensors as fast as whole tensors."""
+    kind = OPS.get(op.operation.name)
+    return op.operation.name == EXTRACT if kind is None else kind.KERNEL is not None and kind.KERNEL.works_on_views
 
 
 def row_major(shape: Sequence[int]) -> list[int]:

@@ -16,9 +16,9 @@ from mlir import ir
 
 from ...dialects import discardable
 from ..infra.base import PassError
+from ..ir.memory_layout import byte_size
 from ..ir.values import is_tensor, shape_of
 from ..kernel.views import EXTRACT, INSERT, box_of, row_index
-from .layout import byte_size
 from .places import ALIASES, CONSTANTS, Buffer, BufferCopy, BufferView, TensorLocation, Writes
 
 

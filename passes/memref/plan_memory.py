@@ -15,13 +15,13 @@ from ...dialects.types import array_of, dense
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
 from ..ir.functions import dictionaries, functions_with_bodies, main_function
+from ..ir.memory_layout import byte_size, element_bytes, memref_type, strided_type
 from ..ir.named_ops import ops_named
 from ..ir.values import i64, is_tensor
 from ..kernel.versions import versions_of
 from ..kernel.views import EXTRACT, INSERT, normal_strides, row_major
 from . import arena
 from .buffers import BufferAnalysis
-from .layout import byte_size, element_bytes, memref_type, strided_type
 from .places import ALIASES, CONSTANTS, Buffer, BufferCopy, TensorLocation
 from .signature import convert_signature
 

@@ -11,14 +11,14 @@ from mlir import ir
 from mlir.dialects import arith, func, memref
 
 from ...dialects import discardable
+from ...dialects.symbols import callee_of, symbol_of
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
-from ..ir.functions import callee_of, symbol_of
+from ..ir.memory_layout import byte_size
 from ..ir.named_ops import ops_named
 from ..ir.parallel import trip_counts
 from ..ir.values import i64
 from . import arena
-from .layout import byte_size
 
 # Maximum number of slots of a parallel loop, and maximum total size of its slots in bytes.
 _MOST_SLOTS, _MOST_BYTES = 8, 16 << 20

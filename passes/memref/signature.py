@@ -7,8 +7,8 @@ from typing import cast
 from mlir import ir
 from mlir.dialects import bufferization, func
 
+from ..ir.memory_layout import strided_type
 from ..kernel.views import argument_strides
-from .layout import strided_type
 
 
 def convert_signature(function: ir.Operation) -> None:

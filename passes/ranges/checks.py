@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ...dialects.core import Op
-from ...dialects.specs import size_of
-from ..graph.values import dtype_of
 from ..ir.functions import body_of
+from ..ir.memory_layout import byte_size
 from ..ir.rewriting import walk
 from ..ir.values import is_tensor
 from .errors import BoundedError
@@ -25,19 +24,16 @@ def require_room(main: ir.Operation, most: int) -> None:
         BoundedError: they do not, with the shapes in the module, which are the greatest of a range.
     """
     *operations, returned = walk(main)
-    sizes = [(sum(map(_bytes_of, (*body_of(main).arguments, *returned.operands))), "the memory of inputs and outputs")]
+    kinds = [value.type for value in (*body_of(main).arguments, *returned.operands)]
+    sizes = [(sum(map(byte_size, kinds)), "the memory of inputs and outputs")]
     for op in operations:
-        sizes += [(_bytes_of(result), f"the result of '{op.name}'") for result in op.results if is_tensor(result)]
+        sizes += [(byte_size(result.type), f"the result of '{op.name}'") for result in op.results if is_tensor(result)]
     size, what = max(sizes)
     if size > most:
         raise BoundedError(
             f"{what} takes {size / 2**30:.1f} GiB at the greatest sizes, but there are only {most / 2**30:.1f} GiB of "
             "memory; let the range end lower"
         )
-
-
-def _bytes_of(value: ir.Value) -> int:
-    return size_of(value) * dtype_of(value).itemsize
 
 
 def require_static_attributes(state: OpState, but: Sequence[str] = ()) -> None:

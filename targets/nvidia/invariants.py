@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mlir import ir
 
+from ...dialects.symbols import symbol_of
 from ...lowering.invariants import check_memref, makes_tensor
 from ...passes.infra.base import PassError
-from ...passes.ir.functions import symbol_of
 from ...passes.ir.rewriting import find_op, walk
 
 

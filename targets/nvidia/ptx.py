@@ -7,7 +7,7 @@ import re
 from mlir import ir
 from mlir.dialects import llvm as llvm_dialect
 
-from ...lowering.llvm_to_object import llvm
+from ...lowering import llvm
 from ...lowering.llvm_to_object.codegen import CodegenError
 from .target import GpuTarget
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from stepwell.lowering.llvm_to_object import llvm
+from stepwell.lowering import llvm
 from stepwell.runtime.native.elf_image import ElfImage
 from stepwell.runtime.native.elf_machines import AARCH64
 from stepwell.runtime.program import WORK, Program

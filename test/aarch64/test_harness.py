@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 import pytest
-from stepwell.lowering.llvm_to_object import llvm
+from stepwell.lowering import llvm
 
 from . import harness
 from .harness import ALIGNED, READ, WRITE

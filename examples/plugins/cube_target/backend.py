@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from mlir import ir
+from stepwell.dialects.symbols import symbol_of
 from stepwell.lowering import invariants
 from stepwell.lowering.target import Target
 from stepwell.lowering.target_names import TargetError, split_precision
@@ -15,7 +16,6 @@ from stepwell.passes.graph.packing.pack_rows import PackRowsPass
 from stepwell.passes.graph.packing.pack_weights import PackWeightsPass
 from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.passes.infra.state import CompileState
-from stepwell.passes.ir.functions import symbol_of
 from stepwell.passes.kernel.form_kernels import FormKernelsPass
 from stepwell.targets.base import Backend, Phase
 from stepwell.targets.cpu import CpuBackend

@@ -19,8 +19,8 @@ from ....dialects.stepwell.packed import PackedMatmulOp
 from ...infra.base import Pass, register
 from ...infra.state import CompileState
 from ...ir.functions import body_of, main_function
+from ...ir.kernel_classes import kernel_class
 from ...ir.values import shape_of
-from ...kernel.classify import kernel_class
 from ...kernel.demand import Demand
 from ...kernel.prefixes import Prefix
 from ..values import constant

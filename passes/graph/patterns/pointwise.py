@@ -15,8 +15,8 @@ from ....dialects.specs import size_of
 from ....dialects.stepwell.elementwise import BinaryOp, UnaryOp
 from ....dialects.stepwell.movement import PadOp, ReshapeOp, TileOp, TransposeOp
 from ....dialects.stepwell.packed import PackedMatmulOp
+from ...ir.kernel_classes import kernel_class
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
-from ...kernel.classify import kernel_class
 from ..values import is_fixed, static_shape
 from .reshapes import reshape_groups
 

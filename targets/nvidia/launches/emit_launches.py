@@ -9,13 +9,14 @@ from mlir import ir
 from mlir.dialects import arith, func, gpu, memref
 
 from ....dialects import discardable
+from ....dialects.symbols import symbol_of
 from ....dialects.types import array_of, dense
 from ....passes.infra.base import Pass, PassError, register
 from ....passes.infra.state import CompileState
-from ....passes.ir.functions import body_of, kernels_in, symbol_of
+from ....passes.ir.functions import body_of, kernels_in
+from ....passes.ir.memory_layout import memref_type
 from ....passes.ir.values import i64
 from ....passes.kernel.views import EXTRACT, INSERT, row_major
-from ....passes.memref.layout import memref_type
 from ..emission.launch import EmittedGeometry, LaunchContext, Memory, TensorMapArgument
 from ..emission.values import Values
 from ..emission.views import memories

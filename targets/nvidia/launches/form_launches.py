@@ -10,9 +10,10 @@ from mlir import ir
 from mlir.dialects import func, tensor
 
 from ....dialects import discardable
+from ....dialects.symbols import symbol_of
 from ....passes.infra.base import Pass, PassError, register
 from ....passes.infra.state import CompileState
-from ....passes.ir.functions import body_of, kernels_in, symbol_of
+from ....passes.ir.functions import body_of, kernels_in
 from ....passes.ir.rewriting import walk
 from ....passes.kernel.views import EXTRACT, INSERT
 from ..emission.views import attributes_of, memories, memory_of, row_major_memory

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 import stepwell
 from onnx import TensorProto, helper
+from stepwell.dialects.symbols import symbol_of
 from stepwell.driver.caching import locks as compile_locks
 from stepwell.driver.caching.locks import KernelTurns, program_lock
 from stepwell.driver.workers.pool import KernelPool
 from stepwell.passes.infra.state import CompileState
-from stepwell.passes.ir.functions import symbol_of
 from stepwell.runtime.cache.cache import Cache
 from stepwell.support.errors import SlowWarning
 

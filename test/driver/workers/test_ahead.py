@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from mlir import ir
 from stepwell.dialects.registry import load_dialects
+from stepwell.dialects.symbols import symbol_of
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
 from stepwell.driver.state import state_for
@@ -18,7 +19,7 @@ from stepwell.driver.workers.claims import Claims, Outlook
 from stepwell.driver.workers.pool import KernelPool, kernel_pool
 from stepwell.driver.workers.shares import module_bytecode
 from stepwell.lowering import invariants
-from stepwell.passes.ir.functions import main_function, symbol_of
+from stepwell.passes.ir.functions import main_function
 
 pytestmark = pytest.mark.workers
 

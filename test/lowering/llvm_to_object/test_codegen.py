@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 from mlir import ir
-from stepwell.lowering.llvm_to_object import llvm
+from stepwell.lowering import llvm
 from stepwell.lowering.llvm_to_object.codegen import CodegenError, assembly, emit_objects, exported
 from stepwell.lowering.target import Target
 from stepwell.runtime.native import orc

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 from pathlib import Path
 
-from ...support.errors import StepwellError
-from ...support.interrupts import held_interrupts
+from ..support.errors import StepwellError
+from ..support.interrupts import held_interrupts
 
 _ASSEMBLY, _OBJECT = 0, 1
 QUICKLY, THOROUGHLY = 0, 3

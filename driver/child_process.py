@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from ...runtime.progress.progress import CompileReporter
-from .guarded import CompilerCrash, Crash, Lines, Note, guarded
-from .note import note_in
-from .recorder import FailureRecorder
+from ..passes.infra.guarded import CompilerCrash, Crash, Lines, Note, guarded
+from ..passes.infra.note import note_in
+from ..runtime.progress.progress import CompileReporter
+from .failure_recorder import FailureRecorder
 
 Made = TypeVar("Made")
 
@@ -24,7 +24,7 @@ Work = Callable[[FailureRecorder | None], Made]
 """A compile, which may be recorded."""
 
 
-def apart(work: Work[Made], reporter: CompileReporter | None = None) -> Made:
+def in_child_process(work: Work[Made], reporter: CompileReporter | None = None) -> Made:
     """Returns the result of `work`, computed in a child process.
 
     If the child raises an exception, `work` runs again in this process and raises it here.

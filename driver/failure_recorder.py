@@ -12,14 +12,14 @@ from pathlib import Path
 
 from mlir import ir
 
-from ...dialects import discardable
-from ..ir.functions import kernels_in
-from ..ir.locations import names_in
-from ..ir.rewriting import walk
-from .elements import Nested
-from .instrumentation import Instrumentation, Step
-from .pipeline import Pipeline
-from .reproducer import Reproducer
+from ..dialects import discardable
+from ..passes.infra.elements import Nested
+from ..passes.infra.instrumentation import Instrumentation, Step
+from ..passes.infra.pipeline import Pipeline
+from ..passes.infra.reproducer import Reproducer
+from ..passes.ir.functions import kernels_in
+from ..passes.ir.locations import names_in
+from ..passes.ir.rewriting import walk
 
 MODULE, STEP = "failing.mlir", "step.json"
 
