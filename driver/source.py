@@ -76,6 +76,7 @@ class ModelSource:
         checked: which data is checked, as in `Options`.
         program: a program of torch in memory.
         target: the name of the target that the model is compiled for.
+        keeps_weights: whether weights of floating point are parameters, however small, so that they can be trained.
     """
 
     kind: str
@@ -85,6 +86,7 @@ class ModelSource:
     checked: bool | Literal["inputs"] = "inputs"
     program: LiveProgram | None = None
     target: str = "cpu"
+    keeps_weights: bool = False
 
     @staticmethod
     def read(model: Any) -> ModelSource:
@@ -235,7 +237,7 @@ class ModelSource:
 
             return mlir_text.import_model(self.path or self.data, context, shapes)
         if self.kind == "torch":
-            return self.exported.import_into(context, shapes, self.counts_elements)
+            return self.exported.import_into(context, shapes, self.counts_elements, self.keeps_weights)
         if self.kind == "gguf":
             from ..frontend.gguf import importer as gguf
 
@@ -244,7 +246,12 @@ class ModelSource:
             return self._imported(context)
         from ..frontend.onnx import importer
 
-        options: Any = {"sized": True, "checked": self.checked, "counts_elements": self.counts_elements}
+        options: Any = {
+            "sized": True,
+            "checked": self.checked,
+            "counts_elements": self.counts_elements,
+            "keeps_weights": self.keeps_weights,
+        }
         imported = importer.import_model(self._parsed, context, shapes, contents, **options)
         vars(self).pop("_parsed", None)  # as large as the file, and rarely needed again
         return imported

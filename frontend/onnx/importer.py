@@ -42,7 +42,7 @@ from .reading.limits import MAX_NODES
 from .reading.model import Model, describe_model, opsets, read_model
 from .reading.names import node_name, normal_domain
 from .reading.weights import tensor_array
-from .survey import check_supported, names_read, needed_nodes
+from .survey import check_supported, names_read, needed_nodes, settings_read
 
 MAX_LITERAL = {"f": 16, "i": 64, "u": 64, "b": 64}
 """Maximum number of elements of a literal by kind of element; larger ones are parameters. Integers are often shapes."""
@@ -63,6 +63,7 @@ def import_model(
     sized: bool = False,
     checked: Checked = False,
     counts_elements: bool = True,
+    keeps_weights: bool = False,
 ) -> ImportedModel:
     """Makes a module of stepwell ops from an ONNX model.
 
@@ -80,6 +81,7 @@ def import_model(
         sized: whether the size of every result must follow from `shapes` and `contents`.
         checked: whether indices and divisors are guarded (see `data_checks`): all, or only those of inputs.
         counts_elements: whether sizes of results may depend on data; if not, nodes with such results are rejected.
+        keeps_weights: whether weights of floating point are parameters, however small, so that they can be trained.
 
     Raises:
         ModelError: the model is damaged, or uses unsupported features.
@@ -91,7 +93,8 @@ def import_model(
     load_dialects(context)
     try:
         with context, ir.Location.unknown():
-            return Importer(source, shapes or {}, contents or {}, sized, checked, counts_elements).run()
+            importer = Importer(source, shapes or {}, contents or {}, sized, checked, counts_elements, keeps_weights)
+            return importer.run()
     except ModelError as error:
         error.at(model=source.name)
         raise
@@ -116,8 +119,9 @@ class Importer:
         sized: bool = False,
         checked: Checked = False,
         counts_elements: bool = True,
+        keeps_weights: bool = False,
     ) -> None:
-        self._model = model
+        self._model, self._keeps_weights = model, keeps_weights
         self._contents = contents or {}
         self._info = describe_model(model)
         self._dims = bound_inputs(self._info, shapes)
@@ -302,9 +306,9 @@ class Importer:
         if value in self.counts:
             raise SizedByData(f"{verb} '{name}', whose size depends on data", name)
 
-    def weight(self, name: str, array: np.ndarray) -> ir.Value:
-        """A stored tensor: a literal if it is small, else a parameter."""
-        if array.size <= MAX_LITERAL.get(array.dtype.kind, 16):
+    def weight(self, name: str, array: np.ndarray, is_kept: bool = False) -> ir.Value:
+        """A stored tensor: a literal if it is small and need not be kept, else a parameter."""
+        if array.size <= MAX_LITERAL.get(array.dtype.kind, 16) and not is_kept:
             return ConstantOp(value=array).operation.result
         unique, count = name, 0
         while not unique or unique in self.parameters:
@@ -317,10 +321,15 @@ class Importer:
         if graph.sparse_initializer:
             raise ModelError("stores sparse tensors, which is not supported")
         read = names_read(graph)
+        literal = settings_read(graph) if self._keeps_weights else set()
         for tensor in weights:
             if tensor.name in read:
+                array = tensor_array(tensor, self.folder)
+                is_kept = (
+                    self._keeps_weights and array.ndim > 0 and is_float(array.dtype) and tensor.name not in literal
+                )
                 with ir.Location.name(tensor.name or "weight"):
-                    scope.define(tensor.name, self.weight(tensor.name, tensor_array(tensor, self.folder)))
+                    scope.define(tensor.name, self.weight(tensor.name, array, is_kept))
 
     def _needing(self, error: NeedsShapes, proto: onnx.NodeProto, scope: Scope) -> ModelError:
         """Converts the error to NeedsContents if all input shapes are known, as only contents could then help."""

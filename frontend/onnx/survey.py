@@ -56,6 +56,15 @@ def names_read(graph: onnx.GraphProto) -> set[str]:
     return names
 
 
+_WITH_SETTINGS = ("Clip", "DequantizeLinear", "OneHot", "Pad", "QuantizeLinear", "Range", "Resize", "Upsample")
+
+
+def settings_read(graph: onnx.GraphProto) -> set[str]:
+    """The names that nodes of a graph, or of its inner graphs, read as settings such as scale factors or bounds."""
+    names = {name for node in graph.node if node.op_type in _WITH_SETTINGS for name in node.input[1:]}
+    return names.union(*(settings_read(inner) for node in graph.node for inner in inner_graphs(node)))
+
+
 def reads(node: onnx.NodeProto) -> list[str]:
     """The values that a node reads: its inputs, and values that its graphs take from enclosing graphs."""
     names = dict.fromkeys(name for name in node.input if name)

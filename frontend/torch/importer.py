@@ -57,6 +57,7 @@ def import_program(
     signature: Signature,
     shapes: Mapping[str, Sequence[int]] | None = None,
     counts_elements: bool = True,
+    keeps_weights: bool = False,
 ) -> ImportedModel:
     """Makes a module of stepwell ops from an exported program whose ops have been decomposed.
 
@@ -69,6 +70,7 @@ def import_program(
         signature: its inputs and outputs.
         shapes: shapes for some or all inputs, by name; a symbol bound by one is bound for all.
         counts_elements: whether sizes of results may depend on data; if not, ops with such results are rejected.
+        keeps_weights: whether parameters of modules are parameters, however small, so that they can be trained.
 
     Raises:
         ModelError: an op is not supported; the error names it, its module and its line of Python.
@@ -76,7 +78,9 @@ def import_program(
     load_dialects(context)
     with context, ir.Location.unknown():
         try:
-            return ProgramImporter(program, name, signature, shapes or {}, counts_elements).run()
+            importer = ProgramImporter(program, name, signature, shapes or {}, counts_elements)
+            importer.keeps_weights = keeps_weights
+            return importer.run()
         except ModelError as error:
             raise error.at(model=name) from None
 
@@ -108,6 +112,7 @@ class ProgramImporter:
         parameters: the weights found so far.
         symbols: the values of symbolic sizes.
         counts: the values whose size depends on data.
+        keeps_weights: whether parameters of modules are parameters, however small.
         failures: in a survey, the nodes of the outer graph that cannot be imported; arguments of @main stand in for
             their results.
     """
@@ -123,6 +128,7 @@ class ProgramImporter:
     ) -> None:
         self.counts = Counts(counts_elements)
         self._program, self._name, self._survey = program, name, survey
+        self.keeps_weights = False
         self.failures: dict[torch.fx.Node, ModelError] = {}
         self._signature = signature
         self._info = self._signature.info(name)
@@ -204,8 +210,11 @@ class ProgramImporter:
             self.symbols = outer
 
     def weight(self, name: str, array: np.ndarray) -> ir.Value:
-        """Creates a stored tensor: a literal if it is small, else a parameter; equal memory is stored once."""
-        if array.size <= MAX_LITERAL:
+        """Creates a stored tensor: a literal if it is small and need not be kept, else a parameter.
+
+        Equal memory is stored once.
+        """
+        if array.size <= MAX_LITERAL and not (self.keeps_weights and name in self._program.graph_signature.parameters):
             return constant(np.array(array))
         key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
         if key not in self._weights:

@@ -192,7 +192,11 @@ class LiveProgram:
         return torch.fx.GraphModule(module, copy.deepcopy(module.graph))
 
     def import_into(
-        self, context: ir.Context, shapes: Mapping[str, Sequence[int]], counts_elements: bool = True
+        self,
+        context: ir.Context,
+        shapes: Mapping[str, Sequence[int]],
+        counts_elements: bool = True,
+        keeps_weights: bool = False,
     ) -> ImportedModel:
         """Makes a module of stepwell ops for input shapes, by name; dimensions of other inputs stay symbolic.
 
@@ -200,11 +204,12 @@ class LiveProgram:
             context: the MLIR context of the module.
             shapes: the shapes.
             counts_elements: whether sizes of results may depend on data.
+            keeps_weights: whether weights of floating point are parameters, however small.
 
         Raises:
             ModelError: an op is not supported.
         """
-        return import_program(self.program, context, self.name, self.signature, shapes, counts_elements)
+        return import_program(self.program, context, self.name, self.signature, shapes, counts_elements, keeps_weights)
 
     def saved(self) -> bytes:
         """The program as the contents of a `.pt2` file."""
