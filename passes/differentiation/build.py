@@ -1,0 +1,209 @@
+"""Builders of stepwell ops for derivatives. Operands are values; numbers take the element type of the other operand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from mlir import ir
+
+from ...dialects.core import Op
+from ...dialects.stepwell import elementwise as ops
+from ...dialects.stepwell.constant import ConstantOp
+from ...dialects.stepwell.contraction import MatmulOp
+from ...dialects.stepwell.movement import BroadcastToOp, PadOp, ReshapeOp, SliceOp, TransposeOp
+from ...dialects.stepwell.reduction import ReduceSumOp
+from ..graph.values import constant, dtype_of, scalar_like
+from ..ir.values import Shape, shape_of
+
+Operand = ir.Value | float
+
+
+def full(number: float, like: ir.Value, shape: Sequence[int] | None = None) -> ir.Value:
+    """A tensor of equal elements, of the element type of a value, and of its shape if none is given."""
+    element = np.array(number, dtype_of(like))
+    return ConstantOp(value=np.broadcast_to(element, shape_of(like) if shape is None else tuple(shape))).result
+
+
+def zeros(like: ir.Value) -> ir.Value:
+    """Zeros of the shape and element type of a value."""
+    return full(0, like)
+
+
+def literal(array: np.ndarray, like: ir.Value) -> ir.Value:
+    """A constant of the element type of a value."""
+    return constant(np.asarray(array).astype(dtype_of(like)))
+
+
+def add(lhs: Operand, rhs: Operand) -> ir.Value:
+    """The sum."""
+    return _binary(ops.AddOp, lhs, rhs)
+
+
+def sub(lhs: Operand, rhs: Operand) -> ir.Value:
+    """The difference."""
+    return _binary(ops.SubOp, lhs, rhs)
+
+
+def mul(lhs: Operand, rhs: Operand, *others: Operand) -> ir.Value:
+    """The product of two or more, from the left."""
+    product = _binary(ops.MulOp, lhs, rhs)
+    return mul(product, *others) if others else product
+
+
+def div(lhs: Operand, rhs: Operand) -> ir.Value:
+    """The quotient."""
+    return _binary(ops.DivOp, lhs, rhs)
+
+
+def square(value: ir.Value) -> ir.Value:
+    """The product of a value with itself."""
+    return mul(value, value)
+
+
+def _binary(kind: type[Op], lhs: Operand, rhs: Operand) -> ir.Value:
+    if not isinstance(lhs, ir.Value):
+        assert isinstance(rhs, ir.Value)
+        lhs = scalar_like(lhs, rhs)
+    elif not isinstance(rhs, ir.Value):
+        rhs = scalar_like(rhs, lhs)
+    return kind(lhs, rhs).result
+
+
+def unary(kind: type[Op], value: ir.Value) -> ir.Value:
+    """An op of one operand without attributes."""
+    return kind(value).result
+
+
+def neg(value: ir.Value) -> ir.Value:
+    """The negative."""
+    return unary(ops.NegOp, value)
+
+
+def exp(value: ir.Value) -> ir.Value:
+    """The exponential."""
+    return unary(ops.ExpOp, value)
+
+
+def compare(kind: type[ops.ComparisonOp], lhs: ir.Value, rhs: Operand) -> ir.Value:
+    """The bools of a comparison."""
+    return _binary(kind, lhs, rhs)
+
+
+def both(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    """The conjunction of bools."""
+    return ops.AndOp(lhs, rhs).result
+
+
+def select(condition: ir.Value, on_true: Operand, on_false: Operand) -> ir.Value:
+    """`on_true` where the condition holds, else `on_false`; one of them is a value."""
+    if not isinstance(on_true, ir.Value):
+        assert isinstance(on_false, ir.Value)
+        on_true = scalar_like(on_true, on_false)
+    elif not isinstance(on_false, ir.Value):
+        on_false = scalar_like(on_false, on_true)
+    return ops.SelectOp(condition, on_true, on_false).result
+
+
+def cast(value: ir.Value, dtype: np.dtype) -> ir.Value:
+    """A value in another element type; itself if it has that type."""
+    return value if dtype_of(value) == dtype else ops.CastOp(value, dtype=dtype).result
+
+
+def reshape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """A value in another shape; itself if it has that shape."""
+    return value if tuple(shape) == shape_of(value) else ReshapeOp(value, shape=tuple(shape)).result
+
+
+def transpose(value: ir.Value, permutation: Sequence[int]) -> ir.Value:
+    """A value with its dimensions in another order; itself if that is their order."""
+    order = tuple(permutation)
+    return value if order == tuple(range(len(order))) else TransposeOp(value, permutation=order).result
+
+
+def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
+    """The permutation that undoes another one."""
+    return tuple(int(axis) for axis in np.argsort(permutation))
+
+
+def to_front(value: ir.Value, axis: int) -> ir.Value:
+    """A value with a dimension as the first one."""
+    rank = len(shape_of(value))
+    return transpose(value, [axis, *(other for other in range(rank) if other != axis)])
+
+
+def from_front(value: ir.Value, axis: int) -> ir.Value:
+    """The inverse of `to_front`."""
+    rank = len(shape_of(value))
+    return transpose(value, inverse([axis, *(other for other in range(rank) if other != axis)]))
+
+
+def broadcast(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """A value broadcast to a shape; itself if it has that shape."""
+    return value if tuple(shape) == shape_of(value) else BroadcastToOp(value, shape=tuple(shape)).result
+
+
+def total(value: ir.Value, axes: Sequence[int], keepdims: bool = True) -> ir.Value:
+    """The sum along some dimensions; the value itself if there are none."""
+    return ReduceSumOp(value, axes=tuple(axes), keepdims=keepdims).result if axes else value
+
+
+def sum_to(value: ir.Value, shape: Shape) -> ir.Value:
+    """The sum over everything that was broadcast from a shape.
+
+    [4, 8] --> [1, 8]: the sum along dimension 0
+    """
+    given = shape_of(value)
+    if given == shape:
+        return value
+    padded = (1,) * (len(given) - len(shape)) + tuple(shape)
+    axes = [axis for axis, (old, new) in enumerate(zip(given, padded, strict=True)) if new == 1 and old != 1]
+    return reshape(total(value, axes), shape)
+
+
+def pad(value: ir.Value, low: Sequence[int], high: Sequence[int]) -> ir.Value:
+    """A value with zeros around it; itself if there are none."""
+    return PadOp(value, low=tuple(low), high=tuple(high)).result if any((*low, *high)) else value
+
+
+def part(value: ir.Value, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int] | None = None) -> ir.Value:
+    """The elements of a box; the value itself if that is all of it."""
+    steps = (1,) * len(starts) if steps is None else tuple(steps)
+    if not any(starts) and tuple(stops) == shape_of(value) and set(steps) <= {1}:
+        return value
+    return SliceOp(value, starts=tuple(starts), stops=tuple(stops), steps=steps).result
+
+
+def dilated(value: ir.Value, steps: Sequence[int]) -> ir.Value:
+    """A value with `step - 1` zeros between its elements along each dimension.
+
+    [a, b] with a step of 3 --> [a, 0, 0, b]
+    """
+    for axis, step in enumerate(steps):
+        shape = shape_of(value)
+        if step == 1 or shape[axis] == 1:
+            continue
+        rank, size = len(shape) + 1, shape[axis] * step
+        spread = reshape(value, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
+        high = [step - 1 if place == axis + 1 else 0 for place in range(rank)]
+        spread = reshape(pad(spread, [0] * rank, high), (*shape[:axis], size, *shape[axis + 1 :]))
+        stops = [size - step + 1 if place == axis else extent for place, extent in enumerate(shape)]
+        value = part(spread, [0] * len(shape), stops)
+    return value
+
+
+def matmul(lhs: ir.Value, rhs: ir.Value, *, transpose_lhs: bool = False, transpose_rhs: bool = False) -> ir.Value:
+    """A matrix product."""
+    return MatmulOp(lhs, rhs, transpose_lhs=transpose_lhs, transpose_rhs=transpose_rhs).result
+
+
+def swapped(value: ir.Value) -> ir.Value:
+    """A value with its last two dimensions exchanged."""
+    rank = len(shape_of(value))
+    return transpose(value, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def count(shape: Sequence[int]) -> int:
+    """The number of elements of a shape."""
+    return math.prod(shape)

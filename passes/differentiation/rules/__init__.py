@@ -1,0 +1,1 @@
+"""Derivatives of the ops, one file for each family of ops."""

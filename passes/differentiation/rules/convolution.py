@@ -1,0 +1,135 @@
+"""Derivatives of convolutions: the input's is a transposed convolution, the weight's are matrix products."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from mlir import ir
+
+from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp
+from ....dialects.stepwell.movement import ConcatOp
+from ....dialects.stepwell.windows import CHANNELS_FIRST, Window
+from ...ir.values import Shape, shape_of
+from ..build import count, matmul, mul, pad, part, reshape, total, transpose
+from ..derivative import DERIVATIVE, Gradients
+
+
+@DERIVATIVE.attach(ConvOp)
+def convolution(op: ConvOp, gradient: ir.Value) -> Gradients:
+    """conv_transpose(g, w), the products of g with the windows of x, sum(g)"""
+
+    def of_input() -> ir.Value:
+        window = Window(shape_of(op.weight)[2:], op.strides, op.pads, op.dilations)
+        size, positions = _spatial(shape_of(op.input), op.layout), _spatial(shape_of(gradient), op.layout)
+        rank = len(size)
+        reached = [
+            (positions[axis] - 1) * op.strides[axis] + window.extents[axis] - op.pads[axis] - op.pads[axis + rank]
+            for axis in range(rank)
+        ]
+        return ConvTransposeOp(
+            gradient,
+            op.weight,
+            None,
+            strides=op.strides,
+            pads=op.pads,
+            dilations=op.dilations,
+            output_padding=tuple(whole - part for whole, part in zip(size, reached, strict=True)),
+            group=op.group,
+            layout=op.layout,
+        ).result
+
+    return of_input, lambda: _of_weight(op, op.input, gradient), lambda: _of_bias(op, gradient)
+
+
+@DERIVATIVE.attach(ConvTransposeOp)
+def transposed_convolution(op: ConvTransposeOp, gradient: ir.Value) -> Gradients:
+    """conv(g, w), the products of x with the windows of g, sum(g)"""
+
+    def of_input() -> ir.Value:
+        return ConvOp(
+            gradient,
+            op.weight,
+            None,
+            strides=op.strides,
+            pads=op.pads,
+            dilations=op.dilations,
+            group=op.group,
+            layout=op.layout,
+        ).result
+
+    return of_input, lambda: _of_weight(op, gradient, op.input), lambda: _of_bias(op, gradient)
+
+
+def _spatial(shape: Shape, layout: str) -> Shape:
+    return shape[2:] if layout == CHANNELS_FIRST else shape[1:-1]
+
+
+def _of_bias(op: ConvOp | ConvTransposeOp, gradient: ir.Value) -> ir.Value:
+    rank = len(shape_of(gradient))
+    channel = 1 if op.layout == CHANNELS_FIRST else rank - 1
+    return total(gradient, [axis for axis in range(rank) if axis != channel], keepdims=False)
+
+
+def _of_weight(op: ConvOp | ConvTransposeOp, image: ir.Value, at: ir.Value) -> ir.Value:
+    """[rows, columns / group, spatial...]: the sums of products of `at` [.., rows] with windows of `image`.
+
+    `at` has one element for each position of the window, and `image` the elements that the window meets. All images
+    are one matrix with a row for each position, so that each group is one product of two matrices.
+    """
+    shape = shape_of(op.weight)
+    rows, columns, kernel = shape[0], shape[1], shape[2:]
+    image, at = _channels_last(image, op.layout), _channels_last(at, op.layout)
+    windows = _windows(op, image, shape_of(at)[1:-1], kernel)
+    positions, taps = count(shape_of(at)[:-1]), len(windows)
+    if op.group == 1:
+        joined = _concat([reshape(window, (positions, columns)) for window in windows], 1)
+        found = matmul(reshape(at, (positions, rows)), joined, transpose_lhs=True)
+        return reshape(transpose(reshape(found, (rows, taps, columns)), (0, 2, 1)), shape)
+    if columns == 1 and rows == op.group:  # depthwise
+        products = [_products(window, at) for window in windows]
+        return reshape(transpose(_concat(products, 0), (1, 0)), shape)
+    per_group = rows // op.group
+    left = transpose(reshape(at, (positions, op.group, per_group)), (1, 2, 0))
+    parts = [matmul(left, transpose(reshape(window, (positions, op.group, columns)), (1, 0, 2))) for window in windows]
+    found = _concat([reshape(item, (rows, columns, 1)) for item in parts], 2)
+    return reshape(found, shape)
+
+
+def _products(window: ir.Value, at: ir.Value) -> ir.Value:
+    """[1, channels]: the sums of products of two images."""
+    rank = len(shape_of(at))
+    return reshape(total(mul(window, at), range(rank - 1), keepdims=False), (1, shape_of(at)[-1]))
+
+
+def _windows(
+    op: ConvOp | ConvTransposeOp, image: ir.Value, positions: Sequence[int], kernel: Sequence[int]
+) -> list[ir.Value]:
+    """For each tap of the kernel, the elements [batch, positions..., channels] of an image that it meets."""
+    rank, shape = len(kernel), shape_of(image)
+    window = Window(tuple(kernel), op.strides, op.pads, op.dilations)
+    reach = [(positions[axis] - 1) * op.strides[axis] + window.extents[axis] for axis in range(rank)]
+    low = op.pads[:rank]
+    high = [max(reach[axis] - low[axis] - shape[axis + 1], 0) for axis in range(rank)]
+    padded = pad(image, (0, *low, 0), (0, *high, 0))
+    found = []
+    for place in itertools.product(*map(range, kernel)):
+        starts = [index * step for index, step in zip(place, op.dilations, strict=True)]
+        stops = [
+            start + (number - 1) * stride + 1
+            for start, number, stride in zip(starts, positions, op.strides, strict=True)
+        ]
+        found.append(part(padded, (0, *starts, 0), (shape[0], *stops, shape[-1]), (1, *op.strides, 1)))
+    return found
+
+
+def _channels_last(value: ir.Value, layout: str) -> ir.Value:
+    rank = len(shape_of(value))
+    return transpose(value, [0, *range(2, rank), 1]) if layout == CHANNELS_FIRST else value
+
+
+def _concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
+    found = values[0]
+    for value in values[1:]:
+        found = ConcatOp(found, value, axis=axis).result
+    return found

@@ -1,0 +1,96 @@
+"""Derivatives of all ops: against finite differences, in float64 and through the ops' references."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mlir import ir
+from mlir.dialects import func
+from stepwell.dialects import discardable
+from stepwell.dialects.core import OPS
+from stepwell.dialects.interpreter import evaluate
+from stepwell.dialects.registry import load_dialects
+from stepwell.dialects.types import TensorSpec, tensor_type
+from stepwell.dialects.verifier import verify
+from stepwell.passes.differentiation.derivative import DERIVATIVE
+from stepwell.passes.differentiation.differentiate import DifferentiatePass
+from stepwell.passes.infra.state import CompileState
+
+from .cases import CASES, Case
+
+STEP = 1e-5
+
+
+def program_of(case: Case) -> ir.Module:
+    """A module whose @main takes the operands and returns the result of the op."""
+    module = ir.Module.create()
+    given = [item for item in case.operands if item is not None]
+    kinds = [tensor_type(TensorSpec(item.shape, item.dtype)) for item in given]
+    with ir.InsertionPoint(module.body):
+        main = func.FuncOp("main", (kinds, []))
+    with ir.InsertionPoint(main.add_entry_block()):
+        arguments = iter(main.arguments)
+        values = [None if item is None else next(arguments) for item in case.operands]
+        result = case.kind(*values, **case.attributes).result
+        func.ReturnOp([result])
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, [result.type]))
+    names = [ir.DictAttr.get(discardable.NAME.entry(str(index))) for index in range(len(given))]
+    main.attributes["arg_attrs"] = ir.ArrayAttr.get(names)
+    return module
+
+
+@pytest.fixture(scope="module")
+def context():
+    made = ir.Context()
+    load_dialects(made)
+    with made, ir.Location.unknown():
+        yield made
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_equal_finite_differences(context, case: Case) -> None:
+    given = [item for item in case.operands if item is not None]
+    plain, joint = program_of(case), program_of(case)
+    DifferentiatePass(seeded=True).run(joint.operation, CompileState())
+    verify(joint)
+    (value,) = evaluate(plain, "main", given, {})
+    random = np.random.default_rng(0)
+    seed = random.standard_normal(value.shape)
+    result, *gradients = evaluate(joint, "main", [*given, seed], {})
+    np.testing.assert_array_equal(result, value)
+    smooth = [index for index, item in enumerate(given) if item.dtype == np.float64]
+    assert [item.shape for item in gradients] == [given[index].shape for index in smooth]
+    for index, gradient in zip(smooth, gradients, strict=True):
+        if case.kind.OPERATION_NAME == "stepwell.keep" and index == 1:
+            assert not gradient.any()
+            continue
+        direction = random.standard_normal(given[index].shape)
+        expected = _slope(plain, given, index, direction, seed)
+        np.testing.assert_allclose(np.sum(gradient * direction), expected, rtol=1e-6, atol=1e-6)
+
+
+def _slope(
+    program: ir.Module, given: Sequence[np.ndarray], index: int, direction: np.ndarray, seed: np.ndarray
+) -> float:
+    """The central difference of the result along a direction of one operand, in the direction of the seed."""
+    ends = []
+    for sign in (1, -1):
+        moved = list(given)
+        moved[index] = moved[index] + sign * STEP * direction
+        ends.append(evaluate(program, "main", moved, {})[0])
+    return float(np.sum((ends[0] - ends[1]) * seed) / (2 * STEP))
+
+
+def test_every_op_with_a_derivative_has_a_case() -> None:
+    known = {case.kind.OPERATION_NAME for case in CASES}
+    named = {name for name, kind in OPS.items() if name.startswith("stepwell.") and DERIVATIVE.of(kind) is not None}
+    assert named - known == set()
+
+
+def test_ops_without_a_derivative_are_known() -> None:
+    listed = Path(__file__).with_name("without_derivative.txt").read_text(encoding="utf-8").split()
+    found = [name for name, kind in OPS.items() if name.startswith("stepwell.") and DERIVATIVE.of(kind) is None]
+    assert sorted(found) == listed
