@@ -142,6 +142,16 @@ class StoredSource:
 
 @short_repr
 @dataclass(frozen=True)
+class StoredTraining:
+    """The names of a training step, and the location of its state; see `Training`."""
+
+    batch: tuple[str, ...]
+    trained: tuple[str, ...]
+    state: tuple[StoredParameter, ...]
+
+
+@short_repr
+@dataclass(frozen=True)
 class Manifest:
     """The description of an artefact."""
 
@@ -154,6 +164,7 @@ class Manifest:
     members: Mapping[str, Member]
     made_by: str = ""
     """Version of Stepwell that wrote the artefact."""
+    training: StoredTraining | None = None
 
     def encode(self) -> bytes:
         """Returns the manifest as JSON; equal manifests give equal bytes."""
@@ -168,6 +179,7 @@ class Manifest:
             "programs": [_program(program) for program in self.programs],
             "plan": None if self.plan is None else _plan(self.plan),
             "source": None if self.source is None else asdict(self.source),
+            "training": None if self.training is None else asdict(self.training),
             "members": {name: asdict(member) for name, member in sorted(self.members.items())},
         }
         return json.dumps(record, indent=1).encode()
@@ -197,6 +209,8 @@ def decode(text: bytes) -> Manifest:
                 str(name): Member(int(entry["size"]), str(entry["sha256"])) for name, entry in record["members"].items()
             },
             made_by=str(record["made_by"]),
+            # Older files have no training steps.
+            training=None if record.get("training") is None else _read_training(record["training"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtefactError(f"its manifest does not match schema {SCHEMA}: {error!r}") from error
@@ -299,6 +313,11 @@ def _read_names(entries: Sequence[Any]) -> tuple[str, ...]:
 
 def _read_source(entry: Mapping[str, Any]) -> StoredSource:
     return StoredSource(str(entry["kind"]), str(entry["member"]))
+
+
+def _read_training(entry: Mapping[str, Any]) -> StoredTraining:
+    state = _read_parameters(entry["state"])
+    return StoredTraining(_read_names(entry["batch"]), _read_names(entry["trained"]), state)
 
 
 def _read_parameters(entries: Sequence[Mapping[str, Any]]) -> tuple[StoredParameter, ...]:

@@ -83,6 +83,22 @@ class ArtefactSource:
 
 @short_repr
 @dataclass(frozen=True)
+class Training:
+    """The facts about programs that are a training step, and the arrays that it continues.
+
+    Attributes:
+        batch: names of the inputs that a caller gives, in order.
+        trained: names of the parameters that a step changes.
+        state: the contents of the other inputs, by name.
+    """
+
+    batch: tuple[str, ...]
+    trained: tuple[str, ...]
+    state: Mapping[str, np.ndarray]
+
+
+@short_repr
+@dataclass(frozen=True)
 class Artefact:
     """A compiled model as it is stored.
 
@@ -93,6 +109,7 @@ class Artefact:
         programs: code for concrete input shapes, each for one target.
         source: the model itself, from which a compiler can generate further programs.
         plan: the steps, with their programs, of a model some of whose nodes run on the host.
+        training: set if the programs are a training step.
     """
 
     name: str
@@ -101,6 +118,7 @@ class Artefact:
     programs: tuple[Program, ...]
     source: ArtefactSource | None = None
     plan: ExecutionPlan | None = None
+    training: Training | None = None
 
 
 Given = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
@@ -193,7 +211,11 @@ def _decode(members: dict[str, np.ndarray]) -> Artefact:
     _check_ranks(record, programs)
     plan = None if record.plan is None else _plan(record.plan, members, tensors)
     source = record.source and ArtefactSource(record.source.kind, _member(members, record.source.member))
-    return Artefact(record.name, record.inputs, record.outputs, programs, source, plan)
+    training = None
+    if record.training is not None:
+        state = _parameters(record.training.state, tensors)
+        training = Training(record.training.batch, record.training.trained, state)
+    return Artefact(record.name, record.inputs, record.outputs, programs, source, plan, training)
 
 
 def _check_ranks(record: Manifest, programs: Sequence[Program]) -> None:

@@ -34,9 +34,10 @@ from .manifest import (
     StoredProgram,
     StoredSource,
     StoredStep,
+    StoredTraining,
     StoredVariant,
 )
-from .reader import MANIFEST, MODEL, PARAMETERS, Artefact, ArtefactSource
+from .reader import MANIFEST, MODEL, PARAMETERS, Artefact, ArtefactSource, Training
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _ALIGNMENT_FIELD = 0xD935
@@ -82,11 +83,12 @@ def _members_of(model: Artefact, cubins: bool) -> dict[str, Sequence[bytes | mem
     programs = tuple(map(content.add_program, model.programs))
     plan = None if model.plan is None else content.add_plan(model.plan)
     source = None if model.source is None else content.add_source(model.source)
+    training = None if model.training is None else content.add_training(model.training)
     members = content.members
     members[PARAMETERS] = safetensors.chunks(content.tensors)
     checksums = {name: _checksum(chunks) for name, chunks in members.items()}
-    record = Manifest(model.name, model.inputs, model.outputs, programs, plan, source, checksums, VERSION).encode()
-    return {MANIFEST: [record]} | members
+    fields = (model.name, model.inputs, model.outputs, programs, plan, source, checksums, VERSION, training)
+    return {MANIFEST: [Manifest(*fields).encode()]} | members
 
 
 def _write(path: Path, members: Mapping[str, Sequence[bytes | memoryview]]) -> None:
@@ -174,6 +176,9 @@ class _Content:
     def add_source(self, source: ArtefactSource) -> StoredSource:
         self.members[MODEL] = [source.data]
         return StoredSource(source.kind, MODEL)
+
+    def add_training(self, training: Training) -> StoredTraining:
+        return StoredTraining(training.batch, training.trained, self._add_parameters(training.state))
 
     def _add_parameters(self, parameters: Mapping[str, np.ndarray]) -> tuple[StoredParameter, ...]:
         return tuple(self._add_parameter(name, array) for name, array in parameters.items())

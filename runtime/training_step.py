@@ -1,0 +1,117 @@
+"""Calls of code that keeps arrays between calls: parameters, and the state of an optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..support.errors import InputError
+from .executable import Executable
+from .program import Shape
+
+
+@dataclass(frozen=True)
+class StepCode:
+    """The code for batches of one set of shapes.
+
+    Attributes:
+        executable: takes a batch and what is held, by name. An output with the name of an input continues it.
+        contents: first contents of the inputs that are held.
+    """
+
+    executable: Executable
+    contents: Mapping[str, np.ndarray]
+
+
+Make = Callable[[Mapping[str, Shape]], StepCode]
+"""Compiles code for the shapes of a batch, by the names of its arrays."""
+
+
+class TrainingStep:
+    """A function of batches that continues the arrays which it holds. Its calls must follow each other.
+
+    Attributes:
+        batch: names of the arrays of a batch, in order.
+        held: the arrays that are kept between calls, by name. A call replaces arrays and never changes one, so a copy
+            of the dictionary is a snapshot.
+    """
+
+    def __init__(
+        self, batch: Sequence[str], make: Make | None, codes: Mapping[tuple[Shape, ...], StepCode] | None = None
+    ) -> None:
+        """Starts with the code compiled so far.
+
+        Args:
+            batch: names of the arrays of a batch, in order.
+            make: compiles code for other shapes; None without a compiler.
+            codes: the code by the shapes of a batch.
+        """
+        self.batch = tuple(batch)
+        self.held: dict[str, np.ndarray] = {}
+        self._make, self._codes = make, dict(codes or {})
+        for code in self._codes.values():
+            self._hold(code)
+
+    @property
+    def executables(self) -> list[Executable]:
+        """The code compiled so far, for each set of shapes."""
+        return [code.executable for code in self._codes.values()]
+
+    def prepare(self, shapes: Mapping[str, Shape]) -> Executable:
+        """Compiles for the shapes of a batch, by name, unless there is code for them.
+
+        Raises:
+            InputError: a name is missing, or there is no code for these shapes and no compiler.
+        """
+        missing = [name for name in self.batch if name not in shapes]
+        if missing:
+            raise InputError(f"the shape of '{missing[0]}' is missing; a batch has {', '.join(self.batch)}")
+        return self._code_for(tuple(tuple(shapes[name]) for name in self.batch)).executable
+
+    def __call__(self, *batch: Any, **named: Any) -> dict[str, np.ndarray]:
+        """Runs the step, and returns the outputs that continue nothing.
+
+        Args:
+            batch: the arrays of a batch in order, or anything with `__dlpack__`.
+            named: those that are not in order, by name.
+
+        Raises:
+            InputError: the batch has other arrays, or they do not fit the model.
+        """
+        given = self._by_name(batch, named)
+        code = self._code_for(tuple(_shape(given[name]) for name in self.batch)).executable
+        arguments = {info.name: self.held.get(info.name, given.get(info.name)) for info in code.inputs}
+        outputs = dict(zip([info.name for info in code.outputs], code.outputs_for(arguments), strict=True))
+        self.held |= {name: array for name, array in outputs.items() if name in self.held}
+        return {name: array for name, array in outputs.items() if name not in self.held}
+
+    def _by_name(self, batch: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        given = dict(zip(self.batch, batch, strict=False)) | dict(named)
+        if len(batch) > len(self.batch) or given.keys() != set(self.batch):
+            raise InputError(
+                f"a batch has {', '.join(self.batch)}, but {len(batch)} arrays were given"
+                + (f" and {', '.join(named)}" if named else "")
+            )
+        return given
+
+    def _code_for(self, shapes: tuple[Shape, ...]) -> StepCode:
+        if shapes not in self._codes:
+            if self._make is None:
+                known = "; ".join(", ".join(map(str, item)) for item in self._codes)
+                raise InputError(
+                    f"there is no code for a batch with the shapes {', '.join(map(str, shapes))}, but for {known}. "
+                    "The compiler is needed for other shapes"
+                )
+            self._codes[shapes] = self._make(dict(zip(self.batch, shapes, strict=True)))
+            self._hold(self._codes[shapes])
+        return self._codes[shapes]
+
+    def _hold(self, code: StepCode) -> None:
+        self.held |= {name: array for name, array in code.contents.items() if name not in self.held}
+
+
+def _shape(value: Any) -> Shape:
+    return tuple(map(int, value.shape)) if hasattr(value, "shape") else np.asarray(value).shape
