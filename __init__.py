@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .runtime.host.fallback import Fallback, FallbackWarning
     from .runtime.program import TensorInfo
     from .runtime.progress.events import Progress
+    from .runtime.trainer import Trainer
     from .support.errors import (
         ArtefactError,
         CapacityError,
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
         StepwellError,
         StepwellWarning,
     )
+    from .training.trainer import trainer
+    from .training.value_and_grad import value_and_grad
 
 __all__ = [
     "ArtefactError",
@@ -83,12 +86,15 @@ __all__ = [
     "StepwellWarning",
     "TargetError",
     "TensorInfo",
+    "Trainer",
     "__version__",
     "check",
     "compile",
     "load",
     "quantize",
     "torch_report",
+    "trainer",
+    "value_and_grad",
 ]
 
 # Imported at first use: running compiled models needs neither the compiler nor MLIR.
@@ -131,18 +137,24 @@ _HOME = {
     "Progress": "runtime.progress.events",
     "SlowWarning": "support.errors",
     "TensorInfo": "runtime.program",
+    "Trainer": "runtime.trainer",
+    "trainer": "training.trainer",
+    "value_and_grad": "training.value_and_grad",
 }
+
+_ROOMS = ("lm", "training")
+"""Rooms that have a public interface of their own."""
 
 
 def __getattr__(name: str) -> Any:
     import importlib
 
-    if name == "lm":
-        return importlib.import_module(".lm", __name__)
+    if name in _ROOMS:
+        return importlib.import_module(f".{name}", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'stepwell' has no attribute '{name}'")
     return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, "lm", *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__all__, *_ROOMS, *(name for name in globals() if name.startswith("__"))})

@@ -47,7 +47,8 @@ def test_names_of_the_package_can_be_listed() -> None:
     import stepwell
 
     listed = dir(stepwell)
-    assert {*stepwell.__all__, "lm"} == {name for name in listed if not name.startswith("__")} | {"__version__"}
+    rooms = {"lm", "training"}
+    assert {*stepwell.__all__, *rooms} == {name for name in listed if not name.startswith("__")} | {"__version__"}
     assert all(hasattr(stepwell, name) for name in stepwell.__all__)
     assert listed == sorted(listed)
 
