@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..passes.infra.guarded import CompilerCrash, Crash, Lines, Note, guarded
-from ..passes.infra.note import note_in
+from ..passes.infra.progress_note import write_notes_to
 from ..runtime.progress.progress import CompileReporter
 from .failure_recorder import FailureRecorder
 
@@ -38,7 +38,7 @@ def in_child_process(work: Work[Made], reporter: CompileReporter | None = None) 
     """
 
     def once(note: Note) -> bytes:
-        note_in(note)
+        write_notes_to(note)
         return pickle.dumps(work(None), pickle.HIGHEST_PROTOCOL)
 
     try:
@@ -60,7 +60,7 @@ def _recorded_crash(work: Work[object], crash: Crash, reporter: CompileReporter 
     def again(note: Note) -> bytes:
         if reporter is not None:
             reporter.listener = None  # only the parent calls the callbacks
-        note_in(note)
+        write_notes_to(note)
         work(FailureRecorder(folder))
         return b""
 

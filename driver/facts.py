@@ -225,9 +225,9 @@ class _Fates:
             return "constant", "import", ()
         if name in self._initial:
             return "computed at compile time", "stepwell-hoist-parameters", ()
-        return self._fate_by(events)
+        return self._fate_by_removals(events)
 
-    def _fate_by(self, events: Sequence[_Removal]) -> _Fate:
+    def _fate_by_removals(self, events: Sequence[_Removal]) -> _Fate:
         """Returns the fate of a node without work at run time, by the removals of its ops."""
         if not events:
             return "removed", "import", ()

@@ -25,7 +25,7 @@ from ..support.errors import ArtefactError
 from ..support.wording import quantity
 from .errors import ModelError
 from .imported import ImportedModel, ModelInfo, ValueInfo
-from .notes import check_all_there, check_notes, check_parameters, is_late
+from .module_checks import check_all_there, check_attributes, check_parameters, is_late
 
 PARAMETERS = "parameters.safetensors"
 
@@ -103,7 +103,7 @@ def _parsed(text: bytes, context: ir.Context) -> ir.Module:
     load_dialects(context)
     module = ir.Module.parse(text, context)
     verify(module)
-    check_notes(module)
+    check_attributes(module)
     return module
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..passes.infra.note import SharedNote, signal_of
+from ..passes.infra.progress_note import SharedNote, signal_of
 from ..runtime.program import Shape
 from . import arguments, model_options, running
 from .console import progress

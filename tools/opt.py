@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ..passes.infra.note import note_in
+from ..passes.infra.progress_note import write_notes_to
 from .supervisor import Supervisor
 
 NAME = "stepwell-opt"
@@ -35,7 +35,7 @@ def _main(arguments: Sequence[str], supervisor: Supervisor) -> int:
     from ..support import environment
     from .flags import UsageError
 
-    note_in(supervisor.note)
+    write_notes_to(supervisor.note)
     try:
         environment.check()
         from .opt_tool import run
@@ -58,7 +58,7 @@ def _run_one_by_one(arguments: Sequence[str], supervisor: Supervisor) -> int:
     """Runs the passes one by one, so that the note names the one that crashes; writes nothing."""
     from .opt_tool import run
 
-    note_in(supervisor.note)
+    write_notes_to(supervisor.note)
     return run(NAME, arguments, supervisor.note, one_by_one=True)
 
 

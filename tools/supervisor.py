@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..passes.infra.note import SharedNote, note_in, signal_of
+from ..passes.infra.progress_note import SharedNote, signal_of, write_notes_to
 from ..support import environment
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def run_supervised(
     if not hasattr(os, "fork"):
         return work()
     note = SharedNote()
-    note_in(note)
+    write_notes_to(note)
     status = run_child(work)
     if not os.WIFSIGNALED(status):
         return os.WEXITSTATUS(status)

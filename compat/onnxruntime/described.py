@@ -10,10 +10,10 @@ import onnx
 
 from ...runtime.executable import Executable
 from .devices import CPU_MEMORY, PROVIDER, OrtEpDevice, OrtMemoryInfo
-from .given import GivenModel
 from .options import SessionOptions
 from .providers import normalized
 from .ranges import Ranged
+from .session_model import SessionModel
 from .values import ModelMetadata, NodeArg, OrtValue, tensor_of, type_name, type_of
 
 _NO_VERSION = 2**63 - 1
@@ -23,28 +23,28 @@ class Session:
     """A session's description of its model; `InferenceSession` runs the model."""
 
     _sess_options: SessionOptions
-    _given: GivenModel
+    _model: SessionModel
     _executable: Executable | Ranged
     _enable_fallback: bool
 
     def get_inputs(self) -> list[NodeArg]:
         """Returns the model's inputs."""
-        args = {value.name: value for value in self._given.description.graph.input}
+        args = {value.name: value for value in self._model.description.graph.input}
         return [self._node_arg(args[info.name], info.dtype) for info in self._executable.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """Returns the model's outputs."""
-        args = {value.name: value for value in self._given.description.graph.output}
+        args = {value.name: value for value in self._model.description.graph.output}
         return [self._node_arg(args[info.name], info.dtype) for info in self._executable.outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Returns the initializers that a run may replace."""
-        args = {value.name: value for value in self._given.description.graph.input}
-        return [self._node_arg(args[name], np.dtype(object)) for name in self._given.overridable]
+        args = {value.name: value for value in self._model.description.graph.input}
+        return [self._node_arg(args[name], np.dtype(object)) for name in self._model.overridable]
 
     def get_modelmeta(self) -> ModelMetadata:
         """Returns the metadata of the ONNX file."""
-        proto = self._given.description
+        proto = self._model.description
         return ModelMetadata(
             custom_metadata_map={item.key: item.value for item in proto.metadata_props},
             description=proto.doc_string,

@@ -19,11 +19,11 @@ from ...runtime.executable import Executable
 from .binding import IOBinding
 from .described import Session
 from .errors import Fail, InvalidArgument, NotImplemented, failure
-from .given import GivenModel
 from .inner import InnerSession
 from .inputs import arranged, as_in_onnxruntime, errors_of_onnxruntime
 from .options import RunOptions, SessionOptions
 from .ranges import Ranged, for_ranges, size_options
+from .session_model import SessionModel
 from .values import OrtValue
 
 
@@ -56,22 +56,22 @@ class InferenceSession(Session):
             Fail: it cannot be compiled.
         """
         self._sess_options = copy(sess_options) if sess_options else SessionOptions()
-        self._given = GivenModel(path_or_bytes, self._sess_options)
+        self._model = SessionModel(path_or_bytes, self._sess_options)
         self._profile: list[dict[str, Any]] = []
         self._profiling_start_time_ns = time.perf_counter_ns()
         self._enable_fallback = bool(int(kwargs.get("enable_fallback", 1)))
         self._choose(providers, provider_options)
         self._overriding: dict[frozenset[str], Executable | Ranged] = {}
-        source = self._given.source()
+        source = self._model.source()
         with errors_of_onnxruntime():
             self._executable = self._compiled(source)
             self._compile_free_dimensions()
         self._places = {info.name: place for place, info in enumerate(self._executable.outputs)}
         if self._sess_options.optimized_model_filepath:
             warnings.warn("optimized_model_filepath: the model as it was given is written, not optimized", stacklevel=2)
-            self._given.write(self._sess_options.optimized_model_filepath)
+            self._model.write(self._sess_options.optimized_model_filepath)
         # Attributes of the original that are private but that programs read.
-        self._model_path, self._model_bytes = self._given.path, self._given.contents
+        self._model_path, self._model_bytes = self._model.path, self._model.contents
         self._inputs_meta, self._outputs_meta = self.get_inputs(), self.get_outputs()
         self._model_meta, self._sess = self.get_modelmeta(), InnerSession(self)
 
@@ -95,8 +95,8 @@ class InferenceSession(Session):
             NotImplemented, Fail: the model cannot be compiled for these shapes, or cannot process these inputs.
         """
         executable = self._executable
-        if self._given.overridable:
-            executable = self._overridden(frozenset(self._given.overridable).intersection(input_feed))
+        if self._model.overridable:
+            executable = self._overridden(frozenset(self._model.overridable).intersection(input_feed))
         values = arranged(input_feed, executable.inputs)
         if run_options is not None and run_options.terminate:
             raise failure(Fail, "Exiting due to terminate flag being set to true.")
@@ -199,14 +199,14 @@ class InferenceSession(Session):
         threads = self._sess_options.intra_op_num_threads
         # ONNX Runtime chooses the number of threads itself if it is not positive.
         plain = compile_model(model, threads if threads > 0 else None, **size_options(self._sess_options))
-        return for_ranges(plain, model, self._sess_options, self._given.path)
+        return for_ranges(plain, model, self._sess_options, self._model.path)
 
     def _overridden(self, names: frozenset[str]) -> Executable | Ranged:
         """Returns the model with these initializers as inputs."""
         if not names:
             return self._executable
         if names not in self._overriding:
-            changed = self._given.whole(names)
+            changed = self._model.whole(names)
             with errors_of_onnxruntime():
                 self._overriding[names] = self._compiled(changed)
         return self._overriding[names]

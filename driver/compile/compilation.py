@@ -12,7 +12,7 @@ from mlir import ir
 from ...dialects import discardable
 from ...dialects.symbols import symbol_of
 from ...frontend.errors import ModelError
-from ...frontend.notes import check_all_there
+from ...frontend.module_checks import check_all_there
 from ...lowering import invariants
 from ...passes.infra.base import PassError
 from ...passes.infra.failure import ModelOp
@@ -146,7 +146,7 @@ class Compilation:
                 state.shapes = _input_shapes(module, shapes)
                 is_plain = not self.setup.is_whole and not self.setup.options.passes
                 if is_plain and backend_of(self.target).compiles_ahead:
-                    pool.look_ahead(module, state)
+                    pool.start_speculation(module, state)
                 self.graph(module, state)
                 if self.setup.substitutes:
                     self._compile_in_child(module, state, "graph")

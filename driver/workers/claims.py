@@ -13,7 +13,7 @@ from .shared_file import NUMBER, SharedFile, encoded
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Speculation:
     """The parameters of a speculative compile of the model in a `Claims`.
 
     Attributes:

@@ -13,12 +13,12 @@ from ...dialects.symbols import symbol_of
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import kernels_in
 from ...runtime.progress.progress import CompileReporter
-from .claims import Claims, Outlook
+from .claims import Claims, Speculation
 from .library import KernelCode, compile_library, library_of
-from .process import AHEAD, Worker
+from .process import SPECULATIVE, Worker
 from .shared_queue import SharedQueue
 from .shares import bytecode, in_order, module_bytecode, slowest_first
-from .worker import compile_apart
+from .worker import compile_alone
 from .worker_pool import WorkerPool, worker_pool
 
 _TELL_SECONDS = 0.2
@@ -43,7 +43,7 @@ class KernelPool:
     claims: Claims | None = None
     listeners: list[_Listener] = field(default_factory=list)
 
-    def look_ahead(self, module: ir.Module, state: CompileState) -> None:
+    def start_speculation(self, module: ir.Module, state: CompileState) -> None:
         """Starts a speculative compile of the first part of a model in a worker, if there is one.
 
         Args:
@@ -54,7 +54,7 @@ class KernelPool:
             return
         with suppress(OSError):  # all kernels are compiled later
             self.claims.put(module_bytecode(module))
-            self.workers[0].go_ahead(Outlook(state.target, tuple(state.shapes or ()), tuple(state.without)))
+            self.workers[0].speculate(Speculation(state.target, tuple(state.shapes or ()), tuple(state.without)))
 
     def compile(self, kernels: Sequence[ir.Operation], state: CompileState) -> dict[str, KernelCode]:
         """Compiles kernels as `stepwell-form-kernels` makes them; returns the code by name.
@@ -100,22 +100,22 @@ class KernelPool:
             # Workers that have taken no library, perhaps because they are still starting, owe no answer.
             known = {name: code for codes in done.values() for name, code in codes.items()}
             return {name: known[name] for name in map(symbol_of, kernels)}
-        ahead: dict[str, KernelCode] = {}
+        speculative: dict[str, KernelCode] = {}
         for listener in listeners:
             while has_listener and listener.is_alive():
                 listener.join(_TELL_SECONDS)
                 _report(reporter, _count(done, listeners))
             listener.join()
-            ahead |= listener.done.pop(AHEAD, {})
+            speculative |= listener.done.pop(SPECULATIVE, {})
             done |= listener.done | {index: self._compile_here(libraries[index], state) for index in listener.failed}
         for index, library in enumerate(libraries):
             if index not in done:  # the worker that took it has ended
-                done[index] = self._compile_apart(library, state)
+                done[index] = self._compile_alone(library, state)
         codes = {name: code for index in sorted(done) for name, code in done[index].items()}
-        known = codes | ahead
+        known = codes | speculative
         missing = [kernel for kernel in kernels if symbol_of(kernel) not in known]
         if missing:  # the worker that claimed them failed, or has ended
-            known |= self._compile_apart(bytecode(missing), state)
+            known |= self._compile_alone(bytecode(missing), state)
         return {name: known[name] for name in map(symbol_of, kernels)}
 
     def _start_workers(self, target: str) -> list[_Listener]:
@@ -145,7 +145,7 @@ class KernelPool:
             done |= compile_library(library_of([kernel]), state)
         return done
 
-    def _compile_apart(self, library: bytes, state: CompileState) -> dict[str, KernelCode]:
+    def _compile_alone(self, library: bytes, state: CompileState) -> dict[str, KernelCode]:
         """Compiles kernels in child processes, one of which may have crashed before.
 
         Raises:
@@ -155,16 +155,17 @@ class KernelPool:
         module = ir.Module.parse(library)  # keeps the operations in it alive
         for kernel in kernels_in(module.operation):
             alone = bytecode([kernel])
-            code = compile_apart(alone, state.target)
+            code = compile_alone(alone, state.target)
             done |= self._compile_here(alone, state) if code is None else code
         return done
 
 
 def _count(done: Mapping[int, dict[str, KernelCode]], listeners: Sequence[_Listener]) -> int:
     """Returns the number of kernels compiled so far, here and by workers."""
-    theirs = {index: code for listener in listeners for index, code in listener.done.copy().items() if index != AHEAD}
-    ahead = [listener.done.get(AHEAD, {}) for listener in listeners]
-    return sum(map(len, ({**done, **theirs}).values())) + sum(map(len, ahead))
+    copies = [listener.done.copy() for listener in listeners]
+    theirs = {index: code for copied in copies for index, code in copied.items() if index != SPECULATIVE}
+    speculative = [copied.get(SPECULATIVE, {}) for copied in copies]
+    return sum(map(len, ({**done, **theirs}).values())) + sum(map(len, speculative))
 
 
 def _report(reporter: CompileReporter | None, done: int) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .claims import Claims, Outlook
+from .claims import Claims, Speculation
 from .shared_queue import SharedQueue
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _FLAGS = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s", "n
 _HEADER_BYTES = 8
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 
-AHEAD = -1
+SPECULATIVE = -1
 """The library number of speculatively compiled kernels."""
 
 
@@ -99,13 +99,13 @@ class Worker:
         """
         send(self._socket, Compile(library, target, folder))
 
-    def go_ahead(self, outlook: Outlook) -> None:
+    def speculate(self, speculation: Speculation) -> None:
         """Starts a speculative compile of the model in the claims, until these are settled.
 
         Raises:
             OSError: the process has ended.
         """
-        send(self._socket, outlook)
+        send(self._socket, speculation)
 
     def share(self, target: str) -> bool:
         """Requests that the process take libraries from the queue until it is empty; returns False if it has ended."""
@@ -118,7 +118,7 @@ class Worker:
     def answers(self) -> Iterator[tuple[int, dict[str, KernelCode] | None]]:
         """Yields the code of every library that the process took from the queue; None if it failed.
 
-        Speculatively compiled kernels come first, as the library `AHEAD`.
+        Speculatively compiled kernels come first, as the library `SPECULATIVE`.
 
         Raises:
             OSError: the process has ended.

@@ -19,19 +19,19 @@ from ...passes.infra.guarded import CompilerCrash, crash_text, last_line
 from ..context import compiler_context
 from ..failure_recorder import FailureRecorder
 from ..state import state_for
-from .ahead import compile_ahead
-from .claims import Claims, Outlook
+from .claims import Claims, Speculation
 from .library import KernelCode, compile_library, library_of
-from .process import AHEAD, Compile, QueueRequest, Worker, receive, send
+from .process import SPECULATIVE, Compile, QueueRequest, Worker, receive, send
 from .shared_queue import SharedQueue
+from .speculation import compile_speculatively
 
-Requests = SimpleQueue[Compile | QueueRequest | Outlook | None]
+Requests = SimpleQueue[Compile | QueueRequest | Speculation | None]
 
 
 _STDERR = "stderr.txt"
 
 
-def compile_apart(library: bytes, target: str) -> dict[str, KernelCode] | None:
+def compile_alone(library: bytes, target: str) -> dict[str, KernelCode] | None:
     """Compiles a library in a new process; returns None if that fails, or the process cannot be started.
 
     Raises:
@@ -94,7 +94,7 @@ class _Server:
         self._connection, self._requests = connection, requests
         self._queue = None if queue is None else SharedQueue(queue)
         self._claims = None if claims is None else Claims(claims)
-        self._ahead: dict[str, KernelCode] = {}
+        self._speculative: dict[str, KernelCode] = {}
         self._state = state_for("cpu")
 
     def run(self) -> None:
@@ -110,17 +110,17 @@ class _Server:
             while (request := self._requests.get()) is not None:
                 self._answer(request)
 
-    def _answer(self, request: Compile | QueueRequest | Outlook) -> None:
+    def _answer(self, request: Compile | QueueRequest | Speculation) -> None:
         if isinstance(request, Compile):
             send(self._connection, self._compiled(request.library, request.target, _recorder(request.folder)))
         elif isinstance(request, QueueRequest):
             self._share(request.target)
         elif self._claims is not None:
-            self._ahead = compile_ahead(request, self._claims)
+            self._speculative = compile_speculatively(request, self._claims)
 
     def _share(self, target: str) -> None:
-        send(self._connection, (AHEAD, self._ahead))
-        self._ahead = {}
+        send(self._connection, (SPECULATIVE, self._speculative))
+        self._speculative = {}
         while self._queue is not None and (library := self._queue.take()) is not None:
             send(self._connection, (library.number, self._compiled(library.data, target)))
         send(self._connection, None)

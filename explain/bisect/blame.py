@@ -14,7 +14,7 @@ from ...passes.infra.base import PassError
 from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.runner import PassFailure
 from .comparison import Difference, Tolerance, compare, worst
-from .native import NEEDED, SUBSTITUTES, name_of, partly_simple, way_down
+from .native import NEEDED, SUBSTITUTES, lowering_passes, name_of, partly_simple
 from .overlaps import find_overlap
 
 CANNOT = (PassFailure, PassError, CodegenError)
@@ -112,7 +112,7 @@ class _Search:
     """Verdicts on prefixes of the passes: whether a prefix, followed by the simplest passes, shows the whole fault."""
 
     def __init__(self, target: str, probe: Callable[[Pipeline], Probe], step: Callable[[str], None]) -> None:
-        self.elements = way_down(target)
+        self.elements = lowering_passes(target)
         self._probe, self._step = probe, step
         self._whole = probe(Pipeline(self.elements))
         self.shows: dict[int, bool] = {len(self.elements): True}

@@ -23,7 +23,7 @@ from .blame import CANNOT, Probe, first_wrong
 from .comparison import Tolerance, noise_of, rounding_of
 from .graph import Stage
 from .isolation import IsolatedCall, isolate
-from .native import NativeCompiler, run, way_down
+from .native import NativeCompiler, lowering_passes, run
 from .result import Fault, Level
 
 _LARGER = 64
@@ -55,7 +55,7 @@ def check_kernels(
         step: called with the name of each kernel that is compared.
     """
     symbols = ir.SymbolTable(stage.module)
-    way = Pipeline(way_down(native.state.target))
+    pipeline = Pipeline(lowering_passes(native.state.target))
     programs: dict[str, Program] = {}
     seen: set[ir.Value] = set()
 
@@ -69,7 +69,7 @@ def check_kernels(
         call = isolate(operation, symbols[name].operation)
         text = str(call.module.operation.get_asm(enable_debug_info=False))
         if text not in programs:
-            programs[text] = native.compile(call.module, way, {})
+            programs[text] = native.compile(call.module, pipeline, {})
         nodes = tuple(names_in(operation.location))
         for arrays in (operands, *_larger(call, operands)):
             want = np.asarray(results[0]) if arrays is operands else call.expected(arrays)
@@ -250,7 +250,7 @@ def check_program(
         level: counts the comparisons.
         step: called with a description of each attempt.
     """
-    elements = way_down(native.state.target)
+    elements = lowering_passes(native.state.target)
 
     def probe(pipeline: Pipeline, threads: int | None = None) -> Probe:
         program = native.compile(stage.module, pipeline, stage.parameters)

@@ -50,7 +50,7 @@ NEEDED = ("stepwell-lower-vectors",)
 """Passes that some vector code needs: upstream does not lower all of it."""
 
 
-def way_down(target: str) -> list[Element]:
+def lowering_passes(target: str) -> list[Element]:
     """Returns the passes from kernels of stepwell ops to the input of code generation, each as one element."""
     whole = list(route.lower_kernels_pipeline(target).elements)
     for phase in route.between("kernels", route.last(target), target):

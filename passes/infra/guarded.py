@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ...support.errors import StepwellError
 from .base import PassError
-from .note import SharedNote, signal_of
+from .progress_note import SharedNote, signal_of
 
 _MAX_MESSAGE_CHARACTERS = 300
 

@@ -73,7 +73,7 @@ class PipelineRunner:
         self.instrumentation = (*instrumentation, *(debug.watchers() if recorder is None else (recorder,)))
         # A repeated compile is verified after every pass: an earlier pass than the failing one may be at fault.
         self.verify = verify or self.state.is_recorded
-        self.statistics, self.note = statistics, note or self.state.say_pass
+        self.statistics, self.note = statistics, note or self.state.note_pass
 
     def run(self, anchor: str, elements: Sequence[Element], op: ir.Operation) -> None:
         """Runs the elements of a pipeline that is anchored on `anchor`.

@@ -24,7 +24,7 @@ from ...runtime.progress.progress import CompileReporter
 from ...runtime.remarks import ANALYSIS, MISSED, PASSED, Argument, Remark
 from .bindings import ir
 from .failure import CompileError
-from .note import say
+from .progress_note import set_note
 from .upstream import PreparedPipelines
 
 DEFAULT_TARGET = "x86-64-v4"
@@ -172,8 +172,8 @@ class CompileState:
         self.phase = phase
         if self.recorder is not None:
             self.recorder.phase = phase
-        say(f"phase '{phase}'" if phase else "")
+        set_note(f"phase '{phase}'" if phase else "")
 
-    def say_pass(self, names: str) -> None:
+    def note_pass(self, names: str) -> None:
         """Notes for a supervisor the passes that are about to run."""
-        say(f"phase '{self.phase}', pass '{names}'" if self.phase else f"pass '{names}'")
+        set_note(f"phase '{self.phase}', pass '{names}'" if self.phase else f"pass '{names}'")

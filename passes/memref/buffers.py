@@ -19,7 +19,7 @@ from ..infra.base import PassError
 from ..ir.memory_layout import byte_size
 from ..ir.values import is_tensor, shape_of
 from ..kernel.views import EXTRACT, INSERT, box_of, row_index
-from .places import ALIASES, CONSTANTS, Buffer, BufferCopy, BufferView, TensorLocation, Writes
+from .buffer_views import ALIASES, CONSTANTS, Buffer, BufferCopy, BufferView, TensorLocation, Writes
 
 
 class BufferAnalysis:

@@ -21,8 +21,8 @@ from ..ir.values import i64, is_tensor
 from ..kernel.versions import versions_of
 from ..kernel.views import EXTRACT, INSERT, normal_strides, row_major
 from . import arena
+from .buffer_views import ALIASES, CONSTANTS, Buffer, BufferCopy, TensorLocation
 from .buffers import BufferAnalysis
-from .places import ALIASES, CONSTANTS, Buffer, BufferCopy, TensorLocation
 from .signature import convert_signature
 
 ENTRY = "main"

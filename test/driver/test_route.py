@@ -11,8 +11,8 @@ import pytest
 import stepwell
 from stepwell.explain.bisect.native import SUBSTITUTES
 from stepwell.passes.infra.elements import print_element
-from stepwell.passes.infra.note import SharedNote
 from stepwell.passes.infra.pipeline import Pipeline
+from stepwell.passes.infra.progress_note import SharedNote
 from stepwell.passes.infra.runner import PipelineRunner
 from stepwell.tools import bisect, opt_tool
 

@@ -13,7 +13,7 @@ from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, Resha
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp
 from ....dialects.types import is_integer
 from ....runtime.execution.data_check import DataCheck
-from ... import places
+from ... import index_arithmetic as places
 from ...build import cast, constant, dtype, emit, integers, joined, rank, reshaped, scalar
 from .node import Node
 from .scope import Guard

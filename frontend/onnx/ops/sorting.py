@@ -7,7 +7,7 @@ from mlir import ir
 from ....dialects.stepwell.sorting import TopKOp
 from ...build import emit, normal_axis, rank, transposed
 from ...errors import NodeError
-from ...places import elements
+from ...index_arithmetic import elements
 from ..nodes.node import Node
 from ..nodes.registry import imports
 

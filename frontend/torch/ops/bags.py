@@ -10,7 +10,7 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceSumOp
 from ...build import cast, dtype, emit, gathered, part_along, scalar, shape
-from ...places import numbers
+from ...index_arithmetic import numbers
 from ..node import AtenNode
 from ..registry import imports
 

@@ -13,8 +13,8 @@ from mlir.dialects import scf
 
 from ...build import constant
 from ...errors import UnsupportedError
+from ...index_arithmetic import extent
 from ...loops import Stack, Values, as_type, counted, repeated, row, scalar_in
-from ...places import extent
 from ..node import AtenNode
 from ..registry import runs
 from ..symbols import extents

@@ -11,7 +11,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.shape import FillOp, RangeOp
 from ....dialects.types import is_float
 from ...build import cast, emit, scalar
-from ...places import numbers
+from ...index_arithmetic import numbers
 from ..node import AtenNode
 from ..registry import imports
 from ..symbols import scalar_size

@@ -34,7 +34,7 @@ from ...build import (
 )
 from ...errors import UnsupportedError
 from ...formulas import Formula, floor
-from ...places import elements, numbers
+from ...index_arithmetic import elements, numbers
 from ..node import AtenNode, axis_of
 from ..registry import imports
 from .scans import scanned

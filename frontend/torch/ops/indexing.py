@@ -30,7 +30,17 @@ from ...build import (
     transposed,
 )
 from ...errors import UnsupportedError
-from ...places import elements, extent, flat, from_front, inside, merged, scattered, unless_outside, with_elements
+from ...index_arithmetic import (
+    elements,
+    extent,
+    flat,
+    from_front,
+    inside,
+    merged,
+    scattered,
+    unless_outside,
+    with_elements,
+)
 from ..node import AtenNode, axis_of
 from ..registry import imports
 from .selecting import selected_by_mask

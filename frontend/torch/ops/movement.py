@@ -40,7 +40,7 @@ from ...build import (
     transposed,
 )
 from ...errors import UnsupportedError
-from ...places import extent
+from ...index_arithmetic import extent
 from ..node import AtenNode, axes_of, axis_of
 from ..registry import imports
 from ..symbols import Size, extents, scalar_size

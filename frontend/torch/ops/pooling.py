@@ -16,7 +16,7 @@ from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMeanOp
 from ....dialects.types import is_float
 from ...build import cast, constant, dtype, emit, gathered, known_number, rank, scalar, shape_of
 from ...formulas import Formula
-from ...places import elements, numbers
+from ...index_arithmetic import elements, numbers
 from ..node import AtenNode
 from ..registry import Handler, imports
 from .reduction import nan_first

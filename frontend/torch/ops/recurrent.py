@@ -25,8 +25,8 @@ from ...build import (
     transposed,
 )
 from ...errors import UnsupportedError
+from ...index_arithmetic import extent
 from ...loops import Stack, counted, row
-from ...places import extent
 from ..node import AtenNode
 from ..registry import Handler, imports
 

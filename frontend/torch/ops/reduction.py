@@ -14,7 +14,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
 from ....dialects.types import is_float
 from ...build import cast, chained, constant, dtype, emit, line_of, rank, reshaped, running, scalar, shape
-from ...places import extent
+from ...index_arithmetic import extent
 from ..node import AtenNode, axes_of, axis_of
 from ..registry import imports
 

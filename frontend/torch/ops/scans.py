@@ -11,7 +11,7 @@ from ....dialects.stepwell.movement import DynamicBroadcastToOp
 from ....dialects.types import is_float
 from ...build import cast, constant, dtype, emit, gathered, known_number, rank, shape_of
 from ...formulas import Formula, exp, log
-from ...places import numbers
+from ...index_arithmetic import numbers
 from ..node import AtenNode, axis_of
 from ..registry import imports
 

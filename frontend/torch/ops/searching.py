@@ -12,7 +12,7 @@ from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, S
 from ....dialects.stepwell.reduction import ReduceSumOp
 from ....dialects.types import is_float
 from ...build import cast, constant, dtype, emit, gathered, known_number, line_of, rank, scalar, shape_of
-from ...places import elements
+from ...index_arithmetic import elements
 from ..node import AtenNode, axis_of
 from ..registry import imports
 from .arithmetic import as_value

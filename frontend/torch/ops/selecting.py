@@ -15,7 +15,7 @@ from ....dialects.stepwell.reduction import ReduceSumOp
 from ....dialects.stepwell.selecting import CompressOp, NonZeroOp
 from ....dialects.stepwell.shape import FillOp
 from ...build import cast, constant, emit, joined, line_of, rank, running, scalar, shape, shape_of, transposed
-from ...places import merged, numbers
+from ...index_arithmetic import merged, numbers
 from ..node import AtenNode
 from ..registry import imports
 from ..symbols import extents

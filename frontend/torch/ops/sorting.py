@@ -9,7 +9,7 @@ from ....dialects.stepwell.movement import SqueezeOp
 from ....dialects.stepwell.sorting import TopKOp
 from ...build import cast, constant, dtype, emit, known_dim, part_along, rank, transposed
 from ...errors import NeedsShapes
-from ...places import elements
+from ...index_arithmetic import elements
 from ..node import AtenNode, axis_of
 from ..registry import imports
 from ..symbols import Size

@@ -22,7 +22,7 @@ from ..kernels.attention.emitter import split as split_attention
 from ..kernels.rows.split import split_long_reduction
 from ..target import GpuTarget
 from . import emitters
-from .cut import KernelCut, operands_read
+from .kernel_splits import KernelSplit, operands_read
 
 _BOX = ("static_offsets", "static_sizes", "static_strides")
 
@@ -114,7 +114,7 @@ class _Former:
         returned = self._old[-1]
         pieces, result = self._pieces(returned.operands[0])
         roots = [source for source, _ in pieces] or [result]
-        materialized = KernelCut(self._kernel, roots).materialized
+        materialized = KernelSplit(self._kernel, roots).materialized
         destination = self._block.arguments[len(self._block.arguments) - 1]
         with self._kernel.location, ir.InsertionPoint(returned):
             for value in materialized:

@@ -11,7 +11,7 @@ from stepwell.driver.context import compiler_context
 from stepwell.explain.bisect import blame
 from stepwell.explain.bisect.blame import Blamed, Probe, first_wrong
 from stepwell.explain.bisect.comparison import Tolerance
-from stepwell.explain.bisect.native import name_of, way_down
+from stepwell.explain.bisect.native import lowering_passes, name_of
 from stepwell.passes.infra.pipeline import Pipeline
 
 RIGHT = np.ones(4, np.float32)
@@ -45,7 +45,7 @@ def test_pass_with_a_simpler_form(name: str) -> None:
 
 def test_pass_without_a_simpler_form() -> None:
     found = search(lambda names: RIGHT * 2)
-    assert found.pass_name == name_of(way_down("x86-64-v3")[0])
+    assert found.pass_name == name_of(lowering_passes("x86-64-v3")[0])
     assert not found.note
 
 

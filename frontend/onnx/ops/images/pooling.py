@@ -15,7 +15,7 @@ from .....dialects.stepwell.movement import PadOp, ScatterOp
 from .....dialects.stepwell.pooling import AveragePoolOp, MaxPoolIndicesOp, MaxPoolOp, SumPoolOp
 from .....dialects.stepwell.reduction import ReduceMaxOp, ReduceMeanOp, ReduceSumOp
 from .....dialects.stepwell.shape import FillOp
-from .... import places
+from .... import index_arithmetic as places
 from ....build import chained, dtype, emit, integers, rank, reshaped, scalar, shape
 from ....errors import NodeError
 from ...nodes.node import Node

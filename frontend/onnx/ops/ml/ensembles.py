@@ -15,7 +15,7 @@ from .....dialects.stepwell.normalization import SoftmaxOp
 from .....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMinOp, ReduceSumOp
 from ....build import cast, dims_of, dtype, emit, gathered, integers, joined, rank, reshaped, scalar, shape
 from ....errors import AttributeFault, NodeError, UnsupportedError
-from ....places import extent, merged, numbers
+from ....index_arithmetic import extent, merged, numbers
 from ...nodes.node import Node
 from ...nodes.registry import imports
 from .trees import Forest, make_forest

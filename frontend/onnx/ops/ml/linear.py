@@ -13,7 +13,7 @@ from .....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceSumOp
 from .....support.wording import quantity
 from ....build import cast, dims_of, dtype, emit, gathered, joined, rank, reshaped, scalar
 from ....errors import AttributeFault, NodeError, UnsupportedError
-from ....places import merged
+from ....index_arithmetic import merged
 from ...nodes.node import Node
 from ...nodes.registry import imports
 

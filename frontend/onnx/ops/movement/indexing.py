@@ -10,7 +10,7 @@ from mlir import ir
 from .....dialects.stepwell.elementwise import LessOp, SelectOp, SubOp
 from .....dialects.stepwell.movement import DynamicSliceOp, ExpandDimsOp
 from .....support.wording import quantity
-from .... import places
+from .... import index_arithmetic as places
 from ....build import cast, emit, gathered, integers, known_dim, normal_axis, rank, scalar
 from ....errors import NodeError
 from ...nodes.data_checks import check_indices

@@ -7,7 +7,7 @@ from mlir import ir
 
 from .....dialects.stepwell.elementwise import AddOp, ModOp
 from .....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp
-from .... import places
+from .... import index_arithmetic as places
 from ....build import cast, dims_of, emit, known_dim, normal_axis, rank
 from ....errors import AttributeFault, NodeError
 from ...nodes.data_checks import check_indices

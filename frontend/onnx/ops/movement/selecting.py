@@ -12,7 +12,7 @@ from .....dialects.stepwell.reduction import ReduceMaxOp, ReduceSumOp
 from .....dialects.stepwell.selecting import CompressOp, NonZeroOp
 from .....dialects.stepwell.sorting import TopKOp
 from .....dialects.types import byte_integer, is_tiny_float
-from .... import places
+from .... import index_arithmetic as places
 from ....build import (
     cast,
     constant,

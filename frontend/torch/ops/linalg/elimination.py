@@ -10,7 +10,7 @@ from mlir import ir
 from .....dialects.stepwell.reduction import ArgmaxOp, ReduceProdOp
 from ....build import dtype, emit, reshaped
 from ....formulas import Formula, log
-from ....places import extent, with_elements
+from ....index_arithmetic import extent, with_elements
 from ...node import AtenNode
 from ...registry import imports
 from .matrices import (

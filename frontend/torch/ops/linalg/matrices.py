@@ -29,8 +29,8 @@ from ....build import (
     transposed,
 )
 from ....formulas import Formula
+from ....index_arithmetic import elements, extent, merged, numbers
 from ....loops import Values, counted
-from ....places import elements, extent, merged, numbers
 from ...node import AtenNode
 from ...symbols import Size, extents
 

@@ -7,7 +7,7 @@ from mlir import ir
 from .....dialects.stepwell.reduction import ReduceMaxOp, ReduceSumOp
 from ....build import emit, reshaped
 from ....formulas import Formula, sqrt
-from ....places import extent
+from ....index_arithmetic import extent
 from ...node import AtenNode
 from ...registry import imports
 from .matrices import (

@@ -11,8 +11,8 @@ from mlir import ir
 from .....dialects.stepwell.movement import DynamicBroadcastToOp
 from ....build import constant, dtype, emit, gathered, joined, known_number, part_along, reshaped, shape_of
 from ....formulas import Formula, sqrt
+from ....index_arithmetic import elements
 from ....loops import Values, repeated
-from ....places import elements
 from ...node import AtenNode
 from ...registry import imports
 from ..sorting import ordered

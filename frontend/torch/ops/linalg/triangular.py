@@ -6,7 +6,7 @@ import numpy as np
 from mlir import ir
 
 from ....formulas import Formula, sqrt
-from ....places import extent
+from ....index_arithmetic import extent
 from ...node import AtenNode
 from ...registry import imports
 from .matrices import (

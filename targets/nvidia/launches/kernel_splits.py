@@ -49,7 +49,7 @@ def tensors_inside(op: ir.Operation) -> Iterator[ir.Value]:
                 yield from tensors_inside(inner.operation)
 
 
-class KernelCut:
+class KernelSplit:
     """Selection of the tensors of a kernel that separate launches compute.
 
     Attributes:

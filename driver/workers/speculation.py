@@ -20,7 +20,7 @@ from ...passes.ir.functions import body_of, main_function
 from ...support.errors import StepwellError
 from .. import route
 from ..state import state_for
-from .claims import Claims, Outlook
+from .claims import Claims, Speculation
 from .library import KernelCode, compile_library, library_of
 from .shares import in_order
 
@@ -28,13 +28,13 @@ _SHARES = (0.12, 0.4)
 """Shares of the model to compile: first a small one, as the passes take long for more; then a larger one."""
 
 
-def compile_ahead(outlook: Outlook, claims: Claims) -> dict[str, KernelCode]:
+def compile_speculatively(speculation: Speculation, claims: Claims) -> dict[str, KernelCode]:
     """Returns the code of the kernels that this process claimed before `claims` was settled, by name.
 
     Some may be missing: errors are reported when the kernel is compiled on request.
     """
     done: dict[str, KernelCode] = {}
-    state = state_for(outlook.target, shapes=outlook.shapes, without=outlook.without)
+    state = state_for(speculation.target, shapes=speculation.shapes, without=speculation.without)
     try:
         for share in _SHARES:
             module = _first_part(claims, share, state)  # keeps the operations in it alive

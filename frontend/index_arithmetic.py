@@ -75,10 +75,10 @@ def all_inside(indices: Sequence[ir.Value], counts: Sequence[ir.Value]) -> ir.Va
 
 def flat(input: ir.Value, coordinates: Sequence[ir.Value]) -> ir.Value:
     """The index of a slice of `input` in the flattened first dimensions that the coordinates cover."""
-    place = coordinates[0]
+    position = coordinates[0]
     for axis, coordinate in enumerate(coordinates[1:], 1):
-        place = emit(AddOp, emit(MulOp, place, extent(input, axis)), coordinate)
-    return place
+        position = emit(AddOp, emit(MulOp, position, extent(input, axis)), coordinate)
+    return position
 
 
 def merged(input: ir.Value, count: int) -> ir.Value:
@@ -110,8 +110,8 @@ def elements(input: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
     if rank(input) == 1:
         return gathered(input, indices, 0)
     chosen = inside(indices, extent(input, axis))
-    place = flat(input, coordinates_of(input, chosen, axis))
-    return gathered(merged(input, rank(input)), place, 0)
+    position = flat(input, coordinates_of(input, chosen, axis))
+    return gathered(merged(input, rank(input)), position, 0)
 
 
 def with_elements(
@@ -125,21 +125,21 @@ def with_elements(
         return emit(ScatterOp, input, cast(indices, np.int64), updates, axis=axis, reduction=reduction)
     counts = [extent(input, other) for other in range(rank(input))]
     chosen = from_front(indices, counts[axis])
-    place = flat(input, coordinates_of(input, chosen, axis))
-    place = unless_outside(place, [chosen], [counts[axis]])
-    return scattered(input, place, updates, rank(input), reduction)
+    position = flat(input, coordinates_of(input, chosen, axis))
+    position = unless_outside(position, [chosen], [counts[axis]])
+    return scattered(input, position, updates, rank(input), reduction)
 
 
-def unless_outside(place: ir.Value, indices: list[ir.Value], counts: list[ir.Value]) -> ir.Value:
-    """`place` if its indices are in range, else an index after all elements, which a scatter drops."""
-    nowhere = scalar(np.iinfo(np.int64).max, place)
-    return emit(SelectOp, all_inside(indices, counts), place, nowhere)
+def unless_outside(position: ir.Value, indices: list[ir.Value], counts: list[ir.Value]) -> ir.Value:
+    """`position` if its indices are in range, else an index after all elements, which a scatter drops."""
+    nowhere = scalar(np.iinfo(np.int64).max, position)
+    return emit(SelectOp, all_inside(indices, counts), position, nowhere)
 
 
-def scattered(input: ir.Value, place: ir.Value, updates: ir.Value, count: int, reduction: str) -> ir.Value:
+def scattered(input: ir.Value, position: ir.Value, updates: ir.Value, count: int, reduction: str) -> ir.Value:
     """Applies updates to the slices that flat indices over the first `count` dimensions of `input` address."""
     inner = dims_of(input, count, rank(input))
-    rows = merged(place, rank(place))
+    rows = merged(position, rank(position))
     changes = reshaped(updates, joined([shape_of(rows), inner]))
     made = emit(ScatterOp, merged(input, count), rows, changes, axis=0, reduction=reduction)
     return reshaped(made, dims_of(input, 0, rank(input)))

@@ -33,7 +33,7 @@ def is_late(module: ir.Module) -> bool:
     return discardable.PHASE.read(module.operation) in _TENSOR_PHASES + _PLANNED_PHASES
 
 
-def check_notes(module: ir.Module) -> None:
+def check_attributes(module: ir.Module) -> None:
     """Checks the attributes that later phases and the runtime rely on.
 
     Raises:

@@ -21,7 +21,7 @@ _MAX_MESSAGE_BYTES = 2**31 - 1
 """Maximum size in bytes of a message that Protocol Buffers can write."""
 
 
-class GivenModel:
+class SessionModel:
     """A model given by its path or contents.
 
     Attributes:

@@ -14,17 +14,17 @@ from stepwell.dialects.symbols import symbol_of
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
 from stepwell.driver.state import state_for
-from stepwell.driver.workers.ahead import compile_ahead, cut_after
-from stepwell.driver.workers.claims import Claims, Outlook
+from stepwell.driver.workers.claims import Claims, Speculation
 from stepwell.driver.workers.pool import KernelPool, kernel_pool
 from stepwell.driver.workers.shares import module_bytecode
+from stepwell.driver.workers.speculation import compile_speculatively, cut_after
 from stepwell.lowering import invariants
 from stepwell.passes.ir.functions import main_function
 
 pytestmark = pytest.mark.workers
 
 TARGET = "x86-64-v3"
-OUTLOOK = Outlook(TARGET, ((4, 8),), ())
+SPECULATION = Speculation(TARGET, ((4, 8),), ())
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +97,7 @@ def test_the_first_part_returns_what_the_rest_reads() -> None:
 
 def test_kernels_compiled_ahead_are_those_requested() -> None:
     claims = claims_of(model())
-    ahead = compile_ahead(OUTLOOK, claims)
+    ahead = compile_speculatively(SPECULATION, claims)
     module = formed(model())
     kernels = list(invariants.kernels(module))
     alone = KernelPool().compile(kernels, state_for(TARGET))
@@ -111,13 +111,13 @@ def test_nothing_is_begun_when_all_is_shared_out() -> None:
     claims = claims_of(model())
     assert claims.settle() == set()
     assert not claims.claim(["kernel_0"])
-    assert compile_ahead(OUTLOOK, claims) == {}
+    assert compile_speculatively(SPECULATION, claims) == {}
 
 
 def test_a_model_that_cannot_be_cut_is_left_alone() -> None:
     claims = Claims()
     claims.put(b"no module")
-    assert compile_ahead(OUTLOOK, claims) == {}
+    assert compile_speculatively(SPECULATION, claims) == {}
     assert claims.settle() == set()
 
 
@@ -126,11 +126,11 @@ def test_code_compiled_ahead_is_used(pool: KernelPool, monkeypatch: pytest.Monke
     module = formed(model())
     kernels = list(invariants.kernels(module))
     alone = KernelPool().compile(kernels, state_for(TARGET))
-    state = state_for(TARGET, shapes=OUTLOOK.shapes)
-    pool.look_ahead(model(), state)
+    state = state_for(TARGET, shapes=SPECULATION.shapes)
+    pool.start_speculation(model(), state)
     wait_for_claims(pool.claims)
     with monkeypatch.context() as patches:
-        patches.setattr(KernelPool, "_compile_apart", None)
+        patches.setattr(KernelPool, "_compile_alone", None)
         assert pool.compile(kernels, state) == alone
 
 
@@ -138,8 +138,8 @@ def test_claimed_kernels_are_compiled_after_their_process_died(pool: KernelPool)
     assert pool.claims is not None
     module = formed(model())
     kernels = list(invariants.kernels(module))
-    state = state_for(TARGET, shapes=OUTLOOK.shapes)
-    pool.look_ahead(model(), state)
+    state = state_for(TARGET, shapes=SPECULATION.shapes)
+    pool.start_speculation(model(), state)
     wait_for_claims(pool.claims)
     os.kill(pool.workers[0].process_id, signal.SIGKILL)
     assert pool.compile(kernels, state).keys() == {symbol_of(kernel) for kernel in kernels}

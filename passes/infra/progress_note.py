@@ -42,12 +42,12 @@ class _Current:
     note: Callable[[str], None] | None = None
 
 
-def note_in(note: Callable[[str], None]) -> None:
-    """Makes `say` pass its notes to `note` from now on."""
+def write_notes_to(note: Callable[[str], None]) -> None:
+    """Makes `set_note` pass its notes to `note` from now on."""
     _Current.note = note
 
 
-def say(text: str) -> None:
+def set_note(text: str) -> None:
     """Notes the work that is about to begin; "" when it is done."""
     if _Current.note is not None:
         _Current.note(text)

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from stepwell.passes.memref.places import Buffer, BufferView, TensorLocation, Writes
+from stepwell.passes.memref.buffer_views import Buffer, BufferView, TensorLocation, Writes
 
 # Start, size and step for each of three dimensions; a dimension needs at most 3 + (3 - 1) * 2 + 1 elements.
 BOXES = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), st.integers(1, 2)), min_size=3, max_size=3)
