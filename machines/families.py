@@ -205,3 +205,10 @@ FAMILIES: dict[str, Machine] = {
     )
 }
 """All descriptions by name."""
+
+WIDEST_VECTOR_BYTES = max(item.vector_bytes for item in FAMILIES.values())
+"""Width in bytes of the widest vector register of any family.
+
+Code that is the same for all CPUs uses vectors of this width or a multiple of it, which LLVM splits into the registers
+of the target.
+"""

@@ -17,6 +17,7 @@ from mlir.dialects import arith, tensor
 
 from ...dialects import discardable
 from ...dialects.stepwell.movement import AppendOp
+from ...machines.families import WIDEST_VECTOR_BYTES
 from ...passes.ir.values import element_type_of, shape_of
 from ...passes.kernel.demand import kernel_of
 from ..builders.access import Point, broadcast, read_row, write_row, zero
@@ -25,7 +26,7 @@ from ..builders.tensors import dims, loop_index, structured, with_shape
 from .rules import LINALG, LINALG_BY_ELEMENT
 from .sequences import in_parallel, where
 
-_VECTOR_BYTES = 64
+_VECTOR_BYTES = WIDEST_VECTOR_BYTES
 _VECTORS = 4
 """Vectors per iteration: that many loads are under way before the first store."""
 

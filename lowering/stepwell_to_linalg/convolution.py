@@ -13,6 +13,7 @@ from ...dialects.stepwell.packed import (
     PackedGroupedConvOp,
     column_groups,
 )
+from ...machines.families import WIDEST_VECTOR_BYTES
 from ...passes.ir.values import Shape, shape_of
 from ..builders.generics import constant, zero_of
 from ..builders.spaces import ResultSpace, collapse, expand, slice_axis
@@ -109,7 +110,7 @@ def grouped_conv(op: PackedGroupedConvOp, others: Sequence[Shape]) -> Product:
 
 
 # Channels of a register on the widest targets, and the maximum number of channels whose sums narrower targets can hold.
-_LANES, _MOST_CHANNELS = 16, 96
+_LANES, _MOST_CHANNELS = WIDEST_VECTOR_BYTES // 4, 96
 
 
 def depthwise_panel(channels: int, multiple: int = 1) -> int:

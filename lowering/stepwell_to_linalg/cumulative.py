@@ -15,6 +15,7 @@ from mlir import ir
 from mlir.dialects import arith, vector
 
 from ...dialects.stepwell.cumulative import CumulativeOp
+from ...machines.families import WIDEST_VECTOR_BYTES
 from ...passes.ir.values import element_type_of, shape_of
 from ..builders.access import Point, broadcast, read_row, vector_type, write_row
 from ..builders.indices import Index, value_of
@@ -26,7 +27,7 @@ from .rules import LINALG, LINALG_BY_ELEMENT
 from .sequences import in_parallel, part, repeat
 
 # Bytes per vector: one register for totals of neighbours; for columns, enough to hide the latency of an addition.
-_NEIGHBOURS, _COLUMNS = 64, 256
+_NEIGHBOURS, _COLUMNS = WIDEST_VECTOR_BYTES, 4 * WIDEST_VECTOR_BYTES
 # Minimum number of elements of a parallel block.
 _BLOCK = 1 << 13
 

@@ -25,6 +25,7 @@ from mlir import ir
 from mlir.dialects import arith, tensor, vector
 
 from ...dialects.stepwell.attention import AttentionOp
+from ...machines.families import WIDEST_VECTOR_BYTES
 from ...passes.ir.values import element_type_of, shape_of
 from ..builders import scalars
 from ..builders.access import Point, broadcast, read_row, vector_type, write_row, zero
@@ -36,8 +37,8 @@ from .cumulative import pieces
 from .sequences import in_parallel
 from .views import TensorView
 
-LANES = 16
-"""Elements of the longest vectors; targets with shorter registers use several."""
+LANES = WIDEST_VECTOR_BYTES // 4
+"""Elements per vector; targets with shorter registers use several."""
 
 _BLOCK_VECTORS = 16
 """Vectors of queries, or of sums, that a block of rows holds in registers."""

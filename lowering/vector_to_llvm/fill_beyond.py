@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith, memref, scf, vector
 
+from ...machines.families import WIDEST_VECTOR_BYTES
 from ...passes.ir.values import constant_index
 
-_LANES = 16
+_LANES = WIDEST_VECTOR_BYTES // 4
+"""Zeros of a 32-bit type that are stored at once."""
 
 
 def fill_beyond(destination: ir.Value, ends: Sequence[ir.Value | None], needed: Sequence[ir.Value | None]) -> None:

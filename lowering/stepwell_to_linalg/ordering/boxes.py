@@ -21,6 +21,7 @@ from mlir import ir
 from mlir.dialects import arith, linalg, math, tensor, vector
 
 from ....dialects.stepwell.boxes import CORNERS, JoinRowsOp, SuppressOp
+from ....machines.families import WIDEST_VECTOR_BYTES
 from ....passes.ir.values import shape_of
 from ...builders.access import Point, broadcast, read_row, vector_type
 from ...builders.indices import value_of
@@ -32,7 +33,7 @@ from .merging import merge_sorted
 from .selecting import true_elements
 from .sorting import float_key
 
-_LANES = 16
+_LANES = WIDEST_VECTOR_BYTES // 4
 """Remaining boxes with which a box is compared at once."""
 _BUCKET_BITS = 11
 """Maximum number of bits of the number of buckets; the counters of this many fit the first-level cache."""

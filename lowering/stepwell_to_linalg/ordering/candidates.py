@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, linalg, math, tensor, vector
 
+from ....machines.families import WIDEST_VECTOR_BYTES
 from ....passes.ir.values import element_type_of, shape_of
 from ...builders.access import Point, broadcast, read_row, vector_type
 from ...builders.indices import value_of
@@ -22,8 +23,8 @@ from ...builders.scalars import number
 from ...builders.tensors import dims, empty, filled, structured, with_shape
 from ..sequences import part, repeat
 
-# Bytes of keys that are compared at once.
-_VECTOR_BYTES = 128
+# Bytes of keys that are compared at once, in two of the widest registers.
+_VECTOR_BYTES = 2 * WIDEST_VECTOR_BYTES
 # With fewer groups than this, the passes over them would take as long.
 _LEAST_GROUPS = 64
 

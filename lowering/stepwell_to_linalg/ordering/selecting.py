@@ -17,6 +17,7 @@ from mlir import ir
 from mlir.dialects import arith, math, tensor, vector
 
 from ....dialects.stepwell.selecting import CompressOp, NonZeroOp
+from ....machines.families import WIDEST_VECTOR_BYTES
 from ....passes.ir.values import element_type_of, shape_of
 from ...builders.access import Point, broadcast, read_row, vector_type, write_row
 from ...builders.indices import Index, value_of
@@ -30,7 +31,7 @@ _BLOCK = 64
 """Conditions that are tested at once."""
 _BITS = 8
 """Conditions whose indices are written at once: a row of the table for each value of a byte."""
-_LANES = 16
+_LANES = WIDEST_VECTOR_BYTES // 4
 """Indices that are converted to coordinates at once."""
 
 

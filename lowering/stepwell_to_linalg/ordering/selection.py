@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith, math, tensor, vector
 
+from ....machines.families import WIDEST_VECTOR_BYTES
 from ....passes.ir.values import element_type_of, shape_of
 from ...builders.access import Point, broadcast, read_row, vector_type
 from ...builders.indices import value_of
@@ -21,8 +22,8 @@ from ..sequences import as_long_as, repeat
 MOST = 32
 """Maximum `k`; this many keys take two or four registers."""
 
-# Bytes of keys that are compared at once.
-_VECTOR_BYTES = 128
+# Bytes of keys that are compared at once, in two of the widest registers.
+_VECTOR_BYTES = 2 * WIDEST_VECTOR_BYTES
 
 
 def least(keys: ir.Value, k: int) -> ir.Value:

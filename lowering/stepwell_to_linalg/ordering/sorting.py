@@ -16,6 +16,7 @@ from mlir.dialects import arith, linalg, tensor
 
 from ....dialects.stepwell.sorting import TopKOp
 from ....dialects.types import is_float, spec_of_type
+from ....machines.families import WIDEST_VECTOR_BYTES
 from ....passes.ir.values import element_type_of, shape_of
 from ...builders.access import Point, broadcast, read_row, vector_type, write_row
 from ...builders.indices import value_of
@@ -30,8 +31,8 @@ from .candidates import candidates
 # with their number, one by one.
 _MOST_COUNTED = 256
 _DIGIT = 8
-# Bytes of keys that are processed at once if only some of them may be data.
-_VECTOR_BYTES = 128
+# Bytes of keys that are processed at once if only some of them may be data, in two of the widest registers.
+_VECTOR_BYTES = 2 * WIDEST_VECTOR_BYTES
 # Dropping elements first reads all of them twice more, which pays off if less than this fraction is left.
 _FEW = 4
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith
 
+from ....machines.families import WIDEST_VECTOR_BYTES
 from ....passes.ir.values import element_type_of, shape_of
 from ...builders.access import Point, broadcast, read_row, vector_type, write_row
 from ...builders.indices import value_of
@@ -26,8 +27,8 @@ Read = Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
 """Reads an element, or those of a vector of channels, at an image, a row and a column."""
 Window = Callable[[ir.Value, Sequence[ir.Value], Read, ir.Type], ir.Value]
 
-# Bytes of channels per vector.
-_VECTOR_BYTES = 256
+# Bytes of channels per vector, in four of the widest registers.
+_VECTOR_BYTES = 4 * WIDEST_VECTOR_BYTES
 
 
 def scalar_of(kind: ir.Type) -> ir.Type:

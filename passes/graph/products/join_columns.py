@@ -13,6 +13,7 @@ from ....dialects.core import Op
 from ....dialects.stepwell.elementwise import BinaryOp, KeepOp, UnaryOp
 from ....dialects.stepwell.movement import BroadcastToOp, ReshapeOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
+from ....machines.families import WIDEST_VECTOR_BYTES
 from ...infra.base import Pass, register
 from ...infra.state import CompileState
 from ...ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
@@ -20,7 +21,7 @@ from ..patterns.movement import DropIdentity, ReshapeOfReshape
 from ..values import dtype_of, static_shape
 
 # Minimum width of a group whose columns fill a vector.
-_WIDE = 16
+_WIDE = WIDEST_VECTOR_BYTES // 4
 # Minimum size ratio of the result to an operand that may be repeated along the columns.
 _SMALLER = 16
 
