@@ -147,13 +147,8 @@ class Specializations:
         """
         if isinstance(loaded, HybridModel):
             return loaded.run(arrays, threads)
-        usage, idle = loaded.usage, self._idle
-        usage.calls += 1
-        usage.last = _now()
-        try:
-            workspace = idle.pop()
-        except IndexError:
-            workspace = Workspace()
+        idle = self._idle
+        workspace = _begun(loaded, idle)
         try:
             if kept is not None and isinstance(loaded, BoundedCall):
                 return loaded.run(workspace, arrays, threads, kept)
@@ -167,13 +162,8 @@ class Specializations:
         Raises:
             GuardError: their contents select a branch of the model that does not support these shapes.
         """
-        usage, idle = loaded.usage, self._idle
-        usage.calls += 1
-        usage.last = _now()
-        try:
-            workspace = idle.pop()
-        except IndexError:
-            workspace = Workspace()
+        idle = self._idle
+        workspace = _begun(loaded, idle)
         try:
             status = workspace.run_at(loaded, addresses, threads)
             if status:
@@ -397,3 +387,14 @@ class Specializations:
 def _known(info: TensorInfo, shape: Shape) -> Known:
     """Returns the type of a model's input; unknown before a run if it is not a tensor."""
     return Known(TensorInfo(info.name, info.dtype, shape, info.kind) if info.kind == "tensor" else None)
+
+
+def _begun(loaded: LoadedProgram, idle: list[Workspace]) -> Workspace:
+    """Counts a call of a program, and returns an idle workspace, or a new one."""
+    usage = loaded.usage
+    usage.calls += 1
+    usage.last = _now()
+    try:
+        return idle.pop()
+    except IndexError:
+        return Workspace()
