@@ -9,13 +9,13 @@ import onnx
 import pytest
 import stepwell
 from mlir import ir
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 from stepwell.passes.infra.base import PassError
 from stepwell.runtime.hybrid.loaded_plan import LoadedPlan
 from stepwell.tools.compile import main
 
-FLOAT, INT64, BOOL, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING
-QUIET = stepwell.Options(fallback="quiet")
+from .graphs import BOOL, FLOAT, INT64, QUIET, STRING, node, through_text, value
+
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 W = np.arange(16, dtype=np.float32).reshape(4, 4) / 8
 RUN = """
@@ -30,22 +30,6 @@ np.save(sys.argv[3], [run(x) for x in np.load(sys.argv[2])])
 """
 
 pytestmark = pytest.mark.usefixtures("own_cache")
-
-
-def node(op_type, inputs, outputs, **attributes):
-    """A named node."""
-    return helper.make_node(op_type, inputs, outputs, name=f"{op_type}_{outputs[0]}", **attributes)
-
-
-def value(name, kind, shape=None):
-    """The declaration of a graph's input or output."""
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def through_text(source, target):
-    """Nodes that convert a value to strings and back, which only the host can do."""
-    texts = node("Cast", [source], [f"{target}_text"], to=STRING)
-    return [texts, node("Cast", [f"{target}_text"], [target], to=FLOAT)]
 
 
 def model_of(*nodes, outputs=("y",), shape=(3, 4)):

@@ -3,32 +3,16 @@
 import numpy as np
 import pytest
 import stepwell
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 from stepwell.runtime.hybrid.loaded_plan import LoadedPlan
 from stepwell.runtime.hybrid.plan import ControlStep
 
+from .graphs import BOOL, FLOAT, INT64, QUIET, STRING, node, through_text, value
+
 F32 = np.float32
-FLOAT, INT64, BOOL, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING
-QUIET = stepwell.Options(fallback="quiet")
 
 
 pytestmark = pytest.mark.usefixtures("own_cache")
-
-
-def node(op_type, inputs, outputs, **attributes):
-    """A named node."""
-    return helper.make_node(op_type, inputs, outputs, name=f"{op_type}_{outputs[0]}", **attributes)
-
-
-def value(name, kind, shape=None):
-    """Declares an input or output of a graph."""
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def through_text(source, target):
-    """Nodes that convert a value to strings and back, which only the host can do."""
-    texts = node("Cast", [source], [f"{target}_text"], to=STRING)
-    return [texts, node("Cast", [f"{target}_text"], [target], to=FLOAT)]
 
 
 def compiled(nodes, inputs, outputs, constants=()):
