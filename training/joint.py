@@ -12,7 +12,7 @@ from ..dialects import discardable
 from ..dialects.core import spec_of
 from ..dialects.stepwell.elementwise import AddOp
 from ..dialects.types import TensorSpec, is_float, tensor_type
-from ..driver.compile.context import compiler_context
+from ..driver.context import compiler_context
 from ..passes.differentiation.differentiate import GRADIENT, DifferentiatePass
 from ..passes.graph.values import scalar_like
 from ..passes.infra.pipeline import Pipeline

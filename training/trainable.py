@@ -15,8 +15,8 @@ from ..dialects.stepwell.constant import ParameterOp
 from ..dialects.stepwell.normalization import BatchNormOp
 from ..dialects.types import is_float
 from ..driver.api import interface_of
-from ..driver.compile.state import state_for
 from ..driver.source import ModelSource, SourceError, torch_program
+from ..driver.state import state_for
 from ..passes.differentiation.pipelines import differentiable_pipeline
 from ..passes.ir.functions import main_function
 from ..passes.ir.rewriting import defining_op, walk
