@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...dialects import dims
 from ...dialects.dims import Dim, Symbolic
@@ -32,31 +33,45 @@ class Units:
 
     ranges: Mapping[str, Range]
 
-    @property
+    @cached_property
     def limits(self) -> Mapping[str, Interval]:
         """The least and the greatest number of units of each size, by the names of the sizes in expressions."""
         return {
-            _plain(name): (_units(values, values.low), _units(values, values.high))
+            self._plain[name]: (_units(values, values.low), _units(values, values.high))
+            for name, values in self.ranges.items()
+        }
+
+    @cached_property
+    def _plain(self) -> Mapping[str, str]:
+        """The names of the sizes in expressions, by the names that the user knows."""
+        return {name: str(dims.named(name)) for name in self.ranges}
+
+    @cached_property
+    def _over_units(self) -> Mapping[str, Dim]:
+        """The sizes as expressions over units, by their names in expressions."""
+        return {self._plain[name]: _size(self._plain[name], values) for name, values in self.ranges.items()}
+
+    @cached_property
+    def _over_sizes(self) -> Mapping[str, Dim]:
+        """The units as expressions over sizes, by their names in expressions."""
+        return {
+            self._plain[name]: algebra.floor_div(algebra.size(name) - _origin(values), values.step)
             for name, values in self.ranges.items()
         }
 
     def of(self, dim: Dim) -> Dim:
         """An expression over sizes as one over units."""
-        return substitution.bound(dim, {_plain(name): _size(name, values) for name, values in self.ranges.items()})
+        return dim if isinstance(dim, int) else substitution.bound(dim, self._over_units)
 
     def sizes(self, dim: Dim) -> Dim:
         """An expression over units as one over sizes, by the names that the user knows."""
-        return substitution.bound(
-            dim,
-            {
-                _plain(name): algebra.floor_div(algebra.size(name) - _origin(values), values.step)
-                for name, values in self.ranges.items()
-            },
-        )
+        return dim if isinstance(dim, int) else substitution.bound(dim, self._over_sizes)
 
     def at(self, dim: Dim, sizes: Mapping[str, int]) -> int:
         """The value of an expression over units at given sizes."""
-        units = {_plain(name): _units(values, sizes[name]) for name, values in self.ranges.items()}
+        if isinstance(dim, int):
+            return dim
+        units = {self._plain[name]: _units(values, sizes[name]) for name, values in self.ranges.items()}
         value = substitution.bound(dim, units)
         assert isinstance(value, int), f"{dim} depends on other sizes"
         return value
@@ -92,11 +107,6 @@ class Units:
                     yield {**sizes, name: size}
 
 
-def _plain(name: str) -> str:
-    """The name of a size in expressions."""
-    return str(dims.named(name))
-
-
 def _origin(values: Range) -> int:
     """The size at which units are counted from: 0 if all sizes are multiples of the step."""
     return values.low % values.step
@@ -107,5 +117,5 @@ def _units(values: Range, size: int) -> int:
 
 
 def _size(name: str, values: Range) -> Dim:
-    unit: Symbolic = algebra.size(_plain(name))
+    unit: Symbolic = algebra.size(name)
     return values.low if values.low == values.high else unit * values.step + _origin(values)
