@@ -25,6 +25,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -36,7 +37,8 @@ from ..safetensors import dtype_of
 _MAGIC = b"STEPWELL"
 _HEADER_BYTES = 64
 _DEFAULT_MEGABYTES = 4096
-_LARGE_BYTES = 4 << 20
+_LARGE_BYTES = 256 << 10
+"""Files of this size take longer to verify than the look-up of whether that was done."""
 _CHECKED, _VERIFIED_SECONDS = "checked", 24 * 3600
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _UNFINISHED = ".unfinished-"
@@ -44,6 +46,8 @@ _TALLY, _TALLIED_BYTES = ".written", 4096
 _ABANDONED_SECONDS = 3600
 _LOCKS = "locks"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{1,200}")
+_ARRAYS: WeakValueDictionary[tuple[str, int, int], np.ndarray] = WeakValueDictionary()
+"""Arrays that are mapped now, by path, device and number of the file."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,24 @@ class Cache:
             self._keep(self._path(kind, key), pieces, _digest(pieces))
 
     def get_array(self, kind: str, key: str) -> np.ndarray | None:
-        """Returns an array that `put_array` stored: mapped, read-only and aligned; a splat as a broadcast."""
+        """Returns an array that `put_array` stored: mapped, read-only and aligned; a splat as a broadcast.
+
+        All that use an array at the same time share its mapping: the memory of a process counts each mapping.
+        """
+        path = self._path(kind, key)
+        try:
+            status = path.stat()
+        except OSError:
+            return self._read_array(kind, key)
+        place = str(path), status.st_dev, status.st_ino
+        found = _ARRAYS.get(place)
+        if found is None:
+            found = self._read_array(kind, key)
+            if found is not None:
+                _ARRAYS[place] = found
+        return found
+
+    def _read_array(self, kind: str, key: str) -> np.ndarray | None:
         data = self.get(kind, key)
         if data is None:
             return None
