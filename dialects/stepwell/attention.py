@@ -40,6 +40,8 @@ class AttentionOp(Op):
         zero_empty: whether a query whose scores are all -inf, which attends to nothing, gets 0 instead of NaN.
         before: number of keys before its own position that a query attends to; the scores of others become -inf.
         after: number of keys after its own position that a query attends to; 0 for causal attention.
+        cap: limit of the scaled scores before the mask, which become `cap * tanh(score / cap)`; 0 for no limit (Gemma
+            2).
 
     ```mlir
     %3 = "stepwell.attention"(%0, %1, %2) {scale = 0.125 : f64}
@@ -59,6 +61,7 @@ class AttentionOp(Op):
     zero_empty = attribute(bool, default=False)
     before = attribute(int, default=UNBOUNDED)
     after = attribute(int, default=UNBOUNDED)
+    cap = attribute(float, default=0.0)
     result = result("[batch, heads, length, value depth]")
 
     @staticmethod
@@ -73,10 +76,13 @@ class AttentionOp(Op):
         zero_empty: bool,
         before: int,
         after: int,
+        cap: float = 0.0,
     ) -> TensorSpec:
         """[batch, heads, length, value depth]."""
         require_float(query=query)
         same_dtype(query, key, value)
+        if cap < 0:
+            raise OpError(f"attribute 'cap' must be at least 0, but is {cap}")
         require_rank(4, query=query, key=key, value=value)
         batch, heads, length, depth = query.shape
         _, key_heads, key_length, _ = key.shape
@@ -101,11 +107,14 @@ class AttentionOp(Op):
         zero_empty: bool,
         before: int,
         after: int,
+        cap: float = 0.0,
     ) -> np.ndarray:
         """Computes it with numpy."""
         shared = query.shape[1] // key.shape[1]
         keys, values = np.repeat(key, shared, 1), np.repeat(value, shared, 1)
         scores = query @ keys.swapaxes(-1, -2) * query.dtype.type(scale)
+        if cap:
+            scores = np.tanh(scores / query.dtype.type(cap)) * query.dtype.type(cap)
         if mask is not None:
             scores = np.where(mask, scores, query.dtype.type(masked)) if mask.dtype == np.bool_ else scores + mask
         distance = np.arange(scores.shape[3]) - np.arange(scores.shape[2])[:, None]

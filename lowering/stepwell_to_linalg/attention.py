@@ -48,7 +48,7 @@ from ..builders.generics import multiply_add
 from ..builders.indices import Index, at_most, value_of
 from ..builders.scalars import number
 from ..builders.tensors import Body, empty, structured, with_shape
-from .few_queries import FewQueries
+from .few_queries import FewQueries, limited
 from .rules import LINALG_BY_ELEMENT, LINALG_KERNEL, Lowering
 from .views import TensorView
 
@@ -208,17 +208,17 @@ class _Attention:
 
     def _masked(self, scores: Named) -> Named:
         if self._op.mask is None:
-            return scores
+            return self._map("masked", [scores], scores[1], self._limited) if self._op.cap else scores
         constant = _constant(self._op.mask)
         if constant is not None:
             return self._masked_alike(scores, constant)
         mask = self._mask(_source(self._op.mask))
         if isinstance(element_type_of(mask[0]), ir.FloatType):
-            return self._map("masked", [scores, mask], scores[1], _add)
+            return self._map("masked", [scores, mask], scores[1], lambda *pair: _add(self._limited(pair[0]), pair[1]))
 
         def select(score: ir.Value, allowed: ir.Value) -> ir.Value:
             bit = scalars.unpack(allowed, np.dtype(np.bool_))
-            return arith.select(bit, score, number(self._op.masked, score.type))
+            return arith.select(bit, self._limited(score), number(self._op.masked, score.type))
 
         return self._map("masked", [scores, mask], scores[1], select)
 
@@ -227,10 +227,13 @@ class _Attention:
 
         def body(score: ir.Value) -> ir.Value:
             if isinstance(mask, np.bool_):
-                return score if mask else number(self._op.masked, score.type)
-            return arith.addf(score, number(float(mask), score.type))
+                return self._limited(score) if mask else number(self._op.masked, score.type)
+            return arith.addf(self._limited(score), number(float(mask), score.type))
 
         return self._map("masked", [scores], scores[1], body)
+
+    def _limited(self, score: ir.Value) -> ir.Value:
+        return limited(score, self._op.cap)
 
     def _banded(self, scores: Named) -> Named:
         """Sets the scores of keys outside the band to -inf."""

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 from mlir.dialects import arith, tensor, vector
+from mlir.dialects import math as math_ops
 
 from ...dialects.stepwell.attention import AttentionOp
 from ...machines.families import WIDEST_VECTOR_BYTES
@@ -146,7 +147,7 @@ class _Head:
         def mask(key: Index, carried: list[ir.Value]) -> list[ir.Value]:
             scores, greatest = carried
             place = add(key, start)
-            found = self._masked(_at(scores, place), row, key)
+            found = self._masked(limited(_at(scores, place), op.cap), row, key)
             if not isinstance(self.whole.keys, int) or self.whole.keys % LANES:
                 inside = vector.create_mask(vector_type(LANES, _bit()), [value_of(subtract(self.whole.keys, key))])
                 found = arith.select(inside, found, broadcast(number(-math.inf, f32), LANES))
@@ -216,6 +217,16 @@ class _Head:
                 where = _places(self.target, (0, 0, *row, start))
                 result = write_row(total, result, where, _lanes(width))
         return result
+
+
+def limited(score: ir.Value, cap: float) -> ir.Value:
+    """Returns `cap * tanh(score / cap)`, for a number or a vector; the score if `cap` is 0."""
+    if not cap:
+        return score
+    limit = number(cap, ir.F32Type.get()) if isinstance(score.type, ir.VectorType) else number(cap, score.type)
+    if isinstance(score.type, ir.VectorType):
+        limit = broadcast(limit, _width(score))
+    return arith.mulf(math_ops.tanh(arith.divf(score, limit)), limit)
 
 
 def _split_heads(view: TensorView, heads: int, shared: int) -> TensorView:

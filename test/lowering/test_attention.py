@@ -16,12 +16,15 @@ RNG = np.random.default_rng(0)
 Array = np.ndarray
 
 
-def expected(query: Array, key: Array, value: Array, mask: Array | None, scale: float, masked: float) -> Array:
+def expected(
+    query: Array, key: Array, value: Array, mask: Array | None, scale: float, masked: float, cap: float = 0.0
+) -> Array:
     """Returns the softmax of the masked scores times the value, [batch, heads, length, depth]."""
     query, key, value = (item.astype(np.float64) for item in (query, key, value))
     shared = query.shape[1] // key.shape[1]
     key, value = np.repeat(key, shared, 1), np.repeat(value, shared, 1)
     scores = query @ key.swapaxes(-1, -2) * scale
+    scores = np.tanh(scores / cap) * cap if cap else scores
     if mask is not None:
         scores = np.where(mask, scores, masked) if mask.dtype == np.bool_ else scores + mask
     with np.errstate(invalid="ignore"):
@@ -52,6 +55,7 @@ def attention(
     threads: int = 1,
     target: str = "cpu",
     zero_empty: bool = False,
+    cap: float = 0.0,
 ) -> Array:
     """Returns the attention of q, k, v and optionally a mask m."""
     shape = "x".join(map(str, (*feeds["q"].shape[:3], feeds["v"].shape[3])))
@@ -59,7 +63,7 @@ def attention(
     number = np.float64(masked).view(np.uint64)
     body = (
         f'  %0 = "stepwell.attention"({names}) {{scale = {scale} : f64, masked = 0x{number:016X} : f64,'
-        f" zero_empty = {str(zero_empty).lower()}}}"
+        f" zero_empty = {str(zero_empty).lower()}, cap = {cap} : f64}}"
         f' : ({types}) -> tensor<{shape}xf32> loc("a")\n  return %0 : tensor<{shape}xf32>'
     )
     return run(feeds, body, f"tensor<{shape}xf32>", threads, target)
@@ -137,6 +141,16 @@ def test_a_row_that_is_masked_completely(masked: float) -> None:
     got = attention(feeds, 0.25, masked)
     close(got, expected(*arrays(feeds), 0.25, masked))
     assert np.isnan(got[:, :, 0]).all() == (masked == -np.inf)
+
+
+@pytest.mark.parametrize("length", [3, 20])
+@pytest.mark.parametrize("kind", ["none", "bool", "float"])
+def test_limited_scores(length: int, kind: str) -> None:
+    feeds = operands(1, 4, 2, length, 24, 16, 16)
+    allowed = np.tri(length, 24, 24 - length).astype(np.bool_)
+    if kind != "none":
+        feeds["m"] = allowed if kind == "bool" else np.where(allowed, 0.5, -np.inf).astype(np.float32)
+    close(attention(feeds, 2.0, cap=1.5), expected(*arrays(feeds), 2.0, -np.inf, cap=1.5))
 
 
 @pytest.mark.parametrize("length", [3, 20])

@@ -13,7 +13,7 @@ from ....dialects.dims import is_static
 from ....dialects.stepwell.attention import FEW_QUERIES, UNBOUNDED, AttentionOp
 from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import AddOp, DivOp, EqualOp, MulOp, NotOp, SelectOp
+from ....dialects.stepwell.elementwise import AddOp, DivOp, EqualOp, MulOp, NotOp, SelectOp, TanhOp
 from ....dialects.stepwell.movement import BroadcastToOp, ReshapeOp, TransposeOp
 from ....dialects.stepwell.normalization import SoftmaxOp
 from ....dialects.stepwell.reduction import ReduceMaxOp
@@ -105,6 +105,9 @@ class SplitAttention(Pattern[AttentionOp]):
 
 
 def _masked(scores: ir.Value, op: AttentionOp) -> ir.Value:
+    if op.cap:
+        limit = scalar_like(op.cap, scores)
+        scores = MulOp(TanhOp(DivOp(scores, limit)), limit).result
     if op.mask is None:
         return scores
     if is_float(op.mask):
