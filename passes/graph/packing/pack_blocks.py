@@ -12,11 +12,11 @@ from ....dialects.stepwell.blocks import GRAIN, LARGEST, BlockMatmulOp, PackedBl
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise.arithmetic import AbsOp, AddOp, DivOp, MaximumOp, ModOp, MulOp, RoundOp, SubOp
 from ....dialects.stepwell.elementwise.logic import CastOp
-from ....dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, SliceOp
+from ....dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, RowOp, SliceOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceSumOp
 from ....machines.block_tiles import BlockWork, choose_block_panel
 from ....machines.machine import Machine
-from ...ir.rewriting import Pattern, Replacement
+from ...ir.rewriting import Pattern, Replacement, defining_op
 from ...ir.values import Shape
 from ..values import dtype_of, is_fixed, scalar_like, static_shape, static_shapes
 from .panels import pack
@@ -29,7 +29,10 @@ _LEAST = 1e-30
 
 @dataclass(frozen=True)
 class PackBlockMatmul(Pattern[BlockMatmulOp]):
-    """block_matmul(x, w, s, z) --> packed_block_matmul(x by block, sums of its blocks, packed w, packed s, packed z)"""
+    """block_matmul(x, w, s, z) --> packed_block_matmul(x by block, sums of its blocks, packed w, packed s, packed z)
+
+    Rows of stacked weights are taken from the packed ones.
+    """
 
     machine: Machine
     rows_vary: bool = False
@@ -37,13 +40,16 @@ class PackBlockMatmul(Pattern[BlockMatmulOp]):
 
     def rewrite(self, op: BlockMatmulOp) -> Replacement:
         shape = static_shape(op.input)
-        if shape is None or not _is_packable(op):
+        stacked = _Stacked.of(op)
+        if shape is None or not (_is_packable(op) or stacked is not None):
             return None
         kept, input = dtype_of(op.input), _cast(op.input, _F32)
         columns, blocks, _ = ir.RankedTensorType(op.weight.type).shape
         rows = math.prod(shape[:-1])
         work = BlockWork(op.bits, block_of(op), op.rounds_input)
         panel = choose_block_panel(self.machine, columns, rows, work, varies=self.rows_vary)
+        if stacked is not None:
+            panel = math.gcd(panel, columns)  # so that panels do not reach across matrices
         by_block = (*shape[:-1], blocks, block_of(op))
         values = ReshapeOp(_padded(input, blocks * block_of(op)), shape=by_block).result
         factors = None
@@ -56,14 +62,63 @@ class PackBlockMatmul(Pattern[BlockMatmulOp]):
         if factors is not None:
             values, sums = CastOp(values, dtype=_I8).result, MulOp(sums, factors).result
         flat = ReshapeOp(values, shape=(*shape[:-1], blocks * block_of(op))).result
-        scales, zeros = (
-            None if value is None else pack(value, 1, columns, blocks, panel, grain=1)
-            for value in (op.scales, op.zeros)
-        )
-        made = PackedBlockMatmulOp(
-            flat, sums, _packed(op, panel), scales, zeros, factors, columns=columns, panel=panel, bits=op.bits
-        )
+        if stacked is None:
+            weights = _packed_operands(op.weight, op.scales, op.zeros, op.bits, panel)
+        else:
+            weights = stacked.packed(op.bits, panel)
+        made = PackedBlockMatmulOp(flat, sums, *weights, factors, columns=columns, panel=panel, bits=op.bits)
         return _cast(made.result, kept)
+
+
+@dataclass(frozen=True)
+class _Stacked:
+    """Fixed weights of several matrices, of which a product takes one: weight, scales and zeros at the same index.
+
+    row(w, i), row(s, i) --> row(packed w, i), row(packed s, i)
+    """
+
+    operands: tuple[ir.Value | None, ...]
+    index: ir.Value
+
+    @staticmethod
+    def of(op: BlockMatmulOp) -> _Stacked | None:
+        """Returns the operands before the rows are taken; None if the product does not take rows of fixed weights."""
+        if block_of(op) * op.bits % 32 != 0:
+            return None
+        given = [value for value in (op.weight, op.scales, op.zeros) if value is not None]
+        rows = [row for value in given if (row := defining_op(value, RowOp)) is not None]
+        is_alike = len(rows) == len(given) and all(row.index == rows[0].index for row in rows)
+        if not is_alike or not all(is_fixed(row.input) for row in rows):
+            return None
+        return _Stacked((*(row.input for row in rows), *[None] * (3 - len(rows))), rows[0].index)
+
+    def packed(self, bits: int, panel: int) -> list[ir.Value | None]:
+        """Returns the rows of the packed operands: the columns of all matrices are packed as those of one."""
+        count = 0
+        joined: list[ir.Value | None] = []
+        for value in self.operands:
+            if value is not None:
+                count, columns, *rest = ir.RankedTensorType(value.type).shape
+                value = ReshapeOp(value, shape=(count * columns, *rest)).result
+            joined.append(value)
+        weight, scales, zeros = joined
+        assert weight is not None and scales is not None
+        made: list[ir.Value | None] = []
+        for value in _packed_operands(weight, scales, zeros, bits, panel):
+            if value is not None:
+                size = ir.RankedTensorType(value.type).shape[0] // count
+                value = RowOp(ReshapeOp(value, shape=(count, size)).result, self.index).result
+            made.append(value)
+        return made
+
+
+def _packed_operands(
+    weight: ir.Value, scales: ir.Value, zeros: ir.Value | None, bits: int, panel: int
+) -> list[ir.Value | None]:
+    """Returns weight, scales and zeros packed in panels."""
+    columns, blocks, _ = ir.RankedTensorType(weight.type).shape
+    others = [None if value is None else pack(value, 1, columns, blocks, panel, grain=1) for value in (scales, zeros)]
+    return [_packed(weight, bits, panel), *others]
 
 
 class UnpackBlocks(Pattern[BlockMatmulOp]):
@@ -95,17 +150,17 @@ def _is_packable(op: BlockMatmulOp) -> bool:
     return all(value is None or is_fixed(value) for value in operands) and block_of(op) * op.bits % 32 == 0
 
 
-def _packed(op: BlockMatmulOp, panel: int) -> ir.Value:
+def _packed(weight: ir.Value, bits: int, panel: int) -> ir.Value:
     """The weight with numbers 4 elements apart in a byte, packed in panels."""
-    columns, blocks, size = ir.RankedTensorType(op.weight.type).shape
-    weight, per_byte = op.weight, 8 // op.bits
+    columns, blocks, size = ir.RankedTensorType(weight.type).shape
+    per_byte = 8 // bits
     if per_byte > 1:
         words = blocks * size // GRAIN
-        numbers = ReshapeOp(unpacked(weight, op.bits), shape=(columns, words, per_byte, GRAIN)).result
+        numbers = ReshapeOp(unpacked(weight, bits), shape=(columns, words, per_byte, GRAIN)).result
         parts = [_part(numbers, place) for place in range(per_byte)]
         weight = parts[0]
         for place, part in enumerate(parts[1:], 1):
-            weight = AddOp(weight, MulOp(part, scalar_like(1 << (op.bits * place), part))).result
+            weight = AddOp(weight, MulOp(part, scalar_like(1 << (bits * place), part))).result
     return pack(ReshapeOp(weight, shape=(columns, blocks * size)).result, 1, columns, blocks * size, panel)
 
 

@@ -60,3 +60,38 @@ func.func @many_rows(%x: tensor<100x64xf32>) -> tensor<100x96xf32> {
     : (tensor<100x64xf32>, tensor<96x2x16xui8>, tensor<96x2xf32>) -> tensor<100x96xf32>
   return %0 : tensor<100x96xf32>
 }
+
+// -----
+
+// One of three stacked weights: all are packed, in panels that do not reach across matrices, and the row is taken after
+// that.
+// CHECK-LABEL: func.func @stacked
+// CHECK-SAME: (%[[X:.+]]: tensor<1x64xf32>, %[[I:.+]]: tensor<i64>
+// CHECK-DAG: %[[W:.+]] = "stepwell.row"(%{{.+}}, %[[I]]) : (tensor<3x3072xui8>, tensor<i64>) -> tensor<3072xui8>
+// CHECK-DAG: %[[S:.+]] = "stepwell.row"(%{{.+}}, %[[I]]) : (tensor<3x192xf32>, tensor<i64>) -> tensor<192xf32>
+// CHECK: "stepwell.packed_block_matmul"(%{{.+}}, %{{.+}}, %[[W]], %[[S]]) {bits = 4 : i64, columns = 96 : i64
+func.func @stacked(%x: tensor<1x64xf32>, %i: tensor<i64>) -> tensor<1x96xf32> {
+  %ws = "stepwell.parameter"() {name = "w", shape = array<i64: 3, 96, 2, 16>, dtype = ui8} : () -> tensor<3x96x2x16xui8>
+  %ss = "stepwell.parameter"() {name = "s", shape = array<i64: 3, 96, 2>, dtype = f32} : () -> tensor<3x96x2xf32>
+  %w = "stepwell.row"(%ws, %i) : (tensor<3x96x2x16xui8>, tensor<i64>) -> tensor<96x2x16xui8>
+  %s = "stepwell.row"(%ss, %i) : (tensor<3x96x2xf32>, tensor<i64>) -> tensor<96x2xf32>
+  %0 = "stepwell.block_matmul"(%x, %w, %s) {bits = 4 : i64}
+    : (tensor<1x64xf32>, tensor<96x2x16xui8>, tensor<96x2xf32>) -> tensor<1x96xf32>
+  return %0 : tensor<1x96xf32>
+}
+
+// -----
+
+// Weight and scales of different matrices: nothing is packed.
+// CHECK-LABEL: func.func @of_two_matrices
+// CHECK-NOT: stepwell.packed_block_matmul
+// CHECK: return
+func.func @of_two_matrices(%x: tensor<1x64xf32>, %i: tensor<i64>, %j: tensor<i64>) -> tensor<1x96xf32> {
+  %ws = "stepwell.parameter"() {name = "w", shape = array<i64: 3, 96, 2, 16>, dtype = ui8} : () -> tensor<3x96x2x16xui8>
+  %ss = "stepwell.parameter"() {name = "s", shape = array<i64: 3, 96, 2>, dtype = f32} : () -> tensor<3x96x2xf32>
+  %w = "stepwell.row"(%ws, %i) : (tensor<3x96x2x16xui8>, tensor<i64>) -> tensor<96x2x16xui8>
+  %s = "stepwell.row"(%ss, %j) : (tensor<3x96x2xf32>, tensor<i64>) -> tensor<96x2xf32>
+  %0 = "stepwell.block_matmul"(%x, %w, %s) {bits = 4 : i64}
+    : (tensor<1x64xf32>, tensor<96x2x16xui8>, tensor<96x2xf32>) -> tensor<1x96xf32>
+  return %0 : tensor<1x96xf32>
+}
