@@ -26,6 +26,8 @@ class GgufConfig:
         intermediate: elements within a perceptron.
         vocabulary: number of tokens.
         context: number of tokens in a text.
+        experts: number of perceptrons of a layer of which each token takes some; 0 for one perceptron.
+        used_experts: number of perceptrons that a token takes.
         is_tied: whether the logits are products with the table of embeddings.
         settings: further settings of the file, such as those of a tokenizer: lists of strings or integers, and strings.
     """
@@ -39,6 +41,8 @@ class GgufConfig:
     intermediate: int = 512
     vocabulary: int = 320
     context: int = 1024
+    experts: int = 0
+    used_experts: int = 2
     is_tied: bool = False
     settings: dict[str, str | int | list[str] | list[int]] = field(default_factory=dict)
 
@@ -93,9 +97,13 @@ def write_decoder(path: Path, config: GgufConfig, seed: int = 0) -> None:
             if config.architecture == "qwen3" and part != "v":
                 vector(f"{scope}.attn_{part}_norm.weight", depth)
         matrix(f"{scope}.attn_output", config.hidden, config.heads * depth)
+        stacked, end = ((config.experts,), "_exps") if config.experts else ((), "")
         for part in ("gate", "up"):
-            matrix(f"{scope}.ffn_{part}", config.intermediate, config.hidden)
-        matrix(f"{scope}.ffn_down", config.hidden, config.intermediate)
+            matrix(f"{scope}.ffn_{part}{end}", *stacked, config.intermediate, config.hidden)
+        matrix(f"{scope}.ffn_down{end}", *stacked, config.hidden, config.intermediate)
+        if config.experts:
+            router = rng.standard_normal((config.experts, config.hidden)).astype(np.float32)
+            writer.add_tensor(f"{scope}.ffn_gate_inp.weight", router)
         for part in ("attn_norm", "ffn_norm"):
             vector(f"{scope}.{part}.weight", config.hidden)
     vector("output_norm.weight", config.hidden)
@@ -117,6 +125,9 @@ def _write_settings(writer: gguf.GGUFWriter, config: GgufConfig) -> None:
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_dimension_count(config.depth)
     writer.add_vocab_size(config.vocabulary)
+    if config.experts:
+        writer.add_expert_count(config.experts)
+        writer.add_expert_used_count(config.used_experts)
     for name, value in config.settings.items():
         if isinstance(value, list):
             writer.add_array(name, value)

@@ -25,6 +25,8 @@ class Architecture:
         has_windows: whether the setting of a sliding window applies.
         global_every: every n-th layer has no window; 0 if all layers are alike.
         window_base: base of the wavelengths of the rotation in layers with a window; None for that of the others.
+        has_slopes: whether scores fall with the distance of a key, by a slope per head (ALiBi, Press et al. 2022).
+        has_shares_of_one: whether the shares of the chosen experts add up to one.
     """
 
     rotates: Literal["neighbours", "halves", "nothing"] = "halves"
@@ -35,26 +37,34 @@ class Architecture:
     has_windows: bool = False
     global_every: int = 0
     window_base: float | None = None
+    has_slopes: bool = False
+    has_shares_of_one: bool = True
 
 
 ARCHITECTURES = {
     "llama": Architecture("neighbours"),
     "qwen2": Architecture(),
+    "qwen2moe": Architecture(has_shares_of_one=False),
     "qwen3": Architecture(),
+    "qwen3moe": Architecture(),
     "gemma": Architecture(activation="gelu", scales_embedding=True),
+    "gemma2": Architecture(activation="gelu", scales_embedding=True, has_windows=True, global_every=2),
     "gemma3": Architecture(
         activation="gelu", scales_embedding=True, has_windows=True, global_every=6, window_base=10000.0
     ),
     "phi2": Architecture(norm="layer", activation="gelu", is_gated=False),
     "phi3": Architecture(has_windows=True),
+    "bloom": Architecture("nothing", norm="layer", activation="gelu", is_gated=False, has_slopes=True),
+    "falcon": Architecture(norm="layer", activation="gelu", is_gated=False),
+    "gptneox": Architecture(norm="layer", activation="gelu", is_gated=False),
     "gpt2": Architecture("nothing", norm="layer", activation="gelu", is_gated=False),
     "stablelm": Architecture(norm="layer"),
     "starcoder2": Architecture(norm="layer", activation="gelu", is_gated=False, has_windows=True),
 }
 """The supported architectures, by their names in files. (llama.cpp, src/llama-model.cpp)"""
 
-_NARROW_SCALE_LAYERS = 62
-"""Gemma 3 of this depth (27B) scales scores by the size of a token per head, not by that of a key."""
+_NARROW_SCALE_LAYERS = {"gemma2": 46, "gemma3": 62}
+"""Gemma of this depth (27B) scales scores by the size of a token per head, not by that of a key."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,11 @@ class DecoderSizes:
         vocabulary: number of tokens.
         context: number of tokens that the decoder was trained for.
         window: number of tokens that a layer with a window attends to; 0 for no windows.
+        score_cap: limit of the scores; 0 for none.
+        logit_cap: limit of the logits; 0 for none.
+        is_parallel: whether attention and perceptron read the same token, though they have norms of their own.
+        experts: number of perceptrons of which each token takes some; 0 for one that all tokens take.
+        used_experts: number of perceptrons that a token takes.
     """
 
     architecture: Architecture
@@ -94,6 +109,11 @@ class DecoderSizes:
     vocabulary: int
     context: int
     window: int
+    score_cap: float
+    logit_cap: float
+    is_parallel: bool
+    experts: int
+    used_experts: int
 
     @staticmethod
     def of(file: GgufFile) -> DecoderSizes:
@@ -106,8 +126,6 @@ class DecoderSizes:
         if name not in ARCHITECTURES:
             known = ", ".join(ARCHITECTURES)
             raise ModelError(f"has the architecture '{name}', which is not supported; supported are {known}")
-        if file.setting(f"{name}.expert_count", int, 0):
-            raise ModelError("has experts, which are not supported")
         architecture = ARCHITECTURES[name]
         scaling = file.setting(f"{name}.rope.scaling.type", str, "none")
         if scaling not in ("none", "linear") or "rope_factors_long.weight" in file.tensors:
@@ -117,7 +135,7 @@ class DecoderSizes:
         heads = file.setting(f"{name}.attention.head_count", int)
         hidden = file.setting(f"{name}.embedding_length", int)
         depth = file.setting(f"{name}.attention.key_length", int, hidden // max(heads, 1))
-        is_narrow = name == "gemma3" and layers == _NARROW_SCALE_LAYERS
+        is_narrow = layers == _NARROW_SCALE_LAYERS.get(name)
         kind = "layer_norm_rms_epsilon" if architecture.norm == "rms" else "layer_norm_epsilon"
         config = DecoderSizes(
             architecture=architecture,
@@ -137,6 +155,11 @@ class DecoderSizes:
             vocabulary=file.tensor("token_embd.weight").shape[0],
             context=file.setting(f"{name}.context_length", int),
             window=file.setting(f"{name}.attention.sliding_window", int, 0) if architecture.has_windows else 0,
+            score_cap=file.setting(f"{name}.attn_logit_softcapping", float, 0.0),
+            logit_cap=file.setting(f"{name}.final_logit_softcapping", float, 0.0),
+            is_parallel=file.setting(f"{name}.use_parallel_residual", bool, False),
+            experts=file.setting(f"{name}.expert_count", int, 0),
+            used_experts=file.setting(f"{name}.expert_used_count", int, 0),
         )
         config._check()
         return config
@@ -144,6 +167,8 @@ class DecoderSizes:
     def _check(self) -> None:
         counts = (self.layers, self.hidden, self.heads, self.key_heads, self.depth, self.value_depth, self.context)
         is_wrong = min(counts) < 1 or self.heads % self.key_heads or self.rotated % 2 or self.window < 0
+        is_wrong = is_wrong or min(self.score_cap, self.logit_cap) < 0
+        is_wrong = is_wrong or not (self.experts == self.used_experts == 0 or 0 < self.used_experts <= self.experts)
         if is_wrong or not 0 <= self.rotated <= self.depth or not self.stretch > 0:
             raise ModelError(f"has settings that do not fit together: {self}")
 

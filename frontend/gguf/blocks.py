@@ -15,13 +15,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class BlockWeight:
-    """A matrix [rows, columns] in blocks along its rows.
+    """Matrices [.., rows, columns] in blocks along their rows.
 
     Attributes:
         bits: bits of a number, 4 or 8.
-        numbers: [rows, blocks, bytes], the lowest bits of a byte first.
-        scales: f32 [rows, blocks].
-        zeros: the number that stands for 0: one for all, or f32 [rows, blocks].
+        numbers: [.., rows, blocks, bytes], the lowest bits of a byte first.
+        scales: f32 [.., rows, blocks].
+        zeros: the number that stands for 0: one for all, or f32 [.., rows, blocks].
     """
 
     bits: int
@@ -41,9 +41,15 @@ def block_formats() -> list[str]:
 
 
 def read_blocks(kind: str, data: np.ndarray) -> BlockWeight:
-    """Converts the bytes of rows [rows, bytes] of a format."""
-    size, convert = _FORMATS[kind]
-    return convert(np.ascontiguousarray(data).reshape(len(data), -1, size))
+    """Converts the bytes of rows [.., rows, bytes] of a format."""
+    (size, convert), (*outer, row) = _FORMATS[kind], data.shape
+    made = convert(np.ascontiguousarray(data).reshape(-1, row // size, size))
+
+    def stacked(array: np.ndarray) -> np.ndarray:
+        return array.reshape(*outer, *array.shape[1:])
+
+    zeros = made.zeros if isinstance(made.zeros, int) else stacked(made.zeros)
+    return BlockWeight(made.bits, stacked(made.numbers), stacked(made.scales), zeros)
 
 
 def _floats(blocks: np.ndarray, start: int) -> np.ndarray:

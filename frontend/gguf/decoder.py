@@ -24,7 +24,7 @@ from ...dialects.stepwell.blocks import BlockMatmulOp
 from ...dialects.stepwell.constant import ParameterOp
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise.activation import GeluOp, SiluOp
-from ...dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp
+from ...dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, RowOp
 from ...dialects.stepwell.normalization import LayerNormOp, RmsNormOp
 from ..build import (
     added,
@@ -38,6 +38,7 @@ from ..build import (
     numbered,
     part_along,
     scalar,
+    shape_of,
     sizes,
     transposed,
 )
@@ -46,6 +47,7 @@ from ..imported import ModelInfo, ValueInfo
 from ..rotary import rotated
 from .architectures import DecoderSizes
 from .blocks import BlockWeight, is_block_format, read_blocks
+from .experts import routed
 from .reader import GgufFile, StoredTensor
 
 _HEADS_FIRST = (0, 2, 1, 3)
@@ -106,6 +108,8 @@ class DecoderBuilder:
         rows = emit(ExpandDimsOp, places, axes=(0, 1, 3))
         mask = emit(ew.AndOp, emit(ew.LessEqualOp, columns, rows), emit(ew.GreaterEqualOp, columns, starts))
         turns = emit(ew.SubOp, rows, starts)
+        if config.architecture.has_slopes:
+            mask = self._sloped(mask, emit(ew.SubOp, columns, starts))
         everywhere, windowed = _Scope(mask, self._angles(turns, is_windowed=False)), None
         if config.window:
             first = emit(ew.SubOp, rows, scalar(config.window, rows))
@@ -118,6 +122,7 @@ class DecoderBuilder:
                 value = emit(ew.MulOp, value, scalar(float(np.sqrt(np.float32(config.hidden))), value))
             if "position_embd.weight" in self._file.tensors:
                 value = emit(ew.AddOp, value, self._at_positions("position_embd.weight", turns))
+            value = self._norm("token_embd_norm", value, may_be_missing=True)
         for layer in range(config.layers):
             kept = [inputs[f"past.{layer}.{part}"] for part in ("key", "value")]
             seen = windowed if windowed is not None and config.has_window(layer) else everywhere
@@ -128,7 +133,19 @@ class DecoderBuilder:
             value = self._norm("output_norm", gathered(value, inputs["selected"], 1))
             is_tied = "output.weight" not in self._file.tensors
             logits = self._linear("token_embd" if is_tied else "output", value)
+            if config.logit_cap:
+                limit = scalar(config.logit_cap, logits)
+                logits = emit(ew.MulOp, emit(ew.TanhOp, emit(ew.DivOp, logits, limit)), limit)
         return {"logits": logits, **outputs}
+
+    def _sloped(self, mask: ir.Value, places: ir.Value) -> ir.Value:
+        """Returns numbers to add to scores [batch, heads, length, keys], for places of keys [batch, 1, 1, keys].
+
+        They grow with the place of the key, which differs from falling with its distance by a number per query only.
+        """
+        slopes = constant(_slopes(self._config.heads).reshape(-1, 1, 1))
+        bias = emit(ew.MulOp, cast(places, np.float32), slopes)
+        return emit(ew.SelectOp, mask, bias, scalar(-np.inf, bias))
 
     def _at_positions(self, name: str, places: ir.Value) -> ir.Value:
         """Returns the rows of a table for places [batch, 1, length, 1]; those before a text take the first row."""
@@ -155,11 +172,14 @@ class DecoderBuilder:
         Without a norm of its own, the perceptron reads what attention reads (Wang and Komatsuzaki 2021).
         """
         normal = self._norm(f"{scope}.attn_norm", value)
-        found, *caches = self._attention(scope, normal, past, seen)
+        is_apart = f"{scope}.attn_norm_2.weight" in self._file.tensors
+        attended = self._norm(f"{scope}.attn_norm_2", value) if is_apart else normal
+        found, *caches = self._attention(scope, attended, past, seen)
+        before = value
         value = emit(ew.AddOp, value, self._norm(f"{scope}.post_attention_norm", found, may_be_missing=True))
         if f"{scope}.ffn_norm.weight" in self._file.tensors:
-            normal = self._norm(f"{scope}.ffn_norm", value)
-        made = self._norm(f"{scope}.post_ffw_norm", self._perceptron(scope, normal), may_be_missing=True)
+            normal = self._norm(f"{scope}.ffn_norm", before if self._config.is_parallel else value)
+        made = self._norm(f"{scope}.post_ffw_norm", self._opened(scope, normal), may_be_missing=True)
         return emit(ew.AddOp, value, made), *caches
 
     def _attention(
@@ -176,7 +196,8 @@ class DecoderBuilder:
             is_interleaved = config.architecture.rotates == "neighbours"
             query, key = (rotated(item, *seen.angles, is_interleaved=is_interleaved) for item in (query, key))
         keys, values = (joined([old, new], 2) for old, new in zip(past, (key, fresh), strict=True))
-        found = emit(AttentionOp, query, keys, values, seen.mask, scale=config.scale, zero_empty=True)
+        options = {"scale": config.scale, "cap": config.score_cap, "zero_empty": True}
+        found = emit(AttentionOp, query, keys, values, seen.mask, **options)
         flat = emit(DynamicReshapeOp, transposed(found, _HEADS_FIRST), integers([0, 0, -1]))
         return self._linear(f"{scope}.attn_output", flat), keys, values
 
@@ -207,19 +228,49 @@ class DecoderBuilder:
         product, ends = self._linear(name, value), np.cumsum([0, *widths]).tolist()
         return [part_along(product, 2, start, end) for start, end in itertools.pairwise(ends)]
 
-    def _perceptron(self, scope: str, normal: ir.Value) -> ir.Value:
-        """Returns the result of a perceptron; a file may store the gate and what it multiplies as one matrix."""
-        architecture, up = self._config.architecture, f"{scope}.ffn_up"
+    def _opened(self, scope: str, normal: ir.Value) -> ir.Value:
+        """Returns the result of the perceptron of a layer, or of its experts and the one that all tokens share."""
+        if f"{scope}.ffn_gate_inp.weight" not in self._file.tensors:
+            return self._perceptron(scope, normal)
+        config = self._config
+        rows = emit(DynamicReshapeOp, normal, integers([-1, config.hidden]))
+        scores = self._linear(f"{scope}.ffn_gate_inp", rows)
+        if not config.used_experts:
+            raise ModelError("has experts, but lacks the number that a token uses (expert_used_count)")
+
+        def expert(rows: ir.Value, number: ir.Value) -> ir.Value:
+            return self._perceptron(scope, rows, "_exps", number)
+
+        made = routed(rows, scores, config.used_experts, config.architecture.has_shares_of_one, expert)
+        made = emit(DynamicReshapeOp, made, shape_of(normal))
+        if f"{scope}.ffn_up_shexp.weight" not in self._file.tensors:
+            return made
+        shared = self._perceptron(scope, normal, "_shexp")
+        if f"{scope}.ffn_gate_inp_shexp.weight" in self._file.tensors:
+            weight = self._as_matrix(f"{scope}.ffn_gate_inp_shexp.weight")
+            shared = emit(ew.MulOp, shared, emit(ew.SigmoidOp, emit(MatmulOp, normal, weight, transpose_rhs=True)))
+        return emit(ew.AddOp, made, shared)
+
+    def _perceptron(self, scope: str, normal: ir.Value, kind: str = "", expert: ir.Value | None = None) -> ir.Value:
+        """Returns the result of a perceptron; a file may store the gate and what it multiplies as one matrix.
+
+        Args:
+            scope: the layer.
+            normal: its input.
+            kind: what the names of its tensors end with.
+            expert: the number of the perceptron, if tensors hold several.
+        """
+        architecture, up = self._config.architecture, f"{scope}.ffn_up{kind}"
         if not architecture.is_gated:
-            opened = self._activated(self._linear(up, normal))
-        elif f"{scope}.ffn_gate.weight" in self._file.tensors:
-            gate = self._activated(self._linear(f"{scope}.ffn_gate", normal))
-            opened = emit(ew.MulOp, gate, self._linear(up, normal))
+            opened = self._activated(self._linear(up, normal, expert))
+        elif f"{scope}.ffn_gate{kind}.weight" in self._file.tensors:
+            gate = self._activated(self._linear(f"{scope}.ffn_gate{kind}", normal, expert))
+            opened = emit(ew.MulOp, gate, self._linear(up, normal, expert))
         else:
             half = self._file.tensor(f"{up}.weight").shape[0] // 2
             gate, value = self._parts(up, normal, (half, half))
             opened = emit(ew.MulOp, self._activated(gate), value)
-        return self._linear(f"{scope}.ffn_down", opened)
+        return self._linear(f"{scope}.ffn_down{kind}", opened, expert)
 
     def _activated(self, value: ir.Value) -> ir.Value:
         is_silu = self._config.architecture.activation == "silu"
@@ -237,24 +288,38 @@ class DecoderBuilder:
             offset = self._parameter(bias, self._floats(bias, shape)) if bias in self._file.tensors else None
             return emit(LayerNormOp, value, scale, offset, axis=-1, epsilon=config.epsilon)
 
-    def _linear(self, name: str, value: ir.Value) -> ir.Value:
-        """Multiplies by a matrix [results, inputs], and adds the bias if there is one."""
-        stored = self._file.tensor(f"{name}.weight")
-        if len(stored.shape) != 2:
-            raise ModelError(f"the tensor '{stored.name}' has the shape {list(stored.shape)}, and must be a matrix")
+    def _linear(self, name: str, value: ir.Value, expert: ir.Value | None = None) -> ir.Value:
+        """Multiplies by a matrix [results, inputs], and adds the bias if there is one.
+
+        Args:
+            name: the name of the tensors.
+            value: the input.
+            expert: the number of the matrix and bias, if tensors hold several.
+        """
+        stored, rank = self._file.tensor(f"{name}.weight"), 2 if expert is None else 3
+        if len(stored.shape) != rank or (expert is not None and stored.shape[0] != self._config.experts):
+            wanted = "be a matrix" if expert is None else f"hold {self._config.experts} matrices"
+            raise ModelError(f"the tensor '{stored.name}' has the shape {list(stored.shape)}, and must {wanted}")
         bias = self._file.tensors.get(f"{name}.bias")
         with ir.Location.name(name):
-            product = self._product(stored, value)
+            product = self._product(stored, value, expert)
             if bias is None:
                 return product
-            return added(product, self._parameter(bias.name, self._floats(bias.name, bias.shape)))
+            return added(product, _chosen(self._parameter(bias.name, self._floats(bias.name, bias.shape)), expert))
 
-    def _product(self, stored: StoredTensor, value: ir.Value) -> ir.Value:
+    def _product(self, stored: StoredTensor, value: ir.Value, expert: ir.Value | None) -> ir.Value:
         if not is_block_format(stored.kind):
             weight = self._parameter(stored.name, self._floats(stored.name, stored.shape))
-            return emit(MatmulOp, value, weight, transpose_rhs=True)
-        blocks, (numbers, scales), zeros = self._in_blocks(stored)
+            return emit(MatmulOp, value, _chosen(weight, expert), transpose_rhs=True)
+        blocks, parameters, zeros = self._in_blocks(stored)
+        numbers, scales = (_chosen(item, expert) for item in parameters)
+        zeros = None if zeros is None else _chosen(zeros, expert)
         return emit(BlockMatmulOp, value, numbers, scales, zeros, bits=blocks.bits, rounds_input=True)
+
+    def _as_matrix(self, name: str) -> ir.Value:
+        """Returns the row that a tensor holds as a matrix of one row."""
+        stored = self._file.tensor(name)
+        return self._parameter(name, self._floats(name, stored.shape).reshape(1, -1))
 
     def _embedded(self, name: str, tokens: ir.Value) -> ir.Value:
         """Returns the rows of a table for some tokens, f32."""
@@ -309,3 +374,19 @@ class DecoderBuilder:
         self.parameters.setdefault(name, array)
         with ir.Location.name(name):
             return ParameterOp(name=name, shape=array.shape, dtype=array.dtype).operation.result
+
+
+def _chosen(value: ir.Value, expert: ir.Value | None) -> ir.Value:
+    """Returns the part of a stacked weight that belongs to an expert."""
+    return value if expert is None else emit(RowOp, value, expert)
+
+
+def _slopes(heads: int) -> np.ndarray:
+    """Returns the slope of each head, f32 (ALiBi): powers of 2^(-8 / n) for the n heads of a power of two.
+
+    Other numbers of heads take every second slope of twice as many for the rest.
+    """
+    power = 1 << (heads.bit_length() - 1)
+    first = 2.0 ** (-8.0 / power * np.arange(1, power + 1))
+    rest = 2.0 ** (-4.0 / power * np.arange(1, 2 * (heads - power), 2))
+    return np.concatenate([first, rest]).astype(np.float32)

@@ -21,6 +21,7 @@ CONFIGS = [
     GgufConfig("qwen2", "Q8_0", **SMALL),
     GgufConfig("qwen3", "Q4_0", is_tied=True, **SMALL),
     GgufConfig("llama", "Q4_1", **SMALL),
+    GgufConfig("llama", "Q4_0", experts=3, **SMALL),
 ]
 
 
@@ -33,12 +34,13 @@ class Reference:
         self.in_blocks = {item.name for item in tensors if is_block_format(item.tensor_type.name)}
         self.config = config
 
-    def linear(self, name: str, value: np.ndarray) -> np.ndarray:
+    def linear(self, name: str, value: np.ndarray, expert: int | tuple[()] = ()) -> np.ndarray:
         if f"{name}.weight" in self.in_blocks:  # blocks of rows are rounded to bytes
             blocks = value.reshape(*value.shape[:-1], -1, BLOCK)
             scale = np.abs(blocks).max(-1, keepdims=True) / 127
             value = (np.rint(blocks / np.where(scale, scale, 1)) * scale).reshape(value.shape)
-        return value @ self.weights[f"{name}.weight"].astype(np.float64).T + self.weights.get(f"{name}.bias", 0)
+        weight = self.weights[f"{name}.weight"][expert].astype(np.float64)
+        return value @ weight.T + self.weights.get(f"{name}.bias", 0)
 
     def norm(self, name: str, value: np.ndarray) -> np.ndarray:
         scaled = value / np.sqrt((value**2).mean(-1, keepdims=True) + 1e-5)
@@ -70,20 +72,31 @@ class Reference:
         mixed = powers / powers.sum(-1, keepdims=True) @ fresh
         return self.linear(f"{scope}.attn_output", mixed.swapaxes(1, 2).reshape(*value.shape[:2], -1))
 
+    def perceptron(self, scope: str, normal: np.ndarray, end: str = "", expert: int | tuple[()] = ()) -> np.ndarray:
+        gate = self.linear(f"{scope}.ffn_gate{end}", normal, expert)
+        opened = gate / (1 + np.exp(-gate)) * self.linear(f"{scope}.ffn_up{end}", normal, expert)
+        return self.linear(f"{scope}.ffn_down{end}", opened, expert)
+
+    def experts(self, scope: str, normal: np.ndarray) -> np.ndarray:
+        powers = np.exp(self.linear(f"{scope}.ffn_gate_inp", normal))
+        least = np.sort(powers)[..., [-self.config.used_experts]]
+        shares = np.where(powers >= least, powers, 0)
+        shares = shares / shares.sum(-1, keepdims=True)
+        made = [self.perceptron(scope, normal, "_exps", expert) for expert in range(self.config.experts)]
+        return np.sum([shares[..., [expert]] * item for expert, item in enumerate(made)], axis=0)
+
     def __call__(self, tokens: np.ndarray) -> np.ndarray:
         value = self.weights["token_embd.weight"][tokens].astype(np.float64)
         for layer in range(self.config.layers):
             scope = f"blk.{layer}"
             value = value + self.attention(scope, self.norm(f"{scope}.attn_norm", value))
             normal = self.norm(f"{scope}.ffn_norm", value)
-            gate = self.linear(f"{scope}.ffn_gate", normal)
-            opened = gate / (1 + np.exp(-gate)) * self.linear(f"{scope}.ffn_up", normal)
-            value = value + self.linear(f"{scope}.ffn_down", opened)
+            value = value + (self.experts if self.config.experts else self.perceptron)(scope, normal)
         return self.linear("token_embd" if self.config.is_tied else "output", self.norm("output_norm", value))
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{config.architecture}-{config.kind}")
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{config.architecture}-{config.kind}-{config.experts}")
 def test_logits_are_those_of_numpy(config: GgufConfig, tmp_path: Path):
     path = tmp_path / "decoder.gguf"
     write_decoder(path, config)
