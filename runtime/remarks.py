@@ -21,6 +21,12 @@ FUSE = "Fuse"
 VERSIONS = "Versions"
 """Rule of a remark on the versions of a kernel for different sizes."""
 
+INTEGER_PRODUCT = "MultiplyDequantized"
+"""Rule of a remark that a product of quantised values is not computed on their integers."""
+
+NOT_QUANTIZED = "that was not dequantised"
+"""End of the message of such a remark if one operand is not quantised at all."""
+
 READS, INTO, HOW = "reads", "into", "how"
 """Arguments: the node whose kernel an op reads; the nodes that took over a node's work; what became of an op."""
 

@@ -20,6 +20,7 @@ from .layout.sink_movement import SinkMovementPass
 from .packing.pack_weights import PackWeightsPass
 from .products.join_columns import JoinColumnsPass
 from .products.merge_projections import MergeProjectionsPass
+from .products.multiply_bytes import MultiplyBytesPass
 from .products.reduce_precision import ReducePrecisionPass
 from .products.sum_single_columns import SumSingleColumnsPass
 from .shapes.infer_shapes import InferShapesPass
@@ -34,6 +35,8 @@ CLEAN_UP: tuple[Element, ...] = (CanonicalizePass(), CsePass(), DcePass())
 GRAPH_PIPELINE: tuple[Element, ...] = (
     # Shapes first, because most patterns need them; then shape arithmetic is constant and folds away.
     InferShapesPass(),
+    # While weights are still computed from their bytes.
+    MultiplyBytesPass(),
     FoldConstantsPass(),
     *CLEAN_UP,
     # Before ops become parts of composites or kernels, which stay in their loops.

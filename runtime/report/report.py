@@ -17,7 +17,7 @@ from ..devices.registry import loader_of
 from ..facts import CompileFacts, NodeFacts
 from ..host.fallback import Fallback
 from ..program import KernelInfo, Program
-from ..remarks import FUSE, MISSED, READS, Remark
+from ..remarks import FUSE, INTEGER_PRODUCT, MISSED, NOT_QUANTIZED, READS, Remark
 from . import html, slow
 from .sizes import sizes_of_kernels
 from .text import table_of
@@ -215,12 +215,31 @@ def _summary(
     found: list[dict[str, Any]] = []
     found += [{"kind": "generic", "message": message, "share": 1.0} for message in slow.generic_code(programs)]
     found += _scalar(records)
+    found += [item for record in records for item in _quantized(record)]
     if fallbacks:
         total = len(fallbacks) + sum(len(record["ops"]) for record in records)
         verb = "runs" if len(fallbacks) == 1 else "run"
         message = f"{len(fallbacks)} of {quantity(total, 'node')} {verb} on the host"
         found.append({"kind": "fallback", "message": message, "share": None})
     return found
+
+
+def _quantized(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the products with two quantised operands that are not computed on integers, each with the reason."""
+    found = {}
+    for op in record["ops"]:
+        for remark in op["refused"]:
+            if remark["pattern"] == INTEGER_PRODUCT and not remark["reason"].endswith(NOT_QUANTIZED):
+                seconds = sum(
+                    kernel["predicted_seconds"] for kernel in record["kernels"] if kernel["name"] in op["kernels"]
+                )
+                message = f"{op['name']} multiplies floats, though it could multiply bytes: {remark['reason']}"
+                found[message] = {
+                    "kind": "quantized",
+                    "message": message,
+                    "share": seconds / (record["predicted_seconds"] or 1.0),
+                }
+    return list(found.values())
 
 
 def _scalar(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

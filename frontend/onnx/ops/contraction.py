@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mlir import ir
 
-from ....dialects.dims import Dim
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.elementwise import MulOp
-from ....dialects.stepwell.movement import ExpandDimsOp, ReshapeOp, SqueezeOp
+from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
 from ....support.wording import quantity
-from ...build import added, cast, dtype, emit, rank, scalar, shape, transposed
+from ...build import added, emit, rank, scalar, shape, transposed
 from ...errors import AttributeFault, NodeError
 from ..nodes.node import Node
 from ..nodes.registry import imports
 from .parts.blocked_products import blocked_product
-from .parts.byte_products import Bytes, convolved, dequantized, is_one, may_convolve, may_multiply, multiplied
 from .parts.windows import NodeWindow, halved, pads_of, window_of
 
 Dims = tuple[int, ...]
@@ -25,8 +22,8 @@ Dims = tuple[int, ...]
 
 @imports("MatMul")
 def matmul(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-    """MatMul, computed on bytes if both operands were dequantised, or on few bits if the second one was in blocks."""
-    quantized = _of_bytes(node, lhs, rhs) or blocked_product(node, lhs, rhs)
+    """MatMul, computed on few bits if the second operand was dequantised in blocks."""
+    quantized = blocked_product(node, lhs, rhs)
     return product(lhs, rhs) if quantized is None else quantized
 
 
@@ -68,51 +65,11 @@ def gemm(node: Node, a: ir.Value, b: ir.Value, c: ir.Value | None = None) -> ir.
     transposes = {"transpose_lhs": bool(node.attribute("transA")), "transpose_rhs": bool(node.attribute("transB"))}
     if rank(a) != 2 or rank(b) != 2:
         raise NodeError(f"takes matrices, but A has rank {rank(a)} and B rank {rank(b)}")
-    result = None if transposes["transpose_lhs"] else _of_bytes(node, a, b, transposes["transpose_rhs"])
-    if result is None and not transposes["transpose_lhs"]:
-        result = blocked_product(node, a, b, transposes["transpose_rhs"])
+    result = None if transposes["transpose_lhs"] else blocked_product(node, a, b, transposes["transpose_rhs"])
     if result is None:
         result = emit(MatmulOp, a, b, **transposes)
     result = _scaled(result, node.attribute("alpha"))
     return added(result, None if c is None else _scaled(c, node.attribute("beta")))
-
-
-def _of_bytes(node: Node, lhs: ir.Value, rhs: ir.Value, transpose_rhs: bool = False) -> ir.Value | None:
-    """The product of two dequantised matrices, computed on bytes; None if it cannot be.
-
-    The right one must be quantised per column or as a whole.
-
-    matmul((a - p) * s, (b - q) * t) --> matmul of bytes * (s * t)
-    """
-    left, right = dequantized(lhs), dequantized(rhs)
-    if left is None or right is None or not may_multiply(node, left, right):
-        return None
-    columns = shape(right.numbers)[0 if transpose_rhs else 1]
-    factors = [right.scale, *([] if right.zero is None else [right.zero])]
-    if not is_one(left.scale) or not is_one(left.zero) or not all(_is_per(columns, item) for item in factors):
-        return None
-    if rank(rhs) == 2 and transpose_rhs != (rank(right.scale) == 2) and not is_one(right.scale):
-        return None
-    flat = Bytes(right.numbers, None if right.zero is None else _listed(right.zero))
-    total = multiplied(node, Bytes(left.numbers, _whole(left.zero)), flat, transpose_rhs)
-    factor = emit(MulOp, _whole(left.scale), _listed(right.scale))
-    return emit(MulOp, cast(total, dtype(factor)), factor)
-
-
-def _is_per(count: Dim, values: ir.Value) -> bool:
-    """Returns whether there is a single value, or one per channel."""
-    return is_one(values) or [dim for dim in shape(values) if dim != 1] == [count]
-
-
-def _listed(values: ir.Value) -> ir.Value:
-    """Removes the dimensions other than that of the channels."""
-    count = max((dim for dim in shape(values) if isinstance(dim, int)), default=1)
-    return values if rank(values) < 2 else emit(ReshapeOp, values, shape=(count,))
-
-
-def _whole(value: Any) -> Any:
-    """Reshapes a single value for a whole tensor to a scalar."""
-    return value if value is None or rank(value) == 0 else emit(ReshapeOp, value, shape=())
 
 
 def _scaled(value: ir.Value, factor: float) -> ir.Value:
@@ -121,33 +78,11 @@ def _scaled(value: ir.Value, factor: float) -> ir.Value:
 
 @imports("Conv")
 def conv(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value | None = None) -> ir.Value:
-    """Conv, computed on bytes if input and weight were dequantised."""
+    """Conv."""
     window = window_of(node, input, kernel_of(node, weight))
     pads = pads_of(node, input, window)
-    quantized = _conv_of_bytes(node, input, weight, window, pads)
-    if quantized is not None:
-        spread = None if bias is None else emit(ExpandDimsOp, bias, axes=tuple(range(1, rank(input) - 1)))
-        return added(quantized, spread)
     attributes = {"strides": window.strides, "dilations": window.dilations, "group": node.attribute("group")}
     return emit(ConvOp, input, weight, bias, pads=pads, **attributes)
-
-
-def _conv_of_bytes(
-    node: Node, input: ir.Value, weight: ir.Value, window: NodeWindow, pads: tuple[int, ...]
-) -> ir.Value | None:
-    """The convolution of dequantised operands, computed on bytes; None if it cannot be.
-
-    The weight must be quantised per output channel or as a whole.
-    """
-    left, right = dequantized(input), dequantized(weight)
-    if left is None or right is None or not is_one(left.scale) or not may_convolve(node, left, right):
-        return None
-    if not is_one(right.scale) and shape(right.scale) != (shape(weight)[0], *[1] * (rank(weight) - 1)):
-        return None
-    total = convolved(node, Bytes(left.numbers, _whole(left.zero)), right, None, window, pads)
-    spread = right.scale if is_one(right.scale) else emit(SqueezeOp, right.scale, axes=(1,))
-    factor = emit(MulOp, _whole(left.scale), _whole(spread) if is_one(spread) else spread)
-    return emit(MulOp, cast(total, dtype(factor)), factor)
 
 
 @imports("ConvTranspose")

@@ -12,7 +12,6 @@ from ...build import cast, dtype, emit, rank, shape
 from ..nodes.node import Node
 from ..nodes.registry import imports
 from .contraction import kernel_of, product
-from .parts.byte_products import Bytes, convolved, may_convolve, may_multiply, multiplied
 from .parts.windows import pads_of, window_of
 from .quantization import per_channel, requantized
 
@@ -23,7 +22,7 @@ Value = ir.Value
 @imports("MatMulInteger")
 def matmul_integer(node: Node, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None) -> Value:
     """MatMulInteger: the product of both operands minus their zero points."""
-    return _product(node, a, _per_row(a_zero, a), b, b_zero)
+    return _product(a, _per_row(a_zero, a), b, b_zero)
 
 
 @imports("QLinearMatMul")
@@ -39,7 +38,7 @@ def qlinear_matmul(
     zero: Value,
 ) -> Value:
     """QLinearMatMul: the product of two quantised tensors, quantised."""
-    total = _product(node, a, _per_row(a_zero, a), b, b_zero)
+    total = _product(a, _per_row(a_zero, a), b, b_zero)
     return _rescaled(total, _per_row(a_scale, a), b_scale, scale, zero)
 
 
@@ -69,11 +68,8 @@ def qlinear_conv(
     return _rescaled(total, input_scale, per_channel(weight_scale, rank(input) - 2), scale, zero)
 
 
-def _product(node: Node, a: Value, a_zero: Value | None, b: Value, b_zero: Value | None) -> Value:
+def _product(a: Value, a_zero: Value | None, b: Value, b_zero: Value | None) -> Value:
     """The matrix product of both operands minus their zero points."""
-    left, right = Bytes(a, a_zero), Bytes(b, b_zero)
-    if may_multiply(node, left, right):
-        return multiplied(node, left, right)
     return product(_beyond(a, a_zero), _beyond(b, b_zero))
 
 
@@ -84,9 +80,6 @@ def _convolution(
     window = window_of(node, input, kernel_of(node, weight))
     pads = pads_of(node, input, window)
     spread = None if weight_zero is None else per_channel(weight_zero, rank(weight) - 1)
-    left, right = Bytes(input, zero), Bytes(weight, spread)
-    if may_convolve(node, left, right):
-        return convolved(node, left, right, bias, window, pads)
     attributes = {"strides": window.strides, "dilations": window.dilations, "group": node.attribute("group")}
     return emit(ConvOp, _beyond(input, zero), _beyond(weight, spread), bias, pads=pads, **attributes)
 

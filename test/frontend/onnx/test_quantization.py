@@ -134,60 +134,6 @@ def test_precision_and_types_of_opset_23(rng):
     compare("DequantizeLinear", 23, [np.arange(12, dtype=U8), F32(0.3)], output_dtype=onnx.TensorProto.FLOAT16)
 
 
-def quantised_pair(op_type, weight, scale, zero, axis, **attributes):
-    """Returns a model that dequantises an input and a weight for an operator, and its input."""
-    kind = {1: scale, 2: zero} if zero is not None else {1: scale}
-    nodes = [
-        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["a"]),
-        helper.make_node("DequantizeLinear", ["w", *(f"w{index}" for index in kind)], ["b"], axis=axis),
-        helper.make_node(op_type, ["a", "b"], ["y"], **attributes),
-    ]
-    shape = [1, weight.shape[1], 5, 6] if op_type == "Conv" else [4, weight.shape[1 - axis]]
-    x = np.random.default_rng(1).integers(0, 255, shape, dtype=U8)
-    constants = {"s": F32(0.02), "z": U8(120), "w": weight, **{f"w{index}": value for index, value in kind.items()}}
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, shape)],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), x
-
-
-@pytest.mark.parametrize(
-    ("op_type", "shape", "axis", "attributes"),
-    [
-        ("MatMul", (7, 70), 1, {}),
-        ("Gemm", (70, 7), 0, {"transB": 1, "alpha": 0.5}),
-        ("Conv", (70, 4, 3, 3), 0, {"pads": [1, 1, 0, 1]}),
-    ],
-)
-@pytest.mark.parametrize("is_per_channel", [True, False])
-def test_quantised_operands_are_multiplied_as_bytes(draw, op_type, shape, axis, attributes, is_per_channel):
-    weight = draw(I8, *shape)
-    scale = np.linspace(0.01, 0.02, 70, dtype=F32) if is_per_channel else F32(0.01)
-    model, x = quantised_pair(op_type, weight, scale, np.zeros_like(scale, I8), axis, **attributes)
-    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
-    imported = import_model(model, ir.Context(), {"x": x.shape})
-    (got,) = evaluate(imported.module, "main", [x], imported.parameters)
-    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-3)
-    name = "conv" if op_type == "Conv" else "matmul"
-    (product,) = (line for line in str(imported.module).splitlines() if f'"stepwell.{name}"(' in line)
-    assert "xi8>" in product
-    assert "xi32>" in product
-
-
-def test_weights_quantised_along_the_sums_are_multiplied_as_floats(draw):
-    model, x = quantised_pair("MatMul", draw(I8, 7, 70), np.linspace(0.01, 0.02, 7, dtype=F32), None, 0)
-    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 7
-    x = x[:, :1].repeat(7, axis=1)
-    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
-    imported = import_model(model, ir.Context(), {"x": x.shape})
-    np.testing.assert_allclose(evaluate(imported.module, "main", [x], imported.parameters)[0], expected, rtol=1e-4)
-    assert "xi32>" not in next(line for line in str(imported.module).splitlines() if '"stepwell.matmul"(' in line)
-
-
 @pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
 def test_microsoft_binary(check, draw, op_type):
     right = {1: F32(0.02), 2: U8(5), 4: F32(0.03), 5: U8(130), 6: F32(0.05), 7: U8(100)}

@@ -11,7 +11,6 @@ from ....errors import UnsupportedError
 from ...nodes.node import Node
 from ...nodes.registry import handler_for, imports
 from ..images.pooling import average_pool
-from ..parts.byte_products import Bytes
 from .dynamic import scaled_product
 from .quantized import numbers_of, quantized
 from .transformers import attention_of_projection, embed_layer_norm
@@ -34,7 +33,7 @@ def quantized_attention(
     past: Value | None = None,
 ) -> tuple:
     """QAttention: attention whose projections are a product of bytes."""
-    product = scaled_product(node, Bytes(input, input_zero), input_scale, Bytes(weight, weight_zero), weight_scale)
+    product = scaled_product((input, input_scale, input_zero), (weight, weight_scale, weight_zero))
     return attention_of_projection(node, added(product, bias), mask, past, None)
 
 

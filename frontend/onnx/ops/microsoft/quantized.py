@@ -16,7 +16,6 @@ from ....build import added, cast, dtype, emit, joined, normal_axis, rank, scala
 from ....errors import NodeError
 from ...nodes.node import Node
 from ...nodes.registry import imports
-from ..parts.byte_products import Bytes, may_multiply, multiplied
 from ..quantization import dequantize, quantize, requantized
 
 _F32, _I32 = np.dtype(np.float32), np.dtype(np.int32)
@@ -126,14 +125,9 @@ def qgemm(
         "transpose_lhs": bool(node.attribute("transA", 0)),
         "transpose_rhs": bool(node.attribute("transB", 0)),
     }
-    left, right = Bytes(a, a_zero), Bytes(b, b_zero)
-    if may_multiply(node, left, right) and not transposes["transpose_lhs"]:
-        total = multiplied(node, left, right, transposes["transpose_rhs"])
-    else:
-        spread = (
-            b_zero if rank(b_zero) == 0 or not transposes["transpose_rhs"] else emit(ExpandDimsOp, b_zero, axes=(1,))
-        )
-        total = emit(MatmulOp, beyond(a, a_zero), beyond(b, spread), **transposes)
+    per_column = rank(b_zero) == 0 or not transposes["transpose_rhs"]
+    spread = b_zero if per_column else emit(ExpandDimsOp, b_zero, axes=(1,))
+    total = emit(MatmulOp, beyond(a, a_zero), beyond(b, spread), **transposes)
     factor = emit(ew.MulOp, emit(ew.MulOp, a_scale, b_scale), scalar(node.attribute("alpha", 1.0), a_scale))
     result = emit(ew.MulOp, cast(added(total, bias), _F32), factor)
     return result if scale is None else quantized(result, scale, zero, dtype(a) if zero is None else dtype(zero))

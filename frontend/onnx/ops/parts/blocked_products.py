@@ -16,7 +16,6 @@ from .....dialects.stepwell.blocks import BlockMatmulOp
 from .....dialects.stepwell.movement import GatherOp
 from ....build import dtype, emit, rank
 from ...nodes.node import Node
-from .byte_products import operands_of
 
 _F32 = np.dtype(np.float32)
 
@@ -69,17 +68,24 @@ def blocked_product(node: Node, lhs: ir.Value, rhs: ir.Value, transpose_rhs: boo
     )
 
 
+def _operands_of(value: ir.Value, op: type) -> list[ir.Value]:
+    """The operands of the op that computes a value; none if it is not of this class."""
+    if isinstance(value.owner, ir.Block) or value.owner.name != op.OPERATION_NAME:
+        return []
+    return list(value.owner.operands)
+
+
 def _blocked(node: Node, value: ir.Value) -> _Blocked | None:
     """The parts of a value as the import of DequantizeLinear makes it."""
-    product = operands_of(value, ew.MulOp)
-    wide, spread = (operands_of(product[0], ew.CastOp), operands_of(product[1], GatherOp)) if product else ([], [])
+    product = _operands_of(value, ew.MulOp)
+    wide, spread = (_operands_of(product[0], ew.CastOp), _operands_of(product[1], GatherOp)) if product else ([], [])
     if not wide or not spread:
         return None
     numbers, zeros = wide[0], None
-    beyond = operands_of(numbers, ew.SubOp)
+    beyond = _operands_of(numbers, ew.SubOp)
     if beyond:
-        source, offset = (operands_of(item, ew.CastOp) for item in beyond)
-        start = operands_of(offset[0], GatherOp) if source and offset else []
+        source, offset = (_operands_of(item, ew.CastOp) for item in beyond)
+        start = _operands_of(offset[0], GatherOp) if source and offset else []
         if not start:
             return None
         numbers, zeros = source[0], node.known(start[0])
