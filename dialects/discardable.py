@@ -296,6 +296,8 @@ UNROLL = _of_linalg("stepwell.unroll", forms.I64, "how often the innermost loop 
 FEWEST = _of_linalg(
     "stepwell.fewest", forms.I64S, "iterations of each loop over tiles at the representative sizes, at least"
 )
+STEPS = _of_linalg("stepwell.steps", forms.I64, "steps of a contraction per iteration of its innermost loop")
+PREFETCH = _of_linalg("stepwell.prefetch", forms.I64, "whether a contraction prefetches what it reads next: 0 or 1")
 ROLE = _of_linalg("stepwell.role", forms.STRING, "role of an op in attention")
 LOOPS = _of_linalg("stepwell.loops", forms.STRING, "letters of an op's loops in attention, one for each")
 BAND = _of_linalg("stepwell.band", forms.I64S, "how many keys before and after its own a query of attention sees")

@@ -10,12 +10,13 @@ from mlir.dialects.transform import interpreter
 
 from ...dialects import discardable
 from ...passes.infra.base import Pass, PassError, register
+from ...passes.infra.diagnostics import MLIRError
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import class_of, kernels_in
 from ...passes.ir.locations import names_in
 from ..target import Target
 from .schedules.attention import attention
-from .schedules.base import Schedule
+from .schedules.base import Schedule, given_parameters
 from .schedules.contraction import contraction
 from .schedules.depthwise import depthwise
 from .schedules.elementwise import elementwise
@@ -84,14 +85,21 @@ def _apply(kernel: ir.Operation, module: ir.Operation, target: Target) -> None:
     kind = class_of(kernel)
     if kind not in SCHEDULES:
         raise PassError(f"{_describe(kernel)}: there is no schedule for kernels of class '{kind}'", kernel.location)
-    schedule = SCHEDULES[kind](kernel, target)
+    given = given_parameters(kernel)
+    try:
+        schedule = SCHEDULES[kind](kernel, target)
+    except (TypeError, ValueError, IndexError) as error:
+        if not given:
+            raise
+        message = f"{_describe(kernel)}: the parameters {given} do not fit its schedule: {error}"
+        raise PassError(message, kernel.location) from error
     # The vectoriser also needs the vector size.
     recorded = replace(schedule, parameters={"vector_bytes": target.vector_bytes, **schedule.parameters})
     discardable.SCHEDULE.write(kernel, recorded.attribute())
     try:
         script = ir.Module.parse(schedule.text)
         interpreter.apply_named_sequence(kernel, script.body.operations[0], script.operation)
-    except ValueError as error:
+    except (ValueError, MLIRError) as error:
         raise PassError(f"{_describe(kernel)}: schedule '{schedule.name}' failed: {error}", kernel.location) from error
 
 

@@ -71,7 +71,8 @@ class ReductionNest:
         """Returns the sums after all steps."""
         streams = []
         steps, iterations = math.prod(self.sizes), math.prod(self.sizes[:-1]) * (self.sizes[-1] // self._steps)
-        if discardable.CONTRACTION.is_on(self.op) and steps > self._unroll_limit and iterations:
+        prefetches = discardable.CONTRACTION.is_on(self.op) and discardable.PREFETCH.read(self.op, 1) > 0
+        if prefetches and steps > self._unroll_limit and iterations:
             count = math.prod(shape_of(self.op.results[0])[:-1])
             fewest = discardable.FEWEST.read(self.op, ())
             block, line = self.op.operation.block, self.line_bytes
@@ -94,6 +95,9 @@ class ReductionNest:
         """Number of steps per iteration of the innermost loop."""
         if self._is_long:
             return 1
+        given = discardable.STEPS.read(self.op)
+        if given is not None:
+            return max(1, min(given, self.sizes[-1]))
         return next((steps for most, steps in _STEPS.items() if self.width <= most), 1)
 
     def _loops(

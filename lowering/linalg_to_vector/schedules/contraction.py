@@ -73,7 +73,7 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
         groups,
         tiles,
         blocks,
-        is_panel_outermost=_is_panel_outermost,
+        is_panel_outermost=is_panel_outermost,
         panels=panels,
         ahead=ahead,
     )
@@ -89,7 +89,7 @@ def _panels(extents: Extents, tile: Sequence[int]) -> int:
     return panels_together(extents.machine, math.prod(tile), registers_per_row(extents), extents.panels)
 
 
-def _is_panel_outermost(extents: Extents) -> bool:
+def is_panel_outermost(extents: Extents) -> bool:
     """Returns whether all rows of a block work on one panel before the next.
 
     If the weight stays in the cache anyway and the result comes from and goes to memory, a tile's rows work on all
@@ -110,7 +110,7 @@ def _is_far(extents: Extents) -> bool:
 
 def _plan(extents: Extents, parts: int) -> tuple[list[int], list[int]]:
     """Returns the fastest pair of register tile and parallel block, with about `parts` blocks in all."""
-    if not _is_panel_outermost(extents):
+    if not is_panel_outermost(extents):
         block = [size if dim in extents.rows[-2:] else 1 for dim, size in enumerate(extents.outer)]
         _, tile = _tile(extents, [extents.outer[dim] for dim in extents.rows[-2:]])
         rows = block if parts == 1 else cut_rows(extents, tile, block, parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mlir import ir
@@ -14,6 +14,12 @@ from ....passes.infra.base import PassError
 from ....support.wording import quantity
 from .base import Schedule, given_parameters
 from .tiles import ColumnGroupExtents, Extents
+
+_PER_GROUP = ("tiles", "blocks", "panels", "lanes", "outermost")
+"""Parameters with one entry for each column group."""
+
+_ANNOTATIONS = {"steps": discardable.STEPS, "prefetch": discardable.PREFETCH}
+"""Parameters that a schedule records only if they were given, and the attributes of sums that they become."""
 
 
 def make_schedule(
@@ -42,6 +48,9 @@ def make_schedule(
         unroll: maximum number of unrolled reduction steps (0: the vectoriser decides).
         ahead: number of elements of a row, used in successive steps, that may be read as one vector.
         lanes: per group, the columns of a register tile; empty for all columns of a panel.
+
+    Parameters that are only given: per group, `outermost`, 1 if the loop over panels is outside of those over rows;
+    `steps`, the reduction steps per iteration of the innermost loop; and `prefetch`, 0 to prefetch nothing.
     """
     parameters: dict[str, Any] = {"tiles": tiles, "blocks": blocks, "unroll": unroll}
     if lanes:
@@ -52,15 +61,16 @@ def make_schedule(
         parameters["panels"] = list(panels)
     parameters |= given_parameters(kernel)
     widths = parameters.get("panels", [1] * len(groups))
-    for key in (key for key in ("tiles", "blocks", "panels", "lanes") if key in parameters):
+    for key in (key for key in _PER_GROUP if key in parameters):
         if len(parameters[key]) != len(groups):
             given, wanted = quantity(len(parameters[key]), "entry"), quantity(len(groups), "group")
             raise PassError(f"'{key}' of the schedule has {given}, but the kernel has {wanted} of columns")
     columns = parameters.get("lanes", [group.extents.lane for group in groups])
+    outermost = parameters.get("outermost", [int(is_panel_outermost(group.extents)) for group in groups])
     steps = [
-        _group_script(group, [*tile, width], lane, block, parameters["unroll"], is_panel_outermost(group.extents))
-        for group, tile, width, lane, block in zip(
-            groups, parameters["tiles"], widths, columns, parameters["blocks"], strict=True
+        _group_script(group, [*tile, width], lane, block, parameters, is_panel_outermost=bool(is_outermost))
+        for group, tile, width, lane, block, is_outermost in zip(
+            groups, parameters["tiles"], widths, columns, parameters["blocks"], outermost, strict=True
         )
     ]
     return Schedule(name, parameters, _SCRIPT.format(steps="\n".join(steps)))
@@ -81,7 +91,8 @@ def _group_script(
     tile: Sequence[int],
     lane: int,
     block: Sequence[int],
-    unroll: int,
+    parameters: Mapping[str, Any],
+    *,
     is_panel_outermost: bool,
 ) -> str:
     """Returns the script lines of one column group: blocks become an scf.forall, tiles loops inside it."""
@@ -91,8 +102,10 @@ def _group_script(
     inside = [min(part, size) for part, size in zip(block, sizes, strict=True)]
     tiles = [0 if part >= size else part for part, size in zip(tile, inside, strict=True)]
     lines, handle = [_match(f"%root{number}", "root", number)], f"%root{number}"
-    if unroll:
-        lines += _annotated(number, discardable.UNROLL, f"{unroll} : i64")
+    if parameters["unroll"]:
+        lines += _annotated(number, discardable.UNROLL, f"{parameters['unroll']} : i64")
+    for key in (key for key in _ANNOTATIONS if key in parameters):
+        lines += _annotated(number, _ANNOTATIONS[key], f"{parameters[key]} : i64")
     outer = list(range(len(tiles) - 1))
     fewest = [_least_rounds(extents, dim, step, inside[dim]) for dim, step in enumerate(tiles[:-1]) if step]
     if _is_alone(extents, tile):
