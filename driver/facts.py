@@ -18,6 +18,7 @@ from ..dialects.types import numpy_dtype
 from ..lowering.code_shape import code_shape
 from ..lowering.vector_to_llvm.choose_parallel_loops import ChooseParallelLoopsPass, microseconds
 from ..machines.machine import Machine
+from ..passes.infra.tuning import Tuning
 from ..passes.ir.functions import body_of, main_function
 from ..passes.ir.locations import names_in
 from ..passes.ir.rewriting import walk
@@ -166,6 +167,17 @@ def worth_reporting(remarks: Iterable[Remark], calls: Iterable[CallFacts]) -> li
         if remark.rule != FUSE or (len(around) > 1 and around <= called):
             found[remark] = None
     return list(found)
+
+
+def tuned_kernels(tuning: Tuning | None, kernels: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Returns, for each kernel with a tuned schedule, what was gained."""
+    if tuning is None:
+        return {}
+    found = {name: tuning.kernels[name] for name in kernels if tuning.schedule_of(name) is not None}
+    return {
+        name: {"gain": item.gain, "low": item.low, "high": item.high, "threads": item.threads}
+        for name, item in found.items()
+    }
 
 
 @dataclass(frozen=True)

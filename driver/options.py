@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
+from ..passes.infra.tuning import Tuning, read_tuning
 from ..runtime.program import PRECISIONS, Shape
 from ..runtime.progress.events import Progress
 from ..support.errors import OptionError
@@ -37,12 +38,14 @@ class CommandLineOption:
         help: the text of `--help`.
         choices: the allowed values; without them the option is a flag.
         value: the field's value if the flag is given.
+        metavar: what stands for any other value in the help; without it, and without choices, the option is a flag.
     """
 
     name: str
     help: str
     choices: tuple[str, ...] = ()
     value: Any = True
+    metavar: str = ""
 
 
 def _option(default: Any, flag: CommandLineOption | None = None, in_key: bool = False) -> Any:
@@ -99,6 +102,8 @@ class Options:
             model (docs/fallback.md): "warn" about them, reject the model with an "error" that names them, or be
             "quiet". With `dims`, a failure of the compiler in a range is raised for "error"; otherwise it is a warning,
             and each size is compiled separately.
+        tuning: schedules of kernels that `stepwell-tune` found: its file, or a folder of such files, read when the
+            options are made (docs/tuning.md).
         passes: passes of the caller, each `At` a phase; see docs/writing-a-pass.md.
         reached: called at each phase with its name, the module, and the parameters that the module names.
         instrumentation: called before and after every pass; see `passes/infra/instrumentation.py`.
@@ -147,6 +152,13 @@ class Options:
             FALLBACK,
         ),
     )
+    tuning: Tuning | str | os.PathLike[str] | None = field(
+        default=None,
+        metadata={
+            "flag": CommandLineOption("--tuning", "schedules that stepwell-tune found: file or folder", metavar="PATH"),
+            "in_key": True,
+        },
+    )
     passes: Sequence[At] = _option((), in_key=True)
     reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None = None
     instrumentation: Sequence[Instrumentation] = ()
@@ -156,6 +168,8 @@ class Options:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if isinstance(self.tuning, str | os.PathLike):
+            object.__setattr__(self, "tuning", read_tuning(self.tuning))
 
     @property
     def key(self) -> str:
@@ -231,6 +245,8 @@ def check_options(options: Any) -> None:
         raise OptionError(f"reached is {_short(options.reached)}, and must be callable")
     if not (options.progress is None or isinstance(options.progress, bool) or callable(options.progress)):
         raise OptionError(f"progress is {_short(options.progress)}, and must be callable, True, False or None")
+    if not (options.tuning is None or isinstance(options.tuning, Tuning) or _is_path(options.tuning)):
+        raise OptionError(f"tuning is {_short(options.tuning)}, and must be a path, or None")
     if not isinstance(options.passes, list | tuple) or not all(isinstance(item, At) for item in options.passes):
         raise OptionError(f"passes is {_short(options.passes)}, and must be a list of stepwell.At(phase, pass)")
     if not isinstance(options.instrumentation, Sequence) or isinstance(options.instrumentation, str):

@@ -189,6 +189,7 @@ class CompileFacts:
         remarks: what passes said, in order.
         vector_bytes: width of the target's vectors; 0 if unknown.
         details: facts about each kernel's code, by the kernel's name.
+        tuned: for kernels with a tuned schedule, by name: `gain`, its confidence interval `low` and `high`, `threads`.
     """
 
     nodes: Sequence[NodeFacts] = ()
@@ -197,6 +198,7 @@ class CompileFacts:
     remarks: Sequence[Remark] = ()
     vector_bytes: int = 0
     details: Mapping[str, KernelDetails] = field(default_factory=dict)
+    tuned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def details_of(self, kernel: str) -> KernelDetails:
         """Returns the facts about a kernel's code; empty ones if it has none."""
@@ -216,6 +218,7 @@ class CompileFacts:
             "remarks": [remark.record() for remark in self.remarks],
             "vector_bytes": self.vector_bytes,
             "details": {name: asdict(details) for name, details in self.details.items()},
+            "tuned": {name: dict(found) for name, found in self.tuned.items()},
         }
         return zlib.compress(json.dumps(record, separators=(",", ":")).encode(), 6)
 
@@ -239,6 +242,11 @@ class CompileFacts:
                 tuple(map(Remark.read, record["remarks"])),
                 int(record["vector_bytes"]),
                 {str(name): KernelDetails.read(found) for name, found in record["details"].items()},
+                _tuned(record.get("tuned", {})),
             )
         except (zlib.error, KeyError, ValueError, AttributeError, TypeError, RecursionError) as error:
             raise ArtefactError(f"the facts for its report cannot be read: {error!r}") from error
+
+
+def _tuned(record: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    return {str(name): {str(key): float(value) for key, value in found.items()} for name, found in record.items()}

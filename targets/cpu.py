@@ -56,6 +56,8 @@ class CpuBackend(Backend):
                 # No tile suits all sizes of a range.
                 f"stepwell-version-kernels{{target={name}}}",
                 f"stepwell-name-kernels{{target={name}}}",
+                # After the names, which say what a kernel computes and not how.
+                "stepwell-apply-tuning",
             )
         )
 

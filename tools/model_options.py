@@ -43,6 +43,8 @@ def add_fields(parser: argparse._ActionsContainer, *names: str, **more: str) -> 
         text = flag.help + more.get(name, "")
         if flag.choices:
             parser.add_argument(flag.name, choices=flag.choices, default=default, help=text)
+        elif flag.metavar:
+            parser.add_argument(flag.name, metavar=flag.metavar, default=default, help=text)
         else:
             parser.add_argument(flag.name, action="store_true", help=text)
 
@@ -63,7 +65,7 @@ def compile_options(options: argparse.Namespace, **more: Any) -> Options:
         name = flag.name.removeprefix("--").replace("-", "_")
         if name in options:
             given = getattr(options, name)
-            chosen[item.name] = given if flag.choices else flag.value if given else item.default
+            chosen[item.name] = given if flag.choices or flag.metavar else flag.value if given else item.default
     return Options(**{**chosen, **more})
 
 

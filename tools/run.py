@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     model_options.add_model_options(parser)
     text = "; the outputs are compared with those of float32"
-    model_options.add_fields(parser, "fallback", "precision", "checked", precision=text)
+    model_options.add_fields(parser, "fallback", "precision", "checked", "tuning", precision=text)
     model_options.add_output_options(parser)
     return parser
 
@@ -83,6 +83,7 @@ def _run(options: argparse.Namespace) -> int:
             "--dims": options.dims,
             "--no-winograd": options.no_winograd,
             "--checked": options.checked,
+            "--tuning": options.tuning,
         }
         settled = [option for option, is_given in given.items() if is_given]
         if settled:

@@ -144,7 +144,8 @@ class Compilation:
                 self._compile_in_child(module, state, start)
             if start == "import":
                 state.shapes = _input_shapes(module, shapes)
-                is_plain = not self.setup.is_whole and not self.setup.options.passes
+                options = self.setup.options
+                is_plain = not self.setup.is_whole and not options.passes and options.tuning is None
                 if is_plain and backend_of(self.target).compiles_ahead:
                     pool.start_speculation(module, state)
                 self.graph(module, state)
@@ -158,6 +159,28 @@ class Compilation:
         """Takes a module from the phase `import` to the phase `graph`, and evaluates its @init."""
         route.run(module, state, stop="graph")
         self._phase_reached("graph", module, state)
+
+    def at_graph(
+        self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
+    ) -> tuple[ir.Module, CompileState]:
+        """Imports a model into the current MLIR context and takes it to the phase `graph`.
+
+        Raises:
+            ModelError, NeedsContents: as `program` does.
+            PassFailure, PassError: a pass failed.
+        """
+        context = ir.Context.current
+        assert context is not None, "there is no current context"
+        imported = source.import_into(context, shapes, contents)
+        module, state = imported.module, self.state(parameters=dict(imported.parameters))
+        if phase_of(module, self.target) == "import":
+            state.shapes = _input_shapes(module, shapes)
+            self.graph(module, state)
+        return module, state
+
+    def from_graph(self, module: ir.Module, state: CompileState) -> Program:
+        """Compiles a module in the phase `graph`, which is changed, in this process; see `program`."""
+        return self._finish(module, state, "graph")
 
     def for_ranges(
         self, module: ir.Module, state: CompileState, nodes: Sequence[Any], pool: KernelPool
@@ -259,7 +282,8 @@ class Compilation:
         fresh = generate(module, state, self.setup.options.codegen_threads)
         everything = {**objects, **fresh}
         width = target_of(self.target).vector_bytes
-        found = replace(collected.facts, vector_bytes=width, details=collected.details)
+        tuned = facts.tuned_kernels(state.tuning, kernels)
+        found = replace(collected.facts, vector_bytes=width, details=collected.details, tuned=tuned)
         if not objects:  # else passes on kernels ran in other processes, or for code in the cache not at all
             found = replace(found, remarks=facts.worth_reporting(state.remarks, found.calls))
         program = program_of(module, state.parameters or {}, self.target, everything, list(kernels.values()))
@@ -274,9 +298,7 @@ class Compilation:
         thread is compiling: these are waited for last.
         """
         kernels = {symbol_of(kernel): kernel for kernel in invariants.kernels(module)}
-        # A kernel's name identifies its computation, the rest of its key the compiler.
-        compiler = fingerprint(), self.plugins
-        keys = {name: key_of(*compiler, name) for name in kernels}
+        keys = {name: kernel_key(kernel, self.plugins) for name, kernel in kernels.items()}
         codes = self._all_cached(keys, kernels)
         waits = self.reporter.wait_for_kernels if self.reporter is not None else lambda: None
         turns = KernelTurns(self.setup.cache, {name: key for name, key in keys.items() if name not in codes}, waits)
@@ -313,6 +335,16 @@ class Compilation:
             watcher.after_phase(phase, module.operation)
         if self.setup.options.reached is not None:
             self.setup.options.reached(phase, module, state.parameters or {})
+
+
+def kernel_key(kernel: ir.Operation, plugins: str) -> str:
+    """Returns the key of a kernel's code in the cache, before the kernel is lowered.
+
+    The kernel's name identifies its computation, a schedule that it was given the way to compute it, and the rest of
+    the key the compiler.
+    """
+    schedule = discardable.SCHEDULE.read(kernel)
+    return key_of(fingerprint(), plugins, symbol_of(kernel), *([] if schedule is None else [str(schedule)]))
 
 
 def _facts(module: ir.Module, collected: _ReportFacts, state: CompileState) -> CompileFacts:

@@ -25,6 +25,7 @@ from ...runtime.remarks import ANALYSIS, MISSED, PASSED, Argument, Remark
 from .bindings import ir
 from .failure import CompileError
 from .progress_note import set_note
+from .tuning import Tuning
 from .upstream import PreparedPipelines
 
 DEFAULT_TARGET = "x86-64-v4"
@@ -81,7 +82,7 @@ class CompileState:
     """Data that the passes of one compile share, besides the module.
 
     Passes on kernels may depend on the target and its machine only, as no other field is part of the kernels' names in
-    the cache.
+    the cache; the schedules that `tuning` gives them are part of their keys.
 
     Attributes:
         target: the name of the target.
@@ -97,6 +98,7 @@ class CompileState:
         remarks: what passes said, in order.
         phase: the phase that is in progress; "" outside of one.
         pass_name: the pass that is running, or ran last.
+        tuning: schedules of kernels that replace the default ones; None for no others.
         recorder: follows every pass if a failed compile is being repeated; None otherwise.
         limit: limits the rewrites of patterns; None for no limit.
         prepared: upstream pipelines of the last context; passes read `pipelines`.
@@ -114,6 +116,7 @@ class CompileState:
     remarks: list[Remark] = field(default_factory=list)
     phase: str = ""
     pass_name: str = ""
+    tuning: Tuning | None = None
     recorder: Recorder | None = None
     limit: RewriteLimit | None = None
     prepared: PreparedPipelines | None = None

@@ -165,7 +165,13 @@ def _kernel(info: KernelInfo, known: CompileFacts, estimates: Estimates, sizes: 
         **estimates.describe(info),
         "sizes": sizes,
         "device": dict(details.device),
+        "tuning": _tuning(info.name, known),
     }
+
+
+def _tuning(kernel: str, known: CompileFacts) -> dict[str, Any]:
+    found = known.tuned.get(kernel)
+    return {"status": "default"} if found is None else {"status": "tuned", **found}
 
 
 def _ops(known: CompileFacts) -> list[dict[str, Any]]:

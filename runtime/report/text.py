@@ -143,6 +143,7 @@ _CPU_COLUMNS: Sequence[_Column] = (
     ("blocks", True, lambda kernel: f"{kernel['blocks'][0] if kernel['blocks'] else 1}"),
     *_WORK,
 )
+_TUNED: _Column = ("tuned", True, lambda kernel: _gain(kernel["tuning"]))
 _SIZES: _Column = ("sizes", False, lambda kernel: " ".join(kernel["sizes"]["names"]))
 _GPU_COLUMNS: Sequence[_Column] = (
     *_NAMES,
@@ -155,11 +156,17 @@ _GPU_COLUMNS: Sequence[_Column] = (
 
 
 def _columns(program: Mapping[str, Any], columns: Sequence[_Column]) -> Sequence[_Column]:
-    """Returns the columns, one for sizes that vary, and one for each fact about kernels on another package's device."""
+    """Returns the columns, with those for sizes that vary, tuned schedules, and facts of another package's device."""
     titles = dict.fromkeys(title for kernel in program["kernels"] for title in kernel["device"])
     if program["bounds"] is not None:
         columns = (*columns, _SIZES)
+    if any(kernel["tuning"]["status"] != "default" for kernel in program["kernels"]):
+        columns = (*columns, _TUNED)
     return (*columns, *(_device_column(title, program["kernels"]) for title in titles))
+
+
+def _gain(tuning: Mapping[str, Any]) -> str:
+    return f"{tuning['gain']:.2f}x" if "gain" in tuning else ""
 
 
 def _device_column(title: str, kernels: Sequence[Mapping[str, Any]]) -> _Column:
