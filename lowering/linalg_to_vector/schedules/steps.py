@@ -94,7 +94,13 @@ def parallel_tile(
         whole: other loops to which `multiple` applies.
         most: maximum useful number of blocks.
     """
-    wanted = min(most, elementwise_blocks(nanoseconds))
+    return tile_of_blocks(sizes, parallel, min(most, elementwise_blocks(nanoseconds)), multiple, whole)
+
+
+def tile_of_blocks(
+    sizes: Sequence[int], parallel: Sequence[int], wanted: int, multiple: int, whole: Collection[int] = ()
+) -> list[int]:
+    """Returns tile sizes (0: whole) that cut the parallel loops into about `wanted` blocks; see `parallel_tile`."""
     tile = [0] * len(sizes)
     for dim in parallel:
         if wanted < 2:
