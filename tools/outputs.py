@@ -270,6 +270,8 @@ QUANTIZED_REPORT = any_of(
     FileKind("", lambda path: b"<!-- Written by stepwell-quantize -->" in _head(path)),
     FileKind("", _has_keys("schema", "products", "narrowest")),
 )
+TUNING = FileKind("tuned schedules of stepwell-tune", _has_keys("schema", "compiler", "machine", "kernels"))
+TUNING_REPORT = FileKind("a report of stepwell-tune", lambda path: b"<!-- Written by stepwell-tune -->" in _head(path))
 FIGURES = FileKind("figures of stepwell-bench", _has_keys("schema", "what", "rows"))
 NEW_SIZES = FileKind("figures of stepwell-bench new-sizes", _has_keys("schema", "threads", "models"))
 RANGE_FIGURES = FileKind("figures of stepwell-bench ranges", _has_keys("schema", "threads", "models"))

@@ -15,6 +15,7 @@ TOOLS = {
     "compile": "compile a model to an artefact, or to an earlier level",
     "run": "run a model and compare its outputs with a reference",
     "quantize": "make a float model narrow, and account for the error",
+    "tune": "search for faster schedules of a model's kernels, and explain what was found",
     "inspect": "show the contents of an artefact: inputs, targets, shapes, kernels, sizes",
     "explore": "see every level of a compile in one HTML file: graph, IR, diffs, machine code",
     "opt": "run passes on MLIR, as mlir-opt does",

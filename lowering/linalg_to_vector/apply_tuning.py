@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...dialects import discardable
+from ...dialects.symbols import symbol_of
 from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
-from ...passes.ir.functions import kernels_in, symbol_of
+from ...passes.ir.functions import kernels_in
 from ...passes.ir.locations import names_in
 from .schedules.base import Schedule
 

@@ -1,4 +1,4 @@
-"""What a search space is: axes with values, and the schedule's parameters that a choice of values stands for."""
+"""Base of search spaces: axes with values, and the schedule's parameters that a choice of values stands for."""
 
 from __future__ import annotations
 

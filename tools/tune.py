@@ -1,0 +1,303 @@
+"""`stepwell-tune`: searches for faster schedules of a model's kernels, and explains what was found."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..driver.options import Options
+from ..driver.setup import Setup
+from ..driver.source import ModelSource
+from ..passes.infra.tuning import SUFFIX
+from ..runtime.cache.cache import Cache
+from ..runtime.program import SHORT_NAME
+from ..support.wording import quantity
+from ..tuning import explanations
+from ..tuning.choices import best_trials, tuning_of
+from ..tuning.database import Database, default_path
+from ..tuning.model import TunableModel, tunable_model
+from ..tuning.options import SEARCHERS, TuningOptions
+from ..tuning.profiles import read_profile
+from ..tuning.report import page, summary
+from ..tuning.session import SearchResult, TuningSession
+from . import arguments, model_options, running
+from .console import print_table, shows_bars
+from .flags import UsageError
+from .model_options import Given
+from .outputs import TUNING, TUNING_REPORT, OutputFile, Outputs, default_name
+from .tuning_display import display
+
+NAME = "stepwell-tune"
+_SCHEMA = 1
+_DESCRIPTION = """Searches for schedules that make a model's kernels faster, and keeps every measurement.
+
+    MODEL [--budget 10m] [-o FILE]  search, and write what is faster: stepwell-compile MODEL --tuning FILE uses it
+    list                            show the kernels with trials, and their gains
+    show KERNEL                     show the trials of a kernel; by its name, its beginning, or a node of the model
+    why KERNEL                      explain why a kernel has its schedule
+    export FILE                     write the best schedules of all kernels, for --tuning
+    merge DATABASE...               copy the trials of other databases
+    prune                           delete trials of other versions of the compiler
+
+Ctrl-C ends a search early; every trial is kept, and the next search continues from there."""
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_NO_ACTION = ("-h", "--help", "--version")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the tool and returns its exit code: 1 after an error."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given and given[0] not in (*_ACTIONS, *_NO_ACTION):
+        given.insert(0, "search")
+    options = _parser().parse_args(given)
+    return running.run_tool(
+        NAME, lambda: _ACTIONS[options.action](options), running.tells(options), is_quiet=options.quiet
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = arguments.parser(NAME, _DESCRIPTION)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", help="MODEL, or one of the above")
+    made = {action: actions.add_parser(action) for action in _ACTIONS}
+    for action, each in made.items():
+        if action == "search":
+            _add_search(each)
+        elif action in ("show", "why"):
+            each.add_argument("kernel", metavar="KERNEL")
+        elif action == "export":
+            each.add_argument("output", metavar=f"FILE{SUFFIX}")
+        elif action == "merge":
+            each.add_argument("others", nargs="+", metavar="DATABASE")
+        each.add_argument("--database", metavar="FILE", help="the database of trials (default: in the cache's folder)")
+        model_options.add_output_options(each)
+    return parser
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    known = TuningOptions()
+    parser.add_argument("model", metavar="MODEL", help="an .onnx, .mlir or .pt2 file")
+    parser.add_argument("-o", "--output", metavar="FILE", help=f"the tuned schedules (default: MODEL{SUFFIX})")
+    group = parser.add_argument_group("the search")
+    group.add_argument("--budget", type=_seconds, metavar="TIME", help="time, as 90s, 10m or 1h (default: 10m)")
+    group.add_argument("--trials", type=arguments.positive, help="number of trials (default: no limit)")
+    group.add_argument("--threads", type=arguments.positive, help="threads of a call (default: one for each core)")
+    group.add_argument("--searcher", choices=SEARCHERS, default=known.searcher, help="(default: %(default)s)")
+    group.add_argument("--seed", type=arguments.natural, default=known.seed, help="of random numbers (default: 0)")
+    group.add_argument(
+        "--turns", type=arguments.positive, default=known.turns, help="of a trial (default: %(default)s)"
+    )
+    group.add_argument(
+        "--profile", metavar="FILE.json", help="profile of stepwell-run: time is spent where real calls spend it"
+    )
+    group.add_argument("--report", metavar="FILE.html", help="write the course of the search there")
+    model_options.add_model_options(parser)
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smh]?)", text)
+    if found is None or float(found[1]) <= 0:
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a time: write it as 90s, 10m or 1h")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _database(options: argparse.Namespace, *, must_exist: bool = True) -> Database:
+    return Database(options.database or default_path(), must_exist=must_exist)
+
+
+def _search(options: argparse.Namespace) -> int:
+    written = Outputs(options.model, options.profile, *arguments.files_of(options.input))
+    output = options.output or default_name(options.model, SUFFIX)
+    table_file = written.claim("--output", output, TUNING)
+    report_file = None
+    if options.report is not None:
+        if Path(options.report).suffix != ".html":
+            raise UsageError(f"--report {options.report}: name a file with the ending .html")
+        report_file = written.claim("--report", options.report, TUNING_REPORT)
+    profile = None if options.profile is None else read_profile(Path(options.profile))
+    seconds = options.budget or (None if options.trials else TuningOptions().seconds)
+    chosen = TuningOptions(
+        seconds, options.trials, options.threads, options.searcher, seed=options.seed, turns=options.turns
+    )
+    random = np.random.default_rng(0)
+    source = ModelSource.read(options.model)
+    infos, _ = source.interface()
+    inputs = Given.read(options, random).all_inputs(infos, random)
+    compiled = Options(winograd=not options.no_winograd, codegen_threads=1)
+    shapes = {name: array.shape for name, array in inputs.items()}
+    database = _database(options, must_exist=False)
+    with written.messages(), tempfile.TemporaryDirectory(prefix="stepwell-tune-") as folder:
+        setup = replace(Setup.of(options.target, compiled), cache=Cache(folder))
+        with display(shows_bars(options), chosen) as listener, tunable_model(source, shapes, setup, {}) as model:
+            arrays = [inputs[info.name] for info in infos]
+            result = TuningSession(model, arrays, database, chosen, listener, profile).run()
+            table_file.write_text(tuning_of(result.winners.values(), database.kernels(), setup.target).text())
+            if report_file is not None:
+                report_file.write_text(page(source.name, result))
+            _print_result(options, result, output, model)
+    return 0
+
+
+def _print_result(options: argparse.Namespace, result: SearchResult, output: str, model: TunableModel) -> None:
+    if options.json:
+        running.print_json(_record(options, result, output))
+        return
+    rows = [
+        (
+            course.kernel.name[:SHORT_NAME],
+            course.kernel.info.kind,
+            ", ".join(course.kernel.info.ops[:2]),
+            f"{course.share:.1%}",
+            str(len(course.trials)),
+            "default" if (best := result.winners.get(course.kernel.name)) is None else f"{best.gain:.3f}",
+        )
+        for course in result.courses
+    ]
+    print_table(("kernel", "class", "nodes", "share", "trials", "gain"), rows, numbers=("share", "trials", "gain"))
+    small = len(model.kernels) - len(result.courses)
+    if small:
+        print(f"{quantity(small, 'kernel')} with less than 0.2 % of the time: not tuned")
+    print(summary(result))
+    print(f"{output}: stepwell-compile {options.model} --tuning {output}")
+
+
+def _record(options: argparse.Namespace, result: SearchResult, output: str) -> dict[str, Any]:
+    whole = result.whole
+    return {
+        "schema": _SCHEMA,
+        "model": options.model,
+        "output": str(output),
+        "threads": result.place.threads,
+        "machine": result.place.machine,
+        "compiler": result.place.compiler,
+        "seconds": result.seconds,
+        "trials": result.trials,
+        "interrupted": result.is_interrupted,
+        "gain": 1.0 if whole is None else whole.gain.value,
+        "interval": [1.0, 1.0] if whole is None else [whole.gain.low, whole.gain.high],
+        "kernels": [
+            {
+                "name": course.kernel.name,
+                "class": course.kernel.info.kind,
+                "nodes": list(course.kernel.info.ops),
+                "share": course.share,
+                "trials": len(course.trials),
+                "gain": 1.0 if (best := result.winners.get(course.kernel.name)) is None else best.gain,
+                "schedule": None if best is None else dict(best.schedule),
+            }
+            for course in result.courses
+        ],
+    }
+
+
+def _list(options: argparse.Namespace) -> int:
+    records = explanations.listed(_database(options))
+    if options.json:
+        running.print_json({"schema": _SCHEMA, "kernels": records})
+        return 0
+    rows = [
+        (
+            *(item["kernel"][:SHORT_NAME], item["class"], ", ".join(item["nodes"][:2]), item["machine"][:8]),
+            *(str(item["threads"]), str(item["trials"]), str(item["failed"]), f"{item['gain']:.3f}"),
+        )
+        for item in records
+    ]
+    columns = ("kernel", "class", "nodes", "machine", "threads", "trials", "failed", "gain")
+    print_table(columns, rows, numbers=columns[4:])
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    database = _database(options)
+    kernel = explanations.find_kernel(database, options.kernel)
+    records = explanations.shown(database, kernel)
+    if options.json:
+        running.print_json({"schema": _SCHEMA, "kernel": kernel.name, "trials": records})
+        return 0
+    rows = [
+        (
+            "" if item["gain"] is None else f"{item['gain']:.3f}",
+            "" if item["gain"] is None else f"{item['low']:.3f} to {item['high']:.3f}",
+            "" if item["predicted"] is None else f"{item['predicted']:.3f}",
+            str(item["turns"]),
+            item["searcher"],
+            item["reason"] or json.dumps(item["schedule"]),
+        )
+        for item in records
+    ]
+    columns = ("gain", "95 %", "predicted", "turns", "searcher", "schedule")
+    print_table(columns, rows, numbers=("gain", "predicted", "turns"))
+    return 0
+
+
+def _why(options: argparse.Namespace) -> int:
+    database = _database(options)
+    record = explanations.why(database, explanations.find_kernel(database, options.kernel))
+    if options.json:
+        running.print_json({"schema": _SCHEMA, **record})
+        return 0
+    print(f"{record['kernel']} ({', '.join(record['nodes'][:3])}), {record['class']}")
+    print(record["verdict"])
+    print("\n".join(record["schedule"]))
+    print(f"{record['slower']} trials are certainly slower, {record['equal']} within 2 % of the default")
+    right, known = record["predicted right"]
+    if known:
+        print(f"the cost function told faster from slower in {right} of {quantity(known, 'trial')}")
+    for reason, count in record["failures"].items():
+        print(f"{quantity(count, 'trial')} failed: {reason}")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    file: OutputFile = Outputs(options.database).claim("FILE", options.output, TUNING)
+    database = _database(options)
+    table = tuning_of(best_trials(database.trials()), database.kernels())
+    file.write_text(table.text())
+    return _say(
+        options, f"{options.output}: {quantity(len(table.kernels), 'tuned kernel')}", kernels=len(table.kernels)
+    )
+
+
+def _merge(options: argparse.Namespace) -> int:
+    database = _database(options, must_exist=False)
+    count = sum(database.merge(Database(path, must_exist=True)) for path in options.others)
+    return _say(options, f"{database.path}: {quantity(count, 'new trial')}", trials=count)
+
+
+def _prune(options: argparse.Namespace) -> int:
+    from ..driver.caching.fingerprint import fingerprint
+
+    database = _database(options)
+    count = database.prune([fingerprint()])
+    return _say(options, f"{database.path}: {quantity(count, 'trial')} deleted", trials=count)
+
+
+def _say(options: argparse.Namespace, text: str, **record: Any) -> int:
+    if options.json:
+        running.print_json({"schema": _SCHEMA, **record})
+    else:
+        print(text)
+    return 0
+
+
+_ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "search": _search,
+    "list": _list,
+    "show": _show,
+    "why": _why,
+    "export": _export,
+    "merge": _merge,
+    "prune": _prune,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""The table that a compile reads, from what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..passes.infra.tuning import TunedKernel, Tuning
+from .database import OK, KernelRow, Trial
+
+
+def tuning_of(trials: Iterable[Trial], kernels: Mapping[str, KernelRow], machine: str = "") -> Tuning:
+    """Returns the table of the given trials, which must have been measured."""
+    entries = [
+        TunedKernel(
+            trial.kernel,
+            dict(trial.schedule),
+            trial.gain or 1.0,
+            trial.low or 0.0,
+            trial.high or 0.0,
+            trial.place.threads,
+            kernels[trial.kernel].nodes if trial.kernel in kernels else (),
+        )
+        for trial in trials
+    ]
+    return Tuning.of(entries, machine)
+
+
+def latest_trials(trials: Iterable[Trial]) -> list[Trial]:
+    """Returns the last trial of each schedule: the comparison at the end of a search measures longest."""
+    return list({(trial.kernel, trial.place, trial.key): trial for trial in trials}.values())
+
+
+def best_trials(trials: Iterable[Trial]) -> list[Trial]:
+    """Returns the best trial of each kernel that is certainly faster than the default."""
+    found: dict[str, Trial] = {}
+    for trial in latest_trials(trials):
+        if trial.status != OK or not trial.low or trial.low <= 1.0:
+            continue
+        if trial.kernel not in found or trial.low > (found[trial.kernel].low or 0.0):
+            found[trial.kernel] = trial
+    return list(found.values())

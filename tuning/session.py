@@ -1,0 +1,337 @@
+"""A search: spends its time on the kernels that a model spends its time in, and stores every trial at once."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..driver.caching.fingerprint import fingerprint
+from ..support.cores import available_cores
+from .children import TrialFailure
+from .choices import best_trials, latest_trials
+from .cost_model import LearnedModel
+from .database import FAILED, OK, WRONG, Database, KernelRow, MeasuringPlace, Trial
+from .measurement import WHOLE, Measured
+from .model import TunableKernel, TunableModel
+from .options import TuningOptions
+from .searchers.evolution import EvolutionarySearcher
+from .searchers.searcher import Candidate, Searcher
+from .trials import Trials
+
+_LEAST_SHARE = 0.002
+"""Kernels below this share of a call are not tuned."""
+
+_BEHIND = 0.25
+"""Kernels whose trials are worth at least this part of the most worthwhile one's are measured together with it."""
+
+_MOST_TOGETHER = 32
+_FINAL_SHARE = 0.25
+"""Part of the time for the comparison of the best candidates at the end."""
+
+_FINALISTS = 3
+_FINAL_TURNS = 2
+"""Turns of a finalist, relative to those of a trial."""
+
+
+@dataclass
+class KernelCourse:
+    """The search of one kernel.
+
+    Attributes:
+        kernel: the kernel.
+        share: its part of the time of a call, with the default schedule.
+        searcher: proposes its candidates.
+        trials: what was measured, in order, earlier searches included.
+        is_done: whether there are no more candidates.
+    """
+
+    kernel: TunableKernel
+    share: float
+    searcher: Searcher
+    trials: list[Trial] = field(default_factory=list)
+    is_done: bool = False
+
+    @property
+    def best(self) -> Trial | None:
+        """The fastest of the trials that are certainly faster than the default; None if there is none."""
+        return next(iter(best_trials(self.trials)), None)
+
+    @property
+    def worth(self) -> float:
+        """Value of a further trial: more for a longer kernel with fewer trials."""
+        return 0.0 if self.is_done else self.share / (2 + len(self.trials))
+
+
+@dataclass(frozen=True)
+class SearchProgress:
+    """The state of a search.
+
+    Attributes:
+        step: what is being done.
+        trials: number of trials made.
+        seconds: time spent.
+        courses: the search of each kernel, the longest first.
+        expected: gain of a whole call if every kernel has its best schedule.
+    """
+
+    step: str
+    trials: int
+    seconds: float
+    courses: Sequence[KernelCourse]
+    expected: float
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Outcome of a search.
+
+    Attributes:
+        winners: the trial of each kernel that is faster than the default, by the kernel's name.
+        courses: the search of each kernel.
+        whole: a whole call with the winners against one with default schedules; None without winners.
+        place: where the trials were made.
+        seconds: time spent.
+        trials: number of trials made by this search.
+        is_interrupted: whether the user ended it.
+    """
+
+    winners: Mapping[str, Trial]
+    courses: Sequence[KernelCourse]
+    whole: Measured | None
+    place: MeasuringPlace
+    seconds: float
+    trials: int
+    is_interrupted: bool = False
+
+
+class TuningSession:
+    """One search for the schedules of a model's kernels."""
+
+    def __init__(
+        self,
+        model: TunableModel,
+        inputs: Sequence[np.ndarray],
+        database: Database,
+        options: TuningOptions,
+        listener: Callable[[SearchProgress], None] = lambda progress: None,
+        profile: Mapping[str, float] | None = None,
+    ) -> None:
+        """Prepares a search.
+
+        Args:
+            model: the model.
+            inputs: inputs of the calls that are measured.
+            database: keeps the trials, and has those of earlier searches.
+            options: how to search.
+            listener: called with the progress.
+            profile: seconds of each kernel in real calls, by its name; None to measure them.
+        """
+        self._model, self._database, self._options, self._listener = model, database, options, listener
+        self._start, self._made, self._profile = time.monotonic(), 0, profile
+        threads = options.threads or available_cores()
+        self._place = MeasuringPlace(database.add_machine(model.machine), fingerprint(), threads)
+        self._trials = Trials(model, inputs, threads, options.processes, options.turns)
+        self._courses: list[KernelCourse] = []
+        self._learned: LearnedModel | None = None
+        self._others: list[Trial] = []
+
+    def run(self) -> SearchResult:
+        """Searches until the time or the trials are spent, or until Ctrl-C.
+
+        Raises:
+            TuningError: the model cannot be compiled or run with its default schedules.
+        """
+        is_interrupted, winners, whole = False, {}, None
+        try:
+            self._tell("compiling with default schedules")
+            self._begin(self._trials.prepare())
+            while self._has_time(1 - _FINAL_SHARE) and self._step():
+                pass
+        except KeyboardInterrupt:
+            is_interrupted = True
+        try:
+            if self._trials.default is not None:
+                winners, whole = self._finish(is_short=is_interrupted)
+        except KeyboardInterrupt:  # a second one: the last comparison is left out
+            winners = {course.kernel.name: course.best for course in self._courses if course.best is not None}
+        return SearchResult(winners, self._courses, whole, self._place, self._seconds, self._made, is_interrupted)
+
+    @property
+    def _seconds(self) -> float:
+        return time.monotonic() - self._start
+
+    def _has_time(self, share: float) -> bool:
+        limit, most = self._options.seconds, self._options.trials
+        return (limit is None or self._seconds < share * limit) and (most is None or self._made < most)
+
+    def _tell(self, step: str) -> None:
+        gains = [(course.share, course.best.gain if course.best else 1.0) for course in self._courses]
+        left = 1 - sum(share * (1 - 1 / (gain or 1.0)) for share, gain in gains)
+        self._listener(SearchProgress(step, self._made, self._seconds, self._courses, 1 / left if left > 0 else 1.0))
+
+    def _begin(self, times: Mapping[str, float]) -> None:
+        """Makes the course of each kernel, with the trials of earlier searches."""
+        given = self._profile
+        spent = {name: time for name, time in times.items() if name != WHOLE} if given is None else given
+        whole = sum(spent.values())
+        kernels = self._model.kernels.values()
+        self._database.add_kernels(
+            KernelRow(item.name, item.info.kind, item.info.ops, item.info.flops, item.info.bytes, item.space.default)
+            for item in kernels
+        )
+        earlier = self._database.trials(self._place)
+        self._others = list(earlier)
+        self._fit()
+        for number, kernel in enumerate(kernels):
+            share = spent.get(kernel.name, 0.0) / whole if whole else 0.0
+            if share < _LEAST_SHARE:
+                continue
+            searcher = self._options.make_searcher(kernel.space, number, self._learned)
+            course = KernelCourse(kernel, share, searcher)
+            for trial in earlier:
+                if trial.kernel == kernel.name:
+                    course.trials.append(trial)
+                    searcher.tell(trial.schedule, trial.gain if trial.status == OK else None)
+            self._courses.append(course)
+        self._courses.sort(key=lambda course: -course.share)
+        self._tell("searching")
+
+    def _fit(self) -> None:
+        """Fits the learned model to all trials on this machine."""
+        if not self._options.learns:
+            return
+        self._learned = LearnedModel.fit(self._others) or self._learned
+        for course in self._courses:
+            if isinstance(course.searcher, EvolutionarySearcher):
+                course.searcher.model = self._learned
+
+    def _step(self) -> bool:
+        """Makes one trial of each of the most worthwhile kernels; returns False if there are no more candidates."""
+        candidates: dict[str, Candidate] = {}
+        courses = sorted(self._courses, key=lambda course: -course.worth)
+        room = _MOST_TOGETHER
+        if self._options.trials is not None:
+            room = min(room, self._options.trials - self._made)
+        for course in courses[:room]:
+            if course.worth <= _BEHIND * courses[0].worth:
+                break
+            candidate = course.searcher.ask()
+            if candidate is None:
+                course.is_done = True
+            else:
+                candidates[course.kernel.name] = candidate
+        if not candidates:
+            return any(not course.is_done for course in self._courses)
+        by_name = {course.kernel.name: course for course in self._courses}
+        self._tell(f"compiling {len(candidates)}")
+        schedules = {name: candidate.parameters for name, candidate in candidates.items()}
+        failures = self._trials.compile(schedules)
+        left = {name: parameters for name, parameters in schedules.items() if name not in failures}
+        self._keep([self._trial(by_name[name], schedules[name], failure) for name, failure in failures.items()])
+        if left:
+            self._tell(f"measuring {len(left)}")
+            best = {name: course.best.low or 1.0 for name, course in by_name.items() if course.best is not None}
+            found = self._trials.measure(left, best)
+            self._keep([self._trial(by_name[name], left[name], found.get(name, _UNSEEN)) for name in left])
+        self._fit()
+        return True
+
+    def _trial(self, course: KernelCourse, parameters: Mapping[str, Any], found: Measured | TrialFailure) -> Trial:
+        space, searcher = course.kernel.space, type(course.searcher).__name__.removesuffix("Searcher").lower()
+        usual, predicted = space.predicted({}), space.predicted(parameters)
+        trial = Trial(
+            course.kernel.name,
+            self._place,
+            dict(parameters),
+            predicted=usual / predicted if usual and predicted else None,
+            searcher="learned" if self._learned is not None and searcher == "evolutionary" else searcher,
+            features=space.features(parameters),
+        )
+        if isinstance(found, TrialFailure):
+            return replace(trial, status=WRONG if found.reason.startswith("wrong") else FAILED, reason=found.reason)
+        return replace(
+            trial,
+            gain=found.gain.value,
+            low=_finite(found.gain.low, 0.0),
+            high=_finite(found.gain.high, 1e9),
+            nanoseconds=found.nanoseconds,
+            default_nanoseconds=found.default,
+            turns=found.gain.count,
+        )
+
+    def _keep(self, trials: Sequence[Trial]) -> None:
+        """Stores trials, and tells the searchers."""
+        self._database.add(trials)
+        self._others += trials
+        by_name = {course.kernel.name: course for course in self._courses}
+        for trial in trials:
+            course = by_name[trial.kernel]
+            course.trials.append(trial)
+            course.searcher.tell(trial.schedule, trial.gain if trial.status == OK else None)
+        self._made += len(trials)
+        self._tell("searching")
+
+    def _finish(self, *, is_short: bool) -> tuple[dict[str, Trial], Measured | None]:
+        """Compares the best candidates of each kernel once more; returns the winners, and their effect on a call."""
+        turns = self._options.turns * (1 if is_short else _FINAL_TURNS)
+        winners: dict[str, Trial] = {}
+        for place in range(1 if is_short else _FINALISTS):
+            by_name = {
+                course.kernel.name: (course, ranked[place])
+                for course in self._courses
+                if place < len(ranked := _ranked(course.trials))
+            }
+            if not by_name or (place and not self._has_time(1.0)):
+                break
+            self._tell(f"comparing {len(by_name)} again")
+            schedules = {name: trial.schedule for name, (_, trial) in by_name.items()}
+            self._trials.compile(schedules)
+            best = {name: trial.low or 1.0 for name, trial in winners.items()}
+            found = self._trials.measure(schedules, best, turns)
+            for name, (course, _) in by_name.items():
+                again = self._trial(course, schedules[name], found.get(name, _UNSEEN))
+                self._database.add([again])
+                course.trials.append(again)
+                known = winners.get(name)
+                if again.status == OK and (again.low or 0) > max(1.0, (known.low or 0.0) if known else 1.0):
+                    winners[name] = again
+        return self._whole(winners, turns)
+
+    def _whole(self, winners: dict[str, Trial], turns: int) -> tuple[dict[str, Trial], Measured | None]:
+        """Measures all winners together; drops those that lose there, and all of them if the call is not faster."""
+        while winners:
+            self._tell("measuring the whole model")
+            schedules = {name: trial.schedule for name, trial in winners.items()}
+            self._trials.compile(schedules)
+            found = self._trials.measure(schedules, {}, turns)
+            whole = found.get(WHOLE)
+            lost = [name for name in winners if not _holds(found.get(name))]
+            winners = {name: trial for name, trial in winners.items() if name not in lost}
+            if not lost and isinstance(whole, Measured):
+                return (winners, whole) if whole.gain.value > 1.0 else ({}, None)
+            if not lost:
+                return {}, None
+        return {}, None
+
+
+_UNSEEN = TrialFailure("its kernel was not called")
+
+
+def _holds(found: Measured | TrialFailure | None) -> bool:
+    return isinstance(found, Measured) and found.gain.value > 1.0
+
+
+def _ranked(trials: Sequence[Trial]) -> list[Trial]:
+    """Returns the fastest trial of each of the best schedules, the best first."""
+    latest = [trial for trial in latest_trials(trials) if trial.status == OK]
+    faster = [trial for trial in latest if (trial.gain or 0) > 1 and trial.schedule]
+    return sorted(faster, key=lambda trial: -(trial.low or 0) - 1e-3 * (trial.gain or 0))[:_FINALISTS]
+
+
+def _finite(value: float, instead: float) -> float:
+    return value if math.isfinite(value) else instead
