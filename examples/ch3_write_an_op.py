@@ -60,7 +60,7 @@ class RootMeanSquareOp(Op):
 LADDER = Dialect("ladder", [RootMeanSquareOp])
 
 # %% [markdown]
-# That is enough for IR with the op to be parsed and verified. A wrong type is an error that says why:
+# IR with the op can now be parsed and verified. A wrong type is an error that says why:
 
 # %%
 WRONG = """

@@ -30,7 +30,7 @@ LOSS, TARGET, RATE, STEP = "loss", "target", "learning_rate", "step"
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is trained.
+    """Choices that define a training.
 
     Attributes:
         loss: the loss of the first output; None if the first output is the loss.

@@ -18,7 +18,7 @@ from ..passes.ir.values import shape_of
 
 @dataclass(frozen=True)
 class StepInfo:
-    """What the steps of all parameters share.
+    """Values that the steps of all parameters share.
 
     Attributes:
         rate: the learning rate, an f32 scalar.

@@ -69,7 +69,7 @@ class Sampling:
         position = self._positions(extent, size, np.float32(scale)).astype(np.float64)
         wide = min(scale, 1.0)
         half = int(-np.floor(-(1 if self.mode == "linear" else 2) / wide))
-        # Of two equally near elements the left one counts as the nearer one.
+        # The left one of two equally near elements counts as the nearer one.
         low = np.ceil(position) - 1
         offsets = np.arange(1 - half, 1 + half)[:, None]
         distance = np.abs(offsets - (position - low)) * wide

@@ -132,7 +132,7 @@ def _with_minima(bits: int, numbers: np.ndarray, scales: np.ndarray, minima: np.
 def _q6_k(blocks: np.ndarray) -> BlockWeight:
     low = blocks[..., :128].reshape(*blocks.shape[:-1], 2, 2, 32)
     high = blocks[..., 128:192].reshape(*blocks.shape[:-1], 2, 1, 32)
-    # Of each half superblock: 32 numbers at a time, whose upper bits are two bits of `high`.
+    # Each half superblock in turn: 32 numbers at a time, whose upper bits are two bits of `high`.
     lower = np.concatenate([low & 15, low >> 4], axis=-2)
     upper = high >> np.array([0, 2, 4, 6], np.uint8)[:, None] & 3
     scales = blocks[..., 192:208].view(np.int8) * _floats(blocks, 208)[..., None]

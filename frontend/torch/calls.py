@@ -108,7 +108,7 @@ class TensorCall:
         """Compiles and loads the code for some sizes; returns none if calls of it need arrays."""
         arrays = list(map(_array_of, tensors))
         loaded = self._code.choose(tuple([array.shape for array in arrays]), arrays)
-        # Of the exact class: others pad, crop, or run elsewhere.
+        # Only the exact class: subclasses pad, crop, or run elsewhere.
         if type(loaded) is not LoadedProgram or loaded.program.contents or loaded.program.counts or not self._is_plain:
             return None
         if poison.byte is not None:

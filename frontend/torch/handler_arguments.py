@@ -18,9 +18,9 @@ _IGNORED = frozenset(
     {
         # Where and how a tensor is stored.
         *("layout", "device", "pin_memory", "memory_format", "non_blocking"),
-        # What the type of the result tells, which torch computes.
+        # Properties of the type of the result, which torch computes.
         *("dtype", "size", "half_to_float", "implicit", "output_size", "out_int32"),
-        # What only a backward pass reads, and choices between equal algorithms.
+        # Values that only a backward pass reads, and choices between equal algorithms.
         *("padding_idx", "scale_grad_by_freq", "sparse", "sparse_grad", "cudnn_enable", "cudnn_enabled"),
         *("sorted", "stable", "momentum", "compute_mode"),
     }

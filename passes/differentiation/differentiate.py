@@ -29,7 +29,7 @@ GRADIENT = ".gradient"
 class DifferentiatePass(Pass):
     """Add to @main the gradients of an output with respect to its inputs.
 
-    What @main returns stays, and the gradients follow, each named after its input with `.gradient` behind it. An
+    The results of @main stay, and the gradients follow, each named after its input with `.gradient` behind it. An
     output of one element is differentiated itself. With `seeded`, @main takes further arguments, the gradients of the
     outputs, and returns the product of these with the Jacobian.
 

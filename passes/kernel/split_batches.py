@@ -126,7 +126,7 @@ def _best_end(region: Sequence[_Member], batch: int, machine: Machine) -> int | 
         if len(open_until) != 1 or last_use[index] <= index:
             continue
         copied = _copied_bytes(value, place, index)
-        # What is copied would otherwise be computed in place.
+        # The copied elements would otherwise be computed in place.
         gain = 0.0 if copied is None else saved - copied / paces_of(machine).copied_bytes
         if gain > most:
             best, most = index, gain

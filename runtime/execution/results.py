@@ -101,7 +101,7 @@ class Shelf:
             blocks.append(block)
             if is_free:
                 return block
-        # Of a memory view, since numpy makes the owner of the memory the base of all views if it is an array.
+        # Made from a memory view, since numpy makes the owner of the memory the base of all views if it is an array.
         block = np.frombuffer(aligned_empty(self.nbytes).data, np.uint8)
         blocks.append(block)
         if len(blocks) > self.most:

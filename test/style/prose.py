@@ -1,4 +1,4 @@
-"""Checks the prose of tracked Python and Markdown files: openings of docstrings, and words to avoid.
+"""Checks the prose of tracked Python and Markdown files: openings of docstrings, comments and sentences, and words.
 
 Usage: prose.py [FILE...], all tracked files by default. Prints a line `path:line: message` per finding; the exit status
 is 1 if there is any.
@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 EXCLUDED = {"assets", "vendor", "data", "style"}
 
 NOUN = "start with a noun phrase ('Number of ...', 'Offset of ...')"
+SUBJECT = "start with the subject of the sentence"
 VERB = "start with a verb in the third person ('Checks ...', 'Reports ...')"
 OPENINGS = {
     **dict.fromkeys(("What", "Which", "Where", "Of", "How", "Who", "Whose"), NOUN),
@@ -34,8 +35,14 @@ WORDS = {
     "exacter": "'more exact' or 'more precise'",
     "in vain": "'without effect', or the result",
 }
+# Openings of sentences in Markdown, unless they are questions, and of comments in Python.
+INVERTED = ("Of", "What", "Which", "Whose", "Whom")
 # An operator's name may open a docstring: `Where: selects elements by a condition.`
 _OPENING = re.compile(rf"\s*({'|'.join(OPENINGS)})\b(?!:)")
+_INVERTED = re.compile(rf"(?:^|(?<=[.!:]\s))({'|'.join(INVERTED)})\s[^.!?]*[.!]")
+_COMMENT = re.compile(rf"^[ ]*# ({'|'.join(INVERTED)})\s[^?\n]*$", re.MULTILINE)
+_CODE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+_PARAGRAPH = re.compile(r"^(?![#|\s>])(?:[-*] )?(.+(?:\n(?!\s*[-*#|] ).+)*)", re.MULTILINE)
 _WORD = re.compile(r"\b(" + "|".join(WORDS).replace(" ", r"\s+") + r")\b", re.IGNORECASE)
 
 
@@ -45,9 +52,22 @@ def findings(text: str, is_python: bool) -> Iterator[tuple[int, str]]:
         match node:
             case ast.Expr(value=ast.Constant(value=str(docstring))) if found := _OPENING.match(docstring):
                 yield node.lineno, f"docstring opens with {found[1]!r}: {OPENINGS[found[1]]}"
+    if is_python:
+        for found in _COMMENT.finditer(text):
+            yield text.count("\n", 0, found.start()) + 1, f"comment opens with '{found[1]}': {SUBJECT}"
+    else:
+        yield from _inverted(_CODE.sub(lambda block: "\n" * block[0].count("\n"), text))
     for found in _WORD.finditer(text):
         word = " ".join(found[0].split())
         yield text.count("\n", 0, found.start()) + 1, f"{word!r}: write {WORDS[word.lower()]}"
+
+
+def _inverted(text: str) -> Iterator[tuple[int, str]]:
+    """Yields the sentences of paragraphs that do not start with their subject."""
+    for paragraph in _PARAGRAPH.finditer(text):
+        for found in _INVERTED.finditer(paragraph[1]):
+            line = text.count("\n", 0, paragraph.start(1) + found.start()) + 1
+            yield line, f"sentence opens with '{found[1]}': {SUBJECT}"
 
 
 def tracked() -> list[Path]:

@@ -50,7 +50,10 @@ def _check(path: Path, text: str) -> list[tuple[int, str]]:
 def test_plain_prose_passes(tmp_path: Path) -> None:
     assert _check(tmp_path / "good.py", GOOD) == []
     # Markdown may ask questions.
-    assert _check(tmp_path / "good.md", "# What it does\n\nWhere it runs.\n") == []
+    assert _check(tmp_path / "good.md", "# What it does\n\nWhere it runs.\nWhat is it?\n") == []
+    assert _check(tmp_path / "list.md", "| What |\n\n- Of course.\n\n```\nOf code.\n```\n") == [
+        (3, "sentence opens with 'Of': start with the subject of the sentence")
+    ]
 
 
 def test_openings_are_found_in_every_docstring(tmp_path: Path) -> None:
@@ -73,6 +76,14 @@ def test_every_opening_is_found(word: str, tmp_path: Path) -> None:
 def test_words_are_found_in_all_text(word: str, suffix: str, tmp_path: Path) -> None:
     text = f"\n# It is {word.capitalize()}, or\n# {word}.\n"
     assert [line for line, _ in _check(tmp_path / f"bad{suffix}", text)] == [2, 3]
+
+
+@pytest.mark.parametrize("word", prose.INVERTED)
+def test_inverted_sentences_and_comments_are_found(word: str, tmp_path: Path) -> None:
+    message = f"opens with '{word}': start with the subject of the sentence"
+    text = f"It is so. {word} that\nit is not.\n\n- One.\n- {word} two.\n"
+    assert _check(tmp_path / "bad.md", text) == [(1, f"sentence {message}"), (5, f"sentence {message}")]
+    assert _check(tmp_path / "bad.py", f"x = 1\n# {word} it.\n") == [(2, f"comment {message}")]
 
 
 def test_words_are_found_across_lines(tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ def scatter(op: ops.ScatterOp, gradient: ir.Value) -> Gradients:
         keeps = compare(LessOp, places, batches * extent)
         if op.reduction == "none":
             order = constant(np.arange(batches * number, dtype=np.int64))
-            nobody = constant(np.full(batches * extent + 1, -1, np.int64))
-            last = ops.ScatterOp(nobody, places, order, axis=0).result
+            unwritten = constant(np.full(batches * extent + 1, -1, np.int64))
+            last = ops.ScatterOp(unwritten, places, order, axis=0).result
             keeps = both(keeps, compare(EqualOp, ops.GatherOp(last, places, axis=0).result, order))
         taken = ops.GatherOp(rows, places, axis=0).result
         keeps = reshape(keeps, (batches * number, *[1] * len(rest)))

@@ -66,7 +66,7 @@ def _rotation(
     is_moved = ~between.equals(0) & ~partner.equals(place)
     slope = (other - own) / (2 * between).where(is_moved, 1)
     sign = filled_like(slope, 1).where(slope > 0, -1)
-    # Of two equal columns, the first one turns forwards.
+    # The first one of two equal columns turns forwards.
     first = filled_like(slope, 1).where(partner > place, -1)
     sign = first.where(slope.equals(0), sign)
     size = abs(slope)
