@@ -40,9 +40,9 @@ from ..build import (
     scalar,
     shape_of,
     sizes,
-    transposed,
 )
 from ..errors import ModelError
+from ..heads import merged_heads, split_heads
 from ..imported import ModelInfo, ValueInfo
 from ..rotary import rotated
 from .architectures import DecoderSizes
@@ -50,7 +50,6 @@ from .blocks import BlockWeight, is_block_format, read_blocks
 from .experts import routed
 from .reader import GgufFile, StoredTensor
 
-_HEADS_FIRST = (0, 2, 1, 3)
 _FLOATS = {"F32": np.float32, "F16": np.float16}
 
 
@@ -198,7 +197,7 @@ class DecoderBuilder:
         keys, values = (joined([old, new], 2) for old, new in zip(past, (key, fresh), strict=True))
         options = {"scale": config.scale, "cap": config.score_cap, "zero_empty": True}
         found = emit(AttentionOp, query, keys, values, seen.mask, **options)
-        flat = emit(DynamicReshapeOp, transposed(found, _HEADS_FIRST), integers([0, 0, -1]))
+        flat = merged_heads(found)
         return self._linear(f"{scope}.attn_output", flat), keys, values
 
     def _projections(self, scope: str, normal: ir.Value) -> list[ir.Value]:
@@ -211,10 +210,7 @@ class DecoderBuilder:
             parts = self._parts(f"{scope}.attn_qkv", normal, widths)
         else:
             parts = [self._linear(f"{scope}.attn_{part}", normal) for part in "qkv"]
-        return [
-            transposed(emit(DynamicReshapeOp, item, integers([0, 0, count, depth])), _HEADS_FIRST)
-            for item, count, depth in zip(parts, heads, depths, strict=True)
-        ]
+        return [split_heads(item, count, depth) for item, count, depth in zip(parts, heads, depths, strict=True)]
 
     def _parts(self, name: str, value: ir.Value, widths: Sequence[int]) -> list[ir.Value]:
         """Returns the parts of a product, of the given numbers of elements.

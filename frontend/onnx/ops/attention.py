@@ -15,12 +15,11 @@ from ....dialects.stepwell.elementwise import (
     SelectOp,
     SubOp,
 )
-from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, PadOp
+from ....dialects.stepwell.movement import ExpandDimsOp, PadOp
 from ...build import (
     cast,
     dtype,
     emit,
-    integers,
     joined,
     known_dim,
     numbered,
@@ -29,13 +28,11 @@ from ...build import (
     shape,
     sizes,
     tabulate,
-    transposed,
 )
 from ...errors import UnsupportedError
+from ...heads import merged_heads, split_heads
 from ..nodes.node import Node
 from ..nodes.registry import imports
-
-_HEADS_FIRST = (0, 2, 1, 3)
 
 
 @imports("Attention", since=23)
@@ -67,7 +64,7 @@ def attention(
     scale = node.attribute("scale") or known_dim(query, 3, "the depth of a head") ** -0.5
     result = emit(AttentionOp, query, key, value, mask, scale=scale, zero_empty=may_be_empty)
     if is_flat:
-        result = emit(DynamicReshapeOp, transposed(result, _HEADS_FIRST), integers([0, 0, -1]))
+        result = merged_heads(result)
     return result, key, value
 
 
@@ -77,7 +74,7 @@ def _with_heads(value: ir.Value, heads: int | None) -> ir.Value:
         return value
     if heads is None:
         raise UnsupportedError("does not declare its numbers of heads (q_num_heads, kv_num_heads)")
-    return transposed(emit(DynamicReshapeOp, value, integers([0, 0, heads, -1])), _HEADS_FIRST)
+    return split_heads(value, heads)
 
 
 def _allowed(

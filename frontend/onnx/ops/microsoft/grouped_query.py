@@ -43,11 +43,10 @@ from ....build import (
     transposed,
 )
 from ....errors import NodeError, UnsupportedError
+from ....heads import HEADS_FIRST, merged_heads, split_heads
 from ....rotary import rotated
 from ...nodes.node import Node
 from ...nodes.registry import imports
-
-_HEADS_FIRST = (0, 2, 1, 3)
 
 
 @imports("GroupQueryAttention", domain="com.microsoft")
@@ -94,7 +93,7 @@ def group_query_attention(
         )
     scale = node.attribute("scale", 0.0) or known_dim(query, 3, "the depth of a head") ** -0.5
     result = emit(AttentionOp, query, key, value, mask, scale=scale)
-    return emit(DynamicReshapeOp, transposed(result, _HEADS_FIRST), integers([0, 0, -1])), key, value
+    return merged_heads(result), key, value
 
 
 def _kept(node: Node, lengths: ir.Value, length: Dim, whole: Dim) -> tuple[ir.Value, list[int] | None]:
@@ -128,10 +127,7 @@ def _split(
         ends = (0, heads * depth, (heads + shared) * depth, (heads + 2 * shared) * depth)
         query, key, value = (part_along(query, 2, start, stop) for start, stop in itertools.pairwise(ends))
     counts = (heads, shared, shared)
-    items = (
-        transposed(emit(DynamicReshapeOp, item, integers([0, 0, count, -1])), _HEADS_FIRST)
-        for item, count in zip((query, key, value), counts, strict=True)
-    )
+    items = (split_heads(item, count) for item, count in zip((query, key, value), counts, strict=True))
     query, key, value = items
     return query, key, value
 
@@ -173,7 +169,7 @@ def _assembled(past: ir.Value | None, new: ir.Value, kept: ir.Value, whole: Dim)
     taken = gathered(rows, emit(AddOp, index, first), 0)
     is_data = emit(LessOp, place, emit(AddOp, own, sizes(length)))
     cleared = emit(SelectOp, emit(ExpandDimsOp, is_data, axes=(2,)), taken, scalar(0, taken))
-    return transposed(emit(ReshapeOp, cleared, shape=(batch, extent, heads, depth)), _HEADS_FIRST)
+    return transposed(emit(ReshapeOp, cleared, shape=(batch, extent, heads, depth)), HEADS_FIRST)
 
 
 def _filled(value: ir.Value, extent: int) -> ir.Value:

@@ -36,12 +36,12 @@ from ....build import (
     transposed,
 )
 from ....errors import NodeError, UnsupportedError
+from ....heads import HEADS_FIRST, merged_heads, split_heads
 from ....rotary import rotated
 from ...nodes.node import Node
 from ...nodes.registry import imports
 
 _MS = "com.microsoft"
-_HEADS_FIRST = (0, 2, 1, 3)
 _FILTER = -10000.0
 
 
@@ -97,7 +97,7 @@ def rotary_embedding(node: Node, input: ir.Value, positions: ir.Value, cosines: 
         size = (width and heads) or None
         depth = 2 * known_dim(cosines, 1, "the depth of a head") if size is None else -1
         split = [0, 0, heads, -1] if size is not None else [0, 0, -1, depth]
-        input = transposed(emit(DynamicReshapeOp, input, integers(split)), _HEADS_FIRST)
+        input = transposed(emit(DynamicReshapeOp, input, integers(split)), HEADS_FIRST)
     if rank(positions) == 1:
         numbers = numbered(known_dim(input, 2, "the number of positions"))
         positions = emit(ExpandDimsOp, emit(ew.AddOp, numbers, positions), axes=(0,))
@@ -105,7 +105,7 @@ def rotary_embedding(node: Node, input: ir.Value, positions: ir.Value, cosines: 
     result = rotated(input, *angles, is_interleaved=bool(node.attribute("interleaved", 0)))
     if not is_flat:
         return result
-    return emit(DynamicReshapeOp, transposed(result, _HEADS_FIRST), integers([0, 0, -1]))
+    return merged_heads(result)
 
 
 @imports("Attention", domain=_MS)
@@ -182,7 +182,7 @@ def _with_heads(value: ir.Value, heads: int) -> ir.Value:
     """[batch, length, heads * depth] --> [batch, heads, length, depth]; a tensor of rank 4 is returned unchanged."""
     if rank(value) == 4:
         return value
-    return transposed(emit(DynamicReshapeOp, value, integers([0, 0, heads, -1])), _HEADS_FIRST)
+    return split_heads(value, heads)
 
 
 def _attention(node: Node, items: Sequence[ir.Value], mask: ir.Value | None, scores: ir.Value | None) -> ir.Value:
@@ -202,7 +202,7 @@ def _attention(node: Node, items: Sequence[ir.Value], mask: ir.Value | None, sco
         added_ = triangle if added_ is None else emit(ew.AddOp, added_, triangle)
     scale = node.attribute("scale", 0.0) or known_dim(query, 3, "the depth of a head") ** -0.5
     result = emit(AttentionOp, query, key, value, added_, scale=scale)
-    return emit(DynamicReshapeOp, transposed(result, _HEADS_FIRST), integers([0, 0, -1]))
+    return merged_heads(result)
 
 
 def _visible(node: Node, mask: ir.Value, key: ir.Value) -> ir.Value:
