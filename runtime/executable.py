@@ -35,7 +35,7 @@ from .host.fallback import Fallback
 from .hybrid.loaded_plan import LoadedPlan
 from .hybrid.runners import HostShare
 from .memory import contiguous
-from .program import Program, Shape
+from .program import MAX_LISTING_LENGTH, Program, Shape
 from .report import html
 from .report.report import PerformanceReport
 from .specialization.adaptive import Adaptive
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from .execution.recorder import CallRecorder
     from .profile.profile import Profile
 
-_MAX_LISTING_LENGTH = 300
 
 Outputs = np.ndarray | tuple[np.ndarray, ...]
 
@@ -343,7 +342,7 @@ class Executable:
         return self._code.specialize, self.source, threads, self.unranged, self.ranges
 
     def __repr__(self) -> str:
-        takes, gives = (cut(listing(items), _MAX_LISTING_LENGTH) for items in (self.inputs, self.outputs))
+        takes, gives = (cut(listing(items), MAX_LISTING_LENGTH) for items in (self.inputs, self.outputs))
         count = quantity(len(self.programs), "program")
         return f"<Executable {cut(self.name, 100)}: ({takes}) -> ({gives}), {count}>"
 
@@ -351,7 +350,7 @@ class Executable:
         ports = [("input", info) for info in self.inputs] + [("output", info) for info in self.outputs]
         rows = [(role, info.name, str(info).removeprefix(f"{info.name}: ")) for role, info in ports]
         code = [
-            (cut(record.summary, _MAX_LISTING_LENGTH), record.program.target.name) for record in self.program_records
+            (cut(record.summary, MAX_LISTING_LENGTH), record.program.target.name) for record in self.program_records
         ]
         programs = html.heading(quantity(len(code), "program")) + html.table(("serves", "target"), code)
         title = f"{self.name}, {quantity(self.threads, 'thread')}"

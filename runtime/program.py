@@ -27,7 +27,8 @@ Shape = tuple[int, ...]
 ENTRY = "stepwell_main"
 WORK = "stepwell_work"
 ANY_RANK = "..."
-_MAX_LISTING_LENGTH = 300
+MAX_LISTING_LENGTH = 300
+"""Maximum number of characters of a listing of inputs or outputs in a summary."""
 
 
 @short_repr
@@ -248,7 +249,7 @@ class Program:
     def __repr__(self) -> str:
         sizes = ", ".join(map(str, self.inputs)) if self.bounds is None else self.serves
         parts = [
-            cut(sizes, _MAX_LISTING_LENGTH),
+            cut(sizes, MAX_LISTING_LENGTH),
             str(self.target),
             quantity(len(self.kernels), "kernel"),
             f"{size_of(self.parameter_bytes)} of parameters",

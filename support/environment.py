@@ -21,7 +21,8 @@ SIMULATE = "simulate"
 FAMILY = "family"
 """The value of `STEPWELL_MACHINE` that ignores what was measured."""
 
-_DEFAULT_MEGABYTES = 4096
+DEFAULT_CACHE_MEGABYTES = 4096
+"""Maximum size of the cache."""
 _MAX_DIGITS = 15
 _SHOWN = 40
 
@@ -47,7 +48,7 @@ def cache_megabytes() -> int:
     Raises:
         VariableError: it is not a number of megabytes.
     """
-    text = os.environ.get("STEPWELL_CACHE_MEGABYTES", str(_DEFAULT_MEGABYTES))
+    text = os.environ.get("STEPWELL_CACHE_MEGABYTES", str(DEFAULT_CACHE_MEGABYTES))
     if not text.isdecimal() or len(text) > _MAX_DIGITS:
         _refuse("STEPWELL_CACHE_MEGABYTES", "a whole number")
     return int(text)

@@ -36,7 +36,6 @@ from ..safetensors import dtype_of
 
 _MAGIC = b"STEPWELL"
 _HEADER_BYTES = 64
-_DEFAULT_MEGABYTES = 4096
 _LARGE_BYTES = 256 << 10
 """Files of this size take longer to verify than the look-up of whether that was done."""
 _CHECKED, _VERIFIED_SECONDS = "checked", 24 * 3600
@@ -72,7 +71,9 @@ class Entry:
 class Cache:
     """Bytes by kind and key, persistent across processes. Safe for threads and for concurrent processes."""
 
-    def __init__(self, folder: str | os.PathLike[str], limit_bytes: int = _DEFAULT_MEGABYTES << 20) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], limit_bytes: int = environment.DEFAULT_CACHE_MEGABYTES << 20
+    ) -> None:
         """Opens the cache in `folder`, which is created when the first entry is written.
 
         Args:
