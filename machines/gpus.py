@@ -6,6 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+# The same on all GPUs that have a description; from the CUDA programming guide, tables of technical specifications by
+# compute capability and sections on global and shared memory.
+WARP = 32
+"""Number of threads of a warp."""
+BLOCK_THREADS = 1024
+"""Maximum number of threads of a block."""
+THREAD_REGISTERS = 255
+"""Maximum number of 32-bit registers of a thread."""
+ACCESS_BYTES = 16
+"""Width in bytes of a thread's widest memory access."""
+BANKS, BANK_BYTES = 32, 4
+"""Number of banks of shared memory, and bytes of a bank that are accessed at once."""
+SECTOR_BYTES = 32
+"""Unit in bytes in which global memory is accessed."""
+SMALLEST_ASYNC_BYTES = 4
+"""Minimum number of bytes that a thread copies to shared memory asynchronously (`cp.async`)."""
+
 
 @dataclass(frozen=True)
 class Capability:
@@ -47,11 +64,6 @@ class Capability:
     def has_wgmma(self) -> bool:
         """True if warp groups multiply matrices in shared memory by `wgmma`."""
         return self.sm == 90 and self.is_specific
-
-    @property
-    def has_tensor_copies(self) -> bool:
-        """True if the copy engine moves boxes of tensors (TMA), and blocks form clusters."""
-        return self.sm >= 90
 
 
 # From the CUDA programming guide's tables of compute capabilities and of arithmetic throughput; multiprocessors of

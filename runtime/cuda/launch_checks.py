@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ...machines.gpus import BLOCK_THREADS
 from ...support.wording import quantity
 from ..launch_plan import (
     ARENA,
@@ -29,7 +30,6 @@ from ..launch_plan import (
     argument_bytes,
 )
 
-MOST_THREADS = 1024
 MOST_SHARED_BYTES = 227 * 1024
 MOST_ARGUMENT_BYTES = 4096
 MOST_BLOCKS_OF_A_CLUSTER = 16
@@ -107,7 +107,7 @@ def _check_launch(launch: Launch) -> None:
     ):
         fits = len(dims) == 3 and all(1 <= dim <= limit for dim, limit in zip(dims, most, strict=True))
         _require(fits, f"{name}: invalid {what} {dims}")
-    _require(math.prod(launch.block) <= MOST_THREADS, f"{name}: the block {launch.block} has too many threads")
+    _require(math.prod(launch.block) <= BLOCK_THREADS, f"{name}: the block {launch.block} has too many threads")
     _require(
         math.prod(launch.cluster) <= MOST_BLOCKS_OF_A_CLUSTER,
         f"{name}: the cluster {launch.cluster} has too many blocks",

@@ -9,14 +9,12 @@ from typing import ClassVar
 from ...lowering.target import Target
 from ...lowering.target_names import TargetError, split_precision
 from ...machines.families import FAMILIES
-from ...machines.gpus import CAPABILITIES, Capability
+from ...machines.gpus import ACCESS_BYTES, CAPABILITIES, THREAD_REGISTERS, Capability
 from ...machines.machine import Machine
 from ...passes.infra.state import DEFAULT_TARGET
 from ..names import NAMES
 
 _TRIPLE = "nvptx64-nvidia-cuda"
-_ACCESS_BYTES, _THREAD_REGISTERS = 16, 255
-
 
 # The oldest versions of PTX that support these architectures: any driver that supports the device reads them.
 _PTX = {"sm_80": "+ptx80", "sm_86": "+ptx80", "sm_89": "+ptx80", "sm_90a": "+ptx80", "sm_100a": "+ptx86"}
@@ -58,8 +56,8 @@ class GpuTarget(Target):
             triple=_TRIPLE,
             cpu=name,
             features=(_PTX[name],),
-            vector_bytes=_ACCESS_BYTES,
-            vector_registers=_THREAD_REGISTERS,
+            vector_bytes=ACCESS_BYTES,
+            vector_registers=THREAD_REGISTERS,
             precision=precision,
             capability=CAPABILITIES[name],
         )

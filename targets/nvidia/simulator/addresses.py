@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-WARP = 32
-
 SHARED_ORIGIN, LOCAL_ORIGIN, PARAM_ORIGIN = 1 << 36, 1 << 37, 1 << 38
 """Start addresses of the windows of these state spaces in the generic address space."""
 CLUSTER_SHIFT = 24

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .addresses import WARP
+from ....machines.gpus import WARP
 from .async_copies import PendingCopies
 from .barriers import Barriers
 from .bulk_stores import BulkStores

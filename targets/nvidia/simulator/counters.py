@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .addresses import WARP
+from ....machines.gpus import BANK_BYTES, BANKS, SECTOR_BYTES, WARP
 from .kernel import PreparedKernel
 from .kinds import Array
 from .memory import MemoryAccess, Space
-
-_BANKS, _WORD, _SECTOR = 32, 4, 32
 
 
 @dataclass
@@ -73,13 +71,13 @@ def _passes(offsets: Array, width: int, threads: Array) -> tuple[int, int]:
     A pass serves as many lanes as fill all banks. It transfers one word per bank; lanes that access the same word share
     it.
     """
-    together = threads // min(WARP, _BANKS * _WORD // width)
-    words = offsets[:, None] // _WORD + np.arange(max(width // _WORD, 1))
+    together = threads // min(WARP, BANKS * BANK_BYTES // width)
+    words = offsets[:, None] // BANK_BYTES + np.arange(max(width // BANK_BYTES, 1))
     pairs = np.stack([np.broadcast_to(together[:, None], words.shape).ravel(), words.ravel()])
     distinct = np.unique(pairs, axis=1)
-    _, counts = np.unique(distinct[0] * _BANKS + distinct[1] % _BANKS, return_counts=True)
-    banks = np.unique(distinct[0] * _BANKS + distinct[1] % _BANKS)
-    groups, rows = np.unique(banks // _BANKS, return_inverse=True)
+    _, counts = np.unique(distinct[0] * BANKS + distinct[1] % BANKS, return_counts=True)
+    banks = np.unique(distinct[0] * BANKS + distinct[1] % BANKS)
+    groups, rows = np.unique(banks // BANKS, return_inverse=True)
     most = np.zeros(len(groups), np.int64)
     np.maximum.at(most, rows, counts)
     return int(most.sum()), len(groups)
@@ -87,14 +85,14 @@ def _passes(offsets: Array, width: int, threads: Array) -> tuple[int, int]:
 
 def _sectors(offsets: Array, width: int, warps: Array) -> tuple[int, int]:
     """Returns the sectors that warps access, and the sectors that their bytes would fill."""
-    steps = np.arange(0, max(width, _SECTOR), _SECTOR)
+    steps = np.arange(0, max(width, SECTOR_BYTES), SECTOR_BYTES)
     steps = steps[steps < width]
-    touched = (offsets[:, None] + steps) // _SECTOR
+    touched = (offsets[:, None] + steps) // SECTOR_BYTES
     pairs = np.stack([np.broadcast_to(warps[:, None], touched.shape).ravel(), touched.ravel()])
     spent = np.unique(pairs, axis=1).shape[1]
     distinct = np.unique(np.stack([warps, offsets]), axis=1)
     _, lanes = np.unique(distinct[0], return_counts=True)
-    return spent, int((-(-lanes * width // _SECTOR)).sum())
+    return spent, int((-(-lanes * width // SECTOR_BYTES)).sum())
 
 
 def instructions(kernel: PreparedKernel) -> Counter[str]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....machines.gpus import WARP
 from .kinds import Array
 from .memory import MemoryAccess
 
-WARP = 32
 _MANY = 63
 """Special lane number: several lanes of the warp have read."""
 _NO_WAIT, _NO_FENCE = "wgmma.wait_group", "fence.proxy.async"

@@ -13,7 +13,6 @@ def test_gpus_have_capabilities(name: str) -> None:
     target = GpuTarget.parse(f"cuda:{name}")
     assert (target.cpu, target.architecture, target.device) == (name, "nvptx64", "cuda")
     assert target.capability.has_wgmma == (name == "sm_90a")
-    assert target.capability.has_tensor_copies == (target.capability.sm >= 90)
     assert not target.runs_on(Target.host())
 
 

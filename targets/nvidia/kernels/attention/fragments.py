@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith, vector
 
+from .....machines.gpus import WARP
 from ...instructions.integers import Int
 from .rows import Rows
 
-WARP, ROWS, COLUMNS, DEPTH = 32, 16, 8, 16
-"""Lanes per warp; rows and columns of a fragment of sums; depth of a product of 16-bit elements."""
+ROWS, COLUMNS, DEPTH = 16, 8, 16
+"""Rows and columns of a fragment of sums; depth of a product of 16-bit elements."""
 SHARING = [2, 1]
 """Bits of the lane number in which the lanes of one row differ."""
 

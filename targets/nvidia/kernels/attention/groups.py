@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
+from .....machines.gpus import WARP
 from ...emission.launch import LaunchContext
 from ...instructions import memory
 from ...instructions.bulk_copies import copy_box, prefetch_map, publish_barriers
@@ -36,7 +37,7 @@ from ...instructions.warp_groups import (
 from ..contraction.boxes import BoxedTile, boxed_tile
 from ..contraction.wgmma import FORMS
 from .boxed import GROUP_ROWS, ITEMS, operands, whole
-from .fragments import DEPTH, SHARING, WARP, by_row, columns_of, left_fragment, row_of, rows_of, runs
+from .fragments import DEPTH, SHARING, by_row, columns_of, left_fragment, row_of, rows_of, runs
 from .problem import Attention
 from .rows import AttentionRows, Rows, smaller
 from .softmax import number

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith
 
+from .....machines.gpus import WARP
 from ...emission.launch import LaunchContext
 from ...instructions.inline_ptx import load_matrices, multiply_matrices
 from ...instructions.integers import Int
 from ..contraction.shared import SharedTile
 from .block import AttentionBlock
-from .fragments import COLUMNS, DEPTH, ROWS, SHARING, WARP, by_row, columns_of, left_fragment, row_of, rows_of, runs
+from .fragments import COLUMNS, DEPTH, ROWS, SHARING, by_row, columns_of, left_fragment, row_of, rows_of, runs
 from .problem import Attention
 from .rows import Rows
 from .simt import padded

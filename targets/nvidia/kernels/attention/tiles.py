@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from .....machines.gpus import SMALLEST_ASYNC_BYTES
 from ...instructions.inline_ptx import await_copies, commit_copies
 from ...instructions.integers import Int
 from ..contraction.access import Dim, OperandAccess
@@ -14,8 +15,6 @@ from ..contraction.copies import AsyncCopies, OperandSlice, OperandTile, StagedC
 from ..contraction.shared import SharedTile
 from ..rows.axes import element_bytes
 from .problem import AttentionOperand
-
-_SMALLEST_ASYNC = 4
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class TileCopies:
         target = OperandTile(tile.row_bytes // width, tile.rows, width, False, tile)
         part = OperandSlice(Int(0), item, thread, threads)
         self._copies: AsyncCopies | StagedCopies
-        if not access.by_depth and access.vector * width >= _SMALLEST_ASYNC:
+        if not access.by_depth and access.vector * width >= SMALLEST_ASYNC_BYTES:
             self._copies = AsyncCopies(access, target, part, pointer, operand.element)
             self._base = shared.address + base
         else:

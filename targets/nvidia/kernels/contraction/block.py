@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from .....machines.gpus import SMALLEST_ASYNC_BYTES
 from ...instructions.integers import Int
 from ...instructions.memory import block_number, shared_address, shared_memory, thread_number
 from .access import OperandAccess
@@ -22,7 +23,6 @@ from .order import grouped
 from .shared import CHUNK
 from .tiles import CopyUnit, Problem, Tiling
 
-_SMALLEST_ASYNC = 4
 # Registers per unit that a thread copies: its address, and a predicate for units smaller than a chunk.
 _PLACE_REGISTERS, _GUARD_REGISTERS, _REGISTER_BYTES = 2, 1, 4
 _FLOAT = MmaTypes(4, "")
@@ -154,7 +154,7 @@ def _copies(
 
 def _is_async(access: OperandAccess, stored: ir.Type, wanted: ir.Type, by_depth: bool) -> bool:
     """Returns whether `cp.async` can copy an operand: unconverted, not transposed, in units of at least 4 bytes."""
-    wide = access.vector * access.element_bytes >= _SMALLEST_ASYNC
+    wide = access.vector * access.element_bytes >= SMALLEST_ASYNC_BYTES
     return _moved(stored) == wanted and by_depth == access.by_depth and wide
 
 

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .....machines.gpus import Capability
-from .tiles import WARP, CopyUnit, Problem, Tiling
+from .....machines.gpus import WARP, Capability
+from .tiles import CopyUnit, Problem, Tiling
 
 # Multiply-adds by type, relative to those of 16-bit floats.
 _RELATIVE = {"f32": 1.0, "tf32": 0.5, "f16": 1.0, "bf16": 1.0}

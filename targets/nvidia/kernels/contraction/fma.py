@@ -14,12 +14,13 @@ from collections.abc import Iterator, Sequence
 from mlir import ir
 from mlir.dialects import arith, vector
 
+from .....machines.gpus import WARP
 from ...instructions.integers import Int
 from ...instructions.memory import element_pointer, load
 from .copies import OperandTile
 from .shared import SharedTile
 from .sums import Run
-from .tiles import WARP, Tiling
+from .tiles import Tiling
 
 _ACROSS, _DOWN, _LANES = 8, 4, 4
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu
 
+from .....machines.gpus import WARP
 from ...instructions.inline_ptx import await_copies, load_matrices, multiply_matrices, round_to_tf32
 from ...instructions.integers import Int
 from ...instructions.memory import element_pointer, load
 from .copies import OperandTile
 from .shared import SharedTile
 from .sums import Run, Scratch, scratch_bytes
-from .tiles import WARP, Tiling
+from .tiles import Tiling
 
 _STEP_BYTES, _ROWS, _COLUMNS = 32, 16, 8
 

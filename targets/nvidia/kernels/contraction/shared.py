@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .....machines.gpus import BANK_BYTES, BANKS
 from ...instructions.integers import Int
 
 CHUNK = 16
-_BANKS_BYTES = 128
+_BANKS_BYTES = BANKS * BANK_BYTES
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from mlir import ir
 from mlir.dialects import arith, vector
 
+from .....machines.gpus import WARP
 from ...instructions.inline_ptx import sync_warp
 from ...instructions.integers import Int
 from ...instructions.memory import element_pointer, load, store
 from .shared import CHUNK, SharedTile
-from .tiles import WARP
 
 ROWS = 16
 _MOST_COLUMNS, _QUAD = 64, 4

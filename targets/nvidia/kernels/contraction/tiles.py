@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-WARP = 32
+from .....machines.gpus import WARP
 
 
 @dataclass(frozen=True)

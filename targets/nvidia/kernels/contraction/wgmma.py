@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
+from .....machines.gpus import WARP
 from ...instructions.bulk_copies import copy_box, prefetch_map, publish_barriers
 from ...instructions.integers import Int, constant
 from ...instructions.loops import repeat, when
@@ -26,7 +27,7 @@ from ...instructions.warp_groups import ALIGNMENT, GROUP, await_products, matrix
 from .boxes import BoxedTile
 from .order import grouped
 from .sums import ROWS, Run, Scratch, scratch_bytes
-from .tiles import WARP, Problem, Tiling
+from .tiles import Problem, Tiling
 
 _GROUP_ROWS = 64
 Finish = Callable[[Int, Int, Int, list[ir.Value]], None]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from .....machines.gpus import ACCESS_BYTES
 from .space import RowAccess, RowSpace
 
-_VECTOR_BYTES = 16
 _MOST_LANES = 8
 
 
@@ -72,8 +72,8 @@ def _is_even(space: RowSpace, access: RowAccess, outer: int, inner: int) -> bool
 def _lanes(space: RowSpace, axis: Sequence[int], accesses: Sequence[RowAccess]) -> int:
     """Returns the number of elements per access, up to 16 bytes, so that accesses are aligned and in bounds."""
     along = [access for access in accesses if access.strides[axis[-1]] == 1]
-    width = min((element_bytes(access.element) for access in along), default=_VECTOR_BYTES)
-    lanes = min(_MOST_LANES, _VECTOR_BYTES // width)
+    width = min((element_bytes(access.element) for access in along), default=ACCESS_BYTES)
+    lanes = min(_MOST_LANES, ACCESS_BYTES // width)
     others = [stride for access in along for dim, stride in enumerate(access.strides) if dim not in axis]
     aligned = [access.alignment // element_bytes(access.element) for access in along]
     return math.gcd(lanes, space.extent(axis), *others, *aligned, *(access.offset for access in along))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 from mlir.dialects import arith, vector
 
+from .....machines.gpus import ACCESS_BYTES
 from ...instructions import memory
 from ...instructions.integers import Int
 from .axes import Axes, element_bytes
@@ -26,7 +27,6 @@ Place = tuple[Key, Key]
 """Row and column."""
 
 ROW, COLUMN = "row", "column"
-_ACCESS_BYTES = 16
 
 
 @dataclass
@@ -92,7 +92,7 @@ class RowElements:
         kind = value.type.element_type if isinstance(value.type, ir.VectorType) else value.type
         count = ir.VectorType(value.type).shape[0] if isinstance(value.type, ir.VectorType) else 1
         pointer = self._pointer(access, place)
-        memory.store(value, pointer, min(_ACCESS_BYTES, element_bytes(kind) * count))
+        memory.store(value, pointer, min(ACCESS_BYTES, element_bytes(kind) * count))
 
     def depends(self, value: ir.Value) -> frozenset[str]:
         """Returns which of row and column a tensor of the kernel, or a scalar of a body, depends on."""
@@ -177,7 +177,7 @@ class RowElements:
         if known is None:
             kind = ir.VectorType.get([self._axes.lanes], access.element)
             alignment = element_bytes(access.element) * self._axes.lanes
-            known = memory.load(kind, self._pointer(access, first), min(_ACCESS_BYTES, alignment))
+            known = memory.load(kind, self._pointer(access, first), min(ACCESS_BYTES, alignment))
             with self._scope_of(key[2] is not None) as scope:
                 scope.values[key] = known
         return vector.extract(known, [], [place[along][1]])

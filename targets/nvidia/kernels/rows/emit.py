@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith, scf, vector
 
+from .....machines.gpus import WARP
 from ...instructions import memory
 from ...instructions.integers import Int, both, constant
 from ...instructions.loops import when
 from . import exchange
 from .axes import Axes
 from .elements import COLUMN, ROW, Key, RowElements
-from .schedule import WARP, RowSchedule
+from .schedule import RowSchedule
 from .space import RowSpace, Written
 
 Visit = Callable[[int, ir.Value | None, list[ir.Value]], list[ir.Value]]

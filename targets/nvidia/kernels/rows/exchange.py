@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import arith, gpu
 
+from .....machines.gpus import WARP
 from ...instructions import memory
 from ...instructions.integers import Int, both, constant
 from ...instructions.loops import when
 from .axes import element_bytes
-from .schedule import WARP
 
 Combine = Callable[[ir.Value, ir.Value], ir.Value]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .....machines.gpus import BLOCK_THREADS, WARP
 from .axes import Axes
 from .space import RowSpace
 
-WARP = 32
-_MOST_THREADS = 1024
 _FEWEST_THREADS = 128
 _THREADS = 256
 # Elements of a row in a thread's registers; a thread has 64 registers if the block has the maximum of 1024 threads.
@@ -58,8 +57,8 @@ def _side_by_side(rows: int, columns: int, lanes: int, multiprocessors: int) -> 
     share = _power_of_two(-(-columns // _HELD))
     if WARP < share <= 2 * WARP:
         share = WARP  # a single warp needs no shared memory and still has the row in registers
-    share = min(share, _power_of_two(vectors), _MOST_THREADS)
-    while rows * share < multiprocessors * _THREADS and share < min(vectors, _MOST_THREADS):
+    share = min(share, _power_of_two(vectors), BLOCK_THREADS)
+    while rows * share < multiprocessors * _THREADS and share < min(vectors, BLOCK_THREADS):
         share *= 2
     threads = max(share, _THREADS)
     while threads > max(share, WARP) and -(-rows * share // threads) < 2 * multiprocessors:
@@ -78,7 +77,7 @@ def _one_below_another(rows: int, columns: int, lanes: int, multiprocessors: int
         share *= 2
     # Blocks consist of whole warps, even for short rows.
     across = _FEWEST_THREADS if share == 1 else max(across, WARP // share)
-    share = min(share, _MOST_THREADS // across)
+    share = min(share, BLOCK_THREADS // across)
     groups = -(-columns // share)
     return RowSchedule(across * share, share, groups if groups * lanes <= _MOST_HELD else 0)
 

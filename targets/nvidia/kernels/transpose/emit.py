@@ -13,15 +13,13 @@ from collections.abc import Iterator, Sequence
 from mlir import ir
 from mlir.dialects import gpu, vector
 
+from .....machines.gpus import BANK_BYTES, BANKS, WARP
 from ...emission.bodies import evaluate
 from ...instructions import memory
 from ...instructions.integers import Int, both
 from ...instructions.loops import when
 from ..rows.axes import element_bytes
 from .plan import Staging, Transpose, TransposeOperand, TransposeSchedule, blocks, operand_bytes, staging
-
-_WARP = 32
-_BANK_BYTES, _BANKS_BYTES = 4, 128
 
 
 def emit(plan: Transpose, schedule: TransposeSchedule, pointers: dict[ir.Value, ir.Value], shared: ir.Value) -> None:
@@ -57,7 +55,7 @@ class _Kernel:
 
     def _locate(self) -> None:
         """Computes the block's tile and batch indices."""
-        self._warp, self._lane = divmod(memory.thread_number(), _WARP)
+        self._warp, self._lane = divmod(memory.thread_number(), WARP)
         source_tiles, target_tiles, _ = blocks(self._plan, self._schedule)
         rest, source = (
             divmod(memory.block_number(), source_tiles) if source_tiles > 1 else (memory.block_number(), Int(0))
@@ -83,9 +81,9 @@ class _Kernel:
         """
         lanes = min(most, across // width)
         y, x = divmod(self._lane, lanes)
-        rows, columns = _WARP // lanes, lanes * width
+        rows, columns = WARP // lanes, lanes * width
         parts = (across // columns) * (down // rows)
-        for part in range(0, parts, self._schedule.threads // _WARP):
+        for part in range(0, parts, self._schedule.threads // WARP):
             line, column = divmod(self._warp + part, across // columns)
             yield column * columns + x * width, line * rows + y
 
@@ -94,7 +92,7 @@ class _Kernel:
         tile, sizes = self._schedule.tile, self._plan.sizes
         loaded = []
         word_bytes = stage.word_bytes
-        most = _BANKS_BYTES // max(stage.read * word_bytes, _BANK_BYTES)
+        most = BANKS * BANK_BYTES // max(stage.read * word_bytes, BANK_BYTES)
         for across, down in list(self._pieces(tile, tile // stage.packed, stage.read, most)):
             source, target = self._source + across, self._target + down * stage.packed
             # Past the ends, the last elements are read again; they are never written to the result.
@@ -119,7 +117,7 @@ class _Kernel:
         written = self._schedule.written
         stage = staging(plan, plan.transposed[0], self._schedule)
         # Each word that a lane reads is on a different line.
-        most = _BANKS_BYTES // max(stage.word_bytes, _BANK_BYTES) // (written // stage.packed)
+        most = BANKS * BANK_BYTES // max(stage.word_bytes, BANK_BYTES) // (written // stage.packed)
         for down, across in list(self._pieces(tile, tile, written, most)):
             source, target = self._source + across, self._target + down
             has = both(self._inside(source, plan.source), self._inside(target, plan.target))

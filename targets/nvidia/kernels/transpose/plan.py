@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from .....machines.gpus import ACCESS_BYTES, BANK_BYTES
 from .....support.errors import StepwellError
 from ...emission.launch import Memory
 from ...emission.views import memory_of
@@ -15,7 +16,6 @@ from ..elements import root_before
 from ..rows.axes import element_bytes
 from ..rows.generics import is_read, iterators, loop_sizes, maps
 
-_VECTOR_BYTES, _WORD_BYTES, _BANKS = 16, 4, 32
 # Tile size by element size: eight threads write 128 contiguous bytes.
 _TILES = {1: 128, 2: 64, 4: 64, 8: 32}
 _BYTES_PER_THREAD = 64
@@ -103,7 +103,7 @@ class Staging:
 
     def pitch(self, tile: int) -> int:
         """Returns the words per line, padded so that consecutive lines start in consecutive banks."""
-        return tile + max(1, _WORD_BYTES // self.word_bytes)
+        return tile + max(1, BANK_BYTES // self.word_bytes)
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def transpose_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> Tr
 def choose(plan: Transpose) -> TransposeSchedule:
     """Chooses the schedule for a transpose by its sizes."""
     width = max(element_bytes(operand.element) for operand in (*plan.transposed, plan.result))
-    tile = _TILES[min(width, 2 * _WORD_BYTES)]
+    tile = _TILES[min(width, 2 * BANK_BYTES)]
     threads = tile * tile * width // _BYTES_PER_THREAD
     written = _vector(plan, plan.result, plan.target)
     return TransposeSchedule(tile, max(_FEWEST_THREADS, min(_MOST_THREADS, threads)), written)
@@ -165,7 +165,7 @@ def choose(plan: Transpose) -> TransposeSchedule:
 
 def staging(plan: Transpose, operand: TransposeOperand, schedule: TransposeSchedule) -> Staging:
     """Returns the layout of an operand in shared memory."""
-    packed = max(1, _WORD_BYTES // element_bytes(operand.element))
+    packed = max(1, BANK_BYTES // element_bytes(operand.element))
     if schedule.written % packed or plan.sizes[plan.target] % packed:
         packed = 1
     return Staging(packed, packed * element_bytes(operand.element), _vector(plan, operand, plan.source))
@@ -186,14 +186,14 @@ def operand_bytes(plan: Transpose, operand: TransposeOperand, schedule: Transpos
     """Returns the shared memory of one operand in bytes."""
     stage = staging(plan, operand, schedule)
     size = stage.words(schedule.tile) * stage.word_bytes
-    return -(-size // _VECTOR_BYTES) * _VECTOR_BYTES
+    return -(-size // ACCESS_BYTES) * ACCESS_BYTES
 
 
 def _vector(plan: Transpose, operand: TransposeOperand, along: int) -> int:
     """Returns the maximum number of elements per access along a loop."""
     others = [stride for loop, stride in enumerate(operand.strides) if loop != along]
     width = element_bytes(operand.element)
-    return math.gcd(_VECTOR_BYTES // width, plan.sizes[along], operand.offset, operand.alignment // width, *others)
+    return math.gcd(ACCESS_BYTES // width, plan.sizes[along], operand.offset, operand.alignment // width, *others)
 
 
 def _along(view: Memory, map_: ir.AffineMap, count: int) -> TransposeOperand:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .....machines.gpus import WARP
 from .....runtime.cuda.errors import SimulationError
 from ..builder import Builder, Reader, Step, Sync, builds
 from ..frame import THREAD, Frame
 from ..kinds import NUMBERS, Array
 from ..syntax import Vector
 
-WARP = 32
 FULL = np.uint32(0xFFFFFFFF)
 
 
