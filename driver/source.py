@@ -69,9 +69,9 @@ class ModelSource:
     """A model before it is imported.
 
     Attributes:
-        kind: "onnx", "mlir", "torch", "gguf", or the name of another package's frontend.
+        kind: "onnx", "mlir", "torch", "gguf", "huggingface", or the name of another package's frontend.
         contents: the file's bytes, or the text of a module; for a large file its location. Empty for a `program`.
-        path: the file; None if the model was given in memory.
+        path: the file or folder; None if the model was given in memory.
         cache: stores the fingerprints of large files, so that they need not be read again.
         checked: which data is checked, as in `Options`.
         program: a program of torch in memory.
@@ -99,11 +99,15 @@ class ModelSource:
         if isinstance(model, str | os.PathLike):
             path = Path(model)
             try:
+                if path.is_dir():
+                    return ModelSource("huggingface", (path / "config.json").read_bytes(), path)
                 contents = LargeFile.at(path)
                 if contents.size < _LARGE_BYTES:
                     contents = path.read_bytes()
             except OSError as error:
-                raise SourceError(f"{path}: {error.strerror or error}") from error
+                lacks_config = path.is_dir() and isinstance(error, FileNotFoundError)
+                reason = "the folder has no config.json" if lacks_config else error.strerror or error
+                raise SourceError(f"{path}: {reason}") from error
             except ValueError as error:  # a zero byte in the name
                 raise SourceError(f"{path!r}: {error}") from error
             return ModelSource(format_of(path), contents, path)
@@ -199,6 +203,10 @@ class ModelSource:
             from ..frontend.gguf import importer as gguf
 
             info = gguf.describe_model(self.path or self.data, self.name)
+        elif self.kind == "huggingface":
+            from ..frontend.huggingface import importer as huggingface
+
+            info = huggingface.describe_model(self._folder)
         else:
             from mlir import ir
 
@@ -242,6 +250,10 @@ class ModelSource:
             from ..frontend.gguf import importer as gguf
 
             return gguf.import_model(self.path or self.data, self.name, context, shapes)
+        if self.kind == "huggingface":
+            from ..frontend.huggingface import importer as huggingface
+
+            return huggingface.import_model(self._folder, context, shapes)
         if self.kind != "onnx":
             return self._imported(context)
         from ..frontend.onnx import importer
@@ -255,6 +267,11 @@ class ModelSource:
         imported = importer.import_model(self._parsed, context, shapes, contents, **options)
         vars(self).pop("_parsed", None)  # as large as the file, and rarely needed again
         return imported
+
+    @property
+    def _folder(self) -> Path:
+        assert self.path is not None, "a folder is given by its path"
+        return self.path
 
     def _imported(self, context: ir.Context) -> ImportedModel:
         """Imports a model of another package's format."""
@@ -311,6 +328,10 @@ class ModelSource:
             return []
         if self.kind == "mlir":
             return [side for side in [self.path.with_name("parameters.safetensors")] if side.is_file()]
+        if self.kind == "huggingface":
+            from ..frontend.huggingface.folder import weight_files
+
+            return weight_files(self._folder)
         if self.kind != "onnx":
             return []
         # External data of an ONNX model: a change of any such file that the model names changes the model.

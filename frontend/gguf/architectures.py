@@ -5,7 +5,7 @@ What a file tells by the tensors that it has (biases, norms of heads, fused proj
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..errors import ModelError
@@ -42,7 +42,7 @@ class Architecture:
 
 
 ARCHITECTURES = {
-    "llama": Architecture("neighbours"),
+    "llama": Architecture("neighbours", has_windows=True),
     "qwen2": Architecture(),
     "qwen2moe": Architecture(has_shares_of_one=False),
     "qwen3": Architecture(),
@@ -127,6 +127,11 @@ class DecoderSizes:
             known = ", ".join(ARCHITECTURES)
             raise ModelError(f"has the architecture '{name}', which is not supported; supported are {known}")
         architecture = ARCHITECTURES[name]
+        if architecture.rotates == "neighbours" and file.setting("stepwell.rotates_halves", bool, False):
+            architecture = replace(architecture, rotates="halves")  # not of a GGUF file
+        if f"{name}.expert_weights_norm" in file.settings:
+            has_shares = file.setting(f"{name}.expert_weights_norm", bool)
+            architecture = replace(architecture, has_shares_of_one=has_shares)
         scaling = file.setting(f"{name}.rope.scaling.type", str, "none")
         if scaling not in ("none", "linear") or "rope_factors_long.weight" in file.tensors:
             scaling = "longrope" if scaling in ("none", "linear") else scaling

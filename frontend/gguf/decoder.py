@@ -364,7 +364,7 @@ class DecoderBuilder:
             return (words << 16).view(np.float32).reshape(shape)
         if stored.kind not in _FLOATS:
             raise ModelError(f"the tensor '{name}' has the type {stored.kind}, which is not supported")
-        return np.asarray(stored.data).astype(np.float32).reshape(shape)
+        return np.asarray(stored.data).astype(np.float32, copy=False).reshape(shape)
 
     def _parameter(self, name: str, array: np.ndarray) -> ir.Value:
         self.parameters.setdefault(name, array)

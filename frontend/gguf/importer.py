@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mlir import ir
@@ -26,31 +26,47 @@ def describe_model(source: Path | bytes, name: str) -> ModelInfo:
     Raises:
         ModelError: the file is damaged, or holds something that cannot be imported.
     """
-    try:
-        return info_of(DecoderSizes.of(_read(source)), name)
-    except ModelError as error:
-        raise error.at(model=name) from error.__cause__
+    return describe_decoder(lambda: _read(source), name)
 
 
 def import_model(
     source: Path | bytes, name: str, context: ir.Context, shapes: Mapping[str, Sequence[Dim]]
 ) -> ImportedModel:
-    """Imports the decoder in a file.
+    """Imports the decoder in a file; see `import_decoder`."""
+    return import_decoder(lambda: _read(source), name, context, shapes)
+
+
+def describe_decoder(read: Callable[[], GgufFile], name: str) -> ModelInfo:
+    """Returns the inputs and outputs of a decoder that `read` returns.
+
+    Raises:
+        ModelError: it is damaged, or holds something that cannot be imported.
+    """
+    try:
+        return info_of(DecoderSizes.of(read()), name)
+    except ModelError as error:
+        raise error.at(model=name) from error.__cause__
+
+
+def import_decoder(
+    read: Callable[[], GgufFile], name: str, context: ir.Context, shapes: Mapping[str, Sequence[Dim]]
+) -> ImportedModel:
+    """Imports a decoder.
 
     Args:
-        source: the file, or its contents.
+        read: returns its settings and tensors.
         name: the model's name in messages.
         context: the context of the module.
         shapes: shapes for all inputs, in numbers or expressions over sizes; a symbol bound by one is bound for all.
 
     Raises:
-        ModelError: the file is damaged, or holds something that cannot be imported.
+        ModelError: it is damaged, or holds something that cannot be imported.
         NeedsShapes: a shape is missing.
     """
     load_dialects(context)
     with context, ir.Location.unknown():
         try:
-            return _imported(_read(source), name, shapes)
+            return _imported(read(), name, shapes)
         except OpError as error:
             raise ModelError(f"has tensors that do not fit together: {error}", model=name) from error
         except ModelError as error:

@@ -1,0 +1,1 @@
+"""Import of Hugging Face folders: decoders as `config.json` and safetensors."""
