@@ -25,7 +25,7 @@ def json_schema(schema: Mapping[str, Any] | None = None) -> str:
 
     One space follows each comma and colon, as in `json.dumps`: models that may write any white space write it forever.
     """
-    _need_package()
+    need_package()
     from llguidance import LLMatcher
 
     spaces: JsonCompileOptions = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
@@ -35,7 +35,7 @@ def json_schema(schema: Mapping[str, Any] | None = None) -> str:
 
 def regular_expression(pattern: str) -> str:
     """Returns the grammar of the texts that a regular expression matches as a whole."""
-    _need_package()
+    need_package()
     from llguidance import LLMatcher
 
     return LLMatcher.grammar_from_regex(pattern)
@@ -54,6 +54,7 @@ class GrammarState:
         Raises:
             GrammarError: the grammar is wrong.
         """
+        need_package()
         from llguidance import LLMatcher
 
         wrong = LLMatcher.validate_grammar(grammar, tokenizer)
@@ -80,6 +81,11 @@ class GrammarState:
         self._matcher.consume_token(token)
 
 
-def _need_package() -> None:
+def need_package() -> None:
+    """Checks that the package is installed.
+
+    Raises:
+        InputError: it is not.
+    """
     if importlib.util.find_spec("llguidance") is None:
         raise InputError("grammars need the package llguidance: pip install 'stepwell[lm]'")

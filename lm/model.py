@@ -14,9 +14,12 @@ from ..driver.options import Options
 from ..frontend.errors import ModelError
 from ..frontend.gguf.architectures import DecoderSizes
 from ..frontend.gguf.reader import read_gguf
+from ..frontend.huggingface.folder import read_folder
 from ..runtime.executable import Executable
 from ..runtime.state import State
 from ..support.errors import InputError
+from .file_tokenizer import tokenizer_of_file
+from .folder_tokenizer import tokenizer_of_folder
 from .generation import Generation
 from .sampling import SamplingOptions
 from .tokenizer import TextTokenizer
@@ -31,23 +34,23 @@ _CONTEXT = 4096
 def load(
     path: str | os.PathLike[str], context: int | None = None, threads: int | None = None, *, sequences: int = 1
 ) -> LanguageModel:
-    """Loads a GGUF file, and compiles its decoder or takes it from the cache.
+    """Loads a GGUF file or a Hugging Face folder, and compiles its decoder or takes it from the cache.
 
     Args:
-        path: the file.
-        context: maximum number of tokens of a text with its prompt; by default that of the file, at most 4,096.
+        path: the file, or the folder with config.json, safetensors and tokenizer.json.
+        context: maximum number of tokens of a text with its prompt; by default that of the model, at most 4,096.
         threads: number of threads of a call; by default one for each core.
         sequences: maximum number of texts that grow together, in an `Engine`.
 
     Raises:
-        ModelError: the file is damaged, or its decoder or tokenizer is not supported.
+        ModelError: it is damaged, or its decoder or tokenizer is not supported.
         InputError: the model was not made for texts of this length.
     """
     path = Path(path)
     try:
-        file = read_gguf(path)
+        file = read_folder(path) if path.is_dir() else read_gguf(path)
         most = DecoderSizes.of(file).context
-        tokenizer = TextTokenizer(file)
+        tokenizer = tokenizer_of_folder(path) if path.is_dir() else tokenizer_of_file(file)
     except ModelError as error:
         raise error.at(model=path.name) from error.__cause__
     if context is not None and not 1 < context <= most:
@@ -114,6 +117,12 @@ class LanguageModel:
         """Bytes of the keys and values of a token."""
         infos = [info for info in self.executable.inputs if info.name.startswith("past.")]
         return sum(int(info.shape[1]) * int(info.shape[3]) * info.dtype.itemsize for info in infos)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights in memory, which the programs share."""
+        arrays = {name: array for program in self.executable.programs for name, array in program.parameters.items()}
+        return sum(array.nbytes for array in arrays.values())
 
     def session(self) -> TextSession:
         """Returns a new session, which is independent of others."""

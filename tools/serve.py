@@ -67,14 +67,14 @@ def _run(options: argparse.Namespace) -> int:
 
     path = Path(options.model)
     sampling = text_options.sampling_of(options)
-    name = options.name or path.stem
+    name = options.name or (path.resolve().name if path.is_dir() else path.stem)
     with _bound(options.host, options.port) as bound:
         with progress(options, f"loading {path.name}"):
             model = load(path, context=options.context, threads=options.threads, sequences=options.sequences)
         with Engine(model, cache_bytes=options.cache_size * _MEBIBYTE) as engine:
             host, port = bound.getsockname()[:2]
             address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            weights, values = path.stat().st_size, engine.figures.memory_bytes
+            weights, values = model.weight_bytes, engine.figures.memory_bytes
             if options.json:
                 record = {"schema": 1, "model": name, "address": address, "context": model.context}
                 running.print_json({**record, "weight_bytes": weights, "key_value_bytes": values})

@@ -10,6 +10,7 @@ import stepwell
 pytest.importorskip("tokenizers", reason="the package tokenizers is not installed")
 
 from stepwell.frontend.gguf.reader import GgufFile
+from stepwell.lm.file_tokenizer import tokenizer_of_file
 from stepwell.lm.tokenizer import TextTokenizer
 
 BYTES = [f"<0x{number:02X}>" for number in range(256)]
@@ -39,7 +40,7 @@ def _pieces(tokenizer: TextTokenizer, text: str) -> list[str]:
     ],
 )
 def test_pairs_of_high_scores_are_merged_first(text: str, pieces: list[str]):
-    tokenizer = TextTokenizer(GgufFile(SETTINGS, {}))
+    tokenizer = tokenizer_of_file(GgufFile(SETTINGS, {}))
     assert _pieces(tokenizer, text) == ["<s>", *pieces]
     assert tokenizer.decode(tokenizer.encode(text)) == text.removesuffix("</s>")
     assert tokenizer.ends == {2}
@@ -57,11 +58,11 @@ def test_pairs_of_high_scores_are_merged_first(text: str, pieces: list[str]):
 )
 def test_what_is_not_supported_or_damaged(changed: dict[str, Any], message: str):
     with pytest.raises(stepwell.ModelError, match=message):
-        TextTokenizer(GgufFile({**SETTINGS, **changed}, {}))
+        tokenizer_of_file(GgufFile({**SETTINGS, **changed}, {}))
 
 
 def test_a_template_cannot_leave_its_sandbox():
     source = "{{ messages.__class__.__mro__ }}{{ raise_exception('no') }}"
-    tokenizer = TextTokenizer(GgufFile({**SETTINGS, "tokenizer.chat_template": source}, {}))
+    tokenizer = tokenizer_of_file(GgufFile({**SETTINGS, "tokenizer.chat_template": source}, {}))
     with pytest.raises(stepwell.ModelError, match=r"its chat template fails: (SecurityError|TemplateError)"):
         tokenizer.chat([{"role": "user", "content": "x"}])

@@ -16,9 +16,9 @@ for package in ("gguf", "tokenizers", "starlette", "prometheus_client", "httpx2"
 from starlette.testclient import TestClient  # noqa: E402
 from stepwell.bench.gguf_decoder import GgufConfig, byte_tokenizer, write_decoder  # noqa: E402
 from stepwell.frontend.gguf.reader import read_gguf  # noqa: E402
+from stepwell.lm.file_tokenizer import tokenizer_of_file  # noqa: E402
 from stepwell.lm.grammar import json_schema  # noqa: E402
 from stepwell.lm.sampling import SamplingOptions  # noqa: E402
-from stepwell.lm.tokenizer import TextTokenizer  # noqa: E402
 from stepwell.serve.server import ServerOptions, TextServer  # noqa: E402
 
 from .echo import EchoEngine  # noqa: E402
@@ -40,7 +40,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EchoEngine]:
     path = tmp_path_factory.mktemp("serve") / "model.gguf"
     sizes = {"layers": 1, "hidden": 32, "heads": 2, "key_heads": 1, "intermediate": 32}
     write_decoder(path, GgufConfig(kind="F32", vocabulary=264, settings=SETTINGS, **sizes))
-    engine = EchoEngine(TextTokenizer(read_gguf(path)))
+    engine = EchoEngine(tokenizer_of_file(read_gguf(path)))
     yield engine
     engine.close()
 
