@@ -89,9 +89,7 @@ def dequantize_per_token(
 
 
 @imports(f"{_LIBRARY}.choose_qparams.tensor")
-def choose_scale(
-    node: AtenNode, input: Value, quant_min: int, quant_max: int, eps: float
-) -> tuple[Value | None, ...]:
+def choose_scale(node: AtenNode, input: Value, quant_min: int, quant_max: int, eps: float) -> tuple[Value | None, ...]:
     """The scale and zero point for the range of a tensor's numbers, which includes 0."""
     axes, zero = tuple(range(rank(input))), scalar(0, input)
     low = emit(ew.MinimumOp, emit(ReduceMinOp, input, axes=axes, keepdims=False), zero)

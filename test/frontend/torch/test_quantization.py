@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import stepwell  # noqa: E402
-import torch.ao.quantization.fx._decomposed  # noqa: E402, F401  registers the ops
+from torch.ao.quantization.fx import _decomposed  # noqa: E402, F401  registers the ops
 from torch.nn import functional as nnf  # noqa: E402
 
 from .families import check, numbers  # noqa: E402
