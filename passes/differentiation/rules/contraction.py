@@ -6,7 +6,7 @@ from mlir import ir
 
 from ....dialects.stepwell.contraction import MatmulOp
 from ...ir.values import shape_of
-from ..build import count, matmul, reshape
+from ..build import count, matmul, product_of_columns, reshape
 from ..derivative import DERIVATIVE, Gradients
 
 
@@ -21,15 +21,13 @@ def matrix_product(op: MatmulOp, gradient: ir.Value) -> Gradients:
         return matmul(gradient, rhs, transpose_rhs=not right)
 
     def of_rhs() -> ir.Value:
-        first, second = lhs, gradient
         shape = shape_of(rhs)
-        if not left and count(shape[:-2]) == 1 and count(shape_of(gradient)[:-2]) > 1:
+        if not left and count(shape[:-2]) == 1:
             first, second = _rows(lhs), _rows(gradient)
+            return reshape(product_of_columns(*((second, first) if right else (first, second))), shape)
         if right:
-            found = matmul(second, first, transpose_lhs=True, transpose_rhs=left)
-        else:
-            found = matmul(first, second, transpose_lhs=not left)
-        return reshape(found, shape) if first is not lhs else found
+            return matmul(gradient, lhs, transpose_lhs=True, transpose_rhs=left)
+        return matmul(lhs, gradient, transpose_lhs=not left)
 
     return of_lhs, of_rhs
 

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp
-from ....dialects.stepwell.movement import ConcatOp
 from ....dialects.stepwell.windows import CHANNELS_FIRST, Window
 from ...ir.values import Shape, shape_of
-from ..build import count, matmul, mul, pad, part, reshape, total, transpose
+from ..build import concat, count, matmul, mul, pad, part, product_of_columns, reshape, total, transpose
 from ..derivative import DERIVATIVE, Gradients
 
 
@@ -83,16 +82,16 @@ def _of_weight(op: ConvOp | ConvTransposeOp, image: ir.Value, at: ir.Value) -> i
     windows = _windows(op, image, shape_of(at)[1:-1], kernel)
     positions, taps = count(shape_of(at)[:-1]), len(windows)
     if op.group == 1:
-        joined = _concat([reshape(window, (positions, columns)) for window in windows], 1)
-        found = matmul(reshape(at, (positions, rows)), joined, transpose_lhs=True)
+        joined = concat([reshape(window, (positions, columns)) for window in windows], 1)
+        found = product_of_columns(reshape(at, (positions, rows)), joined)
         return reshape(transpose(reshape(found, (rows, taps, columns)), (0, 2, 1)), shape)
     if columns == 1 and rows == op.group:  # depthwise
         products = [_products(window, at) for window in windows]
-        return reshape(transpose(_concat(products, 0), (1, 0)), shape)
+        return reshape(transpose(concat(products, 0), (1, 0)), shape)
     per_group = rows // op.group
     left = transpose(reshape(at, (positions, op.group, per_group)), (1, 2, 0))
     parts = [matmul(left, transpose(reshape(window, (positions, op.group, columns)), (1, 0, 2))) for window in windows]
-    found = _concat([reshape(item, (rows, columns, 1)) for item in parts], 2)
+    found = concat([reshape(item, (rows, columns, 1)) for item in parts], 2)
     return reshape(found, shape)
 
 
@@ -126,10 +125,3 @@ def _windows(
 def _channels_last(value: ir.Value, layout: str) -> ir.Value:
     rank = len(shape_of(value))
     return transpose(value, [0, *range(2, rank), 1]) if layout == CHANNELS_FIRST else value
-
-
-def _concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
-    found = values[0]
-    for value in values[1:]:
-        found = ConcatOp(found, value, axis=axis).result
-    return found

@@ -15,13 +15,14 @@ from stepwell.dialects.stepwell import (
     movement,
     normalization,
     pooling,
+    recurrent,
     reduction,
 )
 
 
 @dataclass(frozen=True)
 class Case:
-    """An op with operands; `smooth` names those with a gradient, by default all of floating point."""
+    """An op with operands and attributes."""
 
     kind: type[Op]
     operands: tuple[np.ndarray | None, ...]
@@ -211,6 +212,18 @@ def _contractions() -> list[Case]:
             window(2, group=2, dilations=(2, 1), output_padding=(0, 0)),
         ),
     ]
+    long = (numbers(3, 100, 2), numbers(2, 3, seed=1))  # the rows of more than one block
+    return [*found, Case(contraction.MatmulOp, long)]
+
+
+def _recurrent() -> list[Case]:
+    found = []
+    for direction, count in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+        weights = (numbers(count, 12, 2, low=-1, high=1), numbers(count, 12, 3, seed=1, low=-1, high=1))
+        states = (numbers(count, 24, seed=2), numbers(count, 2, 3, seed=3), numbers(count, 2, 3, seed=4))
+        x = numbers(4, 2, 2)
+        found.append(Case(recurrent.LstmOp, (x, *weights, *states), {"direction": direction}))
+        found.append(Case(recurrent.LstmOp, (x, *weights, None, None, None), {"direction": direction}))
     return found
 
 
@@ -274,6 +287,16 @@ def _attention() -> list[Case]:
 
 CASES = [
     case
-    for family in (_unary, _binary, _reductions, _movement, _contractions, _pooling, _normalizations, _attention)
+    for family in (
+        _unary,
+        _binary,
+        _reductions,
+        _movement,
+        _contractions,
+        _recurrent,
+        _pooling,
+        _normalizations,
+        _attention,
+    )
     for case in family()
 ]

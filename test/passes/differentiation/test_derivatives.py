@@ -34,9 +34,9 @@ def program_of(case: Case) -> ir.Module:
     with ir.InsertionPoint(main.add_entry_block()):
         arguments = iter(main.arguments)
         values = [None if item is None else next(arguments) for item in case.operands]
-        result = case.kind(*values, **case.attributes).result
-        func.ReturnOp([result])
-    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, [result.type]))
+        results = list(case.kind(*values, **case.attributes).operation.results)
+        func.ReturnOp(results)
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, [item.type for item in results]))
     names = [ir.DictAttr.get(discardable.NAME.entry(str(index))) for index in range(len(given))]
     main.attributes["arg_attrs"] = ir.ArrayAttr.get(names)
     return module
@@ -56,11 +56,13 @@ def test_gradients_equal_finite_differences(context, case: Case) -> None:
     plain, joint = program_of(case), program_of(case)
     DifferentiatePass(seeded=True).run(joint.operation, CompileState())
     verify(joint)
-    (value,) = evaluate(plain, "main", given, {})
+    values = evaluate(plain, "main", given, {})
     random = np.random.default_rng(0)
-    seed = random.standard_normal(value.shape)
-    result, *gradients = evaluate(joint, "main", [*given, seed], {})
-    np.testing.assert_array_equal(result, value)
+    seeds = [random.standard_normal(value.shape) for value in values]
+    found = evaluate(joint, "main", [*given, *seeds], {})
+    gradients = found[len(values) :]
+    for result, value in zip(found, values, strict=False):
+        np.testing.assert_array_equal(result, value)
     smooth = [index for index, item in enumerate(given) if item.dtype == np.float64]
     assert [item.shape for item in gradients] == [given[index].shape for index in smooth]
     for index, gradient in zip(smooth, gradients, strict=True):
@@ -68,20 +70,21 @@ def test_gradients_equal_finite_differences(context, case: Case) -> None:
             assert not gradient.any()
             continue
         direction = random.standard_normal(given[index].shape)
-        expected = _slope(plain, given, index, direction, seed)
+        expected = _slope(plain, given, index, direction, seeds)
         np.testing.assert_allclose(np.sum(gradient * direction), expected, rtol=1e-6, atol=1e-6)
 
 
 def _slope(
-    program: ir.Module, given: Sequence[np.ndarray], index: int, direction: np.ndarray, seed: np.ndarray
+    program: ir.Module, given: Sequence[np.ndarray], index: int, direction: np.ndarray, seeds: Sequence[np.ndarray]
 ) -> float:
-    """The central difference of the result along a direction of one operand, in the direction of the seed."""
+    """The central difference of the results along a direction of one operand, in the direction of the seeds."""
     ends = []
     for sign in (1, -1):
         moved = list(given)
         moved[index] = moved[index] + sign * STEP * direction
-        ends.append(evaluate(program, "main", moved, {})[0])
-    return float(np.sum((ends[0] - ends[1]) * seed) / (2 * STEP))
+        results = evaluate(program, "main", moved, {})
+        ends.append(sum(np.sum(result * seed) for result, seed in zip(results, seeds, strict=True)))
+    return float((ends[0] - ends[1]) / (2 * STEP))
 
 
 def test_every_op_with_a_derivative_has_a_case() -> None:
