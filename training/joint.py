@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,7 +73,7 @@ def make_joint(model: Trainable, recipe: Recipe, shapes: Mapping[str, Shape], ta
     with compiler_context() as context, ir.Location.unknown():
         prepared = model.prepared(context, shapes, target)
         trained = prepared.chosen(recipe.wrt, model.trainable_names(prepared))
-        _add_loss(prepared.module, recipe.loss)
+        _add_loss(prepared.module, recipe.loss, model.carried)
         Pipeline((DifferentiatePass(wrt=tuple(trained), outputs=(LOSS,)),)).run(prepared.module)
         state = {name: np.array(prepared.parameters[name]) for name in trained}
         if recipe.optimizer is not None:
@@ -84,8 +84,10 @@ def make_joint(model: Trainable, recipe: Recipe, shapes: Mapping[str, Shape], ta
         return Joint(text, state, fixed, tuple(trained))
 
 
-def _add_loss(module: ir.Module, loss: Loss | None) -> None:
+def _add_loss(module: ir.Module, loss: Loss | None, carried: Collection[str]) -> None:
     """Puts the loss of the first output before all outputs; that output is left out if it is the loss itself.
+
+    Outputs that continue inputs, by the names in `carried`, have no loss.
 
     Raises:
         OptionError: the first output is no floating point, or no single number though it is to be the loss.
@@ -93,7 +95,7 @@ def _add_loss(module: ir.Module, loss: Loss | None) -> None:
     main = main_function(module.operation)
     last = list(body_of(main).operations)[-1]
     notes, names = dictionaries(main, "res_attrs"), value_names(main, "res_attrs", "output")
-    places = [place for place, item in enumerate(notes) if is_output(item)]
+    places = [place for place, item in enumerate(notes) if is_output(item) and names[place] not in carried]
     place = next((place for place in places if is_float(spec_of(last.operands[place]).dtype)), None)
     if place is None:
         raise OptionError("the model has no output of floating point, so it has no loss")
