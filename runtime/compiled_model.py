@@ -62,6 +62,8 @@ class CompiledModel:
         """
         steps = None
         if stored.plan is not None:
-            compile_piece, foresight = (getattr(specialize, name, None) for name in ("compile_piece", "foresight"))
-            steps = LoadedPlan(stored.plan, compile_piece, stored.name, recorder, foresight)
+            compile_subgraph, foresight = (
+                getattr(specialize, name, None) for name in ("compile_subgraph", "foresight")
+            )
+            steps = LoadedPlan(stored.plan, compile_subgraph, stored.name, recorder, foresight)
         return CompiledModel(stored.inputs, stored.outputs, stored.programs, specialize, stored.name, source, steps)

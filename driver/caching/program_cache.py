@@ -16,9 +16,9 @@ from ...runtime.specialization.interfaces import ByContents, Contents
 from ...sizes.bounds import Bounds
 from ...sizes.buckets import Buckets
 from ...sizes.expressions import Expression
-from ..pieces.piece_source import PieceSource
 from ..setup import Setup
 from ..source import ModelSource
+from ..subgraphs.subgraph_source import SubgraphSource
 from . import cache_key, plugins
 from .cache_key import CacheKey
 from .fingerprint import fingerprint
@@ -38,7 +38,7 @@ class ProgramCache:
         setup: target, options and cache.
     """
 
-    source: ModelSource | PieceSource
+    source: ModelSource | SubgraphSource
     names: tuple[str, ...]
     setup: Setup
 
@@ -55,7 +55,7 @@ class ProgramCache:
             machine=_this_machine() if target.partition("+")[0] == "cpu" else "",
             options=self.setup.options.key,
             plugins=plugins.fingerprint(),
-            element_types=" ".join(self.source.kinds) if isinstance(self.source, PieceSource) else "",
+            element_types=" ".join(self.source.kinds) if isinstance(self.source, SubgraphSource) else "",
             shapes=", ".join(texts),
             contents=key_of(*held) if held else "",
         )

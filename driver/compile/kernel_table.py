@@ -81,6 +81,7 @@ def with_signatures(module: ir.Module, kernels: Mapping[str, KernelInfo]) -> dic
             kind = str(function.operation.attributes["function_type"])
             given = kind.partition("(")[2]
             blocks = max(discardable.PHASES.read(function, ()), default=0)
+            # The bindings know no parameters of LLVM's function types, and a declaration has no block.
             count = len(re.findall(r"\bptr\b|\bi64\b", given))
             found[name] = replace(found[name], arguments=count, blocks=blocks)
     return found

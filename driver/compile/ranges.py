@@ -32,9 +32,9 @@ from ..child_process import in_child_process
 from ..context import compiler_context
 from ..failure_recorder import FailureRecorder, process_recorder
 from ..failures.reproducers import explained, nodes_of
-from ..pieces.piece_source import PieceSource
 from ..source import ModelSource
 from ..state import state_for
+from ..subgraphs.subgraph_source import SubgraphSource
 from ..workers.pool import KernelPool, kernel_pool
 from .compilation import Compilation
 from .program import bounds_of
@@ -50,7 +50,7 @@ Fewer than of static models: an op becomes kernels of several versions.
 
 def compile_bounded(
     compilation: Compilation,
-    source: ModelSource | PieceSource,
+    source: ModelSource | SubgraphSource,
     inputs: Sequence[TensorInfo],
     buckets: Sequence[Mapping[str, Range]],
     derived: Mapping[str, Expression],
@@ -112,7 +112,7 @@ class RangedModel:
         derived: the dimensions of inputs that are computed from others.
     """
 
-    source: ModelSource | PieceSource
+    source: ModelSource | SubgraphSource
     inputs: Sequence[TensorInfo]
     derived: Mapping[str, Expression]
 

@@ -26,9 +26,9 @@ from typing import Any, ClassVar, Protocol
 from ...runtime.cache.cache import Cache
 from ...runtime.program import Program
 from ...support.errors import StepwellError
-from ..pieces.piece_source import PieceSource
 from ..setup import Setup
 from ..source import ModelSource
+from ..subgraphs.subgraph_source import SubgraphSource
 from ..workers.process import interpreter
 
 _SERVE = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import serve; serve()"
@@ -49,7 +49,7 @@ class Compiler(Protocol):
         ...
 
     @property
-    def source(self) -> ModelSource | PieceSource:
+    def source(self) -> ModelSource | SubgraphSource:
         """The model."""
         ...
 

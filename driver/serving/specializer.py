@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...runtime.hybrid.foresight import Foresight
 from ...runtime.hybrid.loaded_plan import LoadedPlan
 from ...runtime.hybrid.plan import ExecutionPlan, HostStep, Kinds, NativeStep
-from ...runtime.hybrid.runners import PieceCode
+from ...runtime.hybrid.runners import SubgraphCode
 from ...runtime.program import Program, Shape, TensorInfo
 from ...runtime.progress import progress
 from ...runtime.progress.progress import CompileReporter
@@ -27,10 +27,10 @@ from ...support.short_repr import short_repr
 from ...targets.registry import backend_of, is_cpu
 from ..caching.cache_key import CacheKey
 from ..caching.program_cache import ProgramCache
-from ..pieces.hybrid_plans import HybridPlanner
-from ..pieces.piece_source import PieceSource
 from ..setup import Setup
 from ..source import ModelSource
+from ..subgraphs.hybrid_plans import HybridPlanner
+from ..subgraphs.subgraph_source import SubgraphSource
 from ..workers.worker_pool import LARGE, WorkerPool, worker_pool
 from .background import BACKGROUND, BackgroundCompile, CompilerCall
 from .inferred_ranges import InferredRanges
@@ -53,7 +53,7 @@ class Specializer:
         setup: target, options and cache.
     """
 
-    source: ModelSource | PieceSource
+    source: ModelSource | SubgraphSource
     names: tuple[str, ...]
     setup: Setup
 
@@ -126,7 +126,7 @@ class Specializer:
     def _loaded(self, plan: ExecutionPlan) -> LoadedPlan:
         """Reports the nodes of a plan that run on the host, and makes it callable."""
         self._planner.report(plan)
-        return LoadedPlan(plan, self.compile_piece, self.source.name, foresight=self.foresight)
+        return LoadedPlan(plan, self.compile_subgraph, self.source.name, foresight=self.foresight)
 
     def _reported(self, what: str, why: str) -> AbstractContextManager[CompileReporter]:
         """Reports the start and the end of a compile; see `progress.reporting`."""
@@ -138,7 +138,7 @@ class Specializer:
         if contents:
             names = ", ".join(self.names[position] for position in contents)
             reason += f" and contents of {names}"
-        prefixes = ["subgraph of a model"] if isinstance(self.source, PieceSource) else []
+        prefixes = ["subgraph of a model"] if isinstance(self.source, SubgraphSource) else []
         prefixes += ["loaded artefact"] if self.setup.is_loaded else []
         return ", ".join([*prefixes, reason])
 
@@ -281,13 +281,17 @@ class Specializer:
 
     def _may_depend_on(self, inputs: tuple[str, ...]) -> bool:
         """Returns whether to compile one program per content of these inputs: model inputs, or decided by shapes."""
-        return not isinstance(self.source, PieceSource) or set(inputs) <= self.source.decided()
+        return not isinstance(self.source, SubgraphSource) or set(inputs) <= self.source.decided()
 
-    def compile_piece(self, step: NativeStep, kinds: Kinds) -> PieceCode:
+    def compile_subgraph(self, step: NativeStep, kinds: Kinds) -> SubgraphCode:
         """Returns the compiler of a subgraph, for inputs of given element types."""
-        piece = replace(self, source=PieceSource(self.source, step, kinds, self._names_decided), names=step.inputs)
+        subgraph = replace(
+            self, source=SubgraphSource(self.source, step, kinds, self._names_decided), names=step.inputs
+        )
         may_run_on_host = self.setup.options.fallback != "error"
-        return PieceCode(piece, piece.on_host if may_run_on_host else None, piece.compile_piece, piece.foresight)
+        return SubgraphCode(
+            subgraph, subgraph.on_host if may_run_on_host else None, subgraph.compile_subgraph, subgraph.foresight
+        )
 
     def on_host(self, reason: str) -> HybridModel:
         """Returns a plan with every node on the host."""
@@ -300,7 +304,7 @@ class Specializer:
 
     @property
     def _names_decided(self) -> Callable[[], set[str]]:
-        return self.source.decided if isinstance(self.source, PieceSource) else self._decided
+        return self.source.decided if isinstance(self.source, SubgraphSource) else self._decided
 
     def _decided(self) -> set[str]:
         from ...frontend.onnx.fallback import partition

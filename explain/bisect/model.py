@@ -14,18 +14,18 @@ from ...driver.compile.compilation import phase_of
 from ...driver.compile.ranges import bound_model
 from ...driver.context import compiler_context
 from ...driver.options import Options
-from ...driver.pieces.piece_source import PieceSource
 from ...driver.serving.specializer import Specializer
 from ...driver.setup import Setup
 from ...driver.source import ModelSource
 from ...driver.state import state_for
+from ...driver.subgraphs.subgraph_source import SubgraphSource
 from ...frontend.errors import ModelError, NeedsContents
 from ...frontend.imported import ImportedModel
 from ...frontend.onnx.reading.model import Model
 from ...passes.kernel.demand import TABLE_INPUT
 from ...runtime.hybrid.loaded_plan import LoadedPlan
 from ...runtime.hybrid.plan import Kinds, NativeStep
-from ...runtime.hybrid.runners import PieceCode
+from ...runtime.hybrid.runners import SubgraphCode
 from ...runtime.program import Program, Shape
 from ...runtime.specialization.interfaces import ByContents, Contents, HybridModel, Known
 from ...support.errors import StepwellError
@@ -77,7 +77,7 @@ class Bisector:
         """
         chosen = range_of(source, self.dims, inputs, self.target)
         if chosen is not None:
-            bisection, _ = self.piece(source, inputs, chosen)
+            bisection, _ = self.bisect_whole(source, inputs, chosen)
             return bisection
         names = tuple(info.name for info in source.interface()[0])
         setup = Setup(self.target, Options(winograd=self.winograd, fallback="quiet"))
@@ -90,7 +90,7 @@ class Bisector:
             contents |= {position: inputs[names[position]] for position in made.positions}
             made = specializer(shapes, contents)
         if isinstance(made, Program):
-            bisection, _ = self.piece(source, inputs)
+            bisection, _ = self.bisect_whole(source, inputs)
             return bisection
         assert isinstance(made, LoadedPlan)
         return self._in_steps(specializer, made, [inputs[name] for name in names])
@@ -114,8 +114,8 @@ class Bisector:
             LoadedPlan(plan.plan, _compiler(self, specializer, total)).run(values, 1)
         return total
 
-    def piece(
-        self, source: ModelSource | PieceSource, inputs: Mapping[str, np.ndarray], chosen: ChosenRange | None = None
+    def bisect_whole(
+        self, source: ModelSource | SubgraphSource, inputs: Mapping[str, np.ndarray], chosen: ChosenRange | None = None
     ) -> tuple[Bisection, list[np.ndarray]]:
         """Bisects a model (or a subgraph) that is compiled as a whole; also returns its expected outputs.
 
@@ -126,7 +126,7 @@ class Bisector:
             imported = self._imported(source, context, inputs)
             order = [info.name for info in imported.info.inputs]
             arrays = [inputs[name] for name in order]
-            if isinstance(source, PieceSource) or source.kind == "onnx":
+            if isinstance(source, SubgraphSource) or source.kind == "onnx":
                 found.levels.append(level := Level("import"))
                 fault = self._check_import(source, imported, inputs, tolerance, level)
                 if fault is not None:
@@ -182,7 +182,7 @@ class Bisector:
         return want
 
     def _imported(
-        self, source: ModelSource | PieceSource, context: ir.Context, inputs: Mapping[str, np.ndarray]
+        self, source: ModelSource | SubgraphSource, context: ir.Context, inputs: Mapping[str, np.ndarray]
     ) -> Any:
         shapes = {name: array.shape for name, array in inputs.items()}
         held: dict[str, np.ndarray] = {}
@@ -196,7 +196,7 @@ class Bisector:
 
     def _check_import(
         self,
-        source: ModelSource | PieceSource,
+        source: ModelSource | SubgraphSource,
         imported: Any,
         inputs: Mapping[str, np.ndarray],
         tolerance: Tolerance,
@@ -230,16 +230,16 @@ def _name_inputs(fault: Fault | None, order: Sequence[str]) -> None:
         fault.inputs = dict(zip(names, fault.inputs.values(), strict=True))
 
 
-class _Piece(HybridModel):
+class _Subgraph(HybridModel):
     """Takes the place of a subgraph's code: bisects it for its inputs, and returns the expected outputs."""
 
-    def __init__(self, bisector: Bisector, source: PieceSource, names: Sequence[str], total: Bisection) -> None:
+    def __init__(self, bisector: Bisector, source: SubgraphSource, names: Sequence[str], total: Bisection) -> None:
         self._bisector, self._source, self._names, self._total = bisector, source, names, total
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
         """Computes the outputs for some inputs."""
         inputs = dict(zip(self._names, values, strict=True))
-        found, outputs = self._bisector.piece(self._source, inputs)
+        found, outputs = self._bisector.bisect_whole(self._source, inputs)
         self._total.levels += found.levels
         if found.fault is not None:
             self._total.fault = found.fault
@@ -257,19 +257,19 @@ class _Stop(StepwellError):
 
 def _compiler(
     bisector: Bisector, specializer: Specializer, total: Bisection
-) -> Callable[[NativeStep, Kinds], PieceCode]:
-    def compile_piece(step: NativeStep, kinds: Kinds) -> PieceCode:
-        code = specializer.compile_piece(step, kinds)
-        piece = code.specialize
-        assert isinstance(piece, Specializer) and isinstance(piece.source, PieceSource)
-        source = piece.source
+) -> Callable[[NativeStep, Kinds], SubgraphCode]:
+    def compile_subgraph(step: NativeStep, kinds: Kinds) -> SubgraphCode:
+        code = specializer.compile_subgraph(step, kinds)
+        subgraph = code.specialize
+        assert isinstance(subgraph, Specializer) and isinstance(subgraph.source, SubgraphSource)
+        source = subgraph.source
 
         def specialize(shapes: tuple[Shape, ...], contents: Contents, why: str) -> Program | ByContents | HybridModel:
-            made = piece(shapes, contents, why)
+            made = subgraph(shapes, contents, why)
             if isinstance(made, LoadedPlan):
-                return LoadedPlan(made.plan, _compiler(bisector, piece, total))
-            return made if isinstance(made, ByContents) else _Piece(bisector, source, step.inputs, total)
+                return LoadedPlan(made.plan, _compiler(bisector, subgraph, total))
+            return made if isinstance(made, ByContents) else _Subgraph(bisector, source, step.inputs, total)
 
-        return PieceCode(specialize, code.on_host, code.compile_piece)
+        return SubgraphCode(specialize, code.on_host, code.compile_subgraph)
 
-    return compile_piece
+    return compile_subgraph

@@ -281,16 +281,16 @@ def _read_plan(record: Mapping[str, Any]) -> StoredPlan:
 
 def _read_step(entry: Mapping[str, Any]) -> StoredStep:
     if entry["kind"] == "control":
-        bodies = tuple(map(_read_piece, entry["bodies"]))
+        bodies = tuple(map(_read_native_step, entry["bodies"]))
         steps = [NativeStep(body.inputs, body.outputs, body.nodes, (), body.body) for body in bodies]
         return StoredControlStep(read_control_step(entry, steps), bodies)
     if entry["kind"] == "native":
-        return _read_piece(entry)
+        return _read_native_step(entry)
     inputs, outputs = _read_names(entry["inputs"]), _read_names(entry["outputs"])
     return StoredHostStep(inputs, outputs, str(entry["member"]), read_fallback(entry["fallback"]))
 
 
-def _read_piece(entry: Mapping[str, Any]) -> StoredNativeStep:
+def _read_native_step(entry: Mapping[str, Any]) -> StoredNativeStep:
     inputs, outputs = _read_names(entry["inputs"]), _read_names(entry["outputs"])
     variants = []
     for variant in entry["variants"]:

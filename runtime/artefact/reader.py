@@ -243,11 +243,13 @@ def _step(step: StoredStep, members: Mapping[str, np.ndarray], tensors: Mapping[
     if isinstance(step, StoredHostStep):
         return HostStep(step.inputs, step.outputs, _member(members, step.member), step.fallback)
     if isinstance(step, StoredControlStep):
-        return replace(step.step, bodies=tuple(_piece(body, members, tensors) for body in step.bodies))
-    return _piece(step, members, tensors)
+        return replace(step.step, bodies=tuple(_native_step(body, members, tensors) for body in step.bodies))
+    return _native_step(step, members, tensors)
 
 
-def _piece(step: StoredNativeStep, members: Mapping[str, np.ndarray], tensors: Mapping[str, np.ndarray]) -> NativeStep:
+def _native_step(
+    step: StoredNativeStep, members: Mapping[str, np.ndarray], tensors: Mapping[str, np.ndarray]
+) -> NativeStep:
     variants = [
         Variant(
             variant.kinds,

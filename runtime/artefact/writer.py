@@ -116,15 +116,15 @@ class _Content:
 
     def _add_step(self, step: Step) -> StoredStep:
         if isinstance(step, ControlStep):
-            return StoredControlStep(step, tuple(map(self._add_piece, step.bodies)))
-        return self._add_node(step) if isinstance(step, HostStep) else self._add_piece(step)
+            return StoredControlStep(step, tuple(map(self._add_native_step, step.bodies)))
+        return self._add_node(step) if isinstance(step, HostStep) else self._add_native_step(step)
 
     def _add_node(self, step: HostStep) -> StoredHostStep:
         member = f"nodes/{hashlib.sha256(step.model).hexdigest()}.onnx"
         self.members[member] = [step.model]
         return StoredHostStep(step.inputs, step.outputs, member, step.fallback)
 
-    def _add_piece(self, step: NativeStep) -> StoredNativeStep:
+    def _add_native_step(self, step: NativeStep) -> StoredNativeStep:
         variants = [
             StoredVariant(
                 variant.kinds,

@@ -18,7 +18,7 @@ from ..specialization.interfaces import Known
 from ..specialization.specialization import Specializations
 from .foresight import Ahead, Foresight
 from .plan import ExecutionPlan
-from .runners import HostShare, NativeRunner, PieceCompiler, RunnerContext, StoredModel, quoted, runner_of
+from .runners import HostShare, NativeRunner, RunnerContext, StoredModel, SubgraphCompiler, quoted, runner_of
 from .values import identities, last_uses, unshared, unshared_outputs
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class LoadedPlan(StoredModel):
     def __init__(
         self,
         plan: ExecutionPlan,
-        compile_piece: PieceCompiler | None,
+        compile_subgraph: SubgraphCompiler | None,
         name: str = "model",
         recorder: CallRecorder | None = None,
         foresight: Foresight | None = None,
@@ -40,7 +40,7 @@ class LoadedPlan(StoredModel):
 
         Args:
             plan: the steps.
-            compile_piece: compiles subgraphs; None without a compiler.
+            compile_subgraph: compiles subgraphs; None without a compiler.
             name: the model's name, for messages.
             recorder: records runs; None if nothing is recorded.
             foresight: knows types of values before a run; None if unavailable.
@@ -49,10 +49,10 @@ class LoadedPlan(StoredModel):
         self._foresight = foresight
         self._missing: dict[tuple, list[tuple[NativeRunner, str]]] = {}
 
-        def load(inner: ExecutionPlan, compile_inner: PieceCompiler | None, known: Foresight | None) -> LoadedPlan:
+        def load(inner: ExecutionPlan, compile_inner: SubgraphCompiler | None, known: Foresight | None) -> LoadedPlan:
             return LoadedPlan(inner, compile_inner, name, recorder, known)
 
-        context = RunnerContext(compile_piece, name, recorder, load)
+        context = RunnerContext(compile_subgraph, name, recorder, load)
         self._runners = [runner_of(step, context) for step in plan.steps]
         self._order = [
             (runner, step.inputs, step.outputs, released)

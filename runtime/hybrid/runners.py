@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 @short_repr
 @dataclass(frozen=True)
-class PieceCode:
+class SubgraphCode:
     """The source of a subgraph's code.
 
     Attributes:
         specialize: compiles it for input shapes.
         on_host: runs all of it on the host, for a given reason; None if that is not allowed.
-        compile_piece: compiles subgraphs of it.
+        compile_subgraph: compiles subgraphs of it.
         foresight: knows types of its values before a run; None if unavailable.
     """
 
     specialize: Specialize
     on_host: Callable[[str], HybridModel] | None
-    compile_piece: PieceCompiler
+    compile_subgraph: SubgraphCompiler
     foresight: Foresight | None = None
 
 
-PieceCompiler = Callable[[NativeStep, Kinds], PieceCode]
+SubgraphCompiler = Callable[[NativeStep, Kinds], SubgraphCode]
 """Returns the code source of a subgraph for inputs of given element types."""
 
 
@@ -88,16 +88,16 @@ class RunnerContext:
     """Facts that the runners of a plan's steps have in common.
 
     Attributes:
-        compile_piece: compiles subgraphs; None without a compiler.
+        compile_subgraph: compiles subgraphs; None without a compiler.
         name: the model's name, for messages.
         recorder: records runs; None if nothing is recorded.
         load: loads the plan of a subgraph that runs in steps itself, with the compiler and the foresight for its parts.
     """
 
-    compile_piece: PieceCompiler | None
+    compile_subgraph: SubgraphCompiler | None
     name: str
     recorder: CallRecorder | None
-    load: Callable[[ExecutionPlan, PieceCompiler | None, Foresight | None], StoredModel]
+    load: Callable[[ExecutionPlan, SubgraphCompiler | None, Foresight | None], StoredModel]
 
 
 class HostRunner:
@@ -274,9 +274,11 @@ class NativeRunner:
 
     def _new_code(self, kinds: Kinds, variant: Variant | None = None) -> Specializations:
         infos = [TensorInfo(name, _dtype(kind), ()) for name, kind in zip(self.step.inputs, kinds, strict=True)]
-        compile_piece, name, recorder = self._context.compile_piece, self._context.name, self._context.recorder
-        made = None if compile_piece is None else compile_piece(self.step, kinds)
-        specialize, on_host, inner = (made.specialize, made.on_host, made.compile_piece) if made else (None, None, None)
+        compile_subgraph, name, recorder = self._context.compile_subgraph, self._context.name, self._context.recorder
+        made = None if compile_subgraph is None else compile_subgraph(self.step, kinds)
+        specialize, on_host, inner = (
+            (made.specialize, made.on_host, made.compile_subgraph) if made else (None, None, None)
+        )
         foresight = None if made is None else made.foresight
         programs = variant.programs if variant is not None else ()
         code = Specializations(infos, programs, specialize, name, on_host=on_host, recorder=recorder)

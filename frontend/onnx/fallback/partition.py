@@ -267,7 +267,7 @@ def follow_from_shapes(model: Model) -> set[str]:
     return decided
 
 
-def piece_of(model: Model, cut: Subgraph, kinds: Mapping[str, str]) -> Model:
+def model_of(model: Model, cut: Subgraph, kinds: Mapping[str, str]) -> Model:
     """Makes a model of a subgraph that shares the whole model's weights; its outputs have no types.
 
     Args:

@@ -36,8 +36,8 @@ def host_step(op_type, inputs, outputs):
 def plan(program):
     """y = program(x), z = -y on the host."""
     made = program()
-    piece = NativeStep(("x",), ("y", "threads"), (0,), (Variant(("float32",), (made,)),))
-    return ExecutionPlan(("x",), ("z", "y", "x"), (piece, host_step("Neg", ["y"], ["z"])))
+    subgraph = NativeStep(("x",), ("y", "threads"), (0,), (Variant(("float32",), (made,)),))
+    return ExecutionPlan(("x",), ("z", "y", "x"), (subgraph, host_step("Neg", ["y"], ["z"])))
 
 
 def executable(plan):
@@ -93,8 +93,8 @@ def test_a_node_that_fails_is_named():
 
 
 def test_plans_for_two_targets_are_one(plan, program):
-    piece, node = plan.steps
-    other = replace(plan, steps=(replace(piece, variants=(Variant(("float32",), (program(4, 5),)),)), node))
+    subgraph, node = plan.steps
+    other = replace(plan, steps=(replace(subgraph, variants=(Variant(("float32",), (program(4, 5),)),)), node))
     merged = plan.merged(other).steps[0]
     assert [made.input_shapes for made in merged.variants[0].programs] == [((2, 3),), ((4, 5),)]
 

@@ -66,7 +66,7 @@ def steps_of(model, on_host):
 ROW = {"x": (FLOAT, ["n", 4])}
 
 
-def test_pieces_are_as_large_as_can_be():
+def test_subgraphs_are_as_large_as_can_be():
     nodes = [
         node("Neg", ["x"], ["a"]),
         node("Foo", ["a"], ["b"]),

@@ -130,7 +130,7 @@ def run_without_mlir(artefact: Path, *inputs: np.ndarray) -> np.ndarray:
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
-def test_all_pieces_are_compiled_ahead(make, tmp_path):
+def test_all_subgraphs_are_compiled_ahead(make, tmp_path):
     onnx.save(make(), tmp_path / "model.onnx")
     path = tmp_path / "model.stw"
     assert main([str(tmp_path / "model.onnx"), "-o", str(path), "--fallback=quiet"]) == 0
@@ -141,14 +141,14 @@ def test_all_pieces_are_compiled_ahead(make, tmp_path):
     assert run.fallbacks
 
 
-def test_save_before_a_call_holds_all_pieces(tmp_path):
+def test_save_before_a_call_holds_all_subgraphs(tmp_path):
     run = stepwell.compile(behind_random_numbers(), threads=1, options=QUIET)
     assert run.uncompiled == []
     run.save(tmp_path / "model.stw")
     np.testing.assert_array_equal(run_without_mlir(tmp_path / "model.stw", X), [run(X)])
 
 
-def test_pieces_behind_a_node_at_which_a_pass_failed_are_compiled(tmp_path, monkeypatch):
+def test_subgraphs_behind_a_node_at_which_a_pass_failed_are_compiled(tmp_path, monkeypatch):
     model = model_of(node("MatMul", ["x", "w"], ["a"]), node("Erf", ["a"], ["b"]), node("MatMul", ["b", "w"], ["y"]))
     expected = stepwell.compile(model, threads=1, options=stepwell.Options(cache=False))(X)
     compile_whole = stepwell.driver.compile.compilation.Compilation.program

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @short_repr
 @dataclass(frozen=True)
-class PieceSource:
+class SubgraphSource:
     """A subgraph of a model.
 
     Attributes:
@@ -33,7 +33,7 @@ class PieceSource:
         decided: returns the values that have only one content for one set of input shapes.
     """
 
-    whole: ModelSource | PieceSource
+    whole: ModelSource | SubgraphSource
     step: NativeStep
     kinds: Kinds
     decided: Callable[[], set[str]]
@@ -73,7 +73,7 @@ class PieceSource:
         if self.step.body is not None:
             return bodies.body_of(self.whole.model, self.step, kinds)
         cut = partition.Subgraph(self.step.nodes, self.step.inputs, self.step.outputs)
-        return partition.piece_of(self.whole.model, cut, kinds)
+        return partition.model_of(self.whole.model, cut, kinds)
 
     def import_into(
         self,

@@ -13,7 +13,7 @@ from ...runtime.hybrid.plan import ExecutionPlan, HostStep, NativeStep, Step
 from ...support.wording import quantity
 from ..options import Options
 from ..source import ModelSource
-from .piece_source import PieceSource
+from .subgraph_source import SubgraphSource
 
 if TYPE_CHECKING:
     from ...frontend.errors import ModelError, NodeError, UnsupportedError
@@ -33,14 +33,14 @@ class HybridPlanner:
         options: the options of the compile.
     """
 
-    source: ModelSource | PieceSource
+    source: ModelSource | SubgraphSource
     names: tuple[str, ...]
     options: Options
 
     @property
     def may_run_in_steps(self) -> bool:
         """True for ONNX models, unless intermediate IR or kernels of the whole model are looked at or replaced."""
-        is_onnx = isinstance(self.source, PieceSource) or self.source.kind == "onnx"
+        is_onnx = isinstance(self.source, SubgraphSource) or self.source.kind == "onnx"
         return is_onnx and self.options.reached is None and not self.options.substitutes
 
     @property

@@ -1,1 +1,0 @@
-"""Models in several pieces: the plan of a model with nodes on the host, and the source of a subgraph."""

@@ -1,0 +1,1 @@
+"""Models that are divided: the plan of a model with nodes on the host, and the source of a subgraph."""
