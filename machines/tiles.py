@@ -17,7 +17,7 @@ _STEP, _FULL_STEP, _STREAMED = 0.4, 0.8, 0.3
 _AHEAD, _MANY = 6, 32
 
 # Overhead of a tile beside its multiply-adds, in cycles.
-_TILE = 40
+TILE_CYCLES = 40
 
 
 def step_cycles(machine: Machine, rows: int, vectors: int, streamed: int = 0, *, is_near: bool = False) -> float:
@@ -56,7 +56,7 @@ def tile_cycles(machine: Machine, rows: int, vectors: int, row_bytes: int, depth
         depth: number of steps.
         panels: number of panels that the tile works on at once.
     """
-    own, sums = _TILE / depth, panels * vectors
+    own, sums = TILE_CYCLES / depth, panels * vectors
     if panels * row_bytes * depth <= near_bytes(machine):
         return (own + step_cycles(machine, rows, sums)) / panels
     step = step_cycles(machine, rows, sums, sums)

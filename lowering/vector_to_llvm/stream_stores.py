@@ -19,6 +19,7 @@ from ..target import Target
 from .segments import region_of
 
 _LINE = 64
+"""Bytes of a cache line, the same on all processors of x86-64."""
 _CLASSES = frozenset({"elementwise", "reduction", "movement"})
 _STORES = frozenset({"vector.store", "vector.maskedstore", "memref.store"})
 _SUMS = frozenset({"arith.addi", "arith.subi", "arith.minui", "arith.maxui"})

@@ -10,10 +10,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 ROOMS = ("passes", "lowering", "driver", "explain", "runtime/devices", "dialects", "targets")
 
-# Speeds, clocks, times and sizes of caches, by their names.
+# Speeds, clocks, times, sizes of caches, and widths of registers and memory banks, by their names.
 FIGURE = re.compile(
     r"_?(?:.*_)?(?:CACHE_BYTES|CACHED_BYTES|CLOCK|GHZ|GFLOPS|FLOPS_PER_\w+|BYTES_PER_(?:US|NS|CYCLE|SECOND)|BANDWIDTH|CYCLES"
-    r"|STREAM_BYTES|WEIGHT_BYTES|MULTIPLY_ADDS|TRANSFORMED|TRANSPOSED|NS)"
+    r"|STREAM_BYTES|WEIGHT_BYTES|MULTIPLY_ADDS|TRANSFORMED|TRANSPOSED|NS"
+    r"|WARP|VECTOR_BYTES|ACCESS_BYTES|BANKS?|BANKS?_BYTES)"
 )
 
 POLICIES = {
@@ -41,9 +42,11 @@ def constants(path: Path) -> Iterator[str]:
             continue
         for target, value in pairs:
             numbers = [item for item in ast.walk(value) if isinstance(item, ast.Constant)]
+            is_derived = any(isinstance(item, ast.Name) for item in ast.walk(value))
             if (
                 isinstance(target, ast.Name)
                 and numbers
+                and not is_derived
                 and all(isinstance(item.value, int | float) for item in numbers)
             ):
                 yield target.id

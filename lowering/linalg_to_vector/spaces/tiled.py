@@ -10,7 +10,7 @@ from typing import Any
 
 from ....machines import caches
 from ....machines.paces import paces_of
-from ....machines.tiles import depthwise_cycles, step_cycles, waiting_cycles
+from ....machines.tiles import TILE_CYCLES, depthwise_cycles, step_cycles, waiting_cycles
 from ..schedules.contraction import is_panel_outermost
 from ..schedules.tiles import Extents, cut_rows, divisor, registers_per_row, whole_tiles
 from ..schedules.typical import tiles_in
@@ -24,9 +24,6 @@ _MOST_TOGETHER = 4
 
 _STEPS = (1, 2, 4, 8)
 _UNROLLS = (1, 3, 5, 7, 9, 15, 25, 49)
-_TILE_CYCLES = 40
-"""Cycles of a tile beside its multiply-adds, as `machines.tiles` counts them."""
-
 _THREADS = 2
 """Number of threads for which blocks are counted."""
 
@@ -198,7 +195,7 @@ class TiledSpace(SearchSpace):
         waits = waiting_cycles(machine, group.weights * group.weight_bytes, together * panel_bytes / depth)
         passes = min(block[-1], group.panels) / together
         stream = panel_bytes * min(block[-1], group.panels) / paces_of(machine).stream_bytes
-        return passes * depth * max(count * step, waits) + passes * count * _TILE_CYCLES + stream
+        return passes * depth * max(count * step, waits) + passes * count * TILE_CYCLES + stream
 
 
 def _axes(group: Extents, suffix: str, is_depthwise: bool) -> list[Axis]:

@@ -7,15 +7,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from .....machines.gpus import Capability
+from .....machines.gpus import LINE_BYTES, Capability
 from .cost import cycles
 from .mma import KINDS
 from .sums import scratch_bytes
 from .tiles import CopyUnit, Problem, Tiling
 from .wgmma import shared_bytes as wgmma_bytes
 from .windows import Im2colLayout
-
-_LINE = 128
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ def _mma(request: ContractionRequest) -> Iterator[Tiling]:
     warps = [(64, 64), (64, 32), (32, 64), (32, 32), (16, 64), (16, 32)]
     grids = [(2, 4), (4, 2), (2, 2), (1, 4), (1, 2), (2, 1)]
     for (warp_rows, warp_columns), (down, across), stages in itertools.product(warps, grids, (3, 4)):
-        line = _LINE // request.element_bytes
+        line = LINE_BYTES // request.element_bytes
         for depth in (line // 2, line):
             rows, columns = warp_rows * down, warp_columns * across
             if max(rows, columns) <= 256 and (rows, columns) != (256, 256):
@@ -100,7 +98,7 @@ def _mma(request: ContractionRequest) -> Iterator[Tiling]:
 
 
 def _wgmma(request: ContractionRequest) -> Iterator[Tiling]:
-    depth = _LINE // request.element_bytes
+    depth = LINE_BYTES // request.element_bytes
     for rows, columns in ((128, 256), (128, 128), (128, 64), (64, 256), (64, 128), (64, 64)):
         for stages in (8, 6, 5, 4, 3):
             yield Tiling("wgmma", rows, columns, depth, 64, columns, stages)
