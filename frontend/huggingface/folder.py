@@ -18,7 +18,7 @@ from ...runtime import safetensors
 from ...support.errors import ArtefactError
 from ..errors import ModelError
 from ..gguf.reader import GgufFile, StoredTensor
-from .layouts import Layout
+from .layouts import TensorLayout
 from .settings import ARCHITECTURES, settings_of
 
 CONFIG = "config.json"
@@ -48,7 +48,7 @@ def read_folder(folder: Path) -> GgufFile:
     architecture = ARCHITECTURES[kind]
     settings = {"general.architecture": architecture, **settings_of(config, architecture)}
     layers = settings[f"{architecture}.block_count"]
-    names, layout = _Names(architecture, layers), Layout(config, architecture)
+    names, layout = _Names(architecture, layers), TensorLayout(config, architecture)
     found: dict[str, StoredTensor] = dict(layout.rotation_factors())
     apart: dict[str, dict[int, np.ndarray]] = {}
     for name, array in _arrays(folder).items():

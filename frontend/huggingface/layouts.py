@@ -18,7 +18,7 @@ _OF_EXPERTS = {".experts.gate_up_proj": (".experts.gate_proj", ".experts.up_proj
 
 
 @dataclass(frozen=True)
-class Layout:
+class TensorLayout:
     """The layout of the tensors of a model.
 
     Attributes:
