@@ -20,7 +20,7 @@ class BlockWeight:
     Attributes:
         bits: bits of a number, 4 or 8.
         numbers: [.., rows, blocks, bytes], the lowest bits of a byte first.
-        scales: f32 [.., rows, blocks].
+        scales: [.., rows, blocks]: f16 as in the file, or f32 if they were multiplied.
         zeros: the number that stands for 0: one for all, or f32 [.., rows, blocks].
     """
 
@@ -52,9 +52,14 @@ def read_blocks(kind: str, data: np.ndarray) -> BlockWeight:
     return BlockWeight(made.bits, stacked(made.numbers), stacked(made.scales), zeros)
 
 
+def _shorts(blocks: np.ndarray, start: int) -> np.ndarray:
+    """Reads the f16 at a byte offset of each block."""
+    return blocks[..., start : start + 2].copy().view(np.float16)[..., 0]
+
+
 def _floats(blocks: np.ndarray, start: int) -> np.ndarray:
     """Reads the f16 at a byte offset of each block, as f32."""
-    return blocks[..., start : start + 2].copy().view(np.float16)[..., 0].astype(np.float32)
+    return _shorts(blocks, start).astype(np.float32)
 
 
 def _halves(data: np.ndarray) -> np.ndarray:
@@ -73,7 +78,7 @@ def _bit(words: np.ndarray, count: int) -> np.ndarray:
 
 
 def _q4_0(blocks: np.ndarray) -> BlockWeight:
-    return BlockWeight(4, _packed(_halves(blocks[..., 2:])), _floats(blocks, 0), 8)
+    return BlockWeight(4, _packed(_halves(blocks[..., 2:])), _shorts(blocks, 0), 8)
 
 
 def _q4_1(blocks: np.ndarray) -> BlockWeight:
@@ -82,7 +87,7 @@ def _q4_1(blocks: np.ndarray) -> BlockWeight:
 
 def _q5_0(blocks: np.ndarray) -> BlockWeight:
     numbers = _halves(blocks[..., 6:]) | _bit(blocks[..., 2:6], 32) << 4
-    return BlockWeight(8, numbers, _floats(blocks, 0), 16)
+    return BlockWeight(8, numbers, _shorts(blocks, 0), 16)
 
 
 def _q5_1(blocks: np.ndarray) -> BlockWeight:
@@ -91,7 +96,7 @@ def _q5_1(blocks: np.ndarray) -> BlockWeight:
 
 
 def _q8_0(blocks: np.ndarray) -> BlockWeight:
-    return BlockWeight(8, blocks[..., 2:] ^ 128, _floats(blocks, 0), 128)
+    return BlockWeight(8, blocks[..., 2:] ^ 128, _shorts(blocks, 0), 128)
 
 
 def _q4_k(blocks: np.ndarray) -> BlockWeight:

@@ -334,7 +334,7 @@ class DecoderBuilder:
         else:
             start = emit(ExpandDimsOp, gathered(zeros, tokens, 0), axes=(3,))
         offset = emit(ew.SubOp, cast(numbers, np.float32), start)
-        made = emit(ew.MulOp, offset, emit(ExpandDimsOp, scales, axes=(3,)))
+        made = emit(ew.MulOp, offset, cast(emit(ExpandDimsOp, scales, axes=(3,)), np.float32))
         return emit(DynamicReshapeOp, made, integers([0, 0, -1]))
 
     def _in_blocks(self, stored: StoredTensor) -> tuple[BlockWeight, tuple[ir.Value, ir.Value], ir.Value | None]:

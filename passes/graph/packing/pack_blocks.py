@@ -130,13 +130,15 @@ class UnpackBlocks(Pattern[BlockMatmulOp]):
         shapes = static_shapes(op.input, op.weight)
         if shapes is None:
             return None
-        (columns, blocks, _), depth, kind = shapes[1], shapes[0][-1], dtype_of(op.scales)
+        (columns, blocks, _), depth = shapes[1], shapes[0][-1]
+        kind = _F32 if _F32 in (dtype_of(op.input), dtype_of(op.scales)) else dtype_of(op.scales)
+        scales = _cast(op.scales, kind)
         numbers = CastOp(ReshapeOp(unpacked(op.weight, op.bits), shape=(columns, blocks, block_of(op))), dtype=kind)
         if op.zeros is None:
-            start = scalar_like(1 << (op.bits - 1), op.scales)
+            start = scalar_like(1 << (op.bits - 1), scales)
         else:
             start = ReshapeOp(_cast(op.zeros, kind), shape=(columns, blocks, 1)).result
-        scaled = MulOp(SubOp(numbers, start), ReshapeOp(op.scales, shape=(columns, blocks, 1)))
+        scaled = MulOp(SubOp(numbers, start), ReshapeOp(scales, shape=(columns, blocks, 1)))
         flat = ReshapeOp(scaled, shape=(columns, blocks * block_of(op))).result
         weight = _cast(_first(flat, depth), dtype_of(op.input))
         rows = ReshapeOp(op.input, shape=(math.prod(shapes[0][:-1]), depth)).result

@@ -95,3 +95,20 @@ func.func @of_two_matrices(%x: tensor<1x64xf32>, %i: tensor<i64>, %j: tensor<i64
     : (tensor<1x64xf32>, tensor<96x2x16xui8>, tensor<96x2xf32>) -> tensor<1x96xf32>
   return %0 : tensor<1x96xf32>
 }
+
+// -----
+
+// Short scales of rows of f32 are multiplied in f32: in f16, weights would be rounded.
+// UNPACKED-LABEL: func.func @short_scales
+// UNPACKED: %[[S:.+]] = "stepwell.cast"(%{{.+}}) {{.*}}: (tensor<96x2xf16>) -> tensor<96x2xf32>
+// UNPACKED: "stepwell.reshape"(%[[S]])
+// UNPACKED-NOT: f16
+// UNPACKED: return
+// CHECK-LABEL: func.func @short_scales
+func.func @short_scales(%x: tensor<1x64xf32>) -> tensor<1x96xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 96, 2, 16>, dtype = ui8} : () -> tensor<96x2x16xui8>
+  %s = "stepwell.parameter"() {name = "s", shape = array<i64: 96, 2>, dtype = f16} : () -> tensor<96x2xf16>
+  %0 = "stepwell.block_matmul"(%x, %w, %s) {bits = 4 : i64}
+    : (tensor<1x64xf32>, tensor<96x2x16xui8>, tensor<96x2xf16>) -> tensor<1x96xf32>
+  return %0 : tensor<1x96xf32>
+}
