@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..lm.model import LanguageModel, load
-from ..lm.pool import SequencePool
+from ..lm.sequence_pool import SequencePool
 from ..runtime.devices.peaks import Peaks
 
 _SEED = 0

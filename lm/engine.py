@@ -15,9 +15,9 @@ from ..support.errors import InputError
 from .generation import Generation
 from .grammar import GrammarError
 from .model import CHUNK, LanguageModel
-from .pool import SequencePool
-from .prefixes import PrefixCache
+from .prefix_cache import PrefixCache
 from .request import End, FinishReason, Request
+from .sequence_pool import SequencePool
 
 _LOGGER = logging.getLogger("stepwell.lm")
 _CHUNK_BESIDE_OTHERS = 64

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .pool import Caches
+from .sequence_pool import Caches
 
 _LEAST_TOKENS = 16
 """Shorter texts are computed again: that takes one call anyway."""

@@ -18,6 +18,7 @@ class TextTokenizer:
     """Converts text to tokens and back.
 
     Attributes:
+        count: number of tokens.
         ends: the tokens that end a text.
         template: the source of the chat template; empty if there is none.
     """
@@ -41,7 +42,7 @@ class TextTokenizer:
             template: the source of the chat template; empty for none.
             texts: the texts of tokens by their names in chat templates, such as "bos_token".
         """
-        self._tokenizer, self._count, self._first, self._texts = tokenizer, count, list(first), dict(texts)
+        self._tokenizer, self.count, self._first, self._texts = tokenizer, count, list(first), dict(texts)
         self.ends, self.template = frozenset(ends), template
 
     def encode(self, text: str, begins: bool = True) -> list[int]:
@@ -70,7 +71,7 @@ class TextTokenizer:
         need_grammars()
         from llguidance import LLTokenizer
 
-        return LLTokenizer(self._tokenizer.to_str(), n_vocab=self._count, eos_token=sorted(self.ends))
+        return LLTokenizer(self._tokenizer.to_str(), n_vocab=self.count, eos_token=sorted(self.ends))
 
     def chat(self, messages: Sequence[Mapping[str, str]]) -> str:
         """Returns the text that asks the model for the next message of a chat.

@@ -10,8 +10,8 @@ import pytest
 import stepwell
 from stepwell.lm import End, Engine, LanguageModel, Piece, Request, SamplingOptions
 from stepwell.lm.grammar import GrammarError, GrammarState, regular_expression
-from stepwell.lm.pool import SequencePool
-from stepwell.lm.prefixes import PrefixCache
+from stepwell.lm.prefix_cache import PrefixCache
+from stepwell.lm.sequence_pool import SequencePool
 
 from .decoders import written
 
