@@ -28,7 +28,7 @@ class RequestError(StepwellError):
         self.status, self.param, self.code, self.retry_after = status, param, code, retry_after
 
 
-class Fields:
+class JsonFields:
     """The fields of a JSON object; null counts as absent."""
 
     def __init__(self, values: Any, where: str = "") -> None:
@@ -47,7 +47,7 @@ class Fields:
         self._prefix = f"{where}." if where else ""
 
     @staticmethod
-    def read(body: bytes) -> Fields:
+    def read(body: bytes) -> JsonFields:
         """Reads the body of a request.
 
         Raises:
@@ -57,7 +57,7 @@ class Fields:
             values = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise RequestError(f"the request is not JSON: {error}", code="invalid_json") from None
-        return Fields(values)
+        return JsonFields(values)
 
     def get(self, name: str) -> Any:
         """Returns a field that the caller checks; None if it is absent."""
@@ -87,6 +87,17 @@ class Fields:
             raise self.wrong(name, f"must have at most {most} strings")
         return tuple(filter(None, items))
 
+    def prompts(self, name: str, most: int, longest: int) -> list[str | tuple[int, ...]]:
+        """Returns prompts: a text or its tokens, or a list of texts or of lists of tokens."""
+        value = self.get(name)
+        is_list = isinstance(value, list) and bool(value)
+        items = value if is_list and not isinstance(value[0], int) else [value]
+        if len(items) > most:
+            raise self.wrong(name, f"must have at most {most} prompts")
+        if not all(_is_prompt(item, longest) for item in items):
+            raise self.wrong(name, "must be a text, a list of tokens, or a list of texts or of lists of tokens")
+        return [item if isinstance(item, str) else tuple(item) for item in items]
+
     def flag(self, name: str) -> bool:
         """Returns true or false; false if it is absent."""
         return bool(self._value(name, bool))
@@ -111,6 +122,13 @@ class Fields:
         if value is None or (isinstance(value, kinds) and (kind is bool or not isinstance(value, bool))):
             return value
         raise self.wrong(name, f"must be {_KINDS[kind]}")
+
+
+def _is_prompt(value: Any, longest: int) -> bool:
+    if isinstance(value, str):
+        return len(value) <= longest and _is_text(value)
+    is_list = isinstance(value, list) and 0 < len(value) <= longest
+    return is_list and all(type(token) is int and token >= 0 for token in value)
 
 
 def _is_text(value: str) -> bool:

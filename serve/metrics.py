@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from .growing import GrowingText
+from .text_stream import TextStream
 
 if TYPE_CHECKING:
     from ..lm.engine import Engine
@@ -51,7 +51,7 @@ class Metrics:
         for name, text in _COUNTERS.items():
             yield CounterMetricFamily(f"stepwell_{name}", text, getattr(figures, name))
 
-    def ended(self, text: GrowingText) -> None:
+    def ended(self, text: TextStream) -> None:
         """Counts a text that ended."""
         self._first.observe(text.first_seconds or 0)
         self._whole.observe(text.seconds or 0)

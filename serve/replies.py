@@ -10,63 +10,90 @@ from typing import Any
 
 from ..lm.request import End, Piece, TokenChoice
 from ..support.version import VERSION
-from .fields import RequestError
+from .json_fields import RequestError
+from .text_request import TextRequest
 
 _LEAST_LOGPROB = -9999.0  # OpenAI's sign for a token that is very unlikely; JSON has no infinity
 
 
 class Reply:
-    """The response to one request.
+    """The response to one request, with one choice for each text.
 
     Attributes:
         has_usage: whether chunks have a field for the usage.
     """
 
-    def __init__(self, model: str, is_chat: bool, has_logprobs: bool, has_usage: bool) -> None:
-        self._is_chat, self._has_logprobs, self.has_usage = is_chat, has_logprobs, has_usage
-        kind = "chat.completion" if is_chat else "text_completion"
+    def __init__(self, model: str, asked: TextRequest) -> None:
+        self._is_chat, self._has_logprobs, self.has_usage = (
+            asked.is_chat,
+            asked.logprobs is not None,
+            asked.includes_usage,
+        )
+        self._per_prompt, self._texts = asked.count, len(asked.prompts) * asked.count
+        kind = "chat.completion" if self._is_chat else "text_completion"
         self._head = {
-            "id": f"{'chatcmpl' if is_chat else 'cmpl'}-{uuid.uuid4().hex}",
+            "id": f"{'chatcmpl' if self._is_chat else 'cmpl'}-{uuid.uuid4().hex}",
             "object": kind,
             "created": int(time.time()),
             "model": model,
             "system_fingerprint": f"stepwell-{VERSION}",
         }
-        self._offset = 0
+        self._offsets = [0] * self._texts
 
-    def whole(self, pieces: Sequence[Piece], end: End) -> dict[str, Any]:
-        """Returns the response with the text as a whole."""
+    def whole(self, texts: Sequence[tuple[Sequence[Piece], End]]) -> dict[str, Any]:
+        """Returns the response with all texts as a whole."""
+        choices = [self._whole(number, *text) for number, text in enumerate(texts)]
+        return {**self._head, "choices": choices, "usage": self._usage([end for _, end in texts])}
+
+    def _whole(self, number: int, pieces: Sequence[Piece], end: End) -> dict[str, Any]:
         text = "".join(piece.text for piece in pieces)
         content = (
             {"message": {"role": "assistant", "content": text, "refusal": None}} if self._is_chat else {"text": text}
         )
-        logprobs = self._logprobs([choice for piece in pieces for choice in piece.choices])
-        choice = {"index": 0, **content, "logprobs": logprobs, "finish_reason": end.reason}
-        return {**self._head, "choices": [choice], "usage": usage(end)}
+        logprobs = self._logprobs(number, [choice for piece in pieces for choice in piece.choices])
+        return {"index": number, **content, "logprobs": logprobs, "finish_reason": end.reason}
 
     def start(self) -> list[dict[str, Any]]:
         """Returns the chunks before the first text."""
-        return [self._chunk({"role": "assistant", "content": ""})] if self._is_chat else []
+        if not self._is_chat:
+            return []
+        return [self._chunk(number, {"role": "assistant", "content": ""}) for number in range(self._texts)]
 
-    def chunk(self, piece: Piece) -> dict[str, Any]:
-        """Returns the chunk of a piece of text."""
-        return self._chunk({"content": piece.text}, piece.text, self._logprobs(piece.choices))
+    def chunk(self, number: int, piece: Piece) -> dict[str, Any]:
+        """Returns the chunk of a piece of a text."""
+        return self._chunk(number, {"content": piece.text}, piece.text, self._logprobs(number, piece.choices))
 
-    def end(self, end: End) -> list[dict[str, Any]]:
-        """Returns the chunks after the last text."""
-        last = self._chunk({}, finish=end.reason)
-        return [last, {**last, "choices": [], "usage": usage(end)}] if self.has_usage else [last]
+    def end(self, number: int, end: End) -> dict[str, Any]:
+        """Returns the chunk after a text."""
+        return self._chunk(number, {}, finish=end.reason)
+
+    def last(self, ends: Sequence[End]) -> list[dict[str, Any]]:
+        """Returns the chunks after all texts."""
+        if not self.has_usage:
+            return []
+        return [{**self._chunk(0, {}), "choices": [], "usage": self._usage(ends)}]
+
+    def _usage(self, ends: Sequence[End]) -> dict[str, Any]:
+        """Returns the numbers of tokens; a prompt counts once, however many texts continue it."""
+        once = ends[:: self._per_prompt]
+        prompt, made = sum(end.prompt_tokens for end in once), sum(end.tokens for end in ends)
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": made,
+            "total_tokens": prompt + made,
+            "prompt_tokens_details": {"cached_tokens": sum(end.cached_tokens for end in once)},
+        }
 
     def _chunk(
-        self, delta: Mapping[str, str], text: str = "", logprobs: Any = None, finish: str | None = None
+        self, number: int, delta: Mapping[str, str], text: str = "", logprobs: Any = None, finish: str | None = None
     ) -> dict[str, Any]:
         content = {"delta": delta} if self._is_chat else {"text": text}
-        choice = {"index": 0, **content, "logprobs": logprobs, "finish_reason": finish}
+        choice = {"index": number, **content, "logprobs": logprobs, "finish_reason": finish}
         kind = "chat.completion.chunk" if self._is_chat else "text_completion"
         rest = {"usage": None} if self.has_usage else {}
         return {**self._head, "object": kind, "choices": [choice], **rest}
 
-    def _logprobs(self, choices: Iterable[TokenChoice]) -> dict[str, Any] | None:
+    def _logprobs(self, number: int, choices: Iterable[TokenChoice]) -> dict[str, Any] | None:
         if not self._has_logprobs:
             return None
         if self._is_chat:
@@ -83,19 +110,9 @@ class Reply:
             found["tokens"].append(choice.text)
             found["token_logprobs"].append(_finite(choice.logprob))
             found["top_logprobs"].append({text: _finite(logprob) for _, text, logprob in choice.top})
-            found["text_offset"].append(self._offset)
-            self._offset += len(choice.text)
+            found["text_offset"].append(self._offsets[number])
+            self._offsets[number] += len(choice.text)
         return found
-
-
-def usage(end: End) -> dict[str, Any]:
-    """Returns the numbers of tokens of a text."""
-    return {
-        "prompt_tokens": end.prompt_tokens,
-        "completion_tokens": end.tokens,
-        "total_tokens": end.prompt_tokens + end.tokens,
-        "prompt_tokens_details": {"cached_tokens": end.cached_tokens},
-    }
 
 
 def error_of(error: RequestError) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response, StreamingResponse
@@ -26,11 +29,11 @@ from ..lm.model import LanguageModel
 from ..lm.request import End
 from ..lm.sampling import SamplingOptions
 from ..support.errors import InputError
-from .asked import Asked, read_chat, read_completion
-from .fields import Fields, RequestError
-from .growing import GrowingText
+from .json_fields import JsonFields, RequestError
 from .metrics import Metrics
 from .replies import Reply, encoded, error_of, event
+from .text_request import TextRequest, read_chat, read_completion
+from .text_stream import TextStream
 
 if TYPE_CHECKING:
     from ..lm.engine import Engine
@@ -39,7 +42,7 @@ _PAGE = Path(__file__).parent / "assets" / "chat.html"
 _ONLY_ITSELF = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 """Content security policy of the page: it loads nothing, and calls this server only."""
 _RETRY_SECONDS = 1
-_Read = Callable[[Fields, str, SamplingOptions], Asked]
+_Read = Callable[[JsonFields, str, SamplingOptions], TextRequest]
 
 
 @dataclass(frozen=True)
@@ -49,14 +52,19 @@ class ServerOptions:
     Attributes:
         name: name of the model for clients.
         sampling: how tokens are chosen where requests do not say it.
-        most_requests: number of requests in progress, with those that wait, above which more are refused.
+        most_requests: number of texts in progress, with those that wait, above which more are refused.
         most_bytes: maximum size of a request.
+        api_key: the key that requests to /v1 and /metrics must have; empty for none.
+        origins: addresses of the pages of other servers that may ask this one, such as "https://example.org"; "*" for
+            all.
     """
 
     name: str
     sampling: SamplingOptions = field(default_factory=lambda: SamplingOptions(temperature=1.0))
     most_requests: int = 64
     most_bytes: int = 4 << 20
+    api_key: str = field(default="", repr=False)
+    origins: tuple[str, ...] = ()
 
 
 class TextServer:
@@ -84,22 +92,35 @@ class TextServer:
             Route("/metrics", self._figures),
             Route("/", self._chat_page),
         ]
-        self.app = Starlette(routes=routes, exception_handlers=handlers)
+        headers = ("Authorization", "Content-Type")
+        crossing = Middleware(
+            CORSMiddleware, allow_origins=options.origins, allow_methods=("GET", "POST"), allow_headers=headers
+        )
+        middleware = [crossing] if options.origins else []
+        self.app = Starlette(routes=routes, exception_handlers=handlers, middleware=middleware)
 
     async def _answer(self, http: HttpRequest, read: _Read) -> Response:
-        asked = read(Fields.read(await self._body(http)), self._options.name, self._options.sampling)
-        text = await self._begin(asked)
-        reply = Reply(self._options.name, asked.is_chat, asked.logprobs is not None, asked.includes_usage)
+        self._check_key(http)
+        asked = read(JsonFields.read(await self._body(http)), self._options.name, self._options.sampling)
+        texts = await self._begin(asked)
+        reply = Reply(self._options.name, asked)
         if asked.streams:
-            return _Events(_events(text, reply), text.request.cancel)
-        watch = asyncio.create_task(_cancel_at_disconnect(http, text))
+            return _Events(_events(texts, reply), texts)
+        watch = asyncio.create_task(_cancel_at_disconnect(http, texts))
         try:
-            pieces, end = await text.whole()
+            found = [await text.whole() for text in texts]
         finally:
             watch.cancel()
-            text.request.cancel()
-        _check(end)
-        return _json(reply.whole(pieces, end))
+            _cancel(texts)
+        for _, end in found:
+            _check(end)
+        return _json(reply.whole(found))
+
+    def _check_key(self, http: HttpRequest) -> None:
+        """Raises a `RequestError` if the server has a key, and the request not."""
+        key, given = self._options.api_key, http.headers.get("Authorization", "")
+        if key and not hmac.compare_digest(given.encode(), f"Bearer {key}".encode()):
+            raise RequestError("the API key is missing or wrong", status=401, code="invalid_api_key")
 
     async def _body(self, http: HttpRequest) -> bytes:
         body = bytearray()
@@ -109,27 +130,35 @@ class TextServer:
                 raise RequestError(f"the request has more than {self._options.most_bytes} bytes", status=413)
         return bytes(body)
 
-    async def _begin(self, asked: Asked) -> GrowingText:
+    async def _begin(self, asked: TextRequest) -> list[TextStream]:
         """Hands a request to the engine; raises a `RequestError` if there are too many, or it is wrong."""
-        if self._open >= self._options.most_requests:
-            message = f"{self._open} requests are in progress; try again later"
+        count, most = len(asked.prompts) * asked.count, self._options.most_requests
+        if count > most:
+            raise RequestError(f"asks for {count} texts, and the server makes at most {most}", code="invalid_value")
+        if self._open + count > most:
+            message = f"{self._open} texts are in progress, and {count} more are too many; try again later"
             raise RequestError(message, status=429, code="too_many_requests", retry_after=_RETRY_SECONDS)
-        self._open += 1
+        self._open += count
+        texts: list[TextStream] = []
         try:
             # Other requests go on meanwhile.
-            tokens = await run_in_threadpool(asked.tokens, self._model.tokenizer)
-            text = GrowingText(asked, tokens, self._ended)
-            await run_in_threadpool(self._engine.submit, text.request)  # which reads the grammar
+            for tokens in await run_in_threadpool(asked.tokens, self._model.tokenizer):
+                for number in range(asked.count):
+                    text = TextStream(asked, tokens, number, self._ended)
+                    await run_in_threadpool(self._engine.submit, text.request)  # which reads the grammar
+                    texts.append(text)
         except BaseException as error:
-            self._open -= 1
+            self._open -= count - len(texts)
+            _cancel(texts)
             raise _refusal(error) from error
-        return text
+        return texts
 
-    def _ended(self, text: GrowingText) -> None:
+    def _ended(self, text: TextStream) -> None:
         self._open -= 1
         self._metrics.ended(text)
 
     async def _models(self, http: HttpRequest) -> Response:
+        self._check_key(http)
         details = {"context": self._model.context, "has_chat_template": bool(self._model.tokenizer.template)}
         entry = {"id": self._options.name, "object": "model", "created": self._created, "owned_by": "stepwell"}
         return _json({"object": "list", "data": [{**entry, "meta": details}]})
@@ -138,6 +167,7 @@ class TextServer:
         return _json({"status": "ok"})
 
     async def _figures(self, http: HttpRequest) -> Response:
+        self._check_key(http)
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def _chat_page(self, http: HttpRequest) -> Response:
@@ -164,30 +194,47 @@ class _Events(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, content: AsyncIterator[bytes], cancel: Callable[[], None]) -> None:
+    def __init__(self, content: AsyncIterator[bytes], texts: Sequence[TextStream]) -> None:
         super().__init__(content, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
-        self._cancel = cancel
+        self._texts = texts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._cancel()
+            _cancel(self._texts)
 
 
-async def _events(text: GrowingText, reply: Reply) -> AsyncIterator[bytes]:
+async def _events(texts: Sequence[TextStream], reply: Reply) -> AsyncIterator[bytes]:
     yield b"".join(map(event, reply.start()))
-    end: End | None = None
-    while end is None:
-        pieces, end = await text.next()
-        if pieces:
-            yield b"".join(event(reply.chunk(piece)) for piece in pieces)
+    waiting = {asyncio.ensure_future(text.next()): number for number, text in enumerate(texts)}
+    ends: dict[int, End] = {}
     try:
-        _check(end)
+        while waiting:
+            ready, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in ready:
+                number, (pieces, end) = waiting.pop(task), task.result()
+                chunks = [reply.chunk(number, piece) for piece in pieces]
+                if end is None:
+                    waiting[asyncio.ensure_future(texts[number].next())] = number
+                else:
+                    _check(end)
+                    ends[number] = end
+                    chunks.append(reply.end(number, end))
+                if chunks:
+                    yield b"".join(map(event, chunks))
     except RequestError as error:  # the response has begun, so it has no status any more
         yield event(error_of(error))
         return
-    yield b"".join(map(event, reply.end(end))) + b"data: [DONE]\n\n"
+    finally:
+        for task in waiting:
+            task.cancel()
+    yield b"".join(map(event, reply.last([ends[number] for number in sorted(ends)]))) + b"data: [DONE]\n\n"
+
+
+def _cancel(texts: Sequence[TextStream]) -> None:
+    for text in texts:
+        text.request.cancel()
 
 
 def _check(end: End) -> None:
@@ -198,10 +245,10 @@ def _check(end: End) -> None:
         raise RequestError("the server ends", status=503, code="unavailable")
 
 
-async def _cancel_at_disconnect(http: HttpRequest, text: GrowingText) -> None:
+async def _cancel_at_disconnect(http: HttpRequest, texts: Sequence[TextStream]) -> None:
     while (await http.receive())["type"] != "http.disconnect":
         pass
-    text.request.cancel()
+    _cancel(texts)
 
 
 def _refusal(error: BaseException) -> BaseException:

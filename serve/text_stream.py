@@ -8,10 +8,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ..lm.request import End, Piece, Request
-from .asked import Asked
+from .text_request import TextRequest
 
 
-class GrowingText:
+class TextStream:
     """A text that an engine continues on its thread, for a coroutine to read.
 
     Attributes:
@@ -20,12 +20,13 @@ class GrowingText:
         seconds: time from the request to the end of the text; None before.
     """
 
-    def __init__(self, asked: Asked, tokens: list[int], ended: Callable[[GrowingText], None]) -> None:
+    def __init__(self, asked: TextRequest, tokens: list[int], number: int, ended: Callable[[TextStream], None]) -> None:
         """Makes the request for an engine.
 
         Args:
             asked: what the client asks for.
             tokens: the tokens of the prompt.
+            number: the number of the text among those of the prompt.
             ended: called in the event loop at the end of the text, even if it is not read.
         """
         self._loop, self._ended, self._start = asyncio.get_running_loop(), ended, time.monotonic()
@@ -33,7 +34,8 @@ class GrowingText:
         self._arrived = asyncio.Event()
         self.first_seconds: float | None = None
         self.seconds: float | None = None
-        self.request = Request(tokens, self._deliver, asked.sampling, asked.most, asked.stop, asked.logprobs)
+        sampling = asked.sampling_of(number)
+        self.request = Request(tokens, self._deliver, sampling, asked.most, asked.stop, asked.logprobs)
 
     def _deliver(self, item: Piece | End) -> None:
         with suppress(RuntimeError):  # the loop is closed: the server has ended

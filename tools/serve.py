@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import socket
 import sys
 from pathlib import Path
@@ -16,11 +17,12 @@ _DESCRIPTION = """Serves a language model by HTTP, with the interface of OpenAI'
 
     stepwell-serve model.gguf                          at http://127.0.0.1:8000, with a page to chat
     stepwell-serve model.gguf --sequences 16           sixteen texts grow together
-    stepwell-serve model.gguf --host 0.0.0.0           for other machines; there is no authentication
+    stepwell-serve model.gguf --host 0.0.0.0 --api-key KEY    for other machines, without encryption
 
 Clients of OpenAI's API take the address http://127.0.0.1:8000/v1. Ctrl-C ends the server."""
 _MEBIBYTE = 1 << 20
 _MOST_PORT = 0xFFFF
+_KEY_VARIABLE = "STEPWELL_API_KEY"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -44,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         "--most-requests",
         type=arguments.positive,
         default=64,
-        help="requests in progress, with those that wait, above which more are refused (default: %(default)s)",
+        help="texts in progress, with those that wait, above which more are refused (default: %(default)s)",
     )
     parser.add_argument(
         "--cache-size",
@@ -52,6 +54,19 @@ def _parser() -> argparse.ArgumentParser:
         default=256,
         metavar="MIB",
         help="keys and values kept of ended texts, for prompts that begin like them (default: %(default)s MiB)",
+    )
+    parser.add_argument(
+        "--api-key",
+        metavar="KEY",
+        default=os.environ.get(_KEY_VARIABLE, ""),
+        help=f"key that requests must have (default: the environment variable {_KEY_VARIABLE}; none if it is not set)",
+    )
+    parser.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="address of a page of another server that may ask this one, such as https://example.org; '*': all",
     )
     text_options.add_sampling_options(parser, temperature=1.0)
     model_options.add_output_options(parser)
@@ -83,7 +98,8 @@ def _run(options: argparse.Namespace) -> int:
                 print(f"memory   weights {_mebibytes(weights)}, keys and values at most {_mebibytes(values)}")
                 print(f"API      {address}/v1")
                 print(f"page     {address}/", flush=True)
-            server = TextServer(model, engine, ServerOptions(name, sampling, options.most_requests))
+            access = {"api_key": options.api_key, "origins": tuple(options.allow_origin)}
+            server = TextServer(model, engine, ServerOptions(name, sampling, options.most_requests, **access))
             serve(server.app, bound, engine.close)
     print(f"{NAME}: ended", file=sys.stderr)
     return 0

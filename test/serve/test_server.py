@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -164,7 +165,9 @@ WRONG = [
     (CHAT, {"messages": user("a"), "model": "gpt"}, 404, "model", "there is no model 'gpt'; this server has 'tiny'"),
     (CHAT, {"messages": user("a"), "top_logprobs": 2}, 400, "top_logprobs", "needs logprobs"),
     (CHAT, {"messages": user("a"), "tools": [{}]}, 400, "tools", "is not supported"),
-    (CHAT, {"messages": user("a"), "n": 2}, 400, "n", "is not supported"),
+    (CHAT, {"messages": user("a"), "n": 0}, 400, "n", "must be from 1 to 128"),
+    (CHAT, {"messages": user("a"), "n": 5}, 400, None, "asks for 5 texts, and the server makes at most 4"),
+    (CHAT, {"messages": user("a"), "best_of": 2}, 400, "best_of", "is not supported"),
     (CHAT, {"messages": user("a"), "response_format": {"type": "x"}}, 400, "response_format.type", "must be text"),
     (CHAT, {"messages": user("a"), "response_format": {"type": "json_schema"}}, 400, "json_schema", "an object"),
     (CHAT, {"messages": user("#grammar")}, 400, "response_format", "the grammar is wrong"),
@@ -172,8 +175,11 @@ WRONG = [
     (CHAT, {"messages": user("a" * 64)}, 400, None, "the prompt has 64 tokens, and the context 64"),
     (CHAT, {"messages": user("a" * 5000)}, 413, None, "more than 4000 bytes"),
     (COMPLETIONS, {}, 400, "prompt", "is missing"),
-    (COMPLETIONS, {"prompt": [1, 2]}, 400, "prompt", "must be a string"),
-    (COMPLETIONS, {"prompt": ["a", "b"]}, 400, "prompt", "must have at most 1 strings"),
+    (COMPLETIONS, {"prompt": [1, 300]}, 400, "prompt", "has the token 300, and the model has 260 tokens"),
+    (COMPLETIONS, {"prompt": [1, -1]}, 400, "prompt", "must be a text, a list of tokens"),
+    (COMPLETIONS, {"prompt": ["a", 1]}, 400, "prompt", "must be a text, a list of tokens"),
+    (COMPLETIONS, {"prompt": []}, 400, "prompt", "must be a text, a list of tokens"),
+    (COMPLETIONS, {"prompt": ["a"] * 129}, 400, "prompt", "must have at most 128 prompts"),
     (COMPLETIONS, {"prompt": "a", "stream": 1}, 400, "stream", "must be true or false"),
     (COMPLETIONS, {"prompt": "a", "max_tokens": 0}, 400, "max_tokens", "must be from 1 to"),
     (COMPLETIONS, {"prompt": "a", "max_tokens": 1.5}, 400, "max_tokens", "must be a whole number"),
@@ -193,6 +199,54 @@ def test_wrong_requests(client: TestClient, path: str, asked: dict, status: int,
     assert (reply.status_code, error["param"]) == (status, param)
     assert text in error["message"]
     assert error["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_several_prompts_and_texts(client: TestClient, engine: EchoEngine, streams: bool):
+    tokens = [engine.model.tokenizer.encode(text, begins=False) for text in ("ab", "cde")]
+    asked = {"prompt": tokens, "n": 2, "max_tokens": 3, "seed": 7, "stream": streams}
+    reply = client.post(COMPLETIONS, json={**asked, "stream_options": {"include_usage": True}})
+    replies = events(reply.text) if streams else [reply.json()]
+    texts: dict[int, str] = {}
+    for choice in (choice for reply in replies for choice in reply["choices"]):
+        texts[choice["index"]] = texts.get(choice["index"], "") + choice["text"]
+    assert texts == {0: "aba", 1: "aba", 2: "cde", 3: "cde"}
+    usage = replies[-1]["usage"]
+    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (5, 12, 17)
+    assert [request.sampling.seed for request in engine.seen[-4:]] == [7, 8, 7, 8]
+
+
+def test_a_later_prompt_that_is_wrong_ends_the_others(client: TestClient, engine: EchoEngine):
+    before = len(engine.seen)
+    reply = client.post(COMPLETIONS, json={"prompt": ["ab", "a" * 64]})
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "context_length_exceeded")
+    assert len(engine.seen) == before + 1 and engine.seen[-1].is_cancelled
+    # Nothing stays open: as many texts as the server makes are answered.
+    assert len(client.post(COMPLETIONS, json={"prompt": "ab", "n": 4, "max_tokens": 1}).json()["choices"]) == 4
+
+
+def test_a_server_with_a_key_and_origins(engine: EchoEngine):
+    options = replace(OPTIONS, api_key="secret", origins=("https://a.example",))
+    assert "secret" not in repr(options)
+    with TestClient(TextServer(engine.model, engine, options).app) as client:
+        for headers in (
+            {},
+            {"Authorization": "Bearer wrong"},
+            {"Authorization": "Bearer s\u00e9cret".encode("latin-1")},
+        ):
+            for reply in (
+                client.get("/v1/models", headers=headers),
+                client.get("/metrics", headers=headers),
+                client.post(COMPLETIONS, json={"prompt": "a"}, headers=headers),
+            ):
+                assert (reply.status_code, reply.json()["error"]["code"]) == (401, "invalid_api_key")
+        assert client.get("/health").status_code == client.get("/").status_code == 200
+        right = {"Authorization": "Bearer secret", "Origin": "https://a.example"}
+        reply = client.post(COMPLETIONS, json={"prompt": "a", "max_tokens": 1}, headers=right)
+        assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (200, "https://a.example")
+        asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+        assert client.options(COMPLETIONS, headers={**asked, "Origin": "https://a.example"}).status_code == 200
+        assert client.options(COMPLETIONS, headers={**asked, "Origin": "https://b.example"}).status_code == 400
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 3900, b'{"prompt": NaN}'], ids=range(5))
