@@ -89,7 +89,7 @@ def quantize(
     measured = SwitchModel(plan, samples[: chosen.samples])
     found = search(plan, measured.errors)
     plan.levels = found.levels
-    report = make_report(plan, found, seen)
+    report = make_report(plan, found, seen, samples[0])
     if not found.is_met:
         warnings.warn(f"{report.summary}", StepwellWarning, stacklevel=2)
     recipe = {"options": chosen.record(), "products": {item.node: item.form for item in report.products}}

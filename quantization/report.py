@@ -11,9 +11,10 @@ import numpy as np
 from ..runtime.report import html
 from .blocks import BlockWeights
 from .budget import WidthSearch
-from .observation import Activation
+from .observation import Activation, Sample
 from .plan import Plan, ProductPlan
 from .scales import ChannelWeights
+from .speed import predicted_times
 from .switches import OutputErrors
 
 SCHEMA = 1
@@ -37,6 +38,8 @@ class ProductReport:
         narrowest: the narrowest form it may have.
         bytes: bytes of the weights in this form.
         float_bytes: bytes of the weights in float.
+        forms: the bytes of the weights, and the predicted nanoseconds of a call, in each form that it may have; see
+            `predicted_times`.
         share: share of the square error of the outputs, see `Contribution`.
         weight_db: signal to noise of the narrowest weights, in decibels.
         reasons: why the error is large, as far as it shows.
@@ -50,6 +53,7 @@ class ProductReport:
     narrowest: str
     bytes: int
     float_bytes: int
+    forms: Mapping[str, Mapping[str, float]]
     share: float
     weight_db: float
     reasons: tuple[str, ...]
@@ -84,6 +88,16 @@ class QuantizationReport:
         """The same in float."""
         return sum(item.float_bytes for item in self.products)
 
+    @property
+    def nanoseconds(self) -> float:
+        """Predicted nanoseconds of all products in a call."""
+        return sum(item.forms[item.form]["nanoseconds"] for item in self.products)
+
+    @property
+    def float_nanoseconds(self) -> float:
+        """The same in float."""
+        return sum(item.forms["float"]["nanoseconds"] for item in self.products)
+
     def record(self) -> dict[str, object]:
         """The report as a record for JSON."""
         return {
@@ -95,6 +109,8 @@ class QuantizationReport:
             "is_met": self.is_met,
             "bytes": self.bytes,
             "float_bytes": self.float_bytes,
+            "nanoseconds": self.nanoseconds,
+            "float_nanoseconds": self.float_nanoseconds,
             "products": [asdict(item) for item in self.products],
         }
 
@@ -104,7 +120,8 @@ class QuantizationReport:
         narrow = sum(item.form != "float" for item in self.products)
         text = (
             f"{narrow} of {len(self.products)} products quantised, weights {self.bytes / 1e6:.2f} MB of "
-            f"{self.float_bytes / 1e6:.2f} MB, error {self.errors.relative:.3g}, KL divergence {self.errors.kld:.3g}"
+            f"{self.float_bytes / 1e6:.2f} MB, error {self.errors.relative:.3g}, KL divergence {self.errors.kld:.3g}, "
+            f"predicted time {self.nanoseconds / (self.float_nanoseconds or 1.0):.2f} of float's"
         )
         return text if self.is_met else f"{text}; THE BUDGET IS NOT MET"
 
@@ -119,6 +136,7 @@ class QuantizationReport:
                 item.operator,
                 "x".join(map(str, item.shape)),
                 item.form,
+                ", ".join(f"{name} {form['nanoseconds'] / 1e3:.3g}" for name, form in item.forms.items()),
                 f"{100 * item.share:.1f} %",
                 f"{item.weight_db:.0f} dB",
                 "; ".join(item.reasons),
@@ -142,11 +160,15 @@ class QuantizationReport:
         )
 
 
-COLUMNS = ("node", "operator", "weights", "form", "share of error", "weights' signal to noise", "why", "what was done")
+COLUMNS = (
+    *("node", "operator", "weights", "form", "predicted µs", "share of error", "weights' signal to noise", "why"),
+    "what was done",
+)
 
 
-def make_report(plan: Plan, found: WidthSearch, seen: Mapping[str, Activation]) -> QuantizationReport:
-    """Returns the report of a search."""
+def make_report(plan: Plan, found: WidthSearch, seen: Mapping[str, Activation], sample: Sample) -> QuantizationReport:
+    """Returns the report of a search; `sample` is the call for which times are predicted."""
+    times = predicted_times(plan, sample)
     entries = [
         ProductReport(
             item.product.name,
@@ -156,12 +178,15 @@ def make_report(plan: Plan, found: WidthSearch, seen: Mapping[str, Activation]) 
             item.widths[-1].name,
             item.widths[level].nbytes,
             item.widths[0].nbytes,
+            {width.name: {"bytes": width.nbytes, "nanoseconds": predicted[width.name]} for width in item.widths},
             contribution.share,
             _decibels(item.product.weight, item.widths[-1].weight),
             tuple(_reasons(plan, item, seen)),
             _cure(plan, item, level),
         )
-        for item, level, contribution in zip(plan.products, found.levels, found.contributions, strict=True)
+        for item, level, contribution, predicted in zip(
+            plan.products, found.levels, found.contributions, times, strict=True
+        )
     ]
     order = sorted(entries, key=lambda item: -item.share)
     return QuantizationReport(plan.options.record(), found.errors, found.narrowest, found.is_met, tuple(order))

@@ -108,6 +108,18 @@ def test_a_budget_of_bytes_is_met() -> None:
     assert made.is_met and 10_000 < made.bytes <= 20_000
 
 
+def test_times_of_all_forms_are_predicted() -> None:
+    model, samples = products()
+    report = stepwell.quantize(model, samples).report
+    for item in report.products:
+        assert list(item.forms) == ["float", "int8"]
+        assert 0 < item.forms["int8"]["nanoseconds"] < item.forms["float"]["nanoseconds"]
+        assert item.forms[item.form]["bytes"] == item.bytes
+    wide, narrow = (sum(item.forms[name]["nanoseconds"] for item in report.products) for name in ("float", "int8"))
+    assert (report.float_nanoseconds, report.nanoseconds) == pytest.approx((wide, narrow))
+    assert f"predicted time {narrow / wide:.2f} of float's" in report.summary
+
+
 def test_a_budget_that_cannot_be_met_is_reported() -> None:
     model, samples = products()
     with pytest.warns(stepwell.StepwellWarning, match="BUDGET IS NOT MET"):
