@@ -13,6 +13,7 @@ from ..dialects.core import spec_of
 from ..dialects.stepwell.elementwise import AddOp
 from ..dialects.types import TensorSpec, is_float, tensor_type
 from ..driver.context import compiler_context
+from ..frontend.randomness import KEY
 from ..passes.differentiation.differentiate import GRADIENT, DifferentiatePass
 from ..passes.graph.values import scalar_like
 from ..passes.infra.pipeline import Pipeline
@@ -79,6 +80,9 @@ def make_joint(model: Trainable, recipe: Recipe, shapes: Mapping[str, Shape], ta
         if recipe.optimizer is not None:
             state |= _add_optimizer(prepared.module, recipe.optimizer, recipe.clip_norm, state)
         state |= {name: np.array(array) for name, array in model.carried.items()}
+        if KEY in prepared.parameters:
+            _add_key(prepared.module)
+            state[KEY] = np.array(prepared.parameters[KEY])
         fixed = {name: array for name, array in prepared.parameters.items() if name not in state}
         text = str(prepared.module.operation.get_asm(enable_debug_info=True)).encode()
         return Joint(text, state, fixed, tuple(trained))
@@ -144,6 +148,17 @@ def _add_optimizer(
                 found += [(name, changed), *((f"{name}.{slot}", kept[slot]) for slot in optimizer.slots)]
     _return(main, [], others, [*found, (STEP, step)])
     return state
+
+
+def _add_key(module: ir.Module) -> None:
+    """Returns the next key of random choices."""
+    main = main_function(module.operation)
+    last = list(body_of(main).operations)[-1]
+    inputs = dict(zip(value_names(main, "arg_attrs", "input"), body_of(main).arguments, strict=True))
+    with ir.InsertionPoint(last), ir.Location.name(KEY):
+        following = AddOp(inputs[KEY], scalar_like(1, inputs[KEY])).result
+    returned = list(zip(dictionaries(main, "res_attrs"), last.operands, strict=True))
+    _return(main, [], returned, [(KEY, following)])
 
 
 def _argument(main: ir.Operation, name: str, spec: TensorSpec) -> ir.Value:

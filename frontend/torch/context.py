@@ -32,6 +32,10 @@ class ProgramContext(Protocol):
         """Forgets, at its end, what is known of sizes inside a region."""
         ...
 
+    def kept(self, shape: Sequence[int], share: float) -> ir.Value | None:
+        """Creates bools that are true at random with a probability; None if the import is not for training."""
+        ...
+
     def weight(self, name: str, array: np.ndarray) -> ir.Value:
         """Creates a stored tensor: a literal if it is small, else a parameter."""
         ...

@@ -25,6 +25,7 @@ from ..errors import ModelError, NeedsPieces, NodeError, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ValueInfo
 from ..literals import is_literal, read_parameters
 from ..main_signature import bound_inputs, declare, tensor_of
+from ..randomness import KEY, kept
 from .handler_arguments import converted, given_to
 from .node import AtenNode, is_complex, line_of, location_of, name_of, obstacle_of_size, overload_of
 from .pairs import Complex, parts_of, same_type
@@ -129,6 +130,7 @@ class ProgramImporter:
         self.counts = Counts(counts_elements)
         self._program, self._name, self._survey = program, name, survey
         self.keeps_weights = False
+        self._choices = 0
         self.failures: dict[torch.fx.Node, ModelError] = {}
         self._signature = signature
         self._info = self._signature.info(name)
@@ -208,6 +210,15 @@ class ProgramImporter:
             yield
         finally:
             self.symbols = outer
+
+    def kept(self, shape: Sequence[int], share: float) -> ir.Value | None:
+        """Creates bools that are true at random with a probability; None if the import is not for training."""
+        if not self.keeps_weights:
+            return None
+        self.parameters.setdefault(KEY, np.zeros((), np.int64))
+        key = ParameterOp(name=KEY, shape=(), dtype=np.dtype(np.int64)).operation.result
+        self._choices += 1
+        return kept(key, self._choices, shape, share)
 
     def weight(self, name: str, array: np.ndarray) -> ir.Value:
         """Creates a stored tensor: a literal if it is small and need not be kept, else a parameter.

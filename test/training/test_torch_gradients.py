@@ -138,3 +138,41 @@ def test_steps_equal_those_of_torch() -> None:
         assert trainer.step(x, labels) == pytest.approx(loss.item(), rel=1e-3, abs=1e-5)
     np.testing.assert_allclose(trainer.state["1.running_mean"], module[1].running_mean, rtol=1e-3, atol=1e-5)
     assert int(trainer.state["1.num_batches_tracked"]) == 30
+
+
+class Dropping(nn.Module):
+    """Dropout of elements and of attention; the weights leave elements as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(32))
+        self.drop = nn.Dropout(0.25)
+
+    def forward(self, x):
+        values = x.reshape(4, 1, 64, 32)
+        mixed = nn.functional.scaled_dot_product_attention(values * 0, values * 0, values, dropout_p=0.5)
+        return self.drop(x * self.scale), mixed
+
+
+def test_dropout_is_random_in_each_step_and_the_same_in_each_run() -> None:
+    x, target = torch.ones(4, 64, 32), torch.zeros(4, 64, 32)
+    runs = []
+    for _ in range(2):
+        function = stepwell.value_and_grad(Dropping().train(), (x,), loss="mse")
+        steps = []
+        for _ in range(2):
+            loss, gradients = function(x, target)
+            kept, mixed = (function.outputs[name] for name in ("output.0", "output.1"))
+            assert set(np.unique(kept)) == {np.float32(0), np.float32(1 / 0.75)}
+            assert np.mean(kept != 0) == pytest.approx(0.75, abs=0.02)
+            assert loss == pytest.approx(np.mean(kept**2), rel=1e-5)
+            # The gradient is of the elements that were kept.
+            np.testing.assert_allclose(gradients["scale"], 2 * (kept**2).sum((0, 1)) / kept.size, rtol=1e-4)
+            # Half of 64 equal weights are left, twice as large.
+            assert mixed.mean() == pytest.approx(1, abs=0.1) and mixed.std() > 0.05
+            steps.append(kept)
+        assert np.mean((steps[0] == 0) & (steps[1] == 0)) == pytest.approx(0.0625, abs=0.02)
+        runs.append(steps)
+    np.testing.assert_array_equal(runs[0], runs[1])
+    with pytest.warns(stepwell.FallbackWarning, match="at random"):
+        stepwell.compile(Dropping().train(), (x,))

@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
+from ....dialects.dims import is_static, numbers
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.attention import AttentionOp
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, SqueezeOp
+from ....dialects.stepwell.normalization import SoftmaxOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceProdOp, ReduceSumOp
 from ...build import (
     added,
     cast,
+    constant,
     dims_of,
     dtype,
     emit,
@@ -26,11 +29,13 @@ from ...build import (
     rank,
     reshaped,
     scalar,
+    shape,
 )
 from ...errors import UnsupportedError
 from ..node import AtenNode
 from ..registry import imports
 from ..symbols import like
+from .elementwise import dropped
 
 _NO_LIMIT = 2147483647
 
@@ -145,8 +150,6 @@ def attention(
     enable_gqa: bool,
 ) -> ir.Value:
     """softmax(query @ transpose(key) * scale + mask) @ value; a query that attends to nothing gets 0."""
-    if dropout_p:
-        raise UnsupportedError("drops attention at random, which is not supported: call eval() on the module")
     factor = scale
     if factor is None:
         depth = known_dim(query, rank(query) - 1, "the depth of a head, for its scale,")
@@ -165,9 +168,36 @@ def attention(
         missing = 4 - rank(mask)
         # A mask of 3 dimensions belongs to queries of 3: [batch, length, depth] has one head.
         mask = emit(ExpandDimsOp, mask, axes=(1,) if rank(mask) == 3 == rank(query) else tuple(range(missing)))
+    if dropout_p:
+        return _dropped_attention(node, operands, mask, float(factor), is_causal, dropout_p)
     after = 0 if is_causal else _NO_LIMIT
     made = emit(AttentionOp, *operands, mask, scale=float(factor), zero_empty=mask is not None, after=after)
     return reshaped(made, node.shape()) if rank(query) != 4 else made
+
+
+def _dropped_attention(
+    node: AtenNode,
+    operands: Sequence[ir.Value],
+    mask: ir.Value | None,
+    scale: float,
+    is_causal: bool,
+    dropout: float,
+) -> ir.Value:
+    """Attention in training, a share of whose weights is 0."""
+    query, key, value = operands
+    scores = emit(MatmulOp, query, key, transpose_rhs=True)
+    scores = emit(ew.MulOp, scores, scalar(scale, scores))
+    if shape(query)[1] != shape(key)[1] or not is_static(shape(scores)):
+        raise UnsupportedError("drops attention of shared heads, or of unknown sizes, which is not supported")
+    if mask is not None and dtype(mask) != np.bool_:
+        scores, mask = emit(ew.AddOp, scores, mask), None
+    if is_causal:
+        mask = constant(np.tri(*numbers(shape(scores)[2:]), dtype=np.bool_))
+    if mask is not None:
+        scores = emit(ew.SelectOp, mask, scores, scalar(-np.inf, scores))
+    weights = dropped(node, emit(SoftmaxOp, scores, axis=3), dropout)
+    made = emit(MatmulOp, weights, value)
+    return reshaped(made, node.shape())
 
 
 def _four_dimensional(value: ir.Value) -> ir.Value:
