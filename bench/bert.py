@@ -7,12 +7,13 @@ with Erf, and the mask is computed from `attention_mask` by Unsqueeze, Cast, Sub
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from .onnx_graph import OnnxGraph
 
 LEAST = float(np.finfo(np.float32).min)
 
@@ -30,29 +31,16 @@ class BertConfig:
     epsilon: float = 1e-12
 
 
-@dataclass
-class _Graph:
-    """A graph under construction; values are named after the nodes that compute them."""
+@dataclass(kw_only=True)
+class _Graph(OnnxGraph):
+    """The graph of an encoder with these weights."""
 
     weights: Mapping[str, np.ndarray]
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
-    stored: dict[str, onnx.TensorProto] = field(default_factory=dict)
-
-    def add(self, op_type: str, name: str, *inputs: str, **attributes: Any) -> str:
-        """Adds a node; returns the name of its output."""
-        self.nodes.append(helper.make_node(op_type, inputs, [f"{name}_output_0"], name=name, **attributes))
-        return f"{name}_output_0"
-
-    def constant(self, name: str, value: Any, dtype: type = np.int64) -> str:
-        """Adds a Constant node."""
-        return self.add("Constant", name, value=numpy_helper.from_array(np.array(value, dtype)))
 
     def weight(self, name: str, transposed: bool = False) -> str:
         """Stores a weight of the model, transposed for MatMul if requested."""
         array = self.weights[name].T if transposed else self.weights[name]
-        stored = f"onnx::MatMul_{name}" if transposed else name
-        self.stored[stored] = numpy_helper.from_array(np.ascontiguousarray(array), stored)
-        return stored
+        return self.store(f"onnx::MatMul_{name}" if transposed else name, array)
 
     def linear(self, scope: str, name: str, value: str) -> str:
         """Adds a dense layer."""
@@ -96,7 +84,7 @@ def random_weights(config: BertConfig, seed: int = 0) -> dict[str, np.ndarray]:
 def make_bert(config: BertConfig | None = None, weights: Mapping[str, np.ndarray] | None = None) -> onnx.ModelProto:
     """Creates the encoder: input_ids, attention_mask, token_type_ids [batch, length] to last_hidden_state."""
     config = config or BertConfig()
-    graph = _Graph(random_weights(config) if weights is None else weights)
+    graph = _Graph(weights=random_weights(config) if weights is None else weights)
     value = _embeddings(graph, config)
     mask = _mask(graph)
     for layer in range(config.layers):

@@ -10,12 +10,13 @@ If several heads share a key, keys and values are repeated by Unsqueeze, Expand 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+
+from .onnx_graph import OnnxGraph
 
 LEAST = float(np.finfo(np.float32).min)
 
@@ -44,29 +45,16 @@ LARGE = DecoderConfig(vocabulary=16384, layers=12, hidden=768, heads=12, key_hea
 """About 110 million weights."""
 
 
-@dataclass
-class _Graph:
-    """A graph under construction; values are named after the nodes that compute them."""
+@dataclass(kw_only=True)
+class _Graph(OnnxGraph):
+    """The graph of a step of a decoder with random weights."""
 
     config: DecoderConfig
     rng: np.random.Generator
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
-    stored: dict[str, onnx.TensorProto] = field(default_factory=dict)
-
-    def add(self, op_type: str, name: str, *inputs: str, **attributes: Any) -> str:
-        """Adds a node; returns the name of its output."""
-        self.nodes.append(helper.make_node(op_type, inputs, [f"{name}_output_0"], name=name, **attributes))
-        return f"{name}_output_0"
-
-    def constant(self, name: str, value: Any, dtype: type = np.int64) -> str:
-        """Adds a Constant node."""
-        return self.add("Constant", name, value=numpy_helper.from_array(np.array(value, dtype)))
 
     def weight(self, name: str, *shape: int, scale: float = 0.05, mean: float = 0.0) -> str:
         """Stores a random weight of the model."""
-        array = mean + scale * self.rng.standard_normal(shape, np.float32)
-        self.stored[name] = numpy_helper.from_array(array.astype(np.float32), name)
-        return name
+        return self.store(name, (mean + scale * self.rng.standard_normal(shape, np.float32)).astype(np.float32))
 
     def linear(self, scope: str, value: str, inputs: int, outputs: int) -> str:
         """Adds a dense layer."""
@@ -97,7 +85,7 @@ def make_decoder(config: DecoderConfig | None = None, seed: int = 0) -> onnx.Mod
     The outputs are logits [batch, length, vocabulary], and the present.
     """
     config = config or DecoderConfig()
-    graph = _Graph(config, np.random.default_rng(seed))
+    graph = _Graph(config=config, rng=np.random.default_rng(seed))
     words = graph.weight("wte", config.vocabulary, config.hidden)
     value = graph.add(
         "Add",
