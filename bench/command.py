@@ -39,7 +39,7 @@ Stepwell is" is the time of the other system divided by that of Stepwell: above 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code."""
     options = _parser().parse_args(argv)
-    return running.run_tool(NAME, lambda: options.run(options), running.tells(options), is_quiet=options.quiet)
+    return running.run_with(NAME, options.run, options)
 
 
 def _parser() -> argparse.ArgumentParser:

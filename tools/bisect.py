@@ -39,10 +39,7 @@ wrong, 1 if one is, 2 for wrong usage."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 if numbers are wrong."""
     options = _parser().parse_args(argv)
-    tell, quiet = running.tells(options), options.quiet
-    if argv is not None:
-        return running.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
-    return running.run_supervised_tool(NAME, lambda: _run(options), options.target, tell, is_quiet=quiet)
+    return running.run_isolated(NAME, _run, options, options.target, argv)
 
 
 def _parser() -> argparse.ArgumentParser:

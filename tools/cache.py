@@ -38,8 +38,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 after an error, for damaged entries, or for a cache miss."""
     options = _parser().parse_args(argv)
-    tell = running.tells(options)
-    return running.run_tool(NAME, lambda: _ACTIONS[options.action](_cache(), options), tell, is_quiet=options.quiet)
+    return running.run_with(NAME, lambda options: _ACTIONS[options.action](_cache(), options), options)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -37,7 +37,7 @@ _DIM, _PLAIN = "\033[2m", "\033[0m"
 def main(argv: list[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 after an error."""
     options = _parser().parse_args(argv)
-    return running.run_tool(NAME, lambda: _run(options), running.tells(options), is_quiet=options.quiet)
+    return running.run_with(NAME, _run, options)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -43,11 +43,7 @@ Several targets in one artefact; loading it selects the best one for the machine
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code."""
     options = _parser().parse_args(argv)
-    tell, quiet = running.tells(options), options.quiet
-    if argv is not None:
-        return running.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
-    target = options.target.split(",")[0]
-    return running.run_supervised_tool(NAME, lambda: _run(options), target, tell, is_quiet=quiet)
+    return running.run_isolated(NAME, _run, options, options.target.split(",")[0], argv)
 
 
 def _parser() -> argparse.ArgumentParser:

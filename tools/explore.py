@@ -37,11 +37,11 @@ A compile that fails or crashes is shown up to that point, and the exit code is 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 if the compile failed, even if the file was written."""
     options = _parser().parse_args(argv)
-    tell, quiet = running.tells(options), options.quiet
+    print_record, quiet = running.record_printer(options), options.quiet
     if argv is not None or not hasattr(os, "fork"):
-        return running.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
+        return running.run_tool(NAME, lambda: _run(options), print_record, is_quiet=quiet)
     note = SharedNote()
-    status = run_child(lambda: running.run_tool(NAME, lambda: _run(options, note), tell, is_quiet=quiet))
+    status = run_child(lambda: running.run_tool(NAME, lambda: _run(options, note), print_record, is_quiet=quiet))
     if not os.WIFSIGNALED(status):
         return os.WEXITSTATUS(status)
     message = f"native code crashed ({signal_of(status)})"
@@ -50,10 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.SIGTERM,
     ):  # no pass has begun, or it was terminated from outside
         print(f"{NAME}: error: {message}", file=sys.stderr)
-        if tell is not None:
-            tell({"schema": 1, "kind": "compile", "reason": message, "crash": signal_of(status)})
+        if print_record is not None:
+            print_record({"schema": 1, "kind": "compile", "reason": message, "crash": signal_of(status)})
         return 1
-    return running.run_tool(NAME, lambda: _run(options, crash=(int(note.text), message)), tell, is_quiet=quiet)
+    return running.run_tool(NAME, lambda: _run(options, crash=(int(note.text), message)), print_record, is_quiet=quiet)
 
 
 def _parser() -> argparse.ArgumentParser:

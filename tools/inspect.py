@@ -24,7 +24,7 @@ ranges of sizes, and memory; the nodes that run on the host; the size of each pa
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 if the artefact is damaged."""
     options = _parser().parse_args(argv)
-    return running.run_tool(NAME, lambda: _run(options), running.tells(options), is_quiet=options.quiet)
+    return running.run_with(NAME, _run, options)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -39,7 +39,7 @@ _RANDOM_SAMPLES = 4
 def main(argv: list[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 after an error, or if a budget is not met."""
     options = _parser().parse_args(argv)
-    return running.run_tool(NAME, lambda: _run(options), running.tells(options), is_quiet=options.quiet)
+    return running.run_with(NAME, _run, options)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -41,7 +41,7 @@ Exit code 0: reduced, or already minimal; 1: it does not fail; 2: wrong usage.""
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 if the model does not fail."""
     options = _parser().parse_args(argv)
-    return running.run_tool(NAME, lambda: _run(options), running.tells(options), is_quiet=options.quiet)
+    return running.run_with(NAME, _run, options)
 
 
 def _parser() -> argparse.ArgumentParser:

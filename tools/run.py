@@ -43,10 +43,7 @@ the only shape that an artefact has code for."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 after an error, or if an output differs from the reference."""
     options = _parser().parse_args(argv)
-    tell, quiet = running.tells(options), options.quiet
-    if argv is not None:
-        return running.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
-    return running.run_supervised_tool(NAME, lambda: _run(options), options.target, tell, is_quiet=quiet)
+    return running.run_isolated(NAME, _run, options, options.target, argv)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from typing import Any
 
@@ -21,7 +21,7 @@ from .supervisor import run_supervised
 _WRONG_USAGE = 2
 _INTERRUPTED = 130
 
-Tell = Callable[[Mapping[str, Any]], None]
+RecordPrinter = Callable[[Mapping[str, Any]], None]
 
 
 class _Silent(io.TextIOBase):
@@ -34,7 +34,9 @@ class _Silent(io.TextIOBase):
         return len(text)
 
 
-def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None, *, is_quiet: bool = False) -> int:
+def run_tool(
+    name: str, work: Callable[[], int], print_record: RecordPrinter | None = None, *, is_quiet: bool = False
+) -> int:
     """Runs a tool; an error becomes one line on stderr and exit code 1, or 2 for wrong usage.
 
     `STEPWELL_DEBUG=1` also prints the traceback.
@@ -42,15 +44,15 @@ def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None, *, is
     Args:
         name: the tool's name in messages.
         work: does the work and returns the exit code.
-        tell: receives the record of a failure or of wrong usage; None without `--json`.
-        is_quiet: whether to suppress warnings and, without `tell`, messages on stdout.
+        print_record: receives the record of a failure or of wrong usage; None without `--json`.
+        is_quiet: whether to suppress warnings and, without `print_record`, messages on stdout.
     """
 
     def say(message: Warning | str, *_: Any) -> None:
         if not is_quiet:
             print(f"{name}: warning: {message}", file=sys.stderr)
 
-    shown = redirect_stdout(_Silent(sys.stdout)) if is_quiet and tell is None else nullcontext()
+    shown = redirect_stdout(_Silent(sys.stdout)) if is_quiet and print_record is None else nullcontext()
     try:
         with warnings.catch_warnings(), shown:
             warnings.showwarning = say
@@ -65,8 +67,8 @@ def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None, *, is
         return _INTERRUPTED
     except (UsageError, VariableError) as error:
         print(f"{name}: error: {error}", file=sys.stderr)
-        if tell is not None:
-            tell(usage_record(str(error)))
+        if print_record is not None:
+            print_record(usage_record(str(error)))
         return _WRONG_USAGE
     except Exception as error:  # last resort of a tool: every error becomes one line
         if environment.debug_level():
@@ -74,12 +76,12 @@ def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None, *, is
         failure = getattr(error, "failure", None)
         details = [] if failure is None else failure.lines()
         print("\n".join([f"{name}: error: {_one_line(error)}", *details]), file=sys.stderr)
-        if tell is not None:
-            tell(_record(error))
+        if print_record is not None:
+            print_record(_record(error))
         return 1
 
 
-def tells(options: argparse.Namespace) -> Tell | None:
+def record_printer(options: argparse.Namespace) -> RecordPrinter | None:
     """Returns the function that prints the record of a failure as JSON; None without `--json`."""
     return print_json if options.json else None
 
@@ -117,8 +119,22 @@ def _one_line(error: Exception) -> str:
     return " / ".join(text.splitlines()) if is_ours and text else f"internal error: {type(error).__name__}: {text}"
 
 
-def run_supervised_tool(
-    name: str, work: Callable[[], int], target: str = "cpu", tell: Tell | None = None, *, is_quiet: bool = False
+def run_with(name: str, work: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+    """Runs a tool with the options that all tools have; see `run_tool`."""
+    return run_tool(name, lambda: work(options), record_printer(options), is_quiet=options.quiet)
+
+
+def run_isolated(
+    name: str,
+    work: Callable[[argparse.Namespace], int],
+    options: argparse.Namespace,
+    target: str,
+    arguments: Sequence[str] | None,
 ) -> int:
-    """Runs a tool in a child process, so that a crash of native code ends in a message too; see `run_supervised`."""
-    return run_supervised(name, lambda: run_tool(name, work, tell, is_quiet=is_quiet), target, tell)
+    """Runs a tool in a child process, so that a crash of native code ends in a message too; see `run_supervised`.
+
+    If a caller in Python gave the arguments, the tool runs in this process.
+    """
+    if arguments is not None:
+        return run_with(name, work, options)
+    return run_supervised(name, lambda: run_with(name, work, options), target, record_printer(options))

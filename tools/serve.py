@@ -28,7 +28,7 @@ _KEY_VARIABLE = "STEPWELL_API_KEY"
 def main(argv: list[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 after an error."""
     options = _parser().parse_args(argv)
-    return running.run_tool(NAME, lambda: _run(options), running.tells(options), is_quiet=options.quiet)
+    return running.run_with(NAME, _run, options)
 
 
 def _parser() -> argparse.ArgumentParser:

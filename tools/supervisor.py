@@ -83,7 +83,7 @@ def _end_by(number: int) -> None:
 
 
 def run_supervised(
-    tool: str, work: Callable[[], int], target: str, tell: Callable[[Mapping[str, Any]], None] | None
+    tool: str, work: Callable[[], int], target: str, print_record: Callable[[Mapping[str, Any]], None] | None
 ) -> int:
     """Runs a tool's work in a child process and returns its exit code; 1, after a report, if it crashed.
 
@@ -91,7 +91,7 @@ def run_supervised(
         tool: the tool's name in messages.
         work: does the work and returns the exit code.
         target: the target that code is generated for.
-        tell: receives the record of a crash; None if none is requested.
+        print_record: receives the record of a crash; None if none is requested.
     """
     if not hasattr(os, "fork"):
         return work()
@@ -113,8 +113,8 @@ def run_supervised(
     failure = _known(work, note, status, target)
     reason = reason if failure is None else failure.reason
     print("\n".join([f"{tool}: error: {reason}", *(failure.lines() if failure else [])]), file=sys.stderr)
-    if tell is not None:
-        tell(
+    if print_record is not None:
+        print_record(
             {"schema": 1, "kind": "compile", "reason": reason, "crash": signal_of(status)}
             if failure is None
             else failure.record()

@@ -59,9 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given and given[0] not in (*_ACTIONS, *_NO_ACTION):
         given.insert(0, "search")
     options = _parser().parse_args(given)
-    return running.run_tool(
-        NAME, lambda: _ACTIONS[options.action](options), running.tells(options), is_quiet=options.quiet
-    )
+    return running.run_with(NAME, _ACTIONS[options.action], options)
 
 
 def _parser() -> argparse.ArgumentParser:
