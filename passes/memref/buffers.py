@@ -9,7 +9,7 @@ it has read the previous iteration's value; a value needed longer is copied at t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mlir import ir
@@ -73,40 +73,38 @@ class BufferAnalysis:
             self._visit(op.operation, block)
 
     def _visit(self, op: ir.Operation, block: ir.Block) -> None:
-        # Ops of MLIR's own dialects, which are no classes that an interface could be attached to.
-        tensors = [value for value in [*op.operands, *op.results] if is_tensor(value)]
-        if op.name in ALIASES and tensors:
-            self._of[op.results[0]] = self._alias(op)
-        elif op.name == EXTRACT:
-            self._of[op.results[0]] = _part(self._of[op.operands[0]], op, op.results[0])
-        elif op.name == INSERT:
-            self._of[op.results[0]] = self._insert(op)
-        elif op.name == "tensor.empty":
-            self._put(op.results[0], self._new(op.results[0].type, block, "empty"))
-        elif op.name == "func.call":
-            self._visit_call(op, block)
-        elif op.name == "stepwell.parameter":
-            self._put(op.results[0], self._parameter(op))
-        elif op.name in CONSTANTS and tensors:
-            self._put(op.results[0], Buffer(byte_size(op.results[0].type), "constant", constant=op))
-        elif op.name == "tensor.from_elements":
-            self._put(op.results[0], self._new(op.results[0].type, block, "scalar"))
-            self._step(op, [self.buffer(op.results[0])])
-        elif op.name == "tensor.extract":
-            self._step(op, [self.buffer(op.operands[0])])
-        elif op.name == "scf.if":
-            self._visit_if(op, block)
-        elif op.name == "scf.for":
-            body = op.regions[0].blocks[0]
-            self._visit_loop(op, block, [body], list(body.arguments)[1:], list(op.operands)[3:])
-        elif op.name == "scf.while":
-            blocks = [region.blocks[0] for region in op.regions]
-            arguments = [argument for inner in blocks for argument in inner.arguments]
-            self._visit_loop(op, block, blocks, arguments, list(op.operands))
-        elif op.name == "func.return":
-            self._visit_return(op, block)
-        elif tensors and op.name not in ("scf.yield", "scf.condition"):
+        rule = _RULES.get(op.name)
+        if rule is not None:
+            rule(self, op, block)
+        elif _tensors_of(op) and op.name not in _TERMINATORS:
             raise PassError(f"'{op.name}' op works on tensors in @main outside of every kernel", op.location)
+
+    def _visit_alias(self, op: ir.Operation, _: ir.Block) -> None:
+        if _tensors_of(op):
+            self._of[op.results[0]] = self._alias(op)
+
+    def _visit_extract_slice(self, op: ir.Operation, _: ir.Block) -> None:
+        self._of[op.results[0]] = _part(self._of[op.operands[0]], op, op.results[0])
+
+    def _visit_insert_slice(self, op: ir.Operation, _: ir.Block) -> None:
+        self._of[op.results[0]] = self._insert(op)
+
+    def _visit_empty(self, op: ir.Operation, block: ir.Block) -> None:
+        self._put(op.results[0], self._new(op.results[0].type, block, "empty"))
+
+    def _visit_parameter(self, op: ir.Operation, _: ir.Block) -> None:
+        self._put(op.results[0], self._parameter(op))
+
+    def _visit_constant(self, op: ir.Operation, _: ir.Block) -> None:
+        if _tensors_of(op):
+            self._put(op.results[0], Buffer(byte_size(op.results[0].type), "constant", constant=op))
+
+    def _visit_from_elements(self, op: ir.Operation, block: ir.Block) -> None:
+        self._put(op.results[0], self._new(op.results[0].type, block, "scalar"))
+        self._step(op, [self.buffer(op.results[0])])
+
+    def _visit_extract(self, op: ir.Operation, _: ir.Block) -> None:
+        self._step(op, [self.buffer(op.operands[0])])
 
     def _alias(self, op: ir.Operation) -> TensorLocation:
         place = self._of[op.operands[0]]
@@ -163,6 +161,15 @@ class BufferAnalysis:
                     self._deliver(terminator, terminator.operands[index], buffer.root(), inner)
         for index, buffer in merged.items():
             self._put(op.results[index], buffer)
+
+    def _visit_for(self, op: ir.Operation, block: ir.Block) -> None:
+        body = op.regions[0].blocks[0]
+        self._visit_loop(op, block, [body], list(body.arguments)[1:], list(op.operands)[3:])
+
+    def _visit_while(self, op: ir.Operation, block: ir.Block) -> None:
+        blocks = [region.blocks[0] for region in op.regions]
+        arguments = [argument for inner in blocks for argument in inner.arguments]
+        self._visit_loop(op, block, blocks, arguments, list(op.operands))
 
     def _visit_loop(
         self,
@@ -285,3 +292,27 @@ def _part(whole: TensorLocation, op: ir.Operation, part: ir.Value) -> TensorLoca
     """The part of a tensor that a slicing op reads or writes."""
     index, shape = row_index(op), shape_of(part)
     return replace(whole, view=whole.view.part(box_of(op), shape) if index is None else whole.view.row(index, shape))
+
+
+def _tensors_of(op: ir.Operation) -> list[ir.Value]:
+    """The operands and results of an op that are tensors."""
+    return [value for value in [*op.operands, *op.results] if is_tensor(value)]
+
+
+_TERMINATORS = frozenset({"scf.yield", "scf.condition"})
+# Most ops are of MLIR's own dialects, which are no classes that an interface could be attached to.
+_RULES: dict[str, Callable[[BufferAnalysis, ir.Operation, ir.Block], None]] = {
+    **dict.fromkeys(ALIASES, BufferAnalysis._visit_alias),
+    **dict.fromkeys(CONSTANTS, BufferAnalysis._visit_constant),
+    EXTRACT: BufferAnalysis._visit_extract_slice,
+    INSERT: BufferAnalysis._visit_insert_slice,
+    "func.call": BufferAnalysis._visit_call,
+    "func.return": BufferAnalysis._visit_return,
+    "scf.for": BufferAnalysis._visit_for,
+    "scf.if": BufferAnalysis._visit_if,
+    "scf.while": BufferAnalysis._visit_while,
+    "stepwell.parameter": BufferAnalysis._visit_parameter,
+    "tensor.empty": BufferAnalysis._visit_empty,
+    "tensor.extract": BufferAnalysis._visit_extract,
+    "tensor.from_elements": BufferAnalysis._visit_from_elements,
+}

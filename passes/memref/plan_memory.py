@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -152,31 +152,33 @@ class _MainRewriter:
     def _rewrite(self, op: ir.Operation) -> None:
         for copy in self._analysis.before.get(op, ()):
             self._rewrite_copy(copy)
-        if op.name == "func.call":
-            arguments = [self._memory(item) for item in _operands_and_results(op)]
-            call = func.CallOp([], ir.FlatSymbolRefAttr(op.attributes["callee"]), arguments)
-            discardable.STEP.write(call.operation, self._analysis.steps[op])
-            for attribute in (discardable.VERSIONS, discardable.CHOICE):
-                attribute.copy(op, call)
-        elif op.name == "func.return":
-            func.ReturnOp([])
-        elif op.name in ("scf.yield", "scf.condition"):
-            ir.Operation.create(op.name, operands=[self._scalars[item] for item in op.operands if not is_tensor(item)])
-        elif op.name == "scf.if":
-            self._rewrite_if(op)
-        elif op.name in ("scf.for", "scf.while"):
-            self._rewrite_loop(op)
-        elif op.name == "tensor.from_elements":
-            self._rewrite_from_elements(op)
-        elif op.name == "tensor.extract":
-            self._scalars[op.results[0]] = self._rewrite_extract(op)
+        rule = _RULES.get(op.name)
+        if rule is not None:
+            rule(self, op)
         elif not any(map(is_tensor, op.results)):
-            copied = op.clone()
-            for index, operand in enumerate(op.operands):
-                copied.operation.operands[index] = self._scalars[operand]
-            self._scalars.update(zip(op.results, copied.operation.results, strict=True))
+            self._rewrite_scalars(op)
         elif op.name not in _NO_CODE:
             raise PassError(f"'{op.name}' op makes a tensor in @main outside of every kernel", op.location)
+
+    def _rewrite_call(self, op: ir.Operation) -> None:
+        arguments = [self._memory(item) for item in _operands_and_results(op)]
+        call = func.CallOp([], ir.FlatSymbolRefAttr(op.attributes["callee"]), arguments)
+        discardable.STEP.write(call.operation, self._analysis.steps[op])
+        for attribute in (discardable.VERSIONS, discardable.CHOICE):
+            attribute.copy(op, call)
+
+    def _rewrite_return(self, _: ir.Operation) -> None:
+        func.ReturnOp([])
+
+    def _rewrite_terminator(self, op: ir.Operation) -> None:
+        ir.Operation.create(op.name, operands=[self._scalars[item] for item in op.operands if not is_tensor(item)])
+
+    def _rewrite_scalars(self, op: ir.Operation) -> None:
+        """Copies an op without tensors among its results."""
+        copied = op.clone()
+        for index, operand in enumerate(op.operands):
+            copied.operation.operands[index] = self._scalars[operand]
+        self._scalars.update(zip(op.results, copied.operation.results, strict=True))
 
     def _rewrite_copy(self, copy: BufferCopy) -> None:
         memref.CopyOp(self._locate(copy.source, copy.kind), self._locate(copy.destination, copy.kind))
@@ -213,7 +215,10 @@ class _MainRewriter:
         value = item if item.type == element else arith.ExtUIOp(element, item).result
         memref.StoreOp(value, place, [])
 
-    def _rewrite_extract(self, op: ir.Operation) -> ir.Value:
+    def _rewrite_extract(self, op: ir.Operation) -> None:
+        self._scalars[op.results[0]] = self._extracted(op)
+
+    def _extracted(self, op: ir.Operation) -> ir.Value:
         indices = [self._scalars[item] for item in list(op.operands)[1:]]
         value = memref.LoadOp(self._memory(op.operands[0]), indices).result
         if op.results[0].type == value.type:
@@ -284,6 +289,19 @@ class _MainRewriter:
                 alignment=i64(arena.ALIGNMENT),
             )
         return memref.GetGlobalOp(kind, symbol).result
+
+
+_RULES: dict[str, Callable[[_MainRewriter, ir.Operation], None]] = {
+    "func.call": _MainRewriter._rewrite_call,
+    "func.return": _MainRewriter._rewrite_return,
+    "scf.condition": _MainRewriter._rewrite_terminator,
+    "scf.for": _MainRewriter._rewrite_loop,
+    "scf.if": _MainRewriter._rewrite_if,
+    "scf.while": _MainRewriter._rewrite_loop,
+    "scf.yield": _MainRewriter._rewrite_terminator,
+    "tensor.extract": _MainRewriter._rewrite_extract,
+    "tensor.from_elements": _MainRewriter._rewrite_from_elements,
+}
 
 
 def _operands_and_results(call: ir.Operation) -> list[ir.Value]:
