@@ -28,6 +28,10 @@ Made = TypeVar("Made", bound=Program | ByContents | ExecutionPlan)
 """A cached result of a compile."""
 
 
+_LARGE_BYTES = 16 << 20
+"""Weights of this size are worth mapping after a compile."""
+
+
 @dataclass(frozen=True)
 class ProgramCache:
     """The part of the cache that belongs to a model, or to a subgraph of one; may be disabled.
@@ -124,6 +128,8 @@ class ProgramCache:
             if cache:
                 for key, result in zip(keys, made, strict=True):
                     _store(cache, key, result)
+                if sum(map(_weight_bytes, made)) >= _LARGE_BYTES:
+                    made = _mapped(cache, keys, made)
         return made, True
 
 
@@ -138,6 +144,18 @@ def _known(cache: Cache | None, keys: Sequence[CacheKey]) -> list[Program | ByCo
             break
         found.append(result)
     return found
+
+
+def _mapped(
+    cache: Cache, keys: Sequence[CacheKey], made: Sequence[Made]
+) -> Sequence[Program | ByContents | ExecutionPlan]:
+    """Returns results as they are in the cache: their weights are mapped, so that those in memory can be freed."""
+    found = _known(cache, keys)
+    return found if len(found) == len(keys) else made  # another process may have dropped them
+
+
+def _weight_bytes(made: Program | ByContents | ExecutionPlan) -> int:
+    return sum(array.nbytes for array in made.parameters.values()) if isinstance(made, Program) else 0
 
 
 def _store(cache: Cache, key: CacheKey, made: Program | ByContents | ExecutionPlan) -> None:

@@ -23,6 +23,7 @@ from ...sizes.buckets import Buckets
 from ...sizes.expressions import Expression
 from ...support.collection import paused_collection
 from ...support.errors import StepwellError
+from ...support.heap import release_free_memory
 from ...support.short_repr import short_repr
 from ...targets.registry import backend_of, is_cpu
 from ..caching.cache_key import CacheKey
@@ -183,6 +184,7 @@ class Specializer:
             if isinstance(program, Program)
         ]
         if is_new:
+            release_free_memory()
             reasons = dict.fromkeys(reason for program in programs for reason in slow_kernels(program))
             slow.warn(self.source.name, reasons)
         return programs, ""
