@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -56,26 +57,38 @@ def load(
     if context is not None and not 1 < context <= most:
         raise InputError(f"context is {context}, and must be from 2 to {most}, the length that the model was made for")
     context = min(most, _CONTEXT) if context is None else context
-    # A step by one token, of one text or several, has a program of its own, which is faster.
+    # A step by one token has a program of its own, which is faster. Prompts are read one after the other.
     lengths = [1] if context == 2 else [1, (2, min(CHUNK, context))]
-    batches = [1] if sequences == 1 else [1, (2, sequences)]
-    sizes = {"batch": batches, "length": lengths, "past": (0, context - 1), "outputs": 1}
-    executable = compile_model(path, threads=threads, options=Options(dims=sizes))
-    return LanguageModel(executable, tokenizer, context, sequences)
+    sizes: dict[str, Any] = {"past": (0, context - 1), "outputs": 1}
+    executable = compile_model(path, threads=threads, options=Options(dims={**sizes, "batch": 1, "length": lengths}))
+    together = None
+    if sequences > 1:
+        sizes |= {"batch": (2, sequences), "length": 1}
+        together = compile_model(path, threads=threads, options=Options(dims=sizes))
+    return LanguageModel(executable, tokenizer, context, together, sequences)
 
 
 class LanguageModel:
     """A model that continues texts.
 
     Attributes:
-        executable: the compiled decoder.
-        tokenizer: the tokenizer of its file.
+        executable: the compiled decoder, for one text.
+        together: the decoder for a token of each of several texts; None if only one text grows.
+        tokenizer: the tokenizer of the model.
         context: maximum number of tokens of a text with its prompt.
         sequences: maximum number of texts that grow together.
     """
 
-    def __init__(self, executable: Executable, tokenizer: TextTokenizer, context: int, sequences: int = 1) -> None:
-        self.executable, self.tokenizer, self.context, self.sequences = executable, tokenizer, context, sequences
+    def __init__(
+        self,
+        executable: Executable,
+        tokenizer: TextTokenizer,
+        context: int,
+        together: Executable | None = None,
+        sequences: int = 1,
+    ) -> None:
+        self.executable, self.together, self.tokenizer = executable, together, tokenizer
+        self.context, self.sequences = context, sequences
 
     def step(self, state: State, tokens: Sequence[Sequence[int]], starts: Sequence[int] | None = None) -> np.ndarray:
         """Runs the decoder on new tokens.
@@ -121,7 +134,8 @@ class LanguageModel:
     @property
     def weight_bytes(self) -> int:
         """Bytes of the weights in memory, which the programs share."""
-        arrays = {name: array for program in self.executable.programs for name, array in program.parameters.items()}
+        made = [*self.executable.programs, *(self.together.programs if self.together is not None else ())]
+        arrays = {name: array for program in made for name, array in program.parameters.items()}
         return sum(array.nbytes for array in arrays.values())
 
     def session(self) -> TextSession:

@@ -33,7 +33,7 @@ class SequencePool:
     def __init__(self, model: LanguageModel) -> None:
         """Starts without texts."""
         self._model, self._least = model, min(_LEAST_ROWS, model.sequences)
-        self._state = model.executable.state({"batch": self._least})
+        self._state = (model.together or model.executable).state({"batch": self._least})
         self.lengths: list[int] = []
 
     def add(self, caches: Caches) -> None:
