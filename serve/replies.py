@@ -10,7 +10,7 @@ from typing import Any
 
 from ..lm.request import End, Piece, TokenChoice
 from ..support.version import VERSION
-from .json_fields import RequestError
+from .request_error import RequestError
 from .text_request import TextRequest
 
 _LEAST_LOGPROB = -9999.0  # OpenAI's sign for a token that is very unlikely; JSON has no infinity

@@ -29,9 +29,9 @@ from ..lm.model import LanguageModel
 from ..lm.request import End
 from ..lm.sampling import SamplingOptions
 from ..support.errors import InputError
-from .json_fields import JsonFields, RequestError
 from .metrics import Metrics
 from .replies import Reply, encoded, error_of, event
+from .request_error import RequestError
 from .text_request import TextRequest, read_chat, read_completion
 from .text_stream import TextStream
 
@@ -42,7 +42,7 @@ _PAGE = Path(__file__).parent / "assets" / "chat.html"
 _ONLY_ITSELF = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 """Content security policy of the page: it loads nothing, and calls this server only."""
 _RETRY_SECONDS = 1
-_Read = Callable[[JsonFields, str, SamplingOptions], TextRequest]
+_Read = Callable[[bytes, str, SamplingOptions], TextRequest]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class TextServer:
 
     async def _answer(self, http: HttpRequest, read: _Read) -> Response:
         self._check_key(http)
-        asked = read(JsonFields.read(await self._body(http)), self._options.name, self._options.sampling)
+        asked = read(await self._body(http), self._options.name, self._options.sampling)
         texts = await self._begin(asked)
         reply = Reply(self._options.name, asked)
         if asked.streams:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -10,26 +10,16 @@ from ..lm.grammar import json_schema
 from ..lm.sampling import SamplingOptions
 from ..lm.tokenizer import TextTokenizer
 from ..support.errors import OptionError
-from .json_fields import JsonFields, RequestError
+from .request_error import RequestError
+from .request_forms import MOST_TEXTS, ChatForm, CompletionForm, Message, ResponseFormat, TextForm, read_form, wrong
 
-_MOST_STOPS, _LONGEST_STOP, _LONGEST_PROMPT = 16, 1000, 1 << 30
-_MOST_LOGPROBS = 20  # of OpenAI's API
-_MOST_TEXTS = 128
-"""Maximum number of texts that a request asks for, as in OpenAI's API."""
 _COMPLETION_TOKENS = 16  # the default of OpenAI's API for /v1/completions
+_LONGEST_PROMPT = 1 << 30
 _GREEDY_BELOW = 1e-5
 """Temperatures below this choose the most probable token, as in vLLM: logits divided by them might overflow."""
-
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
-_UNSUPPORTED: dict[str, tuple[Any, ...]] = {
-    "best_of": (1,),
-    "echo": (False,),
-    "suffix": ("",),
-    "logit_bias": ({},),
-    "tools": ([],),
-    "functions": ([],),
-}
-"""Fields that would change the text, with the values that change nothing: others would be ignored without notice."""
+_ROLES = {"developer": "system"}
+"""Roles by the names that chat templates have for them."""
+_SAMPLING = ("temperature", "top_p", "min_p", "top_k", "seed", "presence_penalty", "frequency_penalty")
 
 
 @dataclass(frozen=True)
@@ -91,115 +81,94 @@ class TextRequest:
 
 def _tokens(prompt: Prompt, tokenizer: TextTokenizer) -> list[int]:
     if isinstance(prompt, tuple):
-        wrong = next((token for token in prompt if token >= tokenizer.count), None)
-        if wrong is not None:
-            message = f"prompt has the token {wrong}, and the model has {tokenizer.count} tokens"
-            raise RequestError(message, param="prompt", code="invalid_value")
+        unknown = next((token for token in prompt if token >= tokenizer.count), None)
+        if unknown is not None:
+            raise wrong("prompt", f"has the token {unknown}, and the model has {tokenizer.count} tokens")
         return list(prompt)
     return tokenizer.encode(prompt if isinstance(prompt, str) else tokenizer.chat(prompt.messages))
 
 
-def read_chat(given: JsonFields, model: str, sampling: SamplingOptions) -> TextRequest:
+def read_chat(body: bytes, model: str, sampling: SamplingOptions) -> TextRequest:
     """Reads a request of /v1/chat/completions.
 
     Args:
-        given: the request.
+        body: the request.
         model: name of the model that is served.
         sampling: how tokens are chosen where the request does not say it.
 
     Raises:
         RequestError: it is wrong.
     """
-    messages = given.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise given.wrong("messages", "must be a list of messages")
-    prompt = [_message(JsonFields(item, f"messages[{place}]")) for place, item in enumerate(messages)]
-    top = given.whole("top_logprobs", 0, _MOST_LOGPROBS)
-    has_logprobs = given.flag("logprobs")
-    if top is not None and not has_logprobs:
-        raise given.wrong("top_logprobs", "needs logprobs to be true")
-    most = given.whole("max_completion_tokens", 1, 1 << 31) or given.whole("max_tokens", 1, 1 << 31)
-    return _asked(given, model, sampling, [ChatPrompt(prompt)], most, (top or 0) if has_logprobs else None)
+    form = read_form(body, ChatForm)
+    if form.top_logprobs is not None and not form.logprobs:
+        raise wrong("top_logprobs", "needs logprobs to be true")
+    prompt = ChatPrompt([{"role": _ROLES.get(item.role, item.role), "content": _text(item)} for item in form.messages])
+    most = form.max_completion_tokens or form.max_tokens
+    return _request(form, model, sampling, [prompt], most, (form.top_logprobs or 0) if form.logprobs else None)
 
 
-def read_completion(given: JsonFields, model: str, sampling: SamplingOptions) -> TextRequest:
+def read_completion(body: bytes, model: str, sampling: SamplingOptions) -> TextRequest:
     """Reads a request of /v1/completions; see `read_chat`."""
-    if given.get("prompt") is None:
-        raise given.wrong("prompt", "is missing")
-    prompts = given.prompts("prompt", _MOST_TEXTS, _LONGEST_PROMPT)
-    most = given.whole("max_tokens", 1, 1 << 31) or _COMPLETION_TOKENS
-    return _asked(given, model, sampling, prompts, most, given.whole("logprobs", 0, _MOST_LOGPROBS))
+    form = read_form(body, CompletionForm)
+    given = form.prompt
+    items: list[Any] = given if isinstance(given, list) and given and not isinstance(given[0], int) else [given]
+    if len(items) > MOST_TEXTS:
+        raise wrong("prompt", f"must have at most {MOST_TEXTS} prompts")
+    if not all(map(_is_prompt, items)):
+        raise wrong("prompt", "must be a text, a list of tokens, or a list of texts or of lists of tokens")
+    prompts = [item if isinstance(item, str) else tuple(item) for item in items]
+    return _request(form, model, sampling, prompts, form.max_tokens or _COMPLETION_TOKENS, form.logprobs)
 
 
-def _message(given: JsonFields) -> dict[str, str]:
-    role = given.text("role")
-    if role not in _ROLES:
-        raise given.wrong("role", f"must be one of {', '.join(_ROLES)}")
-    content = given.get("content")
-    if not isinstance(content, list):
-        return {"role": _ROLES[role], "content": given.text("content") or ""}
-    parts = [JsonFields(item, "content") for item in content]
-    if any(part.text("type") != "text" for part in parts):
-        raise given.wrong("content", "must be text: the model reads no pictures or sounds")
-    return {"role": _ROLES[role], "content": "".join(part.text("text") or "" for part in parts)}
+def _is_prompt(item: Any) -> bool:
+    if isinstance(item, str):
+        return len(item) <= _LONGEST_PROMPT
+    return isinstance(item, list) and bool(item) and all(isinstance(token, int) and token >= 0 for token in item)
 
 
-def _asked(
-    given: JsonFields,
+def _text(message: Message) -> str:
+    content = message.content
+    return "".join(part.text or "" for part in content) if isinstance(content, list) else content or ""
+
+
+def _request(
+    form: TextForm,
     model: str,
     sampling: SamplingOptions,
     prompts: Sequence[Prompt],
     most: int | None,
     logprobs: int | None,
 ) -> TextRequest:
-    named = given.text("model")
-    if named not in (None, model):
-        message = f"there is no model '{named}'; this server has '{model}'"
+    if form.model not in (None, model):
+        message = f"there is no model '{form.model}'; this server has '{model}'"
         raise RequestError(message, status=404, param="model", code="model_not_found")
-    for name, harmless in _UNSUPPORTED.items():
-        if given.get(name) not in (None, *harmless):
-            raise given.wrong(name, "is not supported")
-    stop = given.texts("stop", _MOST_STOPS, _LONGEST_STOP)
-    includes_usage = JsonFields(given.get("stream_options") or {}, "stream_options").flag("include_usage")
-    count = given.whole("n", 1, _MOST_TEXTS) or 1
-    chosen, streams = _sampling(given, sampling), given.flag("stream")
-    return TextRequest(prompts, count, chosen, most, stop, logprobs, streams, includes_usage)
+    stop = tuple(filter(None, [form.stop] if isinstance(form.stop, str) else form.stop or ()))
+    includes_usage = form.stream_options is not None and bool(form.stream_options.include_usage)
+    chosen = _sampling(form, sampling)
+    return TextRequest(prompts, form.n or 1, chosen, most, stop, logprobs, bool(form.stream), includes_usage)
 
 
-def _sampling(given: JsonFields, default: SamplingOptions) -> SamplingOptions:
-    readers: dict[str, Callable[[str], Any]] = {
-        "temperature": lambda name: given.number(name, 0, 100),
-        "top_p": lambda name: given.number(name, 0, 1),
-        "min_p": lambda name: given.number(name, 0, 1),
-        "top_k": lambda name: given.whole(name, -1, 1 << 31),
-        "seed": lambda name: given.whole(name, -(1 << 63), (1 << 64) - 1),
-        "presence_penalty": lambda name: given.number(name, -2, 2),
-        "frequency_penalty": lambda name: given.number(name, -2, 2),
-    }
-    values = {name: value for name, read in readers.items() if (value := read(name)) is not None}
+def _sampling(form: TextForm, default: SamplingOptions) -> SamplingOptions:
+    values = {name: value for name in _SAMPLING if (value := getattr(form, name)) is not None}
     if values.get("top_k") == -1:  # all, in vLLM's API
         values["top_k"] = 0
-    grammar = _grammar(JsonFields(given.get("response_format") or {}, "response_format"))
-    if grammar:
-        values["grammar"] = grammar
     if 0 < values.get("temperature", 1) < _GREEDY_BELOW:
         values["temperature"] = 0.0
     if "seed" in values:
+        if not -(1 << 63) <= values["seed"] < 1 << 64:
+            raise wrong("seed", "must be from -2**63 to 2**64 - 1")
         values["seed"] %= 1 << 64
+    grammar = _grammar(form.response_format or ResponseFormat())
     try:
-        return replace(default, **values)
+        return replace(default, **values, **({"grammar": grammar} if grammar else {}))
     except OptionError as error:
         raise RequestError(str(error), code="invalid_value") from None
 
 
-def _grammar(given: JsonFields) -> str:
+def _grammar(form: ResponseFormat) -> str:
     """Returns the grammar of a response format; "" if it is any text."""
-    kind = given.text("type") or "text"
-    if kind not in ("text", "json_object", "json_schema"):
-        raise given.wrong("type", "must be text, json_object or json_schema")
-    if kind == "text":
+    if form.type in (None, "text"):
         return ""
-    schema = JsonFields(given.get("json_schema"), "json_schema").get("schema") if kind == "json_schema" else None
-    if schema is not None and not isinstance(schema, dict):
-        raise given.wrong("json_schema.schema", "must be an object")
-    return json_schema(schema)
+    if form.type == "json_schema" and form.json_schema is None:
+        raise wrong("response_format.json_schema", "must be an object")
+    return json_schema(None if form.json_schema is None else form.json_schema.schema)

@@ -74,7 +74,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    text_options.check_packages("serve", ("gguf", "tokenizers", "jinja2", "starlette", "uvicorn", "prometheus_client"))
+    text_options.check_packages(
+        "serve", ("gguf", "tokenizers", "jinja2", "msgspec", "starlette", "uvicorn", "prometheus_client")
+    )
     from ..lm.engine import Engine
     from ..lm.model import load
     from ..serve.listening import serve
