@@ -14,13 +14,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..runtime.devices.peaks import Peaks
+from ..runtime.program import SHORT_NAME
 from ..support.wording import quantity
 from ..tools import arguments, model_options, running
 from ..tools.console import ProgressBar, duration, print_table, progress
 from ..tools.flags import UsageError
 from ..tools.outputs import FIGURES, NEW_SIZES, PICTURE, RANGE_FIGURES, FileKind, OutputFile, Outputs
 from ..tools.profile_tables import print_profile
-from . import compare, figures, kernels, language, measure, models, range_cases, ranges, report, turns
+from ..tuning.database import Database
+from . import compare, figures, kernels, language, measure, models, range_cases, ranges, report, searchers, turns
 from .machine import PINNING, HostRecord, cores, describe
 from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, SYSTEMS
 from .record import Results, Row
@@ -105,6 +107,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--top", type=arguments.positive, default=40, help="number of kernels and nodes to list (default: %(default)s)"
+    )
+    made = _command(
+        commands, "searchers", _searchers, "trials that searchers need, replayed from stepwell-tune's trials"
+    )
+    made.add_argument(
+        "database", metavar="DATABASE", help="a database with many trials: stepwell-tune --searcher random"
     )
     _command(commands, "machine", _machine, "figures of this machine, for which code for the target cpu is made")
     made = _command(commands, "show", _show, "print a file of results as tables")
@@ -228,6 +236,25 @@ def _new_sizes(options: argparse.Namespace) -> int:
         raise UsageError(f"--at must give sizes: {', '.join(options.at)}")
     case = range_cases.RangeCase(models.named(options.model), {}, places)
     return _range_cases(options, f"new-sizes-{Path(options.model).stem}", NEW_SIZES, [case])
+
+
+def _searchers(options: argparse.Namespace) -> int:
+    replays = searchers.replay(Database(options.database, must_exist=True).trials())
+    if not replays:
+        raise UsageError(f"{options.database}: no kernel has {searchers.FEWEST} trials")
+    found = searchers.medians(replays)
+    if options.json:
+        kernels = list(map(asdict, replays))
+        print(json.dumps({"schema": 1, "machine": asdict(describe()), "kernels": kernels, "medians": found}))
+        return 0
+    rows = [
+        (item.kernel[:SHORT_NAME], str(item.schedules), f"{item.best:.3f}", *(f"{n:.1f}" for n in item.trials.values()))
+        for item in replays
+    ]
+    rows.append(("median", "", "", *(f"{count:.1f}" for count in found.values())))
+    columns = ("kernel", "schedules", "best gain", *searchers.SEARCHERS)
+    print_table(columns, rows, numbers=columns[1:])
+    return 0
 
 
 def _sizes(texts: Iterable[str]) -> list[dict[str, int]]:
