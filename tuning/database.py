@@ -19,7 +19,7 @@ from typing import Any
 from ..runtime.cache.cache import default_folder
 from .errors import TuningError
 
-SCHEMA = 1
+SCHEMA = 2
 OK, FAILED, WRONG = "ok", "failed", "wrong"
 """Outcomes of a trial: it was measured, it could not be compiled or run, or its numbers were wrong."""
 
@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS trials (
     id TEXT PRIMARY KEY, kernel TEXT NOT NULL, machine TEXT NOT NULL, compiler TEXT NOT NULL, threads INTEGER NOT NULL,
     schedule TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, gain REAL, low REAL, high REAL,
     nanoseconds REAL, default_nanoseconds REAL, predicted REAL, turns INTEGER NOT NULL, searcher TEXT NOT NULL,
-    features TEXT NOT NULL, made REAL NOT NULL
+    features TEXT NOT NULL, choice TEXT NOT NULL, made REAL NOT NULL
 );
 CREATE INDEX IF NOT EXISTS trials_by_kernel ON trials (kernel, machine, compiler, threads);
 """
@@ -75,6 +75,7 @@ class Trial:
         turns: number of turns.
         searcher: the searcher that proposed it.
         features: what a learned model predicts its gain by.
+        choice: the values by axis of the search space, for the search of similar kernels.
         made: time of the trial, in seconds since 1970.
     """
 
@@ -92,6 +93,7 @@ class Trial:
     turns: int = 0
     searcher: str = ""
     features: Mapping[str, float] = field(default_factory=dict)
+    choice: Mapping[str, Any] = field(default_factory=dict)
     made: float = field(default_factory=time.time)
 
     @property
@@ -198,7 +200,7 @@ class Database:
         """Stores trials."""
         with self._errors(), self._transaction():
             self._connection.executemany(
-                f"INSERT OR IGNORE INTO trials VALUES ({', '.join('?' * 18)})", [_row_of(trial) for trial in trials]
+                f"INSERT OR IGNORE INTO trials VALUES ({', '.join('?' * 19)})", [_row_of(trial) for trial in trials]
             )
 
     def trials(self, place: MeasuringPlace | None = None, kernel: str | None = None) -> list[Trial]:
@@ -264,13 +266,13 @@ def _row_of(trial: Trial) -> tuple[Any, ...]:
     return (
         *(trial.id, trial.kernel, trial.place.machine, trial.place.compiler, trial.place.threads, trial.key),
         *(trial.status, trial.reason, *numbers, trial.turns, trial.searcher),
-        *(json.dumps(dict(trial.features)), trial.made),
+        *(json.dumps(dict(trial.features)), json.dumps(dict(trial.choice)), trial.made),
     )
 
 
 def _trial_of(row: Sequence[Any]) -> Trial:
-    _, kernel, machine, compiler, threads, schedule, status, reason, *numbers, turns, searcher, features, made = row
-    gain, low, high, nanoseconds, usual, predicted = numbers
+    _, kernel, machine, compiler, threads, schedule, status, reason, *numbers = row
+    gain, low, high, nanoseconds, usual, predicted, turns, searcher, features, choice, made = numbers
     return Trial(
         kernel,
         MeasuringPlace(machine, compiler, threads),
@@ -286,5 +288,11 @@ def _trial_of(row: Sequence[Any]) -> Trial:
         turns=turns,
         searcher=searcher,
         features=json.loads(features),
+        choice={name: _value(value) for name, value in json.loads(choice).items()},
         made=made,
     )
+
+
+def _value(value: Any) -> Any:
+    """Returns a value of an axis, whose tuples are lists in JSON."""
+    return tuple(value) if isinstance(value, list) else value

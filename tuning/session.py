@@ -21,6 +21,7 @@ from .model import TunableKernel, TunableModel
 from .options import TuningOptions
 from .searchers.evolution import EvolutionarySearcher
 from .searchers.searcher import Candidate, Searcher
+from .transfer import starting_points
 from .trials import Trials
 
 _LEAST_SHARE = 0.002
@@ -32,6 +33,9 @@ _BEHIND = 0.25
 _MOST_TOGETHER = 32
 _FINAL_SHARE = 0.25
 """Part of the time for the comparison of the best candidates at the end."""
+
+_HOLDS = 0.98
+"""Gain below which a winner is dropped that is measured together with the others."""
 
 _FINALISTS = 3
 _FINAL_TURNS = 2
@@ -196,7 +200,9 @@ class TuningSession:
             for trial in earlier:
                 if trial.kernel == kernel.name:
                     course.trials.append(trial)
-                    searcher.tell(trial.schedule, trial.gain if trial.status == OK else None)
+                    searcher.tell(trial.schedule, trial.gain if trial.status == OK else None, trial.choice)
+            if not course.trials and self._options.searcher not in ("random", "exhaustive"):
+                searcher.seeds = starting_points(kernel.space, earlier)
             self._courses.append(course)
         self._courses.sort(key=lambda course: -course.share)
         self._tell("searching")
@@ -251,6 +257,7 @@ class TuningSession:
             predicted=usual / predicted if usual and predicted else None,
             searcher="learned" if self._learned is not None and searcher == "evolutionary" else searcher,
             features=space.features(parameters),
+            choice={name: value for name, value in course.searcher.choice_of(parameters).items() if value is not None},
         )
         if isinstance(found, TrialFailure):
             return replace(trial, status=WRONG if found.reason.startswith("wrong") else FAILED, reason=found.reason)
@@ -323,7 +330,8 @@ _UNSEEN = TrialFailure("its kernel was not called")
 
 
 def _holds(found: Measured | TrialFailure | None) -> bool:
-    return isinstance(found, Measured) and found.gain.value > 1.0
+    """Returns whether a winner, which was certainly faster, is not slower beside the others."""
+    return isinstance(found, Measured) and found.gain.value > _HOLDS
 
 
 def _ranked(trials: Sequence[Trial]) -> list[Trial]:

@@ -105,7 +105,7 @@ def test_foreign_files_are_refused(contents, tmp_path) -> None:
         connection.close()
     else:
         path.write_bytes(contents)
-    with pytest.raises(TuningError, match=r"file: file is not a database; name|has schema 99, not 1"):
+    with pytest.raises(TuningError, match=r"file: file is not a database; name|has schema 99, not 2"):
         Database(path)
     with pytest.raises(TuningError, match="there is no database"):
         Database(tmp_path / "missing", must_exist=True)

@@ -161,6 +161,23 @@ def test_the_winners_make_the_model_faster(model, database, monkeypatch, tmp_pat
     assert [kernel["tuning"] for kernel in usual.report().kernels] == [{"status": "default"}] * len(schedules)
 
 
+def test_winners_that_are_slower_beside_the_others_are_dropped(model, database, monkeypatch) -> None:
+    loser, finals = sorted(model.kernels)[0], []
+
+    def measure(self, schedules, best, turns=None):
+        if turns == 2 * SHORT.turns:
+            finals.append(set(schedules))
+        gains = {name: 0.9 if name == loser and len(finals) == 2 else 1.5 for name in schedules}
+        found = {name: Measured(Interval(gain, gain, gain, 9), 100.0, 100.0 * gain) for name, gain in gains.items()}
+        return {**found, WHOLE: Measured(Interval(1.2, 1.1, 1.3, 9), 100.0, 120.0)}
+
+    monkeypatch.setattr(sessions.Trials, "measure", measure)
+    monkeypatch.setattr(sessions, "_FINALISTS", 1)
+    result = TuningSession(model, inputs_of(model), database, SHORT).run()
+    everyone = set(model.kernels)
+    assert finals == [everyone, everyone, everyone - {loser}] and set(result.winners) == everyone - {loser}
+
+
 def _reloaded(run, folder):
     run.save(folder / "tuned.stw")
     return stepwell.load(folder / "tuned.stw", threads=1)

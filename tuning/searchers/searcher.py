@@ -45,6 +45,8 @@ class Searcher(ABC):
         random: the source of all random numbers.
         seen: the measured gain of every candidate that was proposed or told, by its key; None until it is told.
         parameters: the parameters of every one of them, by its key.
+        choices: the choice of every one that was proposed, by its key.
+        seeds: choices that are proposed first.
     """
 
     space: SearchSpace
@@ -52,24 +54,40 @@ class Searcher(ABC):
     seen: dict[str, float | None] = field(default_factory=lambda: {"{}": 1.0})
     parameters: dict[str, Mapping[str, Any]] = field(default_factory=lambda: {"{}": {}})
     choices: dict[str, Choice] = field(default_factory=lambda: {"{}": {}})
+    seeds: list[Choice] = field(default_factory=list)
 
     def ask(self) -> Candidate | None:
         """Returns a candidate that was not proposed before; None if there are no more."""
-        found = self.propose()
+        found = None
+        while found is None and self.seeds:
+            found = self.candidate(self.seeds.pop(0))
+        found = found or self.propose()
         if found is not None:
             self.seen[found.key] = None
             self.parameters[found.key], self.choices[found.key] = found.parameters, found.choice
         return found
 
-    def tell(self, parameters: Mapping[str, Any], gain: float | None) -> None:
-        """Takes the gain that was measured for a candidate; None if it has no time."""
+    def tell(self, parameters: Mapping[str, Any], gain: float | None, choice: Choice | None = None) -> None:
+        """Takes the gain that was measured for a candidate; None if it has no time.
+
+        Args:
+            parameters: the candidate's parameters.
+            gain: its gain.
+            choice: its values by axis, if another search proposed it.
+        """
         key = json.dumps(parameters, sort_keys=True)
+        if choice:
+            self.choices.setdefault(key, choice)
         self.seen[key] = FAILED_GAIN if gain is None else gain
         self.parameters[key] = parameters
 
     @abstractmethod
     def propose(self) -> Candidate | None:
         """Returns a candidate that is not in `seen`; None if there are no more."""
+
+    def choice_of(self, parameters: Mapping[str, Any]) -> Choice:
+        """Returns the values by axis of a candidate; none if they are not known."""
+        return self.choices.get(json.dumps(parameters, sort_keys=True), {})
 
     def candidate(self, choice: Choice) -> Candidate | None:
         """Returns the candidate of a choice; None if it is refused, or was proposed before."""
