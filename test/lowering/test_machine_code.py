@@ -20,7 +20,8 @@ from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
 from stepwell.driver.state import state_for
-from stepwell.lowering.llvm_to_object import codegen, llvm
+from stepwell.lowering import llvm
+from stepwell.lowering.llvm_to_object import codegen
 from stepwell.lowering.target import Target
 
 # The modelled processor of each target, and the minimum number of cycles per vector multiply-add on it.
