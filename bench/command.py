@@ -24,7 +24,7 @@ from ..tools.profile_tables import print_profile
 from ..tuning.database import Database
 from . import compare, figures, kernels, language, measure, models, range_cases, ranges, report, searchers, turns
 from .machine import PINNING, HostRecord, cores, describe
-from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, SYSTEMS
+from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, MODULE_PEERS, MODULE_SYSTEMS, SYSTEMS, System
 from .record import Results, Row
 
 Limits = Mapping[int, Peaks]
@@ -58,6 +58,11 @@ def _parser() -> argparse.ArgumentParser:
         "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="shape of a file's dynamic input"
     )
     _measuring(made, MODEL_PEERS, rounds=5, seconds=0.2)
+    made = _command(commands, "torch", _torch, "modules of torch: eagerly, by inductor, and by Stepwell in both ways")
+    made.add_argument(
+        "modules", nargs="*", metavar="MODULE", help="beginnings of names in the list (default: all of the list)"
+    )
+    _measuring(made, MODULE_PEERS, rounds=5, seconds=0.2, systems=MODULE_SYSTEMS)
     made = _command(commands, "kernels", _kernels, "single kernels over a list of real shapes")
     made.add_argument(
         "kernels", nargs="*", metavar="KERNEL", help="beginnings of names, such as 'conv 3x3' (default: all)"
@@ -154,7 +159,13 @@ def _at_sizes(made: argparse.ArgumentParser, default: str, about: str) -> None:
     )
 
 
-def _measuring(made: argparse.ArgumentParser, peers: Sequence[str], rounds: int, seconds: float) -> None:
+def _measuring(
+    made: argparse.ArgumentParser,
+    peers: Sequence[str],
+    rounds: int,
+    seconds: float,
+    systems: Mapping[str, System] = SYSTEMS,
+) -> None:
     made.add_argument("--threads", default="1,2", help="numbers of threads of a call (default: %(default)s)")
     made.add_argument(
         "--rounds", type=arguments.positive, default=rounds, help="turns per system (default: %(default)s)"
@@ -162,12 +173,14 @@ def _measuring(made: argparse.ArgumentParser, peers: Sequence[str], rounds: int,
     made.add_argument(
         "--seconds", type=arguments.amount, default=seconds, help="duration of a turn (default: %(default)s)"
     )
-    _systems_and_files(made, peers)
+    _systems_and_files(made, peers, systems)
 
 
-def _systems_and_files(made: argparse.ArgumentParser, peers: Sequence[str]) -> None:
+def _systems_and_files(
+    made: argparse.ArgumentParser, peers: Sequence[str], systems: Mapping[str, System] = SYSTEMS
+) -> None:
     made.add_argument(
-        "--peers", default=",".join(peers), help=f"other systems: {', '.join(SYSTEMS)} (default: %(default)s)"
+        "--peers", default=",".join(peers), help=f"other systems: {', '.join(systems)} (default: %(default)s)"
     )
     made.add_argument(
         "--limit", type=arguments.amount, default=120, help="time limit of a start in seconds (default: %(default)s)"
@@ -185,6 +198,23 @@ def _models(options: argparse.Namespace) -> int:
             yield from measure.measure_model(model, plan, limits, steps)
 
     return _measure(options, "models", rows)
+
+
+def _torch(options: argparse.Namespace) -> int:
+    if importlib.util.find_spec("torch") is None:
+        raise UsageError("modules of torch need the package torch: pip install 'stepwell[torch]'")
+    from .torch_models.catalog import MODELS
+
+    found = {text: [name for name in MODELS if name.startswith(text)] for text in options.modules}
+    if unknown := [text for text, names in found.items() if not names]:
+        raise UsageError(f"no module's name starts with '{unknown[0]}'; these are: {', '.join(MODELS)}")
+    chosen = list(dict.fromkeys(name for names in found.values() for name in names)) or list(MODELS)
+
+    def rows(plan: measure.Plan, limits: Limits, steps: ProgressBar) -> Iterator[Row]:
+        for name in chosen:
+            yield from measure.measure_module(name, plan, steps)
+
+    return _measure(options, "torch", rows, MODULE_SYSTEMS)
 
 
 def _kernels(options: argparse.Namespace) -> int:
@@ -382,8 +412,13 @@ def _plot(options: argparse.Namespace) -> int:
     return 0
 
 
-def _measure(options: argparse.Namespace, what: str, rows: Callable[..., Iterable[Row]]) -> int:
-    systems, missing = _systems(options.peers)
+def _measure(
+    options: argparse.Namespace,
+    what: str,
+    rows: Callable[..., Iterable[Row]],
+    known: Mapping[str, System] = SYSTEMS,
+) -> int:
+    systems, missing = _systems(options.peers, known)
     threads = _numbers(options.threads, "--threads")
     _check_cores(threads)
     machine = describe()
@@ -425,16 +460,14 @@ def _print(tables: Iterable[report.Table]) -> None:
         print_table(table.headers, table.rows, numbers=[name for name in table.headers if name not in table.words])
 
 
-def _systems(text: str) -> tuple[list[str], dict[str, str]]:
+def _systems(text: str, known: Mapping[str, System]) -> tuple[list[str], dict[str, str]]:
     """Returns the installed systems, Stepwell first, and what to do about those that are missing."""
     names = [name for name in text.split(",") if name]
-    unknown = [name for name in names if name not in SYSTEMS]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise UsageError(f"--peers {unknown[0]}: there is no such system; there are {', '.join(SYSTEMS)}")
+        raise UsageError(f"--peers {unknown[0]}: there is no such system; there are {', '.join(known)}")
     missing = {
-        name: f"not installed: pip install {shlex.join(SYSTEMS[name].missing)}"
-        for name in names
-        if SYSTEMS[name].missing
+        name: f"not installed: pip install {shlex.join(known[name].missing)}" for name in names if known[name].missing
     }
     return [HERE, *(name for name in names if name not in missing and name != HERE)], missing
 

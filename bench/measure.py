@@ -23,6 +23,7 @@ from .peers import HERE, Job
 from .record import Row
 
 _SLOW_TURNS = 5
+_FIRST = ("first_call_seconds", "backend_seconds")
 _FACTS = ("artefact_bytes", "arena_bytes", "arena_lower_bound")
 
 # The transformer for compile times: layers of the usual form, but small, so that weights hardly matter.
@@ -102,6 +103,30 @@ def measure_model(model: Model, plan: Plan, limits: Mapping[int, peaks.Peaks], s
         yield from _turns(opened, job, plan, steps)
 
 
+def measure_module(name: str, plan: Plan, steps: ProgressBar) -> Iterator[Row]:
+    """Measures all systems on a module of torch, at every number of threads."""
+
+    def job(system: str, threads: int) -> Job:
+        return Job(name, Path(), {}, threads, turns.folder_for(plan.folder, name, system), is_module=True)
+
+    rows, outputs = {}, {}
+    for system in plan.systems:
+        steps.next(f"{name}: a cold start of {system}")
+        row = Row(name, "torch", {}, 0, system)
+        try:
+            with turns.free(max(plan.threads)) as worker:
+                outputs[system] = worker.ask("open", system, job(system, max(plan.threads)), timeout=plan.limit).outputs
+                first = worker.ask("facts")
+        except turns.Failure as failure:
+            rows[system] = replace(row, reason=str(failure))
+            continue
+        away = None if system == HERE else difference(outputs.get(HERE), outputs[system])
+        rows[system] = replace(row, difference=away, **{fact: first[fact] for fact in _FIRST})
+    for threads in plan.threads:
+        opened = {system: replace(row, threads=threads) for system, row in rows.items()}
+        yield from _turns(opened, job, plan, steps, is_module=True)
+
+
 def measure_sessions(model: Model, plan: Plan, steps: ProgressBar) -> Iterator[Row]:
     """Measures the calls per second of one session of a model, and of two concurrent ones in the same process."""
     steps.next(f"{model.name}: finding the model")
@@ -171,7 +196,7 @@ def _bound(work: Sequence[tuple[int, float, float]], limit: peaks.Peaks) -> dict
     }
 
 
-def _turns(rows: Mapping[str, Row], job: Any, plan: Plan, steps: ProgressBar) -> Iterator[Row]:
+def _turns(rows: Mapping[str, Row], job: Any, plan: Plan, steps: ProgressBar, is_module: bool = False) -> Iterator[Row]:
     """Runs the systems of one case in turns, each in a fresh process."""
     rows, times = dict(rows), {name: [] for name in rows}
     (threads,) = {row.threads for row in rows.values()}
@@ -184,10 +209,12 @@ def _turns(rows: Mapping[str, Row], job: Any, plan: Plan, steps: ProgressBar) ->
             worker = stack.enter_context(turns.pinned(threads))
             try:
                 start = worker.ask("open", name, job(name, threads), timeout=plan.limit)
+                later = worker.ask("facts") if is_module else {}
             except turns.Failure as failure:
                 rows[name] = replace(row, reason=str(failure))
                 continue
-            rows[name] = replace(row, start_seconds=start.seconds)
+            seconds = {f"second_{fact.removeprefix('first_')}": later[fact] for fact in _FIRST if fact in later}
+            rows[name] = replace(row, start_seconds=start.seconds, **seconds)
             workers[name] = worker
         for number in range(plan.rounds):
             steps.next(f"{next(iter(rows.values())).case}: {threads} threads, round {number + 1} of {plan.rounds}")

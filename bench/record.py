@@ -41,6 +41,10 @@ class Row:
         cold_seconds: time from importing the system to the first outputs, without cache, on all cores.
         cold_cpu_seconds: processor time of the same.
         start_seconds: the same in a later process, with the system's own cache.
+        first_call_seconds: time of a compile and the first call of a module of torch, without cache.
+        second_call_seconds: the same in a later process, with the system's own cache.
+        backend_seconds: the part of the backend in the former, without Dynamo, AOTAutograd and export.
+        second_backend_seconds: that in the latter.
         memory_bytes: peak growth of that process's memory up to its last call.
         artefact_bytes: size of the deployed file.
         difference: largest absolute difference from Stepwell's outputs, relative to their largest value.
@@ -69,6 +73,10 @@ class Row:
     cold_seconds: float | None = None
     cold_cpu_seconds: float | None = None
     start_seconds: float | None = None
+    first_call_seconds: float | None = None
+    second_call_seconds: float | None = None
+    backend_seconds: float | None = None
+    second_backend_seconds: float | None = None
     memory_bytes: int | None = None
     artefact_bytes: int | None = None
     difference: float | None = None
@@ -81,6 +89,11 @@ class Row:
     peak_then: float | None = None
     one_session: float | None = None
     two_sessions: float | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """True if the system is Stepwell, by any of its ways."""
+        return self.system.partition(".")[0] == HERE
 
     @property
     def key(self) -> tuple[str, str, int, str]:
@@ -115,7 +128,7 @@ class Case:
     @property
     def fastest(self) -> Row | None:
         """The fastest other system; None if none has a time."""
-        timed = [row for row in self.peers.values() if row.median_seconds is not None]
+        timed = [row for row in self.peers.values() if row.median_seconds is not None and not row.is_here]
         return min(timed, key=lambda row: row.median_seconds or 0) if timed else None
 
     def speedup(self, peer: Row | None) -> float | None:
@@ -145,7 +158,7 @@ class Results:
     """One file of results.
 
     Attributes:
-        what: "models", "kernels", "growth" or "sessions".
+        what: "models", "torch", "kernels", "growth" or "sessions".
         machine: the machine of the measurement.
         peaks: its limits, by number of threads.
         rows: the figures.

@@ -40,6 +40,7 @@ def tables(results: Results) -> list[Table]:
     cases = results.cases()
     made = {
         "models": lambda: [_peaks(results.peaks), _times(results, cases), _starts(cases), _means(results)],
+        "torch": lambda: [_modules(cases), _first_calls(cases), _means(results)],
         "kernels": lambda: [_peaks(results.peaks), _times(results, cases), _means(results)],
         "growth": lambda: [_growth(results.rows)],
         "sessions": lambda: [_sessions(results.rows)],
@@ -234,6 +235,43 @@ def _starts(cases: Sequence[Case]) -> Table:
         if not row.reason
     ]
     return Table("Starts, memory, and differences of outputs", headers, rows, ("model", "system"))
+
+
+def _modules(cases: Sequence[Case]) -> Table:
+    peers = list(dict.fromkeys(name for case in cases for name in case.peers))
+    rows = [
+        (
+            case.here.case,
+            str(case.here.threads),
+            _seconds(case.here.median_seconds),
+            *(_against(case, case.peers.get(name)) for name in peers),
+            _difference(row.difference for row in case.peers.values()),
+        )
+        for case in cases
+    ]
+    title = "Medians; in brackets, how many times faster Stepwell's torch.compile is (below 1: slower)"
+    return Table(title, ("module", "threads", "stepwell", *peers, "difference"), rows, ("module",))
+
+
+def _first_calls(cases: Sequence[Case]) -> Table:
+    headers = ("module", "threads", "system", "first call", "of it backend", "in a second process", "of it backend ")
+    rows = [
+        (
+            row.case,
+            str(row.threads),
+            row.system,
+            _seconds(row.first_call_seconds),
+            _seconds(row.backend_seconds),
+            _seconds(row.second_call_seconds),
+            _seconds(row.second_backend_seconds),
+            _bytes(row.memory_bytes),
+        )
+        for case in cases
+        for row in (case.here, *case.peers.values())
+        if not row.reason
+    ]
+    title = "First calls, imports not included, and the peak growth of memory in the second process"
+    return Table(title, (*headers, "memory"), rows, ("module", "system"))
 
 
 def _means(results: Results) -> Table:

@@ -51,10 +51,11 @@ class Server:
 
     def open(self, system: str, job: Any) -> Start:
         """Starts the system on a job, which replaces the previous one."""
-        from .peers import SYSTEMS
+        from .peers import MODULE_SYSTEMS, SYSTEMS
 
         self._sessions.clear()
-        self._system, self._job, self._resident = SYSTEMS[system], job, _memory("VmRSS")
+        systems = MODULE_SYSTEMS if job.is_module else SYSTEMS
+        self._system, self._job, self._resident = systems[system], job, _memory("VmRSS")
         start, cpu = time.perf_counter(), _cpu_seconds()
         self._sessions.append(self._system.open(job))
         outputs = self._sessions[0].outputs()

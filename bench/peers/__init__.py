@@ -31,6 +31,7 @@ class Job:
         threads: number of threads of a call.
         folder: folder for data that speeds up a later start.
         torch: the torch implementation of the same model; empty if there is none.
+        is_module: whether it is a module of torch, in `torch_models.catalog`, without a file and inputs.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Job:
     threads: int
     folder: Path
     torch: str = ""
+    is_module: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,19 @@ SYSTEMS: dict[str, System] = {
         System("numpy", "numpy", ("numpy",)),
     )
 }
+MODULE_SYSTEMS: dict[str, System] = {
+    system.name: system
+    for system in (
+        System(HERE, "torch_modules", ("stepwell", "torch"), "open_stepwell"),
+        System(f"{HERE}.export", "torch_modules", ("stepwell", "torch"), "open_export"),
+        System("eager", "torch_modules", ("torch",), "open_eager"),
+        System("inductor", "torch_modules", ("torch",), "open_inductor"),
+        System("inductor-tuned", "torch_modules", ("torch",), "open_inductor_tuned"),
+    )
+}
+"""The systems that run modules of torch."""
 MODEL_PEERS = ("onnxruntime", "openvino", "torch", "torch.compile", "iree")
+MODULE_PEERS = (f"{HERE}.export", "eager", "inductor")
 KERNEL_PEERS = ("numpy", "torch", "onnxruntime", "openvino")
 
 
