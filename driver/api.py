@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from ..runtime.artefact import reader, store
-from ..runtime.cache.cache import default_cache, is_turned_off
+from ..runtime.cache.cache import Cache, default_cache, is_turned_off
 from ..runtime.cache.keys import key_of
 from ..runtime.compiled_model import CompiledModel
 from ..runtime.executable import Executable
@@ -166,7 +166,7 @@ def _declared_dims(
         return {}
     if source.kind == "mlir" and not all(info.is_static for info in inputs):
         return source.declared_ranges()
-    ranges = {} if source.program is None else source.program.ranges
+    ranges = {} if source.program is None else source.program.interface.ranges
     bounded = {name: (max(low, 1), high) for name, (low, high) in ranges.items() if high is not None}
     return bounded if len(bounded) == len(ranges) else {}
 
@@ -185,7 +185,20 @@ def interface_of(source: ModelSource) -> tuple[str, tuple[TensorInfo, ...], tupl
     if known is None:
         known = source.name, *source.interface()
         store.put_interface(cache, key, *known)
+    if source.program is not None and not source.program.is_decomposed:
+        _remember_interface(source.program, cache, key)
     return known
+
+
+def _remember_interface(program: LiveProgram, cache: Cache, key: str) -> None:
+    """Takes what calls of a program need from the cache, or else puts it there: to find it takes seconds."""
+    from ..frontend.torch.interface import CallInterface
+
+    known = cache.get("torch", key_of(key, "interface"))
+    if known is None:
+        cache.put("torch", key_of(key, "interface"), program.interface.text().encode())
+    else:
+        program.interface = CallInterface.read(bytes(known))
 
 
 def specializer_of(source: ModelSource, inputs: tuple[TensorInfo, ...], setup: Setup) -> Specializer:

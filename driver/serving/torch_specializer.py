@@ -44,7 +44,7 @@ class TorchSpecializer(Specializer):
         self, shapes: tuple[Shape, ...], contents: Contents, why: str = CALL
     ) -> Program | ByContents | HybridModel:
         """See `Specializer`."""
-        if (known := self._known()) or self.program.needs_pieces:
+        if (known := self._known()) or self.program.interface.needs_pieces:
             return self._steps(known or self._unsupported(dict(zip(self.names, shapes, strict=True))))
         try:
             return super().__call__(shapes, contents, why)
@@ -56,7 +56,7 @@ class TorchSpecializer(Specializer):
     ) -> tuple[list[Program], str]:
         """See `Specializer`; a divided program has no code of its own, only its pieces have."""
         try:
-            is_divided = self._known() or self.program.needs_pieces
+            is_divided = self._known() or self.program.interface.needs_pieces
             return ([], "") if is_divided else super().for_buckets(inputs, buckets, derived)
         except _DividedError:
             return [], ""

@@ -14,7 +14,7 @@ from ...runtime.compiled_model import CompiledModel
 from ...runtime.executable import Executable
 from ...support.errors import InputError
 from .live import LiveProgram
-from .signature import Signature, tensor_of
+from .signature import tensor_of
 from .tensors import as_array, as_tensor
 
 
@@ -37,13 +37,14 @@ class TorchExecutable(Executable):
             live: the program that was compiled.
         """
         super().__init__(model, threads)
-        self._signature: Signature = live.signature
-        self._in_spec: Any = live.program.call_spec.in_spec
-        self._out_spec: Any = live.program.call_spec.out_spec
+        self._interface = live.interface
+        self._in_spec: Any = live.exported.call_spec.in_spec
+        self._out_spec: Any = live.exported.call_spec.out_spec
         self._state = {
-            item.target: tensor_of(live.exported, item.target) for item in self._signature.taken if item.kind == "state"
+            item.target: tensor_of(live.exported, item.target)
+            for item in self._interface.inputs
+            if item.kind == "state"
         }
-        self._limits = live.ranges
         self._known_shapes: set[tuple[tuple[int, ...], ...]] = set()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -54,7 +55,7 @@ class TorchExecutable(Executable):
         """
         flat = self._flattened(args, kwargs)
         arrays, has_tensors = [], not any(isinstance(value, np.ndarray) for value in flat)
-        for item in self._signature.inputs:
+        for item in self._interface.inputs:
             if item.kind == "weight":
                 continue
             value = self._state[item.target] if item.kind == "state" else flat[item.position]
@@ -69,7 +70,7 @@ class TorchExecutable(Executable):
         made = super().__call__(*arrays)
         results = iter(made if isinstance(made, tuple) else (made,))
         leaves = []
-        for output in self._signature.outputs:
+        for output in self._interface.outputs:
             if output.kind == "constant":
                 leaves.append(output.constant)
                 continue
@@ -108,14 +109,14 @@ class TorchExecutable(Executable):
         """
         for info, shape in zip(self.inputs, shapes, strict=True):
             for dim, size in zip(info.shape, shape, strict=False):
-                low, high = self._limits.get(str(dim), (0, None))
+                low, high = self._interface.ranges.get(str(dim), (0, None))
                 if size < low or (high is not None and size > high):
                     limits = f"at least {low}" if high is None else f"from {low} to {high}"
                     raise InputError(f"input '{info.name}': the size of {dim} must be {limits}, but is {size} ({info})")
         self._known_shapes.add(shapes)
 
     def _position(self, name: str) -> int:
-        return next(item.position for item in self._signature.inputs if item.name == name)
+        return next(item.position for item in self._interface.inputs if item.name == name)
 
 
 def _array_of(value: Any, name: str) -> Any:

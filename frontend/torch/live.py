@@ -22,6 +22,7 @@ from ..errors import ModelError
 from ..imported import ImportedModel, ModelInfo
 from .dims import names_of_symbols, ranges_of
 from .importer import failures_of, import_program
+from .interface import CallInterface
 from .node import fallback_of, is_computed_with, name_of, overload_of, sizes_by_data
 from .program import captured, decomposed, read_program
 from .signature import Signature, tensor_of
@@ -115,14 +116,19 @@ class LiveProgram:
         with _naming(self.name):
             return self.signature.info(self.name)
 
-    @property
-    def ranges(self) -> dict[str, tuple[int, int | None]]:
-        """Minimum and maximum of each symbolic dimension of the inputs; None if there is no maximum."""
-        return ranges_of(self.program, self.signature)
-
     @functools.cached_property
-    def needs_pieces(self) -> bool:
-        """True if its code is in pieces even though all of its ops have code.
+    def interface(self) -> CallInterface:
+        """The facts that calls need; may be set to those that an earlier process found."""
+        ranges = ranges_of(self.program, self.signature)
+        return CallInterface(self.signature.inputs, self.signature.outputs, ranges, self._needs_pieces())
+
+    @property
+    def is_decomposed(self) -> bool:
+        """True if its ops were decomposed when it was made, as those of pieces are."""
+        return not self._decompose
+
+    def _needs_pieces(self) -> bool:
+        """Returns whether its code is in pieces even though all of its ops have code.
 
         Code has no complex inputs and outputs, and an op that reads a tensor whose size depends on data is compiled
         apart from the one that makes it. There is no code without outputs.
@@ -148,8 +154,8 @@ class LiveProgram:
     def fingerprint(self) -> str:
         """A digest of the graph and the weights."""
         digest = hashlib.sha256()
-        graph = self.exported.graph
-        text = (graph, self.exported.graph_signature, self.exported.range_constraints, self._names)
+        program, graph = self.exported, self.exported.graph
+        text = (graph, program.graph_signature, program.range_constraints, self._names, program.call_spec)
         types = [f"{node.name} {type_of(node.meta.get('val'))}" for node in graph.nodes]
         digest.update("\n".join([*map(str, text), *types]).encode())
         for weights in (self.exported.state_dict, self.exported.constants):

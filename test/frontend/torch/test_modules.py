@@ -51,6 +51,22 @@ def test_a_module_computes_what_torch_does(name):
         assert_close(run(*arguments), module(*arguments))
 
 
+def test_a_second_process_does_not_decompose(tmp_path, monkeypatch):
+    from stepwell.frontend.torch import live
+
+    monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("STEPWELL_CACHE", "1")
+    module, arguments = Counter(), (torch.ones(3, 2), 3.0)
+    again = copy.deepcopy(module)
+    wanted = stepwell.compile(module, arguments)(*arguments)
+    monkeypatch.setattr(live, "decomposed", None)
+    run = stepwell.compile(again, arguments)
+    assert_close(run(*arguments), wanted)
+    assert_close(again.total, module.total)
+    with pytest.raises(stepwell.InputError, match=r"argument 'scale' was 3\.0"):
+        run(arguments[0], 4.0)
+
+
 def test_every_example_is_tested():
     assert list(examples()) == NAMES
 
