@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._dynamo import config
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.descriptors import PlainAOTInput
 from torch._guards import TracingContext
@@ -26,9 +27,12 @@ from ...frontend.torch.division import divide
 from ...frontend.torch.live import Whole
 from ...frontend.torch.program import kept_composites, python_decompositions
 from ...frontend.torch.steps import CompiledPiece
+from ...frontend.torch.updates import update_in_place
 from ...runtime.host.fallback import FallbackWarning
 from .graph import EagerGraph, FrozenWeights, Graph
 from .settings import Settings
+
+config.allow_rnn = True  # as the backend has code for LSTM and GRU: Dynamo would cut graphs at them
 
 
 def stepwell(
@@ -117,6 +121,7 @@ class _Compiler:
         static: Mapping[str, torch.Tensor | None],
     ) -> Graph:
         copied = torch.fx.GraphModule(module, _copied(module.graph))
+        updated = update_in_place(copied.graph)
         division = divide(copied, Whole(name, _ranges()), frozen, static=static)
         report_fallbacks(name, division.fallbacks, self._settings.setup.options.fallback)
         calls = {}
@@ -126,6 +131,7 @@ class _Compiler:
             calls[piece] = TensorCall(executable, program)
             division.graph.set_submodule(piece, CompiledPiece(calls[piece]))
         entry.fallbacks = division.fallbacks
+        entry.in_place = updated
         if not frozen:
             return Graph(division.graph, calls)
         places = {node.name: place for place, node in enumerate(module.graph.find_nodes(op="placeholder"))}

@@ -20,6 +20,7 @@ from .node import fallback_of, is_complex, obstacle_of_size, overload_of, sizes_
 from .piece import program_of
 from .registry import complex_handler_for, handler_for, operator_for
 from .tensors import part_dtype
+from .updates import is_in_place
 
 _PREFIX = "piece_"
 _VIEWS = frozenset(
@@ -149,6 +150,8 @@ def _obstacle(node: torch.fx.Node) -> str | None:
     """The reason why a node cannot be compiled; empty if that needs no mention; None if it may be compiled."""
     target = node.target
     values = _leaves(node.meta.get("val"))
+    if is_in_place(node):
+        return ""
     if not any(map(_is_tensor, values)):
         if not values or any(isinstance(value, torch.SymInt) and not value.node.expr.is_number for value in values):
             return "its result is a number that depends on data" if overload_of(target) in _READS else ""

@@ -29,6 +29,7 @@ class GraphRecord:
         compile_id: Dynamo's number of the compile, such as "0/1": the second compile of the first function.
         pieces: the compiled code, by name.
         fallbacks: the ops that run in PyTorch; those inside pieces are in `Executable.fallbacks`.
+        in_place: number of arguments that PyTorch updates in place, between pieces, so that they are not copied.
         seconds: the time of the compile after Dynamo and AOTAutograd.
         note: what else is to be known.
     """
@@ -38,6 +39,7 @@ class GraphRecord:
     compile_id: str = ""
     pieces: dict[str, Executable] = field(default_factory=dict)
     fallbacks: Sequence[Fallback] = ()
+    in_place: int = 0
     seconds: float = 0.0
     note: str = ""
 
@@ -53,6 +55,7 @@ class GraphRecord:
         for name, piece in self.pieces.items():
             lines += [f"  {name}: {quantity(len(piece.programs), 'program')}"]
             lines += [f"    {line}" for line in piece.explain().splitlines()]
+        lines += [f"  {quantity(self.in_place, 'argument')} updated in place by PyTorch"] * bool(self.in_place)
         lines += [f"  in PyTorch: {item}" for item in self.on_torch]
         return "\n".join(lines)
 

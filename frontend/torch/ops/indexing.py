@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.movement import DynamicBroadcastToOp
+from ....dialects.stepwell.movement import DynamicBroadcastToOp, ScatterOp
 from ....dialects.stepwell.shape import FillOp
 from ...build import (
     cast,
@@ -128,6 +128,8 @@ def index_put(
     mask = indices[axes[0]]
     if len(axes) == 1 and mask is not None and dtype(mask) == np.bool_:
         return _put_where(input, mask, values, axes[0], accumulate)
+    if len(axes) == 1 and mask is not None and rank(mask) == 1:
+        return _put_slices(input, axes[0], cast(mask, np.int64), values, "add" if accumulate else "none")
     rest = [axis for axis in range(rank(input)) if axis not in axes]
     order = [*axes, *rest]
     moved = transposed(input, order)
@@ -143,6 +145,14 @@ def index_put(
     updates = transposed(spread, [*range(before, before + count), *range(before), *range(before + count, rank(spread))])
     put = scattered(moved, place, updates, len(axes), "add" if accumulate else "none")
     return transposed(put, [order.index(axis) for axis in range(rank(input))])
+
+
+def _put_slices(input: ir.Value, axis: int, places: ir.Value, values: ir.Value, reduction: str) -> ir.Value:
+    """A tensor with the slices at places along one dimension replaced, or added to."""
+    before, after = dims_of(input, 0, axis), dims_of(input, axis + 1, rank(input))
+    updates = emit(DynamicBroadcastToOp, values, joined([before, shape_of(places), after]))
+    spread = emit(DynamicBroadcastToOp, places, joined([before, shape_of(places)]))
+    return emit(ScatterOp, input, spread, updates, axis=axis, reduction=reduction)
 
 
 def _put_where(input: ir.Value, mask: ir.Value, values: ir.Value, axis: int, accumulate: bool) -> ir.Value:

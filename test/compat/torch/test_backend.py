@@ -171,7 +171,9 @@ def test_composites_stay_whole():
     x = torch.randn(2, 5, 8)
     with torch.no_grad():
         torch.testing.assert_close(run(x), lstm(x), rtol=1e-4, atol=1e-5)
-    assert not any(graph.on_torch for graph in stepwell.torch_report().graphs)
+    report = stepwell.torch_report()
+    assert len(report.graphs) == 2 and not any(graph.on_torch for graph in report.graphs)
+    assert not report.graph_breaks
 
 
 def test_graph_breaks_are_reported():
