@@ -24,15 +24,17 @@ class FrozenWeights:
     def __init__(self, weights: Mapping[int, torch.Tensor]) -> None:
         """Remembers the state of weights, by their positions among the arguments."""
         self._pick = _picker(list(weights))
-        self._tensors = list(weights.values())
-        self._versions = list(map(_versions, self._tensors))
-        self._addresses = list(map(_address, self._tensors))
+        tensors = list(weights.values())
+        self._places = [id(tensor) for tensor in tensors]
+        self._tensors = tensors  # keeps them alive, so that no other tensor is at the same place
+        self._versions = list(map(_versions, tensors))
+        self._addresses = list(map(_address, tensors))
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Returns whether the arguments are the same tensors as before, with unchanged contents."""
         tensors = self._tensors
         return (
-            all(map(operator.is_, self._pick(arguments), tensors))
+            list(map(id, self._pick(arguments))) == self._places
             and list(map(_versions, tensors)) == self._versions
             and list(map(_address, tensors)) == self._addresses
         )
