@@ -192,6 +192,8 @@ def _output_names(program: torch.export.ExportedProgram) -> list[str]:
     """The names of the outputs: their paths in the structure that a call returns."""
     spec: Any = program.call_spec.out_spec
     paths = pytree.tree_flatten_with_path(pytree.tree_unflatten(list(range(spec.num_leaves)), spec))[0]
+    if len(paths) != spec.num_leaves:  # a class whose instances hold tensors only, such as a cache of transformers
+        return [f"output.{place}" for place in range(spec.num_leaves)]
     return [".".join(["output" * (not path or _is_index(path[0])), *map(_key, path)]).strip(".") for path, _ in paths]
 
 
