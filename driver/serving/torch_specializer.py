@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ...passes.infra.failure import CompileError
@@ -13,7 +13,7 @@ from ...runtime.cache.keys import key_of
 from ...runtime.host.fallback import Fallback, FallbackWarning, read_fallback
 from ...runtime.program import Program, Shape, TensorInfo
 from ...runtime.progress.progress import CompileReporter
-from ...runtime.specialization.interfaces import CALL, ByContents, Contents, HybridModel
+from ...runtime.specialization.interfaces import CALL, ByContents, Contents, HybridModel, SizePolicy
 from ...sizes.buckets import Buckets
 from ...sizes.expressions import Expression
 from ...support.errors import StepwellError
@@ -50,6 +50,16 @@ class TorchSpecializer(Specializer):
             return super().__call__(shapes, contents, why)
         except CompileError as error:
             return self._steps(self._around(error, dict(zip(self.names, shapes, strict=True))))
+
+    @property
+    def policy(self) -> SizePolicy:
+        """See `RangeCompiler`.
+
+        The symbolic sizes of a piece have varied, or PyTorch was told that they do. Another process cannot compile it,
+        as torch does not write graphs of Dynamo to files.
+        """
+        policy = super().policy
+        return replace(policy, starts_in_range=True, adapts=False) if self.program.is_decomposed else policy
 
     def for_buckets(
         self, inputs: Sequence[TensorInfo], buckets: Buckets, derived: Mapping[str, Expression]

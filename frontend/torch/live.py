@@ -8,6 +8,7 @@ import copy
 import functools
 import hashlib
 import io
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -225,7 +226,10 @@ class LiveProgram:
 
     def __reduce__(self) -> tuple[Any, ...]:
         names = {str(symbol): name for symbol, name in self._names.items()}
-        return _unpickled, (self.saved(), self.name, names, self._decompose)
+        try:
+            return _unpickled, (self.saved(), self.name, names, self._decompose)
+        except Exception as error:  # torch has several, for what it cannot write to a file
+            raise pickle.PicklingError(f"torch cannot write the program to a file: {error}") from error
 
 
 @contextlib.contextmanager

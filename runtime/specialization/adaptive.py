@@ -23,7 +23,8 @@ class Adaptive:
     """Decides which programs beside those for single sizes a model gets, and requests them.
 
     The first size is compiled for alone, so that a model with one size costs no more than if its inputs had fixed
-    shapes. The second size shows that sizes vary: a program for a range is compiled that contains both, and further
+    shapes; if sizes are known to vary, a range is compiled for at once, as if a call with twice the sizes had followed.
+    The second size shows that sizes vary: a program for a range is compiled that contains both, and further
     sizes in it need no compile. A size outside extends the range; since ranges end well above the largest size, their
     number is logarithmic in it. If there is no program for a range, each size is compiled separately.
 
@@ -84,9 +85,12 @@ class Adaptive:
         known = self._compiler.known_range(sizes, shapes if is_first else None)
         if known is not None:
             self._widen(known)
-        if known is not None or is_first:
+        if known is not None:
             return known
         seen = [*self._seen, *self._corners(), sizes]
+        if is_first and self.policy.starts_in_range:
+            seen.append({name: 2 * size for name, size in sizes.items()})
+            return self._take(self._compiler.range_over(self._inputs, seen, "sizes are known to vary"), sizes)
         if all(sizes == other for other in seen):
             return None
         why = self._why(seen, sizes)

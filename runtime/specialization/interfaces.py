@@ -102,11 +102,13 @@ class SizePolicy:
 
     Attributes:
         infers_ranges: whether a second size is a reason for a program for a range of sizes.
+        starts_in_range: whether sizes are known to vary, so that the first one is a reason too.
         adapts: whether programs are compiled in the background: for ranges, and for sizes that calls often have.
         max_programs: maximum number of programs to keep besides the one for the widest range.
     """
 
     infers_ranges: bool = False
+    starts_in_range: bool = False
     adapts: bool = False
     max_programs: int | None = None
 
