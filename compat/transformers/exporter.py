@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 from transformers.exporters.auto import register_backend
-from transformers.exporters.exporter_dynamo import DynamoConfig, DynamoExporter
+from transformers.exporters.configs import DynamoConfig
+from transformers.exporters.exporter_dynamo import DynamoExporter
 from transformers.exporters.metadata import ExportMetadata, load_treespec
 from transformers.exporters.runners.base import ModelRunner
 
@@ -39,7 +40,8 @@ class StepwellModelRunner(ModelRunner):
         """Keeps a compiled program, and what the exporter recorded about it."""
         super().__init__(metadata)
         self.executable = run
-        self._names = load_treespec(metadata.in_spec).children_specs[1].context
+        assert metadata.in_spec is not None, "the exporter records it"
+        self._names = load_treespec(metadata.in_spec).child(1).context
 
     @property
     def device(self) -> torch.device:

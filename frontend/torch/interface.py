@@ -1,4 +1,4 @@
-"""What calls of a compiled program need to know about it, kept in the cache: the program need not be decomposed."""
+"""Facts about a program that calls need, kept in the cache: a later process need not decompose the program."""
 
 from __future__ import annotations
 

@@ -102,15 +102,15 @@ class SizePolicy:
 
     Attributes:
         infers_ranges: whether a second size is a reason for a program for a range of sizes.
-        starts_in_range: whether sizes are known to vary, so that the first one is a reason too.
         adapts: whether programs are compiled in the background: for ranges, and for sizes that calls often have.
         max_programs: maximum number of programs to keep besides the one for the widest range.
+        starts_in_range: whether sizes are known to vary, so that the first one is a reason for a range too.
     """
 
     infers_ranges: bool = False
-    starts_in_range: bool = False
     adapts: bool = False
     max_programs: int | None = None
+    starts_in_range: bool = False
 
 
 Done = Callable[[Program | str], None]
