@@ -142,6 +142,7 @@ class TuningSession:
         self._trials = Trials(model, inputs, threads, options.processes, options.turns)
         self._courses: list[KernelCourse] = []
         self._learned: LearnedModel | None = None
+        self._longest = 0.0
         self._others: list[Trial] = []
 
     def run(self) -> SearchResult:
@@ -154,7 +155,7 @@ class TuningSession:
         try:
             self._tell("compiling with default schedules")
             self._begin(self._trials.prepare())
-            while self._has_time(1 - _FINAL_SHARE) and self._step():
+            while self._has_time(1 - _FINAL_SHARE) and self._has_time_to_compare() and self._step():
                 pass
         except KeyboardInterrupt:
             is_interrupted = True
@@ -172,6 +173,21 @@ class TuningSession:
     def _has_time(self, share: float) -> bool:
         limit, most = self._options.seconds, self._options.trials
         return (limit is None or self._seconds < share * limit) and (most is None or self._made < most)
+
+    def _has_time_to_compare(self) -> bool:
+        """Returns whether time is left to compare candidates once more, and then all winners."""
+        limit = self._options.seconds
+        return limit is None or self._seconds + 2 * _FINAL_TURNS * self._longest <= limit
+
+    def _measured(
+        self, schedules: Mapping[str, Mapping[str, Any]], best: Mapping[str, float], turns: int
+    ) -> dict[str, Measured | TrialFailure]:
+        """Measures candidates; notes how long a measurement of the usual number of turns takes."""
+        start = time.monotonic()
+        found = self._trials.measure(schedules, best, turns)
+        seconds = (time.monotonic() - start) * self._options.turns / turns
+        self._longest = max(self._longest, seconds)
+        return found
 
     def _tell(self, step: str) -> None:
         gains = [(course.share, course.best.gain if course.best else 1.0) for course in self._courses]
@@ -242,7 +258,7 @@ class TuningSession:
         if left:
             self._tell(f"measuring {len(left)}")
             best = {name: course.best.low or 1.0 for name, course in by_name.items() if course.best is not None}
-            found = self._trials.measure(left, best)
+            found = self._measured(left, best, self._options.turns)
             self._keep([self._trial(by_name[name], left[name], found.get(name, _UNSEEN)) for name in left])
         self._fit()
         return True
@@ -293,13 +309,13 @@ class TuningSession:
                 for course in self._courses
                 if place < len(ranked := _ranked(course.trials))
             }
-            if not by_name or (place and not self._has_time(1.0)):
+            if not by_name or (place and not self._has_time_to_compare()):
                 break
             self._tell(f"comparing {len(by_name)} again")
             schedules = {name: trial.schedule for name, (_, trial) in by_name.items()}
             self._trials.compile(schedules)
             best = {name: trial.low or 1.0 for name, trial in winners.items()}
-            found = self._trials.measure(schedules, best, turns)
+            found = self._measured(schedules, best, turns)
             for name, (course, _) in by_name.items():
                 again = self._trial(course, schedules[name], found.get(name, _UNSEEN))
                 self._database.add([again])
@@ -315,7 +331,7 @@ class TuningSession:
             self._tell("measuring the whole model")
             schedules = {name: trial.schedule for name, trial in winners.items()}
             self._trials.compile(schedules)
-            found = self._trials.measure(schedules, {}, turns)
+            found = self._measured(schedules, {}, turns)
             whole = found.get(WHOLE)
             lost = [name for name in winners if not _holds(found.get(name))]
             winners = {name: trial for name, trial in winners.items() if name not in lost}
