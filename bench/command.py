@@ -22,7 +22,20 @@ from ..tools.flags import UsageError
 from ..tools.outputs import FIGURES, NEW_SIZES, PICTURE, RANGE_FIGURES, FileKind, OutputFile, Outputs
 from ..tools.profile_tables import print_profile
 from ..tuning.database import Database
-from . import compare, figures, kernels, language, measure, models, range_cases, ranges, report, searchers, turns
+from . import (
+    compare,
+    figures,
+    kernels,
+    language,
+    measure,
+    models,
+    range_cases,
+    ranges,
+    report,
+    searchers,
+    training,
+    turns,
+)
 from .machine import PINNING, HostRecord, cores, describe
 from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, MODULE_PEERS, MODULE_SYSTEMS, SYSTEMS, System
 from .record import Results, Row
@@ -101,6 +114,13 @@ def _parser() -> argparse.ArgumentParser:
         ("texts", "1,2,4,8", "texts that grow together, at the first depth"),
     ):
         made.add_argument(f"--{name}", default=default, metavar="N,N", help=f"{about} (default: %(default)s)")
+    made = _command(commands, "train", _train, "training steps of models of PyTorch")
+    made.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(training.MODELS)} (default: all)")
+    made.add_argument("--threads", type=arguments.positive, default=1, help="threads of a step (default: %(default)s)")
+    made.add_argument("--rounds", type=arguments.positive, default=10, help="turns per system (default: %(default)s)")
+    made.add_argument(
+        "--peers", default=training.EAGER, help=f"of {', '.join(training.PEERS)}, by commas (default: %(default)s)"
+    )
     made = _command(commands, "profile", _profile, "the time of each kernel of a running model")
     made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
     made.add_argument(
@@ -366,6 +386,15 @@ def _language(options: argparse.Namespace) -> int:
     found = language.measure(Path(path), options.threads, options.seconds, prompts, depths, texts, limits=limits)
     asked = {"schema": 1, "threads": options.threads, "machine": asdict(machine), "rows": list(map(asdict, found))}
     _print_figures(options, json.dumps(asked, indent=1), [report.language_table(Path(path).name, found)], str(machine))
+    return 0
+
+
+def _train(options: argparse.Namespace) -> int:
+    peers = [name for name in options.peers.split(",") if name]
+    found = list(training.measure(options.models, peers, options.threads, options.rounds))
+    machine = describe()
+    asked = {"schema": 1, "threads": options.threads, "machine": asdict(machine), "rows": list(map(asdict, found))}
+    _print_figures(options, json.dumps(asked, indent=1), [report.training_table(found)], str(machine))
     return 0
 
 

@@ -13,6 +13,7 @@ from .language import LanguageFigure
 from .new_sizes import NewSizes
 from .ranges import Ranges
 from .record import Case, Results, Row
+from .training import HERE, TrainingFigure
 
 _NONE = "-"
 _NAMED = 4
@@ -120,6 +121,24 @@ def language_table(model: str, made: Sequence[LanguageFigure]) -> Table:
     ]
     headers = ("call", "texts", "depth", "tokens", "time", "tokens/s", "GB/s", "of read rate")
     return Table(f"{model}: prompts and steps", headers, rows, ("call",))
+
+
+def training_table(made: Sequence[TrainingFigure]) -> Table:
+    """Returns the table of training steps; the last column is the time of a system divided by that of Stepwell."""
+    own = {item.model: item.step for item in made if item.system == HERE}
+    rows = [
+        (
+            item.model,
+            item.system,
+            _seconds(item.first),
+            _seconds(item.step),
+            f"{item.loss:.4f}",
+            f"{item.step / own[item.model]:.2f}",
+        )
+        for item in made
+    ]
+    headers = ("model and batch", "system", "first step", "step", "loss after 4", "of Stepwell's time")
+    return Table("training steps", headers, rows, ("model and batch", "system"))
 
 
 def new_sizes_table(model: str, made: NewSizes) -> Table:

@@ -210,7 +210,7 @@ MOST_ROWS = 256
 """Maximum number of rows of two matrices that are multiplied in one go by `product_of_columns`.
 
 The rows of a block then stay in the cache for all tiles of the result: the product of 12,544 x 32 and 12,544 x 144
-numbers takes a quarter of the time (on a Xeon with AVX-512, one thread)."""
+numbers takes a quarter of the time (on an EPYC of Zen 3, one thread)."""
 
 
 def product_of_columns(lhs: ir.Value, rhs: ir.Value) -> ir.Value:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import stepwell
-from stepwell.bench import command, measure, range_cases, ranges
+from stepwell.bench import command, measure, range_cases, ranges, training
 from stepwell.bench.models import Model
 from stepwell.bench.peers import SYSTEMS, System
 from stepwell.bench.range_cases import RangeCase
@@ -236,3 +236,15 @@ def test_figures_are_not_added_to_those_of_another_machine(tiny: Path, capsys: p
     Path("out.json").write_text(json.dumps(record))
     assert command.main(arguments) == 1
     assert "of another machine" in capsys.readouterr().err
+
+
+def test_training_steps(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr(training, "MODELS", {"line": (lambda nn: nn.Linear(3, 10), (4, 3))})
+    assert command.main(["train", "--rounds=2", "--json"]) == 0
+    rows = {row["system"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert set(rows) == {"stepwell", "torch eager"}
+    assert rows["stepwell"]["loss"] == pytest.approx(rows["torch eager"]["loss"], rel=1e-4)
+    assert all(row["model"] == "line 4x3" and 0 < row["step"] < 10 for row in rows.values())
+    assert command.main(["train", "circle"]) == 1
+    assert "there is no model 'circle'; there are line" in capsys.readouterr().err
