@@ -94,7 +94,8 @@ def _add_loss(module: ir.Module, loss: Loss | None, carried: Collection[str]) ->
     Outputs that continue inputs, by the names in `carried`, have no loss.
 
     Raises:
-        OptionError: the first output is no floating point, or no single number though it is to be the loss.
+        OptionError: no output is floating point, the first one is no single number though it is to be the loss, or
+            there is a loss and an output of its name.
     """
     main = main_function(module.operation)
     last = list(body_of(main).operations)[-1]
@@ -112,6 +113,10 @@ def _add_loss(module: ir.Module, loss: Loss | None, carried: Collection[str]) ->
                 )
             value, kept = output, [other for other in range(len(notes)) if other != place]
         else:
+            if LOSS in names:
+                raise OptionError(
+                    f"the model has an output called '{LOSS}', as the loss is: rename it, or use loss=None"
+                )
             spec = loss.target(spec_of(output))
             value = loss.build(output, _argument(main, TARGET, spec))
             kept = list(range(len(notes)))

@@ -160,6 +160,10 @@ def test_errors_say_what_to_do() -> None:
         stepwell.trainer(mlp(), loss="mse", clip_norm=0)
     with pytest.raises(stepwell.OptionError, match="has the shape \\[8, 4\\], so it is no loss"):
         stepwell.value_and_grad(mlp(), loss=None)(X)
+    named = mlp()
+    named.graph.node[-1].output[0] = named.graph.output[0].name = "loss"
+    with pytest.raises(stepwell.OptionError, match="the model has an output called 'loss'"):
+        stepwell.value_and_grad(named, loss="cross_entropy")(X, LABELS)
     trainer.step(X, LABELS)
     with pytest.raises(stepwell.InputError, match="the trainer has no state 'w7'"):
         trainer.restore({"w7": X})
