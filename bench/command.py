@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from ..lm.divergence import measure_divergence
 from ..runtime.devices.peaks import Peaks
 from ..runtime.program import SHORT_NAME
 from ..support.wording import quantity
@@ -121,6 +122,11 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--peers", default=training.EAGER, help=f"of {', '.join(training.PEERS)}, by commas (default: %(default)s)"
     )
+    made = _command(commands, "divergence", _divergence, "the distance of a language model from its original")
+    made.add_argument("model", type=Path, metavar="MODEL", help="a .gguf file, or a Hugging Face folder")
+    made.add_argument("reference", type=Path, metavar="REFERENCE", help="the original, with the same tokens")
+    made.add_argument("text", type=Path, metavar="TEXT", help="a text file to compare them on")
+    made.add_argument("--threads", type=arguments.positive, help="threads of a call (default: one for each core)")
     made = _command(commands, "profile", _profile, "the time of each kernel of a running model")
     made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
     made.add_argument(
@@ -395,6 +401,18 @@ def _train(options: argparse.Namespace) -> int:
     machine = describe()
     asked = {"schema": 1, "threads": options.threads, "machine": asdict(machine), "rows": list(map(asdict, found))}
     _print_figures(options, json.dumps(asked, indent=1), [report.training_table(found)], str(machine))
+    return 0
+
+
+def _divergence(options: argparse.Namespace) -> int:
+    try:
+        text = options.text.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{options.text}: {error}") from None
+    found = measure_divergence(options.model, options.reference, text, options.threads)
+    record = json.dumps({"schema": 1, **asdict(found)})
+    table = report.divergence_table(options.model.name, options.reference.name, found)
+    _print_figures(options, record + "\n", [table], str(describe()))
     return 0
 
 

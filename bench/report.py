@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..lm.divergence import Divergence
 from ..runtime.devices.peaks import Peaks
 from ..tools.console import duration
 from .compare import Comparison
@@ -139,6 +140,21 @@ def training_table(made: Sequence[TrainingFigure]) -> Table:
     ]
     headers = ("model and batch", "system", "first step", "step", "loss after 4", "of Stepwell's time")
     return Table("training steps", headers, rows, ("model and batch", "system"))
+
+
+def divergence_table(model: str, reference: str, found: Divergence) -> Table:
+    """Returns the table of the distance of a language model from another one."""
+    ratio = found.perplexity / found.reference_perplexity
+    rows = [
+        ("tokens", f"{found.tokens:,}"),
+        ("divergence, mean", f"{found.mean:.5f}"),
+        ("divergence, one token in 1,000 exceeds", f"{found.high:.5f}"),
+        ("divergence, greatest", f"{found.greatest:.5f}"),
+        ("same most probable token", f"{100 * found.same_top:.2f} %"),
+        ("perplexity", f"{found.perplexity:.4f}"),
+        ("perplexity / that of the original", f"{ratio:.4f}"),
+    ]
+    return Table(f"{model} and {reference}", ("figure", "value"), rows, ("figure",))
 
 
 def new_sizes_table(model: str, made: NewSizes) -> Table:

@@ -5,6 +5,7 @@ for text in model.stream("Once upon a time"):
     print(text, end="", flush=True)
 """
 
+from .divergence import Divergence, measure_divergence
 from .engine import Engine, EngineFigures
 from .grammar import json_schema, regular_expression
 from .model import LanguageModel, TextSession, load
@@ -12,6 +13,7 @@ from .request import End, Piece, Request, TokenChoice
 from .sampling import SamplingOptions
 
 __all__ = [
+    "Divergence",
     "End",
     "Engine",
     "EngineFigures",
@@ -23,5 +25,6 @@ __all__ = [
     "TokenChoice",
     "json_schema",
     "load",
+    "measure_divergence",
     "regular_expression",
 ]

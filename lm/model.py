@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,34 @@ _CONTEXT = 4096
 """Length of texts unless the caller says it: keys and values of all tokens are kept in memory."""
 
 
+@dataclass(frozen=True)
+class ModelFile:
+    """Tokenizer and length of a model, by its file or folder.
+
+    Attributes:
+        tokenizer: the tokenizer.
+        context: number of tokens that the model was made for.
+    """
+
+    tokenizer: TextTokenizer
+    context: int
+
+
+def read_model(path: Path) -> ModelFile:
+    """Reads a GGUF file or a Hugging Face folder.
+
+    Raises:
+        ModelError: it is damaged, or its decoder or tokenizer is not supported.
+    """
+    try:
+        file = read_folder(path) if path.is_dir() else read_gguf(path)
+        context = DecoderSizes.of(file).context
+        tokenizer = tokenizer_of_folder(path) if path.is_dir() else tokenizer_of_file(file)
+    except ModelError as error:
+        raise error.at(model=path.name) from error.__cause__
+    return ModelFile(tokenizer, context)
+
+
 def load(
     path: str | os.PathLike[str], context: int | None = None, threads: int | None = None, *, sequences: int = 1
 ) -> LanguageModel:
@@ -48,12 +77,8 @@ def load(
         InputError: the model was not made for texts of this length.
     """
     path = Path(path)
-    try:
-        file = read_folder(path) if path.is_dir() else read_gguf(path)
-        most = DecoderSizes.of(file).context
-        tokenizer = tokenizer_of_folder(path) if path.is_dir() else tokenizer_of_file(file)
-    except ModelError as error:
-        raise error.at(model=path.name) from error.__cause__
+    stored = read_model(path)
+    tokenizer, most = stored.tokenizer, stored.context
     if context is not None and not 1 < context <= most:
         raise InputError(f"context is {context}, and must be from 2 to {most}, the length that the model was made for")
     context = min(most, _CONTEXT) if context is None else context

@@ -1,0 +1,100 @@
+"""How far the probabilities of a model are from those of another one, such as its original in 32 bits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..driver.api import compile as compile_model
+from ..driver.options import Options
+from ..support.errors import InputError
+from .model import read_model
+
+_WINDOW = 256
+"""Tokens that each call reads from an empty state."""
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The distance of two models on a text, over all of its tokens with a next one.
+
+    Attributes:
+        tokens: number of these tokens.
+        mean: mean Kullback-Leibler divergence from the reference's probabilities, in nats.
+        high: the divergence that one token in a thousand exceeds.
+        greatest: the greatest divergence.
+        same_top: part of the tokens after which both models have the same most probable token.
+        perplexity: perplexity of the model.
+        reference_perplexity: perplexity of the reference.
+    """
+
+    tokens: int
+    mean: float
+    high: float
+    greatest: float
+    same_top: float
+    perplexity: float
+    reference_perplexity: float
+
+
+def measure_divergence(
+    path: str | os.PathLike[str],
+    reference: str | os.PathLike[str],
+    text: str | Sequence[int],
+    threads: int | None = None,
+) -> Divergence:
+    """Compares a model with a reference.
+
+    Args:
+        path: the model, a GGUF file or a Hugging Face folder.
+        reference: the other one, with the same tokens.
+        text: the text, or its tokens; windows of 256 tokens are read apart from each other.
+        threads: number of threads of a call; by default one for each core.
+
+    Raises:
+        ModelError: one of the models is damaged or not supported.
+        InputError: the text is too short, or the models have different numbers of tokens.
+    """
+    tokens = read_model(Path(path)).tokenizer.encode(text) if isinstance(text, str) else list(text)
+    if len(tokens) < 2:
+        raise InputError("the text has less than two tokens")
+    pairs = zip(_logits(path, tokens, threads), _logits(reference, tokens, threads), strict=True)
+    distances: list[np.ndarray] = []
+    losses: list[tuple[np.ndarray, np.ndarray]] = []
+    same: list[np.ndarray] = []
+    for (start, logits), (_, wanted) in pairs:
+        if logits.shape != wanted.shape:
+            raise InputError(f"the models have {logits.shape[1]} and {wanted.shape[1]} tokens, and must have the same")
+        known = tokens[start + 1 : start + len(logits) + 1]
+        made, right = (_logarithms(item[: len(known)]) for item in (logits, wanted))
+        distances.append((np.exp(right) * (right - made)).sum(-1))
+        losses.append((made[np.arange(len(known)), known], right[np.arange(len(known)), known]))
+        same.append(made.argmax(-1) == right.argmax(-1))
+    found = np.maximum(np.concatenate(distances), 0)  # below 0 by rounding only
+    own, other = (np.exp(-np.concatenate(items).mean()) for items in zip(*losses, strict=True))
+    high = float(np.quantile(found, 0.999))
+    agreement = float(np.concatenate(same).mean())
+    return Divergence(len(found), float(found.mean()), high, float(found.max()), agreement, float(own), float(other))
+
+
+def _logits(
+    path: str | os.PathLike[str], tokens: Sequence[int], threads: int | None
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields the first place and the logits of each window of a text."""
+    window = min(_WINDOW, len(tokens), read_model(Path(path)).context)
+    sizes = {"batch": 1, "length": (1, window), "past": (0, window), "outputs": (1, window)}
+    state = compile_model(path, threads=threads, options=Options(dims=sizes)).state({"batch": 1})
+    for start in range(0, len(tokens) - 1, window):
+        part = np.asarray(tokens[start : start + window])
+        state.reset()
+        yield start, state(input_ids=part[None], selected=np.arange(len(part)), starts=np.array([0]))[0]
+
+
+def _logarithms(logits: np.ndarray) -> np.ndarray:
+    wide = logits.astype(np.float64)
+    shifted = wide - wide.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
