@@ -16,7 +16,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 # Tests start hundreds of processes, each of which would otherwise compile our modules to bytecode again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: venv test test-all test-sweep torch lint checks checks-and-lit check-style check-types check-imports check-prose lit pytest docs fuzz test-aarch64 demo demo-train bench prepare-gpu test-gpu bench-gpu format clean
+.PHONY: venv test test-all test-sweep torch lint checks checks-and-lit check-style check-types check-imports check-prose lit pytest docs fuzz test-aarch64 demo demo-torch demo-train bench prepare-gpu test-gpu bench-gpu format clean
 
 # What is installed is remembered by a stamp: a change of the project's metadata installs anew.
 venv: $(VENV)/stamp
@@ -110,6 +110,10 @@ demo: venv
 	@$(BIN)/python -c 'import cv2' 2> /dev/null || \
 	  $(BIN)/python -m pip install --quiet --no-deps --force-reinstall opencv-python-headless
 	@$(BIN)/python examples/ocr_demo.py
+
+# Answers questions with a trained network of PyTorch, compiled by torch.compile and eager.
+demo-torch: torch
+	@$(BIN)/python examples/torch_demo.py
 
 # Trains a network on digits that the script draws, and tests it on new ones.
 demo-train: venv

@@ -163,7 +163,7 @@ def _imported(name: str) -> Any:
         extra = "" if package == "transformers" else "--no-deps "
         needs = "torchvision timm" if package == "timm" else package
         raise Missing(f"pip install {extra}{needs}")
-    if package != "transformers":
+    if importlib.util.find_spec("torchvision") is not None:  # transformers and timm import it
         _define_missing_ops()
     return importlib.import_module(name)
 
