@@ -100,7 +100,7 @@ def dequantized(value: ir.Value) -> Quantized | None:
 def _integers(value: ir.Value) -> Quantized | None:
     beyond = defining_op(value, SubOp)
     wide = defining_op(value if beyond is None else beyond.lhs, CastOp)
-    if wide is None or dtype_of(value).kind not in "iu" or dtype_of(wide.input).name not in _NARROW:
+    if wide is None or dtype_of(value).kind not in "iu" or not _is_spread(wide.input, value):
         return None
     return Quantized(wide.input, None if beyond is None else beyond.rhs)
 
@@ -116,8 +116,15 @@ def _scaled(value: ir.Value) -> Quantized | None:
     wide = defining_op(product.lhs, CastOp)
     if wide is None or dtype_of(product.rhs) != np.float32:
         return None
-    found = _integers(wide.input) or (Quantized(wide.input, None) if dtype_of(wide.input).name in _NARROW else None)
-    return None if found is None else replace(found, scale=product.rhs)
+    plain = Quantized(wide.input, None) if _is_spread(wide.input, value) else None
+    found = _integers(wide.input) or plain
+    return None if found is None or not _is_spread(found.numbers, value) else replace(found, scale=product.rhs)
+
+
+def _is_spread(numbers: ir.Value, value: ir.Value) -> bool:
+    """Returns whether narrow integers have the shape of a value: zero points and scales may not enlarge it."""
+    one, other = ir.RankedTensorType(numbers.type), ir.RankedTensorType(value.type)
+    return dtype_of(numbers).name in _NARROW and (one.shape, one.encoding) == (other.shape, other.encoding)
 
 
 def _through_moves(value: ir.Value, read: Callable[[ir.Value], Quantized | None]) -> Quantized | None:
@@ -127,7 +134,7 @@ def _through_moves(value: ir.Value, read: Callable[[ir.Value], Quantized | None]
         if move is None:
             return None
         moves.append(move)
-        (value,) = move.operation.operands
+        value = move.operation.operands[0]
     is_single = is_one(found.zero) and is_one(found.scale)
     if not is_single and not all(isinstance(move, TransposeOp) for move in moves):
         return None
@@ -148,7 +155,7 @@ def contents_of(value: ir.Value | None, parameters: Mapping[str, np.ndarray]) ->
         view = next((op for kind in _VIEWS if (op := defining_op(value, kind)) is not None), None)
         if view is None:
             return None
-        (value,) = view.operation.operands
+        value = view.operation.operands[0]
     return contents
 
 

@@ -237,6 +237,12 @@ def test_products_that_are_left_alone_say_why(reason: str) -> None:
     assert missed == [reason]
 
 
+def test_zero_points_that_enlarge_their_numbers_are_left_alone() -> None:
+    nodes = [helper.make_node("MatMulInteger", ["x", "w", "z"], ["h"]), helper.make_node("Cast", ["h"], ["y"], to=1)]
+    line, missed = passed(model(nodes, {"z": np.arange(4, dtype=U8)}, (1, 7)))
+    assert "tensor<4x7xi32>" in line and missed == []
+
+
 def test_the_report_of_a_compile_names_the_product() -> None:
     reason = "the right operand has more than one scale along the sums"
     nodes, constants, shape, kind = OBSTACLES[reason]
