@@ -171,11 +171,14 @@ import os, sys, time, numpy as np, stepwell
 run = stepwell.compile(sys.argv[1], options={"adapt": True})
 for count in (3, 5):
     run(np.ones((count, 8), np.float32))
+def children_of(task):
+    try:
+        return open(f"/proc/self/task/{task}/children").read().split()
+    except FileNotFoundError:  # the thread has ended
+        return []
 children = []
 while not children:
-    children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
-    tasks = os.listdir("/proc/self/task")
-    children = [child for task in tasks for child in open(f"/proc/self/task/{task}/children").read().split()]
+    children = [child for task in os.listdir("/proc/self/task") for child in children_of(task)]
 print(*children)
 """
 
