@@ -106,7 +106,7 @@ class ModelSource:
                     contents = path.read_bytes()
             except OSError as error:
                 lacks_config = path.is_dir() and isinstance(error, FileNotFoundError)
-                reason = "the folder has no config.json" if lacks_config else error.strerror or error
+                reason = "a directory without config.json is no model" if lacks_config else error.strerror or error
                 raise SourceError(f"{path}: {reason}") from error
             except ValueError as error:  # a zero byte in the name
                 raise SourceError(f"{path!r}: {error}") from error

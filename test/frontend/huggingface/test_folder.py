@@ -95,5 +95,5 @@ def test_what_is_not_supported_or_missing(changed: dict[str, Any], message: str,
 
 
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"the folder has no config\.json"):
+    with pytest.raises(SourceError, match=r"a directory without config\.json is no model"):
         stepwell.compile(tmp_path)
