@@ -1,4 +1,4 @@
-"""How far the probabilities of a model are from those of another one, such as its original in 32 bits."""
+"""Divergence of the probabilities of a model from those of another one, such as its original in 32 bits."""
 
 from __future__ import annotations
 
