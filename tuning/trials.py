@@ -11,7 +11,6 @@ import numpy as np
 from ..runtime.program import Program
 from .children import TrialFailure, each, values_of
 from .errors import TuningError
-from .intervals import Interval
 from .measurement import WHOLE, KernelTimer, Measured, Race, race
 from .model import Schedules, TunableModel
 
@@ -117,8 +116,3 @@ class Trials:
                 is_failure = isinstance(found, TrialFailure)
                 return found if is_failure else {name: item for name, item in found.items() if name in wanted}
         return TrialFailure("gave no times")
-
-
-def is_faster(gain: Interval) -> bool:
-    """Returns whether a candidate is faster than the default with the confidence of the interval."""
-    return gain.low > 1.0

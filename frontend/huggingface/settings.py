@@ -33,8 +33,8 @@ _UNSUPPORTED: dict[str, tuple[str, Any]] = {"falcon": ("alibi", True)}
 _WITH_SWITCHED_WINDOWS = ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe")
 _ROTATION = {
     "rope_theta": "rope_theta",
-    "rotary_emb_base": "rope_theta",
     "partial_rotary_factor": "partial_rotary_factor",
+    "rotary_emb_base": "rope_theta",
     "rotary_pct": "partial_rotary_factor",
 }
 """Parameters of the rotation that older files have at the top level, and their names since transformers 5."""
@@ -95,12 +95,7 @@ def key_heads_of(config: Mapping[str, Any], heads: int) -> int:
 
 def rotation_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the parameters of the rotation in layers without a window, from any of their places."""
-    found: dict[str, Any] = {}
-    for name in ("rope_theta", "partial_rotary_factor", "rotary_emb_base", "rotary_pct"):
-        if config.get(name) is not None:
-            found[{"rotary_emb_base": "rope_theta", "rotary_pct": "partial_rotary_factor"}.get(name, name)] = config[
-                name
-            ]
+    found = {new: config[name] for name, new in _ROTATION.items() if config.get(name) is not None}
     for place in ("rope_scaling", "rope_parameters"):
         given = config.get(place) or {}
         found |= {key: value for key, value in given.get("full_attention", given).items() if value is not None}

@@ -10,11 +10,10 @@ from mlir import ir
 
 from ...dialects.core import Op
 from ...dialects.stepwell import elementwise as ops
-from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.movement import BroadcastToOp, ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from ...dialects.stepwell.reduction import ReduceSumOp
-from ..graph.values import constant, dtype_of, scalar_like
+from ..graph.values import constant, dtype_of, scalar_like, splat_constant
 from ..ir.values import Shape, shape_of
 
 Operand = ir.Value | float
@@ -22,8 +21,7 @@ Operand = ir.Value | float
 
 def full(number: float, like: ir.Value, shape: Sequence[int] | None = None) -> ir.Value:
     """A tensor of equal elements, of the element type of a value, and of its shape if none is given."""
-    element = np.array(number, dtype_of(like))
-    return ConstantOp(value=np.broadcast_to(element, shape_of(like) if shape is None else tuple(shape))).result
+    return splat_constant(dtype_of(like).type(number), shape_of(like) if shape is None else shape)
 
 
 def zeros(like: ir.Value) -> ir.Value:

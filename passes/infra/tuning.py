@@ -24,8 +24,6 @@ from ...support.version import VERSION
 SCHEMA = 1
 SUFFIX = ".tuning.json"
 
-TUNED, DEFAULT = "tuned", "default"
-
 
 @dataclass(frozen=True)
 class TunedKernel:

@@ -51,10 +51,10 @@ def product_obstacle(op: MatmulOp, left: Quantized, right: Quantized) -> str:
         return reason
     if rank_of(op.lhs) < 2 or rank_of(op.rhs) != 2:
         return "the operands are not a matrix, or a batch of them, and a matrix"
-    inner, outer = (-2, -1) if op.transpose_lhs else (-1, -2), (-1, -2) if op.transpose_rhs else (-2, -1)
-    if ir.RankedTensorType(op.lhs.type).is_dynamic_dim(rank_of(op.lhs) + inner[0]):
+    inner, outer = (-2 if op.transpose_lhs else -1), (-1 if op.transpose_rhs else -2)
+    if ir.RankedTensorType(op.lhs.type).is_dynamic_dim(rank_of(op.lhs) + inner):
         return "the length of the sums is not known"
-    for side, quantized, along in (("left", left, inner[0]), ("right", right, outer[0])):
+    for side, quantized, along in (("left", left, inner), ("right", right, outer)):
         for word, values in (("scale", quantized.scale), ("zero point", quantized.zero)):
             if _varies(quantized, values, along):
                 return f"the {side} operand has more than one {word} along the sums"
