@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 # Each takes half a gigabyte. One more than there are cores, as tests wait for processes and files at times; more than
 # these are of no use, as tests use two cores each where they use threads.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 2)))')
+# A run that hangs is interrupted, and says what it did, before the time of a continuous integration is over.
+LIMIT := $(shell command -v timeout > /dev/null && echo timeout --foreground --signal=INT --kill-after=60 40m)
 # Each process starts with half of the tests: neighbours share what they compile. One that is done takes from the others.
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal --quiet
 LIT := $(BIN)/lit -j$(JOBS) --quiet --no-progress-bar
@@ -36,7 +38,7 @@ test: $(if $(TORCH),torch) checks-and-lit pytest
 
 # The cases that `make test` leaves out, without more random examples.
 test-sweep: $(if $(TORCH),torch) venv
-	$(PYTEST) -m sweep
+	$(LIMIT) $(PYTEST) -m sweep
 
 # Everything: the cases marked `sweep`, which are like others that `make test` runs, and more random examples.
 test-all: $(if $(TORCH),torch) checks-and-lit
@@ -73,7 +75,7 @@ lit: venv
 	$(LIT) --param forked test
 
 pytest: venv
-	$(PYTEST)
+	$(LIMIT) $(PYTEST)
 
 # The site of the documentation, build/docs/index.html. It needs none of the packages for tests.
 docs: $(BIN)/python

@@ -34,6 +34,7 @@ def test_pytest_runs_in_a_folder_of_any_name(name: str, tmp_path: Path) -> None:
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.sweep
 def test_lit_runs_in_a_folder_with_spaces(tmp_path: Path) -> None:
     checkout = _copy(tmp_path / "step well")
     command = [sys.executable, "-c", "import lit.main; lit.main.main()", "-v", "test"]

@@ -68,6 +68,7 @@ def test_machine(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     figures.figures.cache_clear()
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_a_second_run_is_added(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for shape in ("2x8", "3x8"):
@@ -80,6 +81,7 @@ def test_a_second_run_is_added(tiny: Path, capsys: pytest.CaptureFixture[str]) -
     assert all(row.one_session and row.two_sessions for row in rows)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_kernels(quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "kernels.json"
@@ -94,6 +96,7 @@ def test_kernels(quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert here.peak_then is None
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_ranges(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (dim,) = [dim for info in stepwell.compile(str(tiny)).inputs for dim in info.shape if isinstance(dim, str)]
@@ -132,6 +135,7 @@ def test_first_calls_at_new_sizes(tiny: Path, capsys: pytest.CaptureFixture[str]
     assert "--at must give sizes" in capsys.readouterr().err
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_ranges_of_the_list_end_with_a_summary(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -159,6 +163,7 @@ def test_sizes_are_chosen_from_the_bounds_on() -> None:
     assert all(sizes["b"] % 32 == 0 for sizes in found)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_growth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "growth.json"
@@ -227,6 +232,7 @@ def test_it_runs_as_a_module() -> None:
     assert done.stdout.startswith("usage: stepwell-bench"), done.stderr
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("quick")
 def test_figures_are_not_added_to_those_of_another_machine(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["models", str(tiny), "--shape=x=2x8", *SHORT, "--peers=", "--output=out.json", "--add"]
@@ -238,6 +244,7 @@ def test_figures_are_not_added_to_those_of_another_machine(tiny: Path, capsys: p
     assert "of another machine" in capsys.readouterr().err
 
 
+@pytest.mark.sweep
 def test_training_steps(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(training, "MODELS", {"line": (lambda nn: nn.Linear(3, 10), (4, 3))})

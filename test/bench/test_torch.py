@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from stepwell.bench.torch_models.catalog import MODELS, TorchModel  # noqa: E402
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "torch.json"

@@ -17,7 +17,7 @@ from .wide_graphs import GRAPHS as MORE
 _MOST = 24
 
 
-@pytest.mark.few(16)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("make", [*GRAPHS, *MORE, *OF_MODELS], ids=lambda make: make.__name__)
 def test_results_are_right_at_every_size(make):
     model, dims = make()

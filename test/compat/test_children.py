@@ -83,6 +83,7 @@ def test_processes_of_multiprocessing(folder: Path, method: str) -> None:
     assert said(folder, "program.py", method) == f"[('{HERE}', 6.0)]\n"
 
 
+@pytest.mark.sweep
 def test_processes_of_joblib_in_a_program_that_says_nothing(folder: Path) -> None:
     (folder / "program.py").write_text(WORKER + JOBLIB)
     assert said(folder, "program.py", STEPWELL_DROP_IN="onnxruntime") == f"[('{HERE}', 6.0)]\n"

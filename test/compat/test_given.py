@@ -247,7 +247,7 @@ def test_the_third_size_of_a_session_names_its_file(tmp_path):
     assert [item.filename for item in found] == [__file__]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("dims", "code", "told"),
     [

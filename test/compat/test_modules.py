@@ -64,6 +64,7 @@ print(importlib.metadata.version("onnxruntime"))
     assert said(INSTALL + code).strip() == ort.__version__
 
 
+@pytest.mark.sweep
 def test_parts_that_are_python_alone_run_on_the_drop_in(tmp_path):
     pytest.importorskip("onnxruntime.quantization")
     code = f"""

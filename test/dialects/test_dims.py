@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stepwell.dialects import dims
@@ -28,6 +29,7 @@ def expressions(draw, depth: int = 3):
     return function(lhs, rhs), lambda n, m: function(left(n, m), right(n, m))
 
 
+@pytest.mark.sweep
 @given(expression=expressions(), n=st.integers(1, 9), m=st.integers(1, 9))
 @settings(max_examples=200, deadline=None)
 def test_bound_expressions_are_plain_arithmetic(expression, n, m):

@@ -22,14 +22,23 @@ from ..forked import commands
 from .shown import prints
 
 ROOT = Path(__file__).parent.parent.parent
-GUIDES = sorted(page for page in (ROOT / "docs").glob("*.md") if page.name != "README.md")
+LONG = {
+    *("architecture", "benchmarks", "bisect", "drop_in", "failures", "gguf", "gpu", "kernels"),
+    *("machines", "profile", "pytorch", "quantization", "reduce", "training", "tuning", "writing-a-target"),
+}
+"""Pages whose commands take long: they compile whole models, measure, search, or start many processes."""
+GUIDES = [
+    pytest.param(page, id=page.stem, marks=[pytest.mark.sweep] if page.stem in LONG else [])
+    for page in sorted((ROOT / "docs").glob("*.md"))
+    if page.name != "README.md"
+]
 BLOCK = re.compile(r"^```(python|console|mlir)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 TABLE = re.compile(r"^\| .*\? \| `(stepwell-[^`]*)`", re.MULTILINE)
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 FILE = re.compile(r"(?:#|//) file: (\S+)\n")
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("guide", GUIDES)
 def test_guide(guide: Path, tmp_path: Path) -> None:
     if guide.stem == "pytorch" and not HAS_TORCH:
         pytest.skip("PyTorch is not installed")

@@ -28,6 +28,7 @@ RULES = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_code_in_the_documentation_has_the_right_types(tmp_path: Path) -> None:
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):

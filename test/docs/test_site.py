@@ -27,6 +27,7 @@ def extension(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_the_site_has_no_dead_links_and_needs_no_network(tmp_path: Path) -> None:
     """One test, because each worker would build the site anew."""

@@ -98,6 +98,7 @@ def test_a_wrong_call_says_what_was_expected(call, said: str) -> None:
         call(stepwell.compile(dense_layer(), threads=1))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["dense.onnx", "dense.pb", "dense", "relu.mlir"])
 def test_a_second_process_finds_everything_in_the_cache(tmp_path: Path, name: str) -> None:
     path = tmp_path / name

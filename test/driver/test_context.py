@@ -17,6 +17,7 @@ ROOMS = ("compat", "dialects", "driver", "explain", "frontend", "lowering", "pas
 UPSTREAM = {path.stem for path in Path(mlir.dialects.__path__[0]).glob("[a-z]*.py")}
 
 
+@pytest.mark.sweep
 def test_dialects_whose_ops_the_compiler_builds_are_loaded() -> None:
     """An op of a dialect that is not loaded would end the process."""
     paths = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]

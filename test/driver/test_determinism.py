@@ -44,6 +44,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.sweep
 def test_artefacts_are_the_same_to_the_byte(model: Path, tmp_path: Path) -> None:
     digests = {}
     for seed, threads, cache in _WAYS:

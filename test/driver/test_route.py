@@ -89,6 +89,7 @@ def _names(elements: Iterable[str]) -> set[str]:
     return {name for text in elements for name in re.findall(r"[\w-]+(?=[,)]|$)", re.sub(r"\{.*?\}", "", text))}
 
 
+@pytest.mark.sweep
 def test_a_compile_for_a_gpu_runs_the_passes_of_its_route(executed, tmp_path, monkeypatch):
     path = tmp_path / "static.mlir"
     path.write_text(STATIC)

@@ -43,6 +43,7 @@ def _run(path: Path, kernel: str, file: Path) -> np.ndarray:
     return stepwell.compile(path, threads=1, options=Options(substitutes={kernel: file}))(X)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("phase", PHASES)
 def test_an_unchanged_kernel_gives_the_same_results(path: Path, phase: str) -> None:
     file = _written(path, phase)
@@ -50,6 +51,7 @@ def test_an_unchanged_kernel_gives_the_same_results(path: Path, phase: str) -> N
     np.testing.assert_array_equal(_run(path, "sum", file), stepwell.compile(path, threads=1)(X))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("phase", PHASES)
 def test_an_edit_changes_the_results(path: Path, phase: str) -> None:
     file = _written(path, phase)
@@ -90,6 +92,7 @@ def test_a_kernel_has_one_name_at_every_phase_and_in_every_tool(path: Path, caps
     assert f"{wanted[:15]} (soft)" in capsys.readouterr().err
 
 
+@pytest.mark.sweep
 def test_a_kernel_that_was_put_back_keeps_its_name(path: Path) -> None:
     names = [kernel.name for kernel in stepwell.compile(path, threads=1).programs[0].kernels]
     for phase in PHASES:

@@ -83,6 +83,7 @@ def test_processes_compile_into_one_cache_at_once(model: Path, tmp_path: Path) -
     assert not Cache(tmp_path / "cache").verify()
 
 
+@pytest.mark.sweep
 def test_a_compile_that_is_killed_leaves_the_cache_sound(model: Path, tmp_path: Path) -> None:
     for seconds in (0.3, 0.7, 1.1):
         process = start(model)

@@ -236,10 +236,12 @@ print([item["device"] for item in executable.report().kernels if item["device"]]
     assert _output(installed, tmp_path, sys.executable, "-c", code) == "cube\n"
 
 
+@pytest.mark.sweep
 def test_ranges_of_sizes_and_concurrent_calls(installed, tmp_path) -> None:
     _output(installed, tmp_path, sys.executable, str(SCRIPTS / "ranges.py"))
 
 
+@pytest.mark.sweep
 def test_each_phase_can_be_dumped_and_continued(installed, tmp_path) -> None:
     (tmp_path / "small.mlir").write_text(SMALL)
     compile_it = ("stepwell-compile", "--target=cube:v1", "--quiet")
@@ -263,6 +265,7 @@ def test_quantised_products_are_exact(installed, tmp_path) -> None:
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("model", "share", "utilisation"), [("ppocr-cls", 0.6, 0.08), ("minilm-1x128", 0.9, 0.75)])
 def test_a_real_model_runs_on_the_unit(installed, tmp_path, model, share, utilisation) -> None:
     pytest.importorskip("onnxruntime")

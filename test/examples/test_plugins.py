@@ -59,6 +59,7 @@ def _python(installed: Path | None, folder: Path, code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.sweep
 def test_a_pass_runs_at_the_phase_that_it_is_put_at(installed, tmp_path):
     (tmp_path / "model.mlir").write_text(LOG_SOFTMAX)
     code = """
@@ -137,6 +138,7 @@ print(executable(x).ravel().tolist(), [info.name for info in executable.inputs])
     assert stored.returncode == 0, stored.stderr
 
 
+@pytest.mark.sweep
 def test_a_model_of_another_format_is_reduced_as_mlir(installed, tmp_path):
     layers = [
         {"weight": [[1.0] * 3] * 3, "bias": [0.5] * 3, "activation": name} for name in ("relu", "tanh", "sigmoid")
@@ -158,6 +160,7 @@ def test_a_model_that_no_package_imports_is_not_reduced(tmp_path):
     assert message in done.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("text", "message"),
     [

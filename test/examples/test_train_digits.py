@@ -30,6 +30,7 @@ def test_digits_differ_and_are_the_same_for_a_seed(demo) -> None:
     np.testing.assert_array_equal(images, next(demo.drawn(1, seed=3))[0])
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_a_short_training(demo, monkeypatch, capsys, tmp_path) -> None:
     for name, value in {"BATCHES": 8, "ROUNDS": 6, "TESTS": 2}.items():

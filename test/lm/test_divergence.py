@@ -20,6 +20,7 @@ def _written(folder: Path, name: str, kind: str, vocabulary: int = 264) -> Path:
     return path
 
 
+@pytest.mark.sweep
 def test_divergence_of_fewer_bits(tmp_path: Path) -> None:
     full, short = _written(tmp_path, "full", "F32"), _written(tmp_path, "short", "Q4_0")
     found = measure_divergence(short, full, TEXT, threads=1)

@@ -92,6 +92,7 @@ def test_no_or_a_damaged_tokenizer(contents: str | None, message: str, tmp_path:
         tokenizer_of_folder(tmp_path)
 
 
+@pytest.mark.sweep
 def test_a_grammar_without_its_package_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = stepwell.lm.load(written(tmp_path), context=32, threads=1)
     found = importlib.util.find_spec

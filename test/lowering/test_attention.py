@@ -85,6 +85,7 @@ def close(got: Array, want: Array) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sweep
 @settings(max_examples=settings.default.max_examples // 10, deadline=None)
 @example(1, (1, 1), 1, 1, 1, 1, "none", 1)
 @given(
@@ -143,6 +144,7 @@ def test_a_row_that_is_masked_completely(masked: float) -> None:
     assert np.isnan(got[:, :, 0]).all() == (masked == -np.inf)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("length", [3, 20])
 @pytest.mark.parametrize("kind", ["none", "bool", "float"])
 def test_limited_scores(length: int, kind: str) -> None:

@@ -150,7 +150,7 @@ def test_transposes(permutation: tuple[int, ...], kind: type) -> None:
     check(lambda a: mv.TransposeOp(a, permutation=permutation), (floats(2, 19, 5, 33) * 50).astype(kind))
 
 
-@pytest.mark.few(24)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 6, 7, 8])
 @pytest.mark.parametrize("length", [16, 17, 33, 100])
 @pytest.mark.parametrize("kind", [np.float32, np.int8, np.float64])

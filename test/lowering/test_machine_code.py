@@ -113,6 +113,7 @@ class Loop:
 HEADING = "instructions products stack shuffles cycles cycles per product"
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("target", CPUS)
 @pytest.mark.parametrize(
     "kernel", ["matmul", "unpacked matmul", "conv 1x1", "conv 3x3", "strided conv", "winograd", "attention"]

@@ -35,6 +35,7 @@ def test_top_k_tells_the_extremes_of_integers_apart(check_op):
         check_op(TopKOp, np.array([info.max, info.min, 1, info.max - 1, 0, info.min], kind), k=6)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8, np.float32])
 @pytest.mark.parametrize(("extent", "k"), [(5, 1), (33, 8), (200, 32), (391, 9)])
 def test_few_of_rows_in_any_order(check_op, kind, extent, k):
@@ -47,7 +48,7 @@ def test_few_of_rows_in_any_order(check_op, kind, extent, k):
         check_op(TopKOp, x, k=k, largest=largest)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.float16, np.int32, np.uint64, np.uint8])
 @pytest.mark.parametrize(("extent", "k"), [(300, 74), (515, 33), (1000, 200), (4099, 1000)])
 def test_some_of_long_rows(check_op, kind, extent, k):
@@ -61,7 +62,7 @@ def test_some_of_long_rows(check_op, kind, extent, k):
         check_op(TopKOp, x, k=k, largest=largest)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize(("extent", "k"), [(7, 7), (40, 3), (100, 60), (300, 300), (700, 5), (900, 50)])
 def test_top_k_of_some_elements(check_op, extent, k, largest):

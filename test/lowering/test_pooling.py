@@ -7,7 +7,7 @@ from stepwell.dialects.stepwell.pooling import AveragePoolOp, MaxPoolIndicesOp, 
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("layout", ["channels_first", "channels_last"])
 @pytest.mark.parametrize(
     ("spatial", "window"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 import stepwell
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -43,6 +44,7 @@ def computed(
     return result
 
 
+@pytest.mark.sweep
 @settings(max_examples=settings.default.max_examples // 12, deadline=None)
 @given(SHAPES, st.data())
 def test_softmax_and_sums_along_any_axis(shape: tuple[int, ...], data: st.DataObject) -> None:
@@ -69,6 +71,7 @@ def test_any_broadcast(shape: tuple[int, ...], data: st.DataObject) -> None:
     np.testing.assert_array_equal(computed("Mul", y, x), x * y)
 
 
+@pytest.mark.sweep
 @settings(max_examples=settings.default.max_examples // 8, deadline=None)
 @given(SHAPES, st.data())
 def test_any_permutation(shape: tuple[int, ...], data: st.DataObject) -> None:
@@ -94,6 +97,7 @@ def test_any_slice(shape: tuple[int, ...], data: st.DataObject) -> None:
     np.testing.assert_array_equal(got, x[tuple(parts)])
 
 
+@pytest.mark.sweep
 @settings(max_examples=settings.default.max_examples // 12, deadline=None)
 @given(SHAPES, st.data())
 def test_any_concatenation(shape: tuple[int, ...], data: st.DataObject) -> None:
@@ -114,6 +118,7 @@ def test_cumulative_sums(rows: int, length: int, exclusive: bool, reverse: bool)
     np.testing.assert_array_equal(got, want[:, ::-1] if reverse else want)
 
 
+@pytest.mark.sweep
 @settings(max_examples=12, deadline=None)
 @given(SHAPES, st.data())
 @example((20, 1, 4096), None)  # large enough to be cut into blocks

@@ -12,6 +12,7 @@ def random(kind, *shape):
     return RNG.standard_normal(shape).astype(kind)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_sample(check_op, mode, padding):

@@ -20,6 +20,7 @@ ALL_LIGHT = [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ALL_LIGHT)
 def test_light_model_gives_its_stored_output(name: str) -> None:
     model = compiled(LIGHT / f"{name}.onnx")
@@ -31,6 +32,7 @@ def test_light_model_gives_its_stored_output(name: str) -> None:
     assert model.peak_bytes > 0
 
 
+@pytest.mark.few(1)
 @needs_models
 @pytest.mark.parametrize(
     ("name", "shape"),
@@ -52,6 +54,7 @@ def test_text_recognition(name: str, shape: tuple[int, ...]) -> None:
         np.testing.assert_array_equal(got.argmax(-1), want.argmax(-1))
 
 
+@pytest.mark.sweep
 @needs_models
 def test_notes_in_music() -> None:
     """A model made with TensorFlow: spectra by convolutions, channels-last.
@@ -79,6 +82,7 @@ def test_trees_of_gradient_boosting() -> None:
     assert model.fallbacks == ()
 
 
+@pytest.mark.few(1)
 @needs_models
 @pytest.mark.parametrize("name", ["silero_vad", "silero_vad_16k_op15", "silero_vad_half", "silero_vad_op18_ifless"])
 def test_voice_activity_over_many_chunks(name: str) -> None:
@@ -120,7 +124,7 @@ def test_a_branch_that_the_shapes_rule_out_is_an_error_when_taken() -> None:
         model(np.zeros((1, 576), np.float32), np.zeros((2, 1, 128), np.float32), np.array(8000))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @needs_models
 @pytest.mark.parametrize(("batch", "length"), [(1, 8), (1, 16), (4, 16), (1, 100), (1, 128), (4, 128), (1, 512)])
 def test_sentence_embedding(minilm: Path, batch: int, length: int) -> None:

@@ -21,6 +21,7 @@ def _agree_at(path: Path, dims: dict[str, Any], feeds: list[dict[str, np.ndarray
     assert made and len(model.programs) == made, "a call has been compiled for by itself"
 
 
+@pytest.mark.few(1)
 @needs_models
 @pytest.mark.parametrize(
     ("name", "dims"),
@@ -42,6 +43,7 @@ def test_voice_activity_of_any_batch(name: str, dims: dict[str, Any]) -> None:
     _agree_at(VOICE / f"{name}.onnx", dims, feeds)
 
 
+@pytest.mark.sweep
 @needs_models
 def test_recognition_of_any_width() -> None:
     dims = {"p2o.DynamicDimension.0": (1, 3), "x.2": 48, "p2o.DynamicDimension.1": [(16, 128)]}
@@ -49,6 +51,7 @@ def test_recognition_of_any_width() -> None:
     _agree_at(OCR / "ch_PP-OCRv4_rec_infer.onnx", dims, feeds)
 
 
+@pytest.mark.sweep
 @needs_models
 def test_detection_of_any_size() -> None:
     dims = {
@@ -61,6 +64,7 @@ def test_detection_of_any_size() -> None:
     _agree_at(OCR / "ch_PP-OCRv4_det_infer.onnx", dims, feeds)
 
 
+@pytest.mark.sweep
 @needs_models
 def test_sentences_of_any_length(minilm: Path) -> None:
     rng = np.random.default_rng(0)

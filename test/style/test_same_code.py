@@ -17,6 +17,7 @@ sys.modules["same_code"] = same_code
 _SPEC.loader.exec_module(same_code)
 
 
+@pytest.mark.sweep
 def test_a_checkout_is_equal_to_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 8]) for name in "xy")
     save(helper.make_model(helper.make_graph([helper.make_node("Exp", ["x"], ["y"])], "g", [x], [y])), tmp_path / "m")

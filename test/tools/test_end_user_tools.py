@@ -49,6 +49,7 @@ def test_an_artefact_has_code_for_every_shape_and_target(compiled, model):
     assert [program["target"]["cpu"] for program in manifest["programs"]] == ["x86-64-v2", "x86-64-v3"]
 
 
+@pytest.mark.sweep
 def test_an_artefact_for_a_range_runs_and_is_profiled_at_its_sizes(model, capsys):
     assert compile.main([model, "--dims=n=1:9", "-o", "ranged.stw"]) == 0
     for size in (1, 5, 9):

@@ -193,7 +193,7 @@ def normal(outcome: Outcome) -> Outcome:
     return Outcome(outcome.status, stdout, stderr, outcome.files)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", LISTS)
 def test_lines_do_the_same(name: str, tools: tuple[MlirOpt, StepwellOpt]) -> None:
     different = differences(read_lines(name), *tools)

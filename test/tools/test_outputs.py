@@ -204,6 +204,7 @@ def test_a_link_stays_a_link(folder):
     assert Path("graph.mlir").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.sweep
 def test_a_reproducer_replaces_only_a_reproducer(folder, capsys):
     Path("wrong.py").write_text(WRONG)
     relu = MLIR.replace("stepwell.exp", "stepwell.relu")

@@ -151,6 +151,7 @@ def test_a_hint_to_choose_a_shape_can_be_pasted(model, capsys):
         assert run.main(["model.stw", *shlex.split(choice)]) == 0
 
 
+@pytest.mark.sweep
 def test_the_command_of_a_reduction_can_be_pasted(folder, capsys):
     Path("an odd folder").mkdir()
     nodes = [helper.make_node("RandomUniformLike", [ODD], ["y"], "where")]

@@ -15,7 +15,7 @@ MODEL = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 TOOLS = {"compile": ["model.mlir"], "run": ["model.mlir"], "opt": ["model.mlir"], "cache": ["list"]}
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("closed", [[0], [1], [2], [1, 2], [0, 1, 2]])
 @pytest.mark.parametrize("tool", list(TOOLS))
 def test_tools_do_their_work_with_streams_closed(tool, closed, tmp_path):
@@ -30,6 +30,7 @@ def test_tools_do_their_work_with_streams_closed(tool, closed, tmp_path):
     assert tool != "compile" or Path(tmp_path, "model.stw").stat().st_size > 1000
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", [b"\xff\xfe.mlir", "\u00e9.mlir".encode()])
 @pytest.mark.parametrize("tool", ["compile", "explore"])
 def test_names_and_contents_beyond_ascii_in_an_ascii_locale(tool, name, tmp_path):
@@ -44,6 +45,7 @@ def test_names_and_contents_beyond_ascii_in_an_ascii_locale(tool, name, tmp_path
     assert Path(tmp_path, "made").stat().st_size > 300
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8:strict", "latin-1"])
 def test_stdout_shows_every_name(encoding, tmp_path):
     model = os.fsdecode(b"\xff\xce\xb1.mlir")

@@ -73,6 +73,7 @@ def test_an_abort_in_a_pass_is_one_message_with_a_reproducer(tmp_path):
     assert "crashed (SIGABRT) in test-abort" in again.stderr
 
 
+@pytest.mark.sweep
 def test_an_abort_is_one_json_object_if_requested(tmp_path):
     (tmp_path / "abort.py").write_text(PLUGIN)
     (tmp_path / "model.mlir").write_text(MODEL)
@@ -112,6 +113,7 @@ def test_a_termination_signal_is_not_a_crash(tool, inner, tmp_path):
     assert (done.returncode, done.stderr) == (143, f"stepwell-{tool}: terminated\n")
 
 
+@pytest.mark.sweep
 def test_a_signal_is_passed_on_whenever_it_arrives():
     """Also between the last check for signals and the system call that waits for the child."""
 
@@ -127,6 +129,7 @@ def test_a_signal_is_passed_on_whenever_it_arrives():
         assert supervisor.run_child(functools.partial(work, number * 2e-6)) == signal.SIGTERM
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code", "said"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
 def test_a_crash_after_a_termination_signal_is_not_reported(number, code, said, tmp_path):
     """Native code that is interrupted while it is loaded may crash."""
@@ -189,6 +192,7 @@ route.phases_of = lambda target: CHANGED
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fault", ["os.abort()", "raise PassError('planted')"])
 def test_a_crash_sends_a_node_to_the_host_as_an_exception_does(fault, tmp_path):
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 8]) for name in "xy"]
@@ -237,6 +241,7 @@ route.phases_of = lambda target: CHANGED
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("more", [(), ("--compile-to=tiled",)])
 def test_the_first_line_names_the_pass_of_a_group_that_crashed(more, tmp_path):
     (tmp_path / "planted.py").write_text(GROUP_PLUGIN)

@@ -88,6 +88,7 @@ def loss_of(output, target, loss):
     return nn.functional.cross_entropy(output.movedim(loss.axis, 1), target)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_equal_those_of_autograd(name: str) -> None:
     torch.manual_seed(0)
@@ -154,6 +155,7 @@ class Dropping(nn.Module):
         return self.drop(x * self.scale), mixed
 
 
+@pytest.mark.sweep
 def test_dropout_is_random_in_each_step_and_the_same_in_each_run() -> None:
     x, target = torch.ones(4, 64, 32), torch.zeros(4, 64, 32)
     runs = []

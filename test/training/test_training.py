@@ -76,6 +76,7 @@ def test_a_module_of_mlir_whose_output_is_the_loss(tmp_path) -> None:
     np.testing.assert_allclose(gradients["w"], x.sum(0), rtol=1e-5)
 
 
+@pytest.mark.sweep
 def test_cross_entropy_ignores_labels() -> None:
     function = stepwell.value_and_grad(mlp(), loss=CrossEntropy(ignore_index=-1))
     labels = np.where(np.arange(8) < 5, LABELS, -1)

@@ -133,6 +133,7 @@ def test_a_schedule_that_cannot_be_applied_fails_alone(model) -> None:
     assert list(found) in ([first], [first, second]) and "\n" not in found[first].reason
 
 
+@pytest.mark.sweep
 def test_the_winners_make_the_model_faster(model, database, monkeypatch, tmp_path) -> None:
     """A search whose measurements are given: the fastest candidate wins, is shipped, and is reported."""
 

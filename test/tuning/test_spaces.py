@@ -42,6 +42,7 @@ def run(program):
 MODELS = [graphs.product, graphs.images, attention, winograd]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
 def test_choices_give_the_same_results_or_are_refused(make, opened, tmp_path) -> None:
     model = opened(make(tmp_path / "model.onnx"))

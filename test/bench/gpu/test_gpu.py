@@ -69,6 +69,7 @@ def test_a_missing_device_is_reported(
     assert capsys.readouterr().out.startswith("skipped: ")
 
 
+@pytest.mark.sweep
 def test_whole_models_carry_no_weights_and_say_why_others_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:

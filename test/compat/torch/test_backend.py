@@ -44,6 +44,7 @@ def test_the_entry_point():
     assert "stepwell" in torch._dynamo.list_backends()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("freezing", [False, True])
 def test_inference_at_several_sizes(freezing):
     model = Perceptron().eval()
@@ -77,6 +78,7 @@ def test_marked_sizes_are_compiled_once():
     assert {program.bounds is not None for program in piece.programs} == {True}
 
 
+@pytest.mark.sweep
 def test_a_frozen_weight_that_changes():
     model = Perceptron().eval()
     run = compiled(model, freezing=True)
@@ -161,6 +163,7 @@ def test_strides_of_inputs_and_outputs():
         same(run(y), model(y))
 
 
+@pytest.mark.sweep
 def test_composites_stay_whole():
     attention = nn.MultiheadAttention(16, 4, batch_first=True).eval()
     run = compiled(attention)

@@ -21,6 +21,7 @@ def views(x):
     return y, y.t(), y[1:], y[:, ::2], y.expand(2, *y.shape), y.detach(), (y.t() @ y).t(), *y.split(2)
 
 
+@pytest.mark.sweep
 def test_views_of_one_value():
     run = compiled(views)
     for rows in (3, 5):

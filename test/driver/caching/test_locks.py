@@ -97,6 +97,7 @@ def test_one_of_four_processes_compiles(folder: Path) -> None:
     assert not list((folder / "locks").iterdir())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("arguments", [(), ("guarded",)], ids=["direct", "guarded"])
 def test_another_process_finishes_when_the_owner_is_killed(folder: Path, arguments: Sequence[str]) -> None:
     with started(folder, "stop", *arguments) as owner:

@@ -94,6 +94,7 @@ def install(folder: Path, name: str, text: str) -> None:
     (info / "entry_points.txt").write_text(f"[stepwell.passes]\n{name}-entry = {name}\n")
 
 
+@pytest.mark.sweep
 def test_the_compiler_has_no_foreign_code_of_its_own():
     script = "import sys, stepwell; from stepwell.driver.caching import plugins\n"
     script += "stepwell.compile(bytes.fromhex(sys.argv[1]), options=stepwell.Options(cache=False))\n"
@@ -135,6 +136,7 @@ def test_kernels_are_compiled_in_this_process(fingerprint, monkeypatch):
         assert not alone.workers
 
 
+@pytest.mark.sweep
 def test_an_installed_plugin_works_and_has_code_of_its_own(tmp_path):
     (tmp_path / "model.onnx").write_bytes(RELU)
     (tmp_path / "site").mkdir()

@@ -84,6 +84,7 @@ def _exponential(size: int | str) -> bytes:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("way", "reason"), [("error", "planted here"), ("bug", "KeyError"), ("invalid", "it left invalid IR")]
 )
@@ -158,6 +159,7 @@ def test_a_failure_says_what_the_node_of_an_onnx_model_takes(monkeypatch, tmp_pa
     assert error.reproducer is not None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("is_beside", [False, True])
 def test_reproducers_hold_no_large_constants(is_beside, monkeypatch, tmp_path):
     monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
@@ -215,6 +217,7 @@ def test_a_crash_names_the_nodes_of_its_kernel():
     assert list(nodes_that_failed(read_model(model), [], crash)) == [1]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", ["error", "bug", "abort"])
 def test_the_node_that_does_most_of_a_failing_kernel_runs_on_the_host(way, monkeypatch, tmp_path):
     random = np.random.default_rng(0)

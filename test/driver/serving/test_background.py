@@ -61,6 +61,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("cached", [True, False])
 def test_ranges_and_hot_sizes_come_from_the_background(
     cache: Path, caplog: pytest.LogCaptureFixture, cached: bool
@@ -90,6 +91,7 @@ def test_ranges_and_hot_sizes_come_from_the_background(
     assert run.program_records[3].why == f"{HOT_CALLS} calls at this size"
 
 
+@pytest.mark.sweep
 def test_the_least_recently_used_hot_size_goes_first(cache: Path) -> None:
     run = stepwell.compile(model(), options={"adapt": True, "max_programs": 2})
     check(run, 3)
@@ -106,6 +108,7 @@ def test_the_least_recently_used_hot_size_goes_first(cache: Path) -> None:
     assert set(served(run)) == {"rows 1 to 32", "x=8x8", "x=9x8"}
 
 
+@pytest.mark.sweep
 def test_calls_do_not_wait(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     may_end = threading.Event()
     in_child = background._in_child

@@ -136,6 +136,7 @@ def test_a_process_that_dies_is_replaced_by_this_one(pool: KernelPool) -> None:
     assert len(compiled(pool, formed())) == len(OPS)
 
 
+@pytest.mark.sweep
 def test_a_process_that_dies_at_work_is_replaced_by_this_one(pool: KernelPool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert pool.queue is not None
     taken, take = [], pool.queue.take
@@ -200,6 +201,7 @@ def _is_running(identity: int) -> bool:
     return status.rsplit(")", 1)[1].split()[0] != "Z"
 
 
+@pytest.mark.sweep
 def test_a_program_without_a_guard_runs_once(tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text(SCRIPT)

@@ -134,6 +134,7 @@ def test_code_compiled_ahead_is_used(pool: KernelPool, monkeypatch: pytest.Monke
         assert pool.compile(kernels, state) == alone
 
 
+@pytest.mark.sweep
 def test_claimed_kernels_are_compiled_after_their_process_died(pool: KernelPool) -> None:
     assert pool.claims is not None
     module = formed(model())

@@ -65,6 +65,7 @@ def followed() -> Bisection:
     return bisected(nodes, ["y"], mask=MASK)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("made", [nonzero, compress, unique, suppress, followed])
 def test_a_right_model_is_right_at_every_level(made: Any) -> None:
     found = made()
@@ -89,6 +90,7 @@ def test_a_wrong_reference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (fault.level, fault.value, fault.difference.total) == ("import", "y", MASK.sum())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("made", [nonzero, compress])
 def test_a_wrong_lowering_is_found(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     right = lowering.true_elements

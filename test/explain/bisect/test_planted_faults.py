@@ -167,6 +167,7 @@ def test_pass_without_patterns(monkeypatch: Planter) -> None:
     assert (fault.level, fault.pass_name, fault.pattern) == ("graph", "stepwell-dce", "")
 
 
+@pytest.mark.sweep
 def test_rule_that_lowers_an_op(monkeypatch: Planter) -> None:
     right = rules.LINALG.of(SoftmaxOp)
     assert right is not None
@@ -184,6 +185,7 @@ def test_rule_that_lowers_an_op(monkeypatch: Planter) -> None:
     )
 
 
+@pytest.mark.sweep
 def test_epilogue(monkeypatch: Planter) -> None:
     right = epilogues.scalar_body
 
@@ -197,6 +199,7 @@ def test_epilogue(monkeypatch: Planter) -> None:
     assert (fault.op_type, fault.nodes) == ("stepwell.relu", ("relu",))
 
 
+@pytest.mark.sweep
 def test_approximation(monkeypatch: Planter) -> None:
     for table in (approximate_math.FUNCTIONS, approximate_math._SHORTER):
         known = table["math.exp"]
@@ -219,6 +222,7 @@ def _double_stores(op: Any) -> None:
                 inner.operands[0] = arith.AddFOp(value, value).result
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", [VectorizePass, LowerVectorsPass], ids=lambda kind: kind.name)
 def test_vector_pass(monkeypatch: Planter, kind: Any) -> None:
     right = kind.run
@@ -247,6 +251,7 @@ def test_memory_plan(monkeypatch: Planter) -> None:
     assert "two buffers overlap" in fault.note
 
 
+@pytest.mark.sweep
 def test_lifetime_that_ends_early(monkeypatch: Planter) -> None:
     right = BufferAnalysis.arena_buffers
 
@@ -277,6 +282,7 @@ def test_results_that_are_never_written(monkeypatch: Planter) -> None:
     assert "never written" in str(fault.difference)
 
 
+@pytest.mark.sweep
 def test_softmax_without_its_maximum(monkeypatch: Planter) -> None:
     right = normalization._greatest
 

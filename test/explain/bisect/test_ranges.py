@@ -79,6 +79,7 @@ def test_a_wrong_pass_on_the_graph_is_named(
     assert (fault.level, fault.pass_name) == ("graph", name)
 
 
+@pytest.mark.sweep
 def test_a_wrong_pass_on_kernels_is_named(model: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch) -> None:
     right = VectorizePass.run
 

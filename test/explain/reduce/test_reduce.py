@@ -90,6 +90,7 @@ def test_failure_that_needs_two_nodes(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert (again.status, again.folder.name) == ("minimal", "reduce-2")
 
 
+@pytest.mark.sweep
 def test_crash_and_checkpoints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fault(operators: list[str]) -> None:
         if "Tanh" in operators:
@@ -133,6 +134,7 @@ class _ReluIsNothing(Pattern[ReluOp]):
         return op.operation.operands[0]
 
 
+@pytest.mark.sweep
 def test_wrong_numbers_of_one_fault_of_two(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(algebra, "PATTERNS", (*algebra.PATTERNS, _TanhIsNothing(), _ReluIsNothing()))
     test = NumbersTest(CompileTest(), reference="numpy")
@@ -166,6 +168,7 @@ def test_wrong_numbers_of_a_program_for_a_range(monkeypatch: pytest.MonkeyPatch)
     assert "--dims=n=1:12" in test.command("best.onnx", case)
 
 
+@pytest.mark.sweep
 def test_mlir(tmp_path: Path) -> None:
     text = """
         func.func @other() { return }
@@ -216,9 +219,8 @@ BRANCHES = """
     }"""
 
 
-@pytest.mark.parametrize(
-    "text", [STRUCTURED, pytest.param(BRANCHES, marks=pytest.mark.sweep)], ids=["regions", "blocks"]
-)
+@pytest.mark.sweep
+@pytest.mark.parametrize("text", [STRUCTURED, BRANCHES], ids=["regions", "blocks"])
 def test_no_branch_is_left(tmp_path: Path, text: str) -> None:
     pipeline = "builtin.module(one-shot-bufferize{bufferize-function-boundaries=1})"
     result = reduce(
@@ -269,6 +271,7 @@ def test_control_flow_is_flattened(tmp_path: Path) -> None:
     assert _operators(result.path) == ["Cos"]
 
 
+@pytest.mark.sweep
 def test_text_that_does_not_parse(tmp_path: Path) -> None:
     lines = [f"func.func @f{index}() {{ return }}\n" for index in range(8)]
     text = "".join([*lines[:5], "func.func @wrong() { arith.unknown }\n", *lines[5:]])

@@ -95,7 +95,7 @@ class Reference:
         return self.linear("token_embd" if self.config.is_tied else "output", self.norm("output_norm", value))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{config.architecture}-{config.kind}-{config.experts}")
 def test_logits_are_those_of_numpy(config: GgufConfig, tmp_path: Path):
     path = tmp_path / "decoder.gguf"

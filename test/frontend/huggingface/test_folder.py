@@ -50,7 +50,7 @@ def test_all_types_are_compared() -> None:
     assert CASES.keys() == ARCHITECTURES.keys()
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.filterwarnings("ignore")  # of the other packages
 @pytest.mark.parametrize("kind", CASES)
 def test_logits_are_those_of_transformers(kind: str, tmp_path: Path) -> None:

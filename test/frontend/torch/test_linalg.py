@@ -43,6 +43,7 @@ def test_reflections(shape):
     check(functions, matrices(*shape), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.sweep
 def test_rotations_and_what_follows_from_them():
     def singular(a):
         u, s, v = linalg.svd(a)

@@ -71,6 +71,7 @@ def test_every_example_is_tested():
     assert list(examples()) == NAMES
 
 
+@pytest.mark.sweep
 def test_sizes_without_a_maximum_are_compiled_when_they_occur():
     module = Decoder().eval()
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=64)
@@ -99,6 +100,7 @@ def test_bounded_sizes_are_compiled_at_once():
         run(ids=ids(2, 30), mask=torch.ones(2, 30, dtype=torch.int64))
 
 
+@pytest.mark.sweep
 def test_sizes_of_an_image_batch():
     module = ResNet().eval()
     dims = ({0: torch.export.Dim("batch", min=1, max=4)},)

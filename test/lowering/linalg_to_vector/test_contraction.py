@@ -66,6 +66,7 @@ def test_matmul_of_activations(rng: np.random.Generator, shapes: tuple, is_trans
     np.testing.assert_allclose(run(nodes, {"x": x, "w": y}, {}, expected.ndim), expected, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("shape", "filters", "attributes"),
     [
@@ -119,6 +120,7 @@ def test_matmul_with_residual(rows: int, columns: int, depth: int, factor: int) 
     np.testing.assert_allclose(result, x @ w + r, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.sweep
 @given(st.integers(1, 3), st.integers(1, 70), st.integers(1, 40), st.sampled_from([32, 33, 96, 1024]), st.booleans())
 @settings(max_examples=12, deadline=None)
 def test_matmul_of_a_batch(batch: int, rows: int, depth: int, columns: int, is_transposed: bool) -> None:
@@ -136,6 +138,7 @@ def test_matmul_of_a_batch(batch: int, rows: int, depth: int, columns: int, is_t
     np.testing.assert_allclose(run(nodes, {"x": x, "z": z}, {}, 3), x @ y, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.sweep
 @given(
     st.integers(1, 12), st.integers(1, 12), st.integers(1, 20), st.integers(1, 70), st.integers(1, 3), st.integers(1, 2)
 )

@@ -37,6 +37,7 @@ def kernel_code(text: str, target: str) -> str:
         return codegen.assembly(module, kernel, Target.parse(target))
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("target", REGISTERS)
 @pytest.mark.parametrize("name", [*UNARY, *BINARY, *ROWS])
 def test_functions_are_vector_code(name: str, target: str) -> None:

@@ -21,6 +21,7 @@ def transposed(x: np.ndarray, permutation: tuple[int, ...]) -> np.ndarray:
     return result
 
 
+@pytest.mark.few(8)
 # A tile spans the last dimension of the result and several of the one before; blocks cut the long ones.
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.float64])
 @pytest.mark.parametrize(
@@ -39,6 +40,7 @@ def test_a_short_last_dimension(dtype: type, shape: tuple[int, ...], permutation
     np.testing.assert_array_equal(transposed(x, permutation), x.transpose(permutation))
 
 
+@pytest.mark.few(10)
 # A few planes become the elements of each pixel, and vice versa, also if they are not contiguous.
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.float64])
 @pytest.mark.parametrize(
@@ -78,6 +80,7 @@ def test_planes_of_padded_images(planes: int) -> None:
     np.testing.assert_array_equal(stepwell.compile(model, threads=1)(x), wanted)
 
 
+@pytest.mark.few(5)
 # Rows whose distance is a multiple of 4096 bytes are transposed one cache line at a time.
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.float64])
 @pytest.mark.parametrize("shape", [(2, 37, 4096), (9, 1024), (3, 512), (1, 20, 8192)])

@@ -80,6 +80,7 @@ def check(
     np.testing.assert_array_equal(run(x, z), result)
 
 
+@pytest.mark.few(6)
 # Whole and partial tiles; images smaller than a tile; masked channels and columns; several column groups and
 # strips; padding on some sides only, and more of it than a kernel reaches.
 @pytest.mark.parametrize(
@@ -99,6 +100,7 @@ def test_conv_with_epilogue(batch: int, size: tuple, channels: int, columns: int
     check(batch, size, channels, columns, pads)
 
 
+@pytest.mark.few(4)
 # Planes with several taps in one direction only; sequences, whose rows are as long as the dilation and may have a rest;
 # padding that is no whole row; kernels of five taps.
 @pytest.mark.parametrize(
@@ -120,6 +122,7 @@ def test_sequences_and_other_kernels(
     check(batch, size, 20, 33, pads, kernel, dilation)
 
 
+@pytest.mark.few(1)
 @given(
     batch=st.integers(1, 2),
     size=st.tuples(st.integers(3, 24), st.integers(3, 24)),

@@ -33,6 +33,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return powers / powers.sum(1, keepdims=True)
 
 
+@pytest.mark.few(1)
 @pytest.mark.skipif(Target.host().architecture != "x86_64", reason="such stores are for x86-64")
 @pytest.mark.parametrize(("op", "reference"), [("Relu", lambda x: np.maximum(x, 0)), ("Softmax", softmax)])
 def test_results_are_right_wherever_they_begin(op: str, reference: Callable[[np.ndarray], np.ndarray]) -> None:

@@ -128,7 +128,7 @@ def run_without_mlir(artefact: Path, *inputs: np.ndarray) -> np.ndarray:
     return np.load(folder / "y.npy")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
 def test_all_subgraphs_are_compiled_ahead(make, tmp_path):
     onnx.save(make(), tmp_path / "model.onnx")

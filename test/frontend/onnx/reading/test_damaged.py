@@ -50,6 +50,7 @@ def test_truncated_file(tmp_path):
         refuses(path, "cut.onnx: ")
 
 
+@pytest.mark.sweep
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_changed_bytes_give_no_other_exception(data):

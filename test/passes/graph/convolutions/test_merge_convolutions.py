@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
@@ -28,6 +29,7 @@ def branches(draw: st.DrawFn) -> list[tuple[tuple[int, int], tuple[int, int, int
     return draw(st.permutations(found))
 
 
+@pytest.mark.sweep
 @settings(max_examples=60, deadline=None)
 @given(windows=branches(), stride=st.integers(1, 2), dilation=st.integers(1, 2), group=st.sampled_from([1, 2]))
 def test_branches_that_add_up(windows: list, stride: int, dilation: int, group: int) -> None:

@@ -49,7 +49,7 @@ def _value(dim: int | str, sizes: Mapping[str, int]) -> int:
     return dim if isinstance(dim, int) else evaluate(parse_expression(dim), sizes)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_deduced_shapes_are_those_of_concrete_sizes(name: str, tmp_path: Path) -> None:
     model = next(item for item in models.known() if item.name == name)

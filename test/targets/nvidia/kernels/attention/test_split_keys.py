@@ -19,7 +19,7 @@ def _check(made, element: str, wanted: np.ndarray) -> None:
     assert not made.conflicts.total()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("element", "shapes"),
     [
@@ -43,6 +43,7 @@ def test_masks_of_bits_and_parts_without_any_unmasked_key(simulated):
     _check(made, element, expected(arrays, mask))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("element", ["f32", "bf16"])
 def test_numbers_added_and_queries_that_attend_to_nothing(simulated, element):
     shapes = [(2, 1, 2, 32), (2, 1, 600, 32), (2, 1, 600, 32)]
