@@ -166,6 +166,9 @@ class Demand:
 
     def _visit_one(self, op: ir.Operation, found: _Needed, is_exact: bool) -> None:
         rule = rule_of(op)
+        for value in op.results:
+            if value in found:
+                found[value] = _without_small_savings(found[value], shape_of(value))
         needed = [found.get(value) or all_of(value) for value in op.results]
         is_partial = any(prefix is not None for prefixes in needed for prefix in prefixes)
         for place, value in enumerate(op.operands):
@@ -219,6 +222,17 @@ def _require(found: _Needed, value: ir.Value, prefixes: Sequence[Prefix]) -> Non
         for prefix, size in zip(prefixes, shape_of(value), strict=True)
     ]
     found[value] = clipped if known is None else [larger(*pair) for pair in zip(known, clipped, strict=True)]
+
+
+def _without_small_savings(prefixes: Sequence[Prefix], shape: Sequence[int]) -> list[Prefix]:
+    """The prefixes, but the whole dimension for a constant of at least half of it: a loop with a static end is faster.
+
+    Called once all readers of the value are known: a constant and a symbolic prefix together are symbolic.
+    """
+    return [
+        None if isinstance(prefix, int) and 2 * prefix >= size else prefix
+        for prefix, size in zip(prefixes, shape, strict=True)
+    ]
 
 
 def _widen(found: _Needed, values: Sequence[ir.Value], before: Sequence[list[Prefix] | None]) -> None:

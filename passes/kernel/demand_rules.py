@@ -165,16 +165,20 @@ def _count(shape: Sequence[int], axes: Sequence[int]) -> int:
 
 @DEMAND.attach(SliceOp)
 def _slice(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    view = SliceOp(op)
-    return [scaled(*item) for item in zip(needed, view.steps, view.starts, strict=True)]
+    """The operand's elements up to the last live one of the result."""
+    view, sizes = SliceOp(op), shape_of(op.results[0])
+    ends = (size if prefix is None else prefix for prefix, size in zip(needed, sizes, strict=True))
+    return [scaled(end, step, start - step + 1) for end, step, start in zip(ends, view.steps, view.starts, strict=True)]
 
 
 def _extract(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The prefixes of the part; for a slice at a computed row, all rows or those with data."""
     offsets, sizes, steps = box_of(op)
-    found = all_of(op.operands[0])
-    for prefix, axis in zip(needed, kept_dims(sizes, shape_of(op.results[0])), strict=True):
-        found[axis] = scaled(prefix, steps[axis], offsets[axis]) if offsets[axis] != _COMPUTED else None
+    ends = dict(zip(kept_dims(sizes, shape_of(op.results[0])), needed, strict=True))
+    found: list[Prefix] = []
+    for axis, (offset, size, step) in enumerate(zip(offsets, sizes, steps, strict=True)):
+        end = ends.get(axis)
+        found.append(None if offset == _COMPUTED else scaled(size if end is None else end, step, offset - step + 1))
     if discardable.ROWS.is_on(op):
         found[0] = table[discardable.ROWS.required(op)]
     return found

@@ -127,3 +127,44 @@ module attributes {stepwell.table = ["\"n\""]} {
     return %2 : tensor<2x16xf32>
   }
 }
+
+// -----
+
+// A constant slice needs a constant number of rows, also where its result is needed in full: together with a reader of
+// n rows, max(1, n) of them.
+// CHECK-LABEL: module
+// CHECK-SAME: stepwell.table = ["\22n\22", "[\22max\22, 1, \22n\22]"]
+// CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 1, -1>
+// CHECK-NEXT: "stepwell.exp"
+module attributes {stepwell.table = ["\"n\""]} {
+  func.func @main(%x: tensor<64x16xf32>, %table: tensor<256xi64>)
+      -> (tensor<64x16xf32> {stepwell.extents = array<i64: 0, -1>}, tensor<1x16xf32>) {
+    %0 = "stepwell.exp"(%x) : (tensor<64x16xf32>) -> tensor<64x16xf32>
+    %1 = "stepwell.slice"(%0) {starts = array<i64: 0, 0>, stops = array<i64: 1, 16>, steps = array<i64: 1, 1>}
+      : (tensor<64x16xf32>) -> tensor<1x16xf32>
+    %2 = "stepwell.tanh"(%1) : (tensor<1x16xf32>) -> tensor<1x16xf32>
+    return %0, %2 : tensor<64x16xf32>, tensor<1x16xf32>
+  }
+}
+
+// -----
+
+// If nothing else reads the rows, only a few are computed, but more than half of them completely: static loops are fast.
+// CHECK-LABEL: module
+// CHECK-SAME: stepwell.table = ["\22n\22", "5"]
+// CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 1, -1>
+// CHECK-NEXT: "stepwell.exp"
+// CHECK-NEXT: return
+// CHECK-NOT: stepwell.extents
+// CHECK: "stepwell.neg"
+module attributes {stepwell.table = ["\"n\""]} {
+  func.func @main(%x: tensor<64x16xf32>, %table: tensor<256xi64>) -> (tensor<2x16xf32>, tensor<60x16xf32>) {
+    %0 = "stepwell.exp"(%x) : (tensor<64x16xf32>) -> tensor<64x16xf32>
+    %1 = "stepwell.slice"(%0) {starts = array<i64: 1, 0>, stops = array<i64: 6, 16>, steps = array<i64: 3, 1>}
+      : (tensor<64x16xf32>) -> tensor<2x16xf32>
+    %2 = "stepwell.neg"(%x) : (tensor<64x16xf32>) -> tensor<64x16xf32>
+    %3 = "stepwell.slice"(%2) {starts = array<i64: 0, 0>, stops = array<i64: 60, 16>, steps = array<i64: 1, 1>}
+      : (tensor<64x16xf32>) -> tensor<60x16xf32>
+    return %1, %3 : tensor<2x16xf32>, tensor<60x16xf32>
+  }
+}
