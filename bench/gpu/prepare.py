@@ -38,6 +38,7 @@ _CARRIED = (
     "targets/nvidia/simulator",
     "bench/__init__.py",
     "bench/bert.py",
+    "bench/onnx_graph.py",
     "bench/gpu",
     "bench/torch_models",
 )

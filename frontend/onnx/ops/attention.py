@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from mlir import ir
 
-from ....dialects.stepwell.attention import AttentionOp
+from ....dialects.stepwell.attention import UNBOUNDED, AttentionOp
 from ....dialects.stepwell.elementwise import (
     AddOp,
     AndOp,
@@ -57,12 +57,14 @@ def attention(
     key, value = (_with_heads(item, node.attribute("kv_num_heads")) for item in (key, value))
     key = key if past_key is None else joined([past_key, key], 2)
     value = value if past_value is None else joined([past_value, value], 2)
-    allowed = _allowed(node, query, key, past_key, lengths)
+    has_offset = past_key is not None or lengths is not None
+    allowed = _allowed(node, query, key, past_key, lengths) if has_offset else None
     # Masks are applied when the model runs, and may exclude every key.
     may_be_empty = mask is not None or lengths is not None
     mask = _masked(allowed, None if mask is None else _padded(mask, key), query)
     scale = node.attribute("scale") or known_dim(query, 3, "the depth of a head") ** -0.5
-    result = emit(AttentionOp, query, key, value, mask, scale=scale, zero_empty=may_be_empty)
+    band = {} if has_offset else _band(node)
+    result = emit(AttentionOp, query, key, value, mask, scale=scale, zero_empty=may_be_empty, **band)
     if is_flat:
         result = merged_heads(result)
     return result, key, value
@@ -75,6 +77,13 @@ def _with_heads(value: ir.Value, heads: int | None) -> ir.Value:
     if heads is None:
         raise UnsupportedError("does not declare its numbers of heads (q_num_heads, kv_num_heads)")
     return split_heads(value, heads)
+
+
+def _band(node: Node) -> dict[str, int]:
+    """The numbers of keys before and after its own that a query sees, if queries and keys begin at the same position."""
+    left, right = node.attribute("left_window_size", -1), node.attribute("right_window_size", -1)
+    after = ([0] if node.attribute("is_causal") else []) + ([right] if right >= 0 else [])
+    return {"before": left if left >= 0 else UNBOUNDED, "after": min(after, default=UNBOUNDED)}
 
 
 def _allowed(

@@ -33,6 +33,8 @@ def test_the_folder_runs_by_itself(folder: Path) -> None:
     record = json.loads((folder / "results.json").read_text())
     assert record["device"] == "simulator"
     assert record["results"][0]["state"] == "right" and record["results"][0]["difference"] < 1e-5
+    peers = [sys.executable, "-c", "import stepwell.bench.bert"]  # torch's models are made from it
+    assert subprocess.run(peers, env=environment, cwd=folder, check=False).returncode == 0
 
 
 _WITHOUT_COMPILER = f"""

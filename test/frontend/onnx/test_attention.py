@@ -35,6 +35,20 @@ def test_attention_that_keeps_keys_and_values(check, normal):
     check("Attention", 23, [*arrays, None, *past], outputs=3, is_causal=1)
 
 
+def test_positions_are_limited_by_attributes(build, rng):
+    """No table of queries and keys is made: that of a long sequence would be larger than all other operands."""
+    arrays = {name: rng.normal(size=(1, 2, 9, 8)).astype(F32) for name in "qkv"}
+    for attributes, band in (
+        ({"is_causal": 1}, "after = 0 : i64, before = 2147483647"),
+        ({"is_causal": 1, "left_window_size": 3}, "after = 0 : i64, before = 3"),
+        ({"left_window_size": 2, "right_window_size": 1}, "after = 1 : i64, before = 2"),
+    ):
+        model = build([helper.make_node("Attention", list("qkv"), ["y"], **attributes)], arrays, ["y"], {}, 25)
+        model.graph.output[0].type.tensor_type.elem_type = 1
+        text = str(import_model(model, ir.Context(), {name: array.shape for name, array in arrays.items()}).module)
+        assert band in text and "constant" not in text
+
+
 def test_attention_as_the_standard_defines_it(build, rng):
     """Features that ONNX Runtime lacks: lengths per batch, short masks, and windows."""
     arrays = {name: rng.normal(size=(2, 2, 4, 8)).astype(F32) for name in "qkv"}
