@@ -183,6 +183,7 @@ def test_profile(quick: None, tiny: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "nan" not in out
 
 
+@pytest.mark.sweep
 def test_show_compare_and_plot(quick: None, tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     assert command.main(["models", str(tiny), "--shape=x=2x8", *SHORT, "--peers=onnxruntime", "--output=old.json"]) == 0

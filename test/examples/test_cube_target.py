@@ -206,6 +206,7 @@ np.testing.assert_array_equal(stepwell.load("small.stw")(x, w), executable(x, w)
     assert lacking.returncode == 1 and "cube" in lacking.stderr and "Traceback" not in lacking.stderr
 
 
+@pytest.mark.sweep
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("left", "right", "result", "attributes"),

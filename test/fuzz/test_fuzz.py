@@ -11,8 +11,8 @@ import pytest
 RUN = Path(__file__).with_name("run.py")
 
 
-COUNTS = {"onnx": 10, "mlir": 8, "artefact": 12, "graph": 4, "ranges": 3}
-PARTS = 10
+COUNTS = {"onnx": 6, "mlir": 8, "artefact": 12, "graph": 4, "ranges": 3}
+PARTS = 12
 
 
 @pytest.mark.parametrize("kind", COUNTS)

@@ -70,6 +70,7 @@ def _plant(monkeypatch: pytest.MonkeyPatch, fault) -> None:
     monkeypatch.setattr(importer, "import_model", planted)
 
 
+@pytest.mark.sweep
 def test_failure_that_needs_two_nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fault(operators: list[str]) -> None:
         if "Tanh" in operators and "GlobalAveragePool" in operators:

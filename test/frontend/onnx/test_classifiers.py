@@ -120,6 +120,7 @@ def test_support_vector_regressor_of_one_plane():
     check([machine], ROWS, {"y": FLOAT}, NATIVE)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("kernel", "classes", "has_probabilities"),
     [("LINEAR", 2, False), ("POLY", 3, False), ("SIGMOID", 4, False), ("RBF", 2, True), ("RBF", 4, True)],

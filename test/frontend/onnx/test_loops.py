@@ -94,6 +94,7 @@ def test_loops_without_fixed_shapes_are_unrolled(build, compare, feeds):
     compare(ends, {"h0": feeds["h0"]})
 
 
+@pytest.mark.sweep
 def test_many_large_rounds_are_not_unrolled(build, feeds):
     steps = [node("Tanh", "h" if k == 0 else f"t{k - 1}", f"t{k}") for k in range(30)]
     counted = [node("Add", "k one", "n"), node("Less", "n most", "d"), node("Identity", "t29", "s")]

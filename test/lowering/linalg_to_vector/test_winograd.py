@@ -122,6 +122,7 @@ def test_sequences_and_other_kernels(
     check(batch, size, 20, 33, pads, kernel, dilation)
 
 
+@pytest.mark.sweep
 @pytest.mark.few(1)
 @given(
     batch=st.integers(1, 2),

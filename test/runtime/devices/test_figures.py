@@ -91,6 +91,7 @@ def test_a_virtual_machine_has_no_last_level_cache(monkeypatch: pytest.MonkeyPat
     assert figures.cache_bytes()["l3_bytes"] == 1 << 29
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_figures_are_plausible() -> None:
     machine = Target.host().machine
