@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from .driver.api import compile, load
     from .driver.caching.cache_key import CacheMissError
     from .driver.check import Report, check
+    from .driver.onnx_export import export_onnx
     from .driver.options import At, Options
     from .driver.source import SourceError
     from .frontend.errors import ModelError
+    from .frontend.onnx.writing.onnx_form import NoOnnxFormError
     from .frontend.torch.record import torch_report
     from .lowering.llvm_to_object.codegen import CodegenError
     from .lowering.target_names import TargetError
@@ -68,6 +70,7 @@ __all__ = [
     "GuardError",
     "InputError",
     "ModelError",
+    "NoOnnxFormError",
     "OptionError",
     "Options",
     "PassError",
@@ -90,6 +93,7 @@ __all__ = [
     "__version__",
     "check",
     "compile",
+    "export_onnx",
     "load",
     "quantize",
     "torch_report",
@@ -104,6 +108,7 @@ _HOME = {
     "Report": "driver.check",
     "check": "driver.check",
     "compile": "driver.api",
+    "export_onnx": "driver.onnx_export",
     "load": "driver.api",
     "quantize": "quantization.quantize",
     "QuantizedModel": "quantization.quantize",
@@ -112,6 +117,7 @@ _HOME = {
     "torch_report": "frontend.torch.record",
     "SourceError": "driver.source",
     "ModelError": "frontend.errors",
+    "NoOnnxFormError": "frontend.onnx.writing.onnx_form",
     "CompileError": "passes.infra.failure",
     "CompilerCrash": "passes.infra.guarded",
     "Failure": "passes.infra.failure",

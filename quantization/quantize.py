@@ -1,4 +1,4 @@
-"""`stepwell.quantize`: from a float ONNX model to a quantised one, with an account of the error."""
+"""`stepwell.quantize`: from a float model to a quantised one in ONNX, with an account of the error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any
 import onnx
 
 from ..driver.api import compile
+from ..driver.onnx_export import export_onnx
 from ..driver.options import Options
+from ..driver.source import ModelSource, torch_program
 from ..runtime.executable import Executable
 from ..support.errors import StepwellWarning
 from .budget import search
@@ -51,22 +53,31 @@ class QuantizedModel:
 
 
 def quantize(
-    model: onnx.ModelProto | bytes | str | Path,
+    model: Any,
     calibration: Iterable[Sample],
     options: QuantizationOptions | None = None,
+    *,
+    args: tuple[Any, ...] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
     **more: Any,
 ) -> QuantizedModel:
     """Quantises the products of a model with constant weights: Conv, Gemm, MatMul.
 
     Args:
-        model: a float32 ONNX model: a file's path, its bytes, or the parsed model.
+        model: a float32 model, as `stepwell.compile` takes it: a path, bytes, or an object. A model of another format
+            than ONNX is written as ONNX first, as `stepwell.export_onnx` does.
         calibration: inputs of typical calls, each a dictionary by name. They give the ranges of activations, and the
             error of the outputs is measured on the first `options.samples` of them.
         options: how to quantise.
+        args: example arguments with which a module of torch is exported.
+        kwargs: example keyword arguments of it.
+        dynamic_shapes: the dimensions of these arguments that may vary, as `torch.export.export` takes them.
         more: fields of `options`, instead of these.
 
     Raises:
-        ModelError: the model cannot be read.
+        SourceError, ModelError: the model cannot be read.
+        NoOnnxFormError: an op of a model of another format has no form in ONNX.
         QuantizationError: there is nothing to quantise, there are no samples, or an excluded node does not exist.
         OptionError: an option has a value that is not allowed.
         InputError: a sample does not fit the model.
@@ -75,7 +86,10 @@ def quantize(
     samples = list(calibration)
     if not samples:
         raise QuantizationError("calibration: there are no samples; give the inputs of at least one typical call")
-    read = FloatModel.read(model)
+    program = torch_program(model, args, kwargs, dynamic_shapes)
+    source = ModelSource.read(model if program is None else program)
+    is_onnx = source.kind == "onnx"
+    read = FloatModel.read(model if is_onnx else export_onnx(model if program is None else program))
     fold_batch_norms(read)
     _check_excluded(read, chosen)
     seen = _observed(read, samples, chosen)

@@ -23,8 +23,8 @@ from .model_options import Given
 from .outputs import QUANTIZED, QUANTIZED_REPORT, Outputs, default_name
 
 NAME = "stepwell-quantize"
-_DESCRIPTION = """Quantises the products of a float ONNX model whose weights are constants, and writes an ONNX model
-that other runtimes run too.
+_DESCRIPTION = """Quantises the products of a float model whose weights are constants, and writes an ONNX model that
+other runtimes run too. The model is an .onnx, .pt2 or .mlir file.
 
     stepwell-quantize model.onnx --calibration samples/                       8 bits, ranges from typical inputs
     stepwell-quantize model.onnx --calibration samples/ --max-error 0.01      as few products in float as that needs
@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
     known = QuantizationOptions()
-    parser.add_argument("model", help="an .onnx file")
+    parser.add_argument("model", help="an .onnx, .pt2 or .mlir file")
     parser.add_argument(
         "-o", "--output", metavar="FILE.onnx", help="the quantised model (default: MODEL.quantized.onnx)"
     )

@@ -80,7 +80,7 @@ def _with_heads(value: ir.Value, heads: int | None) -> ir.Value:
 
 
 def _band(node: Node) -> dict[str, int]:
-    """The numbers of keys before and after its own that a query sees, if queries and keys begin at the same position."""
+    """The numbers of keys before and after its own that a query sees, if queries and keys begin at one position."""
     left, right = node.attribute("left_window_size", -1), node.attribute("right_window_size", -1)
     after = ([0] if node.attribute("is_causal") else []) + ([right] if right >= 0 else [])
     return {"before": left if left >= 0 else UNBOUNDED, "after": min(after, default=UNBOUNDED)}

@@ -1,0 +1,1 @@
+"""Export of stepwell ops as ONNX."""

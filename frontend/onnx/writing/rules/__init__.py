@@ -1,0 +1,1 @@
+"""Forms in ONNX of the ops of the dialect, by subject."""
