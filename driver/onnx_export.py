@@ -66,7 +66,7 @@ def export_onnx(
     limits = {name: (max(low, 1), _UNLIMITED if high is None else high, 1) for name, (low, high) in ranges.items()}
     limits = {name: limits.get(name, (1, _UNLIMITED, 1)) for name in names}
     with compiler_context() as context, ir.Location.unknown(), assuming(limits_of(limits)):
-        symbolic = {
+        symbolic: dict[str, tuple[Any, ...]] = {
             name: tuple(names[dim] if isinstance(dim, str) else dim for dim in shape) for name, shape in known.items()
         }
         imported = source.import_into(context, symbolic, {})

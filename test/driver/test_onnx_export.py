@@ -103,4 +103,5 @@ def test_a_module_of_torch_is_quantised() -> None:
     made = stepwell.quantize(net, [{"input": x.numpy()}], args=(x,))
     assert [item.form for item in made.report.products] == ["int8", "int8"]
     assert made.report.errors.relative < 0.05
-    np.testing.assert_allclose(run(made.model, x.numpy())[0], net(x).detach().numpy(), atol=0.05)
+    # Not by ONNX Runtime, which saturates sums of bytes on some processors.
+    np.testing.assert_allclose(made.compile()(x.numpy()), net(x).detach().numpy(), atol=0.05)
