@@ -9,56 +9,60 @@ import numpy as np
 from mlir import ir
 from onnx import helper
 
-from .....dialects.core import Op
 from .....dialects.stepwell import elementwise as ops
 from .....dialects.types import is_float, spec_of_type
 from ..node_writer import NodeWriter
 from ..onnx_form import ONNX_FORM, NoOnnxFormError, same
 
-_SAME: dict[type[Op], str] = {
-    ops.AbsOp: "Abs",
-    ops.AcosOp: "Acos",
-    ops.AcoshOp: "Acosh",
-    ops.AddOp: "Add",
-    ops.AsinOp: "Asin",
-    ops.AsinhOp: "Asinh",
-    ops.AtanOp: "Atan",
-    ops.AtanhOp: "Atanh",
-    ops.CeilOp: "Ceil",
-    ops.CosOp: "Cos",
-    ops.CoshOp: "Cosh",
-    ops.DivOp: "Div",
-    ops.EqualOp: "Equal",
-    ops.ErfOp: "Erf",
-    ops.ExpOp: "Exp",
-    ops.FloorOp: "Floor",
-    ops.GreaterEqualOp: "GreaterOrEqual",
-    ops.GreaterOp: "Greater",
-    ops.HardSwishOp: "HardSwish",
-    ops.LessEqualOp: "LessOrEqual",
-    ops.LessOp: "Less",
-    ops.LogOp: "Log",
-    ops.MaximumOp: "Max",
-    ops.MinimumOp: "Min",
-    ops.MulOp: "Mul",
-    ops.NegOp: "Neg",
-    ops.PowOp: "Pow",
-    ops.ReciprocalOp: "Reciprocal",
-    ops.ReluOp: "Relu",
-    ops.RoundOp: "Round",
-    ops.SelectOp: "Where",
-    ops.SigmoidOp: "Sigmoid",
-    ops.SignOp: "Sign",
-    ops.SinhOp: "Sinh",
-    ops.SinOp: "Sin",
-    ops.SoftplusOp: "Softplus",
-    ops.SqrtOp: "Sqrt",
-    ops.SubOp: "Sub",
-    ops.TanhOp: "Tanh",
-    ops.TanOp: "Tan",
-}
-for _kind, _name in _SAME.items():
-    ONNX_FORM.attach(_kind)(same(_name))
+
+@ONNX_FORM.attach(
+    ops.AbsOp,
+    ops.AcosOp,
+    ops.AcoshOp,
+    ops.AddOp,
+    ops.AsinOp,
+    ops.AsinhOp,
+    ops.AtanOp,
+    ops.AtanhOp,
+    ops.CeilOp,
+    ops.CosOp,
+    ops.CoshOp,
+    ops.DivOp,
+    ops.EqualOp,
+    ops.ErfOp,
+    ops.ExpOp,
+    ops.FloorOp,
+    ops.GreaterOp,
+    ops.HardSwishOp,
+    ops.LessOp,
+    ops.LogOp,
+    ops.MulOp,
+    ops.NegOp,
+    ops.PowOp,
+    ops.ReciprocalOp,
+    ops.ReluOp,
+    ops.RoundOp,
+    ops.SigmoidOp,
+    ops.SignOp,
+    ops.SinhOp,
+    ops.SinOp,
+    ops.SoftplusOp,
+    ops.SqrtOp,
+    ops.SubOp,
+    ops.TanhOp,
+    ops.TanOp,
+)
+def namesake(op: Any, nodes: NodeWriter) -> str:
+    """The operator with the op's own name: `hard_swish` is HardSwish"""
+    words = op.OPERATION_NAME.removeprefix("stepwell.").split("_")
+    return nodes.add("".join(word.capitalize() for word in words), *op.operand_values())
+
+
+ONNX_FORM.attach(ops.GreaterEqualOp)(same("GreaterOrEqual"))
+ONNX_FORM.attach(ops.LessEqualOp)(same("LessOrEqual"))
+ONNX_FORM.attach(ops.MaximumOp)(same("Max"))
+ONNX_FORM.attach(ops.MinimumOp)(same("Min"))
+ONNX_FORM.attach(ops.SelectOp)(same("Where"))
 ONNX_FORM.attach(ops.EluOp)(same("Elu", "alpha"))
 ONNX_FORM.attach(ops.GeluOp)(same("Gelu", "approximate"))
 ONNX_FORM.attach(ops.HardSigmoidOp)(same("HardSigmoid", "alpha", "beta"))
