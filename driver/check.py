@@ -12,6 +12,10 @@ from ..support.short_repr import short_repr
 from ..support.wording import quantity
 from .source import ModelSource, SourceError
 
+_NATIVE = "a model of this format has native code for all of it, or does not compile"
+_REASONS = {"torch": "compile the program, and stepwell.torch_report lists what runs in PyTorch"}
+"""Why models of other formats are not checked, by format."""
+
 
 @short_repr
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ def check(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Repo
     """
     source = ModelSource.read(model)
     if source.kind != "onnx":
-        raise SourceError(f"{source.name}: MLIR always has native code; only ONNX models can be checked")
+        raise SourceError(f"{source.name}: only ONNX models can be checked: {_REASONS.get(source.kind, _NATIVE)}")
     from ..frontend.onnx.fallback.diagnosis import diagnose
     from ..frontend.onnx.reading.model import read_model
 

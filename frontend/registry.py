@@ -7,7 +7,7 @@
 
     register_frontend("layers", LayersFrontend())
 
-ONNX and MLIR are built in.
+ONNX, MLIR, PyTorch, GGUF and folders of Hugging Face are built in.
 """
 
 from __future__ import annotations

@@ -11,9 +11,11 @@ import ml_dtypes
 import numpy as np
 from mlir import ir
 
+from .....dialects.core import Op
 from .....dialects.stepwell import elementwise as ew
 from .....dialects.stepwell.blocks import BlockMatmulOp
 from .....dialects.stepwell.movement import GatherOp
+from .....passes.ir.rewriting import defining_op
 from ....build import dtype, emit, rank
 from ...nodes.node import Node
 
@@ -68,11 +70,10 @@ def blocked_product(node: Node, lhs: ir.Value, rhs: ir.Value, transpose_rhs: boo
     )
 
 
-def _operands_of(value: ir.Value, op: type) -> list[ir.Value]:
+def _operands_of(value: ir.Value, op: type[Op]) -> list[ir.Value]:
     """The operands of the op that computes a value; none if it is not of this class."""
-    if isinstance(value.owner, ir.Block) or value.owner.name != op.OPERATION_NAME:
-        return []
-    return list(value.owner.operands)
+    found = defining_op(value, op)
+    return [] if found is None else list(found.operation.operands)
 
 
 def _blocked(node: Node, value: ir.Value) -> _Blocked | None:
