@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # these are of no use, as tests use two cores each where they use threads.
 JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 2)))')
 # A run that hangs is interrupted, and says what it did, before the time of a continuous integration is over.
-LIMIT := $(shell command -v timeout > /dev/null && echo timeout --foreground --signal=INT --kill-after=60 40m)
+LIMIT := $(shell command -v timeout > /dev/null && echo timeout --foreground --signal=INT --kill-after=60 50m)
 # Each process starts with half of the tests: neighbours share what they compile. One that is done takes from the others.
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal --quiet
 LIT := $(BIN)/lit -j$(JOBS) --quiet --no-progress-bar

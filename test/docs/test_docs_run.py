@@ -23,7 +23,7 @@ from .shown import prints
 
 ROOT = Path(__file__).parent.parent.parent
 LONG = {
-    *("architecture", "benchmarks", "bisect", "drop_in", "failures", "gguf", "gpu", "kernels"),
+    *("aarch64", "architecture", "artefacts", "benchmarks", "bisect", "drop_in", "failures", "gguf", "gpu", "kernels"),
     *("machines", "profile", "pytorch", "quantization", "reduce", "serving", "training", "tuning", "writing-a-target"),
 }
 """Pages whose commands take long: they compile whole models, measure, search, or start many processes."""

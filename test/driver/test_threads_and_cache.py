@@ -94,6 +94,7 @@ def test_a_compile_that_is_killed_leaves_the_cache_sound(model: Path, tmp_path: 
     assert start(model).wait(300) == 0
 
 
+@pytest.mark.sweep
 def test_damaged_entries_are_dropped_and_made_again(model: Path, tmp_path: Path) -> None:
     assert start(model).wait(300) == 0
     cache = Cache(tmp_path / "cache")

@@ -185,6 +185,7 @@ def test_passes(installed, tmp_path, name, text) -> None:
     assert done.returncode == checked.returncode == 0, done.stderr + checked.stderr
 
 
+@pytest.mark.sweep
 def test_a_product_runs_on_the_unit(installed, tmp_path) -> None:
     (tmp_path / "small.mlir").write_text(SMALL)
     code = f"""{NUMBERS}

@@ -86,6 +86,7 @@ for late in ("kernels", "tiled", "llvm"):
     assert "stepwell.softmax" in opt.stdout, opt.stderr
 
 
+@pytest.mark.sweep
 def test_an_op_of_another_dialect_is_read_verified_and_fused(installed, tmp_path):
     (tmp_path / "model.mlir").write_text(SHRINK)
     code = """

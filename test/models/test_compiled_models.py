@@ -12,15 +12,14 @@ from onnx import numpy_helper
 
 from .packaged import LIGHT, MODELS, OCR, TOLERANCE, VOICE, compiled, needs_models, page, reference, relative_error
 
-# Connections over all layers that are concatenated, and shuffled groups; the others are made of the same ops.
-FEW_LIGHT = ("light_densenet121", "light_shufflenet")
+# Shuffled groups; the others are made of the same ops.
+FEW_LIGHT = ("light_shufflenet",)
 ALL_LIGHT = [
     pytest.param(name, marks=() if name in FEW_LIGHT else pytest.mark.sweep)
     for name in sorted(path.stem for path in LIGHT.glob("*.onnx"))
 ]
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ALL_LIGHT)
 def test_light_model_gives_its_stored_output(name: str) -> None:
     model = compiled(LIGHT / f"{name}.onnx")
@@ -37,8 +36,8 @@ def test_light_model_gives_its_stored_output(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "shape"),
     [
-        ("ch_PP-OCRv4_det_infer", (1, 3, 256, 480)),
         ("ch_ppocr_mobile_v2.0_cls_infer", (3, 3, 48, 192)),
+        ("ch_PP-OCRv4_det_infer", (1, 3, 256, 480)),
         ("ch_PP-OCRv4_rec_infer", (2, 3, 48, 200)),
         pytest.param("ch_PP-OCRv4_det_infer", (1, 3, 320, 320), marks=pytest.mark.sweep),
         pytest.param("ch_ppocr_mobile_v2.0_cls_infer", (1, 3, 48, 192), marks=pytest.mark.sweep),

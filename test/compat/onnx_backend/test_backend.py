@@ -80,7 +80,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @needs_onnx_123
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_onnx_cases_end_as_listed(server: Server, shard: int) -> None:
     check_shard(server, [name for name in server.names if EXPANDED not in name], shard)

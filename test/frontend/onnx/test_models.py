@@ -34,7 +34,7 @@ def compared(path_or_bytes, feeds, shapes, rtol=2e-4):
     return imported, results[len(expected) :]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", sorted(path.stem for path in LIGHT.glob("*.onnx")))
 def test_light_models(name):
     imported = import_model(LIGHT / f"{name}.onnx", ir.Context())

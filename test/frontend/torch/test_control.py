@@ -21,6 +21,7 @@ class Control(torch.nn.Module):
         return {"cond": chosen, "scan": (last, sums), "map": products, "while": doubled + count}
 
 
+@pytest.mark.sweep
 def test_graphs_within_graphs():
     module = Control()
     x, rounds = torch.randn(3, 4), torch.tensor(3)

@@ -83,6 +83,7 @@ def test_sizes_without_a_maximum_are_compiled_when_they_occur():
     assert len(run.programs) == 2
 
 
+@pytest.mark.sweep
 def test_bounded_sizes_are_compiled_at_once():
     module = Encoder().eval()
     batch, length = torch.export.Dim("batch", min=1, max=4), torch.export.Dim("length", min=2, max=24)

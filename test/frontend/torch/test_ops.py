@@ -36,6 +36,7 @@ def test_functions_of_special_numbers():
     check(accurate, torch.tensor(SPECIAL))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.int32, torch.bool], ids=str)
 def test_functions(dtype):
     left_out = {torch.bool: ("neg", "abs", "ceil", "floor", "round", "trunc", "frac", "relu", "sign", "square")}
@@ -105,6 +106,7 @@ def test_arithmetic_of_floats():
     check({**ARITHMETIC, **more}, x, y)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "kinds", [(torch.int64, torch.int64), (torch.int32, torch.float32), (torch.uint8, torch.int64)]
 )
@@ -179,6 +181,7 @@ STATISTICS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.int32, torch.bool], ids=str)
 def test_reductions(dtype):
     left_out = ("argmax", "argmax along", "argmin along", "prod") if dtype is torch.bool else ()
@@ -246,6 +249,7 @@ MOVEMENTS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool], ids=str)
 def test_movements(dtype):
     check(MOVEMENTS, numbers(dtype, 3, 4, 5))

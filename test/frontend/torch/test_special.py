@@ -23,6 +23,7 @@ def test_functions(functions):
     check(functions, x.double(), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.sweep
 def test_derivatives_of_digamma_and_shares_of_the_gamma_integral():
     functions = {
         "second": lambda a, x: torch.polygamma(2, x),
