@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         StepwellError,
         StepwellWarning,
     )
+    from .support.packages import MissingPackageError
     from .training.trainer import trainer
     from .training.value_and_grad import value_and_grad
 
@@ -69,6 +70,7 @@ __all__ = [
     "FallbackWarning",
     "GuardError",
     "InputError",
+    "MissingPackageError",
     "ModelError",
     "NoOnnxFormError",
     "OptionError",
@@ -127,6 +129,7 @@ _HOME = {
     "CodegenError": "lowering.llvm_to_object.codegen",
     "CacheMissError": "driver.caching.cache_key",
     "ArtefactError": "support.errors",
+    "MissingPackageError": "support.packages",
     "CapacityError": "support.errors",
     "DataError": "support.errors",
     "GuardError": "support.errors",

@@ -16,6 +16,7 @@ from pathlib import Path
 from ..lm.divergence import measure_divergence
 from ..runtime.devices.peaks import Peaks
 from ..runtime.program import SHORT_NAME
+from ..support.packages import require_package
 from ..support.wording import quantity
 from ..tools import arguments, model_options, running
 from ..tools.console import ProgressBar, duration, print_table, progress
@@ -227,8 +228,7 @@ def _models(options: argparse.Namespace) -> int:
 
 
 def _torch(options: argparse.Namespace) -> int:
-    if importlib.util.find_spec("torch") is None:
-        raise UsageError("modules of torch need the package torch: pip install 'stepwell[torch]'")
+    require_package("torch", "the benchmark of modules", "torch")
     from .torch_models.catalog import MODELS
 
     found = {text: [name for name in MODELS if name.startswith(text)] for text in options.modules}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 
 from ..support.cores import available_cores
 from ..support.errors import OptionError
+from ..support.packages import require_package
 from ..training.optimizers import AdamW
 from ..training.trainer import trainer
 
@@ -92,8 +92,7 @@ def measure(names: Sequence[str], peers: Sequence[str], threads: int, rounds: in
         unknown = [name for name in wanted if name not in known]
         if unknown:
             raise OptionError(f"there is no {kind} '{unknown[0]}'; there are {', '.join(known)}")
-    if importlib.util.find_spec("torch") is None:
-        raise OptionError("the models are of PyTorch, which is not installed: pip install 'stepwell[torch]'")
+    require_package("torch", "the benchmark of training", "torch")
     import torch
 
     before = torch.get_num_threads()

@@ -206,7 +206,9 @@ def options_of(given: Made | Mapping[str, Any] | None, kind: Callable[..., Made]
         names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]  # a callable to its callers
         unknown = [name for name in given if name not in names]
         if unknown:
-            raise OptionError(f"there is no option {unknown[0]!r}{_closest(unknown[0], names)}")
+            is_argument = kind is Options and unknown[0] in ("target", "threads")
+            hint = "; it is an argument of stepwell.compile" if is_argument else _closest(unknown[0], names)
+            raise OptionError(f"there is no option {unknown[0]!r}{hint}")
         return kind(**given)
     if not isinstance(given, kind):  # type: ignore[arg-type]  # as above
         raise OptionError(f"options must be stepwell.Options or a mapping of option names, but is {_short(given)}")

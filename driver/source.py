@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-import importlib.util
 import os
 import sys
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from ..runtime.program import ANY_RANK, Shape, TensorInfo
 from ..support.errors import StepwellError
 from ..support.formats import format_of
 from ..support.large_file import LargeFile
+from ..support.packages import require_package
 from ..support.short_repr import short_repr
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class ModelSource:
             return ModelSource("mlir", model.operation.get_asm(enable_debug_info=True).encode())
         raise SourceError(
             "a model is a path, bytes, an onnx.ModelProto, an MLIR module, or a module or exported program of torch, "
-            f"but this is a {type(model).__name__}"
+            f"but this is of type {type(model).__name__}"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -162,6 +162,7 @@ class ModelSource:
     def fingerprint(self) -> str:
         """A digest that identifies this model; side files count by name, size and modification time."""
         if self.kind == "torch":
+            require_package("torch", self.name, "torch")
             # Its rules, by which ops are decomposed, are part of the model.
             rules = f"torch {importlib.metadata.version('torch')}"
             return key_of(rules, self.contents if self.program is None else self.program.fingerprint)
@@ -288,10 +289,7 @@ class ModelSource:
         """
         if self.program is not None:
             return self.program
-        if importlib.util.find_spec("torch") is None:
-            from ..frontend.errors import ModelError
-
-            raise ModelError("needs PyTorch: pip install 'stepwell[torch]'", model=self.name)
+        require_package("torch", self.name, "torch")
         from ..frontend.torch.live import LiveProgram
 
         return LiveProgram.read(self.data, self.name)

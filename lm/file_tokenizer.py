@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..frontend.errors import ModelError
 from ..frontend.gguf.reader import GgufFile
-from .tokenizer import TextTokenizer, need_package
+from ..support.packages import require_package
+from .tokenizer import TextTokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -31,7 +32,7 @@ def tokenizer_of_file(file: GgufFile) -> TextTokenizer:
     Raises:
         ModelError: it has none, or one of a kind that is not supported, or a package is not installed.
     """
-    need_package()
+    require_package("tokenizers", "text", "lm")
     kind = file.setting("tokenizer.ggml.model", str)
     if kind not in ("gpt2", "llama"):
         raise ModelError(f"has a tokenizer of the kind '{kind}'; supported are gpt2 and llama")

@@ -8,7 +8,8 @@ from typing import Any
 
 from ..frontend.errors import ModelError
 from ..frontend.huggingface.folder import CONFIG, read_json
-from .tokenizer import TextTokenizer, need_package
+from ..support.packages import require_package
+from .tokenizer import TextTokenizer
 
 _TOKENIZER, _SETTINGS, _GENERATION = "tokenizer.json", "tokenizer_config.json", "generation_config.json"
 _TEMPLATE = "chat_template.jinja"
@@ -21,7 +22,7 @@ def tokenizer_of_folder(folder: Path) -> TextTokenizer:
     Raises:
         ModelError: it has none, or a damaged one, or a package is not installed.
     """
-    need_package()
+    require_package("tokenizers", "text", "lm")
     from tokenizers import Tokenizer
 
     if not (folder / _TOKENIZER).is_file():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..support.errors import InputError
+from ..support.packages import require_package
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
@@ -25,7 +25,7 @@ def json_schema(schema: Mapping[str, Any] | None = None) -> str:
 
     One space follows each comma and colon, as in `json.dumps`: models that may write any white space write it forever.
     """
-    need_package()
+    require_package("llguidance", "a grammar", "lm")
     from llguidance import LLMatcher
 
     spaces: JsonCompileOptions = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
@@ -35,7 +35,7 @@ def json_schema(schema: Mapping[str, Any] | None = None) -> str:
 
 def regular_expression(pattern: str) -> str:
     """Returns the grammar of the texts that a regular expression matches as a whole."""
-    need_package()
+    require_package("llguidance", "a grammar", "lm")
     from llguidance import LLMatcher
 
     return LLMatcher.grammar_from_regex(pattern)
@@ -54,7 +54,7 @@ class GrammarState:
         Raises:
             GrammarError: the grammar is wrong.
         """
-        need_package()
+        require_package("llguidance", "a grammar", "lm")
         from llguidance import LLMatcher
 
         wrong = LLMatcher.validate_grammar(grammar, tokenizer)
@@ -79,13 +79,3 @@ class GrammarState:
     def add(self, token: int) -> None:
         """Goes on by a token, which may come next."""
         self._matcher.consume_token(token)
-
-
-def need_package() -> None:
-    """Checks that the package is installed.
-
-    Raises:
-        InputError: it is not.
-    """
-    if importlib.util.find_spec("llguidance") is None:
-        raise InputError("grammars need the package llguidance: pip install 'stepwell[lm]'")

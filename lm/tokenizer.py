@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..frontend.errors import ModelError
+from ..support.packages import require_package
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
@@ -66,9 +66,7 @@ class TextTokenizer:
     @functools.cached_property
     def for_grammars(self) -> LLTokenizer:
         """The tokenizer in the form that grammars need; making it takes about a second for 100,000 tokens."""
-        from .grammar import need_package as need_grammars
-
-        need_grammars()
+        require_package("llguidance", "a grammar", "lm")
         from llguidance import LLTokenizer
 
         return LLTokenizer(self._tokenizer.to_str(), n_vocab=self.count, eos_token=sorted(self.ends))
@@ -84,8 +82,7 @@ class TextTokenizer:
         """
         if not self.template:
             raise ModelError("has no chat template")
-        if importlib.util.find_spec("jinja2") is None:
-            raise ModelError("chat templates need the package jinja2: pip install 'stepwell[lm]'")
+        require_package("jinja2", "a chat template", "lm")
         from jinja2 import TemplateError
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -114,13 +111,3 @@ class TokenText:
     def add(self, token: int) -> str:
         """Returns the text that a token completes; "" if it completes none."""
         return self._stream.step(self._tokenizer, token) or ""
-
-
-def need_package() -> None:
-    """Checks that the package is installed.
-
-    Raises:
-        ModelError: it is not.
-    """
-    if importlib.util.find_spec("tokenizers") is None:
-        raise ModelError("text needs the package tokenizers: pip install 'stepwell[lm]'")

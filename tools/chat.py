@@ -13,6 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from ..support.errors import InputError
+from ..support.packages import require_package
 from . import arguments, console, model_options, running, text_options
 from .console import progress
 from .flags import UsageError
@@ -52,7 +53,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    text_options.check_packages("lm", ("gguf", "tokenizers", "jinja2"))
+    for package in ("gguf", "tokenizers", "jinja2"):
+        require_package(package, "a chat", "lm")
     from ..lm.model import load
 
     sampling = text_options.sampling_of(options, options.seed)

@@ -109,7 +109,9 @@ def _sizes(program: Mapping[str, Any]) -> str:
 
 
 def _dims(info: Mapping[str, Any]) -> str:
-    return "x".join(map(str, info["shape"])) or "scalar"
+    """Formats a shape: `1x3`, or `rows, 3` with named dimensions."""
+    named = any(isinstance(dim, str) for dim in info["shape"])
+    return (", " if named else "x").join(map(str, info["shape"])) or "scalar"
 
 
 def _bytes(size: int) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..support import environment
 from ..support.environment import VariableError
+from ..support.packages import MissingPackageError
 from .flags import UsageError
 from .supervisor import run_supervised
 
@@ -110,7 +111,8 @@ def _record(error: Exception) -> dict[str, Any]:
 def _one_line(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory"
-    if isinstance(error, ImportError):  # with little memory, or few file descriptors left
+    # With little memory, or few file descriptors left.
+    if isinstance(error, ImportError) and not isinstance(error, MissingPackageError):
         return f"a library cannot be loaded: {error}"
     text = str(error).strip()
     is_ours = type(error).__module__.startswith("stepwell.") or isinstance(error, OSError)

@@ -8,6 +8,7 @@ import socket
 import sys
 from pathlib import Path
 
+from ..support.packages import require_package
 from . import arguments, model_options, running, text_options
 from .console import progress
 from .flags import UsageError
@@ -74,9 +75,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    text_options.check_packages(
-        "serve", ("gguf", "tokenizers", "jinja2", "msgspec", "starlette", "uvicorn", "prometheus_client")
-    )
+    for package in ("gguf", "tokenizers", "jinja2", "msgspec", "starlette", "uvicorn", "prometheus_client"):
+        require_package(package, "the server", "serve")
     from ..lm.engine import Engine
     from ..lm.model import load
     from ..serve.listening import serve

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
-from collections.abc import Sequence
 
 from ..lm.sampling import SamplingOptions
 from . import arguments
-from .flags import UsageError
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -36,14 +33,3 @@ def add_sampling_options(parser: argparse.ArgumentParser, temperature: float) ->
 def sampling_of(options: argparse.Namespace, seed: int | None = None) -> SamplingOptions:
     """Returns how tokens are chosen."""
     return SamplingOptions(options.temperature, options.top_k, options.top_p, options.min_p, seed=seed)
-
-
-def check_packages(extra: str, packages: Sequence[str]) -> None:
-    """Checks that the packages of an extra are installed.
-
-    Raises:
-        UsageError: one is not; the message names the command that installs it.
-    """
-    for package in packages:
-        if importlib.util.find_spec(package) is None:
-            raise UsageError(f"this needs the package {package}: pip install 'stepwell[{extra}]'")

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..support.packages import require_package
 from .database import OK, Trial
-from .errors import TuningError
 from .searchers.searcher import FAILED_GAIN
 
 _LEAST_TRIALS = 12
@@ -50,10 +50,9 @@ class LearnedModel:
         """Fits a model to trials; None if there are too few.
 
         Raises:
-            TuningError: the library is not installed.
+            MissingPackageError: the library is not installed.
         """
-        if not is_installed():
-            raise TuningError("the learned searcher needs LightGBM: pip install 'stepwell[tune]'")
+        require_package("lightgbm", "the learned searcher", "tune")
         import lightgbm  # pyright: ignore[reportMissingImports]  # an optional extra
 
         known = [trial for trial in trials if trial.features]

@@ -16,6 +16,7 @@ from ...runtime.specialization.interfaces import ByContents, Contents
 from ...sizes.bounds import Bounds
 from ...sizes.buckets import Buckets
 from ...sizes.expressions import Expression
+from ...support.packages import require_compiler
 from ..setup import Setup
 from ..source import ModelSource
 from ..subgraphs.subgraph_source import SubgraphSource
@@ -117,6 +118,7 @@ class ProgramCache:
             return known, False
         if cache and self.setup.must_hit:
             raise cache_key.miss(cache, keys[len(known)])
+        require_compiler()
         digests = [key.digest for key in keys]
         with program_lock(cache, digests[0] if len(digests) == 1 else key_of(*digests), reporter.wait):
             # Another process may have compiled them since the last look-up.

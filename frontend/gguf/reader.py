@@ -5,13 +5,13 @@ The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from ...support.packages import require_package
 from ...support.short_repr import short_repr
 from ..errors import ModelError
 
@@ -80,10 +80,10 @@ def read_gguf(path: Path) -> GgufFile:
     """Reads a file, which stays mapped.
 
     Raises:
-        ModelError: it is damaged, or the package `gguf` is not installed.
+        ModelError: it is damaged.
+        MissingPackageError: the package `gguf` is not installed.
     """
-    if importlib.util.find_spec("gguf") is None:
-        raise ModelError("needs the package gguf: pip install 'stepwell[gguf]'")
+    require_package("gguf", path.name, "gguf")
     from gguf import GGUFReader
 
     try:

@@ -6,7 +6,6 @@ fused projections by head, and matrices stored by inputs.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 
 from ...runtime import safetensors
 from ...support.errors import ArtefactError
+from ...support.packages import require_package
 from ..errors import ModelError
 from ..gguf.reader import GgufFile, StoredTensor
 from .layouts import TensorLayout
@@ -32,10 +32,10 @@ def read_folder(folder: Path) -> GgufFile:
     """Reads a folder, whose weights stay mapped.
 
     Raises:
-        ModelError: it is damaged, holds something that is not supported, or the package `gguf` is not installed.
+        ModelError: it is damaged, or holds something that is not supported.
+        MissingPackageError: the package `gguf` is not installed.
     """
-    if importlib.util.find_spec("gguf") is None:
-        raise ModelError("needs the package gguf: pip install 'stepwell[gguf]'")
+    require_package("gguf", folder.name, "gguf")
     config = read_json(folder / CONFIG)
     kind = config.get("model_type")
     if kind not in ARCHITECTURES:

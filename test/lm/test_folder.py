@@ -17,7 +17,7 @@ for name in ("gguf", "jinja2", "tokenizers"):
 from stepwell.frontend.errors import ModelError  # noqa: E402
 from stepwell.lm.folder_tokenizer import tokenizer_of_folder  # noqa: E402
 from stepwell.runtime import safetensors  # noqa: E402
-from stepwell.support.errors import InputError  # noqa: E402
+from stepwell.support.packages import MissingPackageError  # noqa: E402
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors  # noqa: E402
 
 from .decoders import written  # noqa: E402
@@ -97,5 +97,5 @@ def test_a_grammar_without_its_package_is_an_error(tmp_path: Path, monkeypatch: 
     model = stepwell.lm.load(written(tmp_path), context=32, threads=1)
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "llguidance" else found(name))
-    with pytest.raises(InputError, match=r"grammars need the package llguidance: pip install"):
+    with pytest.raises(MissingPackageError, match=r"a grammar: needs the package llguidance: run `pip install"):
         model.generate("a", stepwell.lm.SamplingOptions(grammar='start: "a"'), most=2)

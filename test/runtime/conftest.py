@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
-from stepwell.runtime.native import orc
 from stepwell.runtime.processor import architecture
 from stepwell.runtime.program import CodeTarget, KernelInfo, Program, TensorInfo
+from stepwell.support.packages import llvm_file
 
 F32 = np.dtype(np.float32)
 TRIPLE = f"{architecture()}-unknown-linux-gnu"
@@ -73,7 +72,7 @@ exit:
 @functools.cache
 def native_object(size: int) -> bytes:
     """Returns the object file of the program for `size` elements."""
-    llc = Path(orc.libllvm_path()).parent.parent / "bin" / "llc"
+    llc = llvm_file("bin/llc")
     command = [str(llc), "-filetype=obj", "-relocation-model=pic", f"-mtriple={TRIPLE}", "-o", "-"]
     return subprocess.run(
         command, input=_IR.replace("SIZE", str(size)).encode(), capture_output=True, check=True

@@ -90,8 +90,8 @@ def test_errors(paths, monkeypatch, capsys):
     assert run(monkeypatch, "a", str(paths[1]), "--system=s") == 2
     assert "--system needs a chat template" in capsys.readouterr().err
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert run(monkeypatch, "a", str(paths[1])) == 2
-    assert "this needs the package gguf: pip install 'stepwell[lm]'" in capsys.readouterr().err
+    assert run(monkeypatch, "a", str(paths[1])) == 1
+    assert "a chat: needs the package gguf: run `pip install '.[lm]'`" in capsys.readouterr().err
 
 
 def test_a_client_of_openai_is_served(paths):
@@ -142,5 +142,5 @@ def test_errors_of_the_server(paths, monkeypatch, capsys):
     assert serve.main([str(paths[0].parent / "none.gguf"), "--port=0"]) == 1
     assert "none.gguf: No such file or directory" in capsys.readouterr().err
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "uvicorn" else 1)
-    assert serve.main([str(paths[0])]) == 2
-    assert "this needs the package uvicorn: pip install 'stepwell[serve]'" in capsys.readouterr().err
+    assert serve.main([str(paths[0])]) == 1
+    assert "the server: needs the package uvicorn: run `pip install '.[serve]'`" in capsys.readouterr().err

@@ -21,6 +21,7 @@ from stepwell.runtime.native import elf, loader, orc
 from stepwell.runtime.native.elf_image import UnsupportedObjectError
 from stepwell.runtime.program import Program
 from stepwell.support.errors import NativeCodeError
+from stepwell.support.packages import llvm_file
 
 pytestmark = pytest.mark.skipif(not elf.is_supported(), reason="this machine's objects are of another kind")
 
@@ -68,7 +69,7 @@ define ptr @address_of_labs() {
 
 @functools.cache
 def _object(text: str) -> bytes:
-    llc = Path(orc.libllvm_path()).parent.parent / "bin" / "llc"
+    llc = llvm_file("bin/llc")
     triple = f"{processor.architecture()}-unknown-linux-gnu"
     command = [str(llc), "-filetype=obj", "-relocation-model=pic", f"-mtriple={triple}", "-o", "-"]
     return subprocess.run(command, input=text.encode(), capture_output=True, check=True).stdout
