@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .driver.check import Report, check
     from .driver.onnx_export import export_onnx
     from .driver.options import At, Options
-    from .driver.source import SourceError
+    from .driver.sources.source import SourceError
     from .frontend.errors import ModelError
     from .frontend.onnx.writing.onnx_form import NoOnnxFormError
     from .frontend.torch.record import torch_report
@@ -117,7 +117,7 @@ _HOME = {
     "QuantizationError": "quantization.float_model",
     "QuantizationOptions": "quantization.options",
     "torch_report": "frontend.torch.record",
-    "SourceError": "driver.source",
+    "SourceError": "driver.sources.source",
     "ModelError": "frontend.errors",
     "NoOnnxFormError": "frontend.onnx.writing.onnx_form",
     "CompileError": "passes.infra.failure",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..driver.source import ModelSource
+from ..driver.sources.reading import read_source
 from ..runtime.program import Shape, TensorInfo
 from ..support.errors import StepwellError
 from ..tools import arguments
@@ -50,7 +50,7 @@ class Model:
     def inputs(self, path: Path) -> dict[str, np.ndarray]:
         """Returns the contents of the inputs, the same each time."""
         random = np.random.default_rng(0)
-        return {info.name: self._contents(info, random) for info in ModelSource.read(path).interface()[0]}
+        return {info.name: self._contents(info, random) for info in read_source(path).interface()[0]}
 
     def _contents(self, info: TensorInfo, random: np.random.Generator) -> np.ndarray:
         shape = self.shapes.get(info.name, tuple(int(dim) for dim in info.shape if isinstance(dim, int)))
@@ -100,7 +100,7 @@ def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) 
         path = _existing(text, by_name)
         if arguments.is_artefact(text):
             raise UsageError(f"{text}: only Stepwell reads artefacts: give the ONNX file")
-        takes, _ = ModelSource.read(path).interface()
+        takes, _ = read_source(path).interface()
         for given in shapes:
             arguments.check_names(given, takes, "--shape")
             arguments.check_shapes(given, takes, "--shape")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ..driver.source import ModelSource
+from ..driver.sources.reading import read_source
 from . import models, turns
 from .decoder import LARGE, DecoderConfig, make_decoder
 
@@ -69,7 +69,7 @@ class RangeCase:
         random, contents = np.random.default_rng(0), self.model.contents
         return {
             info.name: np.asarray(contents[info.name](random, tuple(map(int, info.shape)))).astype(info.dtype)
-            for info in ModelSource.read(path).interface()[0]
+            for info in read_source(path).interface()[0]
             if info.is_static and info.name in contents
         }
 

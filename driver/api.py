@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -30,7 +30,9 @@ from .caching.fingerprint import fingerprint
 from .options import Options, options_of
 from .serving.specializer import Specializer
 from .setup import Setup
-from .source import ModelSource, torch_program
+from .sources.reading import read_source, source_of
+from .sources.source import ModelSource
+from .sources.torch import TorchSource
 
 if TYPE_CHECKING:
     from ..frontend.torch.live import LiveProgram
@@ -114,14 +116,13 @@ def compile(
         from .route import check_added
 
         check_added(options.passes, setup.target)
-    program = torch_program(model, args, kwargs, dynamic_shapes)
+    source = read_source(model, args, kwargs, dynamic_shapes)
+    program = source.program if isinstance(source, TorchSource) else None
     if program is None:
-        if args is not None or kwargs is not None or dynamic_shapes is not None:
-            raise OptionError("args, kwargs and dynamic_shapes are for modules of torch; options are given by name")
-        return _compiled(model, setup, lambda made: Executable(made, threads))
+        return _compiled(source, setup, lambda made: Executable(made, threads))
     from ..frontend.torch.executable import TorchExecutable
 
-    return _compiled(program, setup, lambda made: TorchExecutable(made, threads, program))
+    return _compiled(source, setup, lambda made: TorchExecutable(made, threads, program))
 
 
 def compile_piece(program: LiveProgram, setup: Setup, threads: int | None = None) -> Executable:
@@ -129,16 +130,15 @@ def compile_piece(program: LiveProgram, setup: Setup, threads: int | None = None
     names = {str(dim) for info in program.info.inputs for dim in info.dims or ()}
     dims = {name: given for name, given in setup.options.dims.items() if name in names}
     setup = setup.changed(dims=dims, shapes={}, substitutes={})
-    return _compiled(program, setup, lambda made: Executable(made, threads))
+    return _compiled(TorchSource(program=program), setup, lambda made: Executable(made, threads))
 
 
-def _compiled(model: Any, setup: Setup, executable_of: Callable[[CompiledModel], Executable]) -> Executable:
+def _compiled(source: ModelSource, setup: Setup, executable_of: Callable[[CompiledModel], Executable]) -> Executable:
     options = setup.options
     cache = default_cache() if options.cache else None
-    source = ModelSource.read(model)
     source = replace(source, cache=cache, checked=options.checked, target=setup.target)
     name, inputs, outputs = interface_of(source)
-    resolved = resolve_dims(options.dims or _declared_dims(source, inputs, options), inputs)
+    resolved = resolve_dims(options.dims or ({} if options.shapes else source.declared_ranges(inputs)), inputs)
     dims, inputs = resolved.dims, resolved.inputs
     specializer = specializer_of(source, inputs, setup)
     kept = reader.ArtefactSource(source.kind, source.contents) if source.is_whole else None
@@ -158,19 +158,6 @@ def _compiled(model: Any, setup: Setup, executable_of: Callable[[CompiledModel],
     return executable
 
 
-def _declared_dims(
-    source: ModelSource, inputs: Sequence[TensorInfo], options: Options
-) -> Mapping[str, int | tuple[int, ...]]:
-    """The ranges of all dynamic dimensions of a module, or of a program of torch; none if one has no maximum."""
-    if options.shapes:
-        return {}
-    if source.kind == "mlir" and not all(info.is_static for info in inputs):
-        return source.declared_ranges()
-    ranges = {} if source.program is None else source.program.interface.ranges
-    bounded = {name: (max(low, 1), high) for name, (low, high) in ranges.items() if high is not None}
-    return bounded if len(bounded) == len(ranges) else {}
-
-
 def interface_of(source: ModelSource) -> tuple[str, tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
     """Returns a model's name, inputs and outputs; from the cache if they were read before.
 
@@ -185,7 +172,7 @@ def interface_of(source: ModelSource) -> tuple[str, tuple[TensorInfo, ...], tupl
     if known is None:
         known = source.name, *source.interface()
         store.put_interface(cache, key, *known)
-    if source.program is not None and not source.program.is_decomposed:
+    if isinstance(source, TorchSource) and source.program is not None and not source.program.is_decomposed:
         _remember_interface(source.program, cache, key)
     return known
 
@@ -206,7 +193,7 @@ def specializer_of(source: ModelSource, inputs: tuple[TensorInfo, ...], setup: S
     # Code compiled with substituted kernels must not enter the cache as the model's own.
     cache = None if setup.options.substitutes else source.cache
     names, setup = tuple(info.name for info in inputs), replace(setup, cache=cache)
-    if source.kind != "torch":
+    if not isinstance(source, TorchSource):
         return Specializer(source, names, setup)
     from .serving.torch_specializer import TorchSpecializer
 
@@ -233,7 +220,7 @@ def load(path: reader.Given, threads: int | None = None) -> Executable:
     specializer = None
     if stored.source is not None and importlib.util.find_spec("mlir") is not None:
         options = Options(checked=checked_in(stored.programs))
-        source = ModelSource(stored.source.kind, stored.source.data, cache=default_cache(), checked=options.checked)
+        source = source_of(stored.source.kind, stored.source.data, cache=default_cache(), checked=options.checked)
         specializer = specializer_of(source, stored.inputs, Setup("cpu", options, is_loaded=True))
     executable = Executable(CompiledModel.of(stored, specializer, stored.source), threads)
     slow.warn(stored.name, slow.generic_code(executable.programs))

@@ -10,11 +10,9 @@ from ..runtime.host.fallback import Fallback
 from ..runtime.report import html
 from ..support.short_repr import short_repr
 from ..support.wording import quantity
-from .source import ModelSource, SourceError
-
-_NATIVE = "a model of this format has native code for all of it, or does not compile"
-_REASONS = {"torch": "compile the program, and stepwell.torch_report lists what runs in PyTorch"}
-"""Why models of other formats are not checked, by format."""
+from .sources.onnx import OnnxSource
+from .sources.reading import read_source
+from .sources.source import SourceError
 
 
 @short_repr
@@ -81,9 +79,9 @@ def check(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Repo
         ModelError: the model is damaged, or lacks an input that `shapes` names.
         NeedsShapes: it does not declare the rank of an input, and `shapes` does not give it.
     """
-    source = ModelSource.read(model)
-    if source.kind != "onnx":
-        raise SourceError(f"{source.name}: only ONNX models can be checked: {_REASONS.get(source.kind, _NATIVE)}")
+    source = read_source(model)
+    if not isinstance(source, OnnxSource):
+        raise SourceError(f"{source.name}: only ONNX models can be checked: {source.unchecked}")
     from ..frontend.onnx.fallback.diagnosis import diagnose
     from ..frontend.onnx.reading.model import read_model
 

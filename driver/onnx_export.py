@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..support.errors import OptionError
-from .source import ModelSource, torch_program
+from .sources.reading import read_source
+from .sources.source import ModelSource
+from .sources.torch import TorchSource
 
 if TYPE_CHECKING:
     import onnx
@@ -55,10 +57,9 @@ def export_onnx(
     from .context import compiler_context
     from .state import state_for
 
-    program = model if hasattr(model, "exported") else torch_program(model, args, kwargs, dynamic_shapes)
-    if program is None and (args is not None or kwargs is not None or dynamic_shapes is not None):
-        raise OptionError("args, kwargs and dynamic_shapes are for modules of torch; shapes are given by name")
-    source = replace(ModelSource.read(model if program is None else program), keeps_weights=True)
+    source = model if isinstance(model, ModelSource) else read_source(model, args, kwargs, dynamic_shapes)
+    source = replace(source, keeps_weights=True)
+    program = source.program if isinstance(source, TorchSource) else None
     inputs, _ = source.interface()
     known = _shapes(inputs, shapes or {})
     ranges = {} if program is None else program.interface.ranges

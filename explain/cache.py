@@ -13,7 +13,7 @@ from ..driver.caching.cache_key import CacheKey, nearest, remembered
 from ..driver.options import Options
 from ..driver.serving.specializer import Specializer
 from ..driver.setup import Setup
-from ..driver.source import ModelSource
+from ..driver.sources.reading import read_source
 from ..runtime.artefact import store
 from ..runtime.cache.cache import Cache
 from ..runtime.program import Shape, TensorInfo
@@ -75,7 +75,7 @@ def explain_cache(
         ModelError, SourceError: the model cannot be read.
         InputError: an input has no shape, or sizes are wrong.
     """
-    source = replace(ModelSource.read(model), cache=cache)
+    source = replace(read_source(model), cache=cache)
     _, inputs, _ = interface_of(source)
     specializer = specializer_of(source, inputs, Setup.of(target, options))
     if options.dims:
@@ -114,7 +114,7 @@ def entries_of(cache: Cache, model: Any) -> list[CacheKey]:
     Raises:
         SourceError: the model cannot be read.
     """
-    digest = replace(ModelSource.read(model), cache=cache).fingerprint
+    digest = replace(read_source(model), cache=cache).fingerprint
     return [key for key in remembered(cache) if key.model == digest]
 
 

@@ -14,7 +14,8 @@ import onnx
 from ..driver.api import compile
 from ..driver.onnx_export import export_onnx
 from ..driver.options import Options
-from ..driver.source import ModelSource, torch_program
+from ..driver.sources.onnx import OnnxSource
+from ..driver.sources.reading import read_source
 from ..runtime.executable import Executable
 from ..support.errors import StepwellWarning
 from .budget import search
@@ -86,10 +87,8 @@ def quantize(
     samples = list(calibration)
     if not samples:
         raise QuantizationError("calibration: there are no samples; give the inputs of at least one typical call")
-    program = torch_program(model, args, kwargs, dynamic_shapes)
-    source = ModelSource.read(model if program is None else program)
-    is_onnx = source.kind == "onnx"
-    read = FloatModel.read(model if is_onnx else export_onnx(model if program is None else program))
+    source = read_source(model, args, kwargs, dynamic_shapes)
+    read = FloatModel.read(model if isinstance(source, OnnxSource) else export_onnx(source))
     fold_batch_norms(read)
     _check_excluded(read, chosen)
     seen = _observed(read, samples, chosen)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_SUFFIXES: dict[str, tuple[str, ...]] = {
-    "onnx": (".onnx",),
-    "mlir": (".mlir", ".mlirbc"),
-    "torch": (".pt2",),
-    "gguf": (".gguf",),
-}
-"""The suffixes of each format: those built in, and those of other packages (`frontend/registry.py`)."""
+_SUFFIXES: dict[str, tuple[str, ...]] = {}
+"""The suffixes of each format: those built in (`driver/sources`), and those of other packages (`frontend/registry.py`).
+"""
 
 
 def add_format(name: str, suffixes: tuple[str, ...]) -> None:

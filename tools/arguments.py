@@ -29,6 +29,9 @@ from ..support.formats import known_suffixes
 from .flags import UsageError
 from .running import print_json, usage_record
 
+MODEL = ".onnx, .mlir, .pt2 or .gguf file, Hugging Face folder, or file of a format that another package imports"
+"""The models that tools take, for help texts."""
+
 _DTYPES = {
     "f16": "float16",
     "f32": "float32",
@@ -315,6 +318,8 @@ def check_names(names: Iterable[str], inputs: Sequence[TensorInfo], option: str)
 
 def is_artefact(path: str) -> bool:
     """Returns whether a file is an artefact, judged by its name or else its contents."""
+    from ..driver.sources import reading  # noqa: F401  # makes the built-in formats known
+
     if path.endswith((".stw", *known_suffixes())):
         return path.endswith(".stw")
     return os.path.isfile(path) and zipfile.is_zipfile(path)  # a device has no end

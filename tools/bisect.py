@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
-    parser.add_argument("model", help="an .onnx file, or an .mlir file in the phase import or graph")
+    parser.add_argument("model", help=f"{arguments.MODEL}; MLIR in the phase import or graph")
     parser.add_argument("--inputs", metavar="FILE", help="the inputs: an .npz file, or an .npy file for a single input")
     parser.add_argument(
         "--seed", type=arguments.natural, default=0, help="seed of random inputs (default: %(default)s)"
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from ..driver.source import ModelSource
+    from ..driver.sources.reading import read_source
     from ..explain.bisect import reproduce
     from ..explain.bisect.model import Bisector
 
@@ -70,7 +70,7 @@ def _run(options: argparse.Namespace) -> int:
     folder = Path(options.reproducer or f"{Path(options.model).stem}.bisect")
     read = [options.model, options.inputs, *arguments.files_of(options.input), *plugins]
     files = _reproducer_files(folder, Outputs(*read))
-    source = ModelSource.read(options.model)
+    source = read_source(options.model)
     infos, _ = source.interface()
     sets = _input_sets(options, infos)
     with progress(options, f"bisecting {source.name}") as steps:

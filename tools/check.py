@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 def check(model: str, given: Given, as_json: bool) -> int:
     """Prints the findings of `stepwell.check`; returns 0 if all of the model has native code, else 1."""
     from .. import check
-    from ..driver.source import ModelSource
+    from ..driver.sources.reading import read_source
 
     shapes = given.shapes
     if given.dims or shapes:
-        infos, _ = ModelSource.read(model).interface()
+        infos, _ = read_source(model).interface()
         given.check_names(infos)
         shapes = {**given.shapes_of_sizes(infos), **shapes}
     report = check(model, shapes)

@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
-    parser.add_argument("model")
+    parser.add_argument("model", help=arguments.MODEL)
     parser.add_argument("-o", "--output", metavar="FILE", help="default: the model's name with .stw; - for stdout")
     parser.add_argument("--compile-to", metavar="PHASE", help="stop at this phase and write the IR")
     parser.add_argument("--compile-from", metavar="PHASE", help="the phase that the given MLIR is in")
@@ -104,6 +104,8 @@ def _compile_to_file(options: argparse.Namespace) -> int:
         raise UsageError("--kernel needs --compile-to=PHASE")
     from ..driver import route  # not needed for --help, and loads every pass
 
+    if arguments.is_artefact(options.model):
+        raise UsageError(f"{options.model} is compiled already; stepwell-run runs it, stepwell-inspect shows it")
     targets = options.target.split(",")
     if repeated := [name for name in targets if targets.count(name) > 1]:
         raise UsageError(f"--target: {repeated[0]} is named twice")
@@ -241,9 +243,9 @@ def _texts(options: argparse.Namespace, target: str, given: Given, watcher: Phas
     """
     from ..driver.api import interface_of
     from ..driver.setup import Setup
-    from ..driver.source import ModelSource
+    from ..driver.sources.reading import read_source
 
-    _, inputs, _ = interface_of(ModelSource.read(options.model))
+    _, inputs, _ = interface_of(read_source(options.model))
     ranges = one_by_one(given.dims, inputs, Setup(target).divides_ranges) if given.dims else [given.dims]
     texts = []
     for dims in ranges:

@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
-    parser.add_argument("model", help="an ONNX file, or MLIR")
+    parser.add_argument("model", help=arguments.MODEL)
     parser.add_argument("-o", "--output", metavar="FILE", help="default: the model's name with .html")
     parser.add_argument("--pass-pipeline", metavar="TEXT", help="run these passes on MLIR instead of compiling")
     parser.add_argument("--no-assembly", action="store_true", help="leave out machine code")
@@ -122,11 +122,11 @@ def _explore(options: argparse.Namespace, note: Callable[[str], None], crash: tu
 
 def _complete(model: str, given: Given) -> dict[str, Shape]:
     """Returns a shape for each input whose shape varies, after checking the given names."""
-    from ..driver.source import ModelSource
+    from ..driver.sources.reading import read_source
 
     if not given.shapes:
         return {}
-    return given.complete(ModelSource.read(model).interface()[0])
+    return given.complete(read_source(model).interface()[0])
 
 
 def _summary(exploration: Exploration, output: OutputFile, size: int) -> dict[str, Any]:

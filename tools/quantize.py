@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ..driver.source import ModelSource
+from ..driver.sources.reading import read_source
 from ..quantization.float_model import QuantizationError
 from ..quantization.options import Method, QuantizationOptions, RangeMethod, WeightMethod
 from ..quantization.quantize import quantize
@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
     known = QuantizationOptions()
-    parser.add_argument("model", help="an .onnx, .pt2 or .mlir file")
+    parser.add_argument("model", help=arguments.MODEL)
     parser.add_argument(
         "-o", "--output", metavar="FILE.onnx", help="the quantised model (default: MODEL.quantized.onnx)"
     )
@@ -151,5 +151,5 @@ def _random_samples(options: argparse.Namespace) -> list[dict[str, Any]]:
     print(_RANDOM, file=sys.stderr)
     random = np.random.default_rng(0)
     given = Given.read(options, random)
-    infos, _ = ModelSource.read(options.model).interface()
+    infos, _ = read_source(options.model).interface()
     return [given.all_inputs(infos, random) for _ in range(_RANDOM_SAMPLES)]

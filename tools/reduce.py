@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
-    parser.add_argument("model", nargs="?", help="an .onnx or .mlir file, or one that another package imports")
+    parser.add_argument("model", nargs="?", help=arguments.MODEL)
     parser.add_argument("--pass-pipeline", metavar="TEXT", help="for MLIR: passes to run instead of compiling")
     arguments.add_plugins(parser)
     parser.add_argument("--allow-unregistered-dialect", action="store_true", help="accept ops of unknown dialects")
@@ -176,11 +176,11 @@ def _case(options: argparse.Namespace) -> Case:
     given = Given.read(options)
     shapes = given.shapes
     if options.wrong_numbers and given.dims:
-        from ..driver.source import ModelSource
+        from ..driver.sources.reading import read_source
 
         # Programs for ranges are wrong more often below the upper bounds, where inputs are padded.
         middle = Given(given.sets, model_options.middle_sizes(given.dims), given.arrays)
-        shapes = {**middle.shapes_of_sizes(ModelSource.read(path).interface()[0]), **shapes}
+        shapes = {**middle.shapes_of_sizes(read_source(path).interface()[0]), **shapes}
     if is_onnx:
         LargeFile.at(path)
         # Includes weights that are stored in other files, so that each step is one file.
@@ -196,10 +196,10 @@ def _check_shapes(options: argparse.Namespace, case: Case) -> None:
     Raises:
         UsageError: it was not, because shapes are missing.
     """
-    from ..driver.source import ModelSource
+    from ..driver.sources.reading import read_source
 
     if options.test is None and options.pass_pipeline is None and not options.dims:
-        infos, _ = ModelSource.read(case.data).interface()
+        infos, _ = read_source(case.data).interface()
         arguments.check_shapes(case.shapes, [info for info in infos if info.kind == "tensor"], "--shape")
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NAME = "stepwell-run"
 _DISTURBED = """stepwell-run: warning: other processes used the machine while its peaks were measured, so shares of the
 roofline are too high; the peaks are not kept, and are measured again by the next --profile"""
-_DESCRIPTION = """Runs a model: an artefact (.stw), an ONNX file, or MLIR (.mlir).
+_DESCRIPTION = """Runs a model: an artefact (.stw), or a model of any format that Stepwell compiles.
 
     --input x=@x.npy                    the contents of a file
     --input x=1x3x48x320xf32:random     generated: random (in [0, 1), or 0 and 1), zeros, ones, range, or a number
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
-    parser.add_argument("model", help="an .stw, .onnx or .mlir file")
+    parser.add_argument("model", help=f".stw artefact, or {arguments.MODEL}")
     parser.add_argument("--output", metavar="FILE.npz", help="write the outputs there; - for stdout")
     parser.add_argument("--expect", metavar="FILE.npz", help="compare the outputs with these, by name")
     parser.add_argument("--rtol", type=arguments.amount, default=1e-3, help="relative tolerance (default: %(default)s)")

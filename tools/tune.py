@@ -16,7 +16,7 @@ import numpy as np
 
 from ..driver.options import Options
 from ..driver.setup import Setup
-from ..driver.source import ModelSource
+from ..driver.sources.reading import read_source
 from ..passes.infra.tuning import SUFFIX
 from ..runtime.cache.cache import Cache
 from ..runtime.program import SHORT_NAME
@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
     known = TuningOptions()
-    parser.add_argument("model", metavar="MODEL", help="an .onnx, .mlir or .pt2 file")
+    parser.add_argument("model", metavar="MODEL", help=arguments.MODEL)
     parser.add_argument("-o", "--output", metavar="FILE", help=f"the tuned schedules (default: MODEL{SUFFIX})")
     group = parser.add_argument_group("the search")
     group.add_argument("--budget", type=_seconds, metavar="TIME", help="time, as 90s, 10m or 1h (default: 10m)")
@@ -126,7 +126,7 @@ def _search(options: argparse.Namespace) -> int:
         seconds, options.trials, options.threads, options.searcher, seed=options.seed, turns=options.turns
     )
     random = np.random.default_rng(0)
-    source = ModelSource.read(options.model)
+    source = read_source(options.model)
     infos, _ = source.interface()
     inputs = Given.read(options, random).all_inputs(infos, random)
     compiled = Options(winograd=not options.no_winograd, codegen_threads=1)

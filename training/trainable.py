@@ -15,7 +15,9 @@ from ..dialects.stepwell.constant import ParameterOp
 from ..dialects.stepwell.normalization import BatchNormOp
 from ..dialects.types import is_float
 from ..driver.api import interface_of
-from ..driver.source import ModelSource, SourceError, torch_program
+from ..driver.sources.reading import read_source
+from ..driver.sources.source import ModelSource, SourceError
+from ..driver.sources.torch import TorchSource
 from ..driver.state import state_for
 from ..passes.differentiation.pipelines import differentiable_pipeline
 from ..passes.ir.functions import main_function
@@ -51,10 +53,7 @@ class Trainable:
             ModelError: it is damaged.
             OptionError: example arguments are given for a model that is not of torch.
         """
-        program = torch_program(model, args, kwargs, dynamic_shapes)
-        if program is None and (args is not None or kwargs is not None or dynamic_shapes is not None):
-            raise OptionError("args, kwargs and dynamic_shapes are for modules of torch; options are given by name")
-        source = replace(ModelSource.read(model if program is None else program), keeps_weights=True)
+        source = replace(read_source(model, args, kwargs, dynamic_shapes), keeps_weights=True)
         name, inputs, outputs = interface_of(source)
         returned = {info.name for info in outputs}
         carried = {info.name: _state(source, info) for info in inputs if info.name in returned}
@@ -81,7 +80,8 @@ class Trainable:
 
     def trainable_names(self, prepared: Prepared) -> list[str]:
         """The names of the parameters that are trained if none are chosen."""
-        chosen = None if self.source.program is None else _required(self.source.program)
+        program = self.source.program if isinstance(self.source, TorchSource) else None
+        chosen = None if program is None else _required(program)
         return [
             name
             for name, array in prepared.parameters.items()
@@ -148,7 +148,7 @@ def _state(source: ModelSource, info: TensorInfo) -> np.ndarray:
     Raises:
         SourceError: the model does not have them.
     """
-    if source.kind != "torch":
+    if not isinstance(source, TorchSource):
         raise SourceError(
             f"{source.name}: input and output are both called '{info.name}': it would be state, but the model has no "
             "first contents for it"

@@ -18,7 +18,7 @@ from ..driver.compile.compilation import Compilation, kernel_key
 from ..driver.compile.kernel_table import kernel_infos
 from ..driver.context import compiler_context
 from ..driver.setup import Setup
-from ..driver.source import Importable
+from ..driver.sources.source import Importable
 from ..driver.workers.library import compile_library, library_of
 from ..frontend.errors import NeedsContents, UnsupportedError
 from ..lowering import invariants

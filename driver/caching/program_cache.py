@@ -18,7 +18,7 @@ from ...sizes.buckets import Buckets
 from ...sizes.expressions import Expression
 from ...support.packages import require_compiler
 from ..setup import Setup
-from ..source import ModelSource
+from ..sources.source import ModelSource
 from ..subgraphs.subgraph_source import SubgraphSource
 from . import cache_key, plugins
 from .cache_key import CacheKey

@@ -38,7 +38,7 @@ from ..context import compiler_context
 from ..failure_recorder import FailureRecorder, process_recorder
 from ..failures.reproducers import explained, nodes_of
 from ..setup import Setup
-from ..source import Importable
+from ..sources.source import Importable
 from ..workers.library import KernelCode, generate
 from ..workers.pool import KernelPool, kernel_pool
 from ..workers.worker_pool import LARGE, WorkerPool

@@ -32,7 +32,7 @@ from ..child_process import in_child_process
 from ..context import compiler_context
 from ..failure_recorder import FailureRecorder, process_recorder
 from ..failures.reproducers import explained, nodes_of
-from ..source import ModelSource
+from ..sources.source import ModelSource
 from ..state import state_for
 from ..subgraphs.subgraph_source import SubgraphSource
 from ..workers.pool import KernelPool, kernel_pool

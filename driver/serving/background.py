@@ -27,7 +27,7 @@ from ...runtime.cache.cache import Cache
 from ...runtime.program import Program
 from ...support.errors import StepwellError
 from ..setup import Setup
-from ..source import ModelSource
+from ..sources.source import ModelSource
 from ..subgraphs.subgraph_source import SubgraphSource
 from ..workers.process import interpreter
 

@@ -29,7 +29,8 @@ from ...targets.registry import backend_of, is_cpu
 from ..caching.cache_key import CacheKey
 from ..caching.program_cache import ProgramCache
 from ..setup import Setup
-from ..source import ModelSource
+from ..sources.onnx import OnnxSource
+from ..sources.source import ModelSource
 from ..subgraphs.hybrid_plans import HybridPlanner
 from ..subgraphs.subgraph_source import SubgraphSource
 from ..workers.worker_pool import LARGE, WorkerPool, worker_pool
@@ -287,6 +288,7 @@ class Specializer:
 
     def compile_subgraph(self, step: NativeStep, kinds: Kinds) -> SubgraphCode:
         """Returns the compiler of a subgraph, for inputs of given element types."""
+        assert isinstance(self.source, OnnxSource | SubgraphSource), "only models of ONNX run in steps"
         subgraph = replace(
             self, source=SubgraphSource(self.source, step, kinds, self._names_decided), names=step.inputs
         )
@@ -311,6 +313,7 @@ class Specializer:
     def _decided(self) -> set[str]:
         from ...frontend.onnx.fallback import partition
 
+        assert isinstance(self.source, OnnxSource), "only models of ONNX run in steps"
         names = partition.follow_from_shapes(self.source.model)
         return names | set(self.names)
 

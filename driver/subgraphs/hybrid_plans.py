@@ -12,12 +12,14 @@ from ...runtime.host.step import HostNode, HostStepError
 from ...runtime.hybrid.plan import ExecutionPlan, HostStep, NativeStep, Step
 from ...support.wording import quantity
 from ..options import Options
-from ..source import ModelSource
+from ..sources.onnx import OnnxSource
+from ..sources.source import ModelSource
 from .subgraph_source import SubgraphSource
 
 if TYPE_CHECKING:
     from ...frontend.errors import ModelError, NodeError, UnsupportedError
     from ...frontend.onnx.fallback.partition import Subgraph
+    from ...frontend.onnx.reading.model import Model
     from ...lowering.llvm_to_object.codegen import CodegenError
     from ...passes.infra.base import PassError
     from ...passes.infra.runner import PassFailure
@@ -40,12 +42,17 @@ class HybridPlanner:
     @property
     def may_run_in_steps(self) -> bool:
         """True for ONNX models, unless intermediate IR or kernels of the whole model are looked at or replaced."""
-        is_onnx = isinstance(self.source, SubgraphSource) or self.source.kind == "onnx"
+        is_onnx = isinstance(self.source, SubgraphSource | OnnxSource)
         return is_onnx and self.options.reached is None and not self.options.substitutes
 
     @property
+    def _model(self) -> Model:
+        assert isinstance(self.source, SubgraphSource | OnnxSource), "only models of ONNX run in steps"
+        return self.source.model
+
+    @property
     def _was_inlined(self) -> bool:
-        return isinstance(self.source, ModelSource) and self.source.has_functions
+        return isinstance(self.source, OnnxSource) and self.source.has_functions
 
     def is_valid(self, error: NodeError) -> bool:
         """Returns whether ONNX itself accepts the node that an error is about."""
@@ -55,7 +62,7 @@ class HybridPlanner:
             return False
         if self._was_inlined:
             return True  # the error recurs, with the position that the node has then
-        return partition.accepts(self.source.model, error)
+        return partition.accepts(self._model, error)
 
     def with_host_nodes(self, error: UnsupportedError | NodeError) -> ExecutionPlan:
         """Returns a hybrid plan with the node of an error, and others that cannot be compiled, on the host.
@@ -68,7 +75,7 @@ class HybridPlanner:
 
         if not self.may_run_in_steps:
             raise error
-        model = self.source.model
+        model = self._model
         last = partition.sized_by_data(model, error)
         is_cut = isinstance(error, SizedByData) and any(error.value in model.proto.graph.node[i].output for i in last)
         on_host = partition.nodes_on_host(model, None if self._was_inlined or is_cut else error)
@@ -87,7 +94,7 @@ class HybridPlanner:
         from ...frontend.onnx.fallback import partition
         from ...passes.ir.locations import names_in
 
-        model, names = self.source.model, names_in(getattr(error, "location", None))
+        model, names = self._model, names_in(getattr(error, "location", None))
         on_host = partition.nodes_that_failed(model, names, error)
         return self._plan_of(partition.partition(model, on_host) if on_host else partition.halves(model))
 
@@ -95,7 +102,7 @@ class HybridPlanner:
         """Returns a plan with every node on the host, for a given reason."""
         from ...frontend.onnx.fallback import partition
 
-        model = self.source.model
+        model = self._model
         nodes = {
             index: partition.fallback_of(model, index, reason, "size")
             for index, node in enumerate(model.proto.graph.node)
@@ -106,7 +113,7 @@ class HybridPlanner:
     def _plan_of(self, cuts: Sequence[Subgraph]) -> ExecutionPlan:
         from ...frontend.onnx.fallback import bodies, partition
 
-        model = self.source.model
+        model = self._model
         steps: list[Step] = []
         for cut in cuts:
             if cut.fallback is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ...frontend.imported import ImportedModel
     from ...frontend.onnx.reading.model import Model
-    from ..source import ModelSource
+    from ..sources.onnx import OnnxSource
 
 
 @short_repr
@@ -33,7 +33,7 @@ class SubgraphSource:
         decided: returns the values that have only one content for one set of input shapes.
     """
 
-    whole: ModelSource | SubgraphSource
+    whole: OnnxSource | SubgraphSource
     step: NativeStep
     kinds: Kinds
     decided: Callable[[], set[str]]

@@ -16,7 +16,8 @@ from ...driver.context import compiler_context
 from ...driver.options import Options
 from ...driver.serving.specializer import Specializer
 from ...driver.setup import Setup
-from ...driver.source import ModelSource
+from ...driver.sources.onnx import OnnxSource
+from ...driver.sources.source import ModelSource
 from ...driver.state import state_for
 from ...driver.subgraphs.subgraph_source import SubgraphSource
 from ...frontend.errors import ModelError, NeedsContents
@@ -126,7 +127,7 @@ class Bisector:
             imported = self._imported(source, context, inputs)
             order = [info.name for info in imported.info.inputs]
             arrays = [inputs[name] for name in order]
-            if isinstance(source, SubgraphSource) or source.kind == "onnx":
+            if isinstance(source, SubgraphSource | OnnxSource):
                 found.levels.append(level := Level("import"))
                 fault = self._check_import(source, imported, inputs, tolerance, level)
                 if fault is not None:
@@ -196,7 +197,7 @@ class Bisector:
 
     def _check_import(
         self,
-        source: ModelSource | SubgraphSource,
+        source: OnnxSource | SubgraphSource,
         imported: Any,
         inputs: Mapping[str, np.ndarray],
         tolerance: Tolerance,

@@ -11,7 +11,7 @@ from mlir import ir
 
 from ...driver.compile.ranges import RangedModel
 from ...driver.setup import Setup
-from ...driver.source import ModelSource
+from ...driver.sources.source import ModelSource
 from ...passes.ir.functions import body_of, main_function
 from ...passes.kernel.demand import read_table
 from ...sizes.buckets import parse_dims

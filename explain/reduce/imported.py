@@ -8,7 +8,7 @@ from pathlib import Path
 from mlir import ir
 
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
-from ...driver.source import ModelSource
+from ...driver.sources.reading import read_source
 from ...passes.ir.named_ops import ops_named
 from ...support.formats import known_suffixes
 from .case import ReduceError
@@ -21,7 +21,7 @@ def imported_text(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> bytes:
         ReduceError: no frontend imports files of this suffix.
         ModelError: the model cannot be imported.
     """
-    source = ModelSource.read(path)
+    source = read_source(path)
     if path.suffix not in known_suffixes():
         known = ", ".join(known_suffixes())
         raise ReduceError(f"{path}: no installed package imports '{path.suffix}' files, only {known}")

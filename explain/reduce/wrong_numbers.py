@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...driver.source import ModelSource
+from ...driver.sources.onnx import OnnxSource
 from ...runtime.native import poison
 from ..bisect.model import Bisector
 from ..bisect.result import Fault
@@ -69,7 +69,7 @@ class NumbersTest:
         compiling = self.compiling
         dims = compiling.dims_of(case)
         bisector = Bisector(compiling.target, self.reference, self.rtol, compiling.winograd, dims=dims)
-        fault = bisector.bisect(ModelSource("onnx", case.data), inputs).fault
+        fault = bisector.bisect(OnnxSource(case.data), inputs).fault
         return "the whole program" if fault is None else blame_of(fault)
 
     def command(self, path: str, case: Case) -> str:

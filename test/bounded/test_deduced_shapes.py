@@ -10,7 +10,7 @@ from mlir import ir
 from stepwell.dialects.types import shape_of_type
 from stepwell.driver.compile.ranges import RangedModel
 from stepwell.driver.context import compiler_context
-from stepwell.driver.source import ModelSource
+from stepwell.driver.sources.reading import read_source
 from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.passes.ir.functions import main_function
 from stepwell.passes.ir.rewriting import walk
@@ -46,7 +46,7 @@ def _at(dim: int | str, sizes: Mapping[str, int]) -> int:
 @pytest.mark.parametrize("make", [*GRAPHS, *MORE, *OF_MODELS], ids=lambda make: make.__name__)
 def test_deduced_shapes_are_those_of_concrete_sizes(make) -> None:
     proto, given = make()
-    source = ModelSource.read(proto)
+    source = read_source(proto)
     ranges = {name: Range(*values) for name, values in given.items()}
     ranged = RangedModel(source, source.interface()[0], {})
     with compiler_context() as context, ir.Location.unknown(), ranged.assumed(ranges):

@@ -13,7 +13,7 @@ import stepwell
 from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.dialects.registry import load_dialects
-from stepwell.driver.source import SourceError
+from stepwell.driver.sources.source import SourceError
 
 WEIGHT = np.random.default_rng(0).standard_normal((8, 5)).astype(np.float32)
 MODULE = """
@@ -174,7 +174,7 @@ def test_an_unknown_target_is_refused_before_anything_is_compiled() -> None:
 
 
 def test_large_files_are_left_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepwell.driver.source._LARGE_BYTES", 0)
+    monkeypatch.setattr("stepwell.driver.sources.reading._LARGE_BYTES", 0)
     path, x = tmp_path / "dense.onnx", np.ones((3, 8), np.float32)
     onnx.save(dense_layer(), path)
     stepwell.compile(path, threads=1)(x)

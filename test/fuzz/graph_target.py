@@ -14,7 +14,7 @@ from stepwell.dialects.registry import load_dialects
 from stepwell.driver.compile.compilation import Compilation
 from stepwell.driver.options import Options
 from stepwell.driver.setup import Setup
-from stepwell.driver.source import ModelSource
+from stepwell.driver.sources.reading import read_source
 from stepwell.runtime import safetensors
 from stepwell.runtime.compiled_model import CompiledModel
 from stepwell.runtime.executable import Executable
@@ -84,7 +84,7 @@ def _computed(
         path.write_text(text)
         if parameters:
             path.with_name("parameters.safetensors").write_bytes(b"".join(safetensors.chunks(parameters)))
-        source = ModelSource.read(path)
+        source = read_source(path)
         shapes = {f"input{index}": array.shape for index, array in enumerate(_inputs(graph))}
         program = Compilation(Setup(target, Options(codegen_threads=1), left_out=without)).program(source, shapes)
         executable = Executable(CompiledModel(program.inputs, program.outputs, [program]), threads=2)

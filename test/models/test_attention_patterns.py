@@ -13,7 +13,7 @@ import stepwell
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from stepwell.driver.compile.compilation import Compilation
-from stepwell.driver.source import ModelSource
+from stepwell.driver.sources.reading import read_source
 
 BATCH, LENGTH, HEADS, DEPTH = 2, 19, 4, 8
 WIDTH = HEADS * DEPTH
@@ -115,6 +115,6 @@ def test_one_kernel(build: Callable[[Graph], str]) -> None:
     (want,) = ReferenceEvaluator(model).run(None, {"x": x})
     got = stepwell.compile(model, threads=1, options=stepwell.Options(cache=False))(x=x)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
-    kernels = Compilation().program(ModelSource.read(model), {"x": x.shape}).kernels
+    kernels = Compilation().program(read_source(model), {"x": x.shape}).kernels
     classes = sorted(kernel.kind for kernel in kernels)
     assert classes == ["attention", "contraction"]

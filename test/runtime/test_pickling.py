@@ -107,7 +107,7 @@ def test_options_survive_and_callbacks_do_not(tmp_path: Path) -> None:
 
 
 def test_a_large_file_is_pickled_with_its_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepwell.driver.source._LARGE_BYTES", 1)
+    monkeypatch.setattr("stepwell.driver.sources.reading._LARGE_BYTES", 1)
     onnx.save(_model(), tmp_path / "model.onnx")
     run = stepwell.compile(tmp_path / "model.onnx", threads=1)
     data = pickle.dumps(run)

@@ -13,7 +13,7 @@ import onnx
 import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.driver.source import ModelSource
+from stepwell.driver.sources.reading import read_source
 from stepwell.runtime.host.fallback import Fallback, summary
 from stepwell.runtime.report.html import table
 from stepwell.support.wording import quantity
@@ -68,10 +68,10 @@ def test_every_object_of_a_compiled_model_has_a_short_repr(options: dict, string
     roots = [run, made, run.programs, run.source, run.report(), run.stored(keep_model=True), run.ranges]
     if not strings:
         roots.append(run.profile({"<input & number 0>": x}, calls=3))
-    found = _walked(*roots, ModelSource.read(model.SerializeToString()), stepwell.check(model))
+    found = _walked(*roots, read_source(model.SerializeToString()), stepwell.check(model))
     names = {type(item).__name__ for item in found}
     assert {"Executable", "Program", "Report", "PerformanceReport", "Artefact", "TensorInfo", "KernelInfo"} <= names
-    assert {"ArtefactSource", "ModelSource"} <= names
+    assert {"ArtefactSource", "OnnxSource"} <= names
     if strings:
         assert {"ExecutionPlan", "HostStep", "NativeStep", "Fallback"} <= names
     long = {type(item).__name__: len(repr(item)) for item in found if len(repr(item)) >= 1000}

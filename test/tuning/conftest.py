@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from stepwell.driver.options import Options
 from stepwell.driver.setup import Setup
-from stepwell.driver.source import ModelSource
+from stepwell.driver.sources.reading import read_source
 from stepwell.runtime.cache.cache import Cache
 from stepwell.tuning.model import TunableModel, tunable_model
 
@@ -24,7 +24,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., TunableModel]]:
             setup = replace(
                 Setup.of("cpu", Options(codegen_threads=1, **options)), cache=Cache(tmp_path / "candidates")
             )
-            source = ModelSource.read(str(path))
+            source = read_source(str(path))
             shapes = {info.name: info.shape for info in source.interface()[0]}
             return stack.enter_context(tunable_model(source, shapes, setup, {}))
 

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from stepwell.dialects.stepwell.elementwise import NegOp, ReluOp
 from stepwell.driver.caching import plugins
 from stepwell.driver.compile.compilation import Compilation
-from stepwell.driver.source import ModelSource
+from stepwell.driver.sources.reading import read_source
 from stepwell.driver.workers.pool import kernel_pool
 from stepwell.explain.cache import explain_cache
 from stepwell.passes.graph.patterns import movement
@@ -130,7 +130,7 @@ def test_kernels_are_compiled_in_this_process(fingerprint, monkeypatch):
         return kernel_pool(1)
 
     monkeypatch.setattr("stepwell.driver.compile.compilation.kernel_pool", pool)
-    Compilation(plugins=fingerprint).program(ModelSource.read(RELU), {"x": (1, 3)})
+    Compilation(plugins=fingerprint).program(read_source(RELU), {"x": (1, 3)})
     assert asked == [fingerprint == ""]
     with kernel_pool(2, may_start=False) as alone:
         assert not alone.workers

@@ -13,7 +13,7 @@ from onnx import helper
 from onnx.helper import np_dtype_to_tensor_dtype
 from stepwell.dialects.stepwell.elementwise import NotOp
 from stepwell.dialects.stepwell.selecting import NonZeroOp
-from stepwell.driver.source import ModelSource
+from stepwell.driver.sources.reading import read_source
 from stepwell.explain.bisect.model import Bisector
 from stepwell.explain.bisect.result import Bisection
 from stepwell.frontend.onnx.ops.movement import selecting
@@ -32,7 +32,7 @@ def bisected(nodes: list[onnx.NodeProto], outputs: list[str], **inputs: np.ndarr
     made = [helper.make_empty_tensor_value_info(name) for name in outputs]
     graph = helper.make_graph(nodes, "g", given, made)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return Bisector("x86-64-v3").bisect(ModelSource.read(model), inputs)
+    return Bisector("x86-64-v3").bisect(read_source(model), inputs)
 
 
 def nonzero() -> Bisection:

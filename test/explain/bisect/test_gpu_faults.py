@@ -10,7 +10,7 @@ import pytest
 from mlir import ir
 from mlir.dialects import arith
 from onnx import TensorProto, helper
-from stepwell.driver.source import ModelSource
+from stepwell.driver.sources.reading import read_source
 from stepwell.explain.bisect.model import Bisector
 from stepwell.explain.bisect.result import Bisection
 from stepwell.passes.ir.rewriting import walk
@@ -24,7 +24,7 @@ def bisection() -> Bisection:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model)
     values = np.random.default_rng(0).standard_normal((4, 32)).astype(np.float32)
-    return Bisector(target="cuda:sm_80").bisect(ModelSource.read(model), {"x": values})
+    return Bisector(target="cuda:sm_80").bisect(read_source(model), {"x": values})
 
 
 @pytest.fixture(autouse=True)

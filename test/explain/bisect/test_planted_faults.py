@@ -13,7 +13,8 @@ from mlir.dialects import arith
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.dialects.stepwell.elementwise import MulOp, ReluOp, SubOp
 from stepwell.dialects.stepwell.normalization import SoftmaxOp
-from stepwell.driver.source import ModelSource
+from stepwell.driver.sources.reading import read_source
+from stepwell.driver.sources.source import ModelSource
 from stepwell.explain.bisect.model import Bisector
 from stepwell.explain.bisect.result import Fault
 from stepwell.lowering.linalg_to_vector.vectorize import VectorizePass
@@ -72,7 +73,7 @@ def model() -> ModelSource:
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     onnx.checker.check_model(made)
-    return ModelSource.read(made)
+    return read_source(made)
 
 
 INPUTS = {"x": floats(1, 4, 6, 6)}
@@ -118,7 +119,7 @@ func.func @main(%x: tensor<4xf32> {stepwell.name = "x"}) -> (tensor<4xf32> {step
 def test_constant_folding(monkeypatch: Planter) -> None:
     right = fold_constants.constant
     monkeypatch.setattr(fold_constants, "constant", lambda array: right(array + (array.dtype.kind == "f")))
-    fault = Bisector().bisect(ModelSource.read(FOLDED.encode()), {"x": floats(4)}).fault
+    fault = Bisector().bisect(read_source(FOLDED.encode()), {"x": floats(4)}).fault
     assert fault is not None
     assert (fault.level, fault.pass_name, fault.nodes) == ("graph", "stepwell-fold-constants", ("powers",))
 
@@ -318,5 +319,5 @@ def test_rounding_that_a_softmax_amplifies_is_not_a_fault() -> None:
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, size]) for name, size in (("x", 512), ("y", 16)))
     graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(weight, "w")])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    found = Bisector().bisect(ModelSource.read(made), {"x": np.ones((4, 512), np.float32)})
+    found = Bisector().bisect(read_source(made), {"x": np.ones((4, 512), np.float32)})
     assert found.fault is None, str(found.fault)

@@ -11,7 +11,7 @@ import pytest
 from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.dialects.stepwell.elementwise import ExpOp, TanhOp
-from stepwell.driver.source import ModelSource
+from stepwell.driver.sources.reading import read_source
 from stepwell.explain.bisect.model import Bisector
 from stepwell.lowering.linalg_to_vector.vectorize import VectorizePass
 from stepwell.passes.graph.simplification.canonicalize import CanonicalizePass
@@ -46,7 +46,7 @@ def model() -> onnx.ModelProto:
 
 def _bisected(model: onnx.ModelProto, size: int) -> Any:
     x = np.random.default_rng(0).standard_normal((size, 8)).astype(np.float32)
-    return Bisector("x86-64-v3", dims=DIMS).bisect(ModelSource.read(model), {"x": x})
+    return Bisector("x86-64-v3", dims=DIMS).bisect(read_source(model), {"x": x})
 
 
 @pytest.mark.parametrize("size", SIZES)

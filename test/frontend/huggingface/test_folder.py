@@ -14,7 +14,7 @@ for name in ("gguf", "torch", "transformers"):
     pytest.importorskip(name, reason=f"the package {name} is not installed")
 
 import torch  # noqa: E402
-from stepwell.driver.source import SourceError  # noqa: E402
+from stepwell.driver.sources.source import SourceError  # noqa: E402
 from stepwell.frontend.huggingface.folder import read_folder  # noqa: E402
 from stepwell.frontend.huggingface.settings import ARCHITECTURES  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402

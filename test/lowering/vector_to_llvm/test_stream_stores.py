@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 from stepwell.driver.compile.compilation import Compilation
-from stepwell.driver.source import ModelSource
+from stepwell.driver.sources.reading import read_source
 from stepwell.lowering.target import Target
 from stepwell.machines.caches import stream_bytes
 from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
@@ -25,7 +25,7 @@ def compiled(op: str) -> Program:
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [ROWS, COLUMNS]) for name in "xy"]
     graph = helper.make_graph([helper.make_node(op, ["x"], ["y"])], "one", ports[:1], ports[1:])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    return Compilation().program(ModelSource.read(made), {"x": (ROWS, COLUMNS)})
+    return Compilation().program(read_source(made), {"x": (ROWS, COLUMNS)})
 
 
 def softmax(x: np.ndarray) -> np.ndarray:

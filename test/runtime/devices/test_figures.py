@@ -9,7 +9,7 @@ import pytest
 from stepwell.bench.machine import cores
 from stepwell.driver.serving.specializer import Specializer
 from stepwell.driver.setup import Setup
-from stepwell.driver.source import ModelSource
+from stepwell.driver.sources.reading import read_source
 from stepwell.lowering.target import Target
 from stepwell.machines.families import FAMILIES
 from stepwell.machines.paces import paces_of
@@ -72,7 +72,7 @@ def test_code_for_others_does_not_depend_on_this_machine(cache: Cache, level: st
 
 
 def test_keys_of_the_cache_hold_the_figures(cache: Cache) -> None:
-    source = ModelSource.read(MODEL)
+    source = read_source(MODEL)
 
     def key(target: str) -> str:
         return Specializer(source, (), Setup(target)).cached.key((), {}).digest

@@ -20,7 +20,7 @@ from stepwell.frontend.onnx.reading.weights import tensor_array
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lowers the limits: weights are large from 64 bytes on, and all files are large."""
     monkeypatch.setattr(left_in_file, "_LEAST_BYTES", 64)
-    monkeypatch.setattr("stepwell.driver.source._LARGE_BYTES", 0)
+    monkeypatch.setattr("stepwell.driver.sources.reading._LARGE_BYTES", 0)
 
 
 @pytest.fixture

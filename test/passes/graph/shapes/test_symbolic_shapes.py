@@ -10,7 +10,8 @@ from mlir import ir
 from stepwell.bench import models
 from stepwell.dialects.types import shape_of_type
 from stepwell.driver.context import compiler_context
-from stepwell.driver.source import ModelSource
+from stepwell.driver.sources.reading import read_source
+from stepwell.driver.sources.source import ModelSource
 from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.passes.ir.functions import main_function
 from stepwell.passes.ir.rewriting import walk
@@ -53,7 +54,7 @@ def _value(dim: int | str, sizes: Mapping[str, int]) -> int:
 @pytest.mark.parametrize("name", NAMES)
 def test_deduced_shapes_are_those_of_concrete_sizes(name: str, tmp_path: Path) -> None:
     model = next(item for item in models.known() if item.name == name)
-    source = ModelSource.read(model.file(tmp_path))
+    source = read_source(model.file(tmp_path))
     deduced = _shapes(source, {})
     dims = [dim for shapes in deduced.values() for shape in shapes for dim in shape]
     assert not [dim for dim in dims if isinstance(dim, str) and "?" in dim]
