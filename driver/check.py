@@ -10,9 +10,7 @@ from ..runtime.host.fallback import Fallback
 from ..runtime.report import html
 from ..support.short_repr import short_repr
 from ..support.wording import quantity
-from .sources.onnx import OnnxSource
 from .sources.reading import read_source
-from .sources.source import SourceError
 
 
 @short_repr
@@ -67,23 +65,28 @@ class Report:
         return f"{self.model}: {len(self.findings)} of {quantity(self.nodes, 'node')} {verb} no native code{rest}"
 
 
-def check(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Report:
+def check(
+    model: Any,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    args: tuple[Any, ...] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+) -> Report:
     """Finds all nodes of a model that have no native code, without compiling anything.
 
     Args:
-        model: the path of an `.onnx` file, the bytes of one, or an `onnx.ModelProto`.
+        model: an ONNX model, or a module or exported program of torch, in the forms that `stepwell.compile` takes.
         shapes: shapes of some or all inputs; some nodes can only be checked at known shapes.
+        args: example arguments with which a module of torch is exported.
+        kwargs: example keyword arguments of it.
+        dynamic_shapes: the dimensions of these arguments that may vary, as `torch.export.export` takes them.
 
     Raises:
-        SourceError: the argument is not an ONNX model, or cannot be read.
+        SourceError: the argument is not a model, or of a format whose models have no nodes without native code.
         ModelError: the model is damaged, or lacks an input that `shapes` names.
         NeedsShapes: it does not declare the rank of an input, and `shapes` does not give it.
     """
-    source = read_source(model)
-    if not isinstance(source, OnnxSource):
-        raise SourceError(f"{source.name}: only ONNX models can be checked: {source.unchecked}")
-    from ..frontend.onnx.fallback.diagnosis import diagnose
-    from ..frontend.onnx.reading.model import read_model
-
-    found = diagnose(read_model(source.path or source.data), shapes)
+    source = read_source(model, args, kwargs, dynamic_shapes)
+    found = source.diagnose({name: tuple(shape) for name, shape in (shapes or {}).items()})
     return Report(source.name, found.nodes, found.findings, found.unseen)

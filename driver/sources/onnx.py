@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from mlir import ir
 
+    from ...frontend.diagnosis import Diagnosis
     from ...frontend.imported import ImportedModel, ModelInfo
     from ...frontend.onnx.reading.model import Model
 
@@ -58,6 +59,12 @@ class OnnxSource(ModelSource):
         )
         vars(self).pop("_parsed", None)  # as large as the file, and rarely needed again
         return imported
+
+    def diagnose(self, shapes: Mapping[str, Shape]) -> Diagnosis:
+        """See `ModelSource`."""
+        from ...frontend.onnx.fallback.diagnosis import diagnose
+
+        return diagnose(self._parsed, shapes)
 
     @property
     def side_files(self) -> Sequence[Path]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mlir import ir
     from typing_extensions import Self
 
+    from ...frontend.diagnosis import Diagnosis
     from ...frontend.imported import ImportedModel, ModelInfo, ValueInfo
 
 # Approximate length of an op in the text of a module.
@@ -65,7 +66,6 @@ class ModelSource(abc.ABC):
     Attributes:
         kind: the name of the format.
         suffixes: the endings of its files' names.
-        unchecked: why `stepwell.check` does not take models of the format.
         contents: the file's bytes, or the text of a module; for a large file its location. Empty for a model of torch
             in memory.
         path: the file or folder; None if the model was given in memory.
@@ -77,7 +77,6 @@ class ModelSource(abc.ABC):
 
     kind: ClassVar[str] = ""
     suffixes: ClassVar[tuple[str, ...]] = ()
-    unchecked: ClassVar[str] = "a model of this format has native code for all of it, or does not compile"
 
     contents: bytes | LargeFile
     path: Path | None = None
@@ -122,6 +121,18 @@ class ModelSource(abc.ABC):
             ModelError: the model cannot be read.
             NeedsContents: `contents` lacks an input whose contents must be known.
         """
+
+    def diagnose(self, shapes: Mapping[str, Shape]) -> Diagnosis:
+        """Finds all parts of the model that have no native code.
+
+        Args:
+            shapes: shapes of some or all inputs.
+
+        Raises:
+            SourceError: a model of this format has no other parts.
+            ModelError: the model is damaged, or lacks an input that `shapes` names.
+        """
+        raise SourceError(f"{self.name}: a model of the format {self.kind} has native code, or does not compile")
 
     @property
     def side_files(self) -> Sequence[Path]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from mlir import ir
 
+    from ...frontend.diagnosis import Diagnosis
     from ...frontend.imported import ImportedModel, ModelInfo
     from ...frontend.torch.live import LiveProgram
 
@@ -34,7 +35,6 @@ class TorchSource(ModelSource):
 
     kind: ClassVar[str] = "torch"
     suffixes: ClassVar[tuple[str, ...]] = (".pt2",)
-    unchecked: ClassVar[str] = "compile the program, and stepwell.torch_report lists what runs in PyTorch"
 
     contents: bytes | Any = b""
     program: LiveProgram | None = None
@@ -91,6 +91,10 @@ class TorchSource(ModelSource):
     ) -> ImportedModel:
         """See `ModelSource`."""
         return self.exported.import_into(context, shapes, self.counts_elements, self.keeps_weights)
+
+    def diagnose(self, shapes: Mapping[str, Shape]) -> Diagnosis:
+        """See `ModelSource`; PyTorch runs the ops that are found."""
+        return self.exported.diagnose(shapes, self.counts_elements)
 
     @property
     def name(self) -> str:

@@ -19,6 +19,7 @@ import torch
 from mlir import ir
 
 from ...runtime.host.fallback import Fallback
+from ..diagnosis import Diagnosis
 from ..errors import ModelError
 from ..imported import ImportedModel, ModelInfo
 from .dims import names_of_symbols, ranges_of
@@ -178,6 +179,24 @@ class LiveProgram:
         """
         found = failures_of(self.program, self.name, self.signature, shapes, counts_elements)
         return {node.name: fallback_of(node, _reason(node, error)) for node, error in found.items()}
+
+    def diagnose(self, shapes: Mapping[str, Sequence[int]], counts_elements: bool = True) -> Diagnosis:
+        """Returns the ops that PyTorch would run, of all ops that are left after decompositions.
+
+        Args:
+            shapes: the shapes of some or all inputs, by name.
+            counts_elements: whether sizes of results may depend on data.
+
+        Raises:
+            ModelError: an input, an output or a weight cannot be imported, or there is no such input.
+        """
+        names = [info.name for info in self.info.inputs]
+        with _naming(self.name):
+            unknown = [name for name in shapes if name not in names]
+            if unknown:
+                raise ModelError(f"there is no input '{unknown[0]}'; there are {', '.join(names)}")
+            ops = sum(node.op == "call_function" for node in self.program.graph.nodes)
+            return Diagnosis(ops, tuple(self.unsupported(shapes, counts_elements).values()))
 
     def nodes_named(self, names: Sequence[str], reason: str) -> dict[str, Fallback]:
         """Returns the ops with these names of locations, at which the compiler failed."""

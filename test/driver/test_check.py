@@ -139,8 +139,8 @@ def test_the_exit_code_says_yes(tmp_path, capsys):
     assert "native code for all 1 node" in capsys.readouterr().out
 
 
-def test_negative_only_models_of_onnx():
-    with pytest.raises(stepwell.SourceError, match="only ONNX models"):
+def test_negative_models_that_are_compiled_as_a_whole():
+    with pytest.raises(stepwell.SourceError, match="a model of the format mlir has native code, or does not compile"):
         stepwell.check(b"module {}")
     with pytest.raises(stepwell.ModelError, match="not an ONNX model"):
         stepwell.check(b"nothing of the kind")

@@ -7,7 +7,7 @@ nodes behind it are examined too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import onnx
 from mlir import ir
@@ -19,6 +19,7 @@ from ....dialects.registry import load_dialects
 from ....dialects.types import element_type
 from ....runtime.host.fallback import Fallback
 from ....runtime.host.step import HostNode, HostStepError
+from ...diagnosis import Diagnosis
 from ...errors import ModelError, NeedsContents, NeedsShapes, UnsupportedError
 from ...main_signature import tensor_of
 from ..importer import Importer
@@ -42,21 +43,6 @@ _ADVICE = {
     "error": "correct the model: the node breaks the rules of its operator",
 }
 """The advice for a user by kind of finding."""
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """The findings about a model's graph.
-
-    Attributes:
-        nodes: number of nodes in the graph.
-        findings: the nodes without native code, in graph order.
-        unseen: names of nodes that could not be examined, as not even the types of their inputs are known.
-    """
-
-    nodes: int
-    findings: tuple[Fallback, ...]
-    unseen: tuple[str, ...]
 
 
 def diagnose(model: Model, shapes: Mapping[str, Sequence[int]] | None = None) -> Diagnosis:

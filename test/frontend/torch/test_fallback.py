@@ -127,3 +127,16 @@ def test_a_program_of_ops_of_torch_only():
     run, _ = compiled(Eigenvalues(), x, options=PLAIN)
     torch.testing.assert_close(run(x), torch.linalg.eigvals(x))
     assert not run.programs
+
+
+def test_a_check_finds_the_ops_that_run_in_torch(model):
+    x = torch.randn(5, 4)
+    run, _ = compiled(model, x, options=PLAIN)
+    report = stepwell.check(model, args=(x,))
+    assert [found.node for found in report.findings] == [found.node for found in run.fallbacks]
+    assert len(report.findings) < report.nodes and not report.is_native
+    assert stepwell.check(nn.Linear(4, 2), args=(x,), dynamic_shapes=({0: torch.export.Dim("rows")},)).is_native
+    with pytest.raises(stepwell.ModelError, match=r"Linear: there is no input 'z'; there are input"):
+        stepwell.check(nn.Linear(4, 2), {"z": (5, 4)}, args=(x,))
+    with pytest.raises(stepwell.OptionError, match=r"args, kwargs and dynamic_shapes are for modules of torch"):
+        stepwell.check(b"module {}", args=(x,))
