@@ -30,5 +30,5 @@ def format_of(path: Path) -> str:
 
 
 def known_suffixes() -> tuple[str, ...]:
-    """Returns the suffixes of all known formats."""
-    return tuple(suffix for suffixes in _SUFFIXES.values() for suffix in suffixes)
+    """Returns the suffixes of all known formats, in alphabetical order."""
+    return tuple(sorted(suffix for suffixes in _SUFFIXES.values() for suffix in suffixes))

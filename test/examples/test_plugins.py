@@ -157,7 +157,7 @@ def test_a_model_that_no_package_imports_is_not_reduced(tmp_path):
     (tmp_path / "model.layers").write_text("{}")
     done = _run(None, tmp_path, "stepwell-reduce", "model.layers")
     assert done.returncode == 2
-    message = "model.layers: no installed package imports '.layers' files, only .onnx, .mlir, .mlirbc"
+    message = "model.layers: no installed package imports '.layers' files, only .gguf, .mlir, .mlirbc, .onnx, .pt2"
     assert message in done.stderr
 
 

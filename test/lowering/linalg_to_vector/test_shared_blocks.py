@@ -41,7 +41,7 @@ def test_averages_of_few_channels(shape: tuple[int, ...]) -> None:
 
 
 def test_averages_over_rows() -> None:
-    shape = (1, 30, 40, 288)
+    shape = (1, 60, 80, 288)
     made = model([helper.make_node("ReduceMean", ["x"], ["y"], axes=[1, 2])], shape)
     check(made, lambda x: x.mean((1, 2), keepdims=True, dtype=np.float64), shape)
 
