@@ -9,7 +9,7 @@ from mlir import ir
 from ...infra.base import Pass, register
 from ...infra.state import CompileState
 from ...ir.rewriting import Pattern, apply_patterns
-from ..patterns import algebra, attention, broadcasting, clamping, dynamic, movement, reductions, rows
+from ..patterns import algebra, attention, broadcasting, clamping, dynamic, movement, reductions, rows, taps
 
 
 @register
@@ -38,5 +38,5 @@ class CanonicalizePass(Pass):
 
 def patterns() -> list[Pattern]:
     """The patterns, in the order in which they are tried."""
-    groups = (dynamic, rows, movement, reductions, broadcasting, algebra, clamping, attention)
+    groups = (dynamic, rows, movement, reductions, broadcasting, algebra, clamping, attention, taps)
     return [pattern for group in groups for pattern in group.PATTERNS]
