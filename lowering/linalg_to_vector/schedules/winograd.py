@@ -2,7 +2,7 @@
 
 linalg.generic {input} ; linalg.generic {product} ; linalg.generic {output} ; linalg.generic {epilogue}
 // -->
-scf.forall image, rows of tiles, columns of tiles      // one strip; no loop around a single strip
+scf.forall images, rows of tiles, columns of tiles     // one strip; no loop around a single strip
   scf.forall (blocks of tiles) { input }
   scf.forall (blocks of points, tiles, panels) { product }, as in a contraction
   scf.forall (blocks of tiles) { output; epilogue }
@@ -33,27 +33,29 @@ _MOST_PARTS = 8
 def winograd(kernel: ir.Operation, target: Target) -> Schedule:
     """Returns the schedule of a Winograd convolution.
 
-    Its parameters are those of a contraction for the products, and the rows and columns of tiles of a strip and of
-    a parallel block of the transforms.
+    Its parameters are those of a contraction for the products, the rows and columns of tiles of a strip and of a
+    parallel block of the transforms, and the images of a strip, which are several only if it has all of their tiles.
     """
     steps = WinogradSteps.of(kernel)
     chosen = chosen_tile(kernel)
     fits = len(chosen) == 2 and all(size <= most for size, most in zip(chosen, steps.tiles[1:], strict=True))
-    strip = list(chosen) if fits else _strip(steps, target, _typical(kernel, steps))
-    parameters = {"strip": strip, "part": _part(steps, target.machine, strip), **given_parameters(kernel)}
-    cut_into_strips(kernel, steps, parameters["strip"], parameters["part"])
+    typical = _typical(kernel, steps)
+    strip = list(chosen) if fits else _strip(steps, target, typical)
+    # If sizes vary, a strip of several images would compute those that a call lacks.
+    images = 1 if fits or typical else _images(steps, target, strip)
+    default = {"images": images, "strip": strip, "part": _part(steps, target.machine, [images, *strip])}
+    parameters = {**default, **given_parameters(kernel)}
+    cut_into_strips(kernel, steps, [parameters["images"], *parameters["strip"]], parameters["part"])
     products = contraction(kernel, target)
     return Schedule("winograd", {**products.parameters, **parameters}, products.text)
 
 
 def _typical(kernel: ir.Operation, steps: WinogradSteps) -> list[tuple[int, ...]]:
-    """Returns the rows and columns of tiles; if sizes vary, at several representative sizes."""
+    """Returns the rows and columns of tiles at several representative sizes; nothing if these do not vary."""
     results = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results
     batch, *images = ir.RankedTensorType(results[0]).shape[:3]
     found = typical_sizes(kernel, (batch, *images))
-    return [tuple(-(-size // tile) for size, tile in zip(sizes[1:], steps.tile, strict=True)) for sizes in found] or [
-        steps.tiles[1:]
-    ]
+    return [tuple(-(-size // tile) for size, tile in zip(sizes[1:], steps.tile, strict=True)) for sizes in found]
 
 
 def _strip(steps: WinogradSteps, target: Target, typical: Sequence[Sequence[int]]) -> list[int]:
@@ -64,16 +66,33 @@ def _strip(steps: WinogradSteps, target: Target, typical: Sequence[Sequence[int]
     for shape in itertools.product(heights, widths):
         each = strip_ns(target.machine, shape, math.prod(steps.points), steps.channels, steps.columns)
         if each is not None:
-            strips = sum(tiles_in(sizes, sizes, shape) / math.prod(sizes) for sizes in typical)
+            known = typical or [(rows, cols)]
+            strips = sum(tiles_in(sizes, sizes, shape) / math.prod(sizes) for sizes in known)
             possible[shape] = strips * each, -shape[1]
     return list(min(possible, key=lambda shape: possible[shape]))
 
 
+def _images(steps: WinogradSteps, target: Target, strip: Sequence[int]) -> int:
+    """Returns the images of a strip: several share a reading of the weights if these are most of the work."""
+    batch, *tiles = steps.tiles
+    if list(strip) != tiles:
+        return 1
+    possible = {}
+    for images in sorted({-(-batch // cut) for cut in range(1, batch + 1)}):
+        each = strip_ns(
+            target.machine, (images * strip[0], strip[1]), math.prod(steps.points), steps.channels, steps.columns
+        )
+        if each is not None:
+            possible[images] = -(-batch // images) * each
+    return min(possible, key=lambda images: possible[images], default=1)
+
+
 def _part(steps: WinogradSteps, machine: Machine, strip: Sequence[int]) -> list[int]:
-    """Returns the tiles of a parallel block of the transforms: the whole strip if strips are parallel."""
-    if steps.tiles != (1, *strip):
+    """Returns the tiles of a parallel block of the transforms: an image's part of a strip if strips are parallel."""
+    images, *strip = strip
+    if steps.tiles != (images, *strip):
         return list(strip)
     tile_bytes = 4 * math.prod(steps.points) * max(steps.channels, steps.columns)
-    wanted = max(1, min(_MOST_PARTS, transform_blocks(machine, math.prod(strip) * tile_bytes)))
+    wanted = max(1, min(_MOST_PARTS, transform_blocks(machine, images * math.prod(strip) * tile_bytes)) // images)
     rows = -(-strip[0] // wanted)
     return [rows, -(-strip[1] // max(1, wanted // -(-strip[0] // rows)))]

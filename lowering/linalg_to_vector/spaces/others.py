@@ -85,7 +85,7 @@ class AttentionSpace(SearchSpace):
 
 @dataclass(frozen=True)
 class WinogradSpace(SearchSpace):
-    """Rows and columns of tiles of a strip, and of a parallel block of the transforms.
+    """Images, and rows and columns of tiles, of a strip, and of a parallel block of the transforms.
 
     Attributes:
         tiles: images, and rows and columns of tiles.
@@ -102,28 +102,33 @@ class WinogradSpace(SearchSpace):
     @staticmethod
     def axes_of(tiles: tuple[int, int, int]) -> tuple[Axis, ...]:
         """Returns the axes for numbers of images, and of rows and columns of tiles."""
-        heights, widths = (sorted({-(-size // cut) for cut in range(1, size + 1)}) for size in tiles[1:])
-        return Axis.of("height", heights), Axis.of("width", widths), Axis.of("parts", (1, 2, 4, 8))
+        images, heights, widths = (sorted({-(-size // cut) for cut in range(1, size + 1)}) for size in tiles)
+        parts = Axis.of("parts", (1, 2, 4, 8))
+        return Axis.of("images", images), Axis.of("height", heights), Axis.of("width", widths), parts
 
     def parameters(self, choice: Choice) -> dict[str, Any]:
         strip = list(self.default["strip"])
         for place, name in enumerate(("height", "width")):
             if choice.get(name) is not None:
                 strip[place] = choice[name]
-        if strip != list(self.default["strip"]) and self._strip_ns(strip) is None:
-            raise RefusedError(f"a strip of {strip[0]}x{strip[1]} tiles takes too much memory")
+        images = choice.get("images") or self.default["images"]
+        if images > 1 and strip != list(self.tiles[1:]):
+            raise RefusedError("a strip of several images needs all of their tiles")
+        is_default = strip == list(self.default["strip"]) and images == self.default["images"]
+        if not is_default and self._strip_ns(images, strip) is None:
+            raise RefusedError(f"a strip of {images}x{strip[0]}x{strip[1]} tiles takes too much memory")
         part = list(self.default["part"]) if strip == list(self.default["strip"]) else list(strip)
         if choice.get("parts") is not None:
             part = [-(-strip[0] // choice["parts"]), strip[1]]
-        return self.changed({"strip": strip, "part": part})
+        return self.changed({"images": images, "strip": strip, "part": part})
 
-    def _strip_ns(self, strip: list[int]) -> float | None:
-        return strip_ns(self.machine, (strip[0], strip[1]), self.points, self.channels, self.columns)
+    def _strip_ns(self, images: int, strip: list[int]) -> float | None:
+        return strip_ns(self.machine, (images * strip[0], strip[1]), self.points, self.channels, self.columns)
 
     def features(self, parameters: Parameters) -> dict[str, float]:
         whole = self.complete(parameters)
         strip, part = whole["strip"], whole["part"]
-        count = math.prod(strip)
+        count = whole["images"] * math.prod(strip)
         tile_bytes = 4 * self.points * (self.channels + self.columns)
         return {
             "points": float(self.points),
@@ -131,6 +136,7 @@ class WinogradSpace(SearchSpace):
             "columns": log2(self.columns),
             "tiles": log2(math.prod(self.tiles)),
             "strip": log2(count),
+            "strip images": log2(whole["images"]),
             "strip width": log2(strip[1]),
             "strip of L2": log2(count * tile_bytes / self.machine.l2_bytes),
             "weights of L2": log2(4 * self.points * self.channels * self.columns / self.machine.l2_bytes),
@@ -139,7 +145,8 @@ class WinogradSpace(SearchSpace):
         }
 
     def predicted(self, parameters: Parameters) -> float | None:
-        strip = self.complete(parameters)["strip"]
-        each = self._strip_ns(strip)
+        whole = self.complete(parameters)
+        images, strip = whole["images"], whole["strip"]
+        each = self._strip_ns(images, strip)
         batch, rows, cols = self.tiles
-        return None if each is None else each * batch * -(-rows // strip[0]) * -(-cols // strip[1])
+        return None if each is None else each * -(-batch // images) * -(-rows // strip[0]) * -(-cols // strip[1])

@@ -18,7 +18,7 @@ from ...stepwell_to_linalg.products import emit_contraction
 from ...stepwell_to_linalg.winograd import twice_transformed
 from .steps import WinogradGroup, WinogradSteps
 
-Place = Callable[[Index, Index], tuple[list[Index], list[Index]]]
+Place = Callable[[Index, Index, Index], tuple[list[Index], list[Index]]]
 
 
 def cut_into_strips(kernel: ir.Operation, steps: WinogradSteps, strip: Sequence[int], part: Sequence[int]) -> None:
@@ -27,7 +27,7 @@ def cut_into_strips(kernel: ir.Operation, steps: WinogradSteps, strip: Sequence[
     Args:
         kernel: the kernel, as it was lowered to linalg.
         steps: its ops.
-        strip: rows and columns of tiles of a strip.
+        strip: images, and rows and columns of tiles, of a strip; several images only if the tiles are all of an image.
         part: rows and columns of tiles of a parallel block of the transforms.
     """
     block = kernel.regions[0].blocks[0]
@@ -42,7 +42,7 @@ def cut_into_strips(kernel: ir.Operation, steps: WinogradSteps, strip: Sequence[
 
 def _for_each_strip(steps: WinogradSteps, strip: Sequence[int], part: Sequence[int], destination: ir.Value) -> ir.Value:
     """Returns the destination with the results of all strips; there is no loop around a single strip."""
-    extents, step = list(steps.tiles), [1, *strip]
+    extents, step = list(steps.tiles), list(strip)
     _, height, width, _ = shape = shape_of(destination)
     if extents == step:
         return _Strip(steps, (0, 0, 0), strip, part, (height, width)).emit(destination)
@@ -54,7 +54,7 @@ def _for_each_strip(steps: WinogradSteps, strip: Sequence[int], part: Sequence[i
         ]
         own = _Strip(steps, (starts[0], starts[1], starts[2]), strip, part, (height, width))
         offsets = [starts[0], own.pixel(0, 0), own.pixel(1, 0), 0]
-        sizes = [1, *(own.extent(dim, offset, strip) for dim, offset in enumerate(offsets[1:3])), shape[3]]
+        sizes = [strip[0], *(own.extent(dim, offset, strip[1:]) for dim, offset in enumerate(offsets[1:3])), shape[3]]
         target = op.inner_iter_args[0]
         results = own.emit(_slice(target, offsets, sizes))
         end = scf.InParallelOp()
@@ -65,7 +65,10 @@ def _for_each_strip(steps: WinogradSteps, strip: Sequence[int], part: Sequence[i
 
 @dataclass(frozen=True)
 class _Strip:
-    """Emits the steps for the tiles of one strip at image, row and column `start`, in an image of `size` pixels."""
+    """Emits the steps for the tiles of one strip at image, row and column `start`, in images of `size` pixels.
+
+    The rows of tiles of all images of a strip are one dimension of its values.
+    """
 
     steps: WinogradSteps
     start: tuple[Index, Index, Index]
@@ -88,20 +91,20 @@ class _Strip:
         points, channels = steps.points, steps.channels
         x, y, h, w, c, i, j = map(ir.AffineExpr.get_dim, range(7))
 
-        def block(row: Index, col: Index, into: ir.Value) -> ir.Value:
-            pixels = [self.start[0], self.pixel(0, row), self.pixel(1, col), 0]
+        def block(number: Index, row: Index, col: Index, into: ir.Value) -> ir.Value:
+            pixels = [add(self.start[0], number), self.pixel(0, row), self.pixel(1, col), 0]
             sizes = [
                 size * tile + count - tile for size, tile, count in zip(self.part, steps.tile, points, strict=True)
             ]
             window = _slice(image, pixels, [1, *sizes, channels], dropped=(0,))
-            own = _slice(into, [0, 0, row, col, 0], [*points, *self.part, channels])
+            own = _slice(into, [0, 0, self.row(number, row), col, 0], [*points, *self.part, channels])
             where = [h * tall + i, w * wide + j, c]
             return twice_transformed("input", window, where, ((down, [x, i]), (across, [y, j])), own).results[0]
 
-        sizes = [*points, *self.strip, channels]
+        sizes = [*points, *self.rows_and_columns, channels]
         empty = tensor.EmptyOp(sizes, ir.RankedTensorType(image.type).element_type).result
         extents = [*points, *self.part, channels]
-        return self._blocks(empty, block, lambda row, col: ([0, 0, row, col, 0], extents))
+        return self._blocks(empty, block, lambda number, row, col: ([0, 0, self.row(number, row), col, 0], extents))
 
     def _products(self, group: WinogradGroup, inputs: ir.Value) -> ir.Value:
         points = self.steps.points
@@ -116,7 +119,7 @@ class _Strip:
         for attribute in (discardable.CONTRACTION, discardable.ROOT):
             attribute.copy(group.product, product)
         merged = collapse(product.results[0], [[0], [1], [2, 3]])
-        return expand(expand(merged, 1, list(self.strip)), 0, list(points))
+        return expand(expand(merged, 1, self.rows_and_columns), 0, list(points))
 
     def _outputs(self, group: WinogradGroup, products: ir.Value, column: int, out: ir.Value) -> ir.Value:
         (tall, wide), points = self.steps.tile, self.steps.points
@@ -124,40 +127,55 @@ class _Strip:
         element = ir.RankedTensorType(products.type).element_type
         h, p, w, q, k, x, y = map(ir.AffineExpr.get_dim, range(7))
 
-        def place(row: Index, col: Index) -> tuple[list[Index], list[Index]]:
+        def place(number: Index, row: Index, col: Index) -> tuple[list[Index], list[Index]]:
             pixels = [self.pixel(0, row), self.pixel(1, col)]
             sizes = [self.extent(dim, pixel, self.part) for dim, pixel in enumerate(pixels)]
-            return [0, multiply(row, tall), multiply(col, wide), column], [1, *sizes, group.width]
+            return [number, multiply(row, tall), multiply(col, wide), column], [1, *sizes, group.width]
 
-        def block(row: Index, col: Index, into: ir.Value) -> ir.Value:
-            offsets, sizes = place(row, col)
-            own = _slice(products, [0, 0, row, col, 0], [*points, *self.part, group.width])
+        def block(number: Index, row: Index, col: Index, into: ir.Value) -> ir.Value:
+            offsets, sizes = place(number, row, col)
+            own = _slice(products, [0, 0, self.row(number, row), col, 0], [*points, *self.part, group.width])
             whole = tensor.EmptyOp([self.part[0], tall, self.part[1], wide, group.width], element).result
             matrices = ((down, [p, x]), (across, [q, y]))
             results = twice_transformed("output", own, [x, y, h, w, k], matrices, whole).results[0]
             inside = _slice(collapse(results, [[0, 1], [2, 3], [4]]), [0, 0, 0], sizes[1:])
-            start = [self.start[0], self.pixel(0, row), self.pixel(1, col), 0]
+            start = [add(self.start[0], number), self.pixel(0, row), self.pixel(1, col), 0]
             return _epilogue(group.epilogue, inside, start, sizes, _slice(into, offsets, sizes, (0,)))
 
         return self._blocks(out, block, place)
 
-    def _blocks(self, into: ir.Value, block: Callable[[Index, Index, ir.Value], ir.Value], place: Place) -> ir.Value:
+    def _blocks(
+        self, into: ir.Value, block: Callable[[Index, Index, Index, ir.Value], ir.Value], place: Place
+    ) -> ir.Value:
         """Returns `into` with each result of `block` at the block's `place`, in parallel if there is more than one."""
-        if list(self.part) == list(self.strip):
-            return _insert(block(0, 0, into), into, *place(0, 0))
-        op = scf.ForallOp([0, 0], list(self.strip), list(self.part), [into])
+        step = [1, *self.part]
+        if step == list(self.strip):
+            return _insert(block(0, 0, 0, into), into, *place(0, 0, 0))
+        # There is no loop over the only image.
+        first = 0 if self.strip[0] > 1 else 1
+        op = scf.ForallOp([0] * (3 - first), list(self.strip[first:]), step[first:], [into])
         with ir.InsertionPoint(op.body):
-            indices = list(op.induction_variables)
-            row, col = (
-                at_most(index, size - step) for index, size, step in zip(indices, self.strip, self.part, strict=True)
+            indices = [0] * first + list(op.induction_variables)
+            number, row, col = (
+                at_most(index, size - each) for index, size, each in zip(indices, self.strip, step, strict=True)
             )
             target = op.inner_iter_args[0]
-            part = block(row, col, target)
-            offsets, sizes = place(row, col)
+            part = block(number, row, col, target)
+            offsets, sizes = place(number, row, col)
             end = scf.InParallelOp()
             with ir.InsertionPoint(end.block):
                 tensor.parallel_insert_slice(part, target, *_mixed(offsets, sizes))
         return op.results[0]
+
+    @property
+    def rows_and_columns(self) -> list[int]:
+        """Rows of tiles of all images, and columns of tiles."""
+        images, rows, cols = self.strip
+        return [images * rows, cols]
+
+    def row(self, number: Index, row: Index) -> Index:
+        """Returns a row of tiles of an image of the strip as one of all its rows."""
+        return add(multiply(number, self.strip[1]), row)
 
     def pixel(self, dim: int, tile: Index) -> Index:
         """Returns the first pixel in the image of a row or column of tiles of the strip."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.dialects.stepwell.contraction import ConvOp
 from stepwell.driver.options import Options
+from stepwell.lowering.linalg_to_vector.schedules import winograd as schedules
 from stepwell.passes.graph.convolutions import choose_winograd
 
 # Rounding error of the transforms for up to 96 channels, relative to the largest result.
@@ -90,7 +91,7 @@ def check(
         (1, (7, 9), 5, 7, (1, 1, 1, 1)),
         (2, (13, 6), 20, 70, (0, 0, 0, 0)),
         (1, (3, 3), 1, 1, (0, 0, 0, 0)),
-        (1, (1, 1), 3, 4, (1, 1, 1, 1)),
+        (1, (1, 1), 3, 4, (2, 2, 2, 2)),
         (3, (5, 17), 33, 100, (0, 1, 2, 0)),
         (1, (56, 60), 64, 96, (1, 1, 1, 1)),
     ],
@@ -120,6 +121,15 @@ def test_sequences_and_other_kernels(
 ) -> None:
     monkeypatch.setattr(choose_winograd, "_best_tile", lambda op, lanes: 2 if 5 in kernel else 4)
     check(batch, size, 20, 33, pads, kernel, dilation)
+
+
+@pytest.mark.few(2)
+# Several images of a batch in a strip: all, a part of them that does not divide the batch, and a rest of a tile.
+@pytest.mark.parametrize(("batch", "images", "size"), [(5, 5, (4, 4)), (3, 2, (7, 6)), (4, 3, (2, 9)), (4, 4, (2, 2))])
+@pytest.mark.usefixtures("tile")
+def test_images_share_a_strip(batch: int, images: int, size: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "_images", lambda steps, target, strip: images)
+    check(batch, size, 20, 33, (1, 1, 1, 1))
 
 
 @pytest.mark.sweep

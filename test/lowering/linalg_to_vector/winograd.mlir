@@ -48,3 +48,33 @@ func.func private @conv(%x: tensor<1x10x10x16xf32>, %w: tensor<18432xf32>, %b: t
   %2 = "stepwell.relu"(%1) : (tensor<1x10x10x32xf32>) -> tensor<1x10x10x32xf32>
   return %2 : tensor<1x10x10x32xf32>
 }
+
+// Two of three small images share a strip: the second strip begins at image 1. Blocks of the transforms are images.
+// TILED-LABEL: func.func private @images
+// TILED-SAME: stepwell.schedule = {{{.*}}images = 2 : i64
+// TILED: scf.forall (%[[IMAGE:.+]], %{{.+}}, %{{.+}}) = (0, 0, 0) to (3, 1, 2) step (2, 1, 2)
+// TILED: %[[FIRST:.+]] = arith.minsi %[[IMAGE]], %c1
+// TILED: scf.forall (%[[INDEX:.+]], %{{.+}}, %{{.+}}) = (0, 0, 0) to (2, 1, 2) step (1, 1, 2)
+// TILED: %[[NUMBER:.+]] = arith.minsi %[[INDEX]]
+// TILED: arith.addi %[[FIRST]], %[[NUMBER]]
+// TILED: linalg.generic {{.*}} outs(%{{.+}} : tensor<6x6x1x2x16xf32>) attrs = {stepwell.winograd = "input"}
+// TILED: tensor<36x4x1x32xf32>
+// TILED: tensor.parallel_insert_slice {{.*}} tensor<2x4x8x32xf32> into tensor<3x4x8x32xf32>
+func.func private @images(%x: tensor<3x4x8x16xf32>, %w: tensor<18432xf32>, %b: tensor<3x4x8x32xf32>) -> tensor<3x4x8x32xf32>
+    attributes {stepwell.kernel = {class = "winograd"}, stepwell.schedule = {name = "winograd", images = 2 : i64,
+      strip = array<i64: 1, 2>, part = array<i64: 1, 2>}} {
+  %0 = "stepwell.winograd_conv"(%x, %w) {columns = 32 : i64, panel = 32 : i64, tile = 4 : i64, pads = array<i64: 1, 1, 1, 1>}
+    : (tensor<3x4x8x16xf32>, tensor<18432xf32>) -> tensor<3x4x8x32xf32>
+  %1 = "stepwell.add"(%0, %b) : (tensor<3x4x8x32xf32>, tensor<3x4x8x32xf32>) -> tensor<3x4x8x32xf32>
+  return %1 : tensor<3x4x8x32xf32>
+}
+
+// Many weights are read once for all images.
+// TILED-LABEL: func.func private @many_weights
+// TILED-SAME: stepwell.schedule = {{{.*}}images = 8 : i64
+func.func private @many_weights(%x: tensor<8x4x4x256xf32>, %w: tensor<2359296xf32>) -> tensor<8x4x4x256xf32>
+    attributes {stepwell.kernel = {class = "winograd"}} {
+  %0 = "stepwell.winograd_conv"(%x, %w) {columns = 256 : i64, panel = 32 : i64, tile = 4 : i64, pads = array<i64: 1, 1, 1, 1>}
+    : (tensor<8x4x4x256xf32>, tensor<2359296xf32>) -> tensor<8x4x4x256xf32>
+  return %0 : tensor<8x4x4x256xf32>
+}
