@@ -107,7 +107,7 @@ def compile(
     if isinstance(args, str):
         args, target = None, args
     if options.cache and is_turned_off():
-        slow.warn("the compiler", ["the cache is turned off (STEPWELL_CACHE): every start compiles again"])
+        slow.warn_of("the compiler", ["the cache is turned off (STEPWELL_CACHE): every start compiles again"])
     if not isinstance(target, str):
         raise OptionError(f"target is {target!r}, and must be a name")
     setup = Setup.of(target, options)
@@ -223,5 +223,5 @@ def load(path: reader.Given, threads: int | None = None) -> Executable:
         source = source_of(stored.source.kind, stored.source.data, cache=default_cache(), checked=options.checked)
         specializer = specializer_of(source, stored.inputs, Setup("cpu", options, is_loaded=True))
     executable = Executable(CompiledModel.of(stored, specializer, stored.source), threads)
-    slow.warn(stored.name, slow.generic_code(executable.programs))
+    slow.warn_of(stored.name, slow.generic_code(executable.programs))
     return executable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from ..driver.sources.onnx import OnnxSource
 from ..driver.sources.reading import read_source
 from ..runtime.executable import Executable
 from ..support.errors import StepwellWarning
+from ..support.warning import warn
 from .budget import search
 from .float_model import FloatModel, QuantizationError
 from .observation import Activation, Sample, observe
@@ -104,7 +104,7 @@ def quantize(
     plan.levels = found.levels
     report = make_report(plan, found, seen, samples[0])
     if not found.is_met:
-        warnings.warn(f"{report.summary}", StepwellWarning, stacklevel=2)
+        warn(f"{report.summary}", StepwellWarning)
     recipe = {"options": chosen.record(), "products": {item.node: item.form for item in report.products}}
     return QuantizedModel(write(plan, recipe), report)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from ..sizes.ranges import Range
 from ..support.cores import available_cores
 from ..support.errors import ArtefactError, InputError
 from ..support.short_repr import cut
+from ..support.warning import warn
 from ..support.wording import quantity
 from .arguments import (
     CallArguments,
@@ -293,9 +293,7 @@ class Executable:
             text = "; ".join(reasons)
             if self.source is None:
                 raise ArtefactError(f"{self.name}: the artefact could not run: {text}. Call the model before saving it")
-            warnings.warn(
-                f"{self.name}: the artefact includes the model, to compile when it is called: {text}", stacklevel=2
-            )
+            warn(f"{self.name}: the artefact includes the model, to compile when it is called: {text}")
         if keep_model and self.source is None:
             raise ArtefactError(f"{self.name}: the model does not exist as one file, so the artefact cannot include it")
         from .artefact.writer import write  # not needed by calls

@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from ..runtime.program import Program
 from ..runtime.remarks import to_yaml
 from ..sizes.dims_option import one_by_one
 from ..support.errors import InputError
+from ..support.warning import warn
 from . import arguments, model_options, running
 from .check import check
 from .console import duration, print_table, progress
@@ -202,7 +202,7 @@ def _must_keep_model(executables: Sequence[Executable]) -> bool:
     text = "; ".join(reasons)
     if executables[0].source is None:
         raise InputError(f"parts of the model have no code, and it cannot be stored, as it is in several files: {text}")
-    warnings.warn(f"the model is stored too, to compile the rest of it when it is called: {text}", stacklevel=2)
+    warn(f"the model is stored too, to compile the rest of it when it is called: {text}")
     return True
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import shlex
-import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path, PurePath
 from typing import Any
@@ -14,10 +13,11 @@ import onnx
 
 from ...runtime.executable import Executable, Outputs
 from ...runtime.program import Program, TensorInfo
-from ...runtime.specialization.size_advice import Suggested, as_text, users_stacklevel
+from ...runtime.specialization.size_advice import Suggested, as_text
 from ...sizes.dims_option import Dims, read_dims, read_sizes, resolve_dims
 from ...sizes.ranges import Range, widened
 from ...support.errors import InputError, SlowWarning
+from ...support.warning import warn
 from .options import SessionOptions
 
 ENTRY = "stepwell.dims"
@@ -92,11 +92,10 @@ class Ranged:
     def _warn(self, name: str, size: int) -> None:
         values = self.ranges[name]
         low, high = widened(values, size)
-        warnings.warn(
+        warn(
             f"{self.name}: dimension '{name}' is {size}, out of its range, {values}. Sizes out of range are "
             f"compiled during a run. {_advice(self._prefix, {name: (low, high)})}",
             SlowWarning,
-            stacklevel=users_stacklevel(),
         )
 
 
@@ -148,7 +147,7 @@ def for_ranges(
     if missing:
         reason = f"dimension '{missing[0]}' varies too, but has no range; declare one, as in {prefix}{missing[0]}=1:64"
         message = f"{plain.name}: each size is compiled separately, at its first run: {reason}"
-        warnings.warn(message, SlowWarning, stacklevel=users_stacklevel())
+        warn(message, SlowWarning)
         return plain
     from ... import Options, compile  # programs that only import the drop-in need not load a compiler
 
@@ -201,7 +200,7 @@ def _for_model(key: str, path: str | None) -> str | None:
 
 def _warn_of_unmatched() -> None:
     if text := requested.unmatched():
-        warnings.warn(text, SlowWarning, stacklevel=1)
+        warn(text, SlowWarning)
 
 
 def _advice(prefix: str, dims: Suggested) -> str:

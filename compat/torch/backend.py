@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +28,7 @@ from ...frontend.torch.program import kept_composites, python_decompositions
 from ...frontend.torch.steps import CompiledPiece
 from ...frontend.torch.updates import update_in_place
 from ...runtime.host.fallback import FallbackWarning
+from ...support.warning import warn
 from .graph import EagerGraph, FrozenWeights, Graph
 from .settings import Settings
 
@@ -141,7 +141,7 @@ class _Compiler:
         def thawed() -> Graph:
             record_of = record.add(record.GraphRecord(name, entry.kind, note="a frozen weight has changed"))
             text = "a frozen weight has changed, so that the code for constant weights is dropped"
-            warnings.warn(f"{name}: {text}, and new code takes the weights as inputs", record.FreezingWarning, 4)
+            warn(f"{name}: {text}, and new code takes the weights as inputs", record.FreezingWarning)
             return self._graph(module, name, record_of, {}, static)
 
         return Graph(division.graph, calls, weights, thawed)
@@ -150,7 +150,7 @@ class _Compiler:
         """Reports the current exception, and runs the graph in torch."""
         entry.note = f"runs in PyTorch, op by op, since the compile failed: {traceback.format_exc(limit=-1).strip()}"
         text = f"{name}: the graph runs in PyTorch, since its compile failed; this is a bug, please report it"
-        warnings.warn(f"{text}:\n{traceback.format_exc()}", FallbackWarning, stacklevel=2)
+        warn(f"{text}:\n{traceback.format_exc()}", FallbackWarning)
         return EagerGraph(module)
 
     def _static(self, module: torch.fx.GraphModule) -> dict[str, torch.Tensor | None]:

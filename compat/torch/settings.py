@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from ...driver.options import Options, options_of
 from ...driver.setup import Setup
 from ...support.errors import OptionError, StepwellWarning
+from ...support.warning import warn
 
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -44,7 +44,7 @@ class Settings:
             raise OptionError(f"mode is {mode!r}, and must be one of {', '.join(map(repr, _MODES))}")
         if mode not in (None, "default"):
             text = f"mode={mode!r} has no meaning for the backend stepwell, which compiles as in the default mode"
-            warnings.warn(f"{text}; options={{'freezing': True}} makes code for constant weights", StepwellWarning, 3)
+            warn(f"{text}; options={{'freezing': True}} makes code for constant weights", StepwellWarning)
         given = dict(options or {})
         freezing, target = given.pop("freezing", False), given.pop("target", "cpu")
         if not isinstance(freezing, bool):

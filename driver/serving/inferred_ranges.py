@@ -93,7 +93,7 @@ class InferredRanges:
         bounds = replace(program.bounds, derived={**program.bounds.derived, **same}, is_inferred=True)
         self.cached.remember_inferred(key, bounds)
         if is_new:
-            slow.warn(self.cached.source.name, slow_kernels(program))
+            slow.warn_of(self.cached.source.name, slow_kernels(program))
         return replace(program, bounds=bounds, why=why, compile_seconds=reporter.event.seconds if is_new else 0.0)
 
     def _checked(self, programs: Sequence[Program]) -> Sequence[Program]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from ...support.collection import paused_collection
 from ...support.errors import StepwellError
 from ...support.heap import release_free_memory
 from ...support.short_repr import short_repr
+from ...support.warning import warn
 from ...targets.registry import backend_of, is_cpu
 from ..caching.cache_key import CacheKey
 from ..caching.program_cache import ProgramCache
@@ -155,7 +155,7 @@ class Specializer:
 
         (made,), is_new = self.cached.get_or_make([key], compiled, reporter)
         if is_new and isinstance(made, Program):
-            slow.warn(self.source.name, slow_kernels(made))
+            slow.warn_of(self.source.name, slow_kernels(made))
         return made
 
     def for_buckets(
@@ -187,7 +187,7 @@ class Specializer:
         if is_new:
             release_free_memory()
             reasons = dict.fromkeys(reason for program in programs for reason in slow_kernels(program))
-            slow.warn(self.source.name, reasons)
+            slow.warn_of(self.source.name, reasons)
         return programs, ""
 
     def _compile_buckets(
@@ -236,7 +236,7 @@ class Specializer:
     def _warn_no_ranges(self, reason: str) -> str:
         """Warns that no program serves the ranges, and returns the reason."""
         message = f"{self.source.name}: compiled for each size separately, at the first call that has it: {reason}"
-        warnings.warn(message, slow.SlowWarning, stacklevel=3)
+        warn(message, slow.SlowWarning)
         return reason
 
     def _compile_or_plan(

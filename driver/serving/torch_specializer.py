@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from ...runtime.specialization.interfaces import CALL, ByContents, Contents, Hyb
 from ...sizes.buckets import Buckets
 from ...sizes.expressions import Expression
 from ...support.errors import StepwellError
+from ...support.warning import warn
 from ...support.wording import quantity
 from ..caching import plugins
 from ..caching.cache_key import CacheKey
@@ -162,7 +162,7 @@ def report_fallbacks(name: str, found: Sequence[Fallback], fallback: str) -> Non
         listed = "; ".join(map(str, found))
         reason = f"{quantity(len(found), 'op')} cannot be compiled, and none may run in torch: {listed}"
         raise UnsupportedError(reason, model=name)
-    warnings.warn(_fallback_text(name, found), FallbackWarning, stacklevel=2)
+    warn(_fallback_text(name, found), FallbackWarning)
 
 
 def _fallback_text(name: str, found: Sequence[Fallback]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...runtime.host.fallback import Fallback, FallbackWarning, summary
 from ...runtime.host.step import HostNode, HostStepError
 from ...runtime.hybrid.plan import ExecutionPlan, HostStep, NativeStep, Step
+from ...support.warning import warn
 from ...support.wording import quantity
 from ..options import Options
 from ..sources.onnx import OnnxSource
@@ -148,7 +148,7 @@ class HybridPlanner:
             reason = f"{quantity(len(found), 'node')} cannot be compiled, and none may run on the host: {listed}"
             raise UnsupportedError(reason, model=self.source.name)
         total = sum(len(step.nodes) if isinstance(step, NativeStep) else 1 for step in plan.steps)
-        warnings.warn(f"{self.source.name}: {summary(found, total)}", FallbackWarning, stacklevel=2)
+        warn(f"{self.source.name}: {summary(found, total)}", FallbackWarning)
 
 
 def _check_host(plan: ExecutionPlan, error: ModelError, model: str) -> None:

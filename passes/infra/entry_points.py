@@ -8,11 +8,11 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...support.errors import StepwellWarning
+from ...support.warning import warn
 
 ENTRY_POINT_GROUPS = ("stepwell.dialects", "stepwell.interfaces", "stepwell.passes", "stepwell.frontends")
 """The groups of entry points, in the order in which they are loaded. Each names modules that register on import."""
@@ -48,7 +48,7 @@ def _load(entry: EntryPoint) -> None:
     except (Exception, SystemExit) as error:  # the code of another package may raise anything
         package = entry.dist.name if entry.dist is not None else entry.module
         text = f"the plug-in '{entry.name}' of the package {package} is left out: {type(error).__name__}: {error}"
-        warnings.warn(text, PluginWarning, stacklevel=3)
+        warn(text, PluginWarning)
 
 
 def _may_have_entry_points() -> bool:

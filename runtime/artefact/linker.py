@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 from ...support.errors import StepwellWarning
+from ...support.warning import warn
 from .. import processor
 from ..program import ENTRY, WORK, CodeTarget
 
@@ -34,9 +34,7 @@ def link(objects: Mapping[str, bytes], target: CodeTarget) -> bytes | None:
     try:
         return _linked(objects, driver)
     except OSError as error:
-        warnings.warn(
-            f"cc could not link, so the artefact has objects, not a library: {error}", StepwellWarning, stacklevel=2
-        )
+        warn(f"cc could not link, so the artefact has objects, not a library: {error}", StepwellWarning)
         return None
 
 
@@ -49,10 +47,6 @@ def _linked(objects: Mapping[str, bytes], driver: str) -> bytes | None:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             message = " / ".join(done.stderr.strip().splitlines()[-2:])
-            warnings.warn(
-                f"cc could not link, so the artefact has objects, not a library: {message}",
-                StepwellWarning,
-                stacklevel=3,
-            )
+            warn(f"cc could not link, so the artefact has objects, not a library: {message}", StepwellWarning)
             return None
         return Path(folder, "program.so").read_bytes()

@@ -21,7 +21,6 @@ import re
 import stat
 import tempfile
 import time
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ import numpy as np
 
 from ...support import environment
 from ...support.errors import SlowWarning
+from ...support.warning import warn
 from ..memory import is_splat
 from ..safetensors import dtype_of
 
@@ -303,7 +303,7 @@ class Cache:
     def _give_up(self, error: OSError) -> None:
         if not self._is_broken:
             text = f"the cache in {self.folder} is not used: {error.strerror}: every start compiles again"
-            warnings.warn(text, SlowWarning, stacklevel=3)
+            warn(text, SlowWarning)
         self._is_broken = True
 
 

@@ -7,13 +7,13 @@ code, and `loader`, which returns what runs programs.
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...support.errors import StepwellWarning
+from ...support.warning import warn
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -63,10 +63,10 @@ def packages() -> Mapping[str, TargetPackage]:
     for family, items in found.items():
         names = sorted({item.package for item in items})
         if family in BUILT_IN:
-            warnings.warn(f"{names[0]}: the targets '{family}' are built in", TargetClashWarning, stacklevel=2)
+            warn(f"{names[0]}: the targets '{family}' are built in", TargetClashWarning)
         elif len(names) > 1:
             text = f"the packages {' and '.join(names)} both add targets '{family}', and both are left out"
-            warnings.warn(text, TargetClashWarning, stacklevel=2)
+            warn(text, TargetClashWarning)
         else:
             kept[family] = items[0]
     return kept

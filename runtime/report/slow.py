@@ -5,10 +5,10 @@ Nodes on the host have a warning of their own (fallback.py).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 
 from ...support.errors import SlowWarning
+from ...support.warning import warn
 from .. import processor
 from ..program import CodeTarget, Program
 
@@ -33,7 +33,7 @@ def generic_code(programs: Iterable[Program]) -> list[str]:
     return found
 
 
-def warn(model: str, reasons: Iterable[str], stacklevel: int = 3) -> None:
+def warn_of(model: str, reasons: Iterable[str]) -> None:
     """Issues one warning with all reasons; none if there are no reasons."""
     if listed := "; ".join(reasons):
-        warnings.warn(f"{model}: slower than it could be: {listed}", SlowWarning, stacklevel=stacklevel)
+        warn(f"{model}: slower than it could be: {listed}", SlowWarning)

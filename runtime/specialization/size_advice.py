@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...sizes.dims_option import is_expression
 from ...sizes.ranges import power_above, sizes_of
 from ...support.errors import SlowWarning
+from ...support.warning import warn
 from ...support.wording import listed
 from ..program import Shape, TensorInfo
 
@@ -73,11 +72,10 @@ class SizeWatch:
             return
         self.advice = None
         sizes = "; ".join(f"'{name}' was {listed(sizes)}" for name, sizes in found.items())
-        warnings.warn(
+        warn(
             f"{self._model}: each new size of an input is compiled during the call in which it first occurs: dimension "
             f"{sizes}. {advice(suggested(self._seen))}",
             SlowWarning,
-            stacklevel=users_stacklevel(),
         )
 
 
@@ -124,15 +122,6 @@ def as_option(dims: Suggested) -> str:
     if any("," in name for name in dims):
         return text  # the command line separates dimensions with commas
     return f"{text}, or on a command line --dims {shlex.quote(as_text(dims))}"
-
-
-def users_stacklevel() -> int:
-    """Returns the `stacklevel` with which a warning of the caller names the code that called Stepwell."""
-    package = __name__.partition(".")[0]
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _distinct(seen: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:

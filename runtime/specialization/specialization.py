@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from ...sizes.bounds import check_derived, union
 from ...sizes.ranges import Range, check_ranges, sizes_of
 from ...support.errors import ArtefactError, SlowWarning
+from ...support.warning import warn
 from ..devices import registry as devices
 from ..execution.bounded import BoundedCall
 from ..execution.workspace import LoadedProgram, Workspace
@@ -367,11 +367,10 @@ class Specializations:
         if sum(bool(key) for _, key in self._programs.keys) != MANY_CONTENTS or not contents:
             return
         names = " and ".join(f"'{name}'" for name in self.by_contents)
-        warnings.warn(
+        warn(
             f"{self._name}: compiled {MANY_CONTENTS} times for different contents of {names}, which determine sizes in "
             "the model; every new content is compiled for again",
             SlowWarning,
-            stacklevel=2,
         )
 
     def _load(self, program: Program) -> LoadedProgram:
