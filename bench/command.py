@@ -10,7 +10,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from ..lm.divergence import measure_divergence
@@ -274,6 +274,10 @@ def _ranges(options: argparse.Namespace) -> int:
     if options.model is None:
         return _range_cases(options, "ranges", RANGE_FIGURES, range_cases.in_ranges())
     dims = arguments.parse_dims(options.dims)
+    listed = [case for case in range_cases.in_ranges() if case.model.name == options.model]
+    if listed and not dims:
+        cases = [replace(case, places=_sizes(options.at) or case.places) for case in listed]
+        return _range_cases(options, f"ranges-{options.model}", RANGE_FIGURES, cases)
     if not dims:
         raise UsageError("a model needs --dims: the sizes of its dimensions, such as --dims length=1:512")
     places = _sizes(options.at) or ranges.chosen_sizes(dims)
