@@ -58,6 +58,7 @@ def files(folder: Path) -> set[str]:
     return {str(path) for path in found if not {"build", "stepwell.egg-info"} & set(path.parts)}
 
 
+@pytest.mark.sweep
 def test_a_source_distribution_is_a_checkout(built: dict[str, Path]) -> None:
     assert files(built["source"]) - {"PKG-INFO", "setup.cfg"} == files(built["checkout"])
 

@@ -122,6 +122,7 @@ def test_ranges(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--dims and --at need a model" in capsys.readouterr().err
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_first_calls_at_new_sizes(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (dim,) = [dim for info in stepwell.compile(str(tiny)).inputs for dim in info.shape if isinstance(dim, str)]
@@ -175,6 +176,7 @@ def test_growth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(row.cold_seconds and row.cold_cpu_seconds for row in rows)
 
 
+@pytest.mark.sweep
 def test_profile(quick: None, tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["profile", str(tiny), "--shape=x=2x8", "--calls=3"]) == 0
     out = capsys.readouterr().out

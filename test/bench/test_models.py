@@ -56,6 +56,7 @@ def test_a_model_that_is_not_here_says_what_to_install(tmp_path: Path, monkeypat
         models.chosen(["silero-vad"])[0].file(tmp_path)
 
 
+@pytest.mark.sweep
 def test_the_torch_encoder_is_the_onnx_one(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     from stepwell.bench.torch_models import bert

@@ -63,6 +63,7 @@ def _strided(array: np.ndarray, room: int) -> np.ndarray:
     return whole[:, :, : array.shape[2]]
 
 
+@pytest.mark.few(1)
 @pytest.mark.filterwarnings("ignore::stepwell.support.errors.SlowWarning")
 @pytest.mark.parametrize(("key_heads", "most"), _COMBINED)
 @settings(max_examples=3, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # examples compile: no shrinking

@@ -45,6 +45,7 @@ def test_sizes_that_no_memory_holds(op: str, attributes: str) -> None:
     assert re.search(reason, _why_not(op, 1 << 40, attributes))
 
 
+@pytest.mark.sweep
 def test_masks_that_are_too_large() -> None:
     """A softmax needs a mask of its elements: such a table took eight bytes per element."""
     assert "'stepwell.softmax' op: it masks 268435456 elements" in _why_not("softmax", 1 << 28, "{axis = 1 : i64}")

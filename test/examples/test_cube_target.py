@@ -267,7 +267,7 @@ def test_quantised_products_are_exact(installed, tmp_path) -> None:
     )
 
 
-@pytest.mark.few(1)
+@pytest.mark.sweep
 @pytest.mark.parametrize(("model", "share", "utilisation"), [("ppocr-cls", 0.6, 0.08), ("minilm-1x128", 0.9, 0.75)])
 def test_a_real_model_runs_on_the_unit(installed, tmp_path, model, share, utilisation) -> None:
     pytest.importorskip("onnxruntime")

@@ -15,7 +15,10 @@ COUNTS = {"onnx": 6, "mlir": 8, "artefact": 12, "graph": 4, "ranges": 3}
 PARTS = 12
 
 
-@pytest.mark.parametrize("kind", COUNTS)
+# In each run, files of one kind; in the sweep, of all.
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.sweep] if kind != "onnx" else []) for kind in COUNTS]
+)
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.sweep) for part in range(1, PARTS))])
 def test_nothing_in_a_file_crashes(kind: str, part: int) -> None:
     count = COUNTS[kind]
@@ -24,6 +27,7 @@ def test_nothing_in_a_file_crashes(kind: str, part: int) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.sweep
 def test_crashes_are_found(tmp_path: Path) -> None:
     """Tests the supervisor: mutants that end the process, hang or raise are distinguished from refused ones."""
     for name in ("run.py", "worker.py"):

@@ -60,6 +60,7 @@ def write_weights(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(b"".join(safetensors.chunks(weights)))
 
 
+@pytest.mark.sweep
 def test_text_of_a_folder(tmp_path: Path) -> None:
     write_tokenizer(tmp_path)
     write_weights(tmp_path)

@@ -52,7 +52,7 @@ def said(program: str, setup: str = "") -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.few(1)
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("package", "program", "expected"),
     [

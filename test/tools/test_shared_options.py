@@ -163,6 +163,7 @@ def test_the_command_of_a_reduction_can_be_pasted(folder, capsys):
     assert "RandomUniformLike" in done.stderr
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_the_command_of_a_bisection_can_be_pasted(folder, capsys):
     wrong = (

@@ -192,7 +192,7 @@ route.phases_of = lambda target: CHANGED
 """
 
 
-@pytest.mark.few(1)
+@pytest.mark.sweep
 @pytest.mark.parametrize("fault", ["os.abort()", "raise PassError('planted')"])
 def test_a_crash_sends_a_node_to_the_host_as_an_exception_does(fault, tmp_path):
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 8]) for name in "xy"]

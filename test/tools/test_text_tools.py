@@ -42,6 +42,7 @@ def answers(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [json.loads(line)["answer"] for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.sweep
 def test_messages_are_answered_by_the_template(paths, monkeypatch, capsys):
     messages = "ab\ncd\n/reset\n\nab\n/exit\nno\n"
     assert run(monkeypatch, messages, str(paths[0]), "--most=4", "--system=s", "--json") == 0

@@ -56,6 +56,7 @@ def test_a_search_keeps_its_trials_and_the_next_one_knows_them(model, database) 
     assert summary(second) in text and "<svg" in text
 
 
+@pytest.mark.sweep
 def test_kill_9_in_the_middle_of_a_search_loses_no_trial(model, database, tmp_path) -> None:
     arrays, path = inputs_of(model), database.path
     said = tmp_path / "said"

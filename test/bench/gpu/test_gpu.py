@@ -24,6 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.sweep
 def test_the_folder_runs_by_itself(folder: Path) -> None:
     environment = {**os.environ, "STEPWELL_CUDA": "simulate", "PYTHONPATH": ""}
     command = [sys.executable, "-S", "-c", _WITHOUT_COMPILER, str(folder), "--json", str(folder / "results.json")]

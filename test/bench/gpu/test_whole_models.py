@@ -14,6 +14,7 @@ MANY = ("ppocr-cls", "ppocr-det", "ppocr-rec", "light-resnet50", "light-densenet
 MODELS = [*FEW, *(pytest.param(name, marks=pytest.mark.sweep) for name in MANY)]
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(assembler.find_assembler() is None, reason="install nvidia-cuda-nvcc")
 @pytest.mark.parametrize("name", MODELS)
 def test_nothing_is_refused_or_spills(

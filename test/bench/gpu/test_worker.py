@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+import pytest
 from stepwell.bench.gpu import sanitize, worker
 
 _SERVER = """
@@ -33,6 +34,7 @@ def _results(names: Sequence[str], deadline: float = float("inf")) -> list[dict]
     return list(worker.results(_command, names, patience=3, deadline=deadline))
 
 
+@pytest.mark.sweep
 def test_every_case_has_a_result_whatever_becomes_of_others() -> None:
     names = ["one", "two", "crashes", "three", "hangs", "fails", "four"]
     found = _results(names)

@@ -20,6 +20,7 @@ def registered(monkeypatch, tmp_path):
     exporter.register()
 
 
+@pytest.mark.sweep
 def test_an_exported_model():
     config = transformers.AutoConfig.for_model("gpt2", bos_token_id=1, eos_token_id=2, **CONFIG)
     model = transformers.AutoModelForCausalLM.from_config(config).eval()

@@ -211,6 +211,7 @@ def _in_fork(run: stepwell.Executable) -> int:
     return len(run.programs)
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_has_a_background_of_its_own(cache: Path) -> None:

@@ -233,6 +233,7 @@ def test_no_branch_is_left(tmp_path: Path, text: str) -> None:
     assert not any(word in left for word in ("scf", "cf.", "^", "else", "math"))
 
 
+@pytest.mark.sweep
 def test_command_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = tmp_path / "model.onnx"
     onnx.save(_model(), model)
@@ -249,6 +250,7 @@ def test_command_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert tool.main([str(tmp_path / "model.txt")]) == 2
 
 
+@pytest.mark.sweep
 def test_control_flow_is_flattened(tmp_path: Path) -> None:
     value, flag = (lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 4])), TensorProto.BOOL
     condition, rounds = (helper.make_tensor_value_info(*port, []) for port in (("c", flag), ("n", TensorProto.INT64)))

@@ -77,7 +77,7 @@ def test_all_architectures_are_compared() -> None:
     assert {name.partition("-")[0] for name in CASES} == ARCHITECTURES.keys()
 
 
-@pytest.mark.few(1)
+@pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")  # of the other packages
 @pytest.mark.parametrize("architecture", CASES)
 def test_logits_are_those_of_transformers(architecture: str, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ def test_logits_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(logits_of(tmp_path, tokens), wanted, rtol=0, atol=3e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")
 def test_weights_are_mapped_and_may_be_short_floats_in_several_files(tmp_path: Path) -> None:
     short = random_decoder("llama", SIZES).to(torch.bfloat16)

@@ -34,8 +34,14 @@ def compared(path_or_bytes, feeds, shapes, rtol=2e-4):
     return imported, results[len(expected) :]
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("name", sorted(path.stem for path in LIGHT.glob("*.onnx")))
+# The largest networks take seconds each.
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ("light_shufflenet", "light_squeezenet") else [pytest.mark.sweep])
+        for name in sorted(path.stem for path in LIGHT.glob("*.onnx"))
+    ],
+)
 def test_light_models(name):
     imported = import_model(LIGHT / f"{name}.onnx", ir.Context())
     (info,) = imported.info.inputs

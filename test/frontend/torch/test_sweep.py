@@ -14,7 +14,7 @@ def known():
     return {entry.name: entry for entry in entries(1, [torch.float32])}
 
 
-@pytest.mark.few(1)
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("name", "route", "outcome"),
     [

@@ -28,6 +28,7 @@ def test_disturbed_figures_are_not_kept(tmp_path: Path, monkeypatch: pytest.Monk
     assert (peaks.kept(1, cache) is None) == is_disturbed
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("others", "is_disturbed"), [(0.0, False), (100.0, True)])
 def test_work_of_other_processes_disturbs(monkeypatch: pytest.MonkeyPatch, others: float, is_disturbed: bool) -> None:
     used = iter([0.0, others])

@@ -151,6 +151,7 @@ def test_nodes_on_the_host_have_their_time() -> None:
     assert any(event.get("cat") == "host" for event in profile.trace()["traceEvents"])
 
 
+@pytest.mark.sweep
 def test_ranges_of_sizes_have_times_but_no_rates() -> None:
     options = stepwell.Options(dims={"n": (1, 64)})
     executable = stepwell.compile(_layers("n"), options=options)
@@ -199,6 +200,7 @@ def test_loops_make_more_calls_than_there_are_in_the_code() -> None:
     assert sum(row["seconds"] for row in record["nodes"]) == pytest.approx(record["seconds"]["kernels"])
 
 
+@pytest.mark.sweep
 def test_launches_on_gpus_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPWELL_CUDA", "simulate")
     executable = stepwell.compile(_layers(4), target="cuda:sm_80")

@@ -35,6 +35,7 @@ def test_negative_functions_expand_to_too_many_nodes():
         check_expansion(_blocks(101, MAX_COPIES // 100), "model")
 
 
+@pytest.mark.sweep
 def test_nodes_of_the_graph_are_counted_separately():
     nodes = [helper.make_node("Relu", [f"v{i}"], [f"v{i + 1}"]) for i in range(2 * MAX_COPIES)]
     check_expansion(_model(nodes, ["v0"], [f"v{2 * MAX_COPIES}"]), "model")

@@ -43,7 +43,7 @@ def test_masks_of_bits_and_parts_without_any_unmasked_key(simulated):
     _check(made, element, expected(arrays, mask))
 
 
-@pytest.mark.few(1)
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", ["f32", "bf16"])
 def test_numbers_added_and_queries_that_attend_to_nothing(simulated, element):
     shapes = [(2, 1, 2, 32), (2, 1, 600, 32), (2, 1, 600, 32)]
