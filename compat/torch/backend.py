@@ -29,6 +29,7 @@ from ...frontend.torch.steps import CompiledPiece
 from ...frontend.torch.updates import update_in_place
 from ...runtime.host.fallback import FallbackWarning
 from ...support.warning import warn
+from . import cache_artifacts  # noqa: F401  # entries of the cache are artifacts of torch
 from .graph import EagerGraph, FrozenWeights, Graph
 from .settings import Settings
 

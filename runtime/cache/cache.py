@@ -21,7 +21,7 @@ import re
 import stat
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -45,6 +45,9 @@ _TALLY, _TALLIED_BYTES = ".written", 4096
 _ABANDONED_SECONDS = 3600
 _LOCKS = "locks"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{1,200}")
+OBSERVERS: list[Callable[[Cache, str, str], object]] = []
+"""Called with the cache, the kind and the key of each entry that is read or written."""
+
 _ARRAYS: WeakValueDictionary[tuple[str, int, int], np.ndarray] = WeakValueDictionary()
 """Arrays that are mapped now, by path, device and number of the file."""
 
@@ -90,13 +93,13 @@ class Cache:
         image, status = self._map(path)
         if status is None:
             return None
-        if self._is_verified(path, status):
-            return image[_HEADER_BYTES:]
-        if not _is_intact(path, image):
-            self._drop(path)
-            return None
-        self._touch(path)
-        self._record_verified(path, status)
+        if not self._is_verified(path, status):
+            if not _is_intact(path, image):
+                self._drop(path)
+                return None
+            self._touch(path)
+            self._record_verified(path, status)
+        self._notify(kind, key)
         return image[_HEADER_BYTES:]
 
     def has(self, kind: str, key: str) -> bool:
@@ -112,6 +115,7 @@ class Cache:
         if not self._is_broken:
             pieces = data if isinstance(data, list) else [data]
             self._keep(self._path(kind, key), pieces, _digest(pieces))
+            self._notify(kind, key)
 
     def get_array(self, kind: str, key: str) -> np.ndarray | None:
         """Returns an array that `put_array` stored: mapped, read-only and aligned; a splat as a broadcast.
@@ -129,6 +133,8 @@ class Cache:
             found = self._read_array(kind, key)
             if found is not None:
                 _ARRAYS[place] = found
+        else:
+            self._notify(kind, key)
         return found
 
     def _read_array(self, kind: str, key: str) -> np.ndarray | None:
@@ -159,6 +165,7 @@ class Cache:
             self._touch(path)
         elif not self._is_broken:
             self._keep(path, pieces, digest)
+        self._notify(kind, digest.hex())
         return digest.hex()
 
     def entries(self) -> Iterator[Entry]:
@@ -192,6 +199,10 @@ class Cache:
             self._drop(entry.path)
             total, dropped = total - entry.bytes, dropped + 1
         return dropped
+
+    def _notify(self, kind: str, key: str) -> None:
+        for observer in OBSERVERS:
+            observer(self, kind, key)
 
     def _path(self, kind: str, key: str) -> Path:
         if not _NAME.fullmatch(kind) or not _NAME.fullmatch(key):
