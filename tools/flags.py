@@ -145,9 +145,14 @@ def parse(
                 line.for_llvm.append(rest.pop(0))
             continue
         if flag is None:
-            if name[:1] in known and len(name) > 1 and name[0] == "o":
-                wrong.append(f"{program}: for the -{name[0]} option: may not occur within a group!")
-            near = nearest(name)
+            # LLVM reads every word that starts with the name of a flag of one letter as a group of such flags.
+            first = known.get(name[:1])
+            if first is not None and first.implied is not None:
+                line.values.setdefault(first.key, []).append(first.implied)
+                return line
+            if first is not None:
+                wrong.append(f"{program}: for the -{first.name} option: may not occur within a group!")
+            near = nearest(name) if first is None else first.name
             wrong.append(f"{program}: Unknown command line argument '{argument}'.  Try: '{program} --help'")
             wrong.append(f"{program}: Did you mean '{_dashed(near)}{equals}{value}'?")
             continue

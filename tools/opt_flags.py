@@ -17,6 +17,7 @@ FLAGS = (
     Flag("dump-pass-pipeline", "print the pipeline with all options before running it"),
     Flag("emit-bytecode", "write bytecode instead of text"),
     Flag("emit-bytecode-version", "with --emit-bytecode: the version to write", "number", kind="version"),
+    Flag("h", "the same as --help", kind="none", alias_of="help"),
     Flag("help", "print this", kind="none"),
     Flag("irdl-file", "define the IRDL dialects in this file before reading the input", "file"),
     Flag("list-passes", "print all passes with their options"),

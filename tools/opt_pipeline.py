@@ -157,7 +157,9 @@ class NativePipeline:
             if passes:
                 manager.add(single_passes(root.name, passes))
         except ValueError as error:
-            emit(str(error).partition(_ADDED)[0])
+            reason, _, _ = f"\n{error}".partition(_ADDED)
+            if reason:  # the parser has reported an error in the options of a pipeline
+                emit(reason[1:])
             return None
         return manager
 

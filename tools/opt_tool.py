@@ -94,7 +94,8 @@ class Tool:
         with ResultFile(self._line.get("o", "-") or "") as output:
             marker = self._marker()
             if marker is None:
-                is_good = self._process(source, output.write)
+                verifier = self._verifier(source)
+                is_good = self._verified(verifier, self._process(source, verifier, output.write))
             else:
                 is_good = self._process_parts(source, marker, output.write)
             output.is_kept = is_good
@@ -111,37 +112,42 @@ class Tool:
         separator = (self._line.get("output-split-marker", DEFAULT_MARKER) or "").encode() + b"\n"
         printer = self._printer(source)
         near_miss = partial(printer.point, severity="warning", message="near miss with file split marker")
+        # One verifier checks all parts, whose locations have the file name "-", so unmet expectations come last.
+        verifier = self._verifier(SourceText("-", source.title, source.contents))
+        parts = list(split_source(source, marker, near_miss))
         is_good = True
-        for number, part in enumerate(list(split_source(source, marker, near_miss))):
+        for number, part in enumerate(parts):
             if number:
                 write(separator)
-            is_good = self._process(part, write) and is_good
-        return is_good
+            is_good = self._process(part, verifier, write) and is_good
+        return self._verified(verifier, is_good)
 
     def _printer(self, source: SourceText) -> DiagnosticPrinter:
         hidden = _HIDDEN.get(self._line.get("mlir-diagnostic-verbosity-level", "") or "", ())
         return DiagnosticPrinter(source, sys.stderr, hidden, self._has_colours)
 
-    def _process(self, source: SourceText, write: Callable[[bytes], None]) -> bool:
-        """Compiles one part of the input and writes the result; returns whether it succeeded or failed as expected."""
+    def _verifier(self, source: SourceText) -> DiagnosticVerifier | None:
+        """Returns what checks the expectations in a source; None if there are none to check."""
         mode = self._line.get("verify-diagnostics")
+        # `mlir-opt` lists unmet expectations even without --verify-diagnostics.
+        if mode is None and b"expected-" not in source.contents:
+            return None
+        return DiagnosticVerifier(source, sys.stderr, mode == "only-expected")
+
+    def _verified(self, verifier: DiagnosticVerifier | None, is_good: bool) -> bool:
+        """Lists unmet expectations; returns whether the input was compiled, or failed as expected."""
+        is_met = verifier is None or verifier.finish()
+        return is_good and (is_met or self._line.get("verify-diagnostics") is None)
+
+    def _process(self, source: SourceText, verifier: DiagnosticVerifier | None, write: Callable[[bytes], None]) -> bool:
+        """Compiles one part of the input and writes the result; returns whether it succeeded or is to be verified."""
         context = self._context(source)
         if context is None:
             return False
-        with context:
-            if mode is not None:
-                verifier = DiagnosticVerifier(source, sys.stderr, mode == "only-expected")
-                with listening(context, verifier):
-                    self._compile(source, verifier, write)
-                return verifier.finish()
-            # `mlir-opt` lists unmet expectations even without --verify-diagnostics.
-            verifier = DiagnosticVerifier(source, sys.stderr) if b"expected-" in source.contents else None
-            printer = self._printer(source)
-            with listening(context, printer):
-                is_good = self._compile(source, printer, write)
-            if verifier is not None:
-                verifier.finish()
-            return is_good
+        is_verified = verifier is not None and self._line.get("verify-diagnostics") is not None
+        handler = verifier if verifier is not None and is_verified else self._printer(source)
+        with context, listening(context, handler):
+            return self._compile(source, handler, write) or is_verified
 
     def _context(self, source: SourceText) -> ir.Context | None:
         """Returns a new context with the dialects that the source may use; None, after a message, if loading fails."""

@@ -1,5 +1,7 @@
 // RUN: stepwell-opt --list-passes | FileCheck %s --check-prefix=LIST
 // RUN: stepwell-opt --help | FileCheck %s --check-prefixes=HELP,LIST
+// RUN: stepwell-opt -h | FileCheck %s --check-prefixes=HELP,LIST
+// RUN: stepwell-opt --help-nothing %s | FileCheck %s --check-prefixes=HELP,LIST
 // RUN: stepwell-opt --show-dialects | FileCheck %s --check-prefix=DIALECTS
 // RUN: stepwell-opt --version | FileCheck %s --check-prefix=VERSION
 // RUN: not stepwell-opt --csee %s 2>&1 | FileCheck %s --check-prefix=PASS
