@@ -22,16 +22,21 @@ from pathlib import Path
 
 from .base import Pass, registry
 from .entry_points import load_entry_points
+from .upstream import anchor_of
 
 _ROOT = Path(__file__).parents[2]
 _PACKAGE = __name__.split(".")[0]
 
 
 def find_pass(name: str) -> type[Pass] | None:
-    """The Python pass called `name`, or None. Imports no module of another built-in pass."""
+    """The Python pass called `name`, or None. Imports no module of another built-in pass.
+
+    Plug-ins are not searched for the name of an upstream pass: pipelines of such passes are made while modules of the
+    compiler are being imported, and a plug-in may need these modules.
+    """
     if name not in registry() and _stem(name) in _files():
         importlib.import_module(_module_name(_files()[_stem(name)]))
-    if name not in registry():
+    if name not in registry() and anchor_of(name) is None:
         load_entry_points()
     return registry().get(name)
 

@@ -159,6 +159,13 @@ def test_a_broken_plugin_is_left_out_with_one_warning(tmp_path):
     assert told.count(wanted) == 1
 
 
+def test_a_plugin_may_import_the_driver(tmp_path):
+    # The phases of a target hold passes of MLIR, so they are looked up while modules of the compiler are loading.
+    install(tmp_path, "early", "from stepwell.driver import route; from stepwell.targets.x86_64 import X86Backend")
+    script = "from stepwell.driver import route; print('tiled' in route.names('x86-64-v3'))"
+    assert run_process(script, path=tmp_path) == ("True", "")
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
