@@ -90,7 +90,7 @@ def _vectorize_attention(
     kernel: ir.Operation, parameters: dict[str, Any], pipelines: PreparedPipelines, machine: Machine
 ) -> None:
     """Converts contractions and the ops fused with them to register tiles, and all other ops to vector loops."""
-    clamp_tiles(kernel, pipelines)
+    clamp_tiles(kernel, pipelines, fills_sink=True)
     pipelines.run("func.func(canonicalize)", kernel)
     sink_fills(kernel)
     for roles in REGISTER_TILES:

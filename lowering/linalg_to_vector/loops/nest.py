@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mlir import ir
 from mlir.dialects import arith
 
+from ....passes.infra.base import PassError
 from ...builders.access import Point, broadcast, is_vector, read, write
 from .body import Body
 from .generic import Generic
@@ -136,7 +137,11 @@ class Nest:
         starts = []
         for number in range(len(member.results)):
             value = member.fill_value(number)
-            assert value is not None, "a reduction starts from a linalg.fill with its neutral element"
+            if value is None:
+                raise PassError(
+                    "a reduction must start from a linalg.fill in the same loops: tile both, but nothing it reduces",
+                    member.op.location,
+                )
             starts.append(broadcast(value, width) if width else value)
         return starts
 
