@@ -16,23 +16,33 @@ from ..values import is_fixed, is_float, rank_of, scalar_like, static_shape
 
 
 class BatchNormToMulAdd(Pattern[BatchNormOp]):
-    """batch_norm(x, scale, bias, mean, variance) --> x * f + (bias - mean * f), f = scale / sqrt(variance + epsilon)"""
+    """batch_norm(x, scale, bias, mean, variance) --> x * f + (bias - mean * f), f = scale / sqrt(variance + epsilon)
+
+    If these are not parameters, they stay apart: (x - mean) * f + bias, which a preceding kernel can compute too.
+    """
 
     root = BatchNormOp
 
     def rewrite(self, op: BatchNormOp) -> Replacement:
-        if not all(map(is_fixed, (op.scale, op.bias, op.mean, op.variance))):
-            return Refusal("scale, bias, mean or variance is not a parameter")
         shape = static_shape(op.scale)
         if shape is None:
             return None
         deviation = SqrtOp(AddOp(op.variance, scalar_like(op.epsilon, op.variance))).result
         factor = DivOp(op.scale, deviation).result
-        term = SubOp(op.bias, MulOp(op.mean, factor)).result
-        if op.layout == "channels_first":
-            over_channels = (shape[0], *[1] * (rank_of(op.input) - 2))
-            factor, term = (ReshapeOp(value, shape=over_channels).result for value in (factor, term))
-        return AddOp(MulOp(op.input, factor), term).result
+        if all(map(is_fixed, (op.scale, op.bias, op.mean, op.variance))):
+            term = SubOp(op.bias, MulOp(op.mean, factor)).result
+            factor, term = _over_channels(op, shape[0], factor, term)
+            return AddOp(MulOp(op.input, factor), term).result
+        mean, factor, bias = _over_channels(op, shape[0], op.mean, factor, op.bias)
+        return AddOp(MulOp(SubOp(op.input, mean), factor), bias).result
+
+
+def _over_channels(op: BatchNormOp, channels: int, *values: ir.Value) -> list[ir.Value]:
+    """Vectors in the shape in which they are broadcast over the input."""
+    if op.layout != "channels_first":
+        return list(values)
+    shape = (channels, *[1] * (rank_of(op.input) - 2))
+    return [ReshapeOp(value, shape=shape).result for value in values]
 
 
 class FactorIntoConv(Pattern):

@@ -51,3 +51,19 @@ func.func @negative_factor_per_column(%x: tensor<1x3x8x8xf32>) -> tensor<1x4x6x6
   %1 = "stepwell.mul"(%0, %c) : (tensor<1x4x6x6xf32>, tensor<6xf32>) -> tensor<1x4x6x6xf32>
   return %1 : tensor<1x4x6x6xf32>
 }
+
+// Statistics that are inputs stay apart from the weights: the kernel of the convolution can apply them.
+// CHECK-LABEL: func.func @statistics_are_inputs
+// CHECK-SAME: (%[[X:.+]]: tensor<1x3x8x8xf32>, %[[S:.+]]: tensor<3xf32>, %[[B:.+]]: tensor<3xf32>, %[[M:.+]]: tensor<3xf32>, %[[V:.+]]: tensor<3xf32>)
+func.func @statistics_are_inputs(%x: tensor<1x3x8x8xf32>, %s: tensor<3xf32>, %b: tensor<3xf32>, %m: tensor<3xf32>, %v: tensor<3xf32>) -> tensor<1x3x8x8xf32> {
+  // CHECK-DAG: %[[F:.+]] = "stepwell.div"(%[[S]],
+  // CHECK-DAG: %[[FC:.+]] = "stepwell.reshape"(%[[F]]) {shape = array<i64: 3, 1, 1>}
+  // CHECK-DAG: %[[MC:.+]] = "stepwell.reshape"(%[[M]]) {shape = array<i64: 3, 1, 1>}
+  // CHECK-DAG: %[[BC:.+]] = "stepwell.reshape"(%[[B]]) {shape = array<i64: 3, 1, 1>}
+  // CHECK: %[[D:.+]] = "stepwell.sub"(%[[X]], %[[MC]])
+  // CHECK: %[[P:.+]] = "stepwell.mul"(%[[D]], %[[FC]])
+  // CHECK: "stepwell.add"(%[[P]], %[[BC]])
+  // CHECK-NOT: stepwell.batch_norm
+  %0 = "stepwell.batch_norm"(%x, %s, %b, %m, %v) {epsilon = 1.0e-05 : f64} : (tensor<1x3x8x8xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<1x3x8x8xf32>
+  return %0 : tensor<1x3x8x8xf32>
+}
