@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -66,8 +66,19 @@ def stepwell(
         keep_inference_input_mutations=True,
     )
     # A composite that stays whole has no derivative.
-    with contextlib.nullcontext() if has_gradients else _override_composite_implicit_decomp(kept_composites()):
+    with _without_onednn() if has_gradients else _override_composite_implicit_decomp(kept_composites()):
         return backend(module, example_inputs)
+
+
+@contextlib.contextmanager
+def _without_onednn() -> Iterator[None]:
+    """Lets PyTorch decompose LSTM into ops with derivatives: AOTAutograd fails at those of oneDNN's LSTM."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 stepwell.reset = record.reset  # type: ignore[attr-defined]  # torch._dynamo.reset calls it
@@ -93,9 +104,8 @@ class _Compiler:
         return self._compiled(module, "forward", False)
 
     def backward(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        """Runs the backward graph in torch, op by op."""
-        record.add(record.GraphRecord(f"{self._name}, backward", "backward", note="runs in PyTorch, op by op"))
-        return EagerGraph(module)
+        """Compiles the backward graph of a training step, whose weights are inputs."""
+        return self._compiled(module, "backward", False)
 
     def _compiled(self, module: torch.fx.GraphModule, kind: str, freezing: bool) -> Callable[..., Any]:
         name = self._name if kind == "inference" else f"{self._name}, {kind}"
@@ -121,13 +131,17 @@ class _Compiler:
         frozen: Mapping[str, torch.Tensor],
         static: Mapping[str, torch.Tensor | None],
     ) -> Graph:
+        setup = self._settings.setup
+        if entry.kind != "inference":
+            # Sums over dimensions that vary, such as those of gradients of weights, are slow: each size has its code.
+            setup = setup.changed(ranges=False)
         copied = torch.fx.GraphModule(module, _copied(module.graph))
         updated = update_in_place(copied.graph)
         division = divide(copied, Whole(name, _ranges()), frozen, static=static)
         report_fallbacks(name, division.fallbacks, self._settings.setup.options.fallback)
         calls = {}
         for piece, program in division.pieces.items():
-            executable = compile_piece(program, self._settings.setup)
+            executable = compile_piece(program, setup)
             entry.pieces[program.name] = executable
             calls[piece] = TensorCall(executable, program)
             division.graph.set_submodule(piece, CompiledPiece(calls[piece]))

@@ -55,7 +55,11 @@ class TensorCall:
             if item.kind == "input":
                 taken.append((place, is_tensor, order))
         self._places = [place for place, _, _ in taken]
-        self._numbers = [number for number, (_, is_tensor, _) in enumerate(taken) if not is_tensor]
+        self._numbers = [
+            (number, torch_dtype(executable.inputs[number].dtype))
+            for number, (_, is_tensor, _) in enumerate(taken)
+            if not is_tensor
+        ]
         self._orders = [(number, order) for number, (_, _, order) in enumerate(taken) if order is not None]
         self._is_plain_input = len(taken) == len(items) and not self._numbers and not self._orders
         self._code = executable.code
@@ -95,8 +99,8 @@ class TensorCall:
     def _arranged(self, given: Sequence[Any]) -> list[Any]:
         """The arguments that the code takes: contiguous tensors."""
         tensors = [given[place] for place in self._places]
-        for number in self._numbers:
-            tensors[number] = torch.tensor(tensors[number])
+        for number, dtype in self._numbers:
+            tensors[number] = torch.tensor(tensors[number], dtype=dtype)
         for number, order in self._orders:
             tensors[number] = tensors[number].permute(order)
         for number in self._checked:

@@ -53,6 +53,10 @@ class Division:
     fallbacks: tuple[Fallback, ...]
 
 
+_VIEWS_OF_LAYOUTS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
+"""Ops that PyTorch refuses if strides differ from those that were captured: pieces return contiguous tensors."""
+
+
 def divide(
     graph: torch.fx.GraphModule,
     whole: Whole,
@@ -70,6 +74,11 @@ def divide(
         static: placeholders whose tensors always have the same layout.
     """
     fallbacks = dict(found or {})
+    for node in graph.graph.nodes:
+        # A result that has no code takes the op that makes it along.
+        if node.target is operator.getitem and (missing := fallbacks.pop(node.name, None)) is not None:
+            source = node.all_input_nodes[0]
+            fallbacks.setdefault(source.name, fallback_of(source, missing.reason))
     for node in separate_views(graph.graph):
         fallbacks[node.name] = fallback_of(node, "")
     for node in graph.graph.nodes:
@@ -87,6 +96,9 @@ def divide(
             with_real_interface(node, module, weights)
             program = _program(made, node, module, weights, whole.ranges, static)
             pieces[str(node.target)] = LiveProgram(program, name, whole.names, decompose=False)
+    for node in made.graph.nodes:
+        if node.op == "call_function" and node.target in _VIEWS_OF_LAYOUTS:
+            node.target = torch.ops.aten.reshape.default
     made.graph.eliminate_dead_code()
     made.graph.lint()
     made.recompile()
