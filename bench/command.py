@@ -121,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--threads", type=arguments.positive, default=1, help="threads of a step (default: %(default)s)")
     made.add_argument("--rounds", type=arguments.positive, default=10, help="turns per system (default: %(default)s)")
     made.add_argument(
-        "--peers", default=training.EAGER, help=f"of {', '.join(training.PEERS)}, by commas (default: %(default)s)"
+        "--peers", default=training.PEERS[0], help=f"of {', '.join(training.PEERS)}, by commas (default: %(default)s)"
     )
     made = _command(commands, "divergence", _divergence, "the distance of a language model from its original")
     made.add_argument("model", type=Path, metavar="MODEL", help="a .gguf file, or a Hugging Face folder")

@@ -16,8 +16,10 @@ from ..support.packages import require_package
 from ..training.optimizers import AdamW
 from ..training.trainer import trainer
 
-EAGER, INDUCTOR, HERE = "torch eager", "torch inductor", "stepwell"
-PEERS = (EAGER, INDUCTOR)
+HERE = "stepwell"
+_BACKENDS = {"torch eager": None, "torch inductor": "inductor", "torch stepwell": HERE}
+"""The backends of torch.compile by system."""
+PEERS = tuple(_BACKENDS)
 _RATE, _LABELS = 1e-3, 10
 
 
@@ -108,13 +110,14 @@ def _measured(name: str, peers: Sequence[str], threads: int, rounds: int) -> lis
     import torch
 
     torch.manual_seed(0)
+    torch._dynamo.reset()  # the code of a class of modules is compiled once more if its sizes change
     make, shape = MODELS[name]
     module = make(torch.nn).train()
     x, labels = torch.randn(shape), torch.randint(0, _LABELS, shape[:1])
     here = trainer(module, (x,), loss="cross_entropy", optimizer=AdamW(_RATE), threads=threads)
     steps: dict[str, Callable[[], float]] = {HERE: lambda: here.step(x, labels)}
     for peer in peers:
-        steps[peer] = _torch_step(copy.deepcopy(module), x, labels, is_compiled=peer == INDUCTOR)
+        steps[peer] = _torch_step(copy.deepcopy(module), x, labels, _BACKENDS[peer])
     first = {system: _timed(step)[0] for system, step in steps.items()}
     losses = {system: [step() for _ in range(3)][-1] for system, step in steps.items()}
     times: dict[str, list[float]] = {system: [] for system in steps}
@@ -128,11 +131,11 @@ def _measured(name: str, peers: Sequence[str], threads: int, rounds: int) -> lis
     ]
 
 
-def _torch_step(module: Any, x: Any, labels: Any, *, is_compiled: bool) -> Callable[[], float]:
+def _torch_step(module: Any, x: Any, labels: Any, backend: str | None) -> Callable[[], float]:
     import torch
 
     optimizer = torch.optim.AdamW(module.parameters(), _RATE)
-    forward = torch.compile(module) if is_compiled else module
+    forward = torch.compile(module, backend=backend) if backend else module
 
     def step() -> float:
         optimizer.zero_grad()

@@ -20,7 +20,12 @@ _LOCAL = frozenset({"checked", "peaks", "figures", "files"})
 
 @CacheArtifactFactory.register
 class StepwellCacheArtifact(CacheArtifact):
-    """An entry of the cache; its key is its kind and the key in the cache, its content is mapped."""
+    """An entry of the cache; its key is its kind and the key in the cache.
+
+    The content of a recorded entry is read when torch saves it: it may be as large as a model.
+    """
+
+    _source: bytes | Cache
 
     @staticmethod
     def type() -> str:
@@ -29,17 +34,30 @@ class StepwellCacheArtifact(CacheArtifact):
 
     @staticmethod
     def encode(content: Any) -> Any:
-        """Returns the content as it is: torch reads it only to save it."""
+        """Returns the content, or the cache that has it, as it is."""
         return content
 
+    @property
+    def content(self) -> bytes:
+        """The entry's data."""
+        source = self._source
+        if not isinstance(source, Cache):
+            return source
+        kind, _, key = self.key.partition("/")
+        return bytes(source.get(kind, key) or b"")
+
+    @content.setter
+    def content(self, value: bytes | Cache) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]  # a field
+        object.__setattr__(self, "_source", value)
+
     def populate_cache(self) -> None:
-        """Stores the entry in the cache of this process."""
+        """Stores the entry in the cache of this process; one that was dropped before it was saved has no content."""
         kind, _, key = self.key.partition("/")
         target = default_cache()
-        if target is not None and not target.has(kind, key):
+        if self.content and target is not None and not target.has(kind, key):
             target.put(kind, key, self.content)
 
-    # An entry is identified by its name; the content may be as large as a model.
+    # An entry is identified by its name.
     def __hash__(self) -> int:
         return hash(self.key)
 
@@ -47,22 +65,11 @@ class StepwellCacheArtifact(CacheArtifact):
         return isinstance(other, StepwellCacheArtifact) and other.key == self.key
 
 
-_being_read: set[str] = set()
-
-
 def record(used: Cache, kind: str, key: str) -> None:
     """Records an entry that is read or written, once."""
     name = f"{kind}/{key}"
-    is_known = StepwellCacheArtifact(name, b"") in CacheArtifactManager._seen_artifacts
-    if kind in _LOCAL or is_known or name in _being_read:
-        return
-    _being_read.add(name)  # to read it is to use it
-    try:
-        content = used.get(kind, key)
-    finally:
-        _being_read.discard(name)
-    if content is not None:  # a folder may be read-only
-        CacheArtifactManager.record_artifact(_TYPE, name, content)
+    if kind not in _LOCAL and StepwellCacheArtifact(name, b"") not in CacheArtifactManager._seen_artifacts:
+        CacheArtifactManager.record_artifact(_TYPE, name, used)
 
 
 cache.OBSERVERS.append(record)

@@ -23,7 +23,7 @@ INPUTS = HERE / "Inputs" / "lines"
 TOOLS = Path(sys.executable).parent
 KNOWN = "differences"
 # Options whose output describes the tool itself.
-QUESTIONS = ("--list-passes", "--help", "--show-dialects", "--version")
+QUESTIONS = ("--list-passes", "--help", "-h", "--show-dialects", "--version")
 LISTS = sorted(path.stem for path in (HERE / "lines").glob("*.txt") if path.stem != KNOWN)
 DEPTH = 3000
 SECONDS = 120
@@ -240,5 +240,5 @@ def _upstream_lines(path: Path) -> Iterator[Line]:
             arguments = re.sub(r"^\s*(not )?(--crash )?stepwell-opt ", "", command)
             is_ours = "stepwell" in arguments or "compile-" in arguments or "%t" in arguments or "%S" in arguments
             words = arguments.replace("%s", shlex.quote(str(path))).replace("2>&1", "").strip()
-            if arguments != command and not is_ours and words not in QUESTIONS:
+            if arguments != command and not is_ours and not words.startswith(QUESTIONS):
                 yield Line(words)
