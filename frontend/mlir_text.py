@@ -13,18 +13,21 @@ import numpy as np
 from mlir import ir
 
 from ..dialects import discardable
-from ..dialects.registry import load_dialects
+from ..dialects.registry import OPS, load_dialects
+from ..dialects.stepwell.constant import ConstantOp, ParameterOp
 from ..dialects.types import numpy_dtype
 from ..dialects.verifier import VerificationError, verify
 from ..passes.infra.custom_forms import find_custom_form
 from ..passes.infra.diagnostics import MLIRError, find_place
 from ..passes.infra.guarded import Crash, guarded
 from ..passes.ir.functions import is_output
+from ..passes.ir.locations import dominant
+from ..passes.ir.rewriting import walk
 from ..runtime import safetensors
 from ..support.errors import ArtefactError
 from ..support.wording import quantity
 from .errors import ModelError
-from .imported import ImportedModel, ModelInfo, ValueInfo
+from .imported import ImportedModel, ImportedNode, ModelInfo, ValueInfo
 from .module_checks import check_all_there, check_attributes, check_parameters, is_late
 
 PARAMETERS = "parameters.safetensors"
@@ -69,7 +72,22 @@ def import_model(
             check_all_there(module, parameters)
     except ModelError as error:
         raise error.at(model=_name(model)) from None
-    return ImportedModel(module, parameters, _name(model), info_of(module, _name(model)))
+    nodes = () if is_late(module) else _nodes(module)
+    return ImportedModel(module, parameters, _name(model), info_of(module, _name(model)), nodes)
+
+
+def _nodes(module: ir.Module) -> Sequence[ImportedNode]:
+    """Returns the nodes that locations name: the ops of one name are one node, of the type of the last."""
+    found: dict[str, ImportedNode] = {}
+    for op in walk(module.operation):
+        name = dominant(op.location)
+        if not name or not op.results or op.name not in OPS:
+            continue
+        is_constant = op.name in (ConstantOp.OPERATION_NAME, ParameterOp.OPERATION_NAME)
+        inputs = found[name].inputs if name in found else tuple(operand.type for operand in op.operands)
+        outputs = tuple(result.type for result in op.results)
+        found[name] = ImportedNode(name, op.name.removeprefix("stepwell."), inputs, outputs, is_constant)
+    return tuple(found.values())
 
 
 def _name(model: bytes | Path) -> str:

@@ -13,3 +13,14 @@ def test_negative_custom_form_of_an_op() -> None:
 }"""
     with pytest.raises(stepwell.ModelError, match=r"line 2, column 8: 'stepwell.relu' has no custom form"):
         stepwell.compile(text)
+
+
+def test_reports_know_the_nodes_that_locations_name() -> None:
+    text = b"""func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = "stepwell.softmax"(%x) {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("probabilities")
+  %1 = "stepwell.exp"(%0) : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("twice")
+  %2 = "stepwell.neg"(%1) : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("twice")
+  return %2 : tensor<4x8xf32>
+}"""
+    (program,) = stepwell.compile(text).report().record()["programs"]
+    assert [(op["name"], op["type"]) for op in program["ops"]] == [("probabilities", "softmax"), ("twice", "neg")]
