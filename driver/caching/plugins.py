@@ -14,6 +14,7 @@ import functools
 import hashlib
 import os
 import sys
+import sysconfig
 import types
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -44,6 +45,7 @@ _TRUSTED = frozenset(
         "typing_extensions",
     }
 ) - {"__main__"}
+_STANDARD_LIBRARY = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 _DEPTH = 6
 """Maximum nesting of the compiler's tables."""
 _MOST_VALUES, _MOST_NESTED = 20_000, 60
@@ -178,7 +180,15 @@ _PLAIN = frozenset({str, bytes, int, float, bool, type(None), type(...), types.M
 
 @functools.cache
 def _is_own(module: str) -> bool:
-    return module.partition(".")[0] in _TRUSTED
+    name = module.partition(".")[0]
+    if name not in sys.stdlib_module_names or name == "__main__":
+        return name in _TRUSTED
+    # A plug-in may have the name of a module of Python that it hides, or that Python no longer has.
+    file = getattr(sys.modules.get(name), "__file__", None)
+    place = None if file is None else Path(file)
+    if place is None or not {"site-packages", "dist-packages"}.isdisjoint(place.parts):
+        return place is None
+    return any(map(place.is_relative_to, _STANDARD_LIBRARY))
 
 
 def _name_of(key: Any) -> str:

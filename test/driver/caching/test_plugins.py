@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +219,13 @@ def test_a_plugin_may_refer_to_any_amount_of_data(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(choose_winograd, "_best_tile", lambda op, lanes: (nested, many))
     assert plugins.fingerprint() not in ("", before)
     assert plugins.fingerprint() == plugins.fingerprint()
+
+
+def test_a_plugin_with_the_name_of_a_module_of_python_is_none_of_pythons(tmp_path, monkeypatch):
+    assert plugins._is_own("json.decoder") and plugins._is_own("math") and plugins._is_own("stepwell.passes")
+    hiding = types.ModuleType("sndhdr")
+    hiding.__file__ = str(tmp_path / "sndhdr.py")
+    monkeypatch.setitem(sys.modules, "sndhdr", hiding)
+    plugins._is_own.cache_clear()
+    assert not plugins._is_own("sndhdr")
+    plugins._is_own.cache_clear()
