@@ -86,7 +86,7 @@ def _nodes(module: ir.Module) -> Sequence[ImportedNode]:
         is_constant = op.name in (ConstantOp.OPERATION_NAME, ParameterOp.OPERATION_NAME)
         inputs = found[name].inputs if name in found else tuple(operand.type for operand in op.operands)
         outputs = tuple(result.type for result in op.results)
-        found[name] = ImportedNode(name, op.name.removeprefix("stepwell."), inputs, outputs, is_constant)
+        found[name] = ImportedNode(name, op.name, inputs, outputs, is_constant)
     return tuple(found.values())
 
 

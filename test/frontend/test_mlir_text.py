@@ -23,4 +23,7 @@ def test_reports_know_the_nodes_that_locations_name() -> None:
   return %2 : tensor<4x8xf32>
 }"""
     (program,) = stepwell.compile(text).report().record()["programs"]
-    assert [(op["name"], op["type"]) for op in program["ops"]] == [("probabilities", "softmax"), ("twice", "neg")]
+    assert [(op["name"], op["type"]) for op in program["ops"]] == [
+        ("probabilities", "stepwell.softmax"),
+        ("twice", "stepwell.neg"),
+    ]
