@@ -15,7 +15,7 @@ from ...runtime.cache.cache import Cache, default_cache
 
 _TYPE = "stepwell"
 # Facts about this machine and its files.
-_LOCAL = frozenset({"checked", "peaks", "figures", "files"})
+_LOCAL = frozenset({"checked", "peaks", "machine", "files"})
 
 
 @CacheArtifactFactory.register
@@ -54,8 +54,9 @@ class StepwellCacheArtifact(CacheArtifact):
         """Stores the entry in the cache of this process; one that was dropped before it was saved has no content."""
         kind, _, key = self.key.partition("/")
         target = default_cache()
-        if self.content and target is not None and not target.has(kind, key):
-            target.put(kind, key, self.content)
+        content = self.content
+        if content and target is not None and not target.has(kind, key):
+            target.put(kind, key, content)
 
     # An entry is identified by its name.
     def __hash__(self) -> int:

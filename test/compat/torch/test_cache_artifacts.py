@@ -46,7 +46,8 @@ def test_another_cache_has_the_code(freezing, tmp_path, monkeypatch):
 
 def test_facts_about_a_machine_stay_there(tmp_path):
     used = Cache(tmp_path)
-    used.put("peaks", "0" * 8, b"fast")
+    for kind in ("peaks", "machine", "checked", "files"):
+        used.put(kind, "0" * 8, b"fast")
     used.put("kernels", "0" * 8, b"code")
     assert used.get("kernels", "0" * 8) == b"code"
     _, info = torch.compiler.save_cache_artifacts()
