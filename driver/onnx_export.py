@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..support.errors import OptionError
 from .sources.reading import read_source
-from .sources.source import ModelSource
 from .sources.torch import TorchSource
 
 if TYPE_CHECKING:
@@ -57,8 +56,7 @@ def export_onnx(
     from .context import compiler_context
     from .state import state_for
 
-    source = model if isinstance(model, ModelSource) else read_source(model, args, kwargs, dynamic_shapes)
-    source = replace(source, keeps_weights=True)
+    source = replace(read_source(model, args, kwargs, dynamic_shapes), keeps_weights=True)
     program = source.program if isinstance(source, TorchSource) else None
     inputs, _ = source.interface()
     known = _shapes(inputs, shapes or {})

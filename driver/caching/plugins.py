@@ -31,7 +31,6 @@ _PARTS = tuple(
 # The compiler uses code of these packages, so finding it in a module does not indicate a plug-in.
 _TRUSTED = frozenset(
     {
-        *sys.stdlib_module_names,
         _PACKAGE,
         "google",
         "ml_dtypes",
@@ -44,8 +43,9 @@ _TRUSTED = frozenset(
         "torch",
         "typing_extensions",
     }
-) - {"__main__"}
+)
 _STANDARD_LIBRARY = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 _DEPTH = 6
 """Maximum nesting of the compiler's tables."""
 _MOST_VALUES, _MOST_NESTED = 20_000, 60
@@ -181,14 +181,16 @@ _PLAIN = frozenset({str, bytes, int, float, bool, type(None), type(...), types.M
 @functools.cache
 def _is_own(module: str) -> bool:
     name = module.partition(".")[0]
-    if name not in sys.stdlib_module_names or name == "__main__":
-        return name in _TRUSTED
-    # A plug-in may have the name of a module of Python that it hides, or that Python no longer has.
+    return name in _TRUSTED or (name in sys.stdlib_module_names and _is_pythons(name))
+
+
+def _is_pythons(name: str) -> bool:
+    """Returns whether a module is Python's own: a plug-in may hide one, or be called like one that is no more."""
     file = getattr(sys.modules.get(name), "__file__", None)
-    place = None if file is None else Path(file)
-    if place is None or not {"site-packages", "dist-packages"}.isdisjoint(place.parts):
-        return place is None
-    return any(map(place.is_relative_to, _STANDARD_LIBRARY))
+    if file is None:  # it is built in, or not loaded
+        return True
+    is_installed = not _INSTALLED.isdisjoint(Path(file).parts)
+    return not is_installed and any(map(Path(file).is_relative_to, _STANDARD_LIBRARY))
 
 
 def _name_of(key: Any) -> str:

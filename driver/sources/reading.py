@@ -32,7 +32,7 @@ def read_source(
     """Accepts a path, bytes, an `onnx.ModelProto`, an MLIR module, or a module or exported program of torch.
 
     Args:
-        model: the model.
+        model: the model; a source is returned as it is.
         args: example arguments with which a module of torch is exported.
         kwargs: example keyword arguments of it.
         dynamic_shapes: the dimensions of these arguments that may vary, as `torch.export.export` takes them.
@@ -48,6 +48,8 @@ def read_source(
         if source is None:
             raise OptionError("args, kwargs and dynamic_shapes are for modules of torch; options are given by name")
         return source
+    if isinstance(model, ModelSource):
+        return model
     if isinstance(model, str | os.PathLike):
         return _read_file(Path(model))
     if isinstance(model, bytes | bytearray | memoryview):

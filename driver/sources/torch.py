@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...runtime.cache.keys import key_of
 from ...runtime.program import Shape, TensorInfo
+from ...support.large_file import LargeFile
 from ...support.packages import require_package
 from ...support.short_repr import short_repr
 from .source import ModelSource
@@ -36,7 +37,7 @@ class TorchSource(ModelSource):
     kind: ClassVar[str] = "torch"
     suffixes: ClassVar[tuple[str, ...]] = (".pt2",)
 
-    contents: bytes | Any = b""
+    contents: bytes | LargeFile = b""
     program: LiveProgram | None = None
 
     @classmethod
