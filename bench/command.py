@@ -10,18 +10,17 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 from ..lm.divergence import measure_divergence
 from ..runtime.devices.peaks import Peaks
 from ..runtime.program import SHORT_NAME
 from ..support.packages import require_package
-from ..support.wording import quantity
 from ..tools import arguments, model_options, running
 from ..tools.console import ProgressBar, duration, print_table, progress
 from ..tools.flags import UsageError
-from ..tools.outputs import FIGURES, NEW_SIZES, PICTURE, RANGE_FIGURES, FileKind, OutputFile, Outputs
+from ..tools.outputs import FIGURES, PICTURE, Outputs
 from ..tools.profile_tables import print_profile
 from ..tuning.database import Database
 from . import (
@@ -31,15 +30,15 @@ from . import (
     language,
     measure,
     models,
-    range_cases,
-    ranges,
     report,
     searchers,
     training,
     turns,
 )
-from .machine import PINNING, HostRecord, cores, describe
+from .figure_output import check_cores, output_file, print_figures, print_tables, write_figures
+from .machine import PINNING, cores, describe
 from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, MODULE_PEERS, MODULE_SYSTEMS, SYSTEMS, System
+from .range_commands import measure_new_sizes, measure_ranges
 from .record import Results, Row
 
 Limits = Mapping[int, Peaks]
@@ -94,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     made = _command(commands, "growth", _growth, "growth of compile time with the layers of a transformer")
     made.add_argument("--layers", default="12,24,48,96", help="numbers of layers (default: %(default)s)")
     _systems_and_files(made, ("onnxruntime", "openvino"))
-    made = _command(commands, "ranges", _ranges, "one compile for ranges of sizes, against one for each size")
+    made = _command(commands, "ranges", measure_ranges, "one compile for ranges of sizes, against one for each size")
     made.add_argument(
         "--dims", action="append", default=[], metavar="NAME=1:512", help="sizes of a dimension of the given model"
     )
@@ -102,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
         "--rounds", type=arguments.positive, default=5, help="turns of each program (default: %(default)s)"
     )
     _at_sizes(made, "six models, eight sizes each", "sizes to measure (default: the bounds and some in between)")
-    made = _command(commands, "new-sizes", _new_sizes, "first calls at new sizes, without and with ranges")
+    made = _command(commands, "new-sizes", measure_new_sizes, "first calls at new sizes, without and with ranges")
     _at_sizes(made, "two models", "sizes of the calls of the given model, in their order")
     made = _command(commands, "lm", _language, "prompts and steps of a language model")
     made.add_argument("model", nargs="?", metavar="MODEL.gguf", help="a file (default: 0.3 billion random weights)")
@@ -270,34 +269,6 @@ def _growth(options: argparse.Namespace) -> int:
     return _measure(options, "growth", lambda plan, limits, steps: measure.measure_growth(layers, plan, steps))
 
 
-def _ranges(options: argparse.Namespace) -> int:
-    if options.model is None:
-        return _range_cases(options, "ranges", RANGE_FIGURES, range_cases.in_ranges())
-    dims = arguments.parse_dims(options.dims)
-    listed = [case for case in range_cases.in_ranges() if case.model.name == options.model]
-    if listed and not dims:
-        cases = [replace(case, places=_sizes(options.at) or case.places) for case in listed]
-        return _range_cases(options, f"ranges-{options.model}", RANGE_FIGURES, cases)
-    if not dims:
-        raise UsageError("a model needs --dims: the sizes of its dimensions, such as --dims length=1:512")
-    places = _sizes(options.at) or ranges.chosen_sizes(dims)
-    named = {name for name, given in dims.items() if not isinstance(given, str)}
-    if any(place.keys() != named for place in places):
-        raise UsageError(f"--at must give a size to each of {', '.join(sorted(named))}: {', '.join(options.at)}")
-    case = range_cases.RangeCase(models.named(options.model), dims, places)
-    return _range_cases(options, f"ranges-{Path(options.model).stem}", RANGE_FIGURES, [case])
-
-
-def _new_sizes(options: argparse.Namespace) -> int:
-    if options.model is None:
-        return _range_cases(options, "new-sizes", NEW_SIZES, range_cases.at_new_sizes())
-    places = _sizes(options.at)
-    if not places or not all(places):
-        raise UsageError(f"--at must give sizes: {', '.join(options.at)}")
-    case = range_cases.RangeCase(models.named(options.model), {}, places)
-    return _range_cases(options, f"new-sizes-{Path(options.model).stem}", NEW_SIZES, [case])
-
-
 def _searchers(options: argparse.Namespace) -> int:
     replays = searchers.replay(Database(options.database, must_exist=True).trials())
     if not replays:
@@ -317,64 +288,9 @@ def _searchers(options: argparse.Namespace) -> int:
     return 0
 
 
-def _sizes(texts: Iterable[str]) -> list[dict[str, int]]:
-    """Returns sizes of dimensions from the command line; without those that are no numbers."""
-    found = [arguments.parse_dims(text.split(",")) for text in texts]
-    return [{name: size for name, size in place.items() if isinstance(size, int)} for place in found]
-
-
-def _range_cases(options: argparse.Namespace, name: str, kind: FileKind, cases: Sequence[range_cases.RangeCase]) -> int:
-    """Measures models in ranges, or first calls at new sizes, and prints their tables and a summary of several."""
-    is_ranges = kind is RANGE_FIGURES
-    table = report.ranges_table if is_ranges else report.new_sizes_table
-    if options.model is None and (options.at or vars(options).get("dims")):
-        raise UsageError("--dims and --at need a model")
-    _check_cores([options.threads])
-    machine, found = describe(), {}
-    output = _output(options, machine, f"{name}.json", kind)
-    if not options.json:
-        print(machine)
-    for case in cases:
-        made = found[case.model.name] = case.measured(options.threads, options.seconds, vars(options).get("rounds"))
-        if not options.json:
-            _print([table(case.model.name, made)])
-    records = [{"model": case.model.name, "dims": case.dims, **asdict(found[case.model.name])} for case in cases]
-    asked = {"schema": 2, "threads": options.threads, "machine": asdict(machine), "models": records}
-    text = json.dumps(asked, indent=1) + "\n"
-    if options.json:
-        print(text, end="")
-    elif is_ranges and len(found) > 1:
-        _print([report.ranges_summary(found)])
-    if output is not None:
-        _write(output, text)
-    return 0
-
-
-def _output(options: argparse.Namespace, machine: HostRecord, name: str, kind: FileKind) -> OutputFile | None:
-    """Returns the file that `--output` or `--keep` names; None without either."""
-    if options.keep is not None:
-        return Outputs().claim("--keep", options.keep / machine.slug / name, kind)
-    models_given = [*getattr(options, "models", []), getattr(options, "model", None)]
-    return None if options.output is None else Outputs(*models_given).claim("--output", options.output, kind)
-
-
-def _write(output: OutputFile, text: str) -> None:
-    output.path.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(text)
-
-
-def _print_figures(options: argparse.Namespace, text: str, tables: Iterable[report.Table], head: str) -> None:
-    """Prints figures: their JSON text with `--json`, else tables below a heading."""
-    if options.json:
-        print(text, end="")
-        return
-    print(head)
-    _print(tables)
-
-
 def _profile(options: argparse.Namespace) -> int:
     (model,) = models.chosen([options.model], arguments.parse_shape_sets(options.shape)[:1])
-    _check_cores([options.threads])
+    check_cores([options.threads])
     limit = measure.find_peaks([options.threads])[options.threads]
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, turns.pinned(options.threads) as worker:
         path = model.file(Path(folder))
@@ -388,14 +304,14 @@ def _profile(options: argparse.Namespace) -> int:
 
 
 def _language(options: argparse.Namespace) -> int:
-    _check_cores([options.threads])
+    check_cores([options.threads])
     names = ("prompts", "depths", "texts")
     prompts, depths, texts = (_numbers(getattr(options, name), f"--{name}") for name in names)
     path, machine = options.model or language.random_model(), describe()
     limits = measure.find_peaks([options.threads])[options.threads]
     found = language.measure(Path(path), options.threads, options.seconds, prompts, depths, texts, limits=limits)
     asked = {"schema": 1, "threads": options.threads, "machine": asdict(machine), "rows": list(map(asdict, found))}
-    _print_figures(options, json.dumps(asked, indent=1), [report.language_table(Path(path).name, found)], str(machine))
+    print_figures(options, json.dumps(asked, indent=1), [report.language_table(Path(path).name, found)], str(machine))
     return 0
 
 
@@ -404,7 +320,7 @@ def _train(options: argparse.Namespace) -> int:
     found = list(training.measure(options.models, peers, options.threads, options.rounds))
     machine = describe()
     asked = {"schema": 1, "threads": options.threads, "machine": asdict(machine), "rows": list(map(asdict, found))}
-    _print_figures(options, json.dumps(asked, indent=1), [report.training_table(found)], str(machine))
+    print_figures(options, json.dumps(asked, indent=1), [report.training_table(found)], str(machine))
     return 0
 
 
@@ -416,13 +332,13 @@ def _divergence(options: argparse.Namespace) -> int:
     found = measure_divergence(options.model, options.reference, text, options.threads)
     record = json.dumps({"schema": 1, **asdict(found)})
     table = report.divergence_table(options.model.name, options.reference.name, found)
-    _print_figures(options, record + "\n", [table], str(describe()))
+    print_figures(options, record + "\n", [table], str(describe()))
     return 0
 
 
 def _machine(options: argparse.Namespace) -> int:
     made = figures.compare(cores())
-    _print_figures(options, made.text(), [made.table()], str(describe()))
+    print_figures(options, made.text(), [made.table()], str(describe()))
     if not options.json:
         print(f"\n{made.outcome}")
     return 0
@@ -431,7 +347,7 @@ def _machine(options: argparse.Namespace) -> int:
 def _show(options: argparse.Namespace) -> int:
     results = Results.read(options.file)
     versions = ", ".join(map(" ".join, results.machine.versions.items()))
-    _print_figures(options, results.text(), report.tables(results), f"{results.machine}\n{results.date}: {versions}")
+    print_figures(options, results.text(), report.tables(results), f"{results.machine}\n{results.date}: {versions}")
     return 0
 
 
@@ -442,7 +358,7 @@ def _compare(options: argparse.Namespace) -> int:
         changes = [{**asdict(change), "slower": change in slower} for change in comparison.changes]
         print(json.dumps({"schema": 1, "changes": changes, "slower": len(slower), "gone": list(comparison.gone)}))
         return 1 if slower or comparison.gone else 0
-    _print([report.change_table(comparison, options.tolerance)])
+    print_tables([report.change_table(comparison, options.tolerance)])
     print(f"\n{len(slower)} of {len(comparison.changes)} became slower by more than {100 * options.tolerance:.0f} %")
     if comparison.gone:
         print(f"without a figure now: {', '.join(comparison.gone)}")
@@ -471,9 +387,9 @@ def _measure(
 ) -> int:
     systems, missing = _systems(options.peers, known)
     threads = _numbers(options.threads, "--threads")
-    _check_cores(threads)
+    check_cores(threads)
     machine = describe()
-    output = _output(options, machine, f"{what}.json", FIGURES)
+    output = output_file(options, machine, f"{what}.json", FIGURES)
     older = Results.read(output.path) if options.add and output is not None and output.path.is_file() else None
     if older is not None:
         older.require_same(what, machine)
@@ -490,9 +406,9 @@ def _measure(
         except KeyboardInterrupt:
             print(f"{NAME}: interrupted: these are the figures so far", file=sys.stderr)
     results = Results(what, machine, limits, measured, missing)
-    _print_figures(options, results.text(), report.tables(results), f"{machine}\n{PINNING}")
+    print_figures(options, results.text(), report.tables(results), f"{machine}\n{PINNING}")
     if output is not None:
-        _write(output, (results.merged_into(older) if older is not None else results).text())
+        write_figures(output, (results.merged_into(older) if older is not None else results).text())
     return 0
 
 
@@ -503,12 +419,6 @@ def _report_row(row: Row, is_quiet: bool) -> None:
     seconds = row.median_seconds or row.cold_seconds
     result = row.reason or (duration(seconds) if seconds is not None else "done")
     print(f"{row.case}, {row.threads} threads, {row.system}: {result}", file=sys.stderr, flush=True)
-
-
-def _print(tables: Iterable[report.Table]) -> None:
-    for table in tables:
-        print(f"\n{table.title}")
-        print_table(table.headers, table.rows, numbers=[name for name in table.headers if name not in table.words])
 
 
 def _systems(text: str, known: Mapping[str, System]) -> tuple[list[str], dict[str, str]]:
@@ -528,8 +438,3 @@ def _numbers(text: str, option: str) -> list[int]:
         return [arguments.positive(part) for part in text.split(",")]
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"{option}: {error}") from None
-
-
-def _check_cores(threads: Sequence[int]) -> None:
-    if max(threads) > len(cores()):
-        raise UsageError(f"--threads {max(threads)}: this process may use {quantity(len(cores()), 'core')}")
