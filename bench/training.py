@@ -88,7 +88,8 @@ def measure(names: Sequence[str], peers: Sequence[str], threads: int, rounds: in
         rounds: number of turns of each system.
 
     Raises:
-        OptionError: there is no such model or system, or PyTorch is not installed.
+        OptionError: there is no such model or system.
+        MissingPackageError: PyTorch is not installed.
     """
     for known, wanted, kind in ((MODELS, names, "model"), (PEERS, peers, "system")):
         unknown = [name for name in wanted if name not in known]

@@ -30,7 +30,8 @@ def tokenizer_of_file(file: GgufFile) -> TextTokenizer:
     """Reads the tokenizer of a file.
 
     Raises:
-        ModelError: it has none, or one of a kind that is not supported, or a package is not installed.
+        ModelError: it has none, or one of a kind that is not supported.
+        MissingPackageError: the package `tokenizers` is not installed.
     """
     require_package("tokenizers", "text", "lm")
     kind = file.setting("tokenizer.ggml.model", str)

@@ -20,7 +20,8 @@ def tokenizer_of_folder(folder: Path) -> TextTokenizer:
     """Reads the tokenizer of a folder.
 
     Raises:
-        ModelError: it has none, or a damaged one, or a package is not installed.
+        ModelError: it has none, or a damaged one.
+        MissingPackageError: the package `tokenizers` is not installed.
     """
     require_package("tokenizers", "text", "lm")
     from tokenizers import Tokenizer

@@ -62,11 +62,10 @@ def _strip(steps: WinogradSteps, target: Target, typical: Sequence[Sequence[int]
     """Returns rows and columns of tiles: few enough to stay in the cache, enough to make up for reading the weights."""
     _, rows, cols = steps.tiles
     heights, widths = ({-(-size // cut) for cut in range(1, size + 1)} for size in (rows, cols))
-    possible = {}
+    possible, known = {}, typical or [(rows, cols)]
     for shape in itertools.product(heights, widths):
         each = strip_ns(target.machine, shape, math.prod(steps.points), steps.channels, steps.columns)
         if each is not None:
-            known = typical or [(rows, cols)]
             strips = sum(tiles_in(sizes, sizes, shape) / math.prod(sizes) for sizes in known)
             possible[shape] = strips * each, -shape[1]
     return list(min(possible, key=lambda shape: possible[shape]))
