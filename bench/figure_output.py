@@ -1,4 +1,4 @@
-"""Where the figures of `stepwell-bench` go: files, tables, and JSON on the standard output."""
+"""Files, tables and JSON to which `stepwell-bench` writes its figures."""
 
 from __future__ import annotations
 
