@@ -19,6 +19,7 @@ from stepwell.sizes.ranges import Range
 
 from .graphs import GRAPHS
 from .model_graphs import GRAPHS as OF_MODELS
+from .text_graphs import GRAPHS as OF_TEXT
 from .wide_graphs import GRAPHS as MORE
 
 
@@ -43,7 +44,7 @@ def _at(dim: int | str, sizes: Mapping[str, int]) -> int:
 
 
 @pytest.mark.few(20)
-@pytest.mark.parametrize("make", [*GRAPHS, *MORE, *OF_MODELS], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [*GRAPHS, *MORE, *OF_MODELS, *OF_TEXT], ids=lambda make: make.__name__)
 def test_deduced_shapes_are_those_of_concrete_sizes(make) -> None:
     proto, given = make()
     source = read_source(proto)

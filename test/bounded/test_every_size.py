@@ -12,13 +12,14 @@ import stepwell
 
 from .graphs import GRAPHS, Graph
 from .model_graphs import GRAPHS as OF_MODELS
+from .text_graphs import GRAPHS as OF_TEXT
 from .wide_graphs import GRAPHS as MORE
 
 _MOST = 24
 
 
 @pytest.mark.few(8)
-@pytest.mark.parametrize("make", [*GRAPHS, *MORE, *OF_MODELS], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [*GRAPHS, *MORE, *OF_MODELS, *OF_TEXT], ids=lambda make: make.__name__)
 def test_results_are_right_at_every_size(make):
     model, dims = make()
     with warnings.catch_warnings():
