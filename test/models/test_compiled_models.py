@@ -5,29 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 import stepwell
-from onnx import numpy_helper
 
-from .packaged import LIGHT, MODELS, OCR, TOLERANCE, VOICE, compiled, needs_models, page, reference, relative_error
+from .light import NAMES, check_light_output, light_input, light_model
+from .packaged import MODELS, OCR, TOLERANCE, VOICE, compiled, needs_models, page, reference, relative_error
 
 # Shuffled groups; the others are made of the same ops.
 FEW_LIGHT = ("light_shufflenet",)
-ALL_LIGHT = [
-    pytest.param(name, marks=() if name in FEW_LIGHT else pytest.mark.sweep)
-    for name in sorted(path.stem for path in LIGHT.glob("*.onnx"))
-]
+ALL_LIGHT = [pytest.param(name, marks=() if name in FEW_LIGHT else pytest.mark.sweep) for name in NAMES]
 
 
 @pytest.mark.parametrize("name", ALL_LIGHT)
 def test_light_model_gives_its_stored_output(name: str) -> None:
-    model = compiled(LIGHT / f"{name}.onnx")
-    (info,) = model.inputs
-    size = int(np.prod(info.shape))
-    x = (np.arange(size).reshape(info.shape) / size).astype(np.float32)
-    want = onnx.load_tensor(LIGHT / f"{name}_output_0.pb")
-    assert relative_error(model(x), numpy_helper.to_array(want)) < TOLERANCE
+    light, has_softmax = light_model(name)
+    model = compiled(light)
+    check_light_output(name, model(light_input(model.inputs[0].shape)), has_softmax)
     assert model.peak_bytes > 0
 
 

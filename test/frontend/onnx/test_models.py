@@ -4,18 +4,17 @@ import os
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
 from mlir import ir
-from onnx import helper, numpy_helper
 from stepwell.bench import bert
 from stepwell.dialects.interpreter import evaluate
 from stepwell.dialects.verifier import verify
 from stepwell.frontend.errors import NeedsShapes
 from stepwell.frontend.onnx.importer import import_model
 
-LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+from ...models.light import NAMES, check_light_output, light_input, light_model
+
 MODELS = Path(os.environ.get("STEPWELL_TEST_MODELS", "no such folder"))
 
 
@@ -39,30 +38,15 @@ def compared(path_or_bytes, feeds, shapes, rtol=2e-4):
     "name",
     [
         pytest.param(name, marks=[] if name in ("light_shufflenet", "light_squeezenet") else [pytest.mark.sweep])
-        for name in sorted(path.stem for path in LIGHT.glob("*.onnx"))
+        for name in NAMES
     ],
 )
 def test_light_models(name):
-    """Compares before a final softmax: a rounding of logits of 1e9 decides which entries are not zero after it."""
-    model = onnx.load(LIGHT / f"{name}.onnx")
-    is_softmax = model.graph.node[-1].op_type == "Softmax"
-    if is_softmax:
-        model.graph.output[0].CopyFrom(helper.make_empty_tensor_value_info(model.graph.node.pop().input[0]))
+    model, has_softmax = light_model(name)
     imported = import_model(model.SerializeToString(), ir.Context())
     (info,) = imported.info.inputs
-    count = int(np.prod(info.dims))
-    feed = (np.arange(count).reshape(info.dims) / count).astype(np.float32)
-    (output,) = evaluate(imported.module, "main", [feed], imported.parameters)
-    expected = numpy_helper.to_array(onnx.load_tensor(LIGHT / f"{name}_output_0.pb"))
-    if not is_softmax:
-        np.testing.assert_allclose(output, expected, rtol=1e-3, atol=1e-7)
-        return
-    logits, shares = (array.reshape(-1).astype(np.float64) for array in (output, expected))
-    is_seen = shares > np.finfo(np.float32).tiny
-    below = logits - logits.max()
-    rounding = 1e-5 * abs(logits).max()
-    np.testing.assert_allclose(below[is_seen], np.log(shares[is_seen] / shares.max()), rtol=0, atol=1e-3 + rounding)
-    assert (below[~is_seen] < np.log(np.finfo(np.float32).tiny) + rounding).all()
+    (output,) = evaluate(imported.module, "main", [light_input(info.dims)], imported.parameters)
+    check_light_output(name, output, has_softmax)
 
 
 @pytest.mark.parametrize("specialized", [True, False])
