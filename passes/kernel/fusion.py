@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from mlir import ir
 
-from ...dialects.stepwell.movement import ResizeOp
+from ...dialects.stepwell.movement import ResizeOp, TransposeOp
 from ...runtime.remarks import FUSE
 from ..infra.state import CompileState
 from ..ir.kernel_classes import ANCHOR_ORDER, kernel_class
@@ -88,6 +88,8 @@ class Grouping:
             group = self._with_consumers(anchor, floats_only=kind != "elementwise" and not _multiplies_bytes(anchor))
         if kind == "attention":
             group = self._with_views(anchor)
+        if anchor.name == TransposeOp.OPERATION_NAME:
+            group = [*views_before(anchor.operands[0], self._is_free_slice), anchor]
         if kind == "reduction":
             feeders = self._producers(anchor)
             group = self._rows(anchor, feeders) or [*feeders, *group]
@@ -208,12 +210,15 @@ class Grouping:
 
     def _with_views(self, anchor: ir.Operation) -> list[ir.Operation]:
         """Attention, with the movement ops folded into its reads of query, key and value and its writes."""
+        before = [op for value in list(anchor.operands)[:3] for op in views_before(value, self._is_free)]
+        return [*before, anchor, *views_after(anchor.results[0], self._is_free)]
 
-        def is_free(op: ir.Operation) -> bool:
-            return op in self._position and op not in self._assigned
+    def _is_free(self, op: ir.Operation) -> bool:
+        return op in self._position and op not in self._assigned
 
-        before = [op for value in list(anchor.operands)[:3] for op in views_before(value, is_free)]
-        return [*before, anchor, *views_after(anchor.results[0], is_free)]
+    def _is_free_slice(self, op: ir.Operation) -> bool:
+        """Returns whether an op is free and leaves the order of elements alone, as transposes do not."""
+        return self._is_free(op) and op.name != TransposeOp.OPERATION_NAME
 
     def _concat_chain(self, anchor: ir.Operation) -> list[ir.Operation]:
         """The concats along the same axis that feed only this one."""

@@ -94,3 +94,33 @@ func.func @main(%x: tensor<1x4x4x8xf32>, %y: tensor<1x2x2x8xf32>) -> tensor<1x4x
   %1 = "stepwell.add"(%x, %0) : (tensor<1x4x4x8xf32>, tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
   return %1 : tensor<1x4x4x8xf32>
 }
+
+// -----
+
+// A transpose reads the rows of a slice where they lie.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-1: call @
+// CHECK-NOT:     call @
+// CHECK:       func.func private
+// CHECK:         stepwell.slice
+// CHECK-NEXT:    stepwell.reshape
+// CHECK-NEXT:    stepwell.transpose
+func.func @main(%x: tensor<10x6xf32>) -> tensor<2x6x4xf32> {
+  %0 = "stepwell.slice"(%x) {starts = array<i64: 0, 0>, stops = array<i64: 8, 6>, steps = array<i64: 1, 1>} : (tensor<10x6xf32>) -> tensor<8x6xf32>
+  %1 = "stepwell.reshape"(%0) {shape = array<i64: 2, 4, 6>} : (tensor<8x6xf32>) -> tensor<2x4x6xf32>
+  %2 = "stepwell.transpose"(%1) {permutation = array<i64: 0, 2, 1>} : (tensor<2x4x6xf32>) -> tensor<2x6x4xf32>
+  return %2 : tensor<2x6x4xf32>
+}
+
+// -----
+
+// A slice with a step is copied, and so is one that others read.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-4: call @
+func.func @main(%x: tensor<10x6xf32>) -> (tensor<6x5xf32>, tensor<6x8xf32>, tensor<8x6xf32>) {
+  %0 = "stepwell.slice"(%x) {starts = array<i64: 0, 0>, stops = array<i64: 10, 6>, steps = array<i64: 2, 1>} : (tensor<10x6xf32>) -> tensor<5x6xf32>
+  %1 = "stepwell.transpose"(%0) {permutation = array<i64: 1, 0>} : (tensor<5x6xf32>) -> tensor<6x5xf32>
+  %2 = "stepwell.slice"(%x) {starts = array<i64: 0, 0>, stops = array<i64: 8, 6>, steps = array<i64: 1, 1>} : (tensor<10x6xf32>) -> tensor<8x6xf32>
+  %3 = "stepwell.transpose"(%2) {permutation = array<i64: 1, 0>} : (tensor<8x6xf32>) -> tensor<6x8xf32>
+  return %1, %3, %2 : tensor<6x5xf32>, tensor<6x8xf32>, tensor<8x6xf32>
+}
