@@ -13,7 +13,7 @@ from mlir import ir
 from ....dialects.core import Op
 from ....dialects.specs import size_of
 from ....dialects.stepwell.elementwise import BinaryOp, UnaryOp
-from ....dialects.stepwell.movement import PadOp, ReshapeOp, TileOp, TransposeOp
+from ....dialects.stepwell.movement import PadOp, ReshapeOp, ReverseOp, TileOp, TransposeOp
 from ....dialects.stepwell.packed import PackedMatmulOp
 from ...ir.kernel_classes import kernel_class
 from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
@@ -118,11 +118,31 @@ class TransposeAcrossReshape(Pattern[TransposeOp]):
         return ReshapeOp(moved, shape=static_shape(op.result)).result
 
 
+class TransposeBeforeReverse(Pattern[TransposeOp]):
+    """transpose(reverse(x, axes), p) --> reverse(transpose(x, p), p^-1[axes]), if only then no row is reversed
+
+    Rows are copied whole, where single elements were.
+    """
+
+    root = TransposeOp
+
+    def rewrite(self, op: TransposeOp) -> Replacement:
+        inner = defining_op(op.input, ReverseOp)
+        last = len(op.permutation) - 1
+        if inner is None or is_fixed(op.input) or not has_one_use(op.input):
+            return None
+        if last not in inner.axes or op.permutation[last] in inner.axes:
+            return Refusal("rows are reversed before it as well as behind it, or neither")
+        moved = TransposeOp(inner.input, permutation=op.permutation).result
+        return ReverseOp(moved, axes=tuple(sorted(op.permutation.index(axis) for axis in inner.axes))).result
+
+
 PATTERNS: tuple[Pattern, ...] = (
     ElementwiseBeforeMovement(),
     MatmulBeforeMovement(),
     PadBeforeReshape(),
     TransposeAcrossReshape(),
+    TransposeBeforeReverse(),
 )
 
 Piece = tuple[int, int]

@@ -110,3 +110,30 @@ func.func @negative_residual(%x: tensor<1x12x8xf32>, %w: tensor<384xf32>) -> ten
   %3 = "stepwell.add"(%s, %2) : (tensor<1x12x8xf32>, tensor<1x12x8xf32>) -> tensor<1x12x8xf32>
   return %3 : tensor<1x12x8xf32>
 }
+
+// -----
+
+// Rows are reversed whole, once the transpose has moved the reversed dimensions away from the end.
+// CHECK-LABEL: func.func @reversed_rows
+// CHECK:         %[[T:.+]] = "stepwell.transpose"(%arg0) {permutation = array<i64: 1, 2, 3, 0>}
+// CHECK:         "stepwell.reverse"(%[[T]]) {axes = array<i64: 1, 2>} : (tensor<4x3x5x8xf32>)
+func.func @reversed_rows(%x: tensor<8x4x3x5xf32>) -> tensor<4x3x5x8xf32> {
+  %0 = "stepwell.reverse"(%x) {axes = array<i64: 2, 3>} : (tensor<8x4x3x5xf32>) -> tensor<8x4x3x5xf32>
+  %1 = "stepwell.transpose"(%0) {permutation = array<i64: 1, 2, 3, 0>} : (tensor<8x4x3x5xf32>) -> tensor<4x3x5x8xf32>
+  return %1 : tensor<4x3x5x8xf32>
+}
+
+// -----
+
+// Rows are whole before the transpose, or reversed behind it too, or the reversed tensor has another reader.
+// CHECK-LABEL: func.func @negative_reversed_rows
+// CHECK-COUNT-3: "stepwell.reverse"(%arg0)
+func.func @negative_reversed_rows(%x: tensor<8x4x3xf32>) -> (tensor<3x4x8xf32>, tensor<3x4x8xf32>, tensor<3x4x8xf32>, tensor<8x4x3xf32>) {
+  %0 = "stepwell.reverse"(%x) {axes = array<i64: 0, 1>} : (tensor<8x4x3xf32>) -> tensor<8x4x3xf32>
+  %1 = "stepwell.transpose"(%0) {permutation = array<i64: 2, 1, 0>} : (tensor<8x4x3xf32>) -> tensor<3x4x8xf32>
+  %2 = "stepwell.reverse"(%x) {axes = array<i64: 0, 2>} : (tensor<8x4x3xf32>) -> tensor<8x4x3xf32>
+  %3 = "stepwell.transpose"(%2) {permutation = array<i64: 2, 1, 0>} : (tensor<8x4x3xf32>) -> tensor<3x4x8xf32>
+  %4 = "stepwell.reverse"(%x) {axes = array<i64: 2>} : (tensor<8x4x3xf32>) -> tensor<8x4x3xf32>
+  %5 = "stepwell.transpose"(%4) {permutation = array<i64: 2, 1, 0>} : (tensor<8x4x3xf32>) -> tensor<3x4x8xf32>
+  return %1, %3, %5, %4 : tensor<3x4x8xf32>, tensor<3x4x8xf32>, tensor<3x4x8xf32>, tensor<8x4x3xf32>
+}
