@@ -36,3 +36,4 @@ class PropagateTransposesPass(Pass):
         """Applies the patterns to a fixed point."""
         merging = (DropIdentity(), TransposeOfTranspose(), ReshapeOfReshape())
         apply_patterns(op, (*merging, *transposes.PATTERNS, *reshapes.PATTERNS), state)
+        apply_patterns(op, (transposes.JoinTransposes(),), state)

@@ -323,3 +323,67 @@ PATTERNS: tuple[Pattern, ...] = (
     SinkThroughSoftmax(),
     SinkThroughNorm(),
 )
+
+
+class JoinTransposes(Pattern[TransposeOp]):
+    """transpose(f(x), p) and transpose(g(x), p) --> f(y) and g(y), with y = transpose(x, p)
+
+    f and g are functions of single elements. Sinking made two transposes of one, and none was cancelled.
+    """
+
+    root = TransposeOp
+
+    def rewrite(self, op: TransposeOp) -> Replacement:
+        source, functions = _origin(op.input)
+        if not functions or is_fixed(source):
+            return None
+        others = [found for use in source.uses if (found := _transposed_function(use.owner.operation)) is not None]
+        if all(found.operation == op.operation or found.permutation != op.permutation for found in others):
+            return None
+        moved = transposed(source, op.permutation)
+        for function in reversed(functions):
+            operands = [moved if value == source else value for value in function.operand_values()]
+            source = function.operation.results[0]
+            moved = type(function)(*operands, **function.attribute_values()).operation.results[0]
+        return moved
+
+
+def _origin(value: ir.Value) -> tuple[ir.Value, list[Op]]:
+    """The value of which another one is a function of single elements, and the ops between them, the last one first.
+
+    The ops have no other readers.
+    """
+    functions: list[Op] = []
+    while not isinstance(value.owner, ir.Block) and _has_one_reader(value):
+        function = _elementwise(value.owner.operation)
+        if function is None:
+            break
+        functions.append(function)
+        value = _tensors(function)[0]
+    return value, functions
+
+
+def _transposed_function(op: ir.Operation) -> TransposeOp | None:
+    """The transpose at the end of the functions of single elements that begin with `op`."""
+    while _elementwise(op) is not None and _has_one_reader(op.results[0]):
+        op = next(iter(op.results[0].uses)).owner.operation
+    return TransposeOp(op) if op.name == TransposeOp.OPERATION_NAME else None
+
+
+def _elementwise(op: ir.Operation) -> UnaryOp | BinaryOp | CastOp | None:
+    """The op if its operands are one tensor, perhaps more than once, and scalars."""
+    kind = OPS.get(op.name)
+    if kind is None or not issubclass(kind, UnaryOp | BinaryOp | CastOp):
+        return None
+    made = kind(op)
+    tensors = _tensors(made)
+    is_one = len(set(tensors)) == 1 and rank_of(tensors[0]) == rank_of(op.results[0])
+    return made if is_one and static_shape(tensors[0]) == static_shape(op.results[0]) is not None else None
+
+
+def _tensors(op: Op) -> list[ir.Value]:
+    return [value for value in op.operation.operands if rank_of(value)]
+
+
+def _has_one_reader(value: ir.Value) -> bool:
+    return len({use.owner.operation for use in value.uses}) == 1
