@@ -20,7 +20,7 @@ HERE = "stepwell"
 _BACKENDS = {"torch eager": None, "torch inductor": "inductor", "torch stepwell": HERE}
 """The backends of torch.compile by system."""
 PEERS = tuple(_BACKENDS)
-_RATE, _LABELS = 1e-3, 10
+_RATE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -42,40 +42,8 @@ class TrainingFigure:
     loss: float
 
 
-def _mlp(nn: Any) -> Any:
-    return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, _LABELS))
-
-
-def _cnn(nn: Any) -> Any:
-    return nn.Sequential(
-        *(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Flatten(), nn.Linear(32 * 49, 128), nn.ReLU(), nn.Linear(128, _LABELS)),
-    )
-
-
-def _normed(nn: Any) -> Any:
-    return nn.Sequential(
-        *(nn.Conv2d(3, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32), nn.ReLU()),
-        *(nn.Conv2d(32, 64, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU()),
-        *(nn.Conv2d(64, 64, 3, padding=1, groups=64), nn.Conv2d(64, 64, 1), nn.ReLU()),
-        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, _LABELS)),
-    )
-
-
-def _encoder(nn: Any) -> Any:
-    layer = nn.TransformerEncoderLayer(128, 4, 256, dropout=0.0, batch_first=True, activation="gelu")
-    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-    return nn.Sequential(encoder, nn.Flatten(), nn.Linear(32 * 128, _LABELS))
-
-
-MODELS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
-    "mlp": (_mlp, (128, 784)),
-    "cnn": (_cnn, (64, 1, 28, 28)),
-    "batch-norm-cnn": (_normed, (16, 3, 32, 32)),
-    "encoder": (_encoder, (8, 32, 128)),
-}
-"""The models by name: a function of `torch.nn`, and the shape of a batch."""
+MODELS = ("mlp", "cnn", "resnet-18", "mobilenet-v2", "unet", "vit-tiny", "bert-mini", "gpt2-mini", "lstm")
+"""Names of the models of `training_models`."""
 
 
 def measure(names: Sequence[str], peers: Sequence[str], threads: int, rounds: int) -> Iterator[TrainingFigure]:
@@ -110,11 +78,13 @@ def measure(names: Sequence[str], peers: Sequence[str], threads: int, rounds: in
 def _measured(name: str, peers: Sequence[str], threads: int, rounds: int) -> list[TrainingFigure]:
     import torch
 
+    from . import training_models
+
     torch.manual_seed(0)
     torch._dynamo.reset()  # the code of a class of modules is compiled once more if its sizes change
-    make, shape = MODELS[name]
-    module = make(torch.nn).train()
-    x, labels = torch.randn(shape), torch.randint(0, _LABELS, shape[:1])
+    model = training_models.MODELS[name]
+    module = model.make().train()
+    x, labels = model.batch()
     here = trainer(module, (x,), loss="cross_entropy", optimizer=AdamW(_RATE), threads=threads)
     steps: dict[str, Callable[[], float]] = {HERE: lambda: here.step(x, labels)}
     for peer in peers:
@@ -125,7 +95,7 @@ def _measured(name: str, peers: Sequence[str], threads: int, rounds: int) -> lis
     for _ in range(rounds):
         for system, step in steps.items():
             times[system] += [_timed(step)[0] for _ in range(3)]
-    title = f"{name} {'x'.join(map(str, shape))}"
+    title = f"{name} {'x'.join(map(str, model.shape))}"
     return [
         TrainingFigure(title, system, first[system], statistics.median(times[system]), losses[system])
         for system in steps

@@ -250,8 +250,13 @@ def test_figures_are_not_added_to_those_of_another_machine(tiny: Path, capsys: p
 
 @pytest.mark.sweep
 def test_training_steps(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
-    monkeypatch.setattr(training, "MODELS", {"line": (lambda nn: nn.Linear(3, 10), (4, 3))})
+    torch = pytest.importorskip("torch")
+    from stepwell.bench import training_models
+
+    assert tuple(training_models.MODELS) == training.MODELS
+    line = training_models.TrainingModel(lambda: torch.nn.Linear(3, 10), (4, 3), (4,))
+    monkeypatch.setattr(training_models, "MODELS", {"line": line})
+    monkeypatch.setattr(training, "MODELS", ("line",))
     assert command.main(["train", "--rounds=2", "--json"]) == 0
     rows = {row["system"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
     assert set(rows) == {"stepwell", "torch eager"}
