@@ -28,7 +28,7 @@ from .state import CompileState
 
 
 class PassError(CompileError):
-    """A pass cannot do its work; the message gives the reason, `location` the place in the IR."""
+    """A pass cannot do its work; the message gives the reason, and `location` the position in the IR."""
 
     def __init__(self, message: str, location: ir.Location | None = None) -> None:
         super().__init__(message)

@@ -25,7 +25,7 @@ def find_custom_form(text: bytes) -> tuple[int, int, str] | None:
 
 @contextmanager
 def reported_custom_forms(filename: str, text: bytes) -> Iterator[None]:
-    """Emits an error if parsing `text` in the current context fails inside the block without a diagnostic."""
+    """Emits an error if parsing `text` inside the `with` block fails without a diagnostic."""
     context = ir.Context.current
     assert context is not None
     has_error = False

@@ -22,14 +22,14 @@ _SEVERITIES = {
 _COLOURS = {"error": "\x1b[0;1;31m", "warning": "\x1b[0;1;35m", "note": "\x1b[0;1;30m", "remark": "\x1b[0;1;34m"}
 _PLAIN, _BOLD, _GREEN = "\x1b[0m", "\x1b[1m", "\x1b[0;1;32m"
 _TAB = 8
-# MLIR's parser warns about resources that belong to no dialect; Stepwell prints them again, so the warning is wrong.
+# MLIR's parser warns that it ignores resources of unknown tools; Stepwell keeps them, so the warning is wrong.
 _RESOURCE_WARNING = "ignoring unknown external resources for "
 _MOST_CALLS = 10
 
 
 @contextmanager
 def listening(context: ir.Context, handler: Callable[[ir.Diagnostic], bool]) -> Iterator[None]:
-    """Attaches `handler` to the diagnostics of the context and disables multithreading in the context for good.
+    """Attaches `handler` to the diagnostics of the context, and disables its multithreading, also after the block.
 
     A worker thread of MLIR that emits a diagnostic would wait for Python's lock, held by the thread waiting for it.
     """

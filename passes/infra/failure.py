@@ -101,9 +101,9 @@ class CompileError(StepwellError):
         failure: all details of the failure; None until they have been collected.
         phase: the phase that was in progress; "" if unknown.
         pass_name: the pass that failed; "" if no pass failed.
-        node: the name of the model's node concerned, the first one if a kernel stands for several.
+        node: the name of the model's node at fault; the first one if a kernel stands for several.
         op_type: its operator.
-        kernel: the symbol of the kernel concerned; "" if there is none.
+        kernel: the symbol of the kernel at fault; "" if there is none.
         reproducer: the folder from which the failure can be reproduced; None if there is none.
     """
 

@@ -99,7 +99,7 @@ def guarded(work: Callable[[Note], bytes], is_loud: bool = False, lines: Lines |
     """The result of `work`; None if it raised an exception.
 
     Args:
-        work: runs in a child process; only the bytes that it returns survive. It gets a function that notes progress.
+        work: runs in a child process, which returns only its bytes. It gets a function that notes progress.
         is_loud: whether to copy the child's standard error output to this process, unless the child crashes.
         lines: the pipe to which the child writes while it works. An exception from `heard` kills the child.
 

@@ -34,7 +34,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def split_balanced(text: str, separator: Callable[[str], bool]) -> list[str]:
-    """Splits at the separators that are outside quotes and brackets; drops empty pieces.
+    """Splits at the separators that are outside quotes and brackets; drops empty parts.
 
     Raises:
         PipelineError: a quote or a bracket is not closed, or brackets are nested too deeply for Python's stack.

@@ -71,7 +71,7 @@ class Pipeline:
             module: op to transform in place.
             instrumentation: called before and after every pass.
             verify: whether to verify the IR after every pass.
-            state: the state of the compile; None for a new one, of a module without parameters.
+            state: the state of the compile; None for a new one without parameters.
 
         Raises:
             PassFailure: a pass failed; the error names the pass, the location and the reason.

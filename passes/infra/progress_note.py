@@ -37,7 +37,7 @@ class SharedNote:
 
 
 class _Current:
-    """The place where this process notes its passes; None if no supervisor reads it."""
+    """The note that this process writes its passes to; None if no supervisor reads it."""
 
     note: Callable[[str], None] | None = None
 

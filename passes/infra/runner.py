@@ -57,7 +57,7 @@ class PipelineRunner:
         verify: whether to verify the IR after every pass.
         statistics: the format in which MLIR prints pass statistics to the standard error stream; None for none.
         note: called with the names of the passes about to run; None to note them for a supervisor.
-        state: the state of the compile; None for a new one, of a module without parameters.
+        state: the state of the compile; None for a new one without parameters.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from .bindings import ir
 DEFAULT_MARKER = "// -----"
 SHORTEST_MARKER = 3
 _BYTECODE_MAGIC = b"ML\xefR"
-_CHECKED = 2  # number of last characters of a marker: a line that lacks only these is a near miss
+_CHECKED = 2  # Number of characters at the end of a marker; a line that lacks only these is a near miss.
 
 
 class SourceText:

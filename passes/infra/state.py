@@ -81,13 +81,13 @@ class RewriteLimit:
 class CompileState:
     """Data that the passes of one compile share, besides the module.
 
-    Passes on kernels may depend on the target and its machine only, as no other field is part of the kernels' names in
-    the cache; the schedules that `tuning` gives them are part of their keys.
+    Passes on kernels may depend only on the target and its machine, because no other field is part of the names of
+    kernels in the cache. The schedules that `tuning` gives them are part of their keys.
 
     Attributes:
         target: the name of the target.
         machine: the description of its machine.
-        shapes: the shapes of the inputs of @main, to which the phase `graph` binds them; None for those of the module.
+        shapes: the shapes that the phase `graph` binds the inputs of @main to; None for those of the module.
         without: the names of passes to leave out before the phase `graph`.
         added: passes of the caller, each run after the passes of its phase.
         instrumentation: called before and after every pass of the route.
@@ -95,7 +95,7 @@ class CompileState:
         parameters: arrays that the module names; passes add and replace entries but never modify an array. None for a
             module without the contents of its parameters.
         evaluated: the model's nodes that are computed at compile time, in `@init`.
-        remarks: what passes said, in order.
+        remarks: the remarks of passes, in order.
         phase: the phase that is in progress; "" outside of one.
         pass_name: the pass that is running, or ran last.
         tuning: schedules of kernels that replace the default ones; None for no others.

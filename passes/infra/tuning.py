@@ -65,7 +65,7 @@ def _checked(value: Any) -> Any:
     if isinstance(value, list):
         return [_checked(item) for item in value]
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"{value!r} is no parameter of a schedule")
+        raise ValueError(f"{value!r} is not a parameter of a schedule")
     return value
 
 
@@ -85,7 +85,7 @@ class Tuning:
 
     @staticmethod
     def of(kernels: Iterable[TunedKernel], machine: str = "") -> Tuning:
-        """Returns the table of some entries; of several for one kernel, the one with the greatest gain."""
+        """Returns a table of the entries; if there are several for one kernel, the one with the greatest gain."""
         found: dict[str, TunedKernel] = {}
         for item in kernels:
             if item.kernel not in found or item.gain > found[item.kernel].gain:
@@ -99,7 +99,7 @@ class Tuning:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of the schedules: of all that decides the code."""
+        """A digest of the schedules, the only fields that affect the generated code."""
         chosen = {name: item.schedule for name, item in sorted(self.kernels.items())}
         return hashlib.sha256(json.dumps([self.compiler, chosen], sort_keys=True).encode()).hexdigest()
 
@@ -141,4 +141,4 @@ def _read(path: Path) -> Tuning:
     except OSError as error:
         raise OptionError(f"tuning: {path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise OptionError(f"tuning: {path} is no file of tuned kernels, as stepwell-tune writes it: {error}") from error
+        raise OptionError(f"tuning: {path} is not a file of tuned kernels by stepwell-tune: {error}") from error

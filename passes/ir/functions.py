@@ -78,7 +78,7 @@ def is_output(attributes: ir.DictAttr) -> bool:
 
 
 def are_dimensions(pairs: Sequence[int], ranks: Sequence[int]) -> bool:
-    """Returns whether a flat list of pairs names dimensions of tensors of some ranks: a tensor, then its dimension."""
+    """Returns whether a flat list of pairs (index of a tensor, dimension) is valid for tensors of these ranks."""
     if len(pairs) % 2:
         return False
     named = zip(pairs[::2], pairs[1::2], strict=True)

@@ -1,4 +1,4 @@
-"""Memory layout of tensors: contiguous, row-major, elements in whole bytes and of signless type."""
+"""Memory layout of tensors: contiguous and row-major, with elements of whole bytes and signless types."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class _Driver:
         self._pending: dict[int, ir.Operation] = {}
         self._known: set[int] = set()
         self._recent: deque[str] = deque(maxlen=8)
-        # Key: identity of an op that a rewrite may have left unread. Value: that rewrite.
+        # Key: identity of an op that a rewrite may have left without readers. Value: that rewrite.
         self._causes: dict[int, tuple[str, ir.Location]] = {}
 
     def sweep(self, root: ir.Operation | ir.OpView) -> int:
@@ -209,7 +209,7 @@ class _Driver:
 
     def endless(self) -> RuntimeError:
         """The error that the patterns reach no fixed point; it names the last patterns that matched."""
-        return RuntimeError(f"no fixed point of the patterns; the last that fitted: {', '.join(self._recent)}")
+        return RuntimeError(f"the patterns reach no fixed point; the last ones that matched: {', '.join(self._recent)}")
 
     def _visit(self, op: ir.Operation) -> bool:
         if not _is_read(op):

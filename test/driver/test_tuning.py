@@ -72,14 +72,14 @@ def test_results_are_the_same(tmp_path) -> None:
     ("contents", "said"),
     [
         (None, "No such file"),
-        ("{", "no file of tuned kernels"),
-        ("[]", "no file of tuned kernels"),
+        ("{", "not a file of tuned kernels"),
+        ("[]", "not a file of tuned kernels"),
         ('{"schema": 9}', "it has schema 9, not 1"),
-        ('{"schema": 1, "compiler": "1", "machine": "", "kernels": [{"kernel": "k"}]}', "no file of tuned kernels"),
+        ('{"schema": 1, "compiler": "1", "machine": "", "kernels": [{"kernel": "k"}]}', "not a file of tuned kernels"),
         (
             '{"schema": 1, "compiler": "1", "machine": "", "kernels": [{"kernel": "k", "schedule": {"unroll": 1.5},'
             ' "gain": 1, "low": 1, "high": 1, "threads": 1}]}',
-            "1.5 is no parameter of a schedule",
+            "1.5 is not a parameter of a schedule",
         ),
     ],
 )

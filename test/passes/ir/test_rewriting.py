@@ -65,7 +65,7 @@ def test_a_new_op_is_looked_at_in_its_turn(module):
 
 
 def test_patterns_without_end_are_an_error_that_names_them(module):
-    with pytest.raises(RuntimeError, match=r"no fixed point of the patterns; .*_Replace"):
+    with pytest.raises(RuntimeError, match=r"the patterns reach no fixed point; .*_Replace"):
         apply_patterns(module.operation, [_Replace(NegOp, TanhOp), _Replace(TanhOp, NegOp)], CompileState())
 
 
