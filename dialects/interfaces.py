@@ -5,7 +5,7 @@ As with MLIR's OpInterfaces, a pass asks the op and has no table of ops of its o
     DEMAND = Interface("demand", "live prefix of each operand", rooms=("passes.kernel",))
 
     @DEMAND.attach(SoftmaxOp, LogSoftmaxOp)
-    def norm(op, place, needed, table): ...
+    def norm(op, index, needed, table): ...
 
     rule = DEMAND.of(type(op))
 

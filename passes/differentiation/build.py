@@ -20,7 +20,7 @@ Operand = ir.Value | float
 
 
 def full(number: float, like: ir.Value, shape: Sequence[int] | None = None) -> ir.Value:
-    """A tensor of equal elements, of the element type of a value, and of its shape if none is given."""
+    """A tensor filled with a number; it has the element type of `like`, and its shape if none is given."""
     return splat_constant(dtype_of(like).type(number), shape_of(like) if shape is None else shape)
 
 
@@ -30,7 +30,7 @@ def zeros(like: ir.Value) -> ir.Value:
 
 
 def literal(array: np.ndarray, like: ir.Value) -> ir.Value:
-    """A constant of the element type of a value."""
+    """A constant with the contents of an array and the element type of `like`."""
     return constant(np.asarray(array).astype(dtype_of(like)))
 
 
@@ -45,7 +45,7 @@ def sub(lhs: Operand, rhs: Operand) -> ir.Value:
 
 
 def mul(lhs: Operand, rhs: Operand, *others: Operand) -> ir.Value:
-    """The product of two or more, from the left."""
+    """The product of two or more values, multiplied from left to right."""
     product = _binary(ops.MulOp, lhs, rhs)
     return mul(product, *others) if others else product
 
@@ -70,7 +70,7 @@ def _binary(kind: type[Op], lhs: Operand, rhs: Operand) -> ir.Value:
 
 
 def unary(kind: type[Op], value: ir.Value) -> ir.Value:
-    """An op of one operand without attributes."""
+    """The result of an op of the class `kind` with one operand and no attributes."""
     return kind(value).result
 
 
@@ -85,7 +85,7 @@ def exp(value: ir.Value) -> ir.Value:
 
 
 def compare(kind: type[ops.ComparisonOp], lhs: ir.Value, rhs: Operand) -> ir.Value:
-    """The bools of a comparison."""
+    """The result of a comparison op of the class `kind`, as bools."""
     return _binary(kind, lhs, rhs)
 
 
@@ -148,7 +148,7 @@ def total(value: ir.Value, axes: Sequence[int], keepdims: bool = True) -> ir.Val
 
 
 def sum_to(value: ir.Value, shape: Shape) -> ir.Value:
-    """The sum over everything that was broadcast from a shape.
+    """A value summed over the dimensions along which `shape` was broadcast to it; the inverse of `broadcast`.
 
     [4, 8] --> [1, 8]: the sum along dimension 0
     """
@@ -166,7 +166,7 @@ def pad(value: ir.Value, low: Sequence[int], high: Sequence[int]) -> ir.Value:
 
 
 def part(value: ir.Value, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int] | None = None) -> ir.Value:
-    """The elements of a box; the value itself if that is all of it."""
+    """A strided slice of a value; the value itself if the slice is all of it."""
     steps = (1,) * len(starts) if steps is None else tuple(steps)
     if not any(starts) and tuple(stops) == shape_of(value) and set(steps) <= {1}:
         return value
@@ -174,7 +174,7 @@ def part(value: ir.Value, starts: Sequence[int], stops: Sequence[int], steps: Se
 
 
 def concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
-    """Values one after the other along a dimension, joined as a tree: a chain would copy the first one many times."""
+    """Values concatenated along a dimension, as a balanced tree: a chain would copy the first one many times."""
     if len(values) == 1:
         return values[0]
     middle = len(values) // 2
@@ -205,16 +205,16 @@ def matmul(lhs: ir.Value, rhs: ir.Value, *, transpose_lhs: bool = False, transpo
 
 
 MOST_ROWS = 256
-"""Maximum number of rows of two matrices that are multiplied in one go by `product_of_columns`.
+"""Maximum number of rows in one block of `product_of_columns`.
 
 The rows of a block then stay in the cache for all tiles of the result: the product of 12,544 x 32 and 12,544 x 144
 numbers takes a quarter of the time (on an EPYC of Zen 3, one thread)."""
 
 
 def product_of_columns(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-    """The products of all columns of two matrices [n, rows] and [n, columns] of many rows: [rows, columns].
+    """The product of a transposed matrix [n, rows] and a matrix [n, columns] with a large n: [rows, columns].
 
-    Blocks of rows are multiplied one by one, and their products added.
+    The sum over n is split into blocks of at most `MOST_ROWS` rows, whose products are added.
     """
     number, rows = shape_of(lhs)
     columns = shape_of(rhs)[1]

@@ -6,7 +6,7 @@
 
 A rule is a vector-Jacobian product. It writes stepwell ops at the insertion point, and may read operands and results of
 its op. It returns one entry for each declared operand: a function that builds the gradient when it is asked for, or
-`None` if the result does not depend on the operand, or does so in steps only (an index, a mask).
+`None` if the result does not depend on the operand, or is piecewise constant in it (an index, a mask).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...support.errors import StepwellError
 
 Build = Callable[[], ir.Value]
 """Builds the gradient of one operand at the insertion point. It has the operand's shape, or one that the operand was
-broadcast to: what was broadcast is summed up by the caller."""
+broadcast to: the caller then sums the gradient over the broadcast dimensions."""
 
 Gradients = Sequence[Build | None]
 """One entry for each declared operand of an op."""
@@ -39,7 +39,7 @@ class NotDifferentiableError(StepwellError):
 
 
 def constant(count: int) -> Rule:
-    """The rule of an op that is constant between steps, so that gradients of its operands are 0."""
+    """The rule of a piecewise constant op with `count` operands: no operand has a gradient."""
 
     def rule(op: Any, *gradients: ir.Value | None) -> Gradients:
         return (None,) * count

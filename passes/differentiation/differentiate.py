@@ -21,7 +21,7 @@ from . import build
 from .derivative import DERIVATIVE, NotDifferentiableError
 
 GRADIENT = ".gradient"
-"""Suffix of the names of gradients: that of the output or the input, then this."""
+"""Suffix that makes the name of an output or an input the name of its gradient."""
 
 
 @register
@@ -29,9 +29,9 @@ GRADIENT = ".gradient"
 class DifferentiatePass(Pass):
     """Add to @main the gradients of an output with respect to its inputs.
 
-    The results of @main stay, and the gradients follow, each named after its input with `.gradient` behind it. An
-    output of one element is differentiated itself. With `seeded`, @main takes further arguments, the gradients of the
-    outputs, and returns the product of these with the Jacobian.
+    The results of @main stay, and the gradients follow, each with the name of its input and the suffix `.gradient`.
+    Without `seeded`, each output must have one element. With `seeded`, @main takes further arguments, the gradients of
+    the outputs, and returns the product of these with the Jacobian.
 
     ```mlir
     func.func @main(%x: tensor<4xf32>) -> tensor<f32> {
@@ -121,7 +121,7 @@ def gradients_of(body: ir.Block, wrt: Sequence[ir.Value], seeds: Sequence[tuple[
 
 
 def _dependent(operations: Sequence[ir.Operation], wrt: Sequence[ir.Value]) -> set[ir.Value]:
-    """The values of a block that depend smoothly on some of them."""
+    """The floating-point values of a block that are computed from `wrt`, including these."""
     found = set(wrt)
     for operation in operations:
         if any(value in found for value in _read(operation)):
@@ -179,7 +179,7 @@ def _location(value: ir.Value) -> ir.Location:
 
 
 def _backward(location: ir.Location) -> ir.Location:
-    """The location of the backward pass of a node: its name with `.gradient` behind it."""
+    """The location of the backward pass of a node: the name of the node with the suffix `.gradient`."""
     node = dominant(location)
     if not node or node.endswith(GRADIENT):
         return location
@@ -205,16 +205,16 @@ def _named(
     chosen = {name: known[name] for name in wanted or [name for name in names if is_float(known[name])]}
     for name, value in chosen.items():
         if not ir.RankedTensorType(value.type).has_static_shape:
-            raise PassError(f"the shape of {kind} '{name}' must be known, but is {value.type}", main.location)
+            raise PassError(f"the shape of {kind} '{name}' must be static, but its type is {value.type}", main.location)
     return chosen
 
 
 def _return(main: ir.Operation, gradients: dict[str, ir.Value], seeds: dict[str, ir.Value]) -> None:
-    """Returns the gradients behind the outputs, and names them and the arguments for seeds."""
+    """Makes @main return the gradients after the outputs, and names them and the arguments for seeds."""
     body = body_of(main)
     arguments, results = dictionaries(main, "arg_attrs"), dictionaries(main, "res_attrs")
     last = list(body.operations)[-1]
-    # Guards and counts stay behind all outputs.
+    # Guards and counts stay after all outputs.
     outputs = sum(map(is_output, results))
     operands = list(last.operands)
     with ir.InsertionPoint(last), last.location:

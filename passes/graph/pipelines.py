@@ -39,7 +39,7 @@ GRAPH_PIPELINE: tuple[Element, ...] = (
     MultiplyBytesPass(),
     FoldConstantsPass(),
     *CLEAN_UP,
-    # Before ops become parts of composites or kernels, which stay in their loops.
+    # Before ops become parts of composites or kernels, which are not hoisted out of loops.
     HoistInvariantsPass(),
     # Ops that no kernel computes as a whole are split early, so that the other passes can optimise the parts.
     DecomposePass(),

@@ -25,8 +25,8 @@ def rank_of(value: ir.Value) -> int:
 def static_shape(value: ir.Value) -> Shape | None:
     """The shape of a tensor, None if a dimension is unknown.
 
-    Dimensions that are expressions over sizes take part in arithmetic and comparisons as integers do. What can't be
-    decided for all sizes at once raises `UndecidedError`; a pattern then does not match.
+    Dimensions that are expressions over sizes support arithmetic and comparisons like integers. A comparison whose
+    result depends on the sizes raises `UndecidedError`; the pattern then does not match.
     """
     kind = ir.RankedTensorType(value.type)
     if kind.has_static_shape:

@@ -1,4 +1,4 @@
-"""`stepwell-append-in-place`: lets inputs that are appended to stay where the caller has them."""
+"""`stepwell-append-in-place`: reads inputs of appends directly in the caller's memory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..ir.values import shape_of
 from .demand import MOST_ENTRIES, read_table
 
 _SPARE_ENTRIES = 64
-"""Entries of the table of extents that remain for what later passes compute from sizes."""
+"""Number of entries of the table of extents that are reserved for expressions of later passes."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Common properties of inputs that share entries of the table.
+    """The properties that inputs must have in common to share entries of the table.
 
     Attributes:
         type: their type.
@@ -40,12 +40,12 @@ class _Kind:
 @register
 @dataclass(frozen=True)
 class AppendInPlacePass(Pass):
-    """Read inputs that are only appended to with the strides that they have in the caller's memory.
+    """Read an input whose only readers are appends directly in the caller's memory, with the strides that it has there.
 
     Without it, the runtime copies such an input into an array of the upper bounds. The result may even share memory
-    with the input: then nothing is copied. Both are known in a call only, so the strides and the number of elements to
-    copy are entries of the table of extents. Inputs of the same type share them. An input with a dimension that varies
-    behind that which grows is copied, because its rows lie closer together than those of the upper bounds.
+    with the input: then nothing is copied. The strides and the number of elements to copy are known only in a call, so
+    they are entries of the table of extents. Inputs of the same type share these entries. An input is still copied if a
+    dimension after the one that grows varies, because its rows are closer together than at the upper bounds.
 
     ```mlir
     %0 = "stepwell.append"(%past, %new, %table) {axis = 1 : i64, ends = array<i64: 0, -1>, layout = array<i64>}
@@ -123,8 +123,8 @@ def _note(main: ir.Operation, layouts: dict[int, Sequence[int]], results: dict[i
     """Writes the layouts to the arguments of @main, and to its results the arguments that they may overwrite."""
     arguments = [
         {item.name: item.attr for item in attributes}
-        | (discardable.LAYOUT.entry(layouts[place]) if place in layouts else {})
-        for place, attributes in enumerate(dictionaries(main, "arg_attrs"))
+        | (discardable.LAYOUT.entry(layouts[index]) if index in layouts else {})
+        for index, attributes in enumerate(dictionaries(main, "arg_attrs"))
     ]
     main.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(item) for item in arguments])
     *_, returned = body_of(main).operations

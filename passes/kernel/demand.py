@@ -92,7 +92,7 @@ class Demand:
         return [self._entry(prefix) for prefix in prefixes]
 
     def data(self, value: ir.Value) -> list[Prefix]:
-        """Per dimension the extent that must hold correct data, None for all; [] if the value is unread."""
+        """Per dimension the extent that must hold correct data, None for all; [] if the value has no reader."""
         return self._data.get(value, [])
 
     def entry(self, prefix: Prefix) -> int:
@@ -104,7 +104,7 @@ class Demand:
         return self._full_readers.get(value)
 
     def kept(self, group: Sequence[ir.Operation]) -> list[int]:
-        """Per dimension the table entry from which on the result of a group is 0, -1 if unknown."""
+        """Per dimension the table entry of the index from which the result of a group is 0; -1 if unknown."""
         value = group[-1].results[0]
         found = [-1] * len(shape_of(value))
         for axis, (prefix, needed) in enumerate(
@@ -120,7 +120,7 @@ class Demand:
         return found
 
     def typical(self, value: ir.Value, kept: Sequence[int]) -> list[list[int]]:
-        """The extent of a value to compute at each of the representative sizes, per dimension."""
+        """The extent of a value to compute at each of the representative sizes, for each dimension."""
         sizes = shape_of(value)
         prefixes = [
             prefix if entry < 0 else self._table[entry]
@@ -171,15 +171,15 @@ class Demand:
                 found[value] = _without_small_savings(found[value], shape_of(value))
         needed = [found.get(value) or all_of(value) for value in op.results]
         is_partial = any(prefix is not None for prefixes in needed for prefix in prefixes)
-        for place, value in enumerate(op.operands):
+        for index, value in enumerate(op.operands):
             if not isinstance(value.type, ir.RankedTensorType):
                 continue
-            prefixes = list(rule(op, place, needed[0], self._table)) if rule else all_of(value)
-            keys = keys_with_data(op, place, self._table) if is_exact else None
+            prefixes = list(rule(op, index, needed[0], self._table)) if rule else all_of(value)
+            keys = keys_with_data(op, index, self._table) if is_exact else None
             if keys is not None:
                 prefixes[2] = keys
             _require(found, value, prefixes)
-            if is_partial and not rule and place == 0:
+            if is_partial and not rule and index == 0:
                 self._full_readers.setdefault(value, f"all of it is needed by '{op.name}'")
 
     def _visit_inside(self, op: ir.Operation, found: _Needed, is_exact: bool, known_only: bool) -> None:

@@ -45,51 +45,51 @@ def rule_of(op: ir.Operation) -> Rule | None:
 
 
 @DEMAND.attach(KeepOp)
-def _keep(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _keep(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """At most the unmasked part of the input."""
-    found = list(broadcast(op, place, needed, table))
+    found = list(broadcast(op, index, needed, table))
     view = KeepOp(op)
-    axis = masked_axis(view)  # None for a mask of a single element: which dimension it is of, its shape does not tell
-    if place == 0 and view.extent >= 0 and axis is not None:
+    axis = masked_axis(view)  # None for a mask of a single element, whose shape does not tell which dimension it masks.
+    if index == 0 and view.extent >= 0 and axis is not None:
         found[axis] = table[view.extent]
     return found
 
 
 @DEMAND.attach(PackedMatmulOp)
-def _rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _rows(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The rows of a product's input, each in full; all weights, or those of the live matrices of a batch."""
-    if place == 0:
+    if index == 0:
         return [*needed[:-1], None]
     matrices = shape_of(op.results[0])[0]
-    if place > 1 or PackedMatmulOp(op).batch == 1 or len(shape_of(op.operands[1])) > 1:
-        return all_of(op.operands[place])
+    if index > 1 or PackedMatmulOp(op).batch == 1 or len(shape_of(op.operands[1])) > 1:
+        return all_of(op.operands[index])
     return [scaled(needed[0], shape_of(op.operands[1])[0] // matrices, 0)]
 
 
 @DEMAND.attach(PackedBlockMatmulOp)
-def _rows_in_blocks(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _rows_in_blocks(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The rows of the operands that have rows, each in full, and all of the weight."""
-    is_packed = len(shape_of(op.operands[place])) == 1 and len(needed) > 1
-    return all_of(op.operands[place]) if is_packed else [*needed[:-1], None]
+    is_packed = len(shape_of(op.operands[index])) == 1 and len(needed) > 1
+    return all_of(op.operands[index]) if is_packed else [*needed[:-1], None]
 
 
 @DEMAND.attach(MatmulOp)
-def _product(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _product(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The live rows of one operand and the live columns of the other; the contracted dimension in full."""
-    view, shape, wide = MatmulOp(op), shape_of(op.operands[place]), shape_of(op.results[0])
+    view, shape, wide = MatmulOp(op), shape_of(op.operands[index]), shape_of(op.results[0])
     shift = len(wide) - len(shape)
     batch = [needed[axis + shift] if size == wide[axis + shift] else None for axis, size in enumerate(shape[:-2])]
-    kept = needed[-1] if place else needed[-2]
-    is_last = view.transpose_lhs if place == 0 else not view.transpose_rhs
+    kept = needed[-1] if index else needed[-2]
+    is_last = view.transpose_lhs if index == 0 else not view.transpose_rhs
     return [*batch, *([None, kept] if is_last else [kept, None])]
 
 
 @DEMAND.attach(AttentionOp)
-def _attention(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _attention(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     batch, heads, length, _ = needed
-    if place == 0:
+    if index == 0:
         return [batch, heads, length, None]
-    if place < 3:
+    if index < 3:
         return [batch, None, keys_of(op, table), None]
     shape = shape_of(op.operands[3])
     wide = [batch, heads, length, None][4 - len(shape) :]
@@ -97,21 +97,21 @@ def _attention(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Se
 
 
 KEYS_AT_ONCE = 4
-"""The number of keys is rounded up to a multiple of this: the most keys that a loop reads in one iteration.
+"""Maximum number of keys that a loop reads in one iteration; the number of keys is rounded up to a multiple of it.
 
-A tile of scores may hold more. Those of the remaining keys are computed from padding and are not read.
+A tile of scores may hold more keys. Their scores are computed from padding and are not read.
 """
 
 _UNROLLED_KEYS = 32
-"""Loops over at most this many keys may be unrolled, so that no loop is left that could end early.
+"""Maximum number of keys of a loop that may be unrolled, so that it cannot end early.
 
 A register tile of scores has fewer keys than the machine has vector registers: 16 with AVX2, 32 with AVX-512 and NEON.
 """
 
 
-def keys_with_data(op: ir.Operation, place: int, table: Sequence[Any]) -> Prefix:
-    """The number of keys or values with data, if an attention reads a few more; None otherwise."""
-    if op.name != AttentionOp.OPERATION_NAME or place not in (1, 2) or keys_of(op, table) is None:
+def keys_with_data(op: ir.Operation, index: int, table: Sequence[Any]) -> Prefix:
+    """The number of keys or values with data, if an attention also reads some of the padding; None otherwise."""
+    if op.name != AttentionOp.OPERATION_NAME or index not in (1, 2) or keys_of(op, table) is None:
         return None
     mask = AttentionOp(op).mask
     keep = None if mask is None else defining_op(mask, KeepOp)
@@ -136,13 +136,13 @@ def keys_of(op: ir.Operation, table: Sequence[Any]) -> Prefix:
 
 
 @DEMAND.attach(TransposeOp)
-def _transpose(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _transpose(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     permutation = TransposeOp(op).permutation
     return [needed[permutation.index(axis)] for axis in range(len(needed))]
 
 
 @DEMAND.attach(ReshapeOp)
-def _reshape(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _reshape(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """In a group of merged or split dimensions only the outermost prefix counts: the element order is kept."""
     old, new = shape_of(op.operands[0]), shape_of(op.results[0])
     found: list[Prefix] = [None] * len(old)
@@ -164,14 +164,14 @@ def _count(shape: Sequence[int], axes: Sequence[int]) -> int:
 
 
 @DEMAND.attach(SliceOp)
-def _slice(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _slice(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The operand's elements up to the last live one of the result."""
     view, sizes = SliceOp(op), shape_of(op.results[0])
     ends = (size if prefix is None else prefix for prefix, size in zip(needed, sizes, strict=True))
     return [scaled(end, step, start - step + 1) for end, step, start in zip(ends, view.steps, view.starts, strict=True)]
 
 
-def _extract(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _extract(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The prefixes of the part; for a slice at a computed row, all rows or those with data."""
     offsets, sizes, steps = box_of(op)
     ends = dict(zip(kept_dims(sizes, shape_of(op.results[0])), needed, strict=True))
@@ -184,10 +184,10 @@ def _extract(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequ
     return found
 
 
-def _insert(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _insert(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The live part of the inserted value, which may lack unit dimensions; the result's prefixes for the target."""
     offsets, sizes, steps = box_of(op)
-    if place:
+    if index:
         return list(needed)
     if any(step != 1 for step in steps):
         return all_of(op.operands[0])
@@ -196,7 +196,7 @@ def _insert(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
 
 
 @DEMAND.attach(PadOp)
-def _pad(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _pad(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The live prefixes without the padding; in full where the mode repeats or mirrors edges."""
     view = PadOp(op)
     found = [scaled(prefix, 1, -low) for prefix, low in zip(needed, view.low, strict=True)]
@@ -206,51 +206,51 @@ def _pad(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
 
 
 @DEMAND.attach(ConcatOp)
-def _concat(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _concat(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The result's prefixes; along the axis the operand's own part."""
     axis = ConcatOp(op).axis % len(needed)
-    before = shape_of(op.operands[0])[axis] if place else 0
+    before = shape_of(op.operands[0])[axis] if index else 0
     return [scaled(prefix, 1, -before) if dim == axis else prefix for dim, prefix in enumerate(needed)]
 
 
 @DEMAND.attach(AppendOp)
-def _append(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _append(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The result's prefixes; along the axis the operand's data."""
-    if place == 2:
+    if index == 2:
         return all_of(op.operands[2])
     view, found = AppendOp(op), list(needed)
-    found[view.axis % len(needed)] = table[view.ends[place]] if view.ends[place] >= 0 else None
+    found[view.axis % len(needed)] = table[view.ends[index]] if view.ends[index] >= 0 else None
     return found
 
 
 @DEMAND.attach(GatherOp)
-def _gather(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _gather(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The result's prefixes; along the axis of the data, the range of the indices. Padding indices are clamped."""
     data, indices = map(shape_of, op.operands)
     view = GatherOp(op)
     axis = view.axis % len(data)
-    if place:
+    if index:
         return needed[axis : axis + len(indices)]
     along = table[view.extent] if view.extent >= 0 else None
     return [*needed[:axis], along, *needed[axis + len(indices) :]]
 
 
 @DEMAND.attach(TakeRowsOp)
-def _take_rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _take_rows(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """All rows with data of the input, each with the result's prefixes; only the live positions."""
     view = TakeRowsOp(op)
     spread = len(shape_of(op.operands[1]))
-    if place:
+    if index:
         return needed[:spread]
     rows = [table[entry] for entry in view.extents] or [None] * view.leading
     return [*rows, *needed[spread:]]
 
 
 @DEMAND.attach(ResampleOp)
-def _resample(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def _resample(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The result's prefixes, but along the axis the range of the indices; all indices and weights."""
-    if place:
-        return all_of(op.operands[place])
+    if index:
+        return all_of(op.operands[index])
     view = ResampleOp(op)
     found = list(needed)
     found[view.axis % len(found)] = table[view.extent] if view.extent >= 0 else None

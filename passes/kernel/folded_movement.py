@@ -1,4 +1,4 @@
-"""Movement ops folded into a kernel, which reads or writes its neighbour's tensor in another order instead."""
+"""Movement ops folded into a kernel, which reads or writes the moved tensor in another order instead."""
 
 from __future__ import annotations
 

@@ -185,8 +185,8 @@ def _shares(group: Sequence[ir.Operation]) -> list[tuple[str, int]]:
 
     The work of an op made from several nodes is attributed to the first of them, the dominant one.
     """
-    found = [(op, place, name) for op in heaviest_first(group) for place, name in enumerate(names_in(op.location))]
-    return [(name, 0 if place else _work(op)) for op, place, name in found]
+    found = [(op, rank, name) for op in heaviest_first(group) for rank, name in enumerate(names_in(op.location))]
+    return [(name, 0 if rank else _work(op)) for op, rank, name in found]
 
 
 def _work(op: ir.Operation) -> int:

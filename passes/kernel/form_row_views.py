@@ -182,7 +182,7 @@ def _bounds(shape: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
 
 
 def _is_exclusive(whole: ir.Value) -> bool:
-    """Returns whether a tensor is carried by a loop or just got a row inserted, and has no other reader."""
+    """Returns whether a tensor is carried by a loop or the result of a row insertion, and has no other reader."""
     owner = whole.owner
     if not has_one_use(whole):
         return False
@@ -192,7 +192,7 @@ def _is_exclusive(whole: ir.Value) -> bool:
 
 
 def _may_be_computed_in_place(row: ir.Value, needed: list[ir.Value], op: WithRowOp) -> bool:
-    """Returns whether a kernel in the same block computes the row for this position only, after the index is known."""
+    """Returns whether a kernel of the same block computes the row after the index is known, and only `op` reads it."""
     owner, block = row.owner, op.operation.block
     if isinstance(owner, ir.Block) or kernel_class(owner) is None or not has_one_use(row):
         return False

@@ -63,12 +63,12 @@ _COMPUTED, _COPIED, _VIEWED = range(3)
 
 @dataclass
 class _Part:
-    """A value that lies in a larger one.
+    """A value that is a part of a larger one.
 
     Attributes:
         value: the value.
-        offsets: offsets of its first element.
-        role: whether it is computed there, copied there, or is a concatenation of parts that lie there already.
+        offsets: indices of its first element in the larger value.
+        role: whether the value is computed there, copied there, or is a concatenation of parts that are there already.
         at: position of the op that defines or needs it.
     """
 
@@ -79,7 +79,7 @@ class _Part:
 
 
 class _Placer:
-    """Assigns the values of one block their places in larger tensors."""
+    """Assigns the values of one block their offsets in larger tensors."""
 
     def __init__(self, block: ir.Block) -> None:
         self._ops = [op.operation for op in block.operations]

@@ -1,4 +1,4 @@
-"""Kernel fusion: groups the ops of one block so that a single value leaves each group."""
+"""Kernel fusion: groups the ops of one block so that only one value of each group is read outside of it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Grouping:
         self.groups.append(group)
 
     def _with_consumers(self, anchor: ir.Operation, floats_only: bool) -> list[ir.Operation]:
-        """The longest run of elementwise consumers of the anchor's shape that only one value leaves."""
+        """The longest run of elementwise consumers of the anchor's shape from which only one value is read outside."""
         group = best = [anchor]
         heap = self._users(anchor)
         while heap and len(group) < _MAX_GROUP:
@@ -178,8 +178,8 @@ class Grouping:
         return found
 
     def _rows(self, anchor: ir.Operation, feeders: list[ir.Operation]) -> list[ir.Operation] | None:
-        def free(place: int) -> ir.Operation | None:
-            return None if self._ops[place] in self._assigned else self._ops[place]
+        def free(position: int) -> ir.Operation | None:
+            return None if self._ops[position] in self._assigned else self._ops[position]
 
         return rows_group(anchor, feeders, self._users, free, self._row_bytes) if self._row_bytes else None
 

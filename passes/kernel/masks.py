@@ -70,7 +70,7 @@ def _depths(op: ir.Operation, inputs: Sequence[ir.Value]) -> list[int]:
 
 
 def _masks_of(op: ir.Operation) -> list[tuple[int, int]]:
-    """The masked dimensions of a reduction's operand, each with the table entry from which on it is neutral."""
+    """The masked dimensions of a reduction's operand, each with the table entry of the first masked index."""
     view = view_of(op)
     if not isinstance(view, REDUCTIONS):
         return []

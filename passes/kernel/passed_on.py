@@ -11,7 +11,7 @@ PASSING = ("scf.for", "scf.while", "scf.if")
 
 
 def passed_on(op: ir.Operation) -> list[tuple[ir.Value, Sequence[ir.Value]]]:
-    """Each tensor that a loop or branch passes on, with the block arguments and results that it becomes."""
+    """Each tensor that a loop or branch passes on, with the block arguments and results that receive it."""
     return [(value, receivers) for value, receivers in _pairs(op) if isinstance(receivers[0].type, ir.RankedTensorType)]
 
 

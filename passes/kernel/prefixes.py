@@ -28,9 +28,9 @@ def all_of(value: ir.Value) -> list[Prefix]:
     return [None] * ir.RankedTensorType(value.type).rank if isinstance(value.type, ir.RankedTensorType) else []
 
 
-def broadcast(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def broadcast(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """The result's prefixes for an operand of an elementwise op; in full along broadcast dimensions."""
-    shape, wide = shape_of(op.operands[place]), shape_of(op.results[0])
+    shape, wide = shape_of(op.operands[index]), shape_of(op.results[0])
     shift = len(wide) - len(shape)
     return [needed[axis + shift] if size == wide[axis + shift] else None for axis, size in enumerate(shape)]
 

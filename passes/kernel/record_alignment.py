@@ -25,8 +25,8 @@ _SAME_PLACE = frozenset({"stepwell.reshape", "tensor.cast"})
 class RecordAlignmentPass(Pass):
     """Record the arguments and results of kernels whose addresses are aligned to less than 16 bytes.
 
-    Only parts of tensors can be; whole tensors are aligned to 16 bytes. GPU kernels access 16 bytes at once only at
-    addresses with that alignment.
+    Only views of parts can have such addresses; whole tensors are aligned to 16 bytes. GPU kernels access 16 bytes at
+    once only at addresses with that alignment.
 
     ```mlir
     %0 = tensor.extract_slice %x[1, 0] [3, 5] [1, 1] : tensor<4x5xf32> to tensor<3x5xf32>

@@ -18,8 +18,8 @@ from ..ir.functions import are_dimensions, dictionaries, is_output, main_functio
 class RecordInterfacePass(Pass):
     """Write the inputs, outputs, guards and counts of @main into a module attribute.
 
-    Later levels have neither bools nor results; the runtime reads this attribute instead. `appended` lists the inputs
-    that are read as they lie in the caller's memory, if there are any.
+    Later levels have neither bools nor results; the runtime reads this attribute instead. `appended`, if present, lists
+    the inputs that are read in the caller's memory with its strides.
 
     ```mlir
     func.func @main(%x: tensor<4xf32> {stepwell.name = "x"}) -> (tensor<4xi1> {stepwell.name = "y"})
@@ -66,7 +66,7 @@ class RecordInterfacePass(Pass):
 
 
 def _appended(inputs: Sequence[ir.DictAttr], outputs: Sequence[ir.DictAttr]) -> list[ir.Attribute]:
-    """Returns the inputs that are appended to: the number of each, that of the output, or -1, and its layout."""
+    """Returns the inputs that are appended to: the index of each, the index of the output (or -1), and the layout."""
     found = []
     for number, attributes in enumerate(inputs):
         layout = discardable.LAYOUT.read(attributes)

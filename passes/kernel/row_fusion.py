@@ -79,7 +79,7 @@ def rows_group(
         feeders: elementwise ops that compute its operand.
         users: returns the positions of an op's users in the block.
         free: returns the op at a position; None if it is already in a kernel.
-        row_bytes: maximum bytes of a row, whose reads and writes must fit a core's own cache.
+        row_bytes: maximum bytes of a row; its reads and writes must fit into the cache of one core.
     """
     rows = _Rows.of(anchor, row_bytes)
     if rows is None:
@@ -126,9 +126,9 @@ def repeat_cheap(block: ir.Block) -> None:
         for reader in readers[1:]:
             with ir.InsertionPoint(op):
                 copy = op.clone()
-            for place, value in enumerate(reader.operands):
+            for index, value in enumerate(reader.operands):
                 if value == op.results[0]:
-                    reader.operands[place] = copy.results[0]
+                    reader.operands[index] = copy.results[0]
 
 
 def _is_cheap(op: ir.Operation) -> bool:

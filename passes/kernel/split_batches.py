@@ -24,9 +24,9 @@ from ..ir.memory_layout import byte_size
 from ..ir.values import shape_if_tensor
 from .image_wise import Attributes, for_one_image
 
-# Minimum part of the cache that an image must fill: kernels on smaller ones are too short to be split among threads.
+# Minimum fraction of the cache that an image must fill: kernels on smaller images are too short for several threads.
 _LEAST_FILLED = 0.25
-# Minimum saving in nanoseconds that is worth a loop.
+# Minimum estimated saving in nanoseconds for which a loop is written.
 _LEAST_NS = 50_000.0
 
 _HEAVY = ("contraction", "convolution", "depthwise", "pooling", "reduction", "winograd")
@@ -112,20 +112,20 @@ def _image_wise_ops(body: ir.Block, batch: int) -> list[_Member]:
 
 def _best_end(region: Sequence[_Member], batch: int, machine: Machine) -> int | None:
     """The position of the last op of a region to run image by image; None if that saves too little."""
-    place: dict[ir.Value, int] = {member.op.results[0]: index for index, member in enumerate(region)}
-    last_use = [_last_use(member.op.results[0], place) for member in region]
+    order: dict[ir.Value, int] = {member.op.results[0]: index for index, member in enumerate(region)}
+    last_use = [_last_use(member.op.results[0], order) for member in region]
     best, most, saved, written = None, _LEAST_NS, 0.0, 0.0
     open_until: list[int] = []
     for index, member in enumerate(region):
         if kernel_class(member.op) in _HEAVY:  # other ops are mostly fused into the kernels of these
             times = _times(member.op, batch, machine)
-            saved += written + (times.read if member.op.operands[0] in place else 0.0) - times.lost
+            saved += written + (times.read if member.op.operands[0] in order else 0.0) - times.lost
             written = times.written
         open_until = [last for last in (*open_until, last_use[index]) if last > index]
         value = member.op.results[0]
         if len(open_until) != 1 or last_use[index] <= index:
             continue
-        copied = _copied_bytes(value, place, index)
+        copied = _copied_bytes(value, order, index)
         # The copied elements would otherwise be computed in place.
         gain = 0.0 if copied is None else saved - copied / paces_of(machine).copied_bytes
         if gain > most:
@@ -133,14 +133,14 @@ def _best_end(region: Sequence[_Member], batch: int, machine: Machine) -> int | 
     return best
 
 
-def _last_use(value: ir.Value, place: dict[ir.Value, int]) -> int:
+def _last_use(value: ir.Value, order: dict[ir.Value, int]) -> int:
     """The position of the last op of a region that reads a value; the region's length if an op after it does."""
-    readers = [_place(use.owner.operation, place) for use in value.uses]
+    readers = [_order_of(use.owner.operation, order) for use in value.uses]
     return max(readers, default=-1)
 
 
-def _place(op: ir.Operation, place: dict[ir.Value, int]) -> int:
-    return place.get(op.results[0], len(place)) if len(op.results) else len(place)
+def _order_of(op: ir.Operation, order: dict[ir.Value, int]) -> int:
+    return order.get(op.results[0], len(order)) if len(op.results) else len(order)
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,10 @@ def _times(op: ir.Operation, batch: int, machine: Machine) -> _Times:
     return _Times(read * saved, written * saved, (batch - 1) * (weights * paces.reread_ns + machine.call_ns))
 
 
-def _copied_bytes(value: ir.Value, place: dict[ir.Value, int], index: int) -> int | None:
+def _copied_bytes(value: ir.Value, order: dict[ir.Value, int], index: int) -> int | None:
     """The bytes copied if the loop ends with `value`; None if that would split a kernel."""
-    readers = [use.owner.operation for use in value.uses if _place(use.owner.operation, place) > index]
-    first = min(readers, key=lambda op: _place(op, place))
+    readers = [use.owner.operation for use in value.uses if _order_of(use.owner.operation, order) > index]
+    first = min(readers, key=lambda op: _order_of(op, order))
     if first.name == PadOp.OPERATION_NAME:
         return byte_size(value.type)
     is_heavy = kernel_class(first) in _HEAVY or first.name == "func.return"

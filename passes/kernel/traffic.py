@@ -40,15 +40,15 @@ def elements_written(op: ir.Operation) -> int:
 
 def _bytes_read(value: ir.Value, group: Sequence[ir.Operation]) -> int:
     """The bytes of a static tensor that ops read."""
-    read = [_elements_read(op, place) for op in group for place, item in enumerate(op.operands) if item == value]
+    read = [_elements_read(op, index) for op in group for index, item in enumerate(op.operands) if item == value]
     return min(size_of(value), sum(read)) * _width(value)
 
 
-def _elements_read(op: ir.Operation, place: int) -> int:
+def _elements_read(op: ir.Operation, index: int) -> int:
     """The elements that an op reads of an operand; for gathers, slices and nearest resizes at most the result's."""
-    value, view = op.operands[place], view_of(op)
+    value, view = op.operands[index], view_of(op)
     whole = size_of(value)
-    if place > 0 or view is None:
+    if index > 0 or view is None:
         return whole
     if isinstance(view, GatherOp | SliceOp) or (isinstance(view, ResizeOp) and view.mode == "nearest"):
         return min(whole, size_of(op.results[0]))

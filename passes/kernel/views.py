@@ -1,4 +1,4 @@
-"""Views: tensors of `@main` that lie in a part of another one or read a part of it, and their strides.
+"""Views: tensors of `@main` that are parts of other tensors, and their strides.
 
 A `tensor.extract_slice` is a view of its operand. The operand of a `tensor.insert_slice` is computed in place: its
 producer writes directly into the part of the larger tensor. Kernels that work on views record strides, in elements, in

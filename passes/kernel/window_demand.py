@@ -19,10 +19,10 @@ from .prefixes import DEMAND, Prefix, all_of, broadcast, divided, scaled
 
 
 @DEMAND.attach(PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp)
-def conv(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """The part covered by the windows of the live positions; images have channels last and no padding."""
-    if place:
-        return all_of(op.operands[place])
+def conv(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """The part of the image covered by the windows of the live positions; images have channels last and no padding."""
+    if index:
+        return all_of(op.operands[index])
     view = view_of(op)
     assert view is not None
     attributes = view.attribute_values()
@@ -31,10 +31,10 @@ def conv(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
 
 
 @DEMAND.attach(PoolOp, PlanarConvOp)
-def pool(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def pool(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """As for a convolution, but with independent channels, which may come first; filters in full."""
-    if place:
-        return all_of(op.operands[place])
+    if index:
+        return all_of(op.operands[index])
     view: Any = view_of(op)
     window = (view.kernel, view.strides, view.dilations, view.pads)
     if view.layout != CHANNELS_FIRST:
@@ -44,11 +44,11 @@ def pool(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
 
 
 @DEMAND.attach(WinogradConvOp)
-def winograd(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """The part covered by whole tiles of the result."""
+def winograd(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """The part of the image covered by whole tiles of the result."""
     view = WinogradConvOp(op)
-    if place:
-        return broadcast(op, place, needed, table) if place > 1 else all_of(op.operands[place])
+    if index:
+        return broadcast(op, index, needed, table) if index > 1 else all_of(op.operands[index])
     tiles = [scaled(prefix, 1, tile - 1) for prefix, tile in zip(needed[1:-1], view.extents, strict=True)]
     return _windows([needed[0], *tiles, needed[-1]], view.kernel, (1, 1), (1, 1), view.pads)
 
@@ -67,7 +67,7 @@ def _windows(
 
 
 @DEMAND.attach(ResizeOp)
-def resize(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+def resize(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """Unresized dimensions keep the prefix; nearest by an integer factor adds one element for rounding."""
     view = ResizeOp(op)
     found: list[Prefix] = []

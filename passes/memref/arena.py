@@ -86,7 +86,7 @@ def place(lifetimes: Sequence[Lifetime]) -> list[Placement]:
 
 
 def place_apart(lifetimes: Iterable[Lifetime]) -> list[Placement]:
-    """Places all buffers without any overlap, as a baseline for plans."""
+    """Places all buffers without sharing of memory, as a baseline for plans."""
     placed, end = [], 0
     for lifetime in lifetimes:
         placed.append(Placement(lifetime, end))

@@ -1,4 +1,4 @@
-"""Places of tensors: buffers, and views of parts of buffers."""
+"""Locations of tensors in memory: buffers, and views of parts of buffers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BufferView:
         strides: distance between consecutive indices of each dimension, in elements.
         whole: extents of the tensor that fills the buffer.
         box: for each dimension of `whole`, the first index of the view and the one after the last.
-        shifts: offsets added at run time: pairs of an index and its stride in elements.
+        shifts: pairs of an index known only at run time and its stride in elements; their products add to `offset`.
     """
 
     offset: int
@@ -122,7 +122,7 @@ class Buffer:
 
     Attributes:
         size: size in bytes.
-        home: memory it is in: "arena", "argument" (of `@main`: an input, a parameter or an output) or "constant".
+        home: its memory: "arena", "argument" (of `@main`: an input, a parameter or an output) or "constant".
         block: the block that it is local to, as long as nothing outside of it uses the buffer.
         label: name of its producer, for reports.
         node: the model's op whose result it is, for reports.
@@ -152,7 +152,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class TensorLocation:
-    """The location of a tensor.
+    """The location of a tensor in memory.
 
     Attributes:
         buffer: its memory.
@@ -176,7 +176,7 @@ class Writes:
         self._places.setdefault(place.buffer, []).append(place)
 
     def hide(self, place: TensorLocation) -> bool:
-        """Returns whether a later write overwrote a part of `place` since it was complete."""
+        """Returns whether a part of `place` was overwritten after it was complete."""
         later = (other for other in self._places.get(place.buffer, ()) if other.since > place.since)
         return any(other.view.overlaps(place.view) for other in later)
 

@@ -60,7 +60,7 @@ class BufferAnalysis:
         return self._of[value]
 
     def cut_arguments(self) -> set[tuple[str, int]]:
-        """The arguments of @main, by group and index, that are used in parts."""
+        """The arguments of @main, by group and index, of which only parts are used at once."""
         parts = [place.buffer.root() for place in self._of.values() if place.view.is_part]
         return {(buffer.group, buffer.index) for buffer in parts if buffer.home == "argument"}
 
@@ -300,7 +300,7 @@ def _tensors_of(op: ir.Operation) -> list[ir.Value]:
 
 
 _TERMINATORS = frozenset({"scf.yield", "scf.condition"})
-# Most ops are of MLIR's own dialects, which are no classes that an interface could be attached to.
+# Most ops belong to MLIR's own dialects, to which no interface can be attached.
 _RULES: dict[str, Callable[[BufferAnalysis, ir.Operation, ir.Block], None]] = {
     **dict.fromkeys(ALIASES, BufferAnalysis._visit_alias),
     **dict.fromkeys(CONSTANTS, BufferAnalysis._visit_constant),

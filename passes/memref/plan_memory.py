@@ -1,4 +1,4 @@
-"""`stepwell-plan-memory`: assigns every tensor of `@main` a place in memory and converts kernels to memrefs."""
+"""`stepwell-plan-memory`: assigns every tensor of `@main` memory, and converts the signatures of kernels to memrefs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PlanMemoryPass(Pass):
     `@main` takes its inputs, its outputs, the parameters in the order of the module's `stepwell.parameters`, and an
     arena of `stepwell.arena_bytes` bytes. Kernels write to their destinations; their bodies still work on tensors,
     ready for one-shot-bufferize. `stepwell.lifetimes` lists the offset and lifetime of every buffer in the arena. Views
-    of buffers that may still be moved have the buffer's number as `stepwell.buffer`.
+    of buffers whose offsets may still change have the buffer's number as `stepwell.buffer`.
 
         %p = "stepwell.parameter"() {name = "w", ...} : () -> tensor<4xf32>
         %d = tensor.empty() : tensor<4xf32>
@@ -259,7 +259,7 @@ class _MainRewriter:
         return _reinterpreted(base, kind, row_major(kind.shape))
 
     def _base(self, buffer: Buffer) -> ir.Value:
-        """The bytes that a buffer is a part of."""
+        """The memref of bytes that contains a buffer."""
         if buffer.constant:
             contents = np.ascontiguousarray(array_of(buffer.constant.attributes["value"]))
             return self._global(contents.reshape(-1).view(np.int8))

@@ -34,16 +34,16 @@ class PlanWorkspacesPass(Pass):
         func.func private @k(%out: memref<4xf32>, %workspace: memref<400000xi8>)
           attributes {stepwell.workspace_bytes = 400000} { %0 = memref.view %workspace[%c0][] ... }
 
-    The workspace lies where the arena is free during the call, or after everything else. If that takes less memory, the
-    whole arena is planned again together with the workspaces. A declaration with `stepwell.workspace_bytes` (its code
-    was compiled before) gets the argument too.
+    The workspace is placed where the arena is free during the call, or after everything else. If that takes less
+    memory, the whole arena is planned again together with the workspaces. A declaration with
+    `stepwell.workspace_bytes`, of a kernel that is already compiled, gets the argument too.
 
     Temporaries in a parallel loop get one slot for each of a few threads: the loop has `stepwell.slots` and
     `stepwell.slot_bytes`; the views inside have the latter and refer to the first slot. Stack temporaries that a
     parallel loop shares with other parts of the kernel also become workspace.
 
     Attributes:
-        reuse: whether a workspace may lie where the arena is free during the call.
+        reuse: whether a workspace may be placed where the arena is free during the call.
 
     Preconditions: `stepwell-plan-memory` has run, kernels are bufferised. Temporaries have static shapes.
     """

@@ -134,8 +134,8 @@ def _check_equal(main: ir.Operation, units: Units) -> None:
             if not _is_same(units, units.of(left), units.of(right)):
                 hint = f" ({right}={left})" if _is_name(left) and _is_name(right) else ""
                 raise BoundedError(
-                    f"'{op.name}' op: takes dimensions of {left} and {right} elements for equal, but they differ at "
-                    f"some sizes; if they never do, declare it in `dims`{hint}",
+                    f"'{op.name}' op: requires equal dimensions, but {left} and {right} elements differ at some sizes; "
+                    f"if they are always equal, declare it in `dims`{hint}",
                     op.location,
                 )
 
@@ -176,10 +176,10 @@ def _start(body: ir.Block) -> ir.Operation:
 
 
 def _results(graph: Rewriter, returned: ir.Operation) -> list[ir.Value]:
-    """The returned values, with all data first along each dimension."""
+    """The returned values, with all data before the padding along each dimension."""
     with returned.location, ir.InsertionPoint(returned):
-        for place, value in enumerate(list(returned.operands)):
-            returned.operands[place] = compacted(graph, value, range(len(graph.of(value))))
+        for index, value in enumerate(list(returned.operands)):
+            returned.operands[index] = compacted(graph, value, range(len(graph.of(value))))
     return list(returned.operands)
 
 

@@ -54,15 +54,15 @@ def bordered(graph: Rewriter, value: ir.Value, border: Border, mode: str, otherw
     old = graph.of(value)
     count, size = count_of(old[border.axis]), (static_shape(value) or ())[border.axis]
     extents = [*old[: border.axis], prefix(border.extent, border.size), *old[border.axis + 1 :]]
-    places = graph.noted(SubOp(constant(numbered(border.size)), _number(graph, border.low)))
+    positions = graph.noted(SubOp(constant(numbered(border.size)), _number(graph, border.low)))
     end, zero = _number(graph, count), constant(np.array(0))
-    inside = graph.noted(MinimumOp(_repeated_indices(graph, places, count, mode), constant(np.array(size - 1))))
+    inside = graph.noted(MinimumOp(_repeated_indices(graph, positions, count, mode), constant(np.array(size - 1))))
     indices, entry = graph.noted(MaximumOp(inside, zero)), graph.end_of(old[border.axis])
     taken = graph.noted(GatherOp(value, indices, axis=border.axis, extent=entry), extents)
     if mode != "constant":
         graph.is_bordered(taken, border.axis, value, None)
         return taken
-    is_data = graph.noted(AndOp(graph.noted(GreaterEqualOp(places, zero)), graph.noted(LessOp(places, end))))
+    is_data = graph.noted(AndOp(graph.noted(GreaterEqualOp(positions, zero)), graph.noted(LessOp(positions, end))))
     along = (border.size, *[1] * (len(old) - border.axis - 1))
     fill = constant(np.array(otherwise).astype(dtype_of(value)))
     result = graph.noted(SelectOp(graph.reshaped(is_data, along), taken, fill), extents)
@@ -70,20 +70,20 @@ def bordered(graph: Rewriter, value: ir.Value, border: Border, mode: str, otherw
     return result
 
 
-def _repeated_indices(graph: Rewriter, places: ir.Value, count: Dim, mode: str) -> ir.Value:
-    """Maps indices before and after the data to the indices of the data that the mode repeats there."""
+def _repeated_indices(graph: Rewriter, positions: ir.Value, count: Dim, mode: str) -> ir.Value:
+    """Maps positions before and after the data to the indices of the data that the mode repeats there."""
     end, one = _number(graph, count), constant(np.array(1))
     last = graph.noted(SubOp(end, one))
     if mode == "wrap":
-        return graph.noted(ModOp(places, end))
+        return graph.noted(ModOp(positions, end))
     if mode == "edge":
-        return graph.noted(MinimumOp(graph.noted(MaximumOp(places, constant(np.array(0)))), last))
+        return graph.noted(MinimumOp(graph.noted(MaximumOp(positions, constant(np.array(0)))), last))
     if mode == "reflect":
         # Reflections at both ends repeat with this period.
         period = graph.noted(MaximumOp(graph.noted(MulOp(last, constant(np.array(2)))), one))
-        along = graph.noted(ModOp(places, period))
+        along = graph.noted(ModOp(positions, period))
         return graph.noted(SubOp(last, graph.noted(AbsOp(graph.noted(SubOp(along, last))))))
-    return places
+    return positions
 
 
 def _number(graph: Rewriter, dim: Dim) -> ir.Value:

@@ -21,7 +21,7 @@ def require_room(main: ir.Operation, most: int) -> None:
     """Checks that each tensor, and all inputs and outputs together, fit into `most` bytes of memory.
 
     Raises:
-        BoundedError: they do not, with the shapes in the module, which are the greatest of a range.
+        BoundedError: they do not at the shapes in the module, which are those at the upper bounds.
     """
     *operations, returned = walk(main)
     kinds = [value.type for value in (*body_of(main).arguments, *returned.operands)]

@@ -1,4 +1,4 @@
-"""Control flow in programs for ranges of sizes: what iterations carry, or branches yield, keeps its extents."""
+"""Control flow in programs for ranges of sizes: values that iterations carry, or branches yield, keep their extents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOOP, _WHILE, _IF = "scf.for", "scf.while", "scf.if"
 
 
 def bind_control(graph: Rewriter, op: ir.Operation) -> None:
-    """Propagates extents through an op that is not of the model, outer ops before inner ones.
+    """Propagates extents through an op of another dialect than stepwell, outer ops before inner ones.
 
     Raises:
         BoundedError: the extents of a value differ between iterations or branches, or the op computes with tensors.

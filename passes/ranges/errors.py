@@ -1,4 +1,4 @@
-"""The error of what can't be compiled for a range of sizes."""
+"""The error for models that cannot be compiled for a range of sizes."""
 
 from __future__ import annotations
 

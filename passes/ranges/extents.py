@@ -1,7 +1,7 @@
 """Symbolic extents: the part of each dimension that holds data in a tensor allocated at its upper bounds.
 
 A dimension is a list of factors, as after a reshape. [batch, length] merged into one dimension has the factors batch
-and length: of the bound's 64 * 512 elements, those whose position is below both extents hold data.
+and length: of 64 * 512 elements at the upper bounds, those whose indices are below both extents hold data.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def is_dynamic(extent: Extent) -> bool:
 
 
 def size_of(extent: Extent) -> int:
-    """The number of elements of a dimension at its bound."""
+    """The number of elements of a dimension at its upper bound."""
     return math.prod(factor.size for factor in extent)
 
 

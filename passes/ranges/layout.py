@@ -1,4 +1,4 @@
-"""Data layout within padded tensors: all data first along a dimension, or in several separate parts."""
+"""Data layout within padded tensors: all data before the padding, or in several parts with padding in between."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def is_apart(extent: Extent) -> bool:
 
 
 def together(extent: Extent) -> Extent:
-    """The dimension with all data first."""
+    """The dimension with all data before the padding."""
     return prefix(count_of(extent), size_of(extent))
 
 
 def compacted(graph: Rewriter, value: ir.Value, axes: Sequence[int]) -> ir.Value:
-    """`value` rearranged so that all data comes first along the given dimensions."""
+    """`value` rearranged so that all data comes before the padding along the given dimensions."""
     for axis in axes:
         extents = graph.of(value)
         if is_apart(extents[axis]):
@@ -56,7 +56,7 @@ def unmerged(graph: Rewriter, value: ir.Value, axes: Sequence[int]) -> tuple[ir.
 
 
 def agree(graph: Rewriter, values: Sequence[ir.Value], places: Sequence[int | None]) -> list[ir.Value]:
-    """The values with their data in the same layout along one dimension, whose index is given for each."""
+    """The values with their data in the same layout along the dimension that `places` gives for each; None for none."""
     found = [
         graph.of(value)[axis]
         for value, axis in zip(values, places, strict=True)
@@ -70,7 +70,7 @@ def agree(graph: Rewriter, values: Sequence[ir.Value], places: Sequence[int | No
 
 
 def compact_all(graph: Rewriter, values: Sequence[ir.Value], axis: int) -> list[ir.Value]:
-    """The values with all data first along a dimension."""
+    """The values with all data before the padding along a dimension."""
     return [compacted(graph, value, [axis]) for value in values]
 
 
@@ -107,7 +107,7 @@ def located(graph: Rewriter, number: ir.Value, factors: Sequence[Factor], extent
 
     Args:
         graph: the rewriter.
-        number: i64 element numbers, starting at 0; ones out of range get the nearest index in range.
+        number: i64 element numbers, starting at 0; numbers out of range are clamped.
         factors: factors of the dimension.
         extents: dimensions of the result.
     """

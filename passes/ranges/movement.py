@@ -90,8 +90,8 @@ def tile(graph: Rewriter, op: TileOp, state: OpState) -> Result | None:
     tiled = [extents[axis] if axis in varying else extent for axis, extent in enumerate(found)]
     value = graph.noted(TileOp(op.input, repeats=rest), tiled) if any(count != 1 for count in rest) else op.input
     for axis in varying:
-        places = constant(numbered(sizes[axis]))
-        indices = graph.noted(ModOp(places, graph.number(count_of(extents[axis]), _INDEX)))
+        positions = constant(numbered(sizes[axis]))
+        indices = graph.noted(ModOp(positions, graph.number(count_of(extents[axis]), _INDEX)))
         tiled = [*graph.of(value)[:axis], found[axis], *graph.of(value)[axis + 1 :]]
         value = _gathered(graph, value, indices, axis, tiled)
     replace(op, value)
@@ -170,8 +170,8 @@ def _gathered_slice(graph: Rewriter, op: SliceOp, state: OpState, value: ir.Valu
     now = graph.of(value)
     for axis, size in enumerate(shape):
         start = state.attributes["starts"][axis]
-        places = constant(numbered(size) * op.steps[axis])
-        indices = graph.noted(AddOp(places, graph.number(start, _INDEX)))
+        positions = constant(numbered(size) * op.steps[axis])
+        indices = graph.noted(AddOp(positions, graph.number(start, _INDEX)))
         now = [*now[:axis], found[axis], *now[axis + 1 :]]
         value = _gathered(graph, value, indices, axis, now)
     return value

@@ -38,7 +38,7 @@ def normalisation(graph: Rewriter, op: LayerNormOp | RmsNormOp, state: OpState) 
     value = value if dtype == wide else graph.noted(CastOp(value, dtype=wide), extents)
     around = value
     if isinstance(op, LayerNormOp):
-        # Centred twice: for data far from 0 the first mean has a rounding error, which also depends on the bounds.
+        # Centred twice: for data far from 0 the first mean has a rounding error, which depends on the upper bounds.
         around = _centred(graph, _centred(graph, value, axes), axes)
     spread = mean(graph, graph.noted(MulOp(around, around), extents), axes)
     spread = graph.noted(AddOp(spread, constant(np.array(op.epsilon, wide))), graph.of(spread))

@@ -18,7 +18,7 @@ def ranges_pipeline(memory: int = 0) -> Pipeline:
     Composites are recognised first: masks would hide them.
 
     Args:
-        memory: the bytes of memory of the target; 0 if that is not known.
+        memory: the size of the target's memory in bytes; 0 if unknown.
     """
     return Pipeline(
         (

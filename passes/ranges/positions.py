@@ -103,11 +103,11 @@ def _located(graph: Rewriter, indices: ir.Value, data: Extent, end: ir.Value, ou
     if outside is None:
         raise BoundedError("the type of the indices cannot hold an index out of range")
     wide = indices if dtype == _INDEX else graph.noted(CastOp(indices, dtype=_INDEX), extents)
-    place = located(graph, wide, data, extents)
-    place = place if dtype == _INDEX else graph.noted(CastOp(place, dtype=dtype), extents)
+    position = located(graph, wide, data, extents)
+    position = position if dtype == _INDEX else graph.noted(CastOp(position, dtype=dtype), extents)
     for is_inside in (LessOp(indices, end), NotOp(LessOp(indices, constant(np.zeros((), dtype))))):
-        place = graph.noted(SelectOp(graph.noted(is_inside, extents), place, outside), extents)
-    return place
+        position = graph.noted(SelectOp(graph.noted(is_inside, extents), position, outside), extents)
+    return position
 
 
 @PADDING.attach(MaxPoolIndicesOp)
@@ -130,9 +130,9 @@ def max_pool_indices(graph: Rewriter, op: MaxPoolIndicesOp, state: OpState) -> R
 def _renumbered(graph: Rewriter, index: ir.Value, sizes: Sequence[int], counts: Sequence[ir.Value]) -> ir.Value:
     """Linear indices in a box of `sizes`, converted to linear indices in a box of `counts`."""
     extents, total = graph.of(index), None
-    for place, count in enumerate(counts):
-        inner = constant(np.array(math.prod(sizes[place + 1 :])))
-        size = constant(np.array(sizes[place]))
+    for position, count in enumerate(counts):
+        inner = constant(np.array(math.prod(sizes[position + 1 :])))
+        size = constant(np.array(sizes[position]))
         along = graph.noted(ModOp(graph.noted(DivOp(index, inner), extents), size), extents)
         total = (
             along if total is None else graph.noted(AddOp(graph.noted(MulOp(total, count), extents), along), extents)

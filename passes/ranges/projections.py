@@ -1,4 +1,4 @@
-"""Projections: values whose elements depend on one position of another value along some dimension."""
+"""Projections: values whose elements depend on only one index of another value along some dimension."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def source_of(value: ir.Value, axis: int, of: Callable[[ir.Value], list[Extent]]
 
 
 def _step(value: ir.Value, axis: int, of: Callable[[ir.Value], list[Extent]]) -> tuple[int, int] | None:
-    """The operand and its dimension through which alone a value depends on data along `axis`; None if several do."""
+    """The only operand that a value depends on along `axis`, and its dimension; None if there are several."""
     owner = value.owner
     rank = len(of(value))
     if (op := defining_op(value, TransposeOp)) is not None:
         return 0, op.permutation[axis]
     if (op := defining_op(value, ReshapeOp)) is not None:
-        same = [place for place, extent in enumerate(of(op.input)) if extent == of(value)[axis]]
+        same = [dim for dim, extent in enumerate(of(op.input)) if extent == of(value)[axis]]
         return (0, same[0]) if len(same) == 1 else None
     if (op := defining_op(value, MatmulOp)) is not None:
         is_projection = defining_op(op.rhs, ParameterOp) is not None and not op.transpose_lhs and axis < rank - 1

@@ -92,7 +92,7 @@ def _static(graph: Rewriter, op: ResizeOp, varying: Sequence[int]) -> ir.Value:
 
 @dataclass(frozen=True)
 class _Line:
-    """One resized dimension; `places` and so on are vectors along the result, computed as in `Sampling`.
+    """One resized dimension; positions, indices and weights are vectors along the result, computed as in `Sampling`.
 
     Attributes:
         graph: rewriter that ops are added to.
@@ -114,17 +114,17 @@ class _Line:
         """The value resized along dimension `axis`."""
         position = self._positions()
         if self.op.mode == "nearest":
-            place = self._inside(self._whole(self._nearest(position)))
+            index = self._inside(self._whole(self._nearest(position)))
             entry = self.graph.end_of(self.graph.of(value)[axis])
-            return self.graph.noted(GatherOp(value, place, axis=axis, extent=entry), extents)
+            return self.graph.noted(GatherOp(value, index, axis=axis, extent=entry), extents)
         low = self._made(FloorOp(position))
         taps = self._taps(self._made(SubOp(position, low)))
         first = self._whole(low)
-        places = [self._made(AddOp(first, constant(np.array(offset)))) for offset, _ in taps]
+        indices = [self._made(AddOp(first, constant(np.array(offset)))) for offset, _ in taps]
         weights = self._stacked([weight for _, weight in taps])
         if self.op.exclude_outside:
-            weights = self._without_outside(self._stacked(places), weights)
-        rows = self._stacked([self._inside(place) for place in places])
+            weights = self._without_outside(self._stacked(indices), weights)
+        rows = self._stacked([self._inside(index) for index in indices])
         if dtype_of(value) == np.float64:
             weights = self._made(CastOp(weights, dtype=np.dtype(np.float64)))
         entry = self.graph.end_of(self.graph.of(value)[axis])
@@ -142,9 +142,9 @@ class _Line:
     def _whole(self, value: ir.Value) -> ir.Value:
         return self._made(CastOp(value, dtype=_INDEX))
 
-    def _inside(self, place: ir.Value) -> ir.Value:
+    def _inside(self, index: ir.Value) -> ir.Value:
         last = self._number(self.extent - 1, _INDEX)
-        return self._made(MaximumOp(self._made(MinimumOp(place, last)), constant(np.array(0))))
+        return self._made(MaximumOp(self._made(MinimumOp(index, last)), constant(np.array(0))))
 
     def _stacked(self, values: Sequence[ir.Value]) -> ir.Value:
         """The vectors as rows of one tensor [taps, size]."""
@@ -203,11 +203,11 @@ class _Line:
             return [(0, rest), (1, ratio)]
         a = self.op.cubic_coefficient
         near, far = (a + 2, -(a + 3), 0, 1), (a, -5 * a, 8 * a, -4 * a)
-        places = (self._made(AddOp(one, ratio)), ratio, rest, self._made(AddOp(one, rest)))
+        indices = (self._made(AddOp(one, ratio)), ratio, rest, self._made(AddOp(one, rest)))
         kernels = (far, near, near, far)
         return [
-            (offset, self._polynomial(place, kernel))
-            for offset, place, kernel in zip(range(-1, 3), places, kernels, strict=True)
+            (offset, self._polynomial(index, kernel))
+            for offset, index, kernel in zip(range(-1, 3), indices, kernels, strict=True)
         ]
 
     def _polynomial(self, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
@@ -216,11 +216,11 @@ class _Line:
             total = self._made(AddOp(self._made(MulOp(total, x)), self._float(coefficient)))
         return total
 
-    def _without_outside(self, places: ir.Value, weights: ir.Value) -> ir.Value:
+    def _without_outside(self, indices: ir.Value, weights: ir.Value) -> ir.Value:
         inside = self._made(
             AndOp(
-                self._made(GreaterEqualOp(places, constant(np.array(0)))),
-                self._made(LessOp(places, self._number(self.extent, _INDEX))),
+                self._made(GreaterEqualOp(indices, constant(np.array(0)))),
+                self._made(LessOp(indices, self._number(self.extent, _INDEX))),
             )
         )
         kept = self._made(SelectOp(inside, weights, self._float(0)))

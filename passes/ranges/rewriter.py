@@ -27,7 +27,7 @@ from .units import Units
 
 @dataclass
 class Rewriter:
-    """The symbolic extents of values in a graph at its bounds, and helpers to add ops to it.
+    """The symbolic extents of values in a graph at its upper bounds, and helpers that add ops to it.
 
     Attributes:
         table: the argument that is the table of extents, 1-D i64.
@@ -73,8 +73,8 @@ class Rewriter:
 
     def numbers(self, entries: np.ndarray) -> ir.Value:
         """An i64 tensor of run-time values, given as an array of expressions."""
-        places = np.array([self.entry(dim) for dim in entries.flat], np.int64).reshape(entries.shape)
-        return self.noted(GatherOp(self.table, ConstantOp(value=places), axis=0))
+        indices = np.array([self.entry(dim) for dim in entries.flat], np.int64).reshape(entries.shape)
+        return self.noted(GatherOp(self.table, ConstantOp(value=indices), axis=0))
 
     def number(self, dim: Dim, dtype: np.dtype) -> ir.Value:
         """The run-time value of an expression as a scalar."""
@@ -95,9 +95,9 @@ class Rewriter:
         if key not in self._masks:
             with ir.InsertionPoint(self.start):
                 sizes, parts = [factor.size for factor in extent], []
-                for place, factor in enumerate(extent):
+                for position, factor in enumerate(extent):
                     if factor.is_dynamic:
-                        index = numbered(factor.size).reshape(-1, *[1] * (len(sizes) - place - 1))
+                        index = numbered(factor.size).reshape(-1, *[1] * (len(sizes) - position - 1))
                         inside = self.noted(LessOp(constant(index), self.number(factor.extent, np.dtype(np.int64))))
                         parts.append(self.noted(CastOp(inside, dtype=dtype)))
                 value = parts[0]
@@ -135,14 +135,15 @@ class Rewriter:
                 kept = self.noted(KeepOp(value, mask, otherwise=otherwise, extent=entry), self.of(value))
             known = self._known_padding.get(value, set())
             if all(item[1] == otherwise for item in known):
-                # Padding is undefined, so all readers may use the masked value; its producer then writes only that.
+                # Padding is undefined, so all readers may use the masked value; the producer then need not store
+                # another one.
                 value.replace_all_uses_except(kept, kept.owner.operation)
             self._known_padding[kept] = {item for item in known if item[1] == otherwise} | {(axis, otherwise)}
             value = kept
         return value
 
     def _keep_operands(self, value: ir.Value, axis: int, otherwise: float) -> bool:
-        """Masks the operands instead of the result if the op propagates padding: their producers mask for free."""
+        """Masks the operands instead of the result if the op only moves padding; their producers mask for free."""
         if isinstance(value.owner, ir.Block):
             return False
         op = value.owner.operation
@@ -154,8 +155,8 @@ class Rewriter:
                 return False
         elif op.name != ResizeOp.OPERATION_NAME or not repeats_elements(ResizeOp(op), axis):
             return False
-        for place, part in enumerate(list(op.operands)):
-            op.operands[place] = self.keep(part, [axis], otherwise)
+        for position, part in enumerate(list(op.operands)):
+            op.operands[position] = self.keep(part, [axis], otherwise)
         return True
 
     def is_zero_beyond(self, value: ir.Value) -> None:

@@ -121,16 +121,16 @@ def matmul(graph: Rewriter, op: MatmulOp, state: OpState) -> Result | None:
         matmul(reshape(x): [batch * length, k], w) --> reshape(matmul(x: [batch, length, k], w))
     """
     require_static_attributes(state)
-    places = [-2 if op.transpose_lhs else -1, -1 if op.transpose_rhs else -2]
+    contracted = [-2 if op.transpose_lhs else -1, -1 if op.transpose_rhs else -2]
     ranks = [len(graph.of(value)) for value in op.operation.operands]
-    both = [place % rank for place, rank in zip(places, ranks, strict=True)]
+    both = [axis % rank for axis, rank in zip(contracted, ranks, strict=True)]
     set_operands(op, agree(graph, list(op.operation.operands), both))
     summed = graph.of(op.lhs)[both[0]]
     if is_dynamic(summed):
         op.operation.attributes["depth"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), graph.end_of(summed))
-    for position, place in enumerate(both):
+    for position, axis in enumerate(both):
         value = op.operation.operands[position]
-        op.operation.operands[position] = graph.keep(value, [place], 0.0)
+        op.operation.operands[position] = graph.keep(value, [axis], 0.0)
     lhs, rhs = graph.of(op.lhs), graph.of(op.rhs)
     rows, columns = lhs[-1 if op.transpose_lhs else -2], rhs[-2 if op.transpose_rhs else -1]
     shape = static_shape(op.result) or ()

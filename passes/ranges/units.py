@@ -1,7 +1,7 @@
 """Sizes in units of their steps, in which equal extents are equal expressions.
 
-A size n of 32, 64, 96 .. elements is 32 * u with u = n // 32. Half of it is then 16 * u, and twice a quarter of it as
-well, where n // 2 and n // 4 * 2 are different expressions over n.
+A size n of 32, 64, 96 .. elements is 32 * u with u = n // 32. Both n // 2 and n // 4 * 2 are then 16 * u, although they
+are different expressions over n.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _PERIOD = 128
 
 @dataclass(frozen=True)
 class Units:
-    """The sizes of a range, and their units.
+    """The sizes that have ranges, and their units.
 
     Attributes:
-        ranges: the ranges of the sizes, by the names that the user knows.
+        ranges: the ranges of the sizes, by their names in the model.
     """
 
     ranges: Mapping[str, Range]
@@ -43,7 +43,7 @@ class Units:
 
     @cached_property
     def _plain(self) -> Mapping[str, str]:
-        """The names of the sizes in expressions, by the names that the user knows."""
+        """The names of the sizes in expressions, by their names in the model."""
         return {name: str(dims.named(name)) for name in self.ranges}
 
     @cached_property
@@ -64,7 +64,7 @@ class Units:
         return dim if isinstance(dim, int) else substitution.bound(dim, self._over_units)
 
     def sizes(self, dim: Dim) -> Dim:
-        """An expression over units as one over sizes, by the names that the user knows."""
+        """An expression over units as one over sizes, with the names of the model."""
         return dim if isinstance(dim, int) else substitution.bound(dim, self._over_sizes)
 
     def at(self, dim: Dim, sizes: Mapping[str, int]) -> int:
@@ -108,7 +108,7 @@ class Units:
 
 
 def _origin(values: Range) -> int:
-    """The size at which units are counted from: 0 if all sizes are multiples of the step."""
+    """The size that has 0 units: 0 if all sizes are multiples of the step."""
     return values.low % values.step
 
 

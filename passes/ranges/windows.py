@@ -1,4 +1,4 @@
-"""Rules for convolution and pooling of data of varying size: windows beyond its ends must read neutral padding."""
+"""Rules for convolution and pooling of varying dimensions: windows beyond the data must read neutral padding."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _with_moved_windows(
     moved: Sequence[int],
     otherwise: float,
 ) -> Result | None:
-    """Convolves or pools data with an explicit border in front if the padding there depends on sizes."""
+    """Convolves or pools data with an explicit border before it if the padding there depends on sizes."""
     shape = static_shape(op.operation.results[0]) or ()
     rank = len(reach)
     value, pads, lows = op.input, list(op.pads), _lows(graph, state, rank)

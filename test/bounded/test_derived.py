@@ -32,7 +32,7 @@ def test_dimensions_that_are_always_alike_are_one():
 
 def test_a_warning_advises_which_dimensions_may_be_alike():
     options = stepwell.Options(dims={"x.0": (1, 8), "y.0": (1, 8)}, cache=False)
-    with pytest.warns(UserWarning, match=r"x\.0 and y\.0 elements for equal.*declare it in `dims` \(y\.0=x\.0\)"):
+    with pytest.warns(UserWarning, match=r"x\.0 and y\.0 elements differ.*declare it in `dims` \(y\.0=x\.0\)"):
         stepwell.compile(TWO_BATCHES.encode(), threads=1, options=options)
 
 

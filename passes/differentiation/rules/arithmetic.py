@@ -11,7 +11,7 @@ from ...graph.values import dtype_of
 from ..build import both, cast, compare, div, mul, neg, select, square, sub, unary
 from ..derivative import DERIVATIVE, Gradients, constant
 
-# Constant between steps; results that are no floats have no gradients.
+# Piecewise constant ops; results that are not floats have no gradients.
 DERIVATIVE.attach(ops.FloorOp, ops.CeilOp, ops.RoundOp, ops.SignOp)(constant(1))
 
 

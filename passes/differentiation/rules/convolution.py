@@ -73,7 +73,7 @@ def _of_bias(op: ConvOp | ConvTransposeOp, gradient: ir.Value) -> ir.Value:
 def _of_weight(op: ConvOp | ConvTransposeOp, image: ir.Value, at: ir.Value) -> ir.Value:
     """[rows, columns / group, spatial...]: the sums of products of `at` [.., rows] with windows of `image`.
 
-    `at` has one element for each position of the window, and `image` the elements that the window meets. All images
+    `at` has one element for each position of the window, and `image` the elements that the window reads. All images
     are one matrix with a row for each position, so that each group is one product of two matrices.
     """
     shape = shape_of(op.weight)
@@ -104,7 +104,7 @@ def _products(window: ir.Value, at: ir.Value) -> ir.Value:
 def _windows(
     op: ConvOp | ConvTransposeOp, image: ir.Value, positions: Sequence[int], kernel: Sequence[int]
 ) -> list[ir.Value]:
-    """For each tap of the kernel, the elements [batch, positions..., channels] of an image that it meets."""
+    """For each tap of the kernel, the elements [batch, positions..., channels] of an image that it reads."""
     rank, shape = len(kernel), shape_of(image)
     window = Window(tuple(kernel), op.strides, op.pads, op.dilations)
     reach = [(positions[axis] - 1) * op.strides[axis] + window.extents[axis] for axis in range(rank)]
@@ -112,8 +112,8 @@ def _windows(
     high = [max(reach[axis] - low[axis] - shape[axis + 1], 0) for axis in range(rank)]
     padded = pad(image, (0, *low, 0), (0, *high, 0))
     found = []
-    for place in itertools.product(*map(range, kernel)):
-        starts = [index * step for index, step in zip(place, op.dilations, strict=True)]
+    for tap in itertools.product(*map(range, kernel)):
+        starts = [index * step for index, step in zip(tap, op.dilations, strict=True)]
         stops = [
             start + (number - 1) * stride + 1
             for start, number, stride in zip(starts, positions, op.strides, strict=True)

@@ -24,13 +24,13 @@ def gather(op: ops.GatherOp, gradient: ir.Value) -> Gradients:
     """The rows of g added to zeros at the indices"""
 
     def build() -> ir.Value:
-        shape, places = shape_of(op.input), shape_of(op.indices)
-        axis, rank = op.axis % len(shape), len(places)
+        shape, targets = shape_of(op.input), shape_of(op.indices)
+        axis, rank = op.axis % len(shape), len(targets)
         order = [*range(axis, axis + rank), *range(axis), *range(axis + rank, len(shape) + rank - 1)]
         moved = transpose(gradient, order)
-        rest = [size for place, size in enumerate(shape) if place != axis]
-        rows = reshape(moved, (count(places), *rest))
-        return from_front(scattered(rows, reshape(op.indices, (count(places),)), shape[axis]), axis)
+        rest = [size for dim, size in enumerate(shape) if dim != axis]
+        rows = reshape(moved, (count(targets), *rest))
+        return from_front(scattered(rows, reshape(op.indices, (count(targets),)), shape[axis]), axis)
 
     return build, None
 
@@ -46,13 +46,13 @@ def scatter(op: ops.ScatterOp, gradient: ir.Value) -> Gradients:
     axis = op.axis % len(shape)
     batches, extent, rest = count(shape[:axis]), shape[axis], shape[axis + 1 :]
     number = shape_of(op.indices)[-1]
-    # One list of rows for all batches, with one row more for what is out of range.
+    # One list of rows for all batches, and one additional row that receives the updates with indices out of range.
     indices = reshape(op.indices, (batches, number))
     indices = select(compare(LessOp, indices, 0), add(indices, extent), indices)
     is_inside = both(compare(LessOp, indices, extent), compare(GreaterEqualOp, indices, 0))
     first = (np.arange(batches) * extent).reshape(batches, 1).astype(dtype_of(indices))
     outside = constant(np.array(batches * extent, dtype_of(indices)))
-    places = reshape(select(is_inside, add(indices, constant(first)), outside), (batches * number,))
+    targets = reshape(select(is_inside, add(indices, constant(first)), outside), (batches * number,))
 
     def of_input() -> ir.Value:
         if op.reduction == "add":
@@ -61,13 +61,13 @@ def scatter(op: ops.ScatterOp, gradient: ir.Value) -> Gradients:
 
     def of_updates() -> ir.Value:
         rows = reshape(gradient, (batches * extent, *rest))
-        keeps = compare(LessOp, places, batches * extent)
+        keeps = compare(LessOp, targets, batches * extent)
         if op.reduction == "none":
             order = constant(np.arange(batches * number, dtype=np.int64))
             unwritten = constant(np.full(batches * extent + 1, -1, np.int64))
-            last = ops.ScatterOp(unwritten, places, order, axis=0).result
-            keeps = both(keeps, compare(EqualOp, ops.GatherOp(last, places, axis=0).result, order))
-        taken = ops.GatherOp(rows, places, axis=0).result
+            last = ops.ScatterOp(unwritten, targets, order, axis=0).result
+            keeps = both(keeps, compare(EqualOp, ops.GatherOp(last, targets, axis=0).result, order))
+        taken = ops.GatherOp(rows, targets, axis=0).result
         keeps = reshape(keeps, (batches * number, *[1] * len(rest)))
         return reshape(select(keeps, taken, 0), shape_of(op.updates))
 

@@ -69,8 +69,8 @@ def concat(op: ops.ConcatOp, gradient: ir.Value) -> Gradients:
     shape = shape_of(op.result)
     axis = op.axis % len(shape)
     middle = shape_of(op.lhs)[axis]
-    starts = [middle if place == axis else 0 for place in range(len(shape))]
-    stops = [middle if place == axis else size for place, size in enumerate(shape)]
+    starts = [middle if dim == axis else 0 for dim in range(len(shape))]
+    stops = [middle if dim == axis else size for dim, size in enumerate(shape)]
     return (lambda: part(gradient, [0] * len(shape), stops), lambda: part(gradient, starts, shape))
 
 
@@ -95,8 +95,8 @@ def padded(op: ops.PadOp, gradient: ir.Value) -> Gradients:
         if op.mode != "constant":
             for axis, size in enumerate(shape_of(op.input)):
                 if op.low[axis] or op.high[axis]:
-                    places = np.pad(np.arange(size), (op.low[axis], op.high[axis]), mode=cast(Any, op.mode))
-                    found = along(found, axis, np.eye(size)[places])
+                    indices = np.pad(np.arange(size), (op.low[axis], op.high[axis]), mode=cast(Any, op.mode))
+                    found = along(found, axis, np.eye(size)[indices])
             return found
         stops = [start + size for start, size in zip(op.low, shape_of(op.input), strict=True)]
         return part(found, op.low, stops)
@@ -122,7 +122,7 @@ def resize(op: ops.ResizeOp, gradient: ir.Value) -> Gradients:
 def along(value: ir.Value, axis: int, weights: np.ndarray) -> ir.Value:
     """Weighted sums of a value along a dimension, by weights [extent, extent of the result].
 
-    Sums over runs of neighbours, as for nearest neighbours at a whole factor, are sums and no product.
+    Sums over runs of neighbours, as for nearest neighbours at an integer factor, need no product.
     """
     shape = shape_of(value)
     size, extent = weights.shape

@@ -95,7 +95,7 @@ def batch_norm(op: ops.BatchNormOp, gradient: ir.Value) -> Gradients:
 def local_response_norm(op: ops.LocalResponseNormOp, gradient: ir.Value) -> Gradients:
     """g / u ** beta - 2 * alpha * beta / size * x * S(g * x / u ** (beta + 1))
 
-    u is `bias + alpha / size * sum(x * x)`, and S sums the window of channels that have an element in theirs.
+    u is `bias + alpha / size * sum(x * x)`, and S sums over the channels whose windows contain an element.
     """
     channel = 1 if op.layout == CHANNELS_FIRST else len(shape_of(op.input)) - 1
     before, behind = (op.size - 1) // 2, op.size // 2

@@ -33,13 +33,13 @@ from ..derivative import DERIVATIVE, Gradients
 
 @DERIVATIVE.attach(ops.SumPoolOp)
 def sum_pool(op: ops.SumPoolOp, gradient: ir.Value) -> Gradients:
-    """The sum of the positions that meet an element"""
+    """The sum of g over the windows that contain an element"""
     return (lambda: _spread(op, gradient),)
 
 
 @DERIVATIVE.attach(ops.AveragePoolOp)
 def average_pool(op: ops.AveragePoolOp, gradient: ir.Value) -> Gradients:
-    """The sum of g / n over the positions that meet an element, each of which has n elements"""
+    """The sum of g / n over the windows that contain an element, each of which averages n elements"""
 
     def build() -> ir.Value:
         shape = _first(shape_of(op.input), op.layout)
@@ -57,13 +57,13 @@ def average_pool(op: ops.AveragePoolOp, gradient: ir.Value) -> Gradients:
 
 @DERIVATIVE.attach(ops.MaxPoolOp)
 def max_pool(op: ops.MaxPoolOp, gradient: ir.Value) -> Gradients:
-    """g at the greatest element of each position, the first one among equals"""
+    """g at the greatest element of each window, at the first one if several are equal"""
 
     def build() -> ir.Value:
-        places = ops.MaxPoolIndicesOp(op.input, **op.attribute_values()).result
+        maxima = ops.MaxPoolIndicesOp(op.input, **op.attribute_values()).result
         spread = _runs(op)
         if spread is None:
-            return _scattered(op, gradient, places)
+            return _scattered(op, gradient, maxima)
         shape = shape_of(op.input)
         spatial = _first(shape, op.layout)[2:]
         numbers = np.arange(count(spatial)).reshape(1, 1, *spatial)
@@ -71,7 +71,7 @@ def max_pool(op: ops.MaxPoolOp, gradient: ir.Value) -> Gradients:
             numbers = np.moveaxis(numbers, 1, -1)
         split, kept = spread
         index = reshape(constant(numbers.astype(np.int64)), _ones(split, len(shape), op.layout))
-        is_greatest = compare(EqualOp, reshape(places, kept), index)
+        is_greatest = compare(EqualOp, reshape(maxima, kept), index)
         return reshape(select(is_greatest, reshape(gradient, kept), 0), shape)
 
     return (build,)
@@ -83,8 +83,8 @@ def _first(shape: Shape, layout: str) -> Shape:
 
 
 def _runs(op: ops.PoolOp) -> tuple[Shape, Shape] | None:
-    """If windows lie side by side: the shape of the input with each spatial dimension split into positions and taps,
-    and that of the result with ones for the taps. Else None.
+    """If windows tile the input: the shape of the input with each spatial dimension split into positions and taps,
+    and that of the result with a dimension of size 1 for the taps. Otherwise None.
     """
     shape, found = shape_of(op.input), shape_of(op.result)
     first = 2 if op.layout == CHANNELS_FIRST else 1
@@ -102,13 +102,13 @@ def _runs(op: ops.PoolOp) -> tuple[Shape, Shape] | None:
 
 
 def _ones(split: Shape, rank: int, layout: str) -> Shape:
-    """The split shape with ones for the batch and the channels."""
+    """The split shape with 1 for the batch and the channels."""
     channel = 1 if layout == CHANNELS_FIRST else len(split) - 1
-    return tuple(1 if place in (0, channel) else size for place, size in enumerate(split))
+    return tuple(1 if dim in (0, channel) else size for dim, size in enumerate(split))
 
 
 def _spread(op: ops.PoolOp, gradient: ir.Value) -> ir.Value:
-    """The sum over the positions that meet an element."""
+    """The sum of the gradient over the windows that contain an element."""
     shape, runs = shape_of(op.input), _runs(op)
     if runs is not None:
         split, kept = runs
@@ -118,7 +118,7 @@ def _spread(op: ops.PoolOp, gradient: ir.Value) -> ir.Value:
     window = Window(op.kernel, op.strides, op.pads, op.dilations)
     steps = [op.strides[axis - first] if first <= axis < first + rank else 1 for axis in range(len(shape))]
     spread = dilated(gradient, steps)
-    # Each element is met by the positions up to one extent of the window before it.
+    # An element is contained in the windows that start up to one extent of the window before it.
     low = [window.extents[axis] - 1 for axis in range(rank)]
     needed = [shape[first + axis] + op.pads[axis] + low[axis] for axis in range(rank)]
     high = [max(needed[axis] - low[axis] - shape_of(spread)[first + axis], 0) for axis in range(rank)]
@@ -139,19 +139,19 @@ def _spread(op: ops.PoolOp, gradient: ir.Value) -> ir.Value:
 
 
 def _around(numbers: Sequence[int], first: int, rank: int) -> list[int]:
-    """Numbers of the spatial dimensions as those of all, 0 for the others."""
+    """The numbers of the spatial dimensions, extended to all dimensions by 0."""
     return [numbers[axis - first] if first <= axis < first + len(numbers) else 0 for axis in range(rank)]
 
 
-def _scattered(op: ops.PoolOp, gradient: ir.Value, places: ir.Value) -> ir.Value:
-    """Each part of g added at the index of its element, in its channel."""
+def _scattered(op: ops.PoolOp, gradient: ir.Value, maxima: ir.Value) -> ir.Value:
+    """Zeros of the input's shape, to which each element of g is added at its linear index within its channel."""
     rank = len(shape_of(gradient))
     order = list(range(rank)) if op.layout == CHANNELS_FIRST else [0, rank - 1, *range(1, rank - 1)]
     shape = _first(shape_of(op.input), op.layout)
     positions = count(_first(shape_of(gradient), op.layout)[2:])
     flat = (shape[0], shape[1], positions)
     nothing = full(0, gradient, (shape[0], shape[1], count(shape[2:])))
-    indices = reshape(transpose(places, order), flat)
+    indices = reshape(transpose(maxima, order), flat)
     updates = reshape(transpose(gradient, order), flat)
     found = ScatterOp(nothing, indices, updates, axis=2, reduction="add").result
     return transpose(reshape(found, shape), inverse(order))

@@ -1,4 +1,4 @@
-"""Derivatives of recurrent layers: the steps are computed again, and then followed backwards."""
+"""Derivatives of recurrent layers: the steps are computed again, and then differentiated from the last to the first."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ..build import (
 from ..derivative import DERIVATIVE, Gradients, NotDifferentiableError
 
 MAX_STEPS = 1024
-"""Maximum number of steps of a layer, each of which becomes ops of its own."""
+"""Maximum number of steps of a layer; each step becomes separate ops."""
 
 
 @dataclass(frozen=True)
 class _Step:
-    """The values of one step of a direction: gates after their functions, and states; each [batch, state]."""
+    """The values of one step of a direction, each [batch, state]: the activated gates, and the states."""
 
     enter: ir.Value
     leave: ir.Value
@@ -43,8 +43,8 @@ class _Step:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """The gradients of one direction."""
+class _Gradients:
+    """The gradients of the operands of one direction."""
 
     input: ir.Value
     weight: ir.Value
@@ -56,9 +56,9 @@ class _Found:
 
 @DERIVATIVE.attach(LstmOp)
 def lstm(op: LstmOp, y: ir.Value | None, hidden: ir.Value | None, cell: ir.Value | None) -> Gradients:
-    """From the last step to the first: the gradients of the gates, and from these the ones of the state before
+    """From the last step to the first: the gradients of the gates, and from these the gradient of the previous state
 
-    The products of all steps with the weights are one product.
+    The gradients of all gates are multiplied by the weights in one product.
     """
     directions = shape_of(op.recurrence)[0]
     if shape_of(op.input)[0] > MAX_STEPS:
@@ -81,7 +81,7 @@ def lstm(op: LstmOp, y: ir.Value | None, hidden: ir.Value | None, cell: ir.Value
     )
 
 
-def _back(op: LstmOp, index: int, gradients: tuple[ir.Value | None, ir.Value | None, ir.Value | None]) -> _Found:
+def _back(op: LstmOp, index: int, gradients: tuple[ir.Value | None, ir.Value | None, ir.Value | None]) -> _Gradients:
     steps, batch, size = shape_of(op.input)
     state = shape_of(op.recurrence)[2]
     weight, recurrence = (_one(value, 0, index) for value in (op.weight, op.recurrence))
@@ -100,7 +100,7 @@ def _back(op: LstmOp, index: int, gradients: tuple[ir.Value | None, ir.Value | N
         hidden = matmul(gates[time], recurrence)
     together = concat([gates[time] for time in range(steps)], 0)
     states = concat([run[time].hidden for time in range(steps)], 0)
-    return _Found(
+    return _Gradients(
         input=reshape(matmul(together, weight), (steps, batch, size)),
         weight=product_of_columns(together, rows),
         recurrence=product_of_columns(together, states),
@@ -111,7 +111,7 @@ def _back(op: LstmOp, index: int, gradients: tuple[ir.Value | None, ir.Value | N
 
 
 def _forward(op: LstmOp, index: int, order: list[int], rows: ir.Value) -> dict[int, _Step]:
-    """The steps of a direction by time; `rows` is the input's part of all gates, [steps * batch, 4 * state]."""
+    """The steps of a direction by time; `rows` is the input's share of all gates, [steps * batch, 4 * state]."""
     batch, state = shape_of(op.input)[1], shape_of(op.recurrence)[2]
     recurrence = _one(op.recurrence, 0, index)
     if op.bias is not None:
@@ -134,7 +134,7 @@ def _forward(op: LstmOp, index: int, order: list[int], rows: ir.Value) -> dict[i
 
 
 def _gates(step: _Step, hidden: ir.Value, cell: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The gradients of the four gates before their functions, [batch, 4 * state], and that of the cell before."""
+    """The gradients of the four gates before activation, [batch, 4 * state], and that of the previous cell."""
     saturated = unary(TanhOp, step.cell)
     cell = add(cell, mul(hidden, step.leave, sub(1, square(saturated))))
     slopes = (
@@ -153,6 +153,6 @@ def _slope(gate: ir.Value) -> ir.Value:
 def _one(value: ir.Value, axis: int, index: int) -> ir.Value:
     """The slice of a value at an index, without the dimension."""
     shape = shape_of(value)
-    starts = [index if place == axis else 0 for place in range(len(shape))]
-    stops = [index + 1 if place == axis else size for place, size in enumerate(shape)]
-    return reshape(part(value, starts, stops), [size for place, size in enumerate(shape) if place != axis])
+    starts = [index if dim == axis else 0 for dim in range(len(shape))]
+    stops = [index + 1 if dim == axis else size for dim, size in enumerate(shape)]
+    return reshape(part(value, starts, stops), [size for dim, size in enumerate(shape) if dim != axis])

@@ -51,7 +51,7 @@ def extreme(op: ops.ReductionOp, gradient: ir.Value) -> Gradients:
 
 @DERIVATIVE.attach(ops.ReduceProdOp)
 def reduce_prod(op: ops.ReduceProdOp, gradient: ir.Value) -> Gradients:
-    """g times the product of the elements before and that of those behind, which is defined for zeros too"""
+    """g times the product of all other elements, from exclusive products in both directions: also right for zeros"""
 
     def build() -> ir.Value:
         shape, axes = shape_of(op.input), _axes(op)

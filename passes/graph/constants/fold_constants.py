@@ -27,7 +27,7 @@ from ..shapes.inference import infer_function, input_specs
 from ..values import constant, constant_of, dtype_of, splat_constant
 
 WORK_PER_ELEMENT = 64
-"""Maximum ratio of operand elements to the maximum number of result elements for an op to be evaluated."""
+"""An op is evaluated only if its operands have at most this many times `max_elements` elements."""
 
 _KEEPS_SPLATS = (
     UnaryOp,

@@ -20,9 +20,10 @@ from ...ir.rewriting import identity, walk
 from ..values import dtype_of, splat_of, static_shape
 
 MAX_GROWTH = 16
-"""An op stays in @main if its result has more than MAX_GROWTH times its operands' elements and more than MAX_GROWN.
+"""An op stays in @main if its result has more than MAX_GROWTH times its operands' elements, and more than MAX_GROWN.
 
-For comparison, zeros around a kernel of one tap make it nine times as large, Winograd's transform one of nine taps
+For comparison, padding a kernel of one tap to 3 x 3 taps makes it nine times as large, and Winograd's transform makes
+one of nine taps
 four times."""
 
 MAX_GROWN = 1 << 16
@@ -139,7 +140,7 @@ def _split(main: ir.Operation, fixed: dict[int, ir.Operation], init_results: lis
 
 
 def _needed(init_results: list[ir.Value]) -> set[int]:
-    """The ops, by identity, that the results of @init are computed by."""
+    """The ops, by identity, that compute the results of @init."""
     pending, needed = [value.owner.operation for value in init_results], set()
     while pending:
         op = pending.pop()

@@ -83,7 +83,7 @@ def exponent_for(array: np.ndarray) -> int:
     flat, is_found = array.reshape(-1)[: None if any(array.strides) else 1], False
     for start in range(0, flat.size, _CHUNK):
         size = np.abs(flat[start : start + _CHUNK])
-        # Leaves headroom for the sums.
+        # Leaves headroom, so that sums of products do not overflow.
         if not (size < np.ldexp(limits.max, -3 * exponent)).all():
             return 0
         is_found = is_found or bool(((size < limits.tiny) & (size != 0)).any())

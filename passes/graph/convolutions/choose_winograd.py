@@ -97,13 +97,13 @@ def _is_flat(op: ConvOp) -> bool:
 
 
 def _kernel(op: ConvOp) -> tuple[int, int]:
-    """The taps along the rows and columns of the planes that the convolution becomes one over."""
+    """The numbers of taps along the rows and columns of the convolution over planes."""
     taps = tuple(ir.RankedTensorType(op.weight.type).shape[2:])
     return (taps[0], 1) if _is_flat(op) else (taps[-2], taps[-1])
 
 
 def _places(op: ConvOp) -> tuple[int, int, int]:
-    """The planes, rows and columns of the result of the convolution over planes."""
+    """The numbers of planes, rows and columns of the result of the convolution over planes."""
     *planes, height, width, _ = ir.RankedTensorType(op.result.type).shape
     if _is_flat(op):
         return height, -(-width // op.dilations[0]), op.dilations[0]
@@ -132,9 +132,9 @@ class _Folding:
 
     Attributes:
         width: the dilation.
-        start: elements of padding before it.
-        end: elements of padding after it, up to a whole row.
-        pads: rows of padding before and after these.
+        start: elements of padding before the sequence.
+        end: elements of padding after the sequence, up to a whole row.
+        pads: rows of padding before and after these elements.
     """
 
     width: int
@@ -206,7 +206,7 @@ def _stacked_taps(op: ConvOp) -> ir.Value:
 
 
 def _transformed(weight: ir.Value, tile: int, kernel: tuple[int, int]) -> ir.Value:
-    """The weight [K, C, *kernel] as [points, K, C]: G w G^T in float64, rounded once."""
+    """The transformed weight G w G^T of [K, C, *kernel], as [points, K, C]; computed in float64 and rounded once."""
     columns, channels = ir.RankedTensorType(weight.type).shape[:2]
     down, across = (transforms(each, taps).weight for each, taps in zip(extents_of(tile, kernel), kernel, strict=True))
     both = np.kron(down, across)
@@ -273,7 +273,7 @@ def _nanoseconds(op: ConvOp, tile: int, machine: Machine) -> float:
 
 
 def _copied(op: ConvOp, channels: int) -> tuple[int, int]:
-    """The elements that are stacked to planes, and those that are copied to pad an input or to cut off a result."""
+    """The number of elements copied to stack planes, to pad the input, and to crop the result."""
     *places, columns = ir.RankedTensorType(op.result.type).shape
     if not _is_flat(op):
         return (math.prod(places) * channels if _is_deep(op) else 0), 0

@@ -40,7 +40,7 @@ class FoldTransposesPass(Pass):
 class TransposeIntoMatmul(Pattern[MatmulOp]):
     """matmul(transpose(x, p), y) --> matmul(transpose(x, p'), y, transpose_lhs), the same for y
 
-    p' is p without the exchange of the last two dimensions. Applies only if p' keeps the last dimension in place, so
+    p' is p without the swap of the last two dimensions. Applies only if p' keeps the last dimension in place, so
     that whole rows move.
     """
 

@@ -35,7 +35,7 @@ IMAGE_OPS = (ConvOp, ConvTransposeOp, PoolOp, ResizeOp, LocalResponseNormOp, Bat
 
 _WITHOUT_LAYOUT = (UnaryOp, BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, ConcatOp)
 
-# Cost factor of a weight whose rows evict each other from the first-level cache: they are whole pages apart.
+# Cost factor of a weight whose rows are whole pages apart, so that they evict each other from the L1 cache.
 _CONFLICTS = 1.15
 
 _FLOAT_BYTES = 4
@@ -78,11 +78,11 @@ class _Component:
     is_closed: bool
 
     def planes_cost(self, machine: Machine) -> float:
-        """The time in nanoseconds with channels first."""
+        """The estimated time of the component in nanoseconds with channels first."""
         return sum(_planes_cost(op, machine) for op in self.ops) if self.is_closed else _IMPOSSIBLE
 
     def pixels_cost(self, machine: Machine) -> float:
-        """The time in nanoseconds with channels last, including the transposes around the component."""
+        """The estimated time in nanoseconds with channels last, including the transposes around the component."""
         moved = sum(size_of(value) for value in (*self.inputs, *self.results) if not _has_one_channel(value))
         return sum(_pixels_cost(op, machine) for op in self.ops) + moved / paces_of(machine).transposed
 
@@ -173,7 +173,7 @@ def _planes_cost(op: Op, machine: Machine) -> float:
 
 
 def _pixels_cost(op: Op, machine: Machine) -> float:
-    """The time in nanoseconds with channels last, in whole vectors of channels."""
+    """The estimated time of an op in nanoseconds with channels last, which computes whole vectors of channels."""
     paces, lanes = paces_of(machine), machine.lanes(_FLOAT_BYTES)
     channels = ir.RankedTensorType(op.operation.results[0].type).shape[1]
     used = channels / -(-channels // lanes)

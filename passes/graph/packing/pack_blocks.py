@@ -159,10 +159,10 @@ def _packed(weight: ir.Value, bits: int, panel: int) -> ir.Value:
     if per_byte > 1:
         words = blocks * size // GRAIN
         numbers = ReshapeOp(unpacked(weight, bits), shape=(columns, words, per_byte, GRAIN)).result
-        parts = [_part(numbers, place) for place in range(per_byte)]
+        parts = [_part(numbers, slot) for slot in range(per_byte)]
         weight = parts[0]
-        for place, part in enumerate(parts[1:], 1):
-            weight = AddOp(weight, MulOp(part, scalar_like(1 << (bits * place), part))).result
+        for slot, part in enumerate(parts[1:], 1):
+            weight = AddOp(weight, MulOp(part, scalar_like(1 << (bits * slot), part))).result
     return pack(ReshapeOp(weight, shape=(columns, blocks * size)).result, 1, columns, blocks * size, panel)
 
 
@@ -170,8 +170,8 @@ def unpacked(value: ir.Value, bits: int) -> ir.Value:
     """The numbers in bytes along the last dimension: [.., bytes] --> [.., bytes, numbers per byte]."""
     shape = (*ir.RankedTensorType(value.type).shape, 1)
     base, rest, result = scalar_like((1 << bits) % 256, value), value, None
-    for place in range(8 // bits):
-        is_last = place == 8 // bits - 1
+    for slot in range(8 // bits):
+        is_last = slot == 8 // bits - 1
         part = ReshapeOp(rest if is_last else ModOp(rest, base), shape=shape).result
         result = part if result is None else ConcatOp(result, part, axis=len(shape) - 1).result
         rest = rest if is_last else DivOp(rest, base).result
@@ -179,10 +179,10 @@ def unpacked(value: ir.Value, bits: int) -> ir.Value:
     return result
 
 
-def _part(numbers: ir.Value, place: int) -> ir.Value:
+def _part(numbers: ir.Value, slot: int) -> ir.Value:
     """[columns, words, numbers per byte, 4] --> [columns, words, 4]"""
     shape = ir.RankedTensorType(numbers.type).shape
-    starts, stops = (0, 0, place, 0), (*shape[:2], place + 1, shape[3])
+    starts, stops = (0, 0, slot, 0), (*shape[:2], slot + 1, shape[3])
     part = SliceOp(numbers, starts=starts, stops=stops, steps=(1, 1, 1, 1))
     return ReshapeOp(part, shape=(*shape[:2], shape[3])).result
 

@@ -26,7 +26,7 @@ from ...kernel.prefixes import Prefix
 from ..values import constant
 
 _FLOPS_PER_ELEMENT = 640
-"""Minimum number of product flops per moved element for packing to pay.
+"""Minimum number of floating-point operations of products per moved element for packing to pay.
 
 A product of 512 features is 5 % slower with packed rows than without, at most lengths up to 64; one of 768 takes the
 same time either way.
@@ -145,13 +145,13 @@ class _Region:
         """The connected components of the ops."""
         number_of: dict[ir.Value, int] = {}
         parts: dict[int, list[int]] = {}
-        for place, op in enumerate(self.operations):
+        for index, op in enumerate(self.operations):
             found = sorted({number_of[value] for value in _rows_of(op) if value in number_of})
-            number = found[0] if found else place
-            joined = [place, *(moved for other in found[1:] for moved in parts.pop(other))]
+            number = found[0] if found else index
+            joined = [index, *(moved for other in found[1:] for moved in parts.pop(other))]
             parts[number] = [*parts.get(number, ()), *joined]
             number_of |= {self.operations[moved].results[0]: number for moved in joined}
-        return [[self.operations[place] for place in sorted(part)] for part in parts.values()]
+        return [[self.operations[index] for index in sorted(part)] for part in parts.values()]
 
 
 def _rows_of(op: ir.Operation) -> list[ir.Value]:
@@ -240,8 +240,8 @@ class _Packer:
             return self._rows(rows[0])
         operands = [self._rows(value) if value in rows else self._shared(value, op) for value in op.operands]
         new = op.clone()
-        for place, value in enumerate(operands):
-            new.operands[place] = value
+        for index, value in enumerate(operands):
+            new.operands[index] = value
         sizes = shape_of(op.results[0])
         element = ir.RankedTensorType(op.results[0].type).element_type
         new.results[0].set_type(ir.RankedTensorType.get([math.prod(sizes[:2]), *sizes[2:]], element))

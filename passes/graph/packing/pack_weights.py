@@ -32,10 +32,10 @@ from .pack_blocks import PackBlockMatmul, UnpackBlocks
 from .panels import pack
 from .transposed_weights import TransposeMatmulWeight, TransposePointwiseWeight, is_transposed
 
-# Number of rows of a product that pay for a copy of its right-hand side.
+# Minimum number of rows of a product for which a copy of its right-hand side pays.
 _LEAST_ROWS = 64
 
-# Number of pages that a first-level TLB holds in addition to everything else.
+# Number of pages of a right-hand side that a first-level TLB holds besides the pages of all other data.
 _PAGES = 32
 
 
@@ -151,11 +151,11 @@ class PackRhs(Pattern[MatmulOp]):
 def _is_worth_packing(machine: Machine, rows: int, depth: int, stride: int) -> bool:
     """Returns whether `depth` rows, `stride` bytes apart, take many pages or evict each other from the cache."""
     way = way_bytes(machine)
-    places = way // math.gcd(stride, way)
+    sets = way // math.gcd(stride, way)
     # Prefetching stops if two rows take a page.
     is_far = 2 * stride >= machine.page_bytes and depth * stride >= _PAGES * machine.page_bytes
     takes_pages = rows >= 2 * _LEAST_ROWS and is_far
-    return takes_pages or (rows >= _LEAST_ROWS and depth > L2_WAYS * places // 2)
+    return takes_pages or (rows >= _LEAST_ROWS and depth > L2_WAYS * sets // 2)
 
 
 class TransposeRhs(Pattern[MatmulOp]):
@@ -191,9 +191,9 @@ class PackConv(Pattern[ConvOp]):
         to_channels_last = (0, *range(2, spatial + 2), 1)
         input, weight = in_whole_grains(op.input, op.group), TransposeOp(op.weight, permutation=to_channels_last).result
         weight = in_whole_grains(weight)
-        places = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
+        positions = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
         lanes = self.machine.lanes(sum_bytes(op))
-        panel = choose_panel(self.machine, columns, lanes, places, may_be_fewer=self.rows_vary)
+        panel = choose_panel(self.machine, columns, lanes, positions, may_be_fewer=self.rows_vary)
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.weight)) > 1 else panel
         packed = pack(weight, op.group, columns, math.prod(ir.RankedTensorType(weight.type).shape[1:]), panel)
         if math.prod(kernel) == op.group == 1 and set(op.strides) == {1} and not any(op.pads):

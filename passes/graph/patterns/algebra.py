@@ -34,7 +34,7 @@ from ...ir.rewriting import Pattern, Refusal, Replacement, defining_op
 from ..values import constant, constant_of, dtype_of, is_float, is_literal, splat_constant, splat_of, static_shape
 
 MAX_ELEMENTS = 1024
-"""Maximum number of elements of a constant to compute with."""
+"""Maximum number of elements of constants that patterns compute with."""
 
 
 class ConstantToTheRight(Pattern[BinaryOp]):
@@ -63,7 +63,7 @@ class DropNeutral(Pattern[BinaryOp]):
 
 
 class IntegerAnnihilation(Pattern[BinaryOp]):
-    """x * 0 | x - x --> 0, for integers only, because in floating point NaN would be lost"""
+    """x * 0 | x - x --> 0, for integers only: in floating point, NaN and infinite x give NaN"""
 
     root = (MulOp, SubOp)
 

@@ -274,7 +274,7 @@ def _factor(value: ir.Value) -> tuple[ir.Value, float]:
 
 
 def _without_factor(value: ir.Value) -> tuple[ir.Value, float]:
-    """As `_factor`, even if the product was transposed or reshaped afterwards."""
+    """As `_factor`, but also through transposes and reshapes after the product."""
     source, factor = _factor(value)
     if source != value:
         return source, factor

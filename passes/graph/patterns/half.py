@@ -18,7 +18,7 @@ _LEAST_ROWS = 4
 
 
 class WidenHalf(Pattern):
-    """matmul(x : f16, w : f16) --> cast(matmul(cast(x) : f32, cast(w) : f32)) : f16, of weights; conv likewise
+    """matmul(x : f16, w : f16) --> cast(matmul(cast(x) : f32, cast(w) : f32)) : f16, for a fixed w; conv likewise
 
     Kernels accumulate in f32 in any case and round once, so the values do not change. Weights are widened before the
     first run, and activations in the registers of the kernel that computes them. A product of a few rows stays as it
@@ -35,7 +35,7 @@ class WidenHalf(Pattern):
             return Refusal("the right-hand side is not a weight of known shape")
         columns = shape[1] if isinstance(op, ConvOp) and op.layout == "channels_first" else shape[-1]
         if math.prod(shape) < _LEAST_ROWS * columns:
-            return Refusal("with so few rows, loading the weight takes longer than widening it")
+            return Refusal("it has so few rows that loading the weight takes longer than widening it")
         values = [None if value is None else _cast(value, np.dtype(np.float32)) for value in op.operand_values()]
         return _cast(type(op)(*values, **op.attribute_values()).result, dtype)
 

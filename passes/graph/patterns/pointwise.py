@@ -26,7 +26,7 @@ _FUSES_CONSUMERS = {"contraction", "convolution", "winograd", "depthwise", "elem
 class ElementwiseBeforeMovement(Pattern):
     """f(move(x), y) --> move(f(x, y')), if f can be fused into the kernel that computes x
 
-    The other operand is a single number. If `move` keeps rows or splits them evenly, it may also be one piece of a row;
+    The other operand is a single number. If `move` keeps rows or splits them evenly, it may also be one part of a row;
     if `move` is a reshape, a tensor of the same shape whose own kernel cannot fuse f.
     """
 
@@ -150,7 +150,7 @@ Pieces = dict[int, list[Piece]]
 
 
 def _common_pieces(before: Sequence[Piece], after: Sequence[Piece]) -> tuple[Pieces, Pieces] | None:
-    """The pieces (number, size) of each dimension (axis, size) before and after a reshape; None if there are none."""
+    """The common factors (number, size) of each dimension (axis, size) before and after a reshape; None without any."""
     groups = reshape_groups(tuple(dim for _, dim in before), tuple(dim for _, dim in after))
     of_source: Pieces = {}
     of_result: Pieces = {}
@@ -195,7 +195,7 @@ def _keeps_rows(moved: ir.Value) -> bool:
 
 
 def _splits_rows(moved: ir.Value) -> bool:
-    """Returns whether `moved` is a reshape that splits every row into pieces, one of which is the last dimension."""
+    """Returns whether `moved` is a reshape that splits every row into parts of the size of its last dimension."""
     shape, source = static_shape(moved), static_shape(moved.owner.operands[0])
     if not shape or not source or 0 in shape or defining_op(moved, ReshapeOp) is None:
         return False

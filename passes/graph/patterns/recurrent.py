@@ -52,7 +52,7 @@ class UnrollLstm(Pattern[LstmOp]):
         sizes = (steps, batch, recurrence[2])
         outputs = [_run(op, index, sizes) for index in range(recurrence[0])]
         y, hidden, cell = (
-            _joined([output[place] for output in outputs], axis) for place, axis in ((0, 1), (1, 0), (2, 0))
+            _joined([output[number] for output in outputs], axis) for number, axis in ((0, 1), (1, 0), (2, 0))
         )
         return [y, hidden, cell]
 

@@ -62,8 +62,8 @@ class SinkThroughReshape(Pattern[ReshapeOp]):
         groups = reshape_groups(tuple(shape[axis] for axis in p), op.shape)
         if groups is None:
             return None
-        place = _places(shape)
-        keys = _keys(groups, p, place)
+        position = _positions(shape)
+        keys = _keys(groups, p, position)
         order = sorted(range(len(groups)), key=keys.__getitem__)
         outer = _order_after(groups, order)
         q = tuple(p[axis] for index in order for axis in groups[index].before)
@@ -77,18 +77,18 @@ class SinkThroughReshape(Pattern[ReshapeOp]):
         return transposed(ReshapeOp(transposed(inner.input, q), shape=sunk_shape).result, outer)
 
 
-def _places(shape: Shape) -> dict[int, int]:
+def _positions(shape: Shape) -> dict[int, int]:
     """The position of each non-unit dimension among the non-unit dimensions."""
-    return {axis: place for place, axis in enumerate(axis for axis, dim in enumerate(shape) if dim != 1)}
+    return {axis: position for position, axis in enumerate(axis for axis, dim in enumerate(shape) if dim != 1)}
 
 
-def _keys(groups: list[ReassociationGroup], p: tuple[int, ...], place: dict[int, int]) -> list[float]:
+def _keys(groups: list[ReassociationGroup], p: tuple[int, ...], position: dict[int, int]) -> list[float]:
     """Sort keys: the position of each group before the transpose; groups of unit dimensions follow the group before."""
     keys: list[float] = []
     for index, group in enumerate(groups):
-        places = [place[p[axis]] for axis in group.before if p[axis] in place]
+        positions = [position[p[axis]] for axis in group.before if p[axis] in position]
         before = keys[-1] if keys else -1.0
-        keys.append(min(places) if places else before + 1 / (len(groups) + 1 + index))
+        keys.append(min(positions) if positions else before + 1 / (len(groups) + 1 + index))
     return keys
 
 

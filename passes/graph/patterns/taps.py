@@ -12,9 +12,9 @@ from ..values import static_shape
 
 
 class DropTapsOnPadding(Pattern[ConvOp]):
-    """conv(x, w) --> conv(x, slice(w)), without outer taps that meet padding only
+    """conv(x, w) --> conv(x, slice(w)), without outer taps that only read padding
 
-    Deep layers over few frames have them, and dilated convolutions over small images.
+    Such taps occur in deep layers over few frames, and in dilated convolutions over small images.
     """
 
     root = ConvOp
@@ -29,8 +29,8 @@ class DropTapsOnPadding(Pattern[ConvOp]):
         starts, stops, pads = [0] * rank, list(weight[2:]), list(op.pads)
         for axis in range(rank):
             first, last, step = op.pads[axis], (positions[axis] - 1) * op.strides[axis], op.dilations[axis]
-            # Tap t meets the elements from t * step - first to t * step - first + last. Another first tap lies where
-            # the padding ends.
+            # Tap t reads the elements from t * step - first to t * step - first + last. If the first tap is dropped,
+            # the padding shrinks by `step`.
             while stops[axis] - starts[axis] > 1 and pads[axis] >= step and starts[axis] * step - first + last < 0:
                 starts[axis], pads[axis] = starts[axis] + 1, pads[axis] - step
             while (

@@ -20,7 +20,7 @@ class WeavePhases(Pattern[ConvTransposeOp]):
 
     The pixel `q * stride + phase` of the result is the sum of `x[q - t] * w[t * stride + phase]` over t: a convolution
     whose output channels are those of all phases, which are then interleaved (Shi et al., "Is the deconvolution layer
-    the same as a convolutional layer?", 2016). Nothing is multiplied by stuffed zeros. If the stride does not divide
+    the same as a convolutional layer?", 2016). No stuffed zero is multiplied. If the stride does not divide
     the kernel, phases with fewer pixels have a separate convolution.
     """
 

@@ -72,8 +72,9 @@ class SinkThroughUnary(Pattern):
 class SinkThroughElementwise(Pattern):
     """f(transpose(x, p), transpose(y, p)) --> transpose(f(x, y), p)
 
-    Another operand gets the inverse transpose if that is free. If all readers undo p, it may also cost at most as much
-    as is saved; if one does, it may be one that exists for another reader.
+    Every other operand gets the inverse transpose if that is free. It may also get a transpose that exists for another
+    reader, if a reader of the result undoes p and the rewrite removes a transpose; or a new transpose, if all readers
+    of the result undo p and it costs at most as much as the rewrite saves.
     """
 
     root = (BinaryOp, ComparisonOp, LogicalOp, SelectOp, KeepOp, ConcatOp)
@@ -118,9 +119,9 @@ def _moved(op: Op, operands: list[ir.Value], permutation: Permutation) -> list[i
             existing[value] = found
         else:
             costs += size_of(value)
-    # A transpose that stays, because it replaces another operand, is not saved.
+    # A transpose that stays because it replaces another operand saves nothing.
     saves = sum(size for value, size in saved.items() if value not in existing.values())
-    # There is one transpose fewer afterwards, as one before the op and one behind it go: so this ends.
+    # Terminates, because each rewrite removes one transpose: one before the op and one after it are dropped.
     if existing and not (saves and _has_undoing_reader(op.operation.results[0], undo)):
         return None
     if costs and (costs > saves or not _is_undone(op.operation.results[0], undo)):
@@ -174,7 +175,7 @@ def _aligned(value: ir.Value, rank: int) -> ir.Value:
 
 
 def _is_undone(value: ir.Value, undo: Permutation) -> bool:
-    """Returns whether all readers of `value` are the transpose `undo` and these do not only feed other transposes."""
+    """Returns whether every reader of `value` is the transpose `undo` with a reader that is not a transpose."""
     readers = [use.owner for use in value.uses]
     return bool(readers) and all(
         reader.name == TransposeOp.OPERATION_NAME
@@ -185,7 +186,7 @@ def _is_undone(value: ir.Value, undo: Permutation) -> bool:
 
 
 def _has_undoing_reader(value: ir.Value, undo: Permutation) -> bool:
-    """Returns whether a reader of `value`, or of a function of its elements, is the transpose `undo`, which is read."""
+    """Returns whether a reader of `value`, or of a unary op on it, is the transpose `undo` and not only transposed."""
     return any(_undoes(use.owner.operation, undo) for use in value.uses)
 
 

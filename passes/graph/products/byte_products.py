@@ -19,7 +19,7 @@ def sum_bytes(op: MatmulOp | ConvOp) -> int:
 
 
 def in_whole_grains(value: ir.Value, groups: int = 1) -> ir.Value:
-    """Pads the last dimension, in each of its `groups` parts, to a multiple of the grain in which bytes are packed.
+    """Pads each of the `groups` equal parts of the last dimension to a multiple of the grain in which bytes are packed.
 
     The padding is zeros, and so are the corresponding weights.
     """

@@ -29,7 +29,7 @@ _SMALLER = 16
 @register
 @dataclass(frozen=True)
 class JoinColumnsPass(Pass):
-    """Process all columns of a row together if a norm of sums processes them in groups too narrow for a vector.
+    """Process all columns of a row together in norms written as sums over groups too narrow for a vector.
 
     A reduction over rows and over the columns of a group is split: rows first, while all columns are contiguous, then
     columns. The elementwise ops around it also work on contiguous columns.

@@ -118,10 +118,10 @@ def _total(
     return multiplied(op, left, right, parameters)
 
 
-def _scale(op: MatmulOp | ConvOp, quantized: Quantized, place: int) -> ir.Value:
+def _scale(op: MatmulOp | ConvOp, quantized: Quantized, index: int) -> ir.Value:
     """The scale of an operand, in a shape that broadcasts with the result."""
     assert quantized.scale is not None, "it is dequantised"
-    if place == 0:
+    if index == 0:
         return spread(quantized, quantized.scale)
     scale = spread(quantized, quantized.scale, as_list=True)
     return scale if isinstance(op, MatmulOp) or is_one(scale) else _along_channels(scale, op)

@@ -61,9 +61,9 @@ def recognize_bands(module: ir.Operation, parameters: Mapping[str, np.ndarray]) 
 
 
 def band_of(allowed: np.ndarray) -> tuple[int, int] | None:
-    """The numbers of keys before and after its own that each query [query, key] attends to, if the mask is a band.
+    """The numbers of keys before and after its own position that each query of a mask [query, key] attends to.
 
-    None if the numbers differ between queries, or if a query attends to nothing.
+    None if the mask is not a band: the numbers differ between queries, or a query attends to nothing.
     """
     queries, keys = allowed.shape
     ahead = np.arange(keys) - np.arange(queries)[:, None]

@@ -30,7 +30,7 @@ _SPLITTER = np.float32(2**13 + 1)
 @register
 @dataclass(frozen=True)
 class ReducePrecisionPass(Pass):
-    """Multiply float32 operands with fewer bits: in products, convolutions and attention, whose sums stay float32.
+    """Multiply float32 operands with fewer bits in products, convolutions and attention; sums stay float32.
 
     Everything else is unchanged: row sums, norms, exponentials, and values computed only from parameters.
 

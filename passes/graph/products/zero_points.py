@@ -150,7 +150,8 @@ def spread(quantized: Quantized, values: ir.Value, *, as_list: bool = False) -> 
     Args:
         quantized: the integers.
         values: the zero points or scales.
-        as_list: whether more than one lose all dimensions but their own; else they broadcast with the integers.
+        as_list: whether several values keep only the dimension along which they vary; else they broadcast with the
+            integers.
     """
     found = quantized.spread_shape(values)
     if not found:

@@ -176,7 +176,7 @@ class Inference:
             self._continue(result, init)
 
     def _continue(self, value: ir.Value, init: ir.Value) -> None:
-        """Gives a value that a loop derives from another the same shape."""
+        """Gives a value of a loop the shape of its initial value."""
         if isinstance(value.type, ir.RankedTensorType):
             self.refine(value, self.spec(init).with_shape(self.spec(init).shape))
 

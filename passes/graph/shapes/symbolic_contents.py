@@ -172,7 +172,7 @@ def ceil(op: CeilOp, arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 @CONTENTS.attach(DivOp)
 def div(op: DivOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
-    """Divides what cannot be negative by positive numbers: there, rounding towards zero is rounding down.
+    """Divides expressions that are never negative by positive numbers: there, rounding towards zero is rounding down.
 
     Ratios are divided by numbers.
     """
@@ -211,43 +211,43 @@ def _extremum(left: Any, right: Any, is_least: bool) -> Dim | Ratio:
 
 @CONTENTS.attach(EqualOp)
 def equal(op: EqualOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
-    """Compares expressions that are equal, or differ, whatever the sizes."""
+    """Compares expressions that are equal at all sizes, or different at all sizes."""
     return _each(_equal, arrays)
 
 
 @CONTENTS.attach(LessOp)
 def less(op: LessOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
-    """Compares expressions of which one is less whatever the sizes."""
+    """Compares expressions by `<` if the result is the same at all sizes."""
     return _each(_less, arrays)
 
 
 @CONTENTS.attach(GreaterOp)
 def greater(op: GreaterOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
-    """Compares expressions of which one is greater whatever the sizes."""
+    """Compares expressions by `>` if the result is the same at all sizes."""
     return _each(lambda left, right: _less(right, left), arrays)
 
 
 @CONTENTS.attach(LessEqualOp)
 def less_equal(op: LessEqualOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
-    """Compares expressions of which one is not greater whatever the sizes."""
+    """Compares expressions by `<=` if the result is the same at all sizes."""
     return _each(lambda left, right: _not(_less(right, left)), arrays)
 
 
 @CONTENTS.attach(GreaterEqualOp)
 def greater_equal(op: GreaterEqualOp, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
-    """Compares expressions of which one is not less whatever the sizes."""
+    """Compares expressions by `>=` if the result is the same at all sizes."""
     return _each(lambda left, right: _not(_less(left, right)), arrays)
 
 
 @CONTENTS.attach(ReduceSumOp)
 def reduce_sum(op: ReduceSumOp, arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """Adds."""
+    """Adds entries."""
     return np.asarray(np.add.reduce(arrays[0], axis=op.axes, keepdims=op.keepdims), dtype=object)
 
 
 @CONTENTS.attach(ReduceProdOp)
 def reduce_prod(op: ReduceProdOp, arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """Multiplies."""
+    """Multiplies entries."""
     return np.asarray(np.multiply.reduce(arrays[0], axis=op.axes, keepdims=op.keepdims), dtype=object)
 
 
@@ -255,11 +255,11 @@ def _each(function: Callable[[Any, Any], Dim | Ratio | bool | None], arrays: Seq
     """Computes a function of each pair of elements; None if one is unknown."""
     pairs = np.broadcast(*(array.astype(object) for array in arrays))
     found = np.empty(pairs.shape, object)
-    for place, (first, second) in enumerate(pairs):
+    for index, (first, second) in enumerate(pairs):
         value = function(first, second)
         if value is None:
             return None
-        found.flat[place] = value
+        found.flat[index] = value
     return found
 
 

@@ -85,7 +85,7 @@ def exp_of_normal(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def exp_of_few(on: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Two factors of the exponential, the second a power of two, within 2.1 ulp for abs(x) < 20; in f32."""
+    """Two factors of the exponential in f32, the second a power of two; within 2.1 ulp for abs(x) < 20."""
     whole, count = on.nearest(x, _LOG2_E, on.bias)
     rest = on.fma(whole, on.number(-python_math.log(2)), x)
     return on.polynomial(rest, _SHORT_F32), on.power_of_two(count)

@@ -1,6 +1,6 @@
 // RUN: not stepwell-opt %s --stepwell-infer-shapes --stepwell-bind-ranges --split-input-file 2>&1 | FileCheck %s
 
-// CHECK: 'stepwell.add' op: takes dimensions of m and n elements for equal, but they differ at some sizes; if they never do, declare it in `dims` (n=m)
+// CHECK: 'stepwell.add' op: requires equal dimensions, but m and n elements differ at some sizes; if they are always equal, declare it in `dims` (n=m)
 module attributes {stepwell.ranges = {n = [1, 64, 1], m = [1, 64, 1]}} {
   func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}, %y: tensor<?xf32> {stepwell.dims = ["m"]}) -> tensor<?xf32> {
     %0 = "stepwell.add"(%x, %y) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
@@ -10,7 +10,7 @@ module attributes {stepwell.ranges = {n = [1, 64, 1], m = [1, 64, 1]}} {
 
 // -----
 
-// CHECK: 'stepwell.add' op: takes dimensions of n and 8 elements for equal
+// CHECK: 'stepwell.add' op: requires equal dimensions, but n and 8 elements differ
 module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
   func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}, %y: tensor<8xf32>) -> tensor<?xf32> {
     %0 = "stepwell.add"(%x, %y) : (tensor<?xf32>, tensor<8xf32>) -> tensor<?xf32>
@@ -51,7 +51,7 @@ module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
 // -----
 
 // Halves of an odd number of rows would lose the last one.
-// CHECK: 'stepwell.dynamic_reshape' op: takes dimensions of
+// CHECK: 'stepwell.dynamic_reshape' op: requires equal dimensions, but
 module attributes {stepwell.ranges = {n = [4, 8, 1]}} {
   func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?x?x?xf32> {
     %shape = "stepwell.constant"() {value = dense<[2, -1, 8]> : tensor<3xi64>} : () -> tensor<3xi64>
