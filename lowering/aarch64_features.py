@@ -1,4 +1,4 @@
-"""Instruction sets of AArch64 processors, as LLVM knows them: its API lists them for this machine only."""
+"""Instruction sets of AArch64 processors by CPU name: LLVM's API lists only those of the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vector width of a kernel's code: how much of its work is done on vectors, and how much on single elements."""
+"""Vector width of a kernel's code, and the share of its ops that work on vectors and on single elements."""
 
 from __future__ import annotations
 

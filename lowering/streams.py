@@ -1,4 +1,4 @@
-"""Sizes of tensors and buffers, which decide on what stays in the caches."""
+"""Sizes of tensors and buffers, which decide whether these stay in the caches."""
 
 from __future__ import annotations
 

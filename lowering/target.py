@@ -26,7 +26,7 @@ _X86_V4 = (*_X86_V3, "+avx512bw", "+avx512cd", "+avx512dq", "+avx512f", "+avx512
 _X86_LEVELS = dict(zip(X86_LEVELS, (_X86_V2, _X86_V3, _X86_V4), strict=True))
 _X86_TRIPLE, _ARM_TRIPLE = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 
-# One addition of more lanes than any register has: the registers in its machine code reveal the width.
+# An addition with more lanes than any register has; the registers in its machine code show their width.
 _PROBE = """
 define void @probe(ptr %x) {
   %v = load <32 x float>, ptr %x
@@ -43,14 +43,14 @@ class Target:
     """A machine to generate code for. Machines other than CPUs are subclasses.
 
     Attributes:
-        device: what runs the code, "cpu" or the family of other devices.
+        device: the kind of device that runs the code: "cpu", or the family of other devices.
         triple: LLVM's target triple.
         cpu: LLVM's CPU name, for instruction timings and as the base of the features.
         features: features that LLVM may use or must avoid, as sorted `+name` and `-name`.
         vector_bytes: width of a vector register in bytes.
         vector_registers: number of vector registers.
         precision: precision in which products of float32 are computed, one of `PRECISIONS`.
-        figures: numbers of this very machine, by fields of `Machine`, instead of those of the CPU's family.
+        figures: measured numbers of this machine, by fields of `Machine`, which replace those of the CPU's family.
     """
 
     device: ClassVar[str] = "cpu"
@@ -138,7 +138,7 @@ class Target:
 
     @property
     def bytes_method(self) -> str:
-        """Method of summing up products of bytes in 32 bits, see `linalg_to_vector/byte_products.py`."""
+        """Method of summing products of bytes in 32 bits, see `linalg_to_vector/byte_products.py`."""
         if self.architecture == "aarch64":
             by_feature = {"+i8mm": "usdot", "+dotprod": "sdot"}
             return next((method for feature, method in by_feature.items() if feature in self.features), "long_pairs")

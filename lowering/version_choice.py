@@ -15,10 +15,10 @@ _MOST = 8
 # thousandth of the time; a version takes as long to compile as another kernel.
 _GAIN = 0.003
 
-# Slowdown against the best plan that still counts as none.
+# Ratio to the cost of the best plan up to which a plan counts as equally fast.
 _NEAR = 1.02
 
-# Exponent of the slowdown of a call: slow sizes count more than their number.
+# Exponent of the slowdown of a call: a few slow sizes count more than many slightly slower ones.
 _POWER = 3
 
 

@@ -1,4 +1,4 @@
-"""`stepwell-version-kernels`: makes versions of kernels if each tile suits only some sizes; a call runs one of them."""
+"""`stepwell-version-kernels`: makes versions of kernels if each tile suits only some sizes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .target import Target
 from .version_choice import KernelVersions, choose
 from .version_plans import TileCost, plans_of
 
-# Minimum fraction of all operations for a kernel to have versions. Operations of depthwise convolutions
-# count this many times, as each of them loads and stores.
+# Minimum fraction of all operations for a kernel to have versions, and the weight of operations of depthwise
+# convolutions, each of which loads and stores.
 _SHARE, _DEPTHWISE = 0.008, 8
 
 _CLASSES = ("contraction", "convolution", "winograd", "depthwise")
@@ -96,21 +96,23 @@ class _Versions:
         if self._rows:
             count = _count(sizes)
             found = [np.broadcast_to(evaluate_all(item, sizes), count) for item in self._rows]
-            self._places, self._place_of = np.unique(np.stack(found, axis=1), axis=0, return_inverse=True)
-            self.plans = plans_of(kernel, target, self._places)
+            self._row_counts, self._row_count_of = np.unique(np.stack(found, axis=1), axis=0, return_inverse=True)
+            self.plans = plans_of(kernel, target, self._row_counts)
 
     def costs(self) -> np.ndarray:
         """Returns the cost of each plan at each size [plans, sizes]."""
-        return np.array([plan.cost(self._places) for plan in self.plans], float)[:, self._place_of]
+        return np.array([plan.cost(self._row_counts) for plan in self.plans], float)[:, self._row_count_of]
 
     def add(self, calls: Sequence[ir.Operation], numbers: Sequence[int], state: CompileState) -> None:
         """Makes versions with some of the plans, marks the calls of the kernel, and says why."""
         plans = [self.plans[number] for number in numbers]
         if len(self._table) >= MOST_ENTRIES:
             plans = plans[:1]
-        chosen = np.argmin([_keys(plan, place, len(plans), self._places) for place, plan in enumerate(plans)], axis=0)
+        chosen = np.argmin(
+            [_keys(plan, index, len(plans), self._row_counts) for index, plan in enumerate(plans)], axis=0
+        )
         kept = np.unique(chosen)
-        plans, chosen = [plans[number] for number in kept], np.searchsorted(kept, chosen)[self._place_of]
+        plans, chosen = [plans[number] for number in kept], np.searchsorted(kept, chosen)[self._row_count_of]
         names, own = [], ir.StringAttr(self._kernel.attributes["sym_name"]).value
         versions = [self._kernel]
         for _ in plans[1:]:
@@ -131,7 +133,7 @@ class _Versions:
             discardable.CHOICE.write(call, entry)
 
     def _why(self, one: int, numbers: Sequence[int]) -> str:
-        """Returns what the tiles of versions save, against the one that suits all sizes best."""
+        """Returns the reason for the number of versions: their slowdowns against the best tile of each size."""
         costs = self.costs()
         least = costs.min(axis=0)
         alone, together = ((costs[list(some)].min(axis=0) / least).max() for some in ((one,), numbers))
@@ -188,9 +190,9 @@ class _Versions:
         return self._table.index(expression)
 
 
-def _keys(plan: TileCost, number: int, count: int, places: np.ndarray) -> np.ndarray:
-    """Returns the costs of a plan for some numbers of rows, made unique so that no two plans cost the same."""
-    return plan.cost(places) * count + number
+def _keys(plan: TileCost, number: int, count: int, row_counts: np.ndarray) -> np.ndarray:
+    """Returns the costs of a plan for some numbers of rows, distinct from those of all other plans."""
+    return plan.cost(row_counts) * count + number
 
 
 def _choice(plans: Sequence[TileCost], rows: Sequence[Expression]) -> Expression:

@@ -25,12 +25,12 @@ from .linalg_to_vector.schedules.tiles import rows_of_registers
 from .stepwell_to_linalg.convolution import depthwise_panel
 from .target import Target
 
-# Minimum numbers of tiles that plans are made for: several tiles share the fetching of the weights. A tile that
-# fetches all of them alone takes longer by the fraction _FETCHING.
+# The minimum numbers of tiles for which plans are made, which share the fetching of the weights; and the fraction by
+# which a tile takes longer if it fetches all weights alone.
 _FEWEST, _FETCHING = (1, 4, 8), 0.4
 
 _MISMATCH = 1 << 40
-"""Penalty per tile by which the number of tiles misses the one that a plan is meant for."""
+"""Cost added per tile by which the number of tiles is below `fewest`, or above one for a plan for a single tile."""
 
 _SCALE = 64
 """Scale of the integer costs: units per cycle."""
@@ -56,9 +56,9 @@ class TileCost:
     fewest: int = 1
     is_alone: bool = False
 
-    def cost(self, places: np.ndarray) -> np.ndarray:
+    def cost(self, row_counts: np.ndarray) -> np.ndarray:
         """Returns the costs of covering the given numbers of rows, [sizes, 2]."""
-        first, second = places.T
+        first, second = row_counts.T
         return np.asarray(evaluate_all(self.expression(("first", "second")), {"first": first, "second": second}))
 
     def expression(self, rows: Sequence[Expression]) -> Expression:
@@ -76,28 +76,28 @@ class TileCost:
         return ["+", found, ["*", missing, _MISMATCH]]
 
 
-def plans_of(kernel: ir.Operation, target: Target, places: np.ndarray) -> list[TileCost]:
+def plans_of(kernel: ir.Operation, target: Target, row_counts: np.ndarray) -> list[TileCost]:
     """Returns the tiles that versions of a kernel may have.
 
     Args:
         kernel: a kernel of stepwell ops.
         target: the machine.
-        places: number of rows along the last two loops over rows, for some sizes [sizes, 2].
+        row_counts: number of rows along the last two loops over rows, for some sizes [sizes, 2].
     """
     for op in body_of(kernel).operations:
         view = view_of(op.operation)
         if isinstance(view, WinogradConvOp):
-            return _strips(view, target, places)
+            return _strips(view, target, row_counts)
         if isinstance(view, PackedMatmulOp | PackedConvOp):
-            return _tiles(view, target, places)
+            return _tiles(view, target, row_counts)
         if isinstance(view, PackedDepthwiseConvOp):
-            return _places(view, target, places)
+            return _depthwise_tiles(view, target, row_counts)
         if isinstance(view, MatmulOp):
             return []
     return []
 
 
-def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, places: np.ndarray) -> list[TileCost]:
+def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, row_counts: np.ndarray) -> list[TileCost]:
     size = numpy_dtype(ir.RankedTensorType(op.operation.results[0].type).element_type).itemsize
     group = max(column_groups(op.columns, op.panel), key=lambda group: group.size)
     vectors = -(-group.width // target.lanes(size))
@@ -107,13 +107,13 @@ def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, places: np.ndarray
     depth, row_bytes = math.prod(weight.shape) // op.columns, size * group.width
     weight_bytes = size * math.prod(weight.shape)
     waits = round(_SCALE * waiting_cycles(machine, weight_bytes, row_bytes))
-    high, wide = map(int, places.max(axis=0))
+    high, wide = map(int, row_counts.max(axis=0))
     found = []
     for rows in range(1, min(limit, high) + 1):
         for cols in range(1, min(limit // rows, wide) + 1):
             together = panels_together(machine, rows * cols, vectors, group.panels)
             each = tile_cycles(machine, rows * cols, vectors, row_bytes, depth, together)
-            # A single tile also waits for weights from beyond the second-level cache.
+            # A single tile also waits for weights that come from beyond the second-level cache.
             alone = max(each, row_bytes / paces.stream_bytes) + row_bytes / paces.shared_stream_bytes
             if not waits:
                 found.append(TileCost((rows, cols), 1, round(_SCALE * each), 0))
@@ -127,14 +127,14 @@ def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, places: np.ndarray
     return found
 
 
-def _places(op: PackedDepthwiseConvOp, target: Target, places: np.ndarray) -> list[TileCost]:
+def _depthwise_tiles(op: PackedDepthwiseConvOp, target: Target, row_counts: np.ndarray) -> list[TileCost]:
     kind = ir.RankedTensorType(op.operation.results[0].type)
     kernel = shape_of(op.operation.operands[1])[:-1]
     width = min(depthwise_panel(kind.shape[-1]), kind.shape[-1])
     lanes = target.lanes(numpy_dtype(kind.element_type).itemsize)
     vectors = -(-depthwise.tile_lanes(width, lanes) // lanes)
-    limit = depthwise.most_places(vectors, kernel[-1], op.strides[-1], target.machine)
-    high, wide = map(int, places.max(axis=0))
+    limit = depthwise.most_positions(vectors, kernel[-1], op.strides[-1], target.machine)
+    high, wide = map(int, row_counts.max(axis=0))
     found = []
     for rows in range(1, min(limit, high) + 1):
         for cols in range(1, min(limit // rows, wide) + 1):
@@ -143,9 +143,9 @@ def _places(op: PackedDepthwiseConvOp, target: Target, places: np.ndarray) -> li
     return found
 
 
-def _strips(op: WinogradConvOp, target: Target, places: np.ndarray) -> list[TileCost]:
+def _strips(op: WinogradConvOp, target: Target, row_counts: np.ndarray) -> list[TileCost]:
     channels = shape_of(op.operation.operands[0])[-1]
-    high, wide = (int(most) for most in -(-places.max(axis=0) // op.tile))
+    high, wide = (int(most) for most in -(-row_counts.max(axis=0) // op.tile))
     shapes = [(rows, cols) for rows in range(1, min(high, 16) + 1) for cols in range(1, min(wide, 64) + 1)]
     found = []
     for shape in shapes:

@@ -10,7 +10,7 @@ from mlir.dialects import arith, tensor, vector
 
 from .indices import Index, add, affine, coefficient, subtract, value_of
 
-# Maximum stride of a strided read; beyond it, most of the loaded elements would be dropped.
+# Maximum stride in elements of a strided read; beyond it, most of the loaded elements would be dropped.
 _MOST_STRIDE = 4
 
 
@@ -120,7 +120,7 @@ def _read_strided(source: ir.Value, indices: Sequence[Index], stride: int, point
 
 
 def gather(source: ir.Value, indices: Sequence[Index], offsets: ir.Value, point: Point) -> ir.Value:
-    """Reads one element per lane, `offsets` elements along the last dimension from the one at `indices`."""
+    """Reads one element per lane, at `offsets` from the element at `indices` along the last dimension."""
     element = ir.RankedTensorType(source.type).element_type
     kind = vector_type(point.width, element)
     everywhere = ir.DenseElementsAttr.get_splat(

@@ -22,7 +22,7 @@ def generic(
         out: the destination; also the accumulator of reductions.
         maps: one per input, and that of `out`.
         parallel: number of leading parallel dimensions; those after them are reduced.
-        body: gets one scalar per input and the one of `out`, returns the new one.
+        body: takes one scalar per input and the scalar of `out`, and returns the new scalar of `out`.
     """
     kinds = ["parallel"] * parallel + ["reduction"] * (maps[0].n_dims - parallel)
     iterators = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds])

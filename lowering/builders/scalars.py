@@ -116,7 +116,7 @@ def minimum(lhs: ir.Value, rhs: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def at_least(value: ir.Value, bound: ir.Value) -> ir.Value:
-    """Returns `max(value, bound)` for a bound that is not NaN: one instruction on x86, and NaN stays NaN."""
+    """Returns `max(value, bound)` for a bound that is not NaN, in one instruction on x86; NaN stays NaN."""
     if isinstance(value.type, ir.FloatType):
         return arith.select(arith.cmpf(arith.CmpFPredicate.OGT, bound, value), bound, value)
     return arith.maxsi(value, bound)
@@ -146,7 +146,7 @@ def safe_divisor(lhs: ir.Value, rhs: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def exp_of_normal(value: ir.Value) -> ir.Value:
-    """Returns the exponential for uses that add a number to it: a denormal result may be 0."""
+    """Returns the exponential, or 0 if it is denormal; for uses that add a number to it."""
     return math.exp(value, fastmath=flags(AFN))
 
 
@@ -221,7 +221,7 @@ def _from_float(value: ir.Value, kind: ir.Type, target: np.dtype) -> ir.Value:
         return arith.truncf(kind, widen(value))
     if new > old:
         return arith.extf(kind, value)
-    # Few machines do both steps at once; rounding to an odd last bit in between gives the same result. To bf16, the
+    # Few machines convert in one step; rounding to an odd last bit in between gives the same result. To bf16, the
     # value is rounded twice, as in ml_dtypes.
     near = _to_odd(value) if old == 64 and isinstance(kind, ir.F16Type) else value
     near = arith.truncf(ir.F32Type.get(), near) if _bits(near.type) == 64 and new < 32 else near

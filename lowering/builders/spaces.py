@@ -59,7 +59,7 @@ def slice_axis(value: ir.Value, axis: int, start: int, size: int) -> ir.Value:
 
 
 def insert_axis(part: ir.Value, into: ir.Value, axis: int, start: int) -> ir.Value:
-    """Returns `into` with its slice of dimension `axis` from `start` on replaced by `part`."""
+    """Returns `into` with the slice that begins at `start` of dimension `axis` replaced by `part`."""
     if shape_of(part) == shape_of(into):
         return part
     sizes = list(shape_of(part))

@@ -40,7 +40,7 @@ def strides_of(value: ir.Value) -> list[int]:
 
 
 def strides_of_made(kernel: ir.Operation) -> dict[ir.Value, list[int]]:
-    """Returns the strides of the tensors that are computed in a kernel's destination, from the returned one up."""
+    """Returns the strides of the tensors that are computed in a kernel's destination, the returned one first."""
     block = kernel.regions[0].blocks[0]
     value = block.operations[len(block.operations) - 1].operands[0]
     strides = strides_of(block.arguments[len(block.arguments) - 1])

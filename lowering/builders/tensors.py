@@ -37,7 +37,7 @@ def structured(
         outs: destinations.
         maps: index expressions of each input, then of each destination.
         iterators: one letter per loop, `p` parallel or `r` reduction.
-        body: gets one scalar per input and destination, returns one per destination.
+        body: takes one scalar per input and destination, and returns one per destination.
     """
     kinds = {"p": "parallel", "r": "reduction"}
     loops = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kinds[letter]}>") for letter in iterators])
@@ -93,7 +93,7 @@ def reduce(
 
 
 def along(value: ir.Value, reduced: Sequence[ir.Value], axes: Sequence[int], body: Body, out: ir.Value) -> ir.Value:
-    """Emits `body` of every element of `value` and those of tensors without the dimensions `axes`."""
+    """Emits `body` for every element of `value`, with the elements of tensors that lack the dimensions `axes`."""
     loops = dims(len(shape_of(value)))
     kept = [loop for axis, loop in enumerate(loops) if axis not in axes]
     maps = [loops, *[kept] * len(reduced), loops]
@@ -136,7 +136,7 @@ def with_shape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
 
 
 def reassociation(old: Sequence[int], new: Sequence[int]) -> list[list[int]] | None:
-    """Returns the dimensions of the longer shape that make each of the shorter one; None if no grouping does."""
+    """Returns the dimensions of the longer shape that merge to each of the shorter one; None if no grouping does."""
     short, long = sorted((list(old), list(new)), key=len)
     if not short:
         return [] if all(extent == 1 for extent in long) else None

@@ -1,8 +1,8 @@
 """Conversion of eight-bit and four-bit floats, which have no machine arithmetic, from and to f32.
 
-A format has a sign, an exponent and a fraction like f32, but shorter. Rounding is to nearest even. Numbers too
-large for a format become the same as in ml_dtypes: infinite, NaN or, in four bits, the greatest number. As in
-ml_dtypes, numbers of other types are rounded to f32 first.
+A format has a sign, an exponent and a fraction like f32, but shorter. Rounding is to nearest even. Numbers too large
+for a format become infinite, NaN or, in four bits, the greatest number. Numbers of other types are rounded to f32
+first. Both are as in ml_dtypes.
 """
 
 from __future__ import annotations

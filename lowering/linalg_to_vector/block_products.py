@@ -31,7 +31,7 @@ from .tile_reads import Chunk, Reader, registers_of, resized
 # Positions of the operands of the op.
 _INPUT, _WEIGHT, _SUMS, _SCALES = range(4)
 
-# Lanes of the narrowest registers; a narrower vector is part of one.
+# Number of 32-bit lanes of the narrowest registers; a vector with fewer lanes is a part of a register.
 _FEWEST_LANES = 4
 
 Row = tuple[int, ...]
@@ -47,7 +47,7 @@ class BlockProduct:
         bits: bits of a number.
         dims: the reduced dimensions within a block: word, part of a byte, byte.
         words: number of words of a block.
-        has_zeros: whether an operand gives the numbers that stand for 0.
+        has_zeros: whether an operand holds the zero points.
         has_factors: whether an operand gives factors of the blocks of rows, which then hold bytes.
         bytes_method: method of multiplying bytes, see `byte_step`.
         lanes: number of elements per vector register.
@@ -69,7 +69,7 @@ class BlockProduct:
         where: Mapping[int, Place],
         sums: Sequence[ir.Value],
     ) -> list[ir.Value]:
-        """Returns the sums after one more block of every row and column."""
+        """Returns the sums after one more block of the reduction for every row and column."""
         split = {chunk: registers_of(chunk, self.lanes, _FEWEST_LANES) for chunk in chunks}
         parts = list(itertools.chain(*split.values()))
         carried: Totals = {}
@@ -115,7 +115,7 @@ class BlockProduct:
         where: Mapping[int, Place],
         carried: Totals,
     ) -> Totals:
-        """Scales the numbers instead of the sums, which pays if many rows are multiplied by each number."""
+        """Scales the numbers instead of the sums, which is faster if each number is multiplied by many rows."""
         scales = {part: self._scale(reader, rows[0], part, where) for part in parts}
         starts = {
             part: arith.negf(arith.mulf(scales[part], self._zero(reader, rows[0], part, where))) for part in parts
@@ -217,7 +217,7 @@ class BlockProduct:
     def _parts(
         self, reader: Reader, row: Row, where: Mapping[int, Place], group: Sequence[Chunk]
     ) -> Iterator[tuple[dict[int, Place], dict[Chunk, ir.Value]]]:
-        """Yields the place of each part of the bytes of a word, with the words by vector."""
+        """Yields the reduction indices of each part of the bytes of a word, with the words by vector."""
         words = {part: reader.grains(_WEIGHT, row, part, {**where, self.dims[2]: 0}, GRAIN) for part in group}
         for place in range(8 // self.bits):
             yield {**where, self.dims[1]: place}, words
@@ -240,12 +240,12 @@ class BlockProduct:
         return arith.andi(_right(words, self.bits * part), _splat(words.type, spread))
 
     def _start(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, Place]) -> ir.Value:
-        """The sum of a block before its first product: minus the sum of the row times the number that stands for 0."""
+        """The sum of a block before its first product: minus the sum of the row times the zero point."""
         total = reader.read(_SUMS, row, part, where)
         return arith.mulf(arith.negf(total), self._zero(reader, row, part, where))
 
     def _zero(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, Place]) -> ir.Value:
-        """The numbers that stand for 0."""
+        """The zero points."""
         kind = part.type(ir.F32Type.get())
         if not self.has_zeros:
             return _splat(kind, 1 << (self.bits - 1))

@@ -1,4 +1,4 @@
-"""Products of bytes in register tiles: each 32-bit lane sums up the products of its four bytes.
+"""Products of bytes in register tiles: each 32-bit lane sums the products of its four bytes.
 
     %s = linalg.generic {(m, p, l, k, b): %s[m, p, l] += ui8 %a[m, k, b] * i8 %w[p, k, 4 * l + b]}
     // -->
@@ -39,7 +39,7 @@ _INTRINSICS = {
     "long_pairs": {4: f"{_ARM}.saddlp.v4i32.v8i16"},
 }
 METHODS = tuple(_INTRINSICS)
-"""Methods of adding up products of bytes: instructions of x86-64 ("dot", "pairs") and of AArch64 (the others)."""
+"""Methods of summing products of bytes: instructions of x86-64 ("dot", "pairs") and of AArch64 (the others)."""
 
 
 def byte_step(
@@ -99,7 +99,7 @@ def add_products(
 
 
 def shorts_of(bits: int, method: str, lanes: int) -> int:
-    """Returns how many vectors of products may be summed in 16 bits; 0 if the machine has a better way, or cannot.
+    """Returns how many vectors of products may be summed in 16 bits; 0 if the method does not sum in 16 bits.
 
     A pair of products of an unsigned number of `bits` bits and a signed byte is at most 2 * (2^bits - 1) * 127.
     """

@@ -1,4 +1,4 @@
-"""Moves overhanging tiles back inside, so that every tile has the same static size."""
+"""Moves the last tile of a loop back if it overhangs the bounds, so that every tile has the same static size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..builders.linear_forms import linear_form
 
 _CLEAN_UP = "func.func(canonicalize,cse)"
 _VIEWS = ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape")
-_BOUNDS = 3  # operands of a loop before those that it carries
+_BOUNDS = 3  # number of operands of a loop before its iteration arguments
 
 
 def clamp_tiles(kernel: ir.Operation, pipelines: PreparedPipelines, fills_sink: bool = False) -> None:
@@ -80,7 +80,7 @@ def _clamp(index: ir.Value, body: ir.Block, fills_sink: bool, lower: int, upper:
 
 
 def _is_summed_up(value: ir.Value) -> bool:
-    """Returns whether an op adds to what is in a tensor that a loop carries, or in a slice of it."""
+    """Returns whether an op accumulates into a tensor that a loop carries, or into a slice of it."""
     if not isinstance(value.type, ir.RankedTensorType):
         return False
     for use in value.uses:

@@ -113,8 +113,8 @@ class ReductionNest:
         if len(dims) == 1 and sizes[0] <= self._unroll_limit and self.part and self.position:
             return self._along_input(reader, where, sums, self.part, self.position)
         if math.prod(sizes) <= self._unroll_limit:
-            for place in itertools.product(*map(range, sizes)):
-                sums = self.step(reader, where | dict(zip(dims, place, strict=True)), sums)
+            for index in itertools.product(*map(range, sizes)):
+                sums = self.step(reader, where | dict(zip(dims, index, strict=True)), sums)
             return sums
         if sizes[0] == 1:
             return self._loops(reader, depth + 1, where | {dims[0]: 0}, sums, streams)
@@ -134,15 +134,15 @@ class ReductionNest:
         part: Part,
         position: Callable[[int, Mapping[int, int]], tuple[int, ...]],
     ) -> list[ir.Value]:
-        """Emits the steps of the last dimension in the order of the input, whose elements neighbouring places share.
+        """Emits the steps of the last dimension in the order of the input, whose elements neighbouring positions share.
 
         An element is then used up before the next one is read. Step by step, all elements of a tile would have to stay
         in registers, which LLVM would write to the stack. Each sum has its terms in the same order as step by step.
         """
         dim, size, sums = self.dims[-1], self.sizes[-1], list(sums)
         pairs = itertools.product(range(size), range(len(sums)))
-        for place, number in sorted(pairs, key=lambda pair: position(pair[1], {dim: pair[0]})):
-            sums[number] = part(reader, {**where, dim: place}, number, sums[number])
+        for index, number in sorted(pairs, key=lambda pair: position(pair[1], {dim: pair[0]})):
+            sums[number] = part(reader, {**where, dim: index}, number, sums[number])
         return sums
 
     def _innermost(
@@ -158,8 +158,8 @@ class ReductionNest:
         with ir.InsertionPoint(loop.body):
             carried, inner = list(loop.inner_iter_args), reader.inner()
             for number in range(self._steps):
-                place = (number, ((loop.induction_variable, self._steps),))
-                carried = self.step(inner, where | {dim: place}, carried)
+                index = (number, ((loop.induction_variable, self._steps),))
+                carried = self.step(inner, where | {dim: index}, carried)
             for stream in streams:
                 stream.fetch(self._iteration(where, whole, loop.induction_variable))
             scf.YieldOp(carried)
@@ -169,7 +169,7 @@ class ReductionNest:
         return sums
 
     def _iteration(self, where: Mapping[int, Place], whole: int, innermost: ir.Value) -> Linear:
-        """Returns the number of the current iteration among those of all loops."""
+        """Returns the linear index of the current iteration over all loops."""
         base, terms, factor = 0, ((innermost, 1),), whole
         for dim, size in zip(reversed(self.dims[:-1]), reversed(self.sizes[:-1]), strict=True):
             start, values = linear_place(where[dim])

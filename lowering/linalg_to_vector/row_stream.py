@@ -26,7 +26,7 @@ from .weight_stream import tile_loops
 # A smaller tensor enters the cache quickly and stays there; hardware prefetchers predict rows with a smaller stride.
 _LEAST_BYTES, _LEAST_STRIDE = 256 * 1024, 512
 
-# The second-level cache: the prefetched data is as large as the data in use.
+# Prefetches into the second-level cache: the prefetched data is as large as the data in use.
 _LOCALITY = 2
 
 
@@ -64,7 +64,7 @@ class RowStream:
 
 
 def row_stream(contraction: linalg.GenericOp, block: ir.Block, iterations: int, line_bytes: int) -> RowStream | None:
-    """Returns the prefetching of the next panel by the tile at the insertion point; None if it brings nothing.
+    """Returns the prefetching of the next panel by the tile at the insertion point; None if it would not help.
 
     Args:
         contraction: the op on a tile, which reduces one dimension.

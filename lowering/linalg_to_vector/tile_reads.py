@@ -56,7 +56,7 @@ def resized(value: ir.Value, lanes: int) -> ir.Value:
     return vector.shuffle(value, value, [*range(min(count, lanes)), *[_UNDEFINED] * (lanes - count)])
 
 
-# Shuffle index of lanes whose content does not matter.
+# Shuffle index of lanes whose contents are undefined.
 _UNDEFINED = -1
 
 

@@ -62,21 +62,21 @@ class TileStream:
             bounds = [ir.AffineExpr.get_dim(0), ir.AffineExpr.get_constant(count - 1)]
             row = affine.AffineMinOp(ir.AffineMapAttr.get(ir.AffineMap.get(1, 0, bounds)), [row]).result
             for column in range(0, self.part[-1], self.line):
-                indices = [apply_linear(place) for place in self._places(row, column)]
+                indices = [apply_linear(offset) for offset in self._indices(row, column)]
                 memref.prefetch(self.memory, indices, self.is_written, _FIRST_LEVEL, True)
 
-    def _places(self, row: ir.Value, column: int) -> list[Linear]:
+    def _indices(self, row: ir.Value, column: int) -> list[Linear]:
         """Returns the index of a row of the part, with rows counted over all dimensions but the last."""
-        places: list[Linear] = []
+        forms: list[Linear] = []
         inner = count = math.prod(self.part[:-1])
         for size, (base, terms) in zip(self.part[:-1], self.offsets[:-1], strict=True):
             inner //= size
             expr = ir.AffineExpr.get_floor_div(ir.AffineExpr.get_dim(0), inner)
             expr = expr if inner * size == count else ir.AffineExpr.get_mod(expr, size)
-            place = affine.apply(ir.AffineMap.get(1, 0, [expr]), [row])
-            places.append((base, (*terms, (place, 1)) if size > 1 else terms))
+            offset = affine.apply(ir.AffineMap.get(1, 0, [expr]), [row])
+            forms.append((base, (*terms, (offset, 1)) if size > 1 else terms))
         base, terms = self.offsets[-1]
-        return [*places, (base + column, terms)]
+        return [*forms, (base + column, terms)]
 
 
 def tile_streams(contraction: linalg.GenericOp, steps: int, iterations: int, line_bytes: int) -> list[TileStream]:

@@ -26,19 +26,19 @@ from ...passes.ir.values import shape_of
 from ..builders.linear_forms import Linear, apply_linear
 from .slices import whole
 
-# A smaller weight enters the cache quickly, and stays there.
+# Minimum size of a weight in bytes; a smaller one enters the cache quickly, and stays there.
 _LEAST_BYTES = 64 * 1024
 
-# A panel with a single tile is used as fast as it arrives, and prefetched a page ahead.
+# Prefetch distance in bytes (a page) in a panel with a single tile, which uses the panel as fast as it arrives.
 _AHEAD_BYTES = 4096
 
-# With this few rows, a tile goes through its panel as fast as the hardware prefetcher works.
+# Number of rows up to which a tile reads its panel as fast as the hardware prefetcher works.
 _FEW_ROWS = 4
 
-# Minimum number of tiles that share a panel: a tile that prefetches a whole panel alone has no time to.
+# Minimum number of tiles that share the prefetching of a panel: a single tile takes too little time for a whole panel.
 _LEAST_SHARING = 2
 
-# The second-level cache: the first level holds the data that the tile works on.
+# Prefetches into the second-level cache: the first level holds the data that the tile works on.
 _LOCALITY = 2
 
 
@@ -77,7 +77,7 @@ def weight_stream(
     *,
     is_long: bool = False,
 ) -> WeightStream | None:
-    """Returns the prefetching of the next weights by the tile at the insertion point; None if it brings nothing.
+    """Returns the prefetching of the next weights by the tile at the insertion point; None if it would not help.
 
     Args:
         weight: the tile's operand, a part of a packed weight.
@@ -128,7 +128,7 @@ def _at_most(index: ir.Value, last: int) -> ir.Value:
 
 
 def _is_contiguous(part: Sequence[int], whole: Sequence[int]) -> bool:
-    """Returns whether a part of these sizes is contiguous in the whole: leading ones, then whole dimensions."""
+    """Returns whether a part of these sizes is contiguous in the whole: leading sizes of 1, then whole dimensions."""
     pairs = itertools.dropwhile(lambda pair: pair[0] == 1, zip(part, whole, strict=True))
     next(pairs, None)
     return all(inner == outer for inner, outer in pairs)

@@ -78,7 +78,7 @@ def _emit_all(
 
         def generate(name: str) -> T:
             if name == AddEntryPass.symbol:
-                # A sequence of calls: the longest function of all, but the least part of a run's time.
+                # @main is a sequence of calls: the longest function of all, but the smallest part of a call's time.
                 with _machine(target, llvm.QUICKLY) as machine:
                     return _generate(name, texts[name], machine, emit)
             machine = machines.get()

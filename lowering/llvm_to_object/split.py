@@ -1,4 +1,6 @@
-"""Splits an LLVM module by its functions, as text: one translation is cheaper, and objects are needed one by one.
+"""Splits the text of an LLVM module by its functions, each of which becomes a separate object.
+
+Translating the module as a whole and splitting its text is cheaper than translating each function alone.
 
     @0 = private constant ...
     define void @f() { call void @g() }

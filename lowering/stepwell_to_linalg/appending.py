@@ -1,4 +1,4 @@
-"""Data behind data of varying size: each part is copied row by row to where the one before it ends.
+"""Concatenation of data of varying size: each part is copied row by row to the end of the part before it.
 
 scf.forall (%outer) shared_outs(%block = %out) {
   scf.for %i = 0 to %first * %inner iter_args(%block) { vector.transfer_write %lhs[%start + %i], %block[%i] }
@@ -28,7 +28,7 @@ from .sequences import in_parallel, where
 
 _VECTOR_BYTES = WIDEST_VECTOR_BYTES
 _VECTORS = 4
-"""Vectors per iteration: that many loads are under way before the first store."""
+"""Number of vectors per iteration, all of which are loaded before the first store."""
 
 
 @LINALG.attach(AppendOp)
@@ -45,7 +45,7 @@ def append(op: AppendOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[i
     copied = numbers.clamped(op.layout[-1], shape_of(lhs)[axis]) if op.layout else counts[0]
     kernel = kernel_of(op.operation)
     entries = discardable.EXTENTS.read(kernel, [-1] * len(shape))
-    # Its loops end at the sizes of a call already.
+    # The loops of an append already end at the sizes of a call.
     discardable.EXTENTS.remove(kernel)
     needed = numbers.clamped(entries[axis], shape[axis])
     runs = [multiply(count, inner) for count in (copied, counts[0], counts[1], needed)]
@@ -54,22 +54,25 @@ def append(op: AppendOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[i
     filled = zero(element_type_of(lhs))
 
     def block_of(at: Sequence[ir.Value], block: ir.Value) -> ir.Value:
-        places = _places(at[0], shape[:axis])
+        indices = _indices(at[0], shape[:axis])
         row = with_shape(block, [width])
 
         def body() -> ir.Value:
-            starts = [_start(numbers, op.layout, places, lhs, axis), _start(numbers, (), places, rhs, axis)]
+            starts = [_start(numbers, op.layout, indices, lhs, axis), _start(numbers, (), indices, rhs, axis)]
             first, end = runs[1], add(runs[1], runs[2])
-            made = _run(row, 0, runs[0], lambda place, point: _read(sources[0], add(starts[0], place), point))
+            made = _run(row, 0, runs[0], lambda position, point: _read(sources[0], add(starts[0], position), point))
             made = _run(
-                made, first, end, lambda place, point: _read(sources[1], add(starts[1], subtract(place, first)), point)
+                made,
+                first,
+                end,
+                lambda position, point: _read(sources[1], add(starts[1], subtract(position, first)), point),
             )
-            return _run(made, end, runs[3], lambda place, point: _filled(filled, point))
+            return _run(made, end, runs[3], lambda position, point: _filled(filled, point))
 
         is_live = None
-        for place, entry in zip(places, entries[:axis], strict=True):
+        for position, entry in zip(indices, entries[:axis], strict=True):
             if entry >= 0:
-                inside = arith.cmpi(arith.CmpIPredicate.slt, value_of(place), numbers.at(entry))
+                inside = arith.cmpi(arith.CmpIPredicate.slt, value_of(position), numbers.at(entry))
                 is_live = inside if is_live is None else arith.andi(is_live, inside)
         made = body() if is_live is None else where(is_live, row, body)
         return with_shape(made, [1, width])
@@ -89,13 +92,13 @@ def append_by_element(op: AppendOp, inputs: list[ir.Value], outs: list[ir.Value]
     ]
 
     def body(_: ir.Value) -> ir.Value:
-        places = [loop_index(dim) for dim in range(len(shape))]
-        ahead = arith.subi(places[axis], counts[0])
+        indices = [loop_index(dim) for dim in range(len(shape))]
+        ahead = arith.subi(indices[axis], counts[0])
         found = []
-        for value, index in ((lhs, places[axis]), (rhs, ahead)):
+        for value, index in ((lhs, indices[axis]), (rhs, ahead)):
             last = value_of(shape_of(value)[axis] - 1)
             inside = arith.maxsi(arith.minsi(index, last), value_of(0))
-            found.append(tensor.extract(value, [*places[:axis], inside, *places[axis + 1 :]]))
+            found.append(tensor.extract(value, [*indices[:axis], inside, *indices[axis + 1 :]]))
         is_first = arith.cmpi(arith.CmpIPredicate.slt, ahead, value_of(0))
         is_second = arith.cmpi(arith.CmpIPredicate.slt, ahead, counts[1])
         return arith.select(is_first, found[0], arith.select(is_second, found[1], zero(element_type_of(lhs))))
@@ -104,7 +107,7 @@ def append_by_element(op: AppendOp, inputs: list[ir.Value], outs: list[ir.Value]
 
 
 class _Numbers:
-    """Numbers in the table of extents."""
+    """Reads the table of extents."""
 
     def __init__(self, table: ir.Value) -> None:
         self._table = table
@@ -114,11 +117,11 @@ class _Numbers:
         return arith.index_cast(ir.IndexType.get(), tensor.extract(self._table, [value_of(entry)]))
 
     def clamped(self, entry: int, most: int) -> Index:
-        """Returns an entry, at most `most`; `most` itself for -1."""
+        """Returns an entry clamped to `most`, as an index; `most` itself for entry -1."""
         return most if entry < 0 else arith.maxsi(value_of(at_most(self.at(entry), most)), value_of(0))
 
 
-def _places(index: ir.Value, sizes: Sequence[int]) -> list[Index]:
+def _indices(index: ir.Value, sizes: Sequence[int]) -> list[Index]:
     """Returns the index along each of several dimensions, from that along all of them."""
     found: list[Index] = []
     rest: Index = index
@@ -129,21 +132,21 @@ def _places(index: ir.Value, sizes: Sequence[int]) -> list[Index]:
     return found
 
 
-def _start(numbers: _Numbers, layout: Sequence[int], places: Sequence[Index], value: ir.Value, axis: int) -> Index:
+def _start(numbers: _Numbers, layout: Sequence[int], indices: Sequence[Index], value: ir.Value, axis: int) -> Index:
     """Returns the number of elements before those at some indices of the dimensions before `axis`."""
     shape = shape_of(value)
     start: Index = 0
-    for dim, place in enumerate(places):
-        if place != 0:
+    for dim, position in enumerate(indices):
+        if position != 0:
             stride: Index = numbers.at(layout[dim]) if layout else math.prod(shape[dim + 1 :])
-            start = add(start, multiply(place, stride))
+            start = add(start, multiply(position, stride))
     return start
 
 
-def _read(source: ir.Value, place: Index, point: Point) -> ir.Value:
+def _read(source: ir.Value, position: Index, point: Point) -> ir.Value:
     if point.lane_dim is None:
-        return tensor.extract(source, [value_of(place)])
-    return read_row(source, [place], point)
+        return tensor.extract(source, [value_of(position)])
+    return read_row(source, [position], point)
 
 
 def _run(row: ir.Value, start: Index, stop: Index, value: Callable[[Index, Point], ir.Value]) -> ir.Value:
@@ -157,8 +160,8 @@ def _run(row: ir.Value, start: Index, stop: Index, value: Callable[[Index, Point
         count = _not_negative(subtract(stop, start))
         end = add(start, count if step == 1 else multiply(_divided(count, step), step))
 
-        def body(place: Index, made: list[ir.Value], step: int = step, point: Point = point) -> list[ir.Value]:
-            items = [add(place, offset) for offset in range(0, step, point.width)]
+        def body(position: Index, made: list[ir.Value], step: int = step, point: Point = point) -> list[ir.Value]:
+            items = [add(position, offset) for offset in range(0, step, point.width)]
             for item, read in zip(items, [value(item, point) for item in items], strict=True):
                 made = [_written(read, made[0], item, point)]
             return made
@@ -172,10 +175,10 @@ def _filled(value: ir.Value, point: Point) -> ir.Value:
     return value if point.lane_dim is None else broadcast(value, point.width)
 
 
-def _written(value: ir.Value, into: ir.Value, place: Index, point: Point) -> ir.Value:
+def _written(value: ir.Value, into: ir.Value, position: Index, point: Point) -> ir.Value:
     if point.lane_dim is None:
-        return tensor.insert(value, into, [value_of(place)])
-    return write_row(value, into, [place], point)
+        return tensor.insert(value, into, [value_of(position)])
+    return write_row(value, into, [position], point)
 
 
 def _bits(value: ir.Value) -> int:

@@ -54,7 +54,7 @@ from .views import TensorView
 
 Named = tuple[ir.Value, str]
 
-# Fewer queries than this are only a few blocks.
+# Minimum number of queries for which a key or value is copied: fewer queries are only a few blocks.
 _FEW_QUERIES = 128
 
 
@@ -164,7 +164,8 @@ class _Attention:
         key, value = self._gathered("key", self._key, "bhkd"), self._gathered("value", self._value, "bhkv")
         made = self._contract("scores", (key, transposed), self._new(scores), "d")
         made = self._banded(self._masked(made))
-        # If nothing is attended to, the maximum starts from a finite number: -inf - (-inf) would be NaN.
+        # The maximum starts from a finite number, because -inf - (-inf) would be NaN for queries that attend to
+        # nothing.
         least = float(np.finfo(np.float32).min) if self._op.zero_empty else -math.inf
         greatest = self._reduce("greatest", made, rows, least, _greater)
         # The weights overwrite the scores.
@@ -295,7 +296,7 @@ class _Attention:
 
 
 def _greater(score: ir.Value, best: ir.Value) -> ir.Value:
-    """Returns the greater of two numbers. A NaN may get lost here; it comes back in the exponent."""
+    """Returns the greater of two numbers. A NaN may get lost here; the exponential of the scores restores it."""
     return arith.select(arith.cmpf(arith.CmpFPredicate.OGT, score, best), score, best)
 
 

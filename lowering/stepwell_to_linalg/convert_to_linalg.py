@@ -96,7 +96,7 @@ def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, lowering: 
 
 
 def _lowering_of_kernel(op: ir.OpView) -> KernelRule | None:
-    """Returns what lowers a whole kernel around an op of this kind; None for an op that is lowered by itself."""
+    """Returns the lowering of a whole kernel around an op of this kind; None for an op that is lowered by itself."""
     kind = OPS.get(op.operation.name)
     return None if kind is None else LINALG_KERNEL.of(kind)
 
@@ -213,7 +213,7 @@ def _extract_bool(op: ir.Operation) -> None:
     """
     (result,) = op.results
     with op.location, ir.InsertionPoint.after(op):
-        # Made while the result is still a bit: both values then have the same type, and one can replace the other.
+        # Created while the result is still an i1: both values then have the same type, and one can replace the other.
         bit = arith.TruncIOp(ir.IntegerType.get_signless(1), result).operation
     result.replace_all_uses_except(bit.results[0], bit)
     result.set_type(ir.IntegerType.get_signless(8))

@@ -86,10 +86,9 @@ def depthwise_conv(op: PackedDepthwiseConvOp, others: Sequence[Shape]) -> Produc
 def grouped_conv(op: PackedGroupedConvOp, others: Sequence[Shape]) -> Product:
     """Returns a grouped convolution as a contraction.
 
-    (n?, *out, panel, lane, *kernel[:-1], c, kernel[-1]): every lane reads channel c of its group.
-    Column l reads channel (l floordiv columns of a group) * channels of a group + c: the lanes of one group read
-    the same channel. The kernel's last dimension is innermost, as neighbouring places share what they read along
-    it.
+    (n?, *out, panel, lane, *kernel[:-1], c, kernel[-1]): every lane reads channel c of its group. Column l reads
+    channel (l floordiv columns of a group) * channels of a group + c: the lanes of one group read the same channel. The
+    kernel's last dimension is innermost, because neighbouring positions share the elements that they read along it.
     """
     space = _space(op.result, others, 1)
     *kernel, channels, columns = shape_of(op.weight)

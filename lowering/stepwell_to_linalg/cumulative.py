@@ -34,7 +34,7 @@ _BLOCK = 1 << 13
 
 @LINALG.attach(CumulativeOp)
 def cumulative(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Emits totals of [batch, place, element]."""
+    """Emits totals of [batch, position, element]."""
     shape = shape_of(inputs[0])
     if 0 in shape:
         return [outs[0]]
@@ -56,7 +56,7 @@ def cumulative(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -
 
 @LINALG_BY_ELEMENT.attach(CumulativeOp)
 def running_totals(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Emits [batch, group, place, element]: the total of all groups before and of the group's own places before."""
+    """Emits [batch, group, position, element]: the total of the groups before, and of the group up to the position."""
     shape = shape_of(inputs[0])
     if 0 in shape:
         return [outs[0]]

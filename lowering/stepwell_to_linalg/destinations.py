@@ -29,7 +29,7 @@ def bind_destination(kernel: ir.Operation) -> None:
 
 
 def _change_copy(value: ir.Value, destination: ir.Value) -> bool:
-    """Copies a tensor that loops change into `destination` before them instead of after, if it is not theirs to change.
+    """Copies a tensor into `destination` before the loops that change it, not after, if they may not overwrite it.
 
     %0 = scf.for iter_args(%t = %x) { ... }                  %x' = linalg.generic {copy} ins(%x) outs(%out)
     %1 = linalg.generic {copy} ins(%0) outs(%out)    -->     %0 = scf.for iter_args(%t = %x') { ... }

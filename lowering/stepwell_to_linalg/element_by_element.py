@@ -25,7 +25,7 @@ from .rules import LINALG_BY_ELEMENT
 from .sequences import from_front
 
 MOST_READS = 1 << 34
-"""Maximum number of reads; they take some milliseconds."""
+"""Maximum number of reads of all elements together, which take some milliseconds."""
 
 
 @LINALG_BY_ELEMENT.attach(ops.ScatterOp)

@@ -23,7 +23,7 @@ from . import activations, integers
 from .rules import LINALG
 
 Scalar = Callable[..., ir.Value]
-"""A function of an op, the dtype of its first operand and one unpacked scalar per operand, in the compute type."""
+"""A function of an op, the dtype of its first operand, and one unpacked scalar in the compute type per operand."""
 
 SCALAR = Interface[Scalar](
     "scalar", "emits one element of an elementwise op's result", rooms=("lowering.stepwell_to_linalg.elementwise",)

@@ -39,10 +39,10 @@ from .sequences import in_parallel
 from .views import TensorView
 
 LANES = WIDEST_VECTOR_BYTES // 4
-"""Elements per vector; targets with shorter registers use several."""
+"""Number of elements per vector; targets with shorter registers use several registers."""
 
 _BLOCK_VECTORS = 16
-"""Vectors of queries, or of sums, that a block of rows holds in registers."""
+"""Number of vectors of queries, or of sums, that a block of rows holds in registers."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class _Head:
         return result
 
     def _scores(self, rows: Sequence[tuple[int, int]], starts: Sequence[int], scores: ir.Value) -> ir.Value:
-        """Writes the products of queries and all keys; `starts` are the places of the rows in `scores`."""
+        """Writes the products of queries and all keys; `starts` are the indices of the rows in `scores`."""
         runs = _runs(self.query)
         factor = number(self.whole.op.scale, ir.F32Type.get())
         queries = [
@@ -151,7 +151,7 @@ class _Head:
             if not isinstance(self.whole.keys, int) or self.whole.keys % LANES:
                 inside = vector.create_mask(vector_type(LANES, _bit()), [value_of(subtract(self.whole.keys, key))])
                 found = arith.select(inside, found, broadcast(number(-math.inf, f32), LANES))
-            # A NaN may get lost here; it comes back in the exponent.
+            # A NaN may get lost here; the exponential of the scores restores it.
             is_greater = arith.cmpf(arith.CmpFPredicate.OGT, found, greatest)
             return [_put(found, scores, place), arith.select(is_greater, found, greatest)]
 
@@ -248,7 +248,7 @@ def _with_rows(view: TensorView) -> TensorView:
 
 
 def _places(view: TensorView, places: Sequence[Index]) -> list[ir.Value]:
-    """Returns indices of the base; a dimension of one element is read at 0, wherever the loops are."""
+    """Returns indices of the base; a dimension of one element is always read at 0."""
     found: list[Index] = [0] * len(shape_of(view.base))
     for axis, size, place in zip(view.axes, view.shape, places, strict=True):
         if axis is not None and size != 1:

@@ -1,4 +1,4 @@
-"""Integer operations without a machine instruction of their own: powers, and shifts by any number."""
+"""Integer operations without a machine instruction: powers, and shifts by any number of bits."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def power(base: ir.Value, exponent: ir.Value, dtype: np.dtype) -> ir.Value:
     zero, one = number(0, base.type), number(1, base.type)
     result, square = one, base
     bits = integer_bits(dtype)
-    for place in range(bits if dtype.kind == "u" else bits - 1):
-        bit = arith.andi(exponent, number(1 << place if place < bits - 1 else -(1 << place), base.type))
+    for bit_index in range(bits if dtype.kind == "u" else bits - 1):
+        bit = arith.andi(exponent, number(1 << bit_index if bit_index < bits - 1 else -(1 << bit_index), base.type))
         is_used = arith.cmpi(arith.CmpIPredicate.ne, bit, zero)
         result = arith.select(is_used, arith.muli(result, square), result)
         square = arith.muli(square, square)
@@ -37,23 +37,23 @@ def power(base: ir.Value, exponent: ir.Value, dtype: np.dtype) -> ir.Value:
     return arith.select(arith.cmpi(arith.CmpIPredicate.slt, exponent, zero), inverse, result)
 
 
-def shift_left(op: Op, dtype: np.dtype, value: ir.Value, places: ir.Value) -> ir.Value:
+def shift_left(op: Op, dtype: np.dtype, value: ir.Value, amount: ir.Value) -> ir.Value:
     """Emits a left shift; 0 if no bits are left."""
-    is_possible, some = _possible(op, places)
+    is_possible, some = _possible(op, amount)
     return arith.select(is_possible, arith.shli(value, some), number(0, value.type))
 
 
-def shift_right(op: Op, dtype: np.dtype, value: ir.Value, places: ir.Value) -> ir.Value:
+def shift_right(op: Op, dtype: np.dtype, value: ir.Value, amount: ir.Value) -> ir.Value:
     """Emits a right shift; the sign if no bits are left."""
-    is_possible, some = _possible(op, places)
+    is_possible, some = _possible(op, amount)
     if dtype.kind == "u":
         return arith.select(is_possible, arith.shrui(value, some), number(0, value.type))
     all_places = number(8 * dtype.itemsize - 1, value.type)
     return arith.shrsi(value, arith.select(is_possible, some, all_places))
 
 
-def _possible(op: Op, places: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Returns whether a shift by `places` is defined, and the number of places if so, else 0."""
+def _possible(op: Op, amount: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Returns whether a shift by `amount` is defined, and the amount if so, else 0."""
     bits = integer_bits(spec_of_type(op.operation.operands[0].type).dtype)
-    is_possible = arith.cmpi(_UNSIGNED_LESS, places, number(bits, places.type))
-    return is_possible, arith.select(is_possible, places, number(0, places.type))
+    is_possible = arith.cmpi(_UNSIGNED_LESS, amount, number(bits, amount.type))
+    return is_possible, arith.select(is_possible, amount, number(0, amount.type))

@@ -1,4 +1,4 @@
-"""Removes masks that kernels need not apply, as `stepwell-bound-loops` fills the masked elements."""
+"""Removes masks that kernels need not apply, because `stepwell-bound-loops` fills the masked elements."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def pad(op: ops.PadOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.
         for start, size in ((0, op.low[axis]), (op.low[axis] + extent, op.high[axis])):
             if size == 0:
                 continue
-            # Dimensions before this one have their padding already, those after it do not yet.
+            # Dimensions before this one already have their padding, those after it do not yet.
             offsets = [0 if other < axis else op.low[other] for other in range(len(shape))]
             sizes = [extents[other] if other < axis else shape[other] for other in range(len(shape))]
             offsets[axis], sizes[axis] = start, size
@@ -191,7 +191,7 @@ def _inside(mode: str, index: ir.Value, offset: int, size: int, extent: int) -> 
 
 @LINALG.attach(ops.TakeRowsOp)
 def take_rows(op: ops.TakeRowsOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Emits a lookup of the place of every row of the result."""
+    """Emits a lookup of the index of every row of the result."""
     source, places = inputs
     sizes, rank, spread = shape_of(source)[: op.leading], len(shape_of(outs[0])), len(shape_of(places))
     loops = dims(rank)

@@ -22,7 +22,7 @@ _LONGEST_WIDE_ROW = 4096
 
 
 def _greatest(value: ir.Value, axis: int) -> ir.Value:
-    """Returns the maximum along `axis`, subtracted before exp. A NaN may get lost here; the exponent brings it back."""
+    """Returns the maximum along `axis`, subtracted before exp. A NaN may get lost here; the exponential restores it."""
     wide = scalars.compute_type(element_type_of(value))
 
     def body(element: ir.Value, best: ir.Value) -> ir.Value:

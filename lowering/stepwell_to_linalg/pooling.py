@@ -48,7 +48,7 @@ def _windowed(op: Any, value: ir.Value, neutral: ir.Value, body: Any) -> ir.Valu
 
 
 def _clipped_kernel(op: Any, value: ir.Value) -> tuple[int, ...]:
-    """Returns the kernel of a pooling without taps that never meet data, so that its size is bounded by the data."""
+    """Returns the kernel of a pooling without taps that only read padding, so that its size is bounded by the data."""
     shape = shape_of(value)
     extents = [shape[axis] for axis in _spatial(op, len(shape))]
     return Window(tuple(op.kernel), tuple(op.strides), tuple(op.pads), tuple(op.dilations)).clipped(extents).kernel
@@ -118,7 +118,7 @@ def max_pool_indices(op: ops.MaxPoolIndicesOp, inputs: list[ir.Value], outs: lis
 
 
 def _number(op: Any, extents: list[int], spatial: range) -> ir.Value:
-    """Emits the index of the element that a tap of the window meets; for padding, one too large to win."""
+    """Emits the linear index of the element that a tap of the window reads; for padding, an index too large to win."""
     i64 = ir.IntegerType.get_signless(64)
     here, is_inside = number(0, i64), number(1, ir.IntegerType.get_signless(1))
     for index, axis in enumerate(spatial):

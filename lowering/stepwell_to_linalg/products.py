@@ -19,7 +19,7 @@ from ...passes.kernel.demand import kernel_of, varying_rows
 from ..builders.generics import generic, multiply_add
 from ..builders.spaces import ResultSpace, expand, slice_axis
 
-# Panel width of unpacked right-hand sides, which are read in place; it suits every target's registers.
+# Panel width in columns of unpacked right-hand sides, which are read in place: whole registers on every target.
 _UNPACKED_PANEL = 32
 
 

@@ -1,4 +1,4 @@
-"""Sequential loops on tensors, for ops whose steps depend on the results of the steps before."""
+"""Sequential loops on tensors, for ops whose steps depend on the results of earlier steps."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from ...passes.ir.rewriting import walk
 from ...passes.ir.values import constant_index
 from .positions import WRITES, linear_of, loop_of, positions, root_of
 
-_PLACES = {**WRITES, "memref.load": 0, "vector.load": 0, "vector.transfer_read": 0}
+_MEMREF_OPERANDS = {**WRITES, "memref.load": 0, "vector.load": 0, "vector.transfer_read": 0}
 
 
 def is_along_keys(root: ir.Value, count: int) -> bool:
@@ -31,16 +31,16 @@ def bound_keys(kernel: ir.Operation, count: int, most: ir.Value) -> None:
     """
     found: dict[int, tuple[ir.Operation, int]] = {}
     for op in walk(kernel):
-        place = _PLACES.get(op.name)
-        if place is None:
+        operand = _MEMREF_OPERANDS.get(op.name)
+        if operand is None:
             continue
-        root = root_of(op.operands[place])
+        root = root_of(op.operands[operand])
         if not is_along_keys(root, count):
             continue
         axis = ir.MemRefType(root.type).rank - 3
-        rank = ir.MemRefType(op.operands[place].type).rank
-        indices = [linear_of(value) for value in list(op.operands)[place + 1 : place + 1 + rank]]
-        where = positions(op.operands[place], indices, root)
+        rank = ir.MemRefType(op.operands[operand].type).rank
+        indices = [linear_of(value) for value in list(op.operands)[operand + 1 : operand + 1 + rank]]
+        where = positions(op.operands[operand], indices, root)
         along = next((position for position in where or () if position.dims == (axis,)), None)
         loop = None if along is None else loop_of(along.index)
         if loop is None:

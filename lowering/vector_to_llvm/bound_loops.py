@@ -25,7 +25,7 @@ from .positions import WRITES, Position, is_local, linear_of, positions, root_of
 from .skip_masked import skip_masked
 
 _Move = tuple[Position, int, Linear]
-"""Movement of a write with an index: the dimensions, the distance per step, and the start."""
+"""The movement of a write with a loop index: the dimensions, the distance per step, and the start."""
 
 _KNOWN = ("arith.", "math.", "affine.", "vector.", "scf.", "memref.", "index.", "ub.", "llvm.call_intrinsic")
 

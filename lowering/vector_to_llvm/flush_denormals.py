@@ -37,7 +37,7 @@ class FlushDenormalsPass(Pass):
           llvm.return
         }
 
-    Each kernel does this, instead of @main once, as workers of a thread pool call kernels too.
+    Each kernel changes the mode, instead of @main once, because workers of a thread pool also call kernels.
 
     Preconditions: LLVM dialect.
     """

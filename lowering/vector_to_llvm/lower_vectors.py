@@ -108,12 +108,12 @@ def _unroll(transfer: ir.Operation) -> None:
     used = lanes if view.mask is None else ir.DenseI64ArrayAttr(view.mask.owner.attributes["mask_dim_sizes"])[0]
     with transfer.location, ir.InsertionPoint(transfer):
         *outer, first = view.indices
-        places = [arith.addi(first, arith.constant(ir.IndexType.get(), lane)) for lane in range(used)]
+        indices = [arith.addi(first, arith.constant(ir.IndexType.get(), lane)) for lane in range(used)]
         if isinstance(view, vector.TransferReadOp):
-            read = [memref.load(view.base, [*outer, place]) for place in places]
+            read = [memref.load(view.base, [*outer, index]) for index in indices]
             made = vector.from_elements(kind, [*read, *[view.padding] * (lanes - used)])
             view.results[0].replace_all_uses_with(made)
         else:
-            for lane, place in enumerate(places):
-                memref.store(vector.extract(view.valueToStore, [], [lane]), view.base, [*outer, place])
+            for lane, index in enumerate(indices):
+                memref.store(vector.extract(view.valueToStore, [], [lane]), view.base, [*outer, index])
     transfer.erase()

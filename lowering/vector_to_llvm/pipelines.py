@@ -17,7 +17,8 @@ def memref_pipeline(target: str) -> Pipeline:
     """Lowers vector code on tensors to buffers: kernels write to their destinations, other buffers are in the arena."""
     return Pipeline(
         (
-            # Main needs a memory plan, not an analysis: every tensor in it is a whole buffer that one kernel writes.
+            # @main needs a memory plan, not a bufferisation analysis: every tensor in it is a buffer that one kernel
+            # writes.
             "stepwell-plan-memory",
             # From here on, a call is of one version of its kernel.
             "stepwell-branch-to-versions",
@@ -52,7 +53,7 @@ def llvm_pipeline(target: str) -> Pipeline:
         (
             "stepwell-lower-copies",
             "stepwell-lower-vectors",
-            # Before loops are doubled.
+            # Before loops are duplicated.
             f"stepwell-prefetch-rows{{target={target}}}",
             f"stepwell-stream-stores{{target={target}}}",
             *_narrow_floats(Target.parse(target)),

@@ -55,8 +55,10 @@ class PrefetchRowsPass(Pass):
 
     Attributes:
         target: machine that the kernels are for, in the form that `Target.parse` accepts.
-        min_bytes: minimum size of memory whose rows are prefetched; 0 for what is hardly in a near cache.
-        min_stream: minimum size of memory that elementwise loops prefetch; 0 for what leaves all caches.
+        min_bytes: minimum size in bytes of memory whose rows are prefetched; 0 for a size that hardly fits a near
+            cache.
+        min_stream: minimum size in bytes of memory that elementwise loops prefetch; 0 for a size that exceeds all
+            caches.
     """
 
     name = "stepwell-prefetch-rows"

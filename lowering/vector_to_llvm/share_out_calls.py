@@ -35,7 +35,7 @@ class ShareOutCallsPass(Pass):
         }
 
     If there are calls to distribute, the functions of thread pools are added to the module (see thread_pool.py).
-    Without a pool, which is a null pointer, the calling thread does all blocks.
+    If the pool is a null pointer, the calling thread does all blocks.
 
     Preconditions: LLVM dialect, bare pointers.
     """

@@ -19,7 +19,7 @@ from ..target import Target
 from .segments import region_of
 
 _LINE = 64
-"""Bytes of a cache line, the same on all processors of x86-64."""
+"""Size of a cache line in bytes, the same on all x86-64 processors."""
 _CLASSES = frozenset({"elementwise", "reduction", "movement"})
 _STORES = frozenset({"vector.store", "vector.maskedstore", "memref.store"})
 _SUMS = frozenset({"arith.addi", "arith.subi", "arith.minui", "arith.maxui"})
@@ -50,7 +50,8 @@ class StreamStoresPass(Pass):
 
     Attributes:
         target: machine that the kernels are for, in the form that `Target.parse` accepts.
-        min_bytes: minimum size of results that are written past the caches; 0 for what leaves all caches.
+        min_bytes: minimum size in bytes of results that are written past the caches; 0 for a size that exceeds all
+            caches.
     """
 
     name = "stepwell-stream-stores"
@@ -171,10 +172,10 @@ def _write_past_caches(loop: ir.Operation, stores: list[ir.Operation]) -> None:
     roots += [root for root in (_root(store.operands[1]) for store in stores) if root not in roots]
     with loop.location, ir.InsertionPoint(loop):
         index = ir.IndexType.get()
-        places = [memref.ExtractAlignedPointerAsIndexOp(root).result for root in roots]
-        joined = places[0]
-        for place in places[1:]:
-            joined = arith.OrIOp(joined, place).result
+        addresses = [memref.ExtractAlignedPointerAsIndexOp(root).result for root in roots]
+        joined = addresses[0]
+        for address in addresses[1:]:
+            joined = arith.OrIOp(joined, address).result
         rest = arith.RemUIOp(joined, arith.ConstantOp(index, _LINE).result).result
         is_aligned = arith.CmpIOp(arith.CmpIPredicate.eq, rest, arith.ConstantOp(index, 0).result).result
         branch = scf.IfOp(is_aligned, has_else=True)

@@ -30,7 +30,7 @@ from . import thread_pool_calls, thread_pool_code
 from .clock import clock_text
 
 LONG, SHORT = 1, 2
-"""Length of a call, given when it begins: whether it is worth waking threads for."""
+"""Lengths of a call, given when it begins: sleeping threads are woken for a long call only."""
 
 BEGIN, SHARE, END, WORK = "stepwell_begin", "stepwell_share", "stepwell_end", "stepwell_work"
 

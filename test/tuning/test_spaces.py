@@ -73,7 +73,7 @@ def test_the_default_choice_changes_nothing(opened, tmp_path) -> None:
 def test_a_tile_that_does_not_fit_the_registers_is_refused(opened, tmp_path) -> None:
     model = opened(graphs.product(tmp_path / "model.onnx"))
     (space,) = [kernel.space for kernel in model.kernels.values() if isinstance(kernel.space, TiledSpace)]
-    with pytest.raises(RefusedError, match=r"a tile of 24 places needs \d+ of \d+ registers"):
+    with pytest.raises(RefusedError, match=r"a tile of 24 positions needs \d+ of \d+ registers"):
         space.parameters({"tile": (24,), "panels": 3})
 
 

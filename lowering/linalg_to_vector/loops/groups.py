@@ -16,7 +16,7 @@ from mlir import ir
 from ...builders.indices import coefficient
 from .generic import Generic, padded
 
-# Contiguous elements beyond this number bring no more speed.
+# Number of contiguous elements beyond which longer runs are not faster.
 _ENOUGH_LANES = 64
 
 
@@ -180,7 +180,8 @@ def lane_dim(group: LoopGroup) -> int | None:
                 if dim in group.reductions and _reduces_padding(generic.operands[position], exprs, dim):
                     continue
                 if size is not None and size > 1 and step > 0 and dim not in scattered:
-                    # An operand of a reduction counts by its size: a mask of one row counts little beside all rows.
+                    # Operands of a reduction are weighted by their sizes: a mask of one row counts little beside all
+                    # rows.
                     share = _elements(generic.operands[position]) / most if group.reductions else 1
                     scores[dim] = scores.get(dim, 0) + share * min(size, _ENOUGH_LANES) / step
     if not scores:

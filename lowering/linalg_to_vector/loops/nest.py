@@ -35,7 +35,8 @@ class Nest:
         self._reducers = [member for member in group.members if member.reductions]
         self._padding = Padding(self._reducers, self._sizes, self._reductions)
         while self._width > max(size, 4) and self._lane_dim is not None and self._padding.surrounds(self._lane_dim):
-            # Vectors that reach into the padding are made by shifting vectors from inside, so they must fit inside.
+            # Vectors that reach into the padding are shifted vectors of the inside, which must therefore hold a whole
+            # vector.
             self._width //= 2
         self._outer = [dim for dim in group.parallels if dim != self._lane_dim]
         self._walk = Walk(
@@ -45,7 +46,7 @@ class Nest:
             self._width,
             native,
             self._padding,
-            # Only the innermost such loop is split, as each part has its own copy of the code.
+            # Only the innermost such loop is split, because each part is a copy of the code.
             window_dim=next((dim for dim in reversed(self._outer) if self._padding.surrounds(dim)), None),
             may_repeat=not self._reductions and not any(map(_reads_destination, group.members)),
         )

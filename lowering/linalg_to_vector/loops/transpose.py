@@ -39,8 +39,8 @@ def transposed_inputs(generic: Generic) -> dict[int, int]:
 class TransposeNest:
     """Emits one op at the insertion point.
 
-    If the result's last dimension is shorter than a tile, a tile covers several indices of the dimension before as
-    well: together they are contiguous in memory.
+    If the result's last dimension is shorter than a tile, a tile also covers several indices of the dimension before
+    it, with which it is contiguous in memory.
 
     Tiles that share the cache lines of an input are visited in succession if the cache could not keep a line of
     each row until the next tiles along the rows.
@@ -218,7 +218,7 @@ def transpose(rows: Sequence[ir.Value]) -> Values:
 
 
 def _joined(generic: Generic, along: int, tile: int) -> int | None:
-    """Returns the loop of the result's last but one dimension, if a tile is some of it times all of the last one."""
+    """Returns the loop of the result's second-to-last dimension, if a tile covers a part of it and all of the last."""
     if len(generic.output_maps[0]) < 2:
         return None
     before, last = map(_plain, generic.output_maps[0][-2:])

@@ -61,9 +61,9 @@ def bits_of(kind: ir.Type) -> int:
 
 
 def pieces(size: int, width: int, native: int) -> list[tuple[int, int, int]]:
-    """Splits a tail of `size` < `width` into pieces (offset, lanes, valid lanes).
+    """Splits a tail of `size` < `width` elements into vectors (offset, lanes, valid lanes).
 
-    The number of lanes is a power of two; at most one piece is masked.
+    The number of lanes is a power of two; at most one vector is masked.
     """
     found: list[tuple[int, int, int]] = []
     offset = 0

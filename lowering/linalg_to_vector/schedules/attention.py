@@ -27,7 +27,7 @@ from .typical import typical_sizes
 _SCORE_BYTES = 64 * 1024
 _MOST_ROWS = 16
 
-# Number of keys in a tile of scores if there may be few keys.
+# Number of keys in a tile of scores if the number of keys may be small.
 _FEW_KEYS = 8
 
 REGISTER_TILES = (("scores start", "scores", "masked"), ("sum start", "sum", "result"))
@@ -123,7 +123,7 @@ def _tiled(role: str | None, loops: str, tile: dict[str, int]) -> list[str]:
 def _queries(length: int, keys: int, lanes: int, fewest: int) -> int:
     """Returns the number of queries in a block: two registers of them, or one register if the scores are too large.
 
-    One register is also used if there may be that few queries, as registers are computed whole.
+    One register is also used if there may be so few queries, because whole registers are computed.
     """
     wide = 2 * lanes * keys * 4 <= _SCORE_BYTES and fewest > lanes
     return min(length, 2 * lanes if wide else lanes)
@@ -146,7 +146,7 @@ def _tile(rows: int, columns: int, lanes: int, machine: Machine) -> tuple[int, i
 
 
 def _rows(rows: int, vectors: int, machine: Machine, most: int) -> int:
-    """Returns the rows of a register tile of scores, `most` at most."""
+    """Returns the number of rows of the fastest register tile of scores, at most `most`."""
     limit = min(rows, most, 2 * _MOST_ROWS, (machine.vector_registers - 1) // vectors - 1)
     return min(
         range(1, limit + 1), key=lambda height: -(-rows // height) * step_cycles(machine, height, vectors, is_near=True)

@@ -16,7 +16,7 @@ class Schedule:
 
     Attributes:
         name: kind of schedule.
-        parameters: numbers that it was made with; a tuner may replace them.
+        parameters: numbers that determine the tiling; a tuner may replace them.
         text: transform script, applied to the kernel.
     """
 

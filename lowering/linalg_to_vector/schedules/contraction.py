@@ -95,11 +95,11 @@ def is_panel_outermost(extents: Extents) -> bool:
     If the weight stays in the cache anyway and the result comes from and goes to memory, a tile's rows work on all
     panels instead, and the result is accessed row by row.
     """
-    places = math.prod(extents.outer)
+    positions = math.prod(extents.outer)
     if extents.typical:
         most = math.prod(extents.outer[dim] for dim in extents.rows[-2:])
-        places = places // most * int(statistics.median(map(math.prod, extents.typical)))
-    result_bytes = extents.element_bytes * places * extents.panels * extents.lane
+        positions = positions // most * int(statistics.median(map(math.prod, extents.typical)))
+    result_bytes = extents.element_bytes * positions * extents.panels * extents.lane
     return _is_far(extents) or result_bytes < caches.cached_bytes(extents.machine)
 
 
@@ -109,7 +109,7 @@ def _is_far(extents: Extents) -> bool:
 
 
 def _plan(extents: Extents, parts: int) -> tuple[list[int], list[int]]:
-    """Returns the fastest pair of register tile and parallel block, with about `parts` blocks in all."""
+    """Returns the fastest combination of register tile and parallel block, with about `parts` blocks in all."""
     if not is_panel_outermost(extents):
         block = [size if dim in extents.rows[-2:] else 1 for dim, size in enumerate(extents.outer)]
         _, tile = _tile(extents, [extents.outer[dim] for dim in extents.rows[-2:]])
@@ -127,19 +127,19 @@ def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int
     """
     if parts == 1:
         return [*whole_tiles(extents, tile, block), extents.panels]
-    places = math.prod(extents.outer[dim] for dim in extents.rows[-2:])
-    there = extents.panels * math.prod(extents.outer) // places
-    # The blocks of separate weights are enough if these are streamed: each is read once for all its rows.
+    positions = math.prod(extents.outer[dim] for dim in extents.rows[-2:])
+    there = extents.panels * math.prod(extents.outer) // positions
+    # If weights are streamed, one block per weight is enough: each weight is read once for all its rows.
     most = max(1, parts // extents.weights) if _is_far(extents) else parts
     if extents.weight_bytes > caches.near_bytes(extents.machine):
         is_even = extents.panels % 2 == 0 or extents.panels > _MANY_PANELS
         least = _LEAST_ROWS if is_even else _LEAST_ROWS // 2
-        most = max(1, min(most, -(-_BLOCKS_OF_WEIGHTS // there), places // least))
+        most = max(1, min(most, -(-_BLOCKS_OF_WEIGHTS // there), positions // least))
     rows = cut_rows(extents, tile, block, most, there)
     there = math.prod(-(-size // part) for size, part in zip(extents.outer, rows, strict=True))
     panels = divisor(extents.panels, there * extents.panels // parts)
     if extents.typical and _is_far(extents):
-        # With the fewest rows, too, there must be enough blocks for some threads.
+        # Even with the fewest rows there must be enough blocks for several threads.
         fewest = _blocks_of_rows(extents, rows)
         panels = min(panels, divisor(extents.panels, fewest * extents.panels // _FEWEST_BLOCKS))
     return [*whole_tiles(extents, tile, _fewer(extents, tile, rows)), panels]

@@ -33,15 +33,15 @@ from .tiles import (
 )
 from .typical import count_tiles
 
-# Maximum number of unrolled taps along the innermost dimension; then neighbouring places share loads.
+# Maximum number of unrolled taps along the innermost dimension, for which neighbouring positions share loads.
 _UNROLLED_TAPS = 9
 _UNROLLED_STEPS = 40
 _MOST_ROWS = 16
 
-# Registers of elements of the image in a tile of one vector.
+# Number of registers that hold elements of the image in a tile of one vector.
 _ELEMENTS = 2
 
-# Registers per place that limit the tiles of strided convolutions: six places of AVX2 were the fastest.
+# Registers counted per position, which limits the tiles of strided convolutions: with AVX2, six positions were fastest.
 _STRIDED_VECTORS = 2
 
 
@@ -77,7 +77,7 @@ def _lanes(extents: Extents) -> int:
 
 
 def tile_lanes(width: int, lanes: int) -> int:
-    """Returns the channels of a tile in a panel of `width`: one register of `lanes`, as more share no loads."""
+    """Returns the channels of a tile in a panel of `width`: one register of `lanes`; more share no loads."""
     return width if width % lanes else lanes
 
 
@@ -95,7 +95,7 @@ def _tile(extents: Extents) -> list[int]:
     sizes = [extents.outer[dim] for dim in inner]
     machine, taps = extents.machine, extents.reduction[-1]
     vectors = registers_per_row(replace(extents, lane=_lanes(extents)))
-    limit = most_places(vectors, taps, extents.stride, machine)
+    limit = most_positions(vectors, taps, extents.stride, machine)
     if extents.is_spread:  # beside the sums, registers hold the loaded elements and their spread copies
         limit = max(1, min(limit, (machine.vector_registers // vectors - 2 * taps) // (1 + 2 * extents.stride)))
 
@@ -112,8 +112,8 @@ def _tile(extents: Extents) -> list[int]:
     return tile
 
 
-def most_places(vectors: int, taps: int, stride: int, machine: Machine) -> int:
-    """Returns the maximum number of places in a tile, each of `vectors` vectors of channels.
+def most_positions(vectors: int, taps: int, stride: int, machine: Machine) -> int:
+    """Returns the maximum number of positions in a tile, each of `vectors` vectors of channels.
 
     Beside the sums, registers hold the weights of a row of unrolled taps, and two elements: one in use, one that is
     being read. If they did not suffice, elements that neighbours share would be written to the stack. With strides,

@@ -19,7 +19,7 @@ _PER_GROUP = ("tiles", "blocks", "panels", "lanes", "outermost")
 """Parameters with one entry for each column group."""
 
 _ANNOTATIONS = {"steps": discardable.STEPS, "prefetch": discardable.PREFETCH}
-"""Parameters that a schedule records only if they were given, and the attributes of sums that they become."""
+"""Parameters that a schedule records only if they were given, with the attributes that carry them on sums."""
 
 
 def make_schedule(
@@ -49,7 +49,7 @@ def make_schedule(
         ahead: number of elements of a row, used in successive steps, that may be read as one vector.
         lanes: per group, the columns of a register tile; empty for all columns of a panel.
 
-    Parameters that are only given: per group, `outermost`, 1 if the loop over panels is outside of those over rows;
+    Optional parameters, per group: `outermost`, 1 if the loop over panels is outside of those over rows;
     `steps`, the reduction steps per iteration of the innermost loop; and `prefetch`, 0 to prefetch nothing.
     """
     parameters: dict[str, Any] = {"tiles": tiles, "blocks": blocks, "unroll": unroll}

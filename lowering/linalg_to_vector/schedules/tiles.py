@@ -1,4 +1,4 @@
-"""Extents, tile rows and blocks, by which the register-tiled schedules choose."""
+"""Extents, tile rows and blocks, from which the register-tiled schedules choose."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ....passes.ir.rewriting import walk
 from ..tile_reads import Indexing, chunks_of, linear_form
 from .typical import chosen_tile, typical_sizes
 
-# Maximum number of rows; more only make the code longer, as enough multiply-adds are in flight.
+# Maximum number of rows; more rows only make the code longer, because enough multiply-adds are in flight.
 _MOST_ROWS = 16
 
 # Maximum fraction of an image that blocks may compute twice if its sizes vary.
@@ -32,12 +32,12 @@ class Extents:
     Attributes:
         machine: the machine that the schedule is for.
         outer: extents of the outer (and feature group) dimensions.
-        rows: outer dimensions that do not index the weight: a row of the weight serves all places along them.
+        rows: outer dimensions that do not index the weight: a row of the weight serves all positions along them.
         panels: number of panels.
         lane: columns of one panel.
         reduction: extents of the reduced dimensions.
         element_bytes: size of one element in bytes.
-        stride: distance of the elements read by neighbouring places along the last row dimension.
+        stride: distance of the elements read by neighbouring positions along the last row dimension.
         is_spread: whether neighbouring columns read the same elements, as those of one feature group do.
         typical: extents along the last two row dimensions at some representative sizes; empty if sizes do not vary.
         tile: a tile along these two dimensions that was chosen before; empty if none was.
@@ -198,7 +198,7 @@ def even_count(steps: int, most: int, others: int = 1) -> int:
     Args:
         steps: number of steps.
         most: wanted number of parts.
-        others: number of pieces that each part is cut into by other means.
+        others: number of blocks that each part is cut into along other dimensions.
     """
 
     def unevenness(count: int) -> tuple[float, int]:
@@ -219,7 +219,7 @@ def cut_rows(extents: Extents, tile: Sequence[int], block: Sequence[int], parts:
         tile: the register tile.
         block: the block.
         parts: wanted number of parts.
-        others: number of pieces that each part is cut into along other dimensions.
+        others: number of blocks that each part is cut into along other dimensions.
     """
     rows = list(block)
     for dim in extents.rows[-2:]:

@@ -65,7 +65,7 @@ def count_tiles(
         block: the block's extents.
         tile: the tile's extents.
         most: elements of the largest tile: a size is weighted by the number of such tiles that would cover it.
-        least: minimum waiting time, in units of tiles.
+        least: minimum number of tiles to count: the time spent waiting for weights, in units of tiles.
     """
     if not typical:
         return tiles_in(block, block, tile)

@@ -22,9 +22,9 @@ class LoopNest:
     """The loops of the op whose blocks are distributed.
 
     Attributes:
-        sizes: their extents.
-        parallel: those that may be cut, outermost first.
-        reduced: those that some op of the kernel reduces.
+        sizes: the extents of the loops.
+        parallel: the loops that may be cut, outermost first.
+        reduced: the loops that some op of the kernel reduces.
     """
 
     sizes: tuple[int, ...]
@@ -133,7 +133,7 @@ def _cut(nest: LoopNest, count: int) -> list[int]:
     """Returns the tile of a number of blocks; [] for one block.
 
     Raises:
-        RefusedError: no loop can be cut so.
+        RefusedError: the loops cannot be cut into this many blocks.
     """
     if count == 1 or not nest.parallel:
         return []

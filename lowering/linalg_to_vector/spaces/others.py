@@ -20,7 +20,7 @@ _MOST_SCORE_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class AttentionSpace(SearchSpace):
-    """Queries of a block, keys of a tile of scores, rows and columns of a tile of the result.
+    """The queries of a block, the keys of a tile of scores, and the rows and columns of a tile of the result.
 
     Attributes:
         sizes: numbers of queries (`q`), keys (`k`), elements (`d`) and columns of the value (`v`).
@@ -85,7 +85,7 @@ class AttentionSpace(SearchSpace):
 
 @dataclass(frozen=True)
 class WinogradSpace(SearchSpace):
-    """Images, and rows and columns of tiles, of a strip, and of a parallel block of the transforms.
+    """The images, rows and columns of tiles of a strip, and those of a parallel block of the transforms.
 
     Attributes:
         tiles: images, and rows and columns of tiles.

@@ -12,7 +12,7 @@ from ....machines.machine import Machine
 from ....support.errors import StepwellError
 
 Choice = Mapping[str, Any]
-"""Values by the names of axes. An axis that it lacks, or whose value is None, is as in the default schedule."""
+"""Values by the names of axes. An axis that is missing or has the value None is as in the default schedule."""
 
 Parameters = Mapping[str, Any]
 """Parameters of `stepwell.schedule` that differ from those of the default schedule."""
@@ -47,7 +47,7 @@ class SearchSpace(ABC):
     Attributes:
         machine: the machine.
         default: all parameters of the default schedule.
-        axes: what may be chosen.
+        axes: the parts of a schedule that may be chosen.
     """
 
     machine: Machine
@@ -77,15 +77,15 @@ class SearchSpace(ABC):
 
     @abstractmethod
     def features(self, parameters: Parameters) -> dict[str, float]:
-        """Returns what a learned model predicts the time of a schedule by; the names are the same for all kernels."""
+        """Returns the features from which a learned model predicts the time of a schedule, by name."""
 
     @abstractmethod
     def predicted(self, parameters: Parameters) -> float | None:
-        """Returns the time of a schedule by the cost function, in any unit; None if that knows nothing about it."""
+        """Returns the time of a schedule by the cost function, in any unit; None if the function does not cover it."""
 
 
 def counts_up_to(most: int, values: Iterable[int] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)) -> list[int]:
-    """Returns the numbers of parts that something of `most` steps can be cut into."""
+    """Returns candidates for the number of parts into which `most` steps are cut."""
     return [count for count in values if count <= most]
 
 

@@ -16,16 +16,16 @@ from ..schedules.tiles import Extents, cut_rows, divisor, registers_per_row, who
 from ..schedules.typical import tiles_in
 from .space import Axis, Choice, Parameters, RefusedError, SearchSpace, counts_up_to, divisors_up_to, log2
 
-_MOST_PLACES = 24
-"""Maximum places of a tile; more only make the code longer."""
+_MOST_POSITIONS = 24
+"""Maximum number of positions of a tile; more only make the code longer."""
 
 _MOST_TOGETHER = 4
-"""Maximum panels of a tile."""
+"""Maximum number of panels of a tile."""
 
 _STEPS = (1, 2, 4, 8)
 _UNROLLS = (1, 3, 5, 7, 9, 15, 25, 49)
 _THREADS = 2
-"""Number of threads for which blocks are counted."""
+"""Number of threads among which the cost function distributes blocks."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class TiledSpace(SearchSpace):
         return self.changed(found | {name: choice[name] for name in names})
 
     def _check_registers(self, group: Extents, tile: Sequence[int], panels: int, lanes: int) -> None:
-        """Refuses tiles whose sums do not fit the registers.
+        """Checks that the sums of a tile fit the registers.
 
         Raises:
             RefusedError: they do not.
@@ -97,7 +97,8 @@ class TiledSpace(SearchSpace):
         needed = math.prod(tile) * vectors + (1 if self.is_depthwise else vectors + 1)
         if needed > self.machine.vector_registers:
             shape = "x".join(map(str, tile))
-            raise RefusedError(f"a tile of {shape} places needs {needed} of {self.machine.vector_registers} registers")
+            registers = self.machine.vector_registers
+            raise RefusedError(f"a tile of {shape} positions needs {needed} of {registers} registers")
 
     def _block(
         self, number: int, tile: Sequence[int], together: int, rows: int | None, columns: int | None
@@ -105,7 +106,7 @@ class TiledSpace(SearchSpace):
         """Returns a parallel block of a group: rows in about `rows` parts and panels in `columns` parts.
 
         Raises:
-            RefusedError: the panels cannot be divided so.
+            RefusedError: the panels cannot be divided evenly.
         """
         group, (*usual, part) = self.groups[number], self.default["blocks"][number]
         if rows is None:
@@ -114,7 +115,7 @@ class TiledSpace(SearchSpace):
         if width % together:
             width = together * divisor(group.panels // together, max(1, width // together))
         if group.panels % together or group.panels % width:
-            raise RefusedError(f"{together} of {group.panels} panels at once leave a rest")
+            raise RefusedError(f"{together} of {group.panels} panels at once leave a remainder")
         whole = [size if dim in group.rows[-2:] else 1 for dim, size in enumerate(group.outer)]
         if self.is_depthwise:
             width = group.panels
@@ -201,7 +202,7 @@ class TiledSpace(SearchSpace):
 def _axes(group: Extents, suffix: str, is_depthwise: bool) -> list[Axis]:
     sizes = [group.outer[dim] for dim in group.rows[-2:]]
     vectors = 1 if is_depthwise else registers_per_row(group)
-    most = min(_MOST_PLACES, max(1, (group.machine.vector_registers - vectors - 1) // vectors))
+    most = min(_MOST_POSITIONS, max(1, (group.machine.vector_registers - vectors - 1) // vectors))
     shapes = itertools.product(*(range(1, min(size, most) + 1) for size in sizes))
     tiles = sorted((shape for shape in shapes if math.prod(shape) <= most), key=lambda s: (math.prod(s), s))
     places = math.prod(sizes)

@@ -60,16 +60,16 @@ class InputTransform:
 
         return grid(rows, cols, self.target, tile)
 
-    def _tile(self, top: Index, left: Index, place: tuple[Index, Index], target: ir.Value) -> ir.Value:
+    def _tile(self, top: Index, left: Index, position: tuple[Index, Index], target: ir.Value) -> ir.Value:
         tests = [*self._tests(0, top), *self._tests(1, left)]
         if not tests:
-            return self._channels(functools.partial(self._read, top, left), place, target)
+            return self._channels(functools.partial(self._read, top, left), position, target)
         branch = scf.IfOp(functools.reduce(arith.andi, tests), [target.type], has_else=True)
         inside, outside = (region.blocks[0] for region in branch.regions)
         with ir.InsertionPoint(inside):
-            scf.YieldOp([self._channels(functools.partial(self._read, top, left), place, target)])
+            scf.YieldOp([self._channels(functools.partial(self._read, top, left), position, target)])
         with ir.InsertionPoint(outside):
-            scf.YieldOp([self._channels(self._guarded(top, left), place, target)])
+            scf.YieldOp([self._channels(self._guarded(top, left), position, target)])
         return branch.results[0]
 
     def _tests(self, dim: int, first: Index) -> list[ir.Value]:
@@ -107,7 +107,7 @@ class InputTransform:
     def _channels(
         self,
         read: Callable[[int, int, Index, Chunk], ir.Value],
-        place: tuple[Index, Index],
+        position: tuple[Index, Index],
         target: ir.Value,
     ) -> ir.Value:
         down, across = (range(len(matrix)) for matrix in self.matrices)
@@ -115,7 +115,7 @@ class InputTransform:
         def transform(channel: Index, chunk: Chunk, into: ir.Value) -> ir.Value:
             pixels = [[read(i, j, channel, chunk) for j in across] for i in down]
             for (x, y), value in apply_both(self.matrices, pixels):
-                into = write_row(value, into, [x, y, *place, channel], chunk)
+                into = write_row(value, into, [x, y, *position, channel], chunk)
             return into
 
         return along(shape_of(target)[-1], self.lanes, target, transform)

@@ -1,4 +1,4 @@
-"""Small constant matrices times a few vectors; common parts of rows or columns are computed once.
+"""Products of small constant matrices and a few vectors; common parts of rows or columns are computed once.
 
 Two columns that differ only in signs share the sum and the difference of their vectors:
 

@@ -53,11 +53,11 @@ class OutputTransform:
 
         return grid(rows, cols, target, tile)
 
-    def _channels(self, place: tuple[Index, Index], pixels: Sequence[Sequence[Index]], target: ir.Value) -> ir.Value:
+    def _channels(self, position: tuple[Index, Index], pixels: Sequence[Sequence[Index]], target: ir.Value) -> ir.Value:
         down, across = (range(matrix.shape[1]) for matrix in self.matrices)
 
         def transform(channel: Index, chunk: Chunk, into: ir.Value) -> ir.Value:
-            values = [[read_row(self.products, [x, y, *place, channel], chunk) for y in across] for x in down]
+            values = [[read_row(self.products, [x, y, *position, channel], chunk) for y in across] for x in down]
             # Overhanging results are written to the last pixel inside, before that pixel's own result.
             for (p, q), value in reversed(apply_both(self.matrices, values)):
                 into = self._store(value, [pixels[0][p], pixels[1][q], channel], chunk, into)
@@ -65,19 +65,19 @@ class OutputTransform:
 
         return along(shape_of(self.products)[-1], self.lanes, target, transform)
 
-    def _store(self, value: ir.Value, place: list[Index], chunk: Chunk, into: ir.Value) -> ir.Value:
+    def _store(self, value: ir.Value, position: list[Index], chunk: Chunk, into: ir.Value) -> ir.Value:
         maps = [ir.AffineMapAttr(item).value for item in ir.ArrayAttr(self.epilogue.attributes["indexing_maps"])]
         vectors: list[ir.Value | None] = [value]
         for operand, entry in zip(list(self.epilogue.operands)[1:-1], maps[1:-1], strict=True):
             dims = [ir.AffineDimExpr(expr).position for expr in entry.results]
-            indices = [place[dim] for dim in dims]
-            if dims and dims[-1] == len(place) - 1:
+            indices = [position[dim] for dim in dims]
+            if dims and dims[-1] == len(position) - 1:
                 vectors.append(read_row(operand, indices, chunk))
                 continue
             scalar = tensor.extract(operand, [value_of(index) for index in indices])
             vectors.append(vector.broadcast(chunk.type(scalar.type), scalar))
         block = self.epilogue.regions[0].blocks[0]
-        return write_row(evaluate_body(block, [*vectors, None], chunk.lanes), into, place, chunk)
+        return write_row(evaluate_body(block, [*vectors, None], chunk.lanes), into, position, chunk)
 
 
 def _extent(value: ir.Value, dim: int) -> Index:

@@ -24,7 +24,7 @@ def matrices_of(op: ir.Operation) -> Matrices:
 
 
 def apply_both(matrices: Matrices, values: Sequence[Sequence[ir.Value]]) -> list[tuple[tuple[int, int], ir.Value]]:
-    """Returns the elements of first matrix * values * transposed second matrix, each with its position."""
+    """Returns the elements of `first matrix @ values @ second matrix.T`, each with its indices."""
     down, across = map(LinearMap, matrices)
     columns = [down.apply([row[place] for row in values]) for place in range(len(values[0]))]
     found = []

@@ -9,7 +9,7 @@ scf.while (a bucket is left, and fewer than the limit remain) {
     scf.while (remaining boxes are left, and none overlaps) { compare the box with a vector of them }
     write the box after the remaining ones; count it if none overlaps } }
 
-Few boxes are visited if the limit is low, therefore buckets are sorted only when they are reached.
+Buckets are sorted only when they are reached, because few boxes are visited if the limit is low.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from .selecting import true_elements
 from .sorting import float_key
 
 _LANES = WIDEST_VECTOR_BYTES // 4
-"""Remaining boxes with which a box is compared at once."""
+"""Number of remaining boxes with which a box is compared at once."""
 _BUCKET_BITS = 11
 """Maximum number of bits of the number of buckets; the counters of this many fit the first-level cache."""
 _EDGES = 5
-"""Numbers per remaining box: its least and greatest coordinates, and its area."""
+"""Number of values stored per remaining box: its least and greatest coordinates, and its area."""
 
 
 @dataclass(frozen=True)
@@ -195,8 +195,8 @@ def _remaining(
         is_dropped = _overlaps_any(box, edges, kept, share)
         # Overwritten by the next box unless it remains.
         row = tensor.insert(arith.extui(_i(64), index), row, [kept])
-        for place, edge in enumerate(box.edges):
-            edges = tensor.insert(edge, edges, [value_of(place), kept])
+        for position, edge in enumerate(box.edges):
+            edges = tensor.insert(edge, edges, [value_of(position), kept])
         more = arith.select(is_dropped, kept, arith.addi(kept, value_of(1)))
         return [more, row, edges]
 
@@ -207,7 +207,7 @@ def _remaining(
 
 def _box(boxes: ir.Value, index: ir.Value, is_center: bool) -> _Box:
     """Reads a box."""
-    one, two, three, four = (tensor.extract(boxes, [index, value_of(place)]) for place in range(CORNERS))
+    one, two, three, four = (tensor.extract(boxes, [index, value_of(position)]) for position in range(CORNERS))
     low, high = [], []
     for first, second in ((one, three), (two, four)):
         if is_center:
@@ -226,7 +226,7 @@ def _overlaps_any(box: _Box, edges: ir.Value, kept: ir.Value, share: ir.Value) -
     """Returns whether a box overlaps any of the first `kept` boxes, whose numbers are columns of `edges`."""
     row = Point((), None, _LANES, _LANES)
     mine = [broadcast(edge, _LANES) for edge in box.edges]
-    places = read_row(constant_tensor(range(_LANES), _i(32)), [value_of(0)], row)
+    lanes = read_row(constant_tensor(range(_LANES), _i(32)), [value_of(0)], row)
     no = arith.constant(_i(1), 0)
 
     def is_going(carried: Values) -> ir.Value:
@@ -235,9 +235,9 @@ def _overlaps_any(box: _Box, edges: ir.Value, kept: ir.Value, share: ir.Value) -
 
     def compare(carried: Values) -> Values:
         start, _ = carried
-        theirs = [read_row(edges, [place, start], row) for place in range(_EDGES)]
+        theirs = [read_row(edges, [position, start], row) for position in range(_EDGES)]
         left = arith.index_cast(_i(32), arith.subi(kept, start))
-        counts = arith.cmpi(arith.CmpIPredicate.slt, places, broadcast(left, _LANES))
+        counts = arith.cmpi(arith.CmpIPredicate.slt, lanes, broadcast(left, _LANES))
         found = arith.andi(counts, _overlap(mine, theirs, broadcast(share, _LANES)))
         word = vector.extract(vector.bitcast(vector_type(1, _i(_LANES)), found), [], [0])
         is_any = arith.cmpi(arith.CmpIPredicate.ne, word, number(0, _i(_LANES)))
@@ -282,11 +282,11 @@ def join_rows(op: JoinRowsOp, inputs: list[ir.Value], outs: list[ir.Value]) -> l
         stored = arith.index_cast(ir.IndexType.get(), tensor.extract(input, [*at, value_of(length - 1)]))
         count = arith.maxsi(arith.minsi(stored, value_of(length - 1)), value_of(0))
 
-        def write(place: ir.Value, values: Values) -> Values:
-            to, (into,) = arith.addi(filled, place), values
+        def write(position: ir.Value, values: Values) -> Values:
+            to, (into,) = arith.addi(filled, position), values
             for column, index in enumerate(at):
                 into = tensor.insert(arith.index_cast(_i(64), index), into, [to, value_of(column)])
-            return [tensor.insert(tensor.extract(input, [*at, place]), into, [to, value_of(len(at))])]
+            return [tensor.insert(tensor.extract(input, [*at, position]), into, [to, value_of(len(at))])]
 
         (into,) = repeat(0, count, [into], write)
         return [arith.addi(filled, count), into]

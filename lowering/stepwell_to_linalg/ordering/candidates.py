@@ -25,7 +25,7 @@ from ..sequences import part, repeat
 
 # Bytes of keys that are compared at once, in two of the widest registers.
 _VECTOR_BYTES = 2 * WIDEST_VECTOR_BYTES
-# With fewer groups than this, the passes over them would take as long.
+# Minimum number of groups; fewer groups would not make the passes over them faster.
 _LEAST_GROUPS = 64
 
 

@@ -64,7 +64,7 @@ def _bit(value: bool) -> ir.Value:
 
 @LINALG.attach(NumberGroupsOp)
 def number_groups(op: NumberGroupsOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Emits a pass along the order; for the order of first occurrence it notes first members, and another follows."""
+    """Emits a pass along the sorted order; for groups in order of first occurrence, a second pass follows."""
     input, order = inputs
     (count,) = shape_of(order)
     if count == 0:
@@ -72,12 +72,12 @@ def number_groups(op: NumberGroupsOp, inputs: list[ir.Value], outs: list[ir.Valu
     dtype = spec_of_type(op.operation.operands[0].type).dtype
     is_equal = _equal_rows(input, dtype)
 
-    def row_at(place: ir.Value) -> ir.Value:
-        return from_front(tensor.extract(order, [place]), count)[0]
+    def row_at(position: ir.Value) -> ir.Value:
+        return from_front(tensor.extract(order, [position]), count)[0]
 
-    def along(place: ir.Value, carried: Values) -> Values:
+    def along(position: ir.Value, carried: Values) -> Values:
         before, current, into = carried
-        row = row_at(place)
+        row = row_at(position)
         differs = arith.xori(is_equal(before, row), _bit(True))
         if op.is_sorted:
             current = arith.addi(current, arith.extui(_i(64), differs))

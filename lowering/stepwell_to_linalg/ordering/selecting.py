@@ -5,8 +5,8 @@ scf.for %block { %word = vector.bitcast %conditions : vector<64xi1> to vector<1x
     %places = vector.transfer_read %table[%byte, 0]; vector.transfer_write %start + %places, %found[%count]
     %count += math.ctpop(%byte) } } }
 
-A whole vector of indices is written for each byte, those after its bits are overwritten. It never leaves the result:
-no more elements are found before a byte than come before it.
+A whole vector of indices is written for each byte; the next byte overwrites the unused ones. The vector stays inside
+the result, because at most as many elements are found before a byte as precede it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ..rules import LINALG
 from ..sequences import Values, in_parallel, part, put, repeat, when
 
 _BLOCK = 64
-"""Conditions that are tested at once."""
+"""Number of conditions that are tested at once."""
 _BITS = 8
-"""Conditions whose indices are written at once: a row of the table for each value of a byte."""
+"""Number of conditions whose indices are written at once: the table has a row for each value of a byte."""
 _LANES = WIDEST_VECTOR_BYTES // 4
-"""Indices that are converted to coordinates at once."""
+"""Number of indices that are converted to coordinates at once."""
 
 
 @LINALG.attach(NonZeroOp)
@@ -86,55 +86,55 @@ def true_elements(elements: ir.Value, found: ir.Value, test: Test = is_set) -> t
         word = ir.IntegerType.get_signless(_BLOCK)
         bits = vector.extract(vector.bitcast(vector_type(1, word), is_true), [], [0])
         is_any = arith.cmpi(arith.CmpIPredicate.ne, bits, number(0, word))
-        return when(is_any, carried, lambda: _places_of(bits, start, carried, table))
+        return when(is_any, carried, lambda: _indices_of(bits, start, carried, table))
 
     def one(at: ir.Value, carried: Values) -> Values:
-        count, places = carried
+        count, indices = carried
         is_true = test(tensor.extract(elements, [at]))
         # Overwritten by the next one unless it counts.
-        places = tensor.insert(arith.index_cast(kind, at), places, [count])
-        return [arith.addi(count, arith.index_castui(ir.IndexType.get(), is_true)), places]
+        indices = tensor.insert(arith.index_cast(kind, at), indices, [count])
+        return [arith.addi(count, arith.index_castui(ir.IndexType.get(), is_true)), indices]
 
     whole = extent // _BLOCK
     carried = repeat(0, whole, [value_of(0), found], block)
-    count, places = repeat(whole * _BLOCK, extent, carried, one)
-    return count, places
+    count, indices = repeat(whole * _BLOCK, extent, carried, one)
+    return count, indices
 
 
 def _table() -> ir.Value:
     """Returns the positions of the set bits of each byte, as rows of a flat tensor of bytes."""
     rows = ([bit for bit in range(_BITS) if byte >> bit & 1] for byte in range(1 << _BITS))
     filled = (row + [0] * (_BITS - len(row)) for row in rows)
-    return constant_tensor([place for row in filled for place in row], ir.IntegerType.get_signless(8))
+    return constant_tensor([position for row in filled for position in row], ir.IntegerType.get_signless(8))
 
 
-def _places_of(bits: ir.Value, start: ir.Value, carried: Values, table: ir.Value) -> Values:
+def _indices_of(bits: ir.Value, start: ir.Value, carried: Values, table: ir.Value) -> Values:
     """Appends the indices of the set bits of a word, byte by byte."""
     count, found = carried
     row, kind = Point((), None, _BITS, _BITS), element_type_of(found)
     for low in range(0, _BLOCK, _BITS):
         byte = arith.andi(arith.shrui(bits, number(low, bits.type)), number((1 << _BITS) - 1, bits.type))
         at = arith.index_castui(ir.IndexType.get(), arith.muli(byte, number(_BITS, bits.type)))
-        places = arith.extui(vector_type(_BITS, kind), read_row(table, [at], row))
+        indices = arith.extui(vector_type(_BITS, kind), read_row(table, [at], row))
         first = arith.index_cast(kind, arith.addi(start, value_of(low)))
-        found = write_row(arith.addi(places, broadcast(first, _BITS)), found, [count], row)
+        found = write_row(arith.addi(indices, broadcast(first, _BITS)), found, [count], row)
         count = arith.addi(count, arith.index_castui(ir.IndexType.get(), math.ctpop(byte)))
     return [count, found]
 
 
-def _coordinates(places: ir.Value, count: ir.Value, shape: Sequence[int], out: ir.Value) -> ir.Value:
-    """Writes a row of coordinates for each dimension; `places` are indices in a tensor of `shape` in row-major order.
+def _coordinates(indices: ir.Value, count: ir.Value, shape: Sequence[int], out: ir.Value) -> ir.Value:
+    """Writes a row of coordinates for each dimension; `indices` are indices in a tensor of `shape` in row-major order.
 
     The last vector overlaps the one before.
     """
-    (extent,), kind = shape_of(places), element_type_of(places)
+    (extent,), kind = shape_of(indices), element_type_of(indices)
     lanes = min(_LANES, extent)
     row, wide = Point((), None, lanes, lanes), vector_type(lanes, ir.IntegerType.get_signless(64))
 
     def convert(turn: ir.Value, carried: Values) -> Values:
         (into,) = carried
         start = arith.minsi(arith.muli(turn, value_of(lanes)), value_of(extent - lanes))
-        left = read_row(places, [start], row)
+        left = read_row(indices, [start], row)
         for axis in reversed(range(len(shape))):
             size = broadcast(number(shape[axis], kind), lanes)
             rest = left if axis == 0 else arith.divui(left, size)
@@ -155,12 +155,12 @@ def compress(op: CompressOp, inputs: list[ir.Value], outs: list[ir.Value]) -> li
     if 0 in (*shape, length):
         return [outs[0]]
     batches, extent, size = around(op.axis, shape)
-    count, places = true_elements(condition, empty([length], ir.IntegerType.get_signless(64)))
+    count, indices = true_elements(condition, empty([length], ir.IntegerType.get_signless(64)))
     slices = [] if size == 1 else [size]
     source, out = with_shape(input, [batches, extent, *slices]), with_shape(outs[0], [batches, extent, *slices])
 
     def one_slice(at: Sequence[ir.Value], to: ir.Value, block: ir.Value) -> ir.Value:
-        index = arith.index_cast(ir.IndexType.get(), tensor.extract(places, [to]))
+        index = arith.index_cast(ir.IndexType.get(), tensor.extract(indices, [to]))
         if not slices:
             return tensor.insert(tensor.extract(source, [at[0], index]), block, [value_of(0), to])
         offsets: list[Index] = [0, to, 0]

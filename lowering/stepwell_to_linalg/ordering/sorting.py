@@ -142,7 +142,7 @@ def _last_from(keys: ir.Value, stop: ir.Value) -> ir.Value:
 
 
 def _by_counting(keys: ir.Value, k: int, stop: ir.Value | None) -> ir.Value:
-    """Returns the indices of the `k` least keys, in order; elements from `stop` on keep their places."""
+    """Returns the indices of the `k` least keys, in order; elements from `stop` on keep their positions."""
     (extent,) = shape_of(keys)
     i32 = ir.IntegerType.get_signless(32)
     ranks = _ranks(keys) if stop is None else _ranks_before(keys, stop)
@@ -200,7 +200,7 @@ def _together(keys: ir.Value) -> tuple[Point, ir.Value]:
 
 
 def _unsorted_from(numbers: ir.Value, stop: ir.Value | None) -> ir.Value:
-    """Returns the indices [k] with those from `stop` on replaced by their own places."""
+    """Returns the indices [k] with those from `stop` on replaced by their own positions."""
     if stop is None:
         return numbers
     (k,), i32 = shape_of(numbers), ir.IntegerType.get_signless(32)
