@@ -46,7 +46,7 @@ class AttributeField(Generic[T]):
             return self.default
         try:
             attr = attributes[self.name]
-        except TypeError as error:  # of a kind that Python cannot represent, an array of unsigned integers for one
+        except TypeError as error:  # of a kind that the bindings cannot represent
             raise OpError(f"attribute '{self.name}' must be {self.kind_name}") from error
         return self.read(attr)
 

@@ -23,7 +23,7 @@ class Dialect:
     """A set of op classes under one namespace, loadable into any number of contexts."""
 
     def __init__(self, namespace: str, ops: Sequence[type[Op]]) -> None:
-        """Declares a dialect; again, if the module that declared it is run again, as notebooks do.
+        """Declares a dialect, or replaces the declaration by the same module, which a notebook may run twice.
 
         Raises:
             ValueError: another module has declared a dialect of this name.

@@ -55,7 +55,7 @@ def named(name: str) -> Symbolic:
 
 
 def limits_of(ranges: Mapping[str, Sequence[int]]) -> dict[str, Interval]:
-    """The limits to assume of sizes, from the least and the greatest value of the dimensions of a model by name."""
+    """The limits assumed of sizes, from the least and the greatest value of each dimension of a model, by name."""
     return {str(named(name)): (values[0], values[1]) for name, values in ranges.items()}
 
 

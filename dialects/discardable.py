@@ -1,6 +1,6 @@
-"""The discardable attributes `stepwell.*`: what passes note on modules, functions, calls, loops and linalg ops.
+"""The discardable attributes `stepwell.*`, by which passes annotate modules, functions, calls, loops and linalg ops.
 
-This module is the only place that spells their names; elsewhere they are `discardable.KERNEL.read(op)` and the like.
+Only this module contains their names; other modules use the descriptors, as in `discardable.KERNEL.read(op)`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Descriptors of discardable attributes: attributes with a dialect's prefix that passes leave on any op.
 
-MLIR tells the attributes of an op itself, which its definition declares, from discardable ones, whose names begin with
-the namespace of the dialect that owns them. A discardable attribute is declared once:
+MLIR distinguishes inherent attributes, which the definition of an op declares, from discardable ones, whose names begin
+with the namespace of the dialect that owns them. A discardable attribute is declared once:
 
     ALIGNMENT = DiscardableAttribute("stepwell.alignment", forms.I64, "alignment in bytes", places=(ARGUMENT,), ...)
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 ARGUMENT, RESULT, OF_MODEL = "an argument", "a result", "an op of the model"
-"""Places that are no names of ops: the dictionaries of a function's arguments and results, and any op of our dialect.
+"""Places that are not names of ops: the dictionaries of a function's arguments and results, and any op of our dialect.
 """
 
 
@@ -48,7 +48,7 @@ class DiscardableAttribute(Generic[T]):
 
         Args:
             name: its name, with the prefix of its dialect.
-            form: its form, which is the form of its Python values too.
+            form: the form of the attribute and of its Python value.
             doc: its meaning, in one line.
             places: names of the ops that may have it, `ARGUMENT`, `RESULT`.
             phases: the phases at whose end a module may have it.

@@ -141,7 +141,7 @@ def list_of(form: AttributeForm[T], text: str) -> AttributeForm[Sequence[T]]:
 def either(
     one: AttributeForm[Any], other: AttributeForm[Any], text: str, is_one: Callable[[Any], bool]
 ) -> AttributeForm[Any]:
-    """Returns the form of attributes of one of two forms; `is_one` tells from a value that it has the first form."""
+    """Returns the form of attributes of either of two forms; `is_one` returns whether a value has the first form."""
 
     def read(attr: ir.Attribute) -> Any:
         value = one.read(attr)

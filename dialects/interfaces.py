@@ -1,6 +1,6 @@
-"""Op interfaces: what other packages know about an op, attached to its class and looked up by class.
+"""Op interfaces: implementations by other packages that are attached to op classes and looked up by class.
 
-As with MLIR's OpInterfaces, a pass asks the op and has no table of ops of its own:
+As with MLIR's OpInterfaces, a pass asks the interface instead of keeping its own table of ops:
 
     DEMAND = Interface("demand", "live prefix of each operand", rooms=("passes.kernel",))
 

@@ -282,7 +282,7 @@ def _scalar(function: Callable[..., Any]) -> Callable[[_Interpreter, ir.Operatio
 # In the order of MLIR's enumeration: eq, ne, slt, sle, sgt, sge.
 _PREDICATES = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
 _RUNNERS: dict[str, Callable[[_Interpreter, ir.Operation], Sequence[Any]]] = {
-    # A terminator's operands are what its block returns.
+    # Terminators: the block returns their operands.
     "func.return": lambda interpreter, operation: [],
     "scf.yield": lambda interpreter, operation: [],
     "scf.condition": lambda interpreter, operation: [],

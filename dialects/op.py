@@ -27,7 +27,7 @@ class Op(ir.OpView):
     """Base of every op that is declared in Python. All of them are pure.
 
     Attributes:
-        KERNEL: traits of the kernel that the op becomes; None for an op that is no work or is decomposed before.
+        KERNEL: traits of the kernel that the op becomes; None for an op that does no work or is decomposed before.
         ROUNDING: how floating-point results may differ from the reference.
         places: index of each operand among the operands and of each result among the results, by name.
         has_optional_operands: whether some operand may be absent.
@@ -173,7 +173,7 @@ class Op(ir.OpView):
 
     @classmethod
     def is_linear(cls) -> bool:
-        """Returns whether operands of another size take the same path through the op's code, as those of sums do."""
+        """Returns whether operands of another magnitude take the same path through the op's code, as for sums."""
         return cls.ROUNDING is Rounding.SUM
 
     def flops(self) -> int:
@@ -194,7 +194,7 @@ class Op(ir.OpView):
     def evaluate(self, array: Callable[[ir.Value], np.ndarray]) -> tuple[np.ndarray, ...]:
         """Evaluates the op by its reference semantics and returns the contents of the results."""
         arrays = (None if value is None else array(value) for value in self.operand_values())
-        # Infinities and NaN are ordinary results and do not deserve a warning.
+        # Infinities and NaN are ordinary results, so numpy must not warn of them.
         with np.errstate(all="ignore"):
             return tuple(map(np.asarray, _as_tuple(type(self).reference(*arrays, **self.attribute_values()))))
 

@@ -34,7 +34,7 @@ _MAX_ELEMENTS = 2**48
 
 
 def spec_of(value: ir.Value) -> TensorSpec:
-    """The spec that the IR alone gives for a value: its type and, if a constant op defines it, its contents."""
+    """The spec of a value according to the IR alone: its type and, if a constant op defines it, its contents."""
     owner = value.owner
     if isinstance(owner, ir.Block) or len(owner.operands):
         return spec_of_type(value.type)

@@ -1,4 +1,4 @@
-"""Element types: the single mapping between MLIR's types, numpy's dtypes and the names that users read."""
+"""Element types: the only mapping between MLIR's types, numpy's dtypes and the names that users read."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ from .shapes import (
 )
 
 FEW_QUERIES = 4
-"""Number of queries up to which kernels of CPUs compute them one by one, and no longer as lanes of vectors."""
+"""Number of queries up to which kernels of CPUs compute them one by one instead of in the lanes of vectors."""
 
 UNBOUNDED = 2**31 - 1
-"""Greater than any number of keys."""
+"""Number of keys of a band without a limit, greater than any number of keys."""
 
 
 class AttentionOp(Op):
@@ -131,7 +131,7 @@ class AttentionOp(Op):
 
     @classmethod
     def is_linear(cls) -> bool:
-        """The softmax of large scores is another function of them."""
+        """False: for large scores, the softmax selects the greatest one."""
         return False
 
 

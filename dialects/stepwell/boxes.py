@@ -1,4 +1,4 @@
-"""Boxes that do not overlap better ones (ONNX NonMaxSuppression)."""
+"""Non-maximum suppression: boxes that overlap no box with a higher score (ONNX NonMaxSuppression)."""
 
 from __future__ import annotations
 

@@ -60,5 +60,5 @@ class ParameterOp(Op):
 
     @classmethod
     def is_linear(cls) -> bool:
-        """It has no operands."""
+        """True: the op has no operands."""
         return True

@@ -267,7 +267,7 @@ class ConvTransposeOp(Op):
         group: int,
         layout: str,
     ) -> np.ndarray:
-        """One matrix product per kernel tap, added to the result elements that the tap meets."""
+        """One matrix product per kernel tap, added to the result elements that the tap contributes to."""
         array = to_channels_first(input, layout)
         window = Window(weight.shape[2:], strides, pads, dilations)
         spatial, rank = array.shape[2:], len(strides)

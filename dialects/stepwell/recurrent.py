@@ -96,7 +96,7 @@ class LstmOp(Op):
 
     @classmethod
     def is_linear(cls) -> bool:
-        """Gates saturate."""
+        """False: gates saturate."""
         return False
 
 

@@ -39,7 +39,7 @@ class ReductionOp(Op):
 
     @staticmethod
     def neutral(dtype: np.dtype) -> Number:
-        """Returns the number that leaves a result as it is if it is among the reduced elements.
+        """Returns the neutral element: the number that does not change a result if it is among the reduced elements.
 
         Raises:
             ValueError: there is none, as for means.

@@ -1,4 +1,4 @@
-"""Ops that keep some elements, how many depends on data.
+"""Ops that keep some elements, whose number depends on data.
 
 The type of a result has room for all elements. Those that are kept come first, and the rest is undefined: a program
 returns the number of kept elements too, and the runtime crops the result to it.

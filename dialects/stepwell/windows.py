@@ -62,7 +62,7 @@ class Window:
 
     @property
     def meets_data(self) -> bool:
-        """Returns whether every window position meets data, so that none lies in the padding alone."""
+        """Returns whether every window position reads data, so that none lies in the padding alone."""
         return not self._crossed
 
     def check_pads(self) -> None:
@@ -112,11 +112,11 @@ class Window:
         return count
 
     def clipped(self, spatial: Sequence[int]) -> Window:
-        """The window without its last taps that meet no element of an input at any position.
+        """The window without its last taps that read no element of an input at any position.
 
-        Taps that lie behind the data at the first position lie behind it at all positions; the first position reaches
-        beyond the low pads all the same. The results stay the same, but the number of positions does not, as it follows
-        from the whole kernel.
+        Taps that are after the end of the data at the first position are so at all positions. The results stay the
+        same, but the number of positions does not, because it follows from the whole kernel. The first position still
+        reaches beyond the low pads.
 
         Args:
             spatial: the extents of the input.
@@ -138,7 +138,7 @@ class Window:
         return np.pad(array, widths, constant_values=value)
 
     def views(self, padded: np.ndarray, positions: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
-        """For each kernel tap, the elements (batch, channels, positions...) that it meets, as a view."""
+        """For each kernel tap, the elements (batch, channels, positions...) that it reads, as a view."""
         for place in itertools.product(*map(range, self.kernel)):
             yield place, padded[(..., *self._meets(place, positions))]
 

@@ -269,7 +269,7 @@ class AddOp(BinaryOp):
 
     @classmethod
     def is_linear(cls) -> bool:
-        """A sum of two."""
+        """True: a sum of two operands."""
         return True
 
 
@@ -287,7 +287,7 @@ class SubOp(BinaryOp):
 
     @classmethod
     def is_linear(cls) -> bool:
-        """A difference of two."""
+        """True: a difference of two operands."""
         return True
 
 
