@@ -1,4 +1,4 @@
-"""Takes a model through all phases and builds what the runtime runs; no other module knows all phases.
+"""The public functions that compile and load models.
 
 Modules that only a real compile needs (MLIR, ONNX, the passes) are imported where they are used, so that a start from
 the cache does not load them.
@@ -83,8 +83,8 @@ def compile(
         model: the path of an `.onnx`, `.mlir` or `.pt2` file, the bytes of an `.onnx` or `.mlir` file, an
             `onnx.ModelProto`, an MLIR module, a `torch.nn.Module`, or a `torch.export.ExportedProgram`
             (docs/pytorch.md).
-        args: example arguments with which a module of torch is exported; in this place a text is the target.
-        kwargs: example keyword arguments of it.
+        args: example arguments with which a module of torch is exported; a string is taken as the target.
+        kwargs: example keyword arguments of the module.
         dynamic_shapes: the dimensions of these arguments that may vary, as `torch.export.export` takes them.
         target: the target of the code: "cpu" is this machine; "x86-64-v3" and others are levels of CPUs, "cuda:sm_90a"
             and others GPUs (docs/gpu.md).
@@ -178,7 +178,7 @@ def interface_of(source: ModelSource) -> tuple[str, tuple[TensorInfo, ...], tupl
 
 
 def _remember_interface(program: LiveProgram, cache: Cache, key: str) -> None:
-    """Takes what calls of a program need from the cache, or else puts it there: to find it takes seconds."""
+    """Reads the call interface of a program from the cache, or stores it there: computing it takes seconds."""
     from ..frontend.torch.interface import CallInterface
 
     known = cache.get("torch", key_of(key, "interface"))

@@ -170,7 +170,7 @@ def worth_reporting(remarks: Iterable[Remark], calls: Iterable[CallFacts]) -> li
 
 
 def tuned_kernels(tuning: Tuning | None, kernels: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Returns, for each kernel with a tuned schedule, what was gained."""
+    """Returns the tuned schedule and its gain for each kernel that has one."""
     if tuning is None:
         return {}
     found = {name: tuning.kernels[name] for name in kernels if tuning.schedule_of(name) is not None}
@@ -185,7 +185,7 @@ class _Removal:
     """The removal of an op of a node.
 
     Attributes:
-        how: what became of the op, a value of `HOW`.
+        how: how the op was removed, a value of `HOW`.
         by: the pattern or pass.
         into: other nodes, whose ops replaced it.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..runtime.program import Shape, TensorInfo
 
 _UNLIMITED = 1 << 30
-"""Greatest value of a size without a limit: far below the ends of slices "to the end", and above all real sizes."""
+"""Upper bound of a size without a limit: above all real sizes, and far below the ends of slices "to the end"."""
 
 
 def export_onnx(

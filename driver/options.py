@@ -38,7 +38,7 @@ class CommandLineOption:
         help: the text of `--help`.
         choices: the allowed values; without them the option is a flag.
         value: the field's value if the flag is given.
-        metavar: what stands for any other value in the help; without it, and without choices, the option is a flag.
+        metavar: placeholder of the value in the help; without a placeholder and choices, the option is a flag.
     """
 
     name: str

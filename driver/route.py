@@ -1,4 +1,4 @@
-"""The named phases of a compile, with a pipeline and an invariant each: the only list of the steps of a target.
+"""The phases of a compile for each target, by name; each has a pipeline and an invariant.
 
 `run(module, state, stop="tiled")` takes a freshly imported module to the phase `tiled`; a module that was dumped there
 continues with `run(module, state, start="tiled")`.
@@ -49,7 +49,7 @@ def _import(target: str) -> Pipeline:
 @functools.cache
 def _graph(target: str) -> Pipeline:
     backend = backend_of(target)
-    # The results of @init are parameters from here on, whose contents later passes read.
+    # From here on, the results of @init are parameters, whose contents later passes read.
     evaluated = Pipeline(("stepwell-evaluate-init", "stepwell-scale-denormal-weights"))
     return backend.graph(target) + evaluated + backend.with_parameters(target)
 

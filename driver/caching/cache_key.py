@@ -1,4 +1,4 @@
-"""The origin of cached code, part by part, so that the nearest entry can explain a cache miss."""
+"""Cache keys, which keep their parts so that the nearest entry can explain a cache miss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...runtime.cache.keys import key_of
 from ...support.errors import RuntimeFailure
 
 _KIND = "keys"
-# Weight of each equal part in the similarity of two keys: other shapes of the same model are nearer than another model.
+# Weights of equal parts in the similarity of two keys: other shapes of the same model are nearer than another model.
 _WEIGHTS = {"model": 32, "target": 16, "machine": 8, "element_types": 4, "options": 4, "plugins": 4, "compiler": 2}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ...support.version import VERSION
 
 ABOVE = frozenset({"bench", "compat", "explain", "lm", "quantization", "serve", "tools", "training", "tuning"})
-"""Folders of the package above the driver, without a part in compiles; a test compares them with the contract."""
+"""Folders of the package above the driver, which take no part in compiles; a test compares them with the contract."""
 
 
 @functools.cache

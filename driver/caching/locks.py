@@ -34,7 +34,7 @@ _logger = logging.getLogger("stepwell")
 # A context variable: it follows the calls of a thread through callbacks of the user, which take no argument of ours, to
 # the compiles that these start.
 _held: ContextVar[str] = ContextVar("held", default="")
-"""The locks that this thread holds: "", "program" or "kernels"."""
+"""The kind of locks that this thread holds: "" for none, "program" or "kernels"."""
 
 
 @contextmanager

@@ -95,7 +95,7 @@ class _Scan:
             return False
         try:
             return self._tables == self._copies
-        except Exception:  # objects whose `==` has no truth value, such as arrays: they are not identical
+        except Exception:  # an object whose `==` has no truth value, such as an array, is not identical to the old one
             return False
 
 
@@ -185,7 +185,7 @@ def _is_own(module: str) -> bool:
 
 
 def _is_pythons(name: str) -> bool:
-    """Returns whether a module is Python's own: a plug-in may hide one, or be called like one that is no more."""
+    """Returns whether a module is Python's own: a plug-in may shadow one, or have the name of one that was removed."""
     file = getattr(sys.modules.get(name), "__file__", None)
     if file is None:  # it is built in, or not loaded
         return True

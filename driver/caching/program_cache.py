@@ -30,7 +30,7 @@ Made = TypeVar("Made", bound=Program | ByContents | ExecutionPlan)
 
 
 _LARGE_BYTES = 16 << 20
-"""Weights of this size are worth mapping after a compile."""
+"""Minimum size of weights in bytes for mapping the cached program after a compile."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def _store(cache: Cache, key: CacheKey, made: Program | ByContents | ExecutionPl
 
 
 def _this_machine() -> str:
-    """Returns what code for this machine depends on: its instruction sets, and the figures that schedules go by."""
+    """Returns the facts that code for this machine depends on: instruction sets, and numbers that schedules use."""
     from ...runtime import processor
     from ...runtime.devices import figures
 

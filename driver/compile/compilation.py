@@ -284,7 +284,7 @@ class Compilation:
         width = target_of(self.target).vector_bytes
         tuned = facts.tuned_kernels(state.tuning, kernels)
         found = replace(collected.facts, vector_bytes=width, details=collected.details, tuned=tuned)
-        if not objects:  # else passes on kernels ran in other processes, or for code in the cache not at all
+        if not objects:  # otherwise passes on kernels ran elsewhere, or not at all
             found = replace(found, remarks=facts.worth_reporting(state.remarks, found.calls))
         program = program_of(module, state.parameters or {}, self.target, everything, list(kernels.values()))
         return replace(program, facts=found.encoded())
@@ -340,8 +340,8 @@ class Compilation:
 def kernel_key(kernel: ir.Operation, plugins: str) -> str:
     """Returns the key of a kernel's code in the cache, before the kernel is lowered.
 
-    The kernel's name identifies its computation, a schedule that it was given the way to compute it, and the rest of
-    the key the compiler.
+    The kernel's name identifies its computation, and its schedule, if it was given one, how it is computed. The rest of
+    the key identifies the compiler.
     """
     schedule = discardable.SCHEDULE.read(kernel)
     return key_of(fingerprint(), plugins, symbol_of(kernel), *([] if schedule is None else [str(schedule)]))

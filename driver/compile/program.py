@@ -18,7 +18,7 @@ from ...sizes.layouts import Appended
 from ...sizes.ranges import Range
 from ...targets.registry import backend_of, target_of
 
-# Operations plus bytes that take one core some tens of microseconds.
+# Maximum operations plus bytes of a short call, which take one core some tens of microseconds.
 _SHORT_WORK = 4_000_000
 
 

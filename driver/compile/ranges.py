@@ -42,9 +42,9 @@ from .program import bounds_of
 __all__ = ["BoundedError", "compile_bounded"]
 
 _LARGE = 32
-"""Models with at least this many ops, counted once for each bucket, take longer to compile than a process to start.
+"""Number of ops, counted once for each bucket, from which a model takes longer to compile than a process to start.
 
-Fewer than of static models: an op becomes kernels of several versions.
+It is lower than for static models, because an op becomes kernels of several versions.
 """
 
 
@@ -96,7 +96,7 @@ def _programs(
 
 
 def _contents(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes | int]:
-    """Returns a key of an array's contents; an array that repeats elements takes no memory and is not compared."""
+    """Returns a key of an array's contents; the identity of an array that repeats elements, which takes no memory."""
     if not array.flags.c_contiguous:
         return array.dtype.name, array.shape, id(array)
     return array.dtype.name, array.shape, hashlib.sha256(array.reshape(-1).view(np.uint8).data).digest()

@@ -146,7 +146,7 @@ def _outcome(request: BackgroundCompile) -> Program | str:
 
 
 def _in_child(request: BackgroundCompile, folder: Path) -> str:
-    """Makes a child process write the requested program into a cache; returns why it failed, "" if it did not."""
+    """Makes a child process write the requested program into a cache; returns why it failed, "" for success."""
     quiet = replace(request.specializer.setup, cache=None).changed(codegen_threads=1, progress=False, cache=True)
     specializer = replace(request.specializer, setup=quiet)
     message = pickle.dumps((specializer, folder, request.work, _NICENESS))

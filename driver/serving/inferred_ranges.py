@@ -25,7 +25,7 @@ Compile = Callable[
 Report = Callable[[str, str], AbstractContextManager[CompileReporter]]
 
 _ARENA_SHARE = 0.5
-"""Maximum share of the machine's memory that the scratch memory of a range may take: a program for less replaces it."""
+"""Maximum fraction of the machine's memory for the arena of a range; if it needs more, a narrower range is tried."""
 
 
 @dataclass(frozen=True)

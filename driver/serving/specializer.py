@@ -226,7 +226,7 @@ class Specializer:
         except (BoundedError, UnsupportedError) as error:
             raise _NoRangesError(str(error)) from error
         except (PassError, PassFailure, CodegenError) as error:
-            # A loop that a CPU runs may have no launch plan on a GPU: there it is a limitation, here a bug.
+            # A loop may have no launch plan on a GPU, which is a limitation; on a CPU, any failure is a bug.
             if not backend_of(self.setup.target).runs_loops:
                 raise _NoRangesError(str(error)) from error
             if may_fail and self.setup.options.fallback == "error":

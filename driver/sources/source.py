@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...frontend.diagnosis import Diagnosis
     from ...frontend.imported import ImportedModel, ModelInfo, ValueInfo
 
-# Approximate length of an op in the text of a module.
+# Approximate length in bytes of an op in the text of a module.
 _OP_BYTES = 100
 
 
@@ -87,7 +87,7 @@ class ModelSource(abc.ABC):
 
     @classmethod
     def recognises(cls, data: bytes) -> bool:
-        """Returns whether bytes in memory begin as a model of this format does."""
+        """Returns whether bytes in memory begin like a model of this format."""
         return False
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The source of a subgraph, which is compiled as a model of its own."""
+"""The source of a subgraph, which is compiled as a separate model."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Claims(SharedFile):
         return self.number(0) != 0
 
     def settle(self) -> set[str]:
-        """Ends claiming, and returns the kernels that were claimed."""
+        """Refuses further claims, and returns the kernels that were claimed."""
         with self.locked():
             start = 2 * NUMBER + self.number(1)
             names = os.pread(self.descriptor, self._size, start).decode().split()

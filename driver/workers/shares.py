@@ -13,7 +13,8 @@ from .library import library_of
 
 # Compile time relative to other kernels, for kernels tiled to registers; Winograd's are three in one, unrolled.
 _WEIGHTS = {"attention": 12, "contraction": 4, "convolution": 4, "depthwise": 5, "winograd": 20}
-# A smaller library would take longer to start than to compile; a larger one would keep other processes waiting.
+# Limits of the weight of a library: a smaller one would take longer to start than to compile, a larger one would keep
+# other processes waiting.
 _LEAST_WEIGHT, _MOST_WEIGHT = 4, 20
 
 

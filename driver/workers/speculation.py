@@ -25,7 +25,7 @@ from .library import KernelCode, compile_library, library_of
 from .shares import in_order
 
 _SHARES = (0.12, 0.4)
-"""Shares of the model to compile: first a small one, as the passes take long for more; then a larger one."""
+"""Fractions of the model to compile: first a small one, because passes take long for more, then a larger one."""
 
 
 def compile_speculatively(speculation: Speculation, claims: Claims) -> dict[str, KernelCode]:

@@ -15,7 +15,7 @@ from .process import Worker
 from .shared_queue import SharedQueue
 
 LARGE = 64
-"""Models with at least this many ops take longer to compile than another process takes to start."""
+"""Number of ops from which a model takes longer to compile than another process takes to start."""
 
 
 @dataclass
