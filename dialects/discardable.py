@@ -114,7 +114,7 @@ LAYOUT = DiscardableAttribute(
 APPENDED_TO = DiscardableAttribute(
     "stepwell.appended_to",
     forms.I64,
-    "of an output that is an input with more behind it: the number of the input, whose memory it may share",
+    "of an output that is an input with data appended: the index of the input, whose memory it may share",
     places=(RESULT,),
     phases=_FROM_KERNELS,
 )

@@ -1,4 +1,4 @@
-"""Arguments of calls: put in order, and made readable for native code."""
+"""Arguments of calls: sorts them into the order of the inputs, and makes them readable for native code."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _as_array(value: Any, info: TensorInfo) -> np.ndarray:
             return dlpack.adopt(value, info.name)  # type: ignore[return-value]
         try:
             return from_dlpack(value)
-        except Exception as error:  # another library's object may raise anything
+        except Exception as error:  # the other library may raise anything
             raise InputError(f"input '{info.name}' cannot be read through __dlpack__: {error}") from error
     raise InputError(
         f"input '{info.name}' must be a numpy array or have __dlpack__ ({info}), but is of type {type(value).__name__}"

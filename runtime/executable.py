@@ -191,7 +191,7 @@ class Executable:
         return found if isinstance(found, tuple) else (found,)
 
     def state(self, sizes: Mapping[str, int] | None = None) -> State:
-        """Returns a new state: inputs that the model returns with more behind them, updated in place by calls of it.
+        """Returns a new state: inputs that the model returns with data appended, updated in place by calls of it.
 
         Args:
             sizes: sizes of the other symbolic dimensions of these inputs, such as the batch, by name.

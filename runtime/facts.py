@@ -18,7 +18,7 @@ from ..support.short_repr import short_repr
 from .remarks import Remark
 
 SCHEMA = 2
-"""Version of the encoded facts. A reader takes no other version."""
+"""Version of the encoded facts. A reader accepts no other version."""
 
 _MAX_BYTES = 256 << 20
 FATES = ("kernel", "merged", "view", "constant", "computed at compile time", "shared", "removed")
@@ -65,7 +65,7 @@ class NodeFacts:
         name: its name.
         type: its operator.
         outputs: its outputs.
-        fate: what became of it, one of `FATES`.
+        fate: how it was compiled or removed, one of `FATES`.
         by: the pattern or pass that decided it; "import" or "" if none did.
         into: the nodes that do its work.
     """
@@ -186,7 +186,7 @@ class CompileFacts:
         nodes: the model's nodes, in order.
         calls: the calls of kernels, in order.
         operands: the tensors that a kernel reads, and the one that it writes, by the kernel's name.
-        remarks: what passes said, in order.
+        remarks: the remarks of the passes, in order.
         vector_bytes: width of the target's vectors; 0 if unknown.
         details: facts about each kernel's code, by the kernel's name.
         tuned: for kernels with a tuned schedule, by name: `gain`, its confidence interval `low` and `high`, `threads`.

@@ -15,7 +15,7 @@ ALIGNMENT = 64
 """Alignment of parameters and the arena in bytes; inputs and outputs are aligned to their elements only."""
 
 _HEAD = object.__basicsize__
-"""Offset of the pointer to the data in the object of an array: numpy's ABI has it right after the object's head."""
+"""Offset in bytes of the data pointer in an array object: in numpy's ABI it follows the object's header."""
 
 _pointer_at = ctypes.c_void_p.from_address
 

@@ -80,8 +80,9 @@ class CodeTarget:
         cpu: LLVM's name of the processor or level, such as "x86-64-v3", or of the GPU, such as "sm_80".
         features: LLVM's names of the instruction sets that the code may use.
         precision: element type in which products of float32 are computed, one of `PRECISIONS`.
-        device: what runs the program, and loads it (`loaders.py`): "cpu", "cuda", or a device of another package by the
-            name of its target, such as "cube:v1"; then the other fields are of the CPU that runs the rest.
+        device: the device that runs the program, which selects its loader: "cpu", "cuda", or a device of another
+            package by the name of its target, such as "cube:v1"; then the other fields are of the CPU that runs the
+            rest.
     """
 
     triple: str
@@ -221,7 +222,7 @@ class Program:
         facts: the compiler's facts about it, for its report, in encoded form; `compile_facts` decodes them.
         appended: the inputs that it appends to, and reads as they lie in memory, if sizes vary.
         launches: the launches of a GPU program, which has no entry function; its objects are PTX, with names in ".ptx".
-        why: why this process needed it; empty if it comes from an artefact. Not stored.
+        why: the reason why this process needed it; empty if it comes from an artefact. Not stored.
         compile_seconds: the time of its compile in this process; 0 if it was stored. Not stored.
     """
 

@@ -1,4 +1,4 @@
-"""Optimisation remarks: what passes did to the model's nodes, what they did not do, and what they found out.
+"""Optimisation remarks: transformations of the model's nodes by passes, transformations not made, and findings.
 
 The fields are those of LLVM's remarks, and `to_yaml` writes the YAML of `-pass-remarks-output`. A location is the names
 of the model's nodes, so that remarks can be read without MLIR.
@@ -28,7 +28,7 @@ NOT_QUANTIZED = "that was not dequantised"
 """End of the message of such a remark if one operand is not quantised at all."""
 
 READS, INTO, HOW = "reads", "into", "how"
-"""Arguments: the node whose kernel an op reads; the nodes that took over a node's work; what became of an op."""
+"""Arguments: the node whose kernel an op reads; the nodes that took over a node's work; how an op was removed."""
 
 REWRITTEN, ABSORBED, FOLDED, SHARED, UNREAD = "rewritten", "absorbed", "folded", "shared", "unread"
 """Values of `HOW`: replaced by a pattern rooted at the op, or rooted at its only reader; computed at compile time;
@@ -45,9 +45,9 @@ class Remark:
     Attributes:
         kind: one of `KINDS`.
         pass_name: the pass, such as "stepwell-fold-batch-norm".
-        rule: what was applied or considered: a pattern, such as "FactorIntoConv", or an action, such as "Fuse".
+        rule: the pattern, such as "FactorIntoConv", or action, such as "Fuse", that was applied or considered.
         nodes: the names of the model's nodes; empty for ops that come from no node.
-        message: what was done or found; for a missed remark, the reason.
+        message: the transformation or finding; for a missed remark, the reason.
         arguments: further facts, by name.
     """
 

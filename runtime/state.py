@@ -1,4 +1,4 @@
-"""`State`: inputs that a model returns with more behind them, kept in place between calls."""
+"""`State`: inputs to which a model appends, kept in place between calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class State:
-    """Inputs of a model that it returns with more behind them, such as the keys and values of past tokens.
+    """Inputs of a model that it returns with data appended, such as the keys and values of past tokens.
 
     Their memory has room for the upper bounds of a program's sizes, and a call writes only what is new. A call of a
     program for larger sizes moves them once. Calls of one state must follow each other; an executable may have any
@@ -55,7 +55,7 @@ class State:
         pairs = {number: (output, axis) for number, output, axis in found if output >= 0}
         if not pairs or any(pairs.get(number) not in (None, (output, axis)) for number, output, axis in found):
             raise InputError(
-                "the model returns no input with more behind it from a program for ranges of sizes; declare the "
+                "the model returns no input with data appended to it from a program for ranges of sizes; declare the "
                 "ranges in `Options.dims`"
             )
         self._outputs = {number: output for number, (output, _) in pairs.items()}
@@ -105,7 +105,7 @@ class State:
     def resize(self, axis: int, size: int) -> None:
         """Changes the extent of all data along another dimension, such as the number of texts.
 
-        What remains keeps its place in memory if there is room, and may hold anything where it is new.
+        The remaining data stays in place if there is room; the contents of new elements are undefined.
         """
         if all(array.shape[axis] == size for array in self._held.values()):
             return
@@ -167,7 +167,7 @@ class State:
 
 
 def _extended(array: np.ndarray, axis: int, size: int) -> np.ndarray:
-    """Returns the beginning of an array along an axis, with zeros behind it up to a size."""
+    """Returns an array cropped or zero-padded at its end along an axis to a size."""
     found = np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]), array.dtype)
     common = (*[slice(None)] * axis, slice(min(size, array.shape[axis])))
     found[common] = array[common]

@@ -95,11 +95,11 @@ class Trainer:
 
     @property
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that a step takes beside a batch: all parameters, the state of the optimiser, the rate."""
+        """All arrays that a step takes besides a batch: parameters, the state of the optimiser, the learning rate."""
         return dict(self._step.held)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Goes on from arrays that `state` returned, or from some of them, such as parameters.
+        """Continues from arrays that `state` returned, or from some of them, such as parameters.
 
         Raises:
             InputError: there is no such array, or it has another shape or element type.
@@ -162,7 +162,7 @@ class Trainer:
 
     @staticmethod
     def load(path: reader.Given, threads: int | None = None) -> Trainer:
-        """Reads what `save` wrote, and goes on with it; needs neither the compiler nor the model.
+        """Loads a trainer that `save` wrote, and continues it; needs neither the compiler nor the model.
 
         Args:
             path: the `.stw` file, its contents, or a file that is open for reading bytes.

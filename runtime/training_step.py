@@ -18,7 +18,7 @@ class StepCode:
     """The code for batches of one set of shapes.
 
     Attributes:
-        executable: takes a batch and what is held, by name. An output with the name of an input continues it.
+        executable: takes a batch and the held arrays, by name. An output with the name of an input continues it.
         contents: first contents of the inputs that are held.
     """
 
@@ -31,7 +31,7 @@ Make = Callable[[Mapping[str, Shape]], StepCode]
 
 
 class TrainingStep:
-    """A function of batches that continues the arrays which it holds. Its calls must follow each other.
+    """A function of batches that updates the arrays that it holds. Its calls must not overlap.
 
     Attributes:
         batch: names of the arrays of a batch, in order.

@@ -19,12 +19,12 @@ from ..program import ENTRY, ArenaBuffer, CodeTarget, Count, KernelInfo, TensorI
 from ..safetensors import dtype_of
 
 SCHEMA = 9
-"""Version of the records. A reader takes no other version."""
+"""Version of the records. A reader accepts no other version."""
 _HOST_DTYPES = ("object", "complex64", "complex128")
 
 
 class Described(Protocol):
-    """The fields of a program that records have, whatever holds its code and arrays."""
+    """The fields of a program that its record holds: all but its code and arrays."""
 
     @property
     def inputs(self) -> Sequence[TensorInfo]: ...
@@ -75,7 +75,7 @@ def encode_program(program: Described) -> dict[str, Any]:
 
 
 def decode_program(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a program by name, checked, as a record has them.
+    """Returns the checked fields of a program by name, from its record.
 
     Raises:
         ValueError, KeyError, TypeError, AttributeError: the record is not one of `encode_program`.

@@ -27,7 +27,7 @@ _FLAGS = (
 
 
 def link(objects: Mapping[str, bytes], target: CodeTarget) -> bytes | None:
-    """Returns a shared library of `objects`; None if this machine cannot link for the target: objects work as well."""
+    """Returns a shared library of `objects`; None if this machine cannot link for the target, as objects also work."""
     driver = shutil.which("cc")
     if driver is None or processor.system() != "linux" or target.architecture != processor.architecture():
         return None

@@ -45,7 +45,7 @@ class StoredParameter:
 @short_repr
 @dataclass(frozen=True)
 class StoredProgram:
-    """A program that names its code and parameters but does not contain them; see `Program` for the other fields."""
+    """A program that refers to its code and parameters by name; see `Program` for the other fields."""
 
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]

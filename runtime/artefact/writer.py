@@ -1,4 +1,4 @@
-"""Writes a compiled model to a `.stw` file; artefact.py documents its members."""
+"""Writes a compiled model to a `.stw` file; `reader.py` documents its members."""
 
 from __future__ import annotations
 

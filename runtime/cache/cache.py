@@ -37,7 +37,7 @@ from ..safetensors import dtype_of
 _MAGIC = b"STEPWELL"
 _HEADER_BYTES = 64
 _LARGE_BYTES = 256 << 10
-"""Files of this size take longer to verify than the look-up of whether that was done."""
+"""Minimum size in bytes of files for which a verification is recorded: for smaller ones, the look-up takes longer."""
 _CHECKED, _VERIFIED_SECONDS = "checked", 24 * 3600
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _UNFINISHED = ".unfinished-"

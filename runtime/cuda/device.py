@@ -12,10 +12,10 @@ from .boxes import BoxCopy
 from .errors import DeviceError
 
 Stream = int
-"""A queue of work that a device executes in order; a handle of the driver's."""
+"""A handle of the driver for a queue of work that a device executes in order."""
 
 Arguments = Sequence[bytes]
-"""The bytes of each of a kernel's parameters."""
+"""The parameters of a kernel, each as bytes."""
 
 Kernel = Callable[[Arguments, Stream], None]
 """Enqueues a launch on a stream; the driver copies the arguments immediately."""

@@ -41,9 +41,9 @@ class Lane:
         inputs: buffers for inputs copied from the host.
         outputs: buffers for outputs that are copied to the host.
         graphs: graph of a run by input and output addresses; None after the first run with them.
-        spare: output buffers on the device that are not referenced any more.
+        spare: output buffers on the device that nothing refers to any more.
         staged: for programs with symbolic sizes, dense buffers for inputs and outputs smaller than the maximum.
-        held: shapes of the data in the input buffers, which are zero-padded.
+        held: shapes of the data in the zero-padded input buffers.
     """
 
     stream: Stream
@@ -125,7 +125,7 @@ class DeviceProgram:
     def run_on_device(
         self, inputs: Sequence[np.ndarray | DeviceArray], shapes: Sequence[Shape] | None = None
     ) -> list[DeviceArray]:
-        """Runs the plan with results on the device, which may still be under computation at the return.
+        """Runs the plan with results on the device; it returns before these are computed.
 
         Args:
             inputs: the inputs.

@@ -1,6 +1,6 @@
-"""Figures of this machine, in terms of `machines.machine.Machine`: sizes of caches, and what was measured.
+"""Figures of this machine, as fields of `machines.machine.Machine`: sizes of caches, and measured rates and times.
 
-`stepwell-bench machine` measures and keeps them in the cache; code for the target `cpu` is then made for them.
+`stepwell-bench machine` measures them and keeps them in the cache; code for the target `cpu` then uses them.
 `STEPWELL_MACHINE=family` ignores them.
 """
 
@@ -37,7 +37,7 @@ class MachineFigures:
 
 
 def keep(measured: MachineFigures, cache: Cache | None) -> bool:
-    """Stores figures for later compiles, unless they are disturbed or there is no cache; returns whether it did."""
+    """Stores figures for later compiles, unless they are disturbed or there is no cache; returns whether it did so."""
     if cache is None or measured.is_disturbed:
         return False
     cache.put(_KIND, _key(), json.dumps(asdict(measured)).encode())
@@ -53,7 +53,7 @@ def kept(cache: Cache | None) -> dict[str, float]:
 
 @functools.cache
 def figures() -> Mapping[str, float]:
-    """Returns what is known of this machine by fields of `Machine`: the sizes of its caches, and kept figures.
+    """Returns the known figures of this machine, by fields of `Machine`: the sizes of its caches, and kept figures.
 
     Raises:
         VariableError: `STEPWELL_MACHINE` has an invalid value.

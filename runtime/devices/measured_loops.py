@@ -1,4 +1,4 @@
-"""Loops in LLVM IR that `measurement` runs: chains of dependent operations, and threads that hand on a value."""
+"""Loops in LLVM IR that `measurement` runs: chains of dependent operations, and threads that pass on a value."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _CHAIN_STEPS, _PRODUCT_STEPS, _REPEATS = 1 << 16, 1 << 18, 7
 _LOADS, _MOST_LOADS = 1 << 16, 1 << 20
 _HANDOVERS, _WAKES = 20_000, 2_000
 _LINE = 128
-"""Bytes of the longest cache line of any family, so that no two addresses share one."""
+"""Size in bytes of the longest cache line of any family; two addresses this far apart never share a line."""
 _FAR_BYTES = 1 << 28
 _DIGITS = 4
 

@@ -1,7 +1,7 @@
 """Packages that add families of targets, listed under the entry points `stepwell.targets`.
 
-The name of an entry point is the family, its value a module with the functions `backend`, which returns what generates
-code, and `loader`, which returns what runs programs.
+The name of an entry point is the family. Its value is a module with the functions `backend`, which returns the code
+generator, and `loader`, which returns the loader of programs.
 """
 
 from __future__ import annotations

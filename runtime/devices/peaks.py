@@ -27,7 +27,7 @@ _ACCUMULATORS = 12
 _BLOCK = 512
 _BYTES_PER_RUN = 4e8
 _EXPECTED_STEPS = 5e8
-"""Expected multiply-add steps of `add` per second: two multiply-adds per cycle at 3 GHz."""
+"""Expected number of multiply-adds of `add` per second: two per cycle at 3 GHz."""
 _ADD_REPEATS, _COPY_REPEATS = 24, 8
 _VERSION = "1"
 """Version of the measuring method."""

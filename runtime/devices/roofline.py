@@ -66,7 +66,7 @@ class Roofline:
         if self.measured is not None:
             compute, memory = flops / (self.flops * share), size / self.measured.rate(size)
             return max(compute, memory), "compute" if compute >= memory else "memory"
-        # Another kernel has written the data that a kernel reads, so it is hardly in the first-level cache.
+        # The data that a kernel reads was written by another kernel, so it is hardly in the first-level cache.
         level = max(2, level_of(self.machine, size, self.threads))
         cost = cost_of(self.machine, Work(flops, vector_share=share, moved={level: size}), self.threads)
         return cost.nanoseconds / 1e9, cost.bound

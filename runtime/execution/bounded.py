@@ -1,6 +1,6 @@
 """Calls of programs for a range of sizes: inputs are padded to the upper bounds, outputs are cropped.
 
-Inputs that a program appends to stay where they are, and the outputs with more behind their data are parts of arrays
+Inputs that a program appends to stay where they are, and the outputs with data appended are parts of arrays
 of the upper bounds, with gaps between them; see `layouts`.
 """
 
@@ -116,7 +116,7 @@ class BoundedCall(LoadedProgram):
             if shelf is None:
                 outputs[number] = part.copy()
                 continue
-            # The shelf's array has room for the largest result; only the pages of this result are ever touched.
+            # The array has room for the largest result, but only the pages of this result are touched and take memory.
             outputs[number] = shelf.array(self.results[number], dtype)
             outputs[number][...] = part
         return self.checked(outputs, status, arrays) if status else outputs

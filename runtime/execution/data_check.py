@@ -84,7 +84,7 @@ class DataCheck:
 
 
 def checked_in(programs: Iterable[Program]) -> Literal[True, "inputs"]:
-    """Returns the option `checked` for further shapes of programs: all data if they check any that is computed."""
+    """Returns the option `checked` for further shapes of programs: all data if the programs check computed data."""
     checks = [check for program in programs for text in program.guards if (check := DataCheck.parse(text)) is not None]
     return "inputs" if all(check.input for check in checks) else True
 

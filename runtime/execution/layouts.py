@@ -29,7 +29,7 @@ class Layouts:
         self._latest: tuple[tuple[bool, list[tuple[int, ...]]], np.ndarray] = ((False, []), table)
 
     def fill(self, inputs: list[np.ndarray], *, in_place: bool) -> np.ndarray:
-        """Returns the table for inputs as they lie in memory; replaces inputs that cannot be read so by copies.
+        """Returns the table for the strides of inputs; replaces inputs that cannot be read in place by copies.
 
         Args:
             inputs: the inputs of a call.

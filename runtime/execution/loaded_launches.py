@@ -1,4 +1,4 @@
-"""A loaded GPU program as callers see it: numpy arrays or tensors on the device, as inputs and outputs."""
+"""Calls of loaded GPU programs: inputs and outputs are numpy arrays or tensors on the device."""
 
 from __future__ import annotations
 

@@ -26,8 +26,9 @@ LEAST_BYTES = 1 << 16
 """Minimum size in bytes of results whose memory is kept; for smaller ones numpy's allocation is cheaper."""
 
 _LARGEST_SPARE = 1 << 12
-"""Maximum size in bytes of an array of which a part may keep the whole alive: one page. Copying it takes longer than
-most small calls may take."""
+"""Maximum size in bytes of an array that a view of a small part keeps alive: one page.
+
+The part of a larger array is copied, which takes longer than many small calls may take."""
 
 _CALLS = 2
 
@@ -37,7 +38,7 @@ Crops = Sequence[tuple[int, tuple[slice, ...]]]
 
 
 def crops_of(count: Count) -> Crops:
-    """Returns what a count crops."""
+    """Returns the outputs that a count crops."""
     return [(output, (slice(None),) * axis) for output, axis in count.cropped]
 
 
@@ -46,7 +47,7 @@ def cropped(outputs: list[np.ndarray], crops: Sequence[Crops], numbers: Sequence
 
     Args:
         outputs: the outputs with room for the most elements.
-        crops: what each of the numbers crops.
+        crops: the outputs that each of the numbers crops.
         numbers: the extents.
     """
     parts = list(outputs)
@@ -77,7 +78,7 @@ _ALONE = _references()
 
 
 class Shelf:
-    """Blocks of one size. Safe under threads: while one looks at a block, it is not on the shelf.
+    """Blocks of one size. Thread-safe: while a thread examines a block, the block is not on the shelf.
 
     Attributes:
         nbytes: size of a block in bytes.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-# Boxes are suppressed in blocks of this many, best first.
+# Number of boxes per block; boxes are suppressed block by block, the best first.
 _BLOCK_SIZE = 64
-# Maximum number of comparisons at a time, so that they stay in a cache.
+# Maximum number of comparisons at a time, so that their data stays in a cache.
 _MAX_PAIRS = 1 << 18
 
 

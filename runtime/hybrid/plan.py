@@ -143,7 +143,7 @@ class ExecutionPlan:
 
 
 def _missing_inside(step: Step) -> str | None:
-    """Returns a value that a control-flow node uses or should give but that is not available; None if there is none."""
+    """Returns a value that a control-flow node reads or returns but that is not available; None if there is none."""
     if not isinstance(step, ControlStep):
         return None
     own = {"If": 0, "Loop": 2 + step.carried, "Scan": step.carried + len(step.slicing)}[step.operator]

@@ -94,7 +94,7 @@ def _symbols(table: bytes, names: bytes) -> Iterator[tuple[str, bool, int, int]]
 
 
 class ElfImage:
-    """Objects with their places in memory, as offsets.
+    """Objects arranged in memory, at offsets from a base address.
 
     Attributes:
         size: size of the whole in bytes, a multiple of the page size.

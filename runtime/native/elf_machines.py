@@ -51,7 +51,7 @@ def _page(image: bytearray, offset: int, address: int, target: int) -> None:
 def _in_page(scale: int, image: bytearray, offset: int, address: int, target: int) -> None:
     """Writes the offset within a page, in elements of `1 << scale` bytes, into an `add`, a load or a store."""
     if target & ((1 << scale) - 1):
-        raise NativeCodeError(f"an access of {1 << scale} bytes refers to an address that is no multiple of that")
+        raise NativeCodeError(f"an access of {1 << scale} bytes refers to an address that is not a multiple of them")
     _insert(image, offset, (target & 0xFFF) >> scale << 10)
 
 

@@ -20,7 +20,7 @@ from ..memory import aligned_empty
 if TYPE_CHECKING:
     from .loader import NativeCode
 
-# The memory layout that native code expects: first the number of threads, then bytes for its own use, all zero.
+# The memory layout that native code expects: the number of threads, then zeroed bytes for its own use.
 _FIXED_BYTES, _BYTES_PER_THREAD = 512, 128
 
 # Workers never exit, so the memory of a pool must not be freed.

@@ -74,7 +74,7 @@ class Bar:
     """A callback for compiles, one at a time: shows a bar if a compile takes long, and removes it at the end.
 
     Args:
-        surface: the place of the bar.
+        surface: displays the bar.
         delay: seconds before the bar appears; by default `DELAY`.
     """
 
@@ -148,7 +148,7 @@ def is_notebook() -> bool:
 
 
 def bar(*, in_terminal: bool) -> Listener | None:
-    """Returns the bar for this process: in notebooks, and in terminals if requested; None if there is no place."""
+    """Returns the bar for this process: in notebooks, and in terminals if requested; None if nothing can display it."""
     if is_notebook():
         return Bar(Notebook())
     if in_terminal and sys.stderr is not None and sys.stderr.isatty():

@@ -91,8 +91,8 @@ class CompileReporter:
         return self.listener is not None
 
 
-# A context variable, as it is no state of a compile: a tool follows all compiles of its calls, also those of models
-# that it did not create, such as loaded ones.
+# A context variable instead of state of a compile, because a tool follows all compiles of its calls, including those of
+# models that it did not create, such as loaded ones.
 _watcher: ContextVar[Listener | None] = ContextVar("watcher", default=None)
 
 

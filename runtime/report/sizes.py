@@ -17,7 +17,7 @@ from ..program import Program
 from ..remarks import VERSIONS
 
 _MOST_SIZES = 1 << 16
-"""Up to this number all sizes of a range are looked at for the choice of versions."""
+"""Maximum number of sizes of a range that are all evaluated for the choice of versions; larger ranges are sampled."""
 
 _MOST_RUNS = 6
 """Maximum number of intervals of sizes that are listed for a version."""

@@ -20,7 +20,7 @@ _MOST_SEEN = 64
 
 
 class Adaptive:
-    """Decides which programs beside those for single sizes a model gets, and requests them.
+    """Decides which programs a model gets besides those for single sizes, and requests them.
 
     The first size is compiled for alone, so that a model with one size costs no more than if its inputs had fixed
     shapes; if sizes are known to vary, a range is compiled for at once, as if a call with twice the sizes had followed.

@@ -26,7 +26,7 @@ class ResidentParameters:
         if is_splat(array):
             dense = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
             fill(dense, array)
-        self._memory[id(array)] = (array, dense)  # keeps the array alive, and so its id unique
+        self._memory[id(array)] = (array, dense)  # keeps the array alive, so that its id stays unique
         return dense
 
     def keep(self, programs: Iterable[Program]) -> None:

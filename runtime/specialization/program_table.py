@@ -20,7 +20,7 @@ Key = tuple[tuple[Shape, ...], tuple[tuple[int, bytes], ...]]
 """Input shapes, and the contents of some inputs by position. Shapes of a program for a range are its upper bounds."""
 
 LIGHT_FLOPS = 10_000_000
-"""Maximum number of operations of a light model: numpy does as many in the time of a compile."""
+"""Maximum number of operations of a light model, which numpy executes in the time of a compile."""
 
 
 def key_of(shapes: tuple[Shape, ...], contents: Contents) -> Key:
@@ -125,7 +125,7 @@ class ProgramTable:
 
     def usage_of(self, program: Program) -> Usage:
         """Returns the counters of a program in the table."""
-        return self._usage.setdefault(id(program), Usage(last=time.perf_counter()))  # a new one is not unused
+        return self._usage.setdefault(id(program), Usage(last=time.perf_counter()))  # a new program is in use
 
     def records(self, others: Iterable[Program] = ()) -> tuple[ProgramRecord, ...]:
         """Returns the rows of the programs, and of others that run as part of the same model."""

@@ -34,7 +34,7 @@ MANY_SHAPES = 16
 """Maximum number of sizes for which a light subgraph of a model that runs in steps is compiled."""
 
 MOST_BOUND = 1024
-"""Maximum number of sizes for which calls of programs for ranges are kept prepared; to prepare one takes a millisecond.
+"""Maximum number of sizes for which prepared calls of programs for ranges are kept; preparing one takes a millisecond.
 """
 
 _now = time.perf_counter
@@ -352,7 +352,7 @@ class Specializations:
             for (shapes, _), program in dropped:
                 self._bounded_programs.pop(id(program), None)
                 self._forget(lambda entry, program=program: entry.program is program)
-                self.loaded.pop(shapes, None)  # a choice by contents, which is looked up again
+                self.loaded.pop(shapes, None)  # a choice by contents is looked up again
             if dropped:
                 self._parameters.keep(self._programs.all)
                 self._idle = []

@@ -1,4 +1,4 @@
-"""Steps of decoders in ranges of sizes: keys and values of the past are inputs, and outputs with more behind them."""
+"""Steps of decoders in ranges of sizes: keys and values of the past are inputs, and outputs with data appended."""
 
 from __future__ import annotations
 
