@@ -90,7 +90,7 @@ class Signature:
         given = program.graph_signature
         changed = {str(spec.target) for spec in given.output_specs if spec.kind in _MUTATIONS}
         self._values = {node.name: node.meta.get("val") for node in program.graph.nodes}
-        known = self._symbols_of_shapes(given)
+        self._known = known = self._symbols_of_shapes(given)
         self.inputs: list[Input] = []
         for spec in given.input_specs:
             position = sum(item.position >= 0 for item in self.inputs)
@@ -129,13 +129,14 @@ class Signature:
     def dim(self, size: Any) -> int | str:
         """Returns a size as a number, or as the text of its expression over the names of dimensions.
 
-        An expression with functions other than sums and products becomes a dimension with a name of its own.
+        An expression with functions other than sums and products, or over a symbol that is no size of an input, becomes
+        a dimension with a name of its own.
         """
         expression = expression_of(size)
         if isinstance(expression, int) or expression.is_number:
             return int(expression)
         text = str(expression.xreplace(self._names))
-        if expression.is_polynomial():
+        if expression.is_polynomial() and expression.free_symbols <= self._known:
             return text
         name = re.sub(r"\W+", "_", text).strip("_")
         self.opaque[name] = expression

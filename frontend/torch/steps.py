@@ -51,6 +51,11 @@ class TorchSteps(HybridModel):
             self._executables.append(executable)
             self.division.graph.set_submodule(name, CompiledPiece(TensorCall(executable, piece)))
         self._inputs = [(item.name, item.kind) for item in signature.inputs]
+        self._numbers = {
+            item.name
+            for item in signature.inputs
+            if item.kind == "input" and not isinstance(signature.value(item.name), torch.Tensor)
+        }
         self._values = values
         self._sizes = {
             item.name: _size_reader(signature, item.name) for item in signature.inputs if item.kind == "size"
@@ -72,7 +77,8 @@ class TorchSteps(HybridModel):
             elif kind == "size":
                 arguments.append(self._sizes[name](tensors))
             else:
-                arguments.append(next(given))
+                argument = next(given)
+                arguments.append(argument.item() if name in self._numbers else argument)
         with torch.no_grad():
             made = self.division.graph(*arguments)
         return [item for item, is_result in zip(made, self._is_result, strict=True) if is_result]

@@ -49,10 +49,13 @@ class Symbols:
         values: the size that each symbol stands for.
     """
 
-    def __init__(self, values: Mapping[sympy.Symbol, Size]) -> None:
-        self.values = dict(values)
-        self._numbers = {symbol: sympy.Integer(size) for symbol, size in values.items() if isinstance(size, int)}
-        self._known: dict[Any, ir.Value] = {}
+    def __init__(self, values: Mapping[sympy.Basic, Size]) -> None:
+        """Starts with the sizes that symbols, and expressions whose symbols are not known, stand for."""
+        self.values = {known: size for known, size in values.items() if isinstance(known, sympy.Symbol)}
+        self._numbers = {known: sympy.Integer(size) for known, size in values.items() if isinstance(size, int)}
+        self._known: dict[Any, ir.Value] = {
+            known: size for known, size in values.items() if known not in self.values and isinstance(size, ir.Value)
+        }
 
     def number(self, value: Any) -> Any:
         """Returns a number of torch, maybe symbolic, as a number of Python if it is known, else as a scalar.
@@ -127,15 +130,13 @@ class Symbols:
         return [cast(self._scalar(item), np.float64) for item in expression.args]
 
 
-def symbols_of(graph: torch.fx.Graph, arguments: Mapping[str, ir.Value]) -> dict[sympy.Symbol, Size]:
-    """Returns the value of each symbol, from the sizes of a graph's inputs.
+def symbols_of(graph: torch.fx.Graph, arguments: Mapping[str, ir.Value]) -> dict[sympy.Basic, Size]:
+    """Returns the value of each symbol that follows from the sizes of a graph's inputs.
 
-    Sizes that are a symbol determine it first; then symbols are computed from sizes that are linear in one symbol.
-
-    Raises:
-        UnsupportedError: a symbol does not follow from a size.
+    Sizes that are a symbol determine it first; then symbols are computed from sizes that are linear in one symbol. Of a
+    size such as `(s - 3) // 2 + 1`, which several `s` have, the value of the quotient follows.
     """
-    found: dict[sympy.Symbol, Size] = {}
+    found: dict[sympy.Basic, Size] = {}
     sizes: list[tuple[Any, ir.Value, int]] = []
     for node in graph.nodes:
         if node.op != "placeholder" or node.name not in arguments:
@@ -154,22 +155,29 @@ def symbols_of(graph: torch.fx.Graph, arguments: Mapping[str, ir.Value]) -> dict
         missing = set(getattr(expression, "free_symbols", ())) - set(found)
         if len(missing) == 1 and not isinstance(expression, sympy.Symbol):
             (symbol,) = missing
-            found[symbol] = _solved(symbol, expression, extent_of(argument, axis), found)
+            found |= _solved(symbol, expression, extent_of(argument, axis), found)
     return found
 
 
-def _solved(symbol: sympy.Symbol, expression: Any, size: Size, known: Mapping[sympy.Symbol, Size]) -> Size:
-    """The value of a symbol with which an expression equals a size."""
-    size_symbol = sympy.Symbol("size", integer=True, positive=True)
-    try:
-        answers = sympy.solve(sympy.Eq(expression, size_symbol), symbol)
-    except NotImplementedError:  # such as a quotient that is rounded
-        answers = []
-    if len(answers) != 1 or not answers[0].is_rational_function(size_symbol):
-        raise UnsupportedError(f"has an input of size {expression}, from which {symbol} does not follow")
-    numerator, denominator = sympy.fraction(sympy.together(answers[0]))
-    symbols = Symbols({**known, size_symbol: size})
-    return symbols.number(FloorDiv(numerator, denominator))
+def _solved(
+    symbol: sympy.Symbol, expression: Any, size: Size, known: Mapping[sympy.Basic, Size]
+) -> dict[sympy.Basic, Size]:
+    """The value of a symbol, or of the largest function of it, with which an expression equals a size."""
+    functions = sorted(expression.atoms(sympy.Function), key=sympy.count_ops, reverse=True)
+    for wanted in (symbol, *(function for function in functions if function.has(symbol))):
+        unknown = sympy.Dummy("unknown", integer=True)
+        replaced = expression.xreplace({wanted: unknown})
+        if wanted in known or (wanted is not symbol and replaced.has(symbol)):
+            continue
+        size_symbol = sympy.Symbol("size", integer=True, positive=True)
+        try:
+            answers = sympy.solve(sympy.Eq(replaced, size_symbol), unknown)
+        except NotImplementedError:  # such as a quotient that is rounded
+            continue
+        if len(answers) == 1 and answers[0].is_rational_function(size_symbol):
+            numerator, denominator = sympy.fraction(sympy.together(answers[0]))
+            return {wanted: Symbols({**known, size_symbol: size}).number(FloorDiv(numerator, denominator))}
+    return {}
 
 
 def extent_of(value: ir.Value, axis: int) -> Size:
