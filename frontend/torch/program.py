@@ -21,6 +21,7 @@ from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
 
 from ..errors import ModelError
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
+from .decompositions import RULES
 from .registry import complex_handler_for, handler_for, supported_overloads
 
 _WITHOUT_RULE = frozenset(
@@ -102,9 +103,9 @@ def decompositions() -> Any:
 
 
 def python_decompositions() -> dict[torch._ops.OpOverload, Any]:
-    """Returns torch's rules in Python for ops without handlers, for AOTAutograd."""
-    rules = decomposition_table.items()
-    return {op: rule for op, rule in rules if isinstance(op, torch._ops.OpOverload) and _may_decompose(op)}
+    """Returns the rules in Python for ops without handlers, torch's and ours, for AOTAutograd."""
+    found = {op: rule for op, rule in decomposition_table.items() if isinstance(op, torch._ops.OpOverload)}
+    return {op: rule for op, rule in (found | dict(RULES)).items() if _may_decompose(op)}
 
 
 def kept_composites() -> dict[torch._ops.OpOverload, Any]:

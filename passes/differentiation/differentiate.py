@@ -110,14 +110,29 @@ def gradients_of(body: ir.Block, wrt: Sequence[ir.Value], seeds: Sequence[tuple[
         PassError: an op between them has no derivative.
     """
     operations = [view.operation for view in body.operations]
+    with ir.InsertionPoint(operations[-1]), _backward(operations[-1].location):
+        return pulled_back(operations[:-1], wrt, seeds)
+
+
+def pulled_back(
+    operations: Sequence[ir.Operation], wrt: Sequence[ir.Value], seeds: Sequence[tuple[ir.Value, ir.Value]]
+) -> list[ir.Value]:
+    """Writes the backward pass of ops at the insertion point, and returns the gradients of values that they read.
+
+    Args:
+        operations: the ops, in order.
+        wrt: values from outside.
+        seeds: results of the ops, each with its gradient.
+
+    Raises:
+        PassError: an op between them has no derivative.
+    """
     reverse = _Reverse(_dependent(operations, wrt))
-    with ir.InsertionPoint(operations[-1]):
-        for value, gradient in seeds:
-            reverse.accumulate(value, gradient)
-        for operation in reversed(operations[:-1]):
-            reverse.visit(operation)
-        with _backward(operations[-1].location):
-            return [reverse.gradients[value] if value in reverse.gradients else build.zeros(value) for value in wrt]
+    for value, gradient in seeds:
+        reverse.accumulate(value, gradient)
+    for operation in reversed(operations):
+        reverse.visit(operation)
+    return [reverse.gradients[value] if value in reverse.gradients else build.zeros(value) for value in wrt]
 
 
 def _dependent(operations: Sequence[ir.Operation], wrt: Sequence[ir.Value]) -> set[ir.Value]:

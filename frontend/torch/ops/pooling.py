@@ -22,14 +22,14 @@ from ..registry import Handler, imports
 from .reduction import nan_first
 
 
-def _pooled(op: type[Op], dimensions: int, input: ir.Value, window: dict[str, Any]) -> ir.Value:
+def pooled(op: type[Op], dimensions: int, input: ir.Value, window: dict[str, Any]) -> ir.Value:
     """Applies a window to the last dimensions of a tensor (batch, channels, spatial...), or without a batch."""
     batched = emit(ExpandDimsOp, input, axes=(0,)) if rank(input) == dimensions + 1 else input
     made = emit(op, batched, **window)
     return emit(SqueezeOp, made, axes=(0,)) if rank(input) == dimensions + 1 else made
 
 
-def _window(
+def window_of(
     dimensions: int,
     kernel_size: Sequence[int],
     stride: Sequence[int],
@@ -64,14 +64,16 @@ def _max_pool(dimensions: int) -> Handler:
         dilation: Sequence[int],
         ceil_mode: bool,
     ) -> tuple[ir.Value | None, ...]:
-        window = _window(dimensions, kernel_size, stride, padding, dilation, ceil_mode)
-        made = _pooled(MaxPoolOp, dimensions, input, window)
-        return made, _pooled(MaxPoolIndicesOp, dimensions, input, window) if node.is_used(1) else None
+        window = window_of(dimensions, kernel_size, stride, padding, dilation, ceil_mode)
+        made = pooled(MaxPoolOp, dimensions, input, window)
+        return made, pooled(MaxPoolIndicesOp, dimensions, input, window) if node.is_used(1) else None
 
     return handler
 
 
-def _average_pool(dimensions: int) -> Handler:
+def average_pool(dimensions: int) -> Handler:
+    """Returns the importer of average pooling over a number of spatial dimensions."""
+
     def handler(
         node: AtenNode,
         input: ir.Value,
@@ -82,12 +84,12 @@ def _average_pool(dimensions: int) -> Handler:
         count_include_pad: bool,
         divisor_override: int | None = None,
     ) -> ir.Value:
-        window = _window(dimensions, kernel_size, stride, padding, [1], ceil_mode)
+        window = window_of(dimensions, kernel_size, stride, padding, [1], ceil_mode)
         if not is_float(dtype(input)):
             return _integer_average(dimensions, input, window, count_include_pad, divisor_override)
         if divisor_override is None:
-            return _pooled(AveragePoolOp, dimensions, input, {**window, "count_include_pad": count_include_pad})
-        total = _pooled(SumPoolOp, dimensions, input, window)
+            return pooled(AveragePoolOp, dimensions, input, {**window, "count_include_pad": count_include_pad})
+        total = pooled(SumPoolOp, dimensions, input, window)
         return emit(ew.DivOp, total, scalar(divisor_override, total))
 
     return handler
@@ -98,13 +100,13 @@ def _integer_average(
 ) -> ir.Value:
     """The means of integers, rounded towards zero."""
     wide = Formula(cast(input, np.float64))
-    total = Formula(_pooled(SumPoolOp, dimensions, wide.value, window))
+    total = Formula(pooled(SumPoolOp, dimensions, wide.value, window))
     if divisor is not None:
         count = total * 0 + divisor
     else:  # the sum of ones over their mean
         ones = (wide * 0 + 1).value
-        mean = _pooled(AveragePoolOp, dimensions, ones, {**window, "count_include_pad": count_include_pad})
-        count = (Formula(_pooled(SumPoolOp, dimensions, ones, window)) / Formula(mean)).by(ew.RoundOp)
+        mean = pooled(AveragePoolOp, dimensions, ones, {**window, "count_include_pad": count_include_pad})
+        count = (Formula(pooled(SumPoolOp, dimensions, ones, window)) / Formula(mean)).by(ew.RoundOp)
     return _truncated_quotient(total, count, dtype(input))
 
 
@@ -126,8 +128,8 @@ def _adaptive(dimensions: int) -> Handler:
         extents = [known_number(input, first + axis, what) for axis in range(dimensions)]
         if all(size and extent % size == 0 for size, extent in zip(sizes, extents, strict=True)):
             kernel = [extent // size for size, extent in zip(sizes, extents, strict=True)]
-            window = _window(dimensions, kernel, kernel, [0], [1], False)
-            return _pooled(AveragePoolOp, dimensions, input, window)
+            window = window_of(dimensions, kernel, kernel, [0], [1], False)
+            return pooled(AveragePoolOp, dimensions, input, window)
         for axis, (size, extent) in enumerate(zip(sizes, extents, strict=True)):
             input = _averaged(node, input, first + axis, size, extent)
         return input
@@ -192,7 +194,7 @@ def _extents(node: AtenNode) -> list[int]:
 
 
 for _dimensions in (1, 2, 3):
-    imports(f"aten.avg_pool{_dimensions}d.default")(_average_pool(_dimensions))
+    imports(f"aten.avg_pool{_dimensions}d.default")(average_pool(_dimensions))
 for _dimensions in (2, 3):
     imports(f"aten.max_pool{_dimensions}d_with_indices.default")(_max_pool(_dimensions))
     imports(f"aten._adaptive_avg_pool{_dimensions}d.default")(_adaptive(_dimensions))

@@ -172,10 +172,17 @@ def cumulative(node: AtenNode, input: ir.Value, dim: int) -> ir.Value:
 
 @imports("aten.logsumexp.default")
 def log_sum_exp(node: AtenNode, input: ir.Value, dim: Sequence[int], keepdim: bool) -> ir.Value:
-    """m + log(sum(exp(x - m))) for the maximum m, which cannot overflow; an infinite maximum is replaced by 0."""
-    value, axes = cast(input, node.dtype()), axes_of(input, list(dim))
+    """The logarithms of the sums of the exponentials along dimensions."""
+    return reshaped(kept_log_sum_exp(cast(input, node.dtype()), axes_of(input, list(dim))), node.shape())
+
+
+def kept_log_sum_exp(value: ir.Value, axes: tuple[int, ...]) -> ir.Value:
+    """m + log(sum(exp(x - m))) for the maximum m, which cannot overflow; an infinite maximum is replaced by 0.
+
+    The dimensions are kept, with one element each.
+    """
     peak = _reduced(ReduceMaxOp, value, axes, True)
     is_infinite = emit(ew.EqualOp, emit(ew.AbsOp, peak), scalar(np.inf, peak))
     peak = emit(ew.SelectOp, is_infinite, scalar(0, peak), peak)
     total = _reduced(ReduceSumOp, emit(ew.ExpOp, emit(ew.SubOp, value, peak)), axes, True)
-    return reshaped(emit(ew.AddOp, peak, emit(ew.LogOp, total)), node.shape())
+    return emit(ew.AddOp, peak, emit(ew.LogOp, total))

@@ -60,21 +60,25 @@ def max_pool(op: ops.MaxPoolOp, gradient: ir.Value) -> Gradients:
     """g at the greatest element of each window, at the first one if several are equal"""
 
     def build() -> ir.Value:
-        maxima = ops.MaxPoolIndicesOp(op.input, **op.attribute_values()).result
-        spread = _runs(op)
-        if spread is None:
-            return _scattered(op, gradient, maxima)
-        shape = shape_of(op.input)
-        spatial = _first(shape, op.layout)[2:]
-        numbers = np.arange(count(spatial)).reshape(1, 1, *spatial)
-        if op.layout != CHANNELS_FIRST:
-            numbers = np.moveaxis(numbers, 1, -1)
-        split, kept = spread
-        index = reshape(constant(numbers.astype(np.int64)), _ones(split, len(shape), op.layout))
-        is_greatest = compare(EqualOp, reshape(maxima, kept), index)
-        return reshape(select(is_greatest, reshape(gradient, kept), 0), shape)
+        return max_pool_gradient(op, gradient, ops.MaxPoolIndicesOp(op.input, **op.attribute_values()).result)
 
     return (build,)
+
+
+def max_pool_gradient(op: ops.MaxPoolOp, gradient: ir.Value, maxima: ir.Value) -> ir.Value:
+    """The gradient of the input of max pooling, from that of its result and the indices of the greatest elements."""
+    spread = _runs(op)
+    if spread is None:
+        return _scattered(op, gradient, maxima)
+    shape = shape_of(op.input)
+    spatial = _first(shape, op.layout)[2:]
+    numbers = np.arange(count(spatial)).reshape(1, 1, *spatial)
+    if op.layout != CHANNELS_FIRST:
+        numbers = np.moveaxis(numbers, 1, -1)
+    split, kept = spread
+    index = reshape(constant(numbers.astype(np.int64)), _ones(split, len(shape), op.layout))
+    is_greatest = compare(EqualOp, reshape(maxima, kept), index)
+    return reshape(select(is_greatest, reshape(gradient, kept), 0), shape)
 
 
 def _first(shape: Shape, layout: str) -> Shape:

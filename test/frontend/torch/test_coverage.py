@@ -13,10 +13,6 @@ HOLES = {
     "aten.randperm.default",
     # Changes of memory, which no functional graph has.
     "aten.resize_.default",
-    # Gradients.
-    "aten._adaptive_avg_pool2d_backward.default",
-    "aten.avg_pool2d_backward.default",
-    "aten.convolution_backward.default",
 }
 
 NUMBERS = {"aten.sym_size.int"}

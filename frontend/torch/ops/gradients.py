@@ -1,0 +1,172 @@
+"""Gradients: the ops that PyTorch's derivatives consist of, beyond those that it decomposes itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.dims import is_static
+from ....dialects.stepwell import elementwise as ew
+from ....dialects.stepwell.contraction import MatmulOp
+from ....dialects.stepwell.movement import BroadcastToOp, ExpandDimsOp, ReshapeOp, SqueezeOp
+from ....dialects.stepwell.pooling import MaxPoolOp
+from ....dialects.stepwell.reduction import ReduceSumOp
+from ....passes.differentiation.differentiate import pulled_back
+from ....passes.differentiation.rules.pooling import max_pool_gradient
+from ....passes.infra.base import PassError
+from ...build import constant, emit, known_number, rank, reshaped, scalar, shape
+from ...errors import NeedsShapes, UnsupportedError
+from ..node import AtenNode
+from ..registry import Handler, imports
+from .contraction import attention, convolution
+from .pooling import average_pool, window_of
+from .reduction import kept_log_sum_exp
+
+
+def _gradients(forward: Callable[[], ir.Value], wrt: Sequence[ir.Value], gradient: ir.Value) -> list[ir.Value]:
+    """Differentiates what `forward` writes: the gradients of the values `wrt`, from that of its result.
+
+    Raises:
+        NeedsShapes: a size is not a number.
+        UnsupportedError: the compiler has no derivative of it.
+    """
+    if not all(is_static(shape(value)) for value in (*wrt, gradient)):
+        raise NeedsShapes("the sizes of tensors of which gradients are computed must be known")
+    block = ir.InsertionPoint.current.block
+    before = len(block.operations)
+    result = forward()
+    operations = [view.operation for view in list(block.operations)[before:]]
+    try:
+        return pulled_back(operations, wrt, [(result, gradient)])
+    except PassError as error:
+        raise UnsupportedError(str(error)) from error
+
+
+@imports("aten.convolution_backward.default")
+def convolution_gradients(
+    node: AtenNode,
+    grad_output: ir.Value,
+    input: ir.Value,
+    weight: ir.Value,
+    bias_sizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[ir.Value | None, ...]:
+    """The gradients of a convolution's input, weight and bias, of which the mask names those that are needed."""
+
+    def forward() -> ir.Value:
+        window = stride, padding, dilation, transposed, output_padding, groups
+        return convolution(node, input, weight, None, *window)
+
+    needed = [value for value, is_needed in zip((input, weight), output_mask, strict=False) if is_needed]
+    found = iter(_gradients(forward, needed, grad_output) if needed else ())
+    of_input, of_weight = (next(found) if is_needed else None for is_needed in output_mask[:2])
+    others = tuple(axis for axis in range(rank(grad_output)) if axis != rank(grad_output) - rank(weight) + 1)
+    of_bias = emit(ReduceSumOp, grad_output, axes=others, keepdims=False) if output_mask[2] else None
+    return of_input, of_weight, of_bias
+
+
+@imports("aten._scaled_dot_product_flash_attention_for_cpu.default")
+def attention_with_sums(
+    node: AtenNode,
+    query: ir.Value,
+    key: ir.Value,
+    value: ir.Value,
+    dropout_p: float,
+    is_causal: bool,
+    attn_mask: ir.Value | None,
+    scale: float | None,
+) -> tuple[ir.Value, ir.Value | None]:
+    """Attention, and the logarithms of the sums of the exponentials of its scores."""
+    made = attention(node, query, key, value, attn_mask, dropout_p, is_causal, scale, False)
+    if not node.is_used(1):
+        return made, None
+    scores = emit(MatmulOp, query, key, transpose_rhs=True)
+    depth = known_number(query, rank(query) - 1, "the depth of a head, for its scale,")
+    factor = depth**-0.5 if scale is None else scale
+    scores = emit(ew.MulOp, scores, scalar(factor, scores))
+    if attn_mask is not None:
+        scores = emit(ew.AddOp, scores, attn_mask)
+    if is_causal:
+        if not is_static(shape(scores)):
+            raise NeedsShapes("the number of keys of causal attention must be known")
+        mask = constant(np.tri(*map(int, shape(scores)[2:]), dtype=np.bool_))
+        scores = emit(ew.SelectOp, mask, scores, scalar(-np.inf, scores))
+    return made, reshaped(kept_log_sum_exp(scores, (rank(scores) - 1,)), node.shape(1))
+
+
+def _average_pool_gradient(dimensions: int) -> Handler:
+    def handler(
+        node: AtenNode,
+        grad_output: ir.Value,
+        input: ir.Value,
+        kernel_size: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int],
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> ir.Value:
+        """The sum of the shares of each window that meets an element."""
+        forward = average_pool(dimensions)
+        window = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        return _gradients(lambda: forward(node, input, *window), [input], grad_output)[0]
+
+    return handler
+
+
+@imports("aten._adaptive_avg_pool2d_backward.default", "aten._adaptive_avg_pool3d_backward.default")
+def adaptive_average_pool_gradient(node: AtenNode, grad_output: ir.Value, input: ir.Value) -> ir.Value:
+    """The gradients of means of whole windows, repeated for each element of these.
+
+    Raises:
+        UnsupportedError: windows overlap, as their number does not divide the extent.
+    """
+    if not all(is_static(shape(item)) for item in (grad_output, input)):
+        raise NeedsShapes("the sizes of images of adaptive pooling must be known")
+    before, after = ([int(size) for size in shape(item)] for item in (input, grad_output))
+    if any(not small or large % small for large, small in zip(before, after, strict=True)):
+        raise UnsupportedError("pools windows that overlap")
+    pairs = [(small, large // small) for large, small in zip(before, after, strict=True)]
+    split = [size for small, count in pairs for size in (small, count)]
+    apart = emit(ReshapeOp, grad_output, shape=tuple(size for small, _ in pairs for size in (small, 1)))
+    share = emit(ew.DivOp, apart, scalar(int(np.prod([count for _, count in pairs])), apart))
+    return emit(ReshapeOp, emit(BroadcastToOp, share, shape=tuple(split)), shape=tuple(before))
+
+
+def _max_pool_gradient(dimensions: int) -> Handler:
+    def handler(
+        node: AtenNode,
+        grad_output: ir.Value,
+        input: ir.Value,
+        kernel_size: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        ceil_mode: bool,
+        indices: ir.Value,
+    ) -> ir.Value:
+        """The gradient of each window at its greatest element."""
+        if not all(is_static(shape(item)) for item in (input, grad_output)):
+            raise NeedsShapes("the sizes of images of pooling must be known")
+        window = window_of(dimensions, kernel_size, stride, padding, dilation, ceil_mode)
+        is_single = rank(input) == dimensions + 1
+        image, gradient, places = (
+            emit(ExpandDimsOp, item, axes=(0,)) if is_single else item for item in (input, grad_output, indices)
+        )
+        made = max_pool_gradient(MaxPoolOp(image, **window), gradient, places)
+        return emit(SqueezeOp, made, axes=(0,)) if is_single else made
+
+    return handler
+
+
+for _dimensions in (2, 3):
+    imports(f"aten.avg_pool{_dimensions}d_backward.default")(_average_pool_gradient(_dimensions))
+    imports(f"aten.max_pool{_dimensions}d_with_indices_backward.default")(_max_pool_gradient(_dimensions))

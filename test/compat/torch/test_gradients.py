@@ -1,0 +1,117 @@
+"""Gradients of convolutions, pooling and attention under `torch.compile`: native, and equal to eager's."""
+
+import copy
+import warnings
+
+import pytest
+import stepwell
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+
+class Head(nn.Module):
+    """A layer, then the mean over everything but the batch and the channels."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.first, self.layer = nn.Conv2d(3, 4, 3, 2, 1), layer
+
+    def forward(self, x):
+        made = self.layer(self.first(x))
+        return made.flatten(2).square().mean(2)
+
+
+class Attention(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.qkv = kind, nn.Linear(16, 48)
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        query, key, value = self.qkv(x).view(batch, length, 3, 2, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        mask = None
+        if self.kind == "numbers":
+            mask = torch.linspace(-1, 1, length).expand(length, -1)
+        if self.kind == "no keys":  # for the first query
+            mask = torch.ones(length, length, dtype=torch.bool).tril(-1)
+        scale = 0.3 if self.kind == "scale" else None
+        made = functional.scaled_dot_product_attention(query, key, value, mask, 0.0, self.kind == "causal", scale=scale)
+        return made.transpose(1, 2).reshape(x.shape)
+
+
+class Lines(nn.Module):
+    """Convolutions along one dimension, whose length becomes a rounded quotient."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv1d(3, 8, 5, padding=2), nn.Conv1d(8, 8, 3, 2)
+
+    def forward(self, x):
+        return self.second(functional.relu(self.first(x)))
+
+
+_IMAGE = (3, 16, 16)
+CASES = {
+    "groups": (lambda: Head(nn.Conv2d(4, 8, 3, groups=2, padding=1)), _IMAGE),
+    "depthwise": (lambda: Head(nn.Conv2d(4, 4, 3, groups=4, padding=1)), _IMAGE),
+    "dilated": (lambda: Head(nn.Conv2d(4, 8, 3, dilation=2)), _IMAGE),
+    "one side": (lambda: Head(nn.Conv2d(4, 8, (3, 1), (2, 3), (1, 0), bias=False)), _IMAGE),
+    "transposed": (lambda: Head(nn.ConvTranspose2d(4, 8, 3, 2, 1, output_padding=1)), _IMAGE),
+    "transposed groups": (lambda: Head(nn.ConvTranspose2d(4, 8, 2, 2, groups=2)), _IMAGE),
+    "lines": (Lines, (3, 20)),
+    "max": (lambda: Head(nn.MaxPool2d(3, 2, 1)), _IMAGE),
+    "max side by side": (lambda: Head(nn.MaxPool2d(2)), _IMAGE),
+    "max dilated": (lambda: Head(nn.MaxPool2d(2, 2, dilation=2)), _IMAGE),
+    "mean": (lambda: Head(nn.AvgPool2d(3, 2, 1)), _IMAGE),
+    "mean beyond": (lambda: Head(nn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=False)), _IMAGE),
+    "mean by 3": (lambda: Head(nn.AvgPool2d(2, divisor_override=3)), _IMAGE),
+    "mean to 4": (lambda: Head(nn.AdaptiveAvgPool2d(4)), _IMAGE),
+    "attention": (lambda: Attention(""), (9, 16)),
+    "causal": (lambda: Attention("causal"), (9, 16)),
+    "numbers": (lambda: Attention("numbers"), (9, 16)),
+    "no keys": (lambda: Attention("no keys"), (9, 16)),
+    "scale": (lambda: Attention("scale"), (9, 16)),
+}
+_SHORT = ("transposed", "lines", "max", "no keys")
+
+
+def _gradients(module, owner, x):
+    owner.zero_grad()
+    x = x.clone().requires_grad_()
+    made = module(x)
+    (made * torch.linspace(-1, 1, made.numel()).view(made.shape)).sum().backward()
+    return [made.detach(), x.grad, *(weight.grad for weight in owner.parameters())]
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in _SHORT else [pytest.mark.sweep]) for n in CASES])
+@pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.sweep), True])
+def test_gradients_are_native_and_right(name, dynamic):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    make, shape = CASES[name]
+    plain = make()
+    owner = copy.deepcopy(plain)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", stepwell.SlowWarning)
+        warnings.simplefilter("error", stepwell.FallbackWarning)
+        compiled = torch.compile(owner, backend="stepwell", dynamic=dynamic)
+        for batch in (4, 3):
+            x = torch.randn(batch, *shape)
+            for found, wanted in zip(_gradients(compiled, owner, x), _gradients(plain, plain, x), strict=True):
+                torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::stepwell.SlowWarning")
+def test_overlapping_windows_are_left_to_torch():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    plain = Head(nn.AdaptiveAvgPool2d(3))
+    owner = copy.deepcopy(plain)
+    x = torch.randn(2, *_IMAGE)
+    wanted = _gradients(plain, plain, x)
+    with pytest.warns(stepwell.FallbackWarning, match="windows that overlap"):
+        found = _gradients(torch.compile(owner, backend="stepwell"), owner, x)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
