@@ -9,7 +9,8 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import tensor
 
-from ...dialects.stepwell.movement import ConcatOp, PadOp, SliceOp
+from ...dialects.registry import OPS
+from ...dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, SliceOp
 from ...dialects.stepwell.shape import BorderOp
 from ...dialects.types import numpy_dtype
 from ..infra.base import Pass, register
@@ -192,7 +193,7 @@ def _view_slices(block: ir.Block) -> None:
     """Replaces slices by views if all their readers can read views."""
     for op in [item.operation for item in block.operations if item.operation.name == SliceOp.OPERATION_NAME]:
         view = SliceOp(op)
-        if _is_weight(view.input) or not all(works_on_views(use.owner) for use in view.result.uses):
+        if _is_weight(view.input) or not _is_read_as_view(view.result, _is_contiguous_part(view)):
             continue
         with op.location, ir.InsertionPoint(op):
             part = _extract(view.input, view.starts, view.result, view.steps)
@@ -201,6 +202,26 @@ def _view_slices(block: ir.Block) -> None:
             continue
         view.result.replace_all_uses_with(part)
         op.erase()
+
+
+def _is_read_as_view(value: ir.Value, is_contiguous: bool) -> bool:
+    """Returns whether all readers of a slice read views; kernels read a contiguous one as they read whole tensors."""
+    return all(_reads_view(use.owner.operation, is_contiguous) for use in value.uses)
+
+
+def _reads_view(reader: ir.Operation, is_contiguous: bool) -> bool:
+    if works_on_views(reader):
+        return True
+    if reader.name == ReshapeOp.OPERATION_NAME:
+        return is_contiguous and _is_read_as_view(reader.results[0], True)
+    kind = OPS.get(reader.name)
+    return is_contiguous and kind is not None and kind.KERNEL is not None
+
+
+def _is_contiguous_part(op: SliceOp) -> bool:
+    """Returns whether a slice is a part of the outermost dimension."""
+    whole, part = shape_of(op.input), shape_of(op.result)
+    return whole[1:] == part[1:] and op.steps[0] == 1
 
 
 def _has_contiguous_rows(value: ir.Value) -> bool:

@@ -83,3 +83,29 @@ func.func @main(%x: tensor<4x8xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %3 = "stepwell.add"(%1, %2) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %0, %3 : tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// -----
+
+// Every kernel reads whole rows of the outermost dimension where they lie, also in another shape.
+// CHECK:         %[[ROWS:.+]] = tensor.extract_slice %arg0[2, 0] [8, 6] [1, 1]
+// CHECK:         %[[SPLIT:.+]] = "stepwell.reshape"(%[[ROWS]])
+// CHECK:         "stepwell.matmul"(%[[SPLIT]], %arg1)
+func.func @main(%x: tensor<11x6xf32>, %y: tensor<2x6x3xf32>) -> tensor<2x4x3xf32> {
+  %0 = "stepwell.slice"(%x) {starts = array<i64: 2, 0>, stops = array<i64: 10, 6>, steps = array<i64: 1, 1>} : (tensor<11x6xf32>) -> tensor<8x6xf32>
+  %1 = "stepwell.reshape"(%0) {shape = array<i64: 2, 4, 6>} : (tensor<8x6xf32>) -> tensor<2x4x6xf32>
+  %2 = "stepwell.matmul"(%1, %y) : (tensor<2x4x6xf32>, tensor<2x6x3xf32>) -> tensor<2x4x3xf32>
+  return %2 : tensor<2x4x3xf32>
+}
+
+// -----
+
+// Columns are not contiguous, and a result of the model is a tensor of its own.
+// CHECK-COUNT-2: stepwell.slice
+func.func @main(%x: tensor<11x6xf32>, %y: tensor<2x3x3xf32>) -> (tensor<2x4x3xf32>, tensor<2x4x6xf32>) {
+  %0 = "stepwell.slice"(%x) {starts = array<i64: 0, 0>, stops = array<i64: 8, 3>, steps = array<i64: 1, 1>} : (tensor<11x6xf32>) -> tensor<8x3xf32>
+  %1 = "stepwell.reshape"(%0) {shape = array<i64: 2, 4, 3>} : (tensor<8x3xf32>) -> tensor<2x4x3xf32>
+  %2 = "stepwell.matmul"(%1, %y) : (tensor<2x4x3xf32>, tensor<2x3x3xf32>) -> tensor<2x4x3xf32>
+  %3 = "stepwell.slice"(%x) {starts = array<i64: 2, 0>, stops = array<i64: 10, 6>, steps = array<i64: 1, 1>} : (tensor<11x6xf32>) -> tensor<8x6xf32>
+  %4 = "stepwell.reshape"(%3) {shape = array<i64: 2, 4, 6>} : (tensor<8x6xf32>) -> tensor<2x4x6xf32>
+  return %2, %4 : tensor<2x4x3xf32>, tensor<2x4x6xf32>
+}
