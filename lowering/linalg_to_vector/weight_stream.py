@@ -23,6 +23,7 @@ from mlir.dialects import affine, bufferization, memref, tensor
 
 from ...dialects.types import numpy_dtype
 from ...passes.ir.values import shape_of
+from ...passes.kernel.views import argument_strides
 from ..builders.linear_forms import Linear, apply_linear
 from .slices import whole
 
@@ -37,6 +38,8 @@ _FEW_ROWS = 4
 
 # Minimum number of tiles that share the prefetching of a panel: a single tile takes too little time for a whole panel.
 _LEAST_SHARING = 2
+
+_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 # Prefetches into the second-level cache: the first level holds the data that the tile works on.
 _LOCALITY = 2
@@ -95,7 +98,7 @@ def weight_stream(
     element = ir.RankedTensorType(source.type).element_type
     size = numpy_dtype(element).itemsize
     total, panel = math.prod(shape), math.prod(part)
-    if total * size < _LEAST_BYTES or panel == total or not _is_contiguous(part, shape):
+    if total * size < _LEAST_BYTES or panel == total or not _is_contiguous(part, shape) or _is_strided(source):
         return None
     loops = tile_loops(block, {value for _, terms in offsets for value, _ in terms})
     if fewest and not any(fewest):
@@ -132,6 +135,19 @@ def _is_contiguous(part: Sequence[int], whole: Sequence[int]) -> bool:
     pairs = itertools.dropwhile(lambda pair: pair[0] == 1, zip(part, whole, strict=True))
     next(pairs, None)
     return all(inner == outer for inner, outer in pairs)
+
+
+def _is_strided(value: ir.Value) -> bool:
+    """Returns whether a tensor may be a part of a larger one, which no flat view of memory holds without a copy."""
+    while not isinstance(value.owner, ir.Block) and value.owner.name in (
+        "tensor.expand_shape",
+        "tensor.collapse_shape",
+    ):
+        value = value.owner.operands[0]
+    if not isinstance(value.owner, ir.Block):
+        return value.owner.name == "tensor.extract_slice"
+    function = value.owner.owner
+    return function.name == "func.func" and argument_strides(function)[ir.BlockArgument(value).arg_number] is not None
 
 
 def _flat(shape: Sequence[int], offsets: Sequence[Linear]) -> Linear:

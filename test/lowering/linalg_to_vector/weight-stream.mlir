@@ -40,3 +40,15 @@ func.func private @small(%x: tensor<16x64xf32>, %w: tensor<4096xf32>) -> tensor<
   %0 = "stepwell.packed_matmul"(%x, %w) {columns = 64 : i64, panel = 32 : i64} : (tensor<16x64xf32>, tensor<4096xf32>) -> tensor<16x64xf32>
   return %0 : tensor<16x64xf32>
 }
+
+// -----
+
+// The columns of a panel in a wider matrix are not contiguous: prefetching them as one stream would copy them first.
+// CHECK-LABEL: func.func private @negative_columns
+// CHECK-NOT: tensor.collapse_shape %{{.+}} : tensor<4x128x32xf32> into tensor<16384xf32>
+// CHECK-NOT: memref.prefetch
+func.func private @negative_columns(%x: tensor<4x128x16xf32>, %w: tensor<4x128x48xf32>) -> tensor<4x16x48xf32>
+    attributes {stepwell.kernel = {class = "contraction"}} {
+  %0 = "stepwell.matmul"(%x, %w) {transpose_lhs = true, transpose_rhs = false} : (tensor<4x128x16xf32>, tensor<4x128x48xf32>) -> tensor<4x16x48xf32>
+  return %0 : tensor<4x16x48xf32>
+}
