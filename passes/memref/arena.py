@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 ALIGNMENT = 64
 # Search limits: maximum number of rounds after the simple orders, and of buffers placed in all of them.
 _ROUNDS, _WORK = 64, 15_000
@@ -99,24 +101,43 @@ def _size(lifetimes: Sequence[Lifetime]) -> Callable[[Sequence[int]], int]:
 
 
 def _place_in_order(lifetimes: Sequence[Lifetime], order: Sequence[int]) -> list[Placement]:
-    placed: dict[int, Placement] = {}
+    arena, offsets = Arena(len(lifetimes)), [0] * len(lifetimes)
     for index in order:
-        placed[index] = Placement(lifetimes[index], best_fit(lifetimes[index], placed.values()))
-    return [placed[index] for index in range(len(lifetimes))]
+        offsets[index] = arena.add(lifetimes[index])
+    return list(map(Placement, lifetimes, offsets))
 
 
-def best_fit(lifetime: Lifetime, placed: Iterable[Placement]) -> int:
-    """The start of the smallest gap that is free during `lifetime`; the end of all placements if there is none."""
-    best, best_gap, end = None, 0, 0
-    # Written out instead of calling `overlaps`, as the innermost loop of all planning.
-    first, last = lifetime.first, lifetime.last
-    others = [item for item in placed if item.lifetime.first <= last and first <= item.lifetime.last]
-    for offset, other_end in sorted((item.offset, item.end) for item in others):
-        gap = offset - end
-        if gap >= lifetime.size and (best is None or gap < best_gap):
-            best, best_gap = end, gap
-        end = max(end, other_end)
-    return end if best is None else best
+class Arena:
+    """Placed buffers in the order of their offsets, as columns of a table: the search for gaps is most of planning."""
+
+    def __init__(self, most: int) -> None:
+        """Starts empty, with room for `most` buffers."""
+        self._count = 0
+        self._table = np.zeros((4, most), np.int64)  # offsets, ends, first and last steps
+
+    def add(self, lifetime: Lifetime) -> int:
+        """Places a buffer in the smallest gap that is free during its lifetime, or behind all others.
+
+        Returns:
+            Its offset.
+        """
+        offsets, ends, firsts, lasts = self._table[:, : self._count]
+        is_alive = (firsts <= lifetime.last) & (lasts >= lifetime.first)
+        others, bounds = offsets[is_alive], np.maximum.accumulate(ends[is_alive])
+        starts = np.concatenate([[0], bounds])
+        gaps = others - starts[:-1]
+        fits = np.flatnonzero(gaps >= lifetime.size)
+        offset = int(starts[fits[gaps[fits].argmin()]] if fits.size else starts[-1])
+        self.hold(Placement(lifetime, offset))
+        return offset
+
+    def hold(self, placement: Placement) -> None:
+        """Adds a buffer whose place is known."""
+        place = int(np.searchsorted(self._table[0, : self._count], placement.offset, "right"))
+        self._table[:, place + 1 : self._count + 1] = self._table[:, place : self._count]
+        lifetime = placement.lifetime
+        self._table[:, place] = placement.offset, placement.end, lifetime.first, lifetime.last
+        self._count += 1
 
 
 def arena_size(placements: Iterable[Placement]) -> int:

@@ -194,9 +194,10 @@ def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, i
 
 def _placed(planned: list[arena.Placement], wanted: list[arena.Lifetime], *, is_movable: bool) -> list[arena.Placement]:
     """Places workspaces around the planned buffers, or everything anew if that takes less memory."""
-    placed = list(planned)
-    for lifetime in wanted:
-        placed.append(arena.Placement(lifetime, arena.best_fit(lifetime, placed)))
+    placed, around = list(planned), arena.Arena(len(planned) + len(wanted))
+    for item in planned:
+        around.hold(item)
+    placed += [arena.Placement(lifetime, around.add(lifetime)) for lifetime in wanted]
     lifetimes = [item.lifetime for item in placed]
     if not is_movable or arena.arena_size(placed) == arena.lower_bound(lifetimes):
         return placed

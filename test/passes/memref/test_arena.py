@@ -6,7 +6,7 @@ import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stepwell.passes.memref.arena import ALIGNMENT, Lifetime, Placement, arena_size, best_fit, lower_bound, place
+from stepwell.passes.memref.arena import ALIGNMENT, Arena, Lifetime, Placement, arena_size, lower_bound, place
 
 SIZES = st.integers(0, 100_000)
 STEPS = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted)
@@ -48,17 +48,17 @@ def random_graph(rng: random.Random) -> list[Lifetime]:
     ]
 
 
-def test_best_fit_takes_the_smallest_gap_that_suffices() -> None:
-    always = (0, 9)
-    placed = [
-        Placement(Lifetime(64, *always), 0),
-        Placement(Lifetime(64, *always), 64 + 256),
-        Placement(Lifetime(64, *always), 64 + 256 + 64 + 128),
-    ]
-    assert best_fit(Lifetime(100, *always), placed) == 64 + 256 + 64
-    assert best_fit(Lifetime(200, *always), placed) == 64
-    assert best_fit(Lifetime(300, *always), placed) == 64 + 256 + 64 + 128 + 64
-    assert best_fit(Lifetime(300, 10, 11), placed) == 0
+def test_a_buffer_takes_the_smallest_gap_that_suffices() -> None:
+    def offset_of(size: int, first: int = 0, last: int = 9) -> int:
+        arena = Arena(4)
+        for offset in (64 + 256, 0, 64 + 256 + 64 + 128):
+            arena.hold(Placement(Lifetime(64, 0, 9), offset))
+        return arena.add(Lifetime(size, first, last))
+
+    assert offset_of(100) == 64 + 256 + 64
+    assert offset_of(200) == 64
+    assert offset_of(300) == 64 + 256 + 64 + 128 + 64
+    assert offset_of(300, 10, 11) == 0
 
 
 def test_nothing_takes_no_memory() -> None:
