@@ -83,15 +83,10 @@ def _of_weight(op: ConvOp | ConvTransposeOp, image: ir.Value, at: ir.Value) -> i
     shape = shape_of(op.weight)
     rows, columns, kernel = shape[0], shape[1], shape[2:]
     image, at = _channels_last(image, op.layout), _channels_last(at, op.layout)
-    places = shape_of(at)[1:-1]
-    padded = _padded(op, image, places, kernel)
-    if op.group == 1 and op.strides[0] == 1 and _SHARE * places[0] > rows * (kernel[0] - 1) > 0:
-        return reshape(transpose(_by_lines(op, padded, at, kernel), (0, 2, 1)), shape)
-    windows = _windows(op, padded, places, kernel)
-    positions, taps = count(shape_of(at)[:-1]), len(windows)
     if op.group == 1:
-        found = product_of_columns(reshape(at, (positions, rows)), _joined(windows))
-        return reshape(transpose(reshape(found, (rows, taps, columns)), (0, 2, 1)), shape)
+        return reshape(transpose(_of_taps(op, image, at, kernel), (0, 2, 1)), shape)
+    windows = _windows(op, _padded(op, image, shape_of(at)[1:-1], kernel), shape_of(at)[1:-1], kernel)
+    positions = count(shape_of(at)[:-1])
     if columns == 1 and rows == op.group:  # depthwise
         products = [_products(window, at) for window in windows]
         return reshape(transpose(concat(products, 0), (1, 0)), shape)
@@ -100,6 +95,20 @@ def _of_weight(op: ConvOp | ConvTransposeOp, image: ir.Value, at: ir.Value) -> i
     parts = [matmul(left, transpose(reshape(window, (positions, op.group, columns)), (1, 0, 2))) for window in windows]
     found = concat([reshape(item, (rows, columns, 1)) for item in parts], 2)
     return reshape(found, shape)
+
+
+def _of_taps(op: ConvOp | ConvTransposeOp, image: ir.Value, at: ir.Value, kernel: Sequence[int]) -> ir.Value:
+    """[rows, taps, columns]: the sums of products of `at` with each tap's elements of an image."""
+    places, rows = shape_of(at)[1:-1], shape_of(at)[-1]
+    if _is_tiled(op, image, places, kernel):
+        windows = _tiles(image, places, kernel)
+    else:
+        padded = _padded(op, image, places, kernel)
+        if op.strides[0] == 1 and _SHARE * places[0] > rows * (kernel[0] - 1) > 0:
+            return _by_lines(op, padded, at, kernel)
+        windows = _joined(_windows(op, padded, places, kernel))
+    found = product_of_columns(reshape(at, (count(shape_of(at)[:-1]), rows)), windows)
+    return reshape(found, (rows, count(kernel), shape_of(image)[-1]))
 
 
 def _products(window: ir.Value, at: ir.Value) -> ir.Value:
@@ -130,6 +139,23 @@ def _by_lines(op: ConvOp | ConvTransposeOp, padded: ir.Value, at: ir.Value, kern
         right = part(windows, (first, 0), (first + number, width))
         found.append(reshape(product_of_columns(left, right), (rows, taps, columns)))
     return concat(found, 1)
+
+
+def _is_tiled(op: ConvOp | ConvTransposeOp, image: ir.Value, positions: Sequence[int], kernel: Sequence[int]) -> bool:
+    """Returns whether windows lie side by side and fill the image, as those of the patches of vision transformers."""
+    whole = [size * extent for size, extent in zip(positions, kernel, strict=True)]
+    fills = list(shape_of(image)[1:-1]) == whole and not any(op.pads)
+    return fills and tuple(op.strides) == tuple(kernel) and set(op.dilations) == {1}
+
+
+def _tiles(image: ir.Value, positions: Sequence[int], kernel: Sequence[int]) -> ir.Value:
+    """[positions, taps * columns]: as `_joined`, for windows side by side."""
+    shape, rank = shape_of(image), len(kernel)
+    split = reshape(
+        image, (shape[0], *(size for pair in zip(positions, kernel, strict=True) for size in pair), shape[-1])
+    )
+    moved = transpose(split, (0, *range(1, 2 * rank, 2), *range(2, 2 * rank + 1, 2), 2 * rank + 1))
+    return reshape(moved, (shape[0] * count(positions), count(kernel) * shape[-1]))
 
 
 def _joined(windows: Sequence[ir.Value]) -> ir.Value:

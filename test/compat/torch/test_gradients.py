@@ -61,6 +61,9 @@ CASES = {
     "one side": (lambda: Head(nn.Conv2d(4, 8, (3, 1), (2, 3), (1, 0), bias=False)), _IMAGE),
     "transposed": (lambda: Head(nn.ConvTranspose2d(4, 8, 3, 2, 1, output_padding=1)), _IMAGE),
     "transposed groups": (lambda: Head(nn.ConvTranspose2d(4, 8, 2, 2, groups=2)), _IMAGE),
+    "patches": (lambda: Head(nn.Conv2d(4, 8, (4, 2), (4, 2))), _IMAGE),
+    "high images": (lambda: Head(nn.Conv2d(4, 20, 3, padding=1, dilation=2)), _IMAGE),
+    "low images": (lambda: Head(nn.Conv2d(4, 64, 3)), _IMAGE),
     "lines": (Lines, (3, 20)),
     "max": (lambda: Head(nn.MaxPool2d(3, 2, 1)), _IMAGE),
     "max side by side": (lambda: Head(nn.MaxPool2d(2)), _IMAGE),
@@ -75,7 +78,7 @@ CASES = {
     "no keys": (lambda: Attention("no keys"), (9, 16)),
     "scale": (lambda: Attention("scale"), (9, 16)),
 }
-_SHORT = ("transposed", "lines", "max", "no keys")
+_SHORT = ("transposed", "patches", "low images", "lines", "max", "no keys")
 
 
 def _gradients(module, owner, x):
