@@ -1,1 +1,1 @@
-"""PyTorch's interfaces on top of Stepwell: the backend of `torch.compile`, and its report of what ran where."""
+"""PyTorch's interfaces on top of Stepwell: the backend of `torch.compile`, and the report of its graphs."""

@@ -33,7 +33,7 @@ from . import cache_artifacts  # noqa: F401  # entries of the cache are artifact
 from .graph import EagerGraph, FrozenWeights, Graph
 from .settings import Settings
 
-config.allow_rnn = True  # as the backend has code for LSTM and GRU: Dynamo would cut graphs at them
+config.allow_rnn = True  # the backend compiles LSTM and GRU, at which Dynamo would break graphs otherwise
 
 
 def stepwell(
@@ -116,7 +116,7 @@ class _Compiler:
         try:
             with _disable_current_modes():  # weights are real tensors
                 made: Any = self._graph(module, name, entry, found, static)
-        except Exception:  # an error of ours must not end the user's program; it is reported with its traceback
+        except Exception:  # an error of the compiler must not end the user's program; it is reported with its traceback
             if self._settings.setup.options.fallback == "error":
                 raise
             made = self._in_torch(module, name, entry)
@@ -133,7 +133,8 @@ class _Compiler:
     ) -> Graph:
         setup = self._settings.setup
         if entry.kind != "inference":
-            # Sums over dimensions that vary, such as those of gradients of weights, are slow: each size has its code.
+            # Sums over varying dimensions, such as those of gradients of weights, are slow, so each size is compiled
+            # separately.
             setup = setup.changed(ranges=False)
         copied = torch.fx.GraphModule(module, _copied(module.graph))
         updated = update_in_place(copied.graph)

@@ -26,7 +26,7 @@ class FrozenWeights:
         self._pick = _picker(list(weights))
         tensors = list(weights.values())
         self._places = [id(tensor) for tensor in tensors]
-        self._tensors = tensors  # keeps them alive, so that no other tensor is at the same place
+        self._tensors = tensors  # keeps them alive, so that no other tensor gets the same address
         self._versions = list(map(_versions, tensors))
         self._addresses = list(map(_address, tensors))
 
