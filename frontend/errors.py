@@ -14,7 +14,7 @@ class ModelError(CompileError):
     Attributes:
         reason: the error and its remedy, without its location.
         node: name of the model's node that the error is about; "" if it is about the whole model.
-        op_type: operator of that node; "" likewise.
+        op_type: operator of that node; "" if the error is about the whole model.
         model: the model's name; "" until the importer fills it in.
         position: index, in the model's graph, of the node that the error is about, or that contains or calls the node
             it is about; None if it is about the whole model.
@@ -63,7 +63,7 @@ class NeedsContents(UnsupportedError):
 
 
 class NeedsPieces(UnsupportedError):
-    """A program has code, but only in pieces."""
+    """A program can be compiled, but only in pieces."""
 
 
 class SizedByData(UnsupportedError):

@@ -25,7 +25,7 @@ class _Importer(Protocol):
 
 
 class Named(Protocol):
-    """A node that is imported: it names the matrices."""
+    """A node that is being imported, whose name the matrices get."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""Random choices from a counter: the bits of an element are a hash of its index, a key, and the place in the program.
+"""Random choices from a counter: the bits of an element are a hash of its index, a key, and the number of the choice.
 
 They are the same for any number of threads and any order of computation, and can be computed again in a backward pass.
 The hash is that of https://github.com/skeeto/hash-prospector (lowbias32), applied to the index, and again to the sum of

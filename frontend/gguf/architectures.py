@@ -1,6 +1,6 @@
-"""Architectures of decoders in GGUF files: what differs between them, and their sizes in a file.
+"""Architectures of decoders in GGUF files: their differences, and the sizes that a file declares.
 
-What a file tells by the tensors that it has (biases, norms of heads, fused projections) is not listed here.
+Differences that follow from the tensors in a file (biases, norms of heads, fused projections) are not listed here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Architecture:
         scales_embedding: whether embeddings are multiplied by the root of their size.
         has_windows: whether the setting of a sliding window applies.
         global_every: every n-th layer has no window; 0 if all layers are alike.
-        window_base: base of the wavelengths of the rotation in layers with a window; None for that of the others.
+        window_base: base of the wavelengths of the rotation in layers with a window; None for the base of the other
+            layers.
         has_slopes: whether scores fall with the distance of a key, by a slope per head (ALiBi, Press et al. 2022).
         has_shares_of_one: whether the shares of the chosen experts add up to one.
     """
@@ -72,7 +73,7 @@ class DecoderSizes:
     """The architecture and the sizes of a decoder.
 
     Attributes:
-        architecture: what differs from other families.
+        architecture: the differences from other families.
         layers: number of layers.
         hidden: elements of a token between layers.
         heads: heads of queries.

@@ -21,7 +21,7 @@ class BlockWeight:
         bits: bits of a number, 4 or 8.
         numbers: [.., rows, blocks, bytes], the lowest bits of a byte first.
         scales: [.., rows, blocks]: f16 as in the file, or f32 if they were multiplied.
-        zeros: the number that stands for 0: one for all, or f32 [.., rows, blocks].
+        zeros: the zero point: one for all, or f32 [.., rows, blocks].
     """
 
     bits: int

@@ -5,8 +5,8 @@ A step takes new tokens with the keys and values of past tokens; it returns logi
     input_ids [batch, length], selected [outputs], starts [batch], past.0.key [batch, key heads, past, depth], ..
     --> logits [batch, outputs, vocabulary], present.0.key [batch, key heads, past + length, depth], ..
 
-Logits are computed for the tokens at the places `selected` among the new ones. Texts of different lengths end at the
-same place in a batch: each begins at its place in `starts`, and what lies before is hidden.
+Logits are computed for the new tokens at the indices `selected`. Texts of different lengths end at the same position in
+a batch: each begins at its position in `starts`, and earlier keys are masked.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Scope:
     """The keys that layers attend to.
 
     Attributes:
-        mask: which keys each query sees.
+        mask: true for the keys that each query sees.
         angles: the cosines and sines of rotations, if there are any.
     """
 
@@ -102,9 +102,9 @@ class DecoderBuilder:
         config = self._config
         past = known_dim(inputs["past.0.key"], 2, "the length of the past")
         length = known_dim(inputs["input_ids"], 1, "the number of new tokens")
-        places, columns = emit(ew.AddOp, numbered(length), sizes(past)), numbered(past + length)
+        positions, columns = emit(ew.AddOp, numbered(length), sizes(past)), numbered(past + length)
         starts = emit(ExpandDimsOp, inputs["starts"], axes=(1, 2, 3))
-        rows = emit(ExpandDimsOp, places, axes=(0, 1, 3))
+        rows = emit(ExpandDimsOp, positions, axes=(0, 1, 3))
         mask = emit(ew.AndOp, emit(ew.LessEqualOp, columns, rows), emit(ew.GreaterEqualOp, columns, starts))
         turns = emit(ew.SubOp, rows, starts)
         if config.architecture.has_slopes:
@@ -137,23 +137,24 @@ class DecoderBuilder:
                 logits = emit(ew.MulOp, emit(ew.TanhOp, emit(ew.DivOp, logits, limit)), limit)
         return {"logits": logits, **outputs}
 
-    def _sloped(self, mask: ir.Value, places: ir.Value) -> ir.Value:
-        """Returns numbers to add to scores [batch, heads, length, keys], for places of keys [batch, 1, 1, keys].
+    def _sloped(self, mask: ir.Value, positions: ir.Value) -> ir.Value:
+        """Returns the bias of scores [batch, heads, length, keys], for positions of keys [batch, 1, 1, keys].
 
-        They grow with the place of the key, which differs from falling with its distance by a number per query only.
+        It grows with the position of the key. It differs from a bias that falls with the distance only by a constant
+        per query, which does not change the softmax.
         """
         slopes = constant(_slopes(self._config.heads).reshape(-1, 1, 1))
-        bias = emit(ew.MulOp, cast(places, np.float32), slopes)
+        bias = emit(ew.MulOp, cast(positions, np.float32), slopes)
         return emit(ew.SelectOp, mask, bias, scalar(-np.inf, bias))
 
-    def _at_positions(self, name: str, places: ir.Value) -> ir.Value:
-        """Returns the rows of a table for places [batch, 1, length, 1]; those before a text take the first row."""
+    def _at_positions(self, name: str, positions: ir.Value) -> ir.Value:
+        """Returns rows of a table for positions [batch, 1, length, 1]; positions before a text take the first row."""
         table = self._parameter(name, self._floats(name, self._file.tensor(name).shape))
-        rows = emit(DynamicReshapeOp, emit(ew.MaximumOp, places, scalar(0, places)), integers([0, -1]))
+        rows = emit(DynamicReshapeOp, emit(ew.MaximumOp, positions, scalar(0, positions)), integers([0, -1]))
         return gathered(table, rows, 0)
 
-    def _angles(self, places: ir.Value, is_windowed: bool) -> tuple[ir.Value, ir.Value] | None:
-        """Returns the cosines and sines of rotations, [batch, 1, length, pairs], for places [batch, 1, length, 1]."""
+    def _angles(self, positions: ir.Value, is_windowed: bool) -> tuple[ir.Value, ir.Value] | None:
+        """Returns cosines and sines of rotations, [batch, 1, length, pairs], for positions [batch, 1, length, 1]."""
         config = self._config
         if not config.rotated:
             return None
@@ -162,7 +163,7 @@ class DecoderBuilder:
         speeds = base ** -(np.arange(0, config.rotated, 2) / config.rotated) / (config.stretch if is_stretched else 1)
         if "rope_freqs.weight" in self._file.tensors:
             speeds = speeds / self._floats("rope_freqs.weight", speeds.shape)
-        turns = emit(ew.MulOp, cast(places, np.float32), constant(speeds.astype(np.float32)))
+        turns = emit(ew.MulOp, cast(positions, np.float32), constant(speeds.astype(np.float32)))
         return emit(ew.CosOp, turns), emit(ew.SinOp, turns)
 
     def _layer(self, scope: str, value: ir.Value, past: list[ir.Value], seen: _Scope) -> tuple[ir.Value, ...]:
@@ -225,14 +226,14 @@ class DecoderBuilder:
         return [part_along(product, 2, start, end) for start, end in itertools.pairwise(ends)]
 
     def _opened(self, scope: str, normal: ir.Value) -> ir.Value:
-        """Returns the result of the perceptron of a layer, or of its experts and the one that all tokens share."""
+        """Returns the result of the perceptron of a layer, or of its experts and its shared expert."""
         if f"{scope}.ffn_gate_inp.weight" not in self._file.tensors:
             return self._perceptron(scope, normal)
         config = self._config
         rows = emit(DynamicReshapeOp, normal, integers([-1, config.hidden]))
         scores = self._linear(f"{scope}.ffn_gate_inp", rows)
         if not config.used_experts:
-            raise ModelError("has experts, but lacks the number that a token uses (expert_used_count)")
+            raise ModelError("has experts, but lacks the number of experts per token (expert_used_count)")
 
         def expert(rows: ir.Value, number: ir.Value) -> ir.Value:
             return self._perceptron(scope, rows, "_exps", number)
@@ -248,12 +249,12 @@ class DecoderBuilder:
         return emit(ew.AddOp, made, shared)
 
     def _perceptron(self, scope: str, normal: ir.Value, kind: str = "", expert: ir.Value | None = None) -> ir.Value:
-        """Returns the result of a perceptron; a file may store the gate and what it multiplies as one matrix.
+        """Returns the result of a perceptron; a file may store the gate and the up projection as one matrix.
 
         Args:
             scope: the layer.
             normal: its input.
-            kind: what the names of its tensors end with.
+            kind: suffix of the names of its tensors.
             expert: the number of the perceptron, if tensors hold several.
         """
         architecture, up = self._config.architecture, f"{scope}.ffn_up{kind}"

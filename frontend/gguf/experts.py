@@ -6,7 +6,7 @@ expert of each tile as rows of the stacked weights, which copies nothing:
     chosen, shares = top_k(softmax(router @ token))
     for tile in tiles:
         results[tile] = perceptron(tokens[tile], weights[expert[tile]])
-    result[token] = sum over its experts of share * results[place of token and expert]
+    result[token] = sum over its experts of share * results[index of token and expert]
 
 (Shazeer et al. 2017; grouped products as in MegaBlocks, Gale et al. 2022.)
 """
@@ -33,7 +33,7 @@ Perceptron = Callable[[ir.Value, ir.Value], ir.Value]
 """`perceptron(rows, expert)` computes rows [count, hidden] with the weights of an expert, a scalar i64."""
 
 _TILES = (1, 4, 8, 16, 32)
-"""Numbers of tokens of a tile: more of them read weights less often, and leave more places empty."""
+"""Numbers of tokens of a tile: larger tiles read weights less often, but have more empty slots."""
 
 
 def routed(rows: ir.Value, scores: ir.Value, used: int, has_shares_of_one: bool, perceptron: Perceptron) -> ir.Value:
@@ -78,7 +78,7 @@ def _tiled(rows: ir.Value, is_chosen: ir.Value, used: int, perceptron: Perceptro
     hidden = known_dim(rows, 1, "the size of a token")
     slots, size = count * used, _tile_size(count * used, experts)
     most: Dim = algebra.floor_div(slots, size) + experts  # one tile per expert may be full in part
-    # [slots, experts]: which expert a pair of a token and one of its experts needs.
+    # [slots, experts]: true for the expert of each slot, which is a pair of a token and one of its experts.
     needed = cast(emit(ReshapeOp, is_chosen, shape=(slots, experts)), np.int64)
     before = _summed(emit(ew.MulOp, running(needed, 0, exclusive=True), needed), 1)
     tiles = emit(ew.DivOp, emit(ew.AddOp, _summed(needed, 0), scalar(size - 1, needed)), scalar(size, needed))

@@ -94,7 +94,7 @@ def key_heads_of(config: Mapping[str, Any], heads: int) -> int:
 
 
 def rotation_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parameters of the rotation in layers without a window, from any of their places."""
+    """Returns the parameters of the rotation in layers without a window, wherever the file stores them."""
     found = {new: config[name] for name, new in _ROTATION.items() if config.get(name) is not None}
     for place in ("rope_scaling", "rope_parameters"):
         given = config.get(place) or {}

@@ -1,4 +1,4 @@
-"""Calls of compiled programs on tensors of torch: code gets addresses, and torch owns the memory of the results."""
+"""Calls of compiled programs on torch tensors: code gets addresses, and torch owns the memory of the results."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations

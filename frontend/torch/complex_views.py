@@ -1,4 +1,4 @@
-"""Complex tensors as inputs and outputs of pieces: views as real tensors whose last dimension holds both parts."""
+"""Complex inputs and outputs of pieces, passed as views: real tensors whose last dimension holds both parts."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations

@@ -29,7 +29,7 @@ class ProgramContext(Protocol):
         ...
 
     def inner(self) -> AbstractContextManager[None]:
-        """Forgets, at its end, what is known of sizes inside a region."""
+        """Drops, at the end of a region, the sizes that became known inside of it."""
         ...
 
     def kept(self, shape: Sequence[int], share: float) -> ir.Value | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .signature import Signature
 
 _UNBOUNDED = 1 << 31
-"""Upper bounds from which on a size counts as unlimited; torch's own for sizes is that of i64."""
+"""Upper bound from which a size counts as unlimited; torch's own bound is the maximum of i64."""
 
 
 def names_of_symbols(
@@ -56,7 +56,7 @@ def _user_inputs(program: torch.export.ExportedProgram) -> set[str]:
 
 
 def _leaves(value: Any, dims: Any) -> Iterator[list[tuple[int, Any]]]:
-    """Yields, for each tensor in a value, the dimensions that are named, with what names them."""
+    """Yields, for each tensor in a value, its named dimensions, each with the `Dim` or symbol that names it."""
     if isinstance(value, torch.Tensor):
         pairs = dims.items() if isinstance(dims, Mapping) else enumerate(dims or ())
         yield [(axis, dim) for axis, dim in pairs if dim is not None]
@@ -86,7 +86,8 @@ def ranges_of(program: torch.export.ExportedProgram, signature: Signature) -> di
         low, high = (int(end) if isinstance(end, sympy.Integer) else None for end in (values.lower, values.upper))
         limit = None if high is None or high >= _UNBOUNDED else high
         if name in taken:
-            # Contents may leave nothing, and a range begins with 1: such sizes are compiled when they are met.
+            # A size that depends on contents may be 0, and a range begins at 1: such sizes are compiled when they
+            # occur.
             limit = None if name in by_data and not low else limit
             found[name] = (max(low or 0, 0), limit)
     return found

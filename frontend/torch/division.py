@@ -32,7 +32,7 @@ _VIEWS = frozenset(
         *("aten.reshape.default", "aten._conj.default", "aten.view_as_real.default", "aten.view_as_complex.default"),
     }
 )
-"""Ops that torch runs without reading data: a piece of nothing else is not worth a call."""
+"""Ops that torch runs without reading data: a piece of only such ops is not worth a call."""
 
 _READS = frozenset({"aten._local_scalar_dense.default", "aten.item.default"})
 """Ops whose result is a number that depends on the contents of a tensor."""
@@ -75,7 +75,7 @@ def divide(
     """
     fallbacks = dict(found or {})
     for node in graph.graph.nodes:
-        # A result that has no code takes the op that makes it along.
+        # If a result cannot be compiled, the op that computes it cannot either.
         if node.target is operator.getitem and (missing := fallbacks.pop(node.name, None)) is not None:
             source = node.all_input_nodes[0]
             fallbacks.setdefault(source.name, fallback_of(source, missing.reason))
@@ -136,12 +136,12 @@ def _partitions(graph: torch.fx.GraphModule, fallbacks: Mapping[str, Fallback]) 
     one piece, since none of them depends on another through an op of torch.
     """
     stages: dict[torch.fx.Node, int] = {}
-    is_cut: dict[torch.fx.Node, bool] = {}  # those that read such a node are in another piece
+    is_cut: dict[torch.fx.Node, bool] = {}  # nodes that read such a node are in another piece
     pieces: dict[int, list[torch.fx.Node]] = {}
     for node in graph.graph.nodes:
         before = max((stages[item] + is_cut[item] for item in node.all_input_nodes), default=-1)
         is_native = node.op == "call_function" and node.name not in fallbacks and _is_wanted(node, before)
-        if node.target is operator.getitem:  # stays with what makes the tuple
+        if node.target is operator.getitem:  # stays with the node that returns the tuple
             before = stages[node.all_input_nodes[0]]
             is_native = before % 2 == 0
         stages[node] = before + ((before % 2 == 1) == is_native)

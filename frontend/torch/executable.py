@@ -136,7 +136,7 @@ def _check_constant(name: str, expected: Any, given: Any) -> None:
 
 
 def _write(target: Any, array: np.ndarray) -> None:
-    """Writes what the module left in an argument into it."""
+    """Writes the changed contents of an argument into it."""
     if isinstance(target, torch.Tensor):
         target.copy_(as_tensor(array))
     else:

@@ -203,7 +203,7 @@ class ProgramImporter:
 
     @contextlib.contextmanager
     def inner(self) -> Iterator[None]:
-        """Forgets, at its end, what is known of sizes inside a region: values there cannot be read outside."""
+        """Drops, at the end of a region, the sizes found inside of it, because its values cannot be read outside."""
         outer = self.symbols
         self.symbols = outer.copy()
         try:

@@ -1,4 +1,4 @@
-"""Makes programs of pieces of a graph: what they take and return is contiguous, whatever the strides of the graph."""
+"""Makes programs of pieces of a graph: they take and return contiguous tensors, whatever the strides of the graph."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
@@ -82,12 +82,12 @@ def program_of(
 
 @dataclass
 class Layout:
-    """The memory of what a piece takes and returns: orders of dimensions, slowest first; None if they are contiguous.
+    """Memory layout of a piece's inputs and outputs: orders of dimensions, slowest first; None for contiguous tensors.
 
     Attributes:
         inputs: the orders of the tensors that it takes.
-        outputs: those of the tensors that it returns.
-        static: positions, among all that it takes, of tensors whose layout never changes.
+        outputs: the orders of the tensors that it returns.
+        static: indices, among its inputs, of tensors whose layout never changes.
     """
 
     inputs: list[tuple[int, ...] | None]

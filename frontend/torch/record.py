@@ -1,4 +1,4 @@
-"""The report of the graphs that `torch.compile` gave to the backend, and what ran where: `stepwell.torch_report`."""
+"""`stepwell.torch_report`: the graphs that `torch.compile` gave to the backend, and the ops that run in PyTorch."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
@@ -31,7 +31,7 @@ class GraphRecord:
         fallbacks: the ops that run in PyTorch; those inside pieces are in `Executable.fallbacks`.
         in_place: number of arguments that PyTorch updates in place, between pieces, so that they are not copied.
         seconds: the time of the compile after Dynamo and AOTAutograd.
-        note: what else is to be known.
+        note: further information; empty if there is none.
     """
 
     name: str

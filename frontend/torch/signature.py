@@ -1,4 +1,4 @@
-"""The signature of an exported program: what its inputs and outputs are in the compiled model."""
+"""The signature of an exported program: the roles of its inputs and outputs in the compiled model."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Updates of a graph's arguments in place: what a model writes into a cache is all that is moved."""
+"""Updates of a graph's arguments in place, so that only the elements that a model writes into a cache are moved."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds everything that keeps a model from being compiled as a whole, in one import that continues after failures.
+"""Finds all nodes that prevent a model from being compiled as a whole, in one import that continues after failures.
 
 The outputs of a node that cannot be imported are replaced by unknown values of the types that ONNX infers, so that the
 nodes behind it are examined too.

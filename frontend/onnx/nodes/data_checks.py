@@ -78,7 +78,7 @@ def _all_inside(indices: ir.Value, extents: ir.Value) -> ir.Value:
     """True if every index is at least -extent and less than extent.
 
     Both hold if `max(index, ~index)` is less than extent, so that one reduction of the indices serves. There is one
-    extent, or one for each place along the last dimension.
+    extent, or one for each index along the last dimension.
     """
     reach = emit(MaximumOp, indices, emit(NotOp, indices))
     axes = tuple(range(rank(indices) - rank(extents)))

@@ -9,7 +9,7 @@ import onnx
 
 
 def in_order(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Moves each node behind those whose outputs it reads; returns the model itself if it is in order already.
+    """Moves each node after the nodes whose outputs it reads; returns the model itself if it is in order already.
 
     If several nodes could come next, the first one in the file does. A graph that cannot be ordered is not changed.
     """

@@ -93,7 +93,7 @@ class NodeWriter:
         self._sizes.setdefault(name, (tensor, axis))
 
     def sizes(self, dims: Sequence[Dim]) -> str:
-        """Returns a 1-D tensor of sizes, which nodes compute where they are symbolic."""
+        """Returns a 1-D tensor of sizes; nodes compute the symbolic ones."""
         key = ("sizes", tuple(map(str, dims)))
         if key not in self._derived:
             self._derived[key] = self._computed_sizes(dims)
@@ -134,7 +134,7 @@ class NodeWriter:
                 return self.add("Shape", tensor, start=axis, end=axis + 1)
         name, left, right = expression
         operands = self._size(left), self._size(right)
-        if name == "ceildiv":  # of numbers that are not negative
+        if name == "ceildiv":  # both numbers are non-negative
             below = self.add("Sub", operands[1], self.integers([1]))
             return self.add("Div", self.add("Add", operands[0], below), operands[1])
         return self.add(_OPERATORS[name], *operands)

@@ -49,7 +49,7 @@ def write_model(main: ir.Operation, parameters: Mapping[str, np.ndarray], info: 
     *ops, last = body.operations
     for operation in ops:
         _write_op(operation.operation, parameters, nodes)
-    nodes.finish(list(zip(outputs, last.operands, strict=False)))  # operands behind the outputs are the compiler's own
+    nodes.finish(list(zip(outputs, last.operands, strict=False)))  # operands after the outputs are the compiler's own
     graph = helper.make_graph(
         nodes.nodes,
         info.name or "model",

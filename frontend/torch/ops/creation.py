@@ -21,13 +21,13 @@ from .movement import broadcast
 
 @imports("aten.full.default", "aten.full_like.default", "aten.new_full.default")
 def full(node: AtenNode, fill_value: Any) -> ir.Value:
-    """A number in all places."""
+    """A tensor filled with a number."""
     return _filled(node, fill_value)
 
 
 @imports("aten.fill.Scalar", "aten.fill.Tensor")
 def fill(node: AtenNode, value: Any) -> ir.Value:
-    """A number in all places of a tensor."""
+    """A tensor filled with a number, in the shape of another tensor."""
     return _filled(node, value)
 
 
@@ -41,7 +41,7 @@ def _filled(node: AtenNode, number: Any) -> ir.Value:
 @imports("aten.empty.memory_format", "aten.empty_strided.default", "aten.empty_like.default", "aten.new_empty.default")
 @imports("aten.new_empty_strided.default", "aten.empty_permuted.default")
 def zeros(node: AtenNode, stride: Any = None, physical_layout: Any = None) -> ir.Value:
-    """Zeros; memory that torch leaves as it is is zero too."""
+    """Zeros, also for tensors that torch leaves uninitialised."""
     return emit(FillOp, node.shape(), value=np.zeros((), node.dtype()))
 
 

@@ -49,7 +49,7 @@ def _comparable(value: ir.Value) -> ir.Value:
 def unique(
     node: AtenNode, input: ir.Value, return_inverse: bool, return_counts: bool, sorted: bool = True
 ) -> tuple[ir.Value, ...]:
-    """The different elements in ascending order, the number of the one that each element is, and how many they are."""
+    """The distinct elements in ascending order, the inverse indices, and the counts."""
     line = line_of(input)
     return _grouped(node, line, _ascending(line), 0)
 
@@ -122,11 +122,11 @@ def mode(node: AtenNode, input: ir.Value, dim: int, keepdim: bool) -> tuple[ir.V
     count = known_number(input, axis, "the number of elements that have a mode")
     values, order = ordered(input, count, axis, False)
     before = gathered(values, constant(np.maximum(np.arange(count) - 1, 0)), axis)
-    place = Formula(emit(DynamicBroadcastToOp, numbers(input, axis), shape_of(input)))
-    start = place.where(~Formula(values).equals(Formula(before)), 0)
+    position = Formula(emit(DynamicBroadcastToOp, numbers(input, axis), shape_of(input)))
+    start = position.where(~Formula(values).equals(Formula(before)), 0)
     # Along a run of equal elements, the distance to its start grows.
     (start,) = scanned([start], axis, lambda earlier, later: [later[0].at_least(earlier[0])])
-    last = emit(ArgmaxOp, (place - start).value, axis=axis, keepdims=True)
+    last = emit(ArgmaxOp, (position - start).value, axis=axis, keepdims=True)
     found = elements(values, last, axis), elements(order, last, axis)
     return found if keepdim else tuple(emit(SqueezeOp, item, axes=(axis,)) for item in found)
 
@@ -179,10 +179,10 @@ def _range(value: Formula, given: tuple[float, ...] | None, margin: float = 0.5)
 
 def _bin(value: Formula, low: Formula, high: Formula, bins: int) -> Formula:
     """The interval of each element; `bins` for elements outside, those at the upper end are in the last one."""
-    place = floor((value - low) * bins / (high - low)).at_most(bins - 1)
-    # The intervals' ends as they are returned decide.
+    position = floor((value - low) * bins / (high - low)).at_most(bins - 1)
+    # Elements are compared with the ends of intervals as they are returned.
     ends = _ends(low, high, bins)
-    number = place.at_least(0).as_type(np.int64)
+    number = position.at_least(0).as_type(np.int64)
     start = Formula(gathered(ends.value, number.value, 0))
     stop = Formula(gathered(ends.value, (number + 1).value, 0))
     number = (number - 1).where(value < start, (number + 1).where((value >= stop) & (number < bins - 1), number))
@@ -192,10 +192,10 @@ def _bin(value: Formula, low: Formula, high: Formula, bins: int) -> Formula:
 def _histogram(
     value: Formula, low: Formula, high: Formula, bins: int, weight: ir.Value | None, kind: np.dtype
 ) -> ir.Value:
-    places = _bin(value, low, high, bins).value
-    ones = emit(FillOp, shape_of(places), value=np.ones((), kind)) if weight is None else line_of(cast(weight, kind))
+    positions = _bin(value, low, high, bins).value
+    ones = emit(FillOp, shape_of(positions), value=np.ones((), kind)) if weight is None else line_of(cast(weight, kind))
     start = emit(FillOp, integers([bins + 1]), value=np.zeros((), kind))
-    return part_along(emit(ScatterOp, start, places, ones, axis=0, reduction="add"), 0, 0, bins)
+    return part_along(emit(ScatterOp, start, positions, ones, axis=0, reduction="add"), 0, 0, bins)
 
 
 @imports("aten._histogramdd_bin_edges.default")
@@ -216,21 +216,21 @@ def histogram_of_dimensions(
     density: bool,
 ) -> ir.Value:
     """The numbers of rows in boxes of equal size."""
-    place, is_inside, width = None, None, None
+    position, is_inside, width = None, None, None
     for column, given, count in _columns(input, bins, range):
         low, high = _range(column, given)
         number = _bin(column, low, high, count)
         fits = number < count
-        place = number if place is None else place * count + number
+        position = number if position is None else position * count + number
         is_inside = fits if is_inside is None else is_inside & fits
         step = (high - low) / count
         width = step if width is None else width * step
-    assert place is not None and is_inside is not None and width is not None
+    assert position is not None and is_inside is not None and width is not None
     total, kind = int(np.prod(bins)), node.dtype()
-    place = place.where(is_inside, total)
-    ones = emit(FillOp, shape_of(place.value), value=np.ones((), kind)) if weight is None else line_of(weight)
+    position = position.where(is_inside, total)
+    ones = emit(FillOp, shape_of(position.value), value=np.ones((), kind)) if weight is None else line_of(weight)
     start = emit(FillOp, integers([total + 1]), value=np.zeros((), kind))
-    made = part_along(emit(ScatterOp, start, place.value, cast(ones, kind), axis=0, reduction="add"), 0, 0, total)
+    made = part_along(emit(ScatterOp, start, position.value, cast(ones, kind), axis=0, reduction="add"), 0, 0, total)
     return _density(Formula(reshaped(made, integers(list(bins)))), width, density).value
 
 

@@ -1,4 +1,4 @@
-"""Elements at computed places: gathers and scatters."""
+"""Elements at computed indices: gathers and scatters."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def index_select(node: AtenNode, input: ir.Value, dim: int, index: ir.Value) -> 
 
 @imports("aten.gather.default")
 def gather(node: AtenNode, input: ir.Value, dim: int, index: ir.Value) -> ir.Value:
-    """One element per index, at the index's own place except along a dimension."""
+    """One element per index, at the position of the index except along `dim`."""
     if rank(input) == 0:
         return reshaped(input, shape_of(index))
     if rank(index) == 0:
@@ -148,7 +148,7 @@ def index_put(
 
 
 def _put_slices(input: ir.Value, axis: int, places: ir.Value, values: ir.Value, reduction: str) -> ir.Value:
-    """A tensor with the slices at places along one dimension replaced, or added to."""
+    """A tensor with the slices at indices along one dimension replaced, or added to."""
     before, after = dims_of(input, 0, axis), dims_of(input, axis + 1, rank(input))
     updates = emit(DynamicBroadcastToOp, values, joined([before, shape_of(places), after]))
     spread = emit(DynamicBroadcastToOp, places, joined([before, shape_of(places)]))
@@ -174,7 +174,7 @@ def scatter(node: AtenNode, input: ir.Value, dim: int, index: ir.Value, src: ir.
 
 @imports("aten.scatter.value")
 def scatter_value(node: AtenNode, input: ir.Value, dim: int, index: ir.Value, value: Any) -> ir.Value:
-    """A tensor with a number at one place per index."""
+    """A tensor with a number written at one position per index."""
     number = cast(value, dtype(input)) if isinstance(value, ir.Value) else scalar(value, input)
     return _scattered(input, dim, index, emit(DynamicBroadcastToOp, number, shape_of(index)), "none")
 
@@ -203,7 +203,7 @@ def scatter_add(node: AtenNode, input: ir.Value, dim: int, index: ir.Value, src:
 def scatter_reduce(
     node: AtenNode, input: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduce: str, include_self: bool
 ) -> ir.Value:
-    """A tensor with one element per index combined with it; without itself, the combined elements alone."""
+    """A tensor with one element per index combined with its own, which `include_self` may leave out."""
     kind = dtype(input)
     if kind.kind == "b":
         input, src = cast(input, np.uint8), cast(src, np.uint8)
@@ -240,7 +240,7 @@ def _scattered(input: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduct
 
 @imports("aten.masked_scatter.default")
 def masked_scatter(node: AtenNode, input: ir.Value, mask: ir.Value, source: ir.Value) -> ir.Value:
-    """The elements of a source, in order, where a mask holds: its n-th true place takes element n."""
+    """The elements of a source, in order, where a mask holds: its n-th true position takes element n."""
     kept, whole = emit(DynamicBroadcastToOp, mask, node.shape()), node.shape()
     line = line_of(cast(kept, np.int64))
     number = running(line, 0, exclusive=True)

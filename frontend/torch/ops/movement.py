@@ -183,8 +183,8 @@ def diagonal_scatter(node: AtenNode, input: ir.Value, src: ir.Value, offset: int
     """A tensor with a diagonal replaced."""
     flat, order, start, count, step = _flat_diagonal(input, offset, dim1, dim2)
     if count:
-        places = integers([start + step * number for number in range(count)])
-        flat = _put(flat, cast(src, dtype(input)), rank(flat) - 1, places)
+        indices = integers([start + step * number for number in range(count)])
+        flat = _put(flat, cast(src, dtype(input)), rank(flat) - 1, indices)
     moved = reshaped(flat, shape_of(transposed(input, order)))
     return transposed(moved, [order.index(axis) for axis in range(rank(input))])
 
@@ -221,8 +221,8 @@ def as_strided_scatter(
     storage_offset: Size | None,
 ) -> ir.Value:
     """A contiguous tensor with the elements at multiples of strides replaced."""
-    places = _strided_places(node, size, stride, storage_offset)
-    made = emit(ScatterOp, line_of(input), line_of(places), line_of(cast(src, dtype(input))), axis=0)
+    indices = _strided_places(node, size, stride, storage_offset)
+    made = emit(ScatterOp, line_of(input), line_of(indices), line_of(cast(src, dtype(input))), axis=0)
     return reshaped(made, shape_of(input))
 
 
@@ -233,10 +233,10 @@ def _strided_places(
     numbers = [item for item in (*size, *stride, storage_offset or 0) if isinstance(item, int)]
     if not known.is_contiguous() or len(numbers) != 2 * len(size) + 1:
         raise UnsupportedError("views memory of varying strides, which is not supported")
-    places = np.full(tuple(numbers[: len(size)]), storage_offset or 0, np.int64)
+    indices = np.full(tuple(numbers[: len(size)]), storage_offset or 0, np.int64)
     for axis, (count, step) in enumerate(zip(numbers[: len(size)], numbers[len(size) : -1], strict=True)):
-        places += (np.arange(count) * step).reshape(-1, *[1] * (len(size) - 1 - axis))
-    return node.importer.weight(f"{node.name}.places", places)
+        indices += (np.arange(count) * step).reshape(-1, *[1] * (len(size) - 1 - axis))
+    return node.importer.weight(f"{node.name}.places", indices)
 
 
 @imports("aten.resize.default")
@@ -259,8 +259,8 @@ def select_scatter(node: AtenNode, input: ir.Value, src: ir.Value, dim: int, ind
     """A tensor with the slice at an index replaced."""
     axis = axis_of(input, dim)
     row = cast(emit(ExpandDimsOp, src, axes=(axis,)), dtype(input))
-    place = emit(ExpandDimsOp, scalar_size(index), axes=(0,))
-    return _put(input, row, axis, place)
+    position = emit(ExpandDimsOp, scalar_size(index), axes=(0,))
+    return _put(input, row, axis, position)
 
 
 @imports("aten.slice_scatter.default")
@@ -281,23 +281,23 @@ def slice_scatter(
         return _put(input, src, axis, integers([first + step * number for number in range(count)]))
     steps = extent(src, axis)
     line = emit(RangeOp, scalar(0, steps), steps, scalar(1, steps))
-    place = emit(ew.AddOp, emit(ew.MulOp, line, scalar(step, line)), _from_front(first, extent(input, axis)))
-    return _put(input, src, axis, place)
+    position = emit(ew.AddOp, emit(ew.MulOp, line, scalar(step, line)), _from_front(first, extent(input, axis)))
+    return _put(input, src, axis, position)
 
 
 def _from_front(start: Size, count: ir.Value) -> ir.Value:
-    """A start, maybe counted from the end, as a number of elements of at most `count`."""
+    """A start that may count from the end, as a number from 0 to `count`."""
     value = scalar_size(start)
     is_negative = emit(ew.LessOp, value, scalar(0, value))
     value = emit(ew.SelectOp, is_negative, emit(ew.AddOp, value, count), value)
     return emit(ew.MinimumOp, emit(ew.MaximumOp, value, scalar(0, value)), count)
 
 
-def _put(input: ir.Value, updates: ir.Value, axis: int, places: ir.Value) -> ir.Value:
-    """A tensor with the slices at `places` along an axis replaced."""
+def _put(input: ir.Value, updates: ir.Value, axis: int, indices: ir.Value) -> ir.Value:
+    """A tensor with the slices at indices along an axis replaced."""
     order = [axis, *(other for other in range(rank(input)) if other != axis)]
     back = [order.index(other) for other in range(rank(input))]
-    put = emit(ScatterOp, transposed(input, order), places, transposed(updates, order), axis=0)
+    put = emit(ScatterOp, transposed(input, order), indices, transposed(updates, order), axis=0)
     return transposed(put, back)
 
 
@@ -337,13 +337,13 @@ def unbind(node: AtenNode, input: ir.Value, dim: int) -> tuple[ir.Value, ...]:
 
 @imports("aten.pixel_shuffle.default")
 def pixel_shuffle(node: AtenNode, input: ir.Value, upscale_factor: int) -> ir.Value:
-    """Channels as places between pixels: [..., c * r * r, h, w] --> [..., c, h * r, w * r]"""
+    """Channels as additional pixels: [..., c * r * r, h, w] --> [..., c, h * r, w * r]"""
     return _shuffled(node, input, upscale_factor, is_inverse=False)
 
 
 @imports("aten.pixel_unshuffle.default")
 def pixel_unshuffle(node: AtenNode, input: ir.Value, downscale_factor: int) -> ir.Value:
-    """Places between pixels as channels: [..., c, h * r, w * r] --> [..., c * r * r, h, w]"""
+    """Pixels of each block as channels: [..., c, h * r, w * r] --> [..., c * r * r, h, w]"""
     return _shuffled(node, input, downscale_factor, is_inverse=True)
 
 

@@ -154,7 +154,7 @@ def _averaged(node: AtenNode, input: ir.Value, axis: int, size: int, extent: int
 
 def _adaptive_max(dimensions: int) -> Handler:
     def handler(node: AtenNode, input: ir.Value, output_size: Sequence[int]) -> tuple[ir.Value | None, ...]:
-        """The greatest elements of intervals, one dimension after another from the last; and their places."""
+        """The greatest elements of intervals, one dimension after another from the last one, and their indices."""
         first = rank(input) - dimensions
         place = None
         for axis, size in reversed(list(enumerate(_all(output_size, dimensions)))):
@@ -168,7 +168,7 @@ def _adaptive_max(dimensions: int) -> Handler:
 def _greatest(
     node: AtenNode, input: ir.Value, place: ir.Value | None, axis: int, size: int, extent: int
 ) -> tuple[ir.Value, ir.Value]:
-    """The greatest elements of `size` intervals of a dimension, and the flat places of these in the image."""
+    """The greatest elements of `size` intervals of a dimension, and their flat indices in the image."""
     starts = np.arange(size) * extent // size
     stops = -(-(np.arange(1, size + 1) * extent) // size)
     terms = int((stops - starts).max(initial=1))

@@ -32,7 +32,7 @@ from ..registry import Handler, imports
 
 _BATCH_SECOND = (1, 0, 2)
 _LSTM_ORDER = (0, 3, 1, 2)
-"""Places of the gates input, output, forget, cell among torch's input, forget, cell, output."""
+"""Indices of the gates input, output, forget, cell among torch's input, forget, cell, output."""
 
 _Weights = list[ir.Value]
 """Weights of one direction of a layer: for inputs, for states, and both biases if there are any."""

@@ -98,7 +98,7 @@ def _extents(node: AtenNode, input: ir.Value, count: int) -> list[tuple[int, int
 
 
 def _step(before: int, after: int, align_corners: bool, factor: float | None) -> float:
-    """The distance between the places of two neighbouring results."""
+    """The distance between the positions of two neighbouring results."""
     if align_corners:
         return (before - 1) / (after - 1) if after > 1 else 0.0
     return 1 / factor if factor else before / after

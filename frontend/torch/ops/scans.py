@@ -16,7 +16,7 @@ from ..node import AtenNode, axis_of
 from ..registry import imports
 
 Combine = Callable[[Sequence[Formula], Sequence[Formula]], Sequence[Formula]]
-"""Joins what is known of some elements with what is known of those right behind them; associative."""
+"""Combines the results for some elements with those for the elements right after them; associative."""
 
 
 def scanned(values: Sequence[Formula], axis: int, combine: Combine) -> list[Formula]:
@@ -27,11 +27,11 @@ def scanned(values: Sequence[Formula], axis: int, combine: Combine) -> list[Form
     found = list(values)
     first = found[0].value
     count = known_number(first, axis, "the number of elements that are accumulated")
-    place = Formula(numbers(first, axis))
+    index = Formula(numbers(first, axis))
     distance = 1
     while distance < count:
         before = constant(np.maximum(np.arange(count) - distance, 0))
-        has_more = place >= distance
+        has_more = index >= distance
         earlier = [Formula(gathered(item.value, before, axis)) for item in found]
         made = combine(earlier, found)
         found = [new.where(has_more, old) for new, old in zip(made, found, strict=True)]
@@ -46,7 +46,7 @@ def running_extreme(node: AtenNode, input: ir.Value, dim: int) -> tuple[ir.Value
         return input, constant(np.array(0, np.int64))
     axis, is_greatest = axis_of(input, dim), "cummax" in node.overload
     value = Formula(cast(input, np.uint8) if dtype(input).kind == "b" else input)
-    place = Formula(emit(DynamicBroadcastToOp, numbers(input, axis), shape_of(input)))
+    index = Formula(emit(DynamicBroadcastToOp, numbers(input, axis), shape_of(input)))
 
     def combine(earlier: Sequence[Formula], later: Sequence[Formula]) -> list[Formula]:
         (old, old_place), (new, new_place) = earlier, later
@@ -55,7 +55,7 @@ def running_extreme(node: AtenNode, input: ir.Value, dim: int) -> tuple[ir.Value
             is_kept = (is_kept | ~old.equals(old)) & new.equals(new)
         return [old.where(is_kept, new), old_place.where(is_kept, new_place)]
 
-    made, places = scanned([value, place], axis, combine)
+    made, places = scanned([value, index], axis, combine)
     return cast(made.value, dtype(input)), places.value
 
 

@@ -1,4 +1,4 @@
-"""Places of values in sorted lists, running extremes, and medians."""
+"""Positions of values in sorted lists, and medians."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def search_sorted(
 
 
 def _counted_below(value: ir.Value, rows: ir.Value, is_right: bool) -> ir.Value:
-    """A search by halves: each step adds a power of two to the count if the element before that place is below.
+    """A binary search: each step adds a power of two to the count if the element before that position is below.
 
     An element is below unless it is known to be greater, or equal, as in torch: so are all elements for NaN.
     """

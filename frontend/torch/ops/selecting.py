@@ -1,4 +1,4 @@
-"""Ops that keep some elements, how many depends on data."""
+"""Ops that keep some elements, whose number depends on data."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations

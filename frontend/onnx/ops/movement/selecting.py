@@ -1,4 +1,4 @@
-"""Operators that keep some elements, how many depends on data."""
+"""Operators that keep some elements, whose number depends on data."""
 
 from __future__ import annotations
 

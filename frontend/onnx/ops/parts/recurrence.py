@@ -84,7 +84,7 @@ class Layer:
         return emit(DynamicSliceOp, value, *bounds)
 
     def seen(self, gate: int, value: ir.Value, cell: ir.Value) -> ir.Value:
-        """Adds the cell's contribution to the sum of a gate."""
+        """Adds the cell's contribution to the sum of a gate, by the peepholes."""
         if self.peepholes is None:
             return value
         return emit(ew.AddOp, value, emit(ew.MulOp, self.part(self.peepholes, gate, gate + 1, 0), cell))

@@ -21,7 +21,7 @@ _MICROSOFT = "com.microsoft"
 
 @ONNX_FORM.attach(ops.MatmulOp)
 def matmul(op: ops.MatmulOp, nodes: NodeWriter) -> str:
-    """MatMul of operands with their last two dimensions exchanged where it is asked for"""
+    """MatMul, after transposes of the operands that the op reads transposed"""
     lhs = _matrix(op.lhs, op.transpose_lhs, nodes)
     return nodes.add("MatMul", lhs, _matrix(op.rhs, op.transpose_rhs, nodes))
 

@@ -69,7 +69,7 @@ def tile(op: ops.TileOp, nodes: NodeWriter) -> str:
 
 @ONNX_FORM.attach(ops.SliceOp)
 def box(op: ops.SliceOp, nodes: NodeWriter) -> str:
-    """Slice along the dimensions that are cut"""
+    """Slice along the dimensions that are not taken whole"""
     extents = spec_of_type(op.input.type).shape
     entries = list(zip(op.starts, op.stops, op.steps, extents, strict=True))
     axes = [axis for axis, (start, stop, step, extent) in enumerate(entries) if (start, stop, step) != (0, extent, 1)]
@@ -96,7 +96,7 @@ def pad(op: ops.PadOp, nodes: NodeWriter) -> str:
 
 @ONNX_FORM.attach(ops.ResizeOp)
 def resize(op: ops.ResizeOp, nodes: NodeWriter) -> str:
-    """Resize by the factors, which decide on positions; by the sizes where these are not what the factors give"""
+    """Resize by the factors, which determine positions; by the sizes if the factors give other sizes"""
     if op.layout != CHANNELS_FIRST:
         raise NoOnnxFormError("ONNX resizes images with channels first only")
     scales = np.asarray(op.scales, np.float32)
@@ -121,7 +121,7 @@ def resize(op: ops.ResizeOp, nodes: NodeWriter) -> str:
 def scatter(op: ops.ScatterOp, nodes: NodeWriter) -> str:
     """ScatterElements, with the index of a slice repeated for each of its elements"""
     if op.count is not None:
-        raise NoOnnxFormError("ONNX has no limit of the number of updates that count")
+        raise NoOnnxFormError("ONNX cannot limit the number of updates that are applied")
     updates = spec_of_type(op.updates.type).shape
     behind = range(spec_of_type(op.indices.type).rank, len(updates))
     indices = nodes.add("Unsqueeze", op.indices, nodes.integers(behind)) if behind else op.indices

@@ -131,5 +131,5 @@ def lstm(op: recurrent.LstmOp, nodes: NodeWriter) -> list[str]:
 def top_k(op: sorting.TopKOp, nodes: NodeWriter) -> str:
     """The indices of TopK"""
     if op.count is not None:
-        raise NoOnnxFormError("ONNX has no limit of the number of elements that count")
+        raise NoOnnxFormError("ONNX cannot limit the number of elements that are sorted")
     return nodes.add_many("TopK", [op.input, nodes.integers([op.k])], 2, largest=int(op.largest))[1]

@@ -103,7 +103,7 @@ def _solved_flipped(factors: Factors, right: Formula) -> Formula:
 
 
 def _inverted(order: Formula) -> Formula:
-    """The inverse of permutations: the place of each number."""
+    """The inverse of permutations: the index of each number."""
     place = rows(order) + filled_like(order, 0)
     return Formula(with_elements(order.value, order.value, place.value, 1))
 

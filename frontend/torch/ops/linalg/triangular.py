@@ -30,15 +30,15 @@ from .matrices import (
 def solved(matrix: Formula, right: Formula, is_upper: bool, is_unit: bool = False) -> Formula:
     """X with matrix @ X = right, for a triangular matrix: one row of X after another, taken out of the rest."""
     count = Formula(extent(matrix.value, 1))
-    place = rows(right)
+    index = rows(right)
 
     def step(done: Formula, x: Formula) -> list[Formula]:
         k = count - 1 - done if is_upper else done
         factors, known = column(matrix, k), row(x, k)
         if not is_unit:
             known = known / row(factors, k)
-        rest = place < k if is_upper else place > k
-        return [known.where(place.equals(k), (x - factors * known).where(rest, x))]
+        rest = index < k if is_upper else index > k
+        return [known.where(index.equals(k), (x - factors * known).where(rest, x))]
 
     return looped(count.value, [right], step)[0]
 
@@ -81,21 +81,21 @@ def old_triangular_solve(
 
 def factored(matrix: Formula) -> tuple[Formula, Formula]:
     """The lower triangular L with L @ transpose(L) = matrix, and the order of the first minor that is not positive."""
-    place, across = rows(matrix), columns(matrix)
+    index, across = rows(matrix), columns(matrix)
 
     def step(k: Formula, rest: Formula, info: Formula) -> list[Formula]:
         found = column(rest, k)
         pivot = row(found, k)
         info = (k + 1).as_type(np.int32).where(info.equals(0) & ~(pivot > 0), info)
         root = sqrt(pivot)
-        below = (found / root).where(place > k, root.where(place.equals(k), 0))
+        below = (found / root).where(index > k, root.where(index.equals(k), 0))
         smaller = rest - below * flipped(below)
         return [below.where(across.equals(k), smaller.where(across > k, rest)), info]
 
     start = Formula(number(0))
     info = row(filled_like(column(matrix, start), 0, np.int32), start)
     made, info = looped(extent(matrix.value, 1), [matrix, info], step)
-    return made.where(place >= across, 0), info
+    return made.where(index >= across, 0), info
 
 
 @imports("aten.linalg_cholesky_ex.default")

@@ -12,7 +12,7 @@ from . import tables
 from .functions import imports_function
 
 _LAST = 0.13533528323661269189
-"""exp(-2): the tail from which the normal distribution's inverse has a formula of its own."""
+"""exp(-2): probability below which the inverse of the normal distribution has a separate formula."""
 
 
 @imports_function("aten.erfc.default", "prims.erfc.default")
@@ -68,7 +68,7 @@ def erfinv(y: Formula) -> Formula:
 
 @imports_function("aten.special_ndtri.default", "prims.ndtri.default")
 def ndtri(y: Formula) -> Formula:
-    """The number up to which the normal distribution has a probability."""
+    """The quantile of the normal distribution for a probability."""
     is_upper = y > 1 - _LAST
     tail = (1 - y).where(is_upper, y)
     centre = tail - 0.5
