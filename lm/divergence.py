@@ -15,7 +15,7 @@ from ..support.errors import InputError
 from .model import read_model
 
 _WINDOW = 256
-"""Tokens that each call reads from an empty state."""
+"""Number of tokens that each call reads from an empty state."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def measure_divergence(
 def _logits(
     path: str | os.PathLike[str], tokens: Sequence[int], threads: int | None
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields the first place and the logits of each window of a text."""
+    """Yields the position of the first token and the logits of each window of a text."""
     window = min(_WINDOW, len(tokens), read_model(Path(path)).context)
     sizes = {"batch": 1, "length": (1, window), "past": (0, window), "outputs": (1, window)}
     state = compile_model(path, threads=threads, options=Options(dims=sizes)).state({"batch": 1})

@@ -21,7 +21,7 @@ from .sequence_pool import SequencePool
 
 _LOGGER = logging.getLogger("stepwell.lm")
 _CHUNK_BESIDE_OTHERS = 64
-"""Tokens of a prompt in one call while other texts wait for their next token."""
+"""Maximum number of tokens of a prompt in one call while other texts wait for their next token."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class _Text:
 
 
 class Engine:
-    """Continues many texts at once, on a thread of its own (continuous batching; Yu et al., OSDI 2022).
+    """Continues many texts at once in a separate thread (continuous batching; Yu et al., OSDI 2022).
 
     Each call of the model adds a token to every text in the batch. Requests join between calls: the tokens of their
     prompts are computed in chunks, so that the others wait for a short time only. Keys and values have room for all
@@ -139,7 +139,7 @@ class Engine:
                     break
             try:
                 self._advance()
-            except Exception as error:  # those that wait for a text must learn that it ends
+            except Exception as error:  # callers that wait for a text must be told that it ends
                 _LOGGER.exception("a step failed; the texts in progress end")
                 self._end_all("error", f"{type(error).__name__}: {error}")
         self._end_all("cancelled")
@@ -156,7 +156,7 @@ class Engine:
 
     def _start(self, text: _Text) -> None:
         tokens = list(text.request.tokens)
-        self._prompt = text, tokens  # so that it ends if what follows fails
+        self._prompt = text, tokens  # so that the text ends if a later statement fails
         caches = self._prefixes.find(tokens)
         self._prompt_state.reset()
         if caches is not None:

@@ -125,5 +125,5 @@ def _made(kind: Any, *given: Any, **more: Any) -> Any:
     """
     try:
         return kind(*given, **more)
-    except Exception as error:  # the package has no class of its own for errors
+    except Exception as error:  # the package raises plain exceptions
         raise ModelError(f"has a damaged tokenizer: {error}") from error

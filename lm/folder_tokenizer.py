@@ -1,4 +1,4 @@
-"""The tokenizer of a Hugging Face folder: `tokenizer.json`, and what its neighbours say about special tokens."""
+"""The tokenizer of a Hugging Face folder: `tokenizer.json`, and the special tokens that other files define."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tokenizer_of_folder(folder: Path) -> TextTokenizer:
         raise ModelError(f"lacks {_TOKENIZER}")
     try:
         tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
-    except Exception as error:  # the package has no class of its own for errors
+    except Exception as error:  # the package raises plain exceptions
         raise ModelError(f"has a damaged {_TOKENIZER}: {error}") from error
     settings, config, generation = (_read(folder / name) for name in (_SETTINGS, CONFIG, _GENERATION))
     texts = {name: _text(settings.get(name)) for name in _NAMES}

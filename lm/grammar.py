@@ -42,7 +42,7 @@ def regular_expression(pattern: str) -> str:
 
 
 class GrammarState:
-    """A place in a grammar: the tokens of a text so far."""
+    """A state of a grammar after the tokens of a text so far."""
 
     def __init__(self, tokenizer: LLTokenizer, grammar: str) -> None:
         """Starts with an empty text.
@@ -66,7 +66,7 @@ class GrammarState:
         """Returns logits with -inf for all tokens that may not come next.
 
         Raises:
-            GrammarError: the text has reached a place that the package gives up at.
+            GrammarError: the package cannot continue at this point of the text.
         """
         bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
         allowed = np.unpackbits(bits, bitorder="little")[: self._count].astype(bool)
@@ -77,5 +77,5 @@ class GrammarState:
         return found
 
     def add(self, token: int) -> None:
-        """Goes on by a token, which may come next."""
+        """Advances by a token, which must be allowed next."""
         self._matcher.consume_token(token)

@@ -27,10 +27,10 @@ from .sampling import SamplingOptions
 from .tokenizer import TextTokenizer
 
 CHUNK = 512
-"""Tokens of a prompt that one call takes; scratch memory grows with it."""
+"""Maximum number of tokens of a prompt that one call takes; scratch memory grows with it."""
 
 _CONTEXT = 4096
-"""Length of texts unless the caller says it: keys and values of all tokens are kept in memory."""
+"""Default maximum length of texts in tokens; keys and values of all tokens are kept in memory."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class LanguageModel:
         Args:
             state: keys and values of past tokens.
             tokens: the new tokens of each text, equally many.
-            starts: for each text the place of its first token in the state; by default 0.
+            starts: for each text the position of its first token in the state; by default 0.
 
         Returns:
             The logits after the last token of each text, f32[texts, vocabulary].

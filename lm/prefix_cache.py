@@ -10,11 +10,11 @@ import numpy as np
 from .sequence_pool import Caches
 
 _LEAST_TOKENS = 16
-"""Shorter texts are computed again: that takes one call anyway."""
+"""Minimum number of tokens of a text that is kept: computing a shorter one again takes one call anyway."""
 
 
 class PrefixCache:
-    """Keys and values of texts, least recently used first; the oldest go when there is no room.
+    """Keys and values of texts, least recently used first; the first ones are dropped if there is no room.
 
     Attributes:
         nbytes: bytes of all keys and values.

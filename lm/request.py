@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from .sampling import SamplingOptions
 
 FinishReason: TypeAlias = Literal["stop", "length", "cancelled", "error"]
-"""Why a text ended: by an end token or a stop text, by its maximum length, by the caller, or by a failure."""
+"""Reasons why a text ended: an end token or a stop text, its maximum length, the caller, or a failure."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class TokenChoice:
         token: its number.
         text: its text alone; parts of characters are replaced.
         logprob: the logarithm of its probability.
-        top: the most probable tokens at this place, as (token, text, logprob), the first one most probable.
+        top: the most probable tokens at this position as (token, text, logprob), in descending order.
     """
 
     token: int
@@ -36,7 +36,7 @@ class Piece:
 
     Attributes:
         text: the text.
-        choices: the chosen tokens behind it, if the request asked for log probabilities.
+        choices: the chosen tokens of the text, if the request asked for log probabilities.
     """
 
     text: str

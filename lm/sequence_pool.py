@@ -1,4 +1,4 @@
-"""Texts that grow together, one token of each in a call: their keys and values end at the same place in one state."""
+"""Texts that grow together, by one token each in a call: their keys and values end at one position of a state."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _LEAST_ROWS = 2
 """Smallest batch of the program for several texts; a text that is alone shares it with an empty one."""
 
 _SLACK = 64
-"""Places that may lie before all texts until they are moved to the beginning."""
+"""Maximum number of unused positions before all texts; beyond it, the texts are moved to the beginning."""
 
 
 class SequencePool:
     """A batch of texts of any lengths, each a row of the state.
 
-    Texts end at the same place, so that the next tokens of all of them are written there. A shorter text begins later.
+    Texts end at the same position, so that the next tokens of all of them are written there. A shorter text begins
+    later.
 
     Attributes:
         lengths: number of tokens of each text.
@@ -46,7 +47,7 @@ class SequencePool:
         self._state.resize(_ROWS, max(len(self.lengths), self._least))
         for name, array in self._state.arrays.items():
             array[row, :, end - length :] = caches[name]
-            array[row, :, : end - length] = 0  # hidden, but must be finite: it is multiplied by 0
+            array[row, :, : end - length] = 0  # masked, but must be finite: it is multiplied by 0
 
     def remove(self, row: int) -> None:
         """Removes a text; the last one takes its row."""
@@ -84,7 +85,7 @@ class SequencePool:
         return logits[: len(tokens)]
 
     def _move(self, end: int) -> None:
-        """Moves all texts, so that they end at a place."""
+        """Moves all texts, so that they end at a position."""
         moved = {}
         for name, array in self._state.arrays.items():
             rows, heads, old, depth = array.shape

@@ -96,7 +96,7 @@ class TextTokenizer:
         try:
             template = environment.from_string(self.template)
             return template.render(messages=list(messages), add_generation_prompt=True, **values)
-        except Exception as error:  # templates are code, which fails in any way
+        except Exception as error:  # templates are code, which may raise anything
             raise ModelError(f"its chat template fails: {type(error).__name__}: {error}") from error
 
 
