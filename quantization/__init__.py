@@ -1,4 +1,4 @@
-"""Quantisation: from a float model to one with narrow weights and activations, with an account of the error.
+"""Quantisation: converts a float model to one with narrow weights and activations, and reports the error.
 
 small = stepwell.quantize("model.onnx", samples, max_error=0.02)
 print(small.report.summary)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 _DAMPING = 0.01
-"""Share of the mean of the diagonal that GPTQ adds to it, as in the reference implementation."""
+"""Fraction of the mean of the diagonal that GPTQ adds to the diagonal, as in the reference implementation."""
 _GPTQ_COLUMNS = 128
 _AWQ_EXPONENTS = np.linspace(0.0, 1.0, 11)
 
@@ -19,7 +19,7 @@ class BlockWeights:
     Attributes:
         codes: unsigned numbers [blocks * block, channels]; rows beyond the reduction stand for 0.
         scales: the scale of each block [blocks, channels].
-        zero_points: the number that stands for 0 in each block [blocks, channels].
+        zero_points: the zero point of each block [blocks, channels].
         bits: width of a number.
         block: rows in a block.
         rows: the reduction.
@@ -60,7 +60,7 @@ class _Grid:
         """Returns scale and zero point of each column of a block."""
         middle = 1 << (self.bits - 1)
         if self.is_symmetric:
-            # The greatest magnitude gets the end of the grid that has one number more.
+            # The greatest magnitude is mapped to the end of the grid that has one more number.
             largest = np.take_along_axis(block, np.abs(block).argmax(axis=0)[None], axis=0)[0]
             scale = -largest / middle
             return np.where(scale == 0, 1.0, scale).astype(np.float32), np.full(block.shape[1], float(middle))
@@ -89,7 +89,7 @@ def to_nearest(matrix: np.ndarray, bits: int, block: int, is_symmetric: bool) ->
 
 
 def by_gptq(matrix: np.ndarray, gram: np.ndarray, bits: int, block: int, is_symmetric: bool) -> BlockWeights:
-    """Rounds row after row, and compensates each row's error in the rows behind it (GPTQ, algorithm 1).
+    """Rounds row after row, and compensates each row's error in the rows after it (GPTQ, algorithm 1).
 
     Args:
         matrix: the weights [reduction, channels].

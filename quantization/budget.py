@@ -23,8 +23,9 @@ class Contribution:
     """A product's part in the error of the outputs.
 
     Attributes:
-        square: part of the square error if every product has its narrowest form; the parts of all add up to it.
-        share: the same relative to the square error.
+        square: part of the square error if every product has its narrowest form; the parts of all products add up to
+            it.
+        share: `square` as a fraction of the square error.
     """
 
     square: float
@@ -53,9 +54,9 @@ class WidthSearch:
 def search(plan: Plan, measure: Measure) -> WidthSearch:
     """Measures each product's contribution, and searches an assignment if there is a budget.
 
-    Products are made wider in the order of what each byte of that gains, as few as the budget of the error needs, which
-    bisection finds; then those of them that turn out not to be needed are narrowed again. A budget of bytes ends the
-    same order as late as it allows.
+    Products are made wider in the order of their gain per byte. Bisection finds the minimum number that meets the
+    budget of the error; then products that need not be wide are narrowed again. For a budget of bytes, as many products
+    of the same order are made wider as it allows.
     """
     narrow = [len(item.widths) - 1 for item in plan.products]
     base = measure(narrow)
@@ -76,8 +77,8 @@ def search(plan: Plan, measure: Measure) -> WidthSearch:
 def _contributions(narrow: Sequence[int], base: OutputErrors, measure: Measure) -> list[Contribution]:
     """Estimates each product's Shapley value of the square error (Shapley, "A Value for n-Person Games", 1953).
 
-    Products become narrow one after the other, in random orders and the reverse of each; a part is the mean of what the
-    error grows by. Unlike the effect of one product alone, these parts add up to the error of all.
+    Products become narrow one after the other, in random orders and the reverse of each. A part is the mean increase of
+    the error. Unlike the effect of one product alone, these parts add up to the error of all products.
     """
     random = np.random.default_rng(0)
     orders = [random.permutation(len(narrow)) for _ in range(_ORDERS)]
@@ -106,7 +107,7 @@ def _steps(plan: Plan, narrow: Sequence[int], parts: Sequence[Contribution]) -> 
             # With several widths activations stay in float: all of the error comes from the weights.
             gained = (noise[level] - noise[level - 1]) / noise[-1] if narrow[index] > 1 and noise[-1] else 1.0
             cost = max(item.widths[level - 1].nbytes - item.widths[level].nbytes, 1)
-            rank = min(rank, parts[index].square * gained / cost)  # a form is reached through those before it
+            rank = min(rank, parts[index].square * gained / cost)  # a form is reached through the wider ones before it
             found.append((-rank, narrow[index] - level, index))
     return [index for _, _, index in sorted(found)]
 

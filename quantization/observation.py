@@ -26,10 +26,10 @@ class Activation:
     Attributes:
         low: least value.
         high: greatest value.
-        counts: histogram between these; zeros unless it was asked for.
+        counts: histogram between `low` and `high`; zeros unless requested.
         largest: greatest magnitude of each channel.
         means: mean magnitude of each channel.
-        gram: x^T x over all rows; None unless it was asked for.
+        gram: x^T x over all rows; None unless requested.
         rows: number of rows.
     """
 
@@ -130,7 +130,7 @@ def _add_range(item: Activation, value: np.ndarray, axis: int) -> None:
 def compiled(proto: onnx.ModelProto) -> Any:
     """Compiles a model for the measurements of the quantiser."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # speed does not matter here
+        warnings.simplefilter("ignore")  # the speed of the code does not matter here
         return compile(proto, options=Options(fallback="quiet"))
 
 

@@ -20,7 +20,7 @@ FOLLOWERS = frozenset(
         *("Squeeze", "Transpose", "Unsqueeze"),
     }
 )
-"""Operators that take the narrow form of an activation if a product does, so that its wide form is not needed."""
+"""Operators that read the narrow form of an activation if a product does, so that its wide form is not needed."""
 
 
 @dataclass(frozen=True)

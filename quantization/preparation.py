@@ -14,7 +14,7 @@ _BATCH_NORM_INPUTS = 5
 
 
 def fold_batch_norms(model: FloatModel) -> int:
-    """Folds batch norms into the convolutions before them, so that a weight has the range that it acts with.
+    """Folds batch norms into the convolutions before them, so that weights are quantised with their effective range.
 
     BatchNormalization(Conv(x, W, b))  -->  Conv(x, W * f, (b - mean) * f + shift),  f = scale / sqrt(variance + eps)
 

@@ -1,4 +1,4 @@
-"""`stepwell.quantize`: from a float model to a quantised one in ONNX, with an account of the error."""
+"""`stepwell.quantize`: converts a float model to a quantised ONNX model, and reports the error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class QuantizedModel:
 
     Attributes:
         model: the model, in ONNX.
-        report: what was quantised, and what it costs.
+        report: the form of each product, and the error.
     """
 
     model: onnx.ModelProto

@@ -19,10 +19,13 @@ from .switches import OutputErrors
 
 SCHEMA = 1
 _OUTLIER = 20.0
-"""An outlier is this many times the median magnitude; SmoothQuant sees 20 to 100, and a normal distribution 6."""
+"""Minimum ratio of an outlier to the median magnitude.
+
+The SmoothQuant paper reports 20 to 100; the greatest magnitude of a normal distribution has about 6.
+"""
 _CLIPPED = 0.001
 _BLOCK_DB = 15.0
-"""Signal to noise of weights in blocks below which a report names the block; about 20 dB are usual in 4 bits."""
+"""Signal-to-noise ratio in dB of weights in blocks below which a report names the block; 20 is usual in 4 bits."""
 _NAMED = 3
 
 
@@ -34,7 +37,7 @@ class ProductReport:
         node: the node's name.
         operator: its operator.
         shape: the shape of the weights.
-        form: the form it has.
+        form: the chosen form.
         narrowest: the narrowest form it may have.
         bytes: bytes of the weights in this form.
         float_bytes: bytes of the weights in float.
@@ -42,8 +45,8 @@ class ProductReport:
             `predicted_times`.
         share: share of the square error of the outputs, see `Contribution`.
         weight_db: signal to noise of the narrowest weights, in decibels.
-        reasons: why the error is large, as far as it shows.
-        cure: what was done about it.
+        reasons: the detected reasons for a large error.
+        cure: the countermeasure that was applied.
     """
 
     node: str

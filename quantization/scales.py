@@ -11,7 +11,7 @@ from .options import RangeMethod
 BINS = 2048
 """Number of bins of a histogram, as in TensorRT's and ONNX Runtime's calibration."""
 _SHRINKS = np.linspace(1.0, 0.02, 99)
-"""Shares of the whole range that `entropy` and `mse` try."""
+"""Fractions of the whole range that `entropy` and `mse` try."""
 _LEAST_SCALE = 1e-30
 
 
@@ -42,7 +42,7 @@ class ActivationScale:
 
     Attributes:
         scale: step between neighbouring values.
-        zero_point: the number that stands for 0.
+        zero_point: the number that represents 0.
         clipped: share of the calibration values outside of the range.
     """
 
