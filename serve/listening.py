@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 
 _CLOSE_SECONDS = 5
-"""Time that clients have to receive the rest, after which their connections are closed."""
+"""Seconds that clients have to receive the rest of a response before their connections are closed."""
 
 
 def serve(app: Starlette, bound: socket.socket, close: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ from ..support.version import VERSION
 from .request_error import RequestError
 from .text_request import TextRequest
 
-_LEAST_LOGPROB = -9999.0  # OpenAI's sign for a token that is very unlikely; JSON has no infinity
+_LEAST_LOGPROB = -9999.0  # OpenAI's value for a very unlikely token; JSON has no infinity
 
 
 class Reply:

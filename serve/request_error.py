@@ -6,7 +6,7 @@ from ..support.errors import StepwellError
 
 
 class RequestError(StepwellError):
-    """A request that is not answered, with the status of the response and what OpenAI's error objects have.
+    """A request that is not answered, with the status of the response and the fields of OpenAI's error objects.
 
     Attributes:
         status: the HTTP status.

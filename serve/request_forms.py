@@ -95,7 +95,7 @@ class CompletionForm(TextForm, kw_only=True):
 
 
 _HARMLESS = {"best_of": 1, "echo": False, "suffix": "", "logit_bias": {}, "tools": [], "functions": []}
-"""Values of the fields that are not supported that change nothing: others would be ignored without notice."""
+"""Values of unsupported fields that have no effect; others are errors, because they would be ignored silently."""
 
 Form = TypeVar("Form", bound=TextForm)
 
@@ -109,7 +109,7 @@ def read_form(body: bytes, kind: type[Form]) -> Form:
     """Reads the body of a request.
 
     Raises:
-        RequestError: it is not JSON, not of this form, or asks for what is not supported.
+        RequestError: it is not JSON, not of this form, or requests an unsupported feature.
     """
     try:
         form = msgspec.json.decode(body, type=kind)

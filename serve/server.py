@@ -51,8 +51,8 @@ class ServerOptions:
 
     Attributes:
         name: name of the model for clients.
-        sampling: how tokens are chosen where requests do not say it.
-        most_requests: number of texts in progress, with those that wait, above which more are refused.
+        sampling: the default for requests that do not specify how tokens are chosen.
+        most_requests: maximum number of texts in progress, including those that wait; further requests are refused.
         most_bytes: maximum size of a request.
         api_key: the key that requests to /v1 and /metrics must have; empty for none.
         origins: addresses of the pages of other servers that may ask this one, such as "https://example.org"; "*" for
@@ -117,7 +117,7 @@ class TextServer:
         return _json(reply.whole(found))
 
     def _check_key(self, http: HttpRequest) -> None:
-        """Raises a `RequestError` if the server has a key, and the request not."""
+        """Raises a `RequestError` if the server has a key that the request lacks."""
         key, given = self._options.api_key, http.headers.get("Authorization", "")
         if key and not hmac.compare_digest(given.encode(), f"Bearer {key}".encode()):
             raise RequestError("the API key is missing or wrong", status=401, code="invalid_api_key")
@@ -141,7 +141,7 @@ class TextServer:
         self._open += count
         texts: list[TextStream] = []
         try:
-            # Other requests go on meanwhile.
+            # Other requests continue meanwhile.
             for tokens in await run_in_threadpool(asked.tokens, self._model.tokenizer):
                 for number in range(asked.count):
                     text = TextStream(asked, tokens, number, self._ended)

@@ -24,7 +24,7 @@ _SAMPLING = ("temperature", "top_p", "min_p", "top_k", "seed", "presence_penalty
 
 @dataclass(frozen=True)
 class ChatPrompt:
-    """The messages of a chat, whose next message is asked for.
+    """The messages of a chat, whose next message is to be generated.
 
     Attributes:
         messages: each with "role" and "content".
@@ -74,7 +74,7 @@ class TextRequest:
         return [_tokens(prompt, tokenizer) for prompt in self.prompts]
 
     def sampling_of(self, number: int) -> SamplingOptions:
-        """Returns how the tokens of a text are chosen; texts of one prompt have seeds of their own."""
+        """Returns the sampling options of a text; each text of a prompt has its own seed."""
         seed = self.sampling.seed
         return self.sampling if seed is None else replace(self.sampling, seed=(seed + number) % (1 << 64))
 
@@ -94,7 +94,7 @@ def read_chat(body: bytes, model: str, sampling: SamplingOptions) -> TextRequest
     Args:
         body: the request.
         model: name of the model that is served.
-        sampling: how tokens are chosen where the request does not say it.
+        sampling: the default for options that the request does not specify.
 
     Raises:
         RequestError: it is wrong.
