@@ -4,9 +4,9 @@ An expression is a sum of products of whole numbers, named sizes, rounded quotie
 
     n + 3 * m - 2          (n + 1) // 2          n * m          min(n, 512)          n % 8
 
-An expression without any size is an `int`. Operators simplify exactly: what holds for whole numbers of either sign is
-used, so `(4 * n + 6) // 2` is `2 * n + 3`, and `n // 2 // 2` is `n // 4`. `bounds` gives the interval of an expression
-for sizes in ranges.
+An expression without any size is an `int`. Operators simplify exactly, by rules that hold for whole numbers of either
+sign: `(4 * n + 6) // 2` is `2 * n + 3`, and `n // 2 // 2` is `n // 4`. `bounds` gives the interval of an expression for
+sizes in ranges.
 """
 
 from __future__ import annotations
@@ -204,7 +204,8 @@ def bounds(dim: Dimension, ranges: Mapping[str, Interval]) -> Interval:
 
     Args:
         dim: the expression.
-        ranges: the least and the greatest value of sizes by name; for others, what is assumed (see `assumptions.py`).
+        ranges: the least and the greatest value of sizes by name; others have their assumed limits (see
+            `assumptions.py`).
     """
     low: int | None = 0
     high: int | None = 0
@@ -218,10 +219,10 @@ def bounds(dim: Dimension, ranges: Mapping[str, Interval]) -> Interval:
 
 
 def _is_negative(dim: Dimension, question: str) -> bool:
-    """Returns whether an expression is negative; it must be so for all sizes or for none.
+    """Returns whether an expression is negative, which must not depend on the sizes.
 
     Raises:
-        UndecidedError: it is for some sizes, as far as its bounds tell.
+        UndecidedError: it is negative for some sizes only, as far as its bounds tell.
     """
     low, high = bounds(dim, {})
     if high is not None and high < 0:
@@ -278,7 +279,7 @@ def _divided(numerator: Dimension, divisor: Dimension) -> tuple[Dimension, Dimen
         if left is None:
             rest.append((atoms, factor))
             continue
-        # For a divisor with sizes, only exact multiples are taken out; for a number, what is left is below it.
+        # For a divisor with sizes, only exact multiples are taken out; for a number, the rest is less than the divisor.
         times, over = divmod(factor, scale)
         if over and product:
             rest.append((atoms, factor))
@@ -301,7 +302,7 @@ def _reduced(dim: Dimension, common: int) -> Dimension:
 
 
 def _multiple(numerator: Dimension, divisor: Dimension) -> int | None:
-    """Returns the number that a divisor of several terms is to be multiplied by to give the numerator; else None."""
+    """Returns the number whose product with a divisor of several terms is the numerator; None if there is none."""
     mine, other = dict(terms_of(numerator)), dict(terms_of(divisor))
     if set(mine) != set(other):
         return None
@@ -312,7 +313,7 @@ def _multiple(numerator: Dimension, divisor: Dimension) -> int | None:
 
 
 def _without(product: Product, part: Product) -> Product | None:
-    """Returns a product divided by another; None if that is no factor of it."""
+    """Returns a product divided by another one; None if the other one is not a factor of it."""
     left = list(product)
     for atom in part:
         if atom not in left:
@@ -322,7 +323,7 @@ def _without(product: Product, part: Product) -> Product | None:
 
 
 def _inner_quotient(dim: Dimension) -> tuple[Quotient, Dimension, int] | None:
-    """Returns the only quotient by a number in a sum, the other terms, and the number; None if there is not one."""
+    """Returns the only quotient by a number in a sum, the other terms, and the number; None unless there is one."""
     atoms = [product[0] for product, factor in terms_of(dim) if factor == 1 and len(product) == 1]
     found = [(atom, atom.divisor) for atom in atoms if isinstance(atom, Quotient) and isinstance(atom.divisor, int)]
     if len(found) != 1:

@@ -1,4 +1,4 @@
-"""The sizes that a program serves, and the parts of a program that depend on them."""
+"""The sizes that a program serves, and its table and output extents, which depend on them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Bounds:
 
     @property
     def volume(self) -> int:
-        """The product of the upper bounds: of two programs, the one with less does less redundant work."""
+        """The product of the upper bounds: a program with a smaller product does less redundant work."""
         return math.prod(values.high for values in self.ranges.values())
 
 

@@ -17,7 +17,7 @@ _MAX_PROGRAMS = 6
 """Maximum number of programs that ranges are cut into, unless the user lists more buckets."""
 
 _MAX_LISTED = 256
-"""Maximum number of programs for listed buckets: compiling more would take hours."""
+"""Maximum number of programs for buckets that the user lists: compiling more would take hours."""
 
 _MIN_UPPER_BOUND = 16
 """Smallest upper bound for which a bucket is worth a program."""

@@ -73,7 +73,7 @@ class Resolved(Generic[Tensor]):
 
 
 def one_by_one(dims: Mapping[str, Any], inputs: Sequence[HasShape], is_divided: bool) -> list[dict[str, Any]]:
-    """Returns the option for each bucket of sizes alone; the option itself if no size varies.
+    """Returns a separate option for each bucket of sizes; the option itself if no size varies.
 
     Raises:
         InputError: see `resolve_dims` and `parse_dims`.

@@ -10,13 +10,13 @@ from .dims_option import Dims, is_expression
 from .ranges import HasShape, Range, power_above
 
 _AMPLE = 512
-"""Up to this size a range ends at four times the largest size seen: there, padding costs little and growth is frequent.
+"""Largest size seen for which a range ends at four times that size: padding costs little there, and growth is frequent.
 
 Programs for up to 512 tokens of MiniLM take the time of programs for one length (bench/results).
 """
 
 _AMPLE_BATCH = 32
-"""The same for dimensions that are only ever the first one."""
+"""The same for dimensions that are always the first one, such as batches."""
 
 _GRID = 32
 """Largest step of a range, a power of two. If all sizes of an image are multiples of it, a range with this step is
@@ -48,7 +48,7 @@ def inferred_dims(seen: Sequence[Mapping[str, int]], inputs: Sequence[HasShape])
         if other != name:
             same[name] = other
 
-    # A batch has no step of its own.
+    # A batch has no step.
     stepped = set(varied) - leading or leading
 
     def dims(ample: bool, step: int = 1, equal: Mapping[str, str] | None = None) -> Dims:

@@ -1,6 +1,6 @@
-"""Layouts in memory that are known in a call only: entries of the table of extents that are no expressions over sizes.
+"""Memory layouts that are known only in a call: entries of the table of extents that are not expressions over sizes.
 
-An input to which a program appends is read as it lies in the caller's memory, and may be the memory of an output.
+An input to which a program appends is read in the caller's memory, which may also be the memory of an output.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 STRIDE = "%stride."
-"""Beginning of the table's entries for strides; no dimension's name has the sign."""
+"""Prefix of the table's entries for strides; it contains a character that no dimension's name contains."""
 
 COPIED = "%copied."
-"""Beginning of the table's entries for the number of elements to copy."""
+"""Prefix of the table's entries for the number of elements to copy."""
 
 
 def is_of_layout(entry: Any) -> bool:
@@ -23,14 +23,14 @@ def is_of_layout(entry: Any) -> bool:
 
 @dataclass(frozen=True)
 class Appended:
-    """An input that a program appends to, and reads as it lies in memory.
+    """An input that a program appends to, and reads in the caller's memory.
 
     Attributes:
-        input: its number.
-        output: the number of the output that has its data and more behind it, and may be in the same memory; -1 if no
-            output does.
-        layout: indices in the table of extents: of the stride along each dimension before that which grows, in
-            elements, -1 for a dimension of one element; last that of the number of elements to copy.
+        input: its index.
+        output: the index of the output that has its data with more appended, and may be in the same memory; -1 if there
+            is none.
+        layout: indices in the table of extents: of the stride in elements along each dimension before the one that
+            grows (-1 for a dimension of one element), then of the number of elements to copy.
     """
 
     input: int

@@ -88,7 +88,7 @@ INTERVALS = 4
 
 
 def typical_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
-    """Returns representative sizes from the lower to the upper bounds, which tiles should suit."""
+    """Returns representative sizes from the lower to the upper bounds, for which tiles are chosen."""
     found: list[dict[str, int]] = []
     for number in range(INTERVALS + 1):
         sizes = {}

@@ -1,4 +1,4 @@
-"""Quotients of expressions over sizes by numbers: what models compute of sizes in floating point.
+"""Quotients of expressions over sizes by numbers, which models compute from sizes in floating point.
 
 `Cast(n) / 2` is the ratio n/2, and its `Ceil` the expression (n + 1) // 2. A float holds the exact value of a ratio
 whose divisor is a power of two and whose numerator fits into its digits; others are rounded.

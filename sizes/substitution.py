@@ -1,4 +1,4 @@
-"""The sizes in an expression, and other expressions in their place."""
+"""Substitution of the sizes in an expression."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .extrema import extremum
 def bound(dim: Dimension, values: Mapping[str, Dimension]) -> Dimension:
     """Returns an expression with some sizes, by name, replaced by numbers or other expressions.
 
-    It is simplified by what is assumed of the other sizes; see `assumptions.py`.
+    The result is simplified by the assumed limits of the other sizes; see `assumptions.py`.
     """
     if isinstance(dim, int):
         return dim
