@@ -204,8 +204,7 @@ def bounds(dim: Dimension, ranges: Mapping[str, Interval]) -> Interval:
 
     Args:
         dim: the expression.
-        ranges: the least and the greatest value of sizes by name; others have their assumed limits (see
-            `assumptions.py`).
+        ranges: least and greatest value of sizes by name; others have the limits of `assumptions.py`.
     """
     low: int | None = 0
     high: int | None = 0

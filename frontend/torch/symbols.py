@@ -49,7 +49,7 @@ class Symbols:
         values: the size that each symbol stands for.
     """
 
-    def __init__(self, values: Mapping[sympy.Basic, Size]) -> None:
+    def __init__(self, values: Mapping[Any, Size]) -> None:
         """Starts with the sizes that symbols, and expressions whose symbols are not known, stand for."""
         self.values = {known: size for known, size in values.items() if isinstance(known, sympy.Symbol)}
         self._numbers = {known: sympy.Integer(size) for known, size in values.items() if isinstance(size, int)}
