@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import zipfile
 from importlib.metadata import Distribution
 from pathlib import Path
@@ -47,8 +46,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     shutil.copytree(ROOT / ".ci", folder / "checkout" / ".ci")
     shutil.copy(ROOT / ".gitignore", folder / "checkout")
     sdist = build(folder / "checkout", "sdist", folder / "sdist")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+    shutil.unpack_archive(sdist, folder)
     source = folder / sdist.name.removesuffix(".tar.gz")
     return {"source": source, "wheel": build(source, "wheel", folder / "wheel"), "checkout": folder / "checkout"}
 
