@@ -1,4 +1,4 @@
-"""The protocol of backends, which know how code is made for a family of machines.
+"""The protocol of backends, which generate code for a family of machines.
 
     class CubeBackend(CpuBackend):
         family = "cube"
@@ -121,11 +121,11 @@ class Backend(ABC):
         """
 
     def finish(self, program: Program, module: ir.Module) -> Program:
-        """Adds to a program what only this family's programs have."""
+        """Adds to a program the fields that only programs of this family have."""
         return program
 
     def kernel_facts(self, kernel: ir.Operation) -> Mapping[str, Any]:
-        """Returns what reports show of a kernel besides the facts that all targets have, as JSON values by title.
+        """Returns the further facts of a kernel that reports show for this family, as JSON values by title.
 
         Args:
             kernel: the kernel in the phase `placed`.

@@ -1,4 +1,4 @@
-"""Code generation for CPUs: what all architectures share."""
+"""Code generation for CPUs, shared by all architectures."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CpuBackend(Backend):
                 # Records inputs and outputs as the runtime sees them, before bools become bytes and results
                 # destinations.
                 "stepwell-record-interface",
-                # Before kernels are formed, so that each is of one image.
+                # Before kernels are formed, so that each kernel computes one image.
                 "stepwell-split-batches",
                 # Concatenation, padding and slices that are views move no data, and need no kernels.
                 "stepwell-form-views",
@@ -56,7 +56,7 @@ class CpuBackend(Backend):
                 # No tile suits all sizes of a range.
                 f"stepwell-version-kernels{{target={name}}}",
                 f"stepwell-name-kernels{{target={name}}}",
-                # After the names, which say what a kernel computes and not how.
+                # After naming, because names depend on what a kernel computes, not on its schedule.
                 "stepwell-apply-tuning",
             )
         )

@@ -36,13 +36,16 @@ from ..safetensors import dtype_of
 
 _MAGIC = b"STEPWELL"
 _HEADER_BYTES = 64
+"""Size of a header: the magic number and the size with 8 bytes each, a digest of 32, and 16 of that of the name."""
 _LARGE_BYTES = 256 << 10
 """Minimum size in bytes of files for which a verification is recorded: for smaller ones, the look-up takes longer."""
 _CHECKED, _VERIFIED_SECONDS = "checked", 24 * 3600
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _UNFINISHED = ".unfinished-"
 _TALLY, _TALLIED_BYTES = ".written", 4096
+"""Name of the tally of written bytes, and the number of bytes that one byte of it stands for."""
 _ABANDONED_SECONDS = 3600
+"""Age of unfinished files that killed processes have left; no write takes so long."""
 _LOCKS = "locks"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{1,200}")
 OBSERVERS: list[Callable[[Cache, str, str], object]] = []

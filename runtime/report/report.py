@@ -23,9 +23,9 @@ from .sizes import sizes_of_kernels
 from .text import table_of
 
 SCHEMA = 1
-# Kernels count as slow above this share of scalar operations, this share of a run, and this many seconds.
 _ONE_BY_ONE = ("sorting", "selection")
 """Kernel classes whose steps depend on each other, and have no faster form on vectors."""
+# Kernels count as slow above this share of scalar operations, this share of a run, and this many seconds.
 _MIN_SCALAR_SHARE, _MIN_TIME_SHARE, _MIN_SECONDS = 0.5, 0.1, 5e-5
 
 

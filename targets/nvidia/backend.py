@@ -60,8 +60,8 @@ class CudaBackend(Backend):
                 # Concatenation, padding and slices that are views move no data, and need no kernels.
                 "stepwell-form-views",
                 "stepwell-form-row-views",
-                # Threads hold single elements, of any width. They read masks: those beyond the data would wait for the
-                # others anyway.
+                # Threads hold single elements, of any width. They read masks: threads beyond the data would wait for
+                # the others anyway.
                 "stepwell-form-kernels{mixed-widths=true stops-at-extents=false}",
                 "stepwell-merge-kernels",
                 # Threads access 16 bytes at once if the address is known to be a multiple of 16.

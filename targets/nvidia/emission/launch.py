@@ -17,7 +17,7 @@ from .indices import Index, add, offset, value_of
 
 @dataclass(frozen=True)
 class TensorMapArgument(TensorBoxes):
-    """Tensor map as an extra kernel argument of 128 bytes; its buffer has no place yet when kernels are emitted.
+    """Tensor map as an extra kernel argument of 128 bytes; its buffer has no address yet when kernels are emitted.
 
     Attributes:
         argument: index of the launch argument that holds the tensor.
@@ -30,7 +30,7 @@ class TensorMapArgument(TensorBoxes):
 
 @dataclass(frozen=True)
 class EmittedGeometry(LaunchGeometry):
-    """Geometry of a launch, with what its code must permit.
+    """Geometry of a launch, and the occupancy that its code must permit.
 
     Attributes:
         blocks_per_multiprocessor: number of resident blocks that the register allocation must permit; 0 for any.
