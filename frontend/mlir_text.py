@@ -13,7 +13,7 @@ import numpy as np
 from mlir import ir
 
 from ..dialects import discardable
-from ..dialects.registry import OPS, load_dialects
+from ..dialects.registry import load_dialects
 from ..dialects.stepwell.constant import ConstantOp, ParameterOp
 from ..dialects.types import numpy_dtype
 from ..dialects.verifier import VerificationError, verify
@@ -81,7 +81,7 @@ def _nodes(module: ir.Module) -> Sequence[ImportedNode]:
     found: dict[str, ImportedNode] = {}
     for op in walk(module.operation):
         name = dominant(op.location)
-        if not name or not op.results or op.name not in OPS:
+        if not name or not op.results:
             continue
         is_constant = op.name in (ConstantOp.OPERATION_NAME, ParameterOp.OPERATION_NAME)
         inputs = found[name].inputs if name in found else tuple(operand.type for operand in op.operands)

@@ -27,3 +27,16 @@ def test_reports_know_the_nodes_that_locations_name() -> None:
         ("probabilities", "stepwell.softmax"),
         ("twice", "stepwell.neg"),
     ]
+
+
+def test_failures_tell_the_types_of_ops_of_other_dialects() -> None:
+    text = b"""func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = tosa.erf %x : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("second")
+  return %0 : tensor<4x8xf32>
+}"""
+    with pytest.raises(stepwell.CompileError) as caught:
+        stepwell.compile(text)
+    assert caught.value.failure is not None
+    assert [str(op) for op in caught.value.failure.ops] == [
+        "node 'second' (tosa.erf): tensor<4x8xf32> -> tensor<4x8xf32>"
+    ]
