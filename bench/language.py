@@ -105,7 +105,10 @@ def _prompt(model: LanguageModel, tokens: Sequence[int], seconds: float) -> Lang
 
 
 def _steps(model: LanguageModel, tokens: Sequence[int], count: int) -> Callable[[], None]:
-    """Returns a function that adds a token to each of some texts, which keep their length."""
+    """Returns a function that adds a token to each of some texts.
+
+    One text keeps its length; several begin anew when the context is full, which the median of the times ignores.
+    """
     state = model.executable.state({"batch": 1})
     model.read(state, tokens)
     if count == 1:
@@ -115,11 +118,19 @@ def _steps(model: LanguageModel, tokens: Sequence[int], count: int) -> Callable[
             model.step(state, [[5]])
 
         return step
-    pool = SequencePool(model)
-    for _ in range(count):
-        pool.add({name: array[0] for name, array in state.arrays.items()})
+
+    def filled() -> SequencePool:
+        made = SequencePool(model)
+        for _ in range(count):
+            made.add({name: array[0] for name, array in state.arrays.items()})
+        return made
+
+    pool = filled()
 
     def steps() -> None:
+        nonlocal pool
+        if max(pool.lengths) + 1 >= model.context:
+            pool = filled()
         pool.step([5] * count)
 
     return steps
