@@ -31,7 +31,7 @@ from ...build import (
     scalar,
     shape,
 )
-from ...errors import UnsupportedError
+from ...errors import NeedsShapes, UnsupportedError
 from ..node import AtenNode
 from ..registry import imports
 from ..symbols import like
@@ -150,12 +150,7 @@ def attention(
     enable_gqa: bool,
 ) -> ir.Value:
     """softmax(query @ transpose(key) * scale + mask) @ value; a query that attends to nothing gets 0."""
-    factor = scale
-    if factor is None:
-        depth = known_dim(query, rank(query) - 1, "the depth of a head, for its scale,")
-        factor = depth**-0.5 if depth else 1.0
-    if isinstance(factor, ir.Value):
-        query, factor = emit(ew.MulOp, query, cast(factor, dtype(query))), 1.0
+    query, factor = scaled_query(query, scale)
     mask = attn_mask
     if mask is not None and dtype(mask) != np.bool_:
         mask = cast(mask, dtype(query))
@@ -169,9 +164,9 @@ def attention(
         # A mask of 3 dimensions belongs to queries of 3: [batch, length, depth] has one head.
         mask = emit(ExpandDimsOp, mask, axes=(1,) if rank(mask) == 3 == rank(query) else tuple(range(missing)))
     if dropout_p:
-        return _dropped_attention(node, operands, mask, float(factor), is_causal, dropout_p)
+        return _dropped_attention(node, operands, mask, factor, is_causal, dropout_p)
     after = 0 if is_causal else _NO_LIMIT
-    made = emit(AttentionOp, *operands, mask, scale=float(factor), zero_empty=mask is not None, after=after)
+    made = emit(AttentionOp, *operands, mask, scale=factor, zero_empty=mask is not None, after=after)
     return reshaped(made, node.shape()) if rank(query) != 4 else made
 
 
@@ -185,19 +180,38 @@ def _dropped_attention(
 ) -> ir.Value:
     """Attention in training, a share of whose weights is 0."""
     query, key, value = operands
-    scores = emit(MatmulOp, query, key, transpose_rhs=True)
-    scores = emit(ew.MulOp, scores, scalar(scale, scores))
-    if shape(query)[1] != shape(key)[1] or not is_static(shape(scores)):
+    if shape(query)[1] != shape(key)[1] or not is_static((*shape(query)[:3], *shape(key)[:3])):
         raise UnsupportedError("drops attention of shared heads, or of unknown sizes, which is not supported")
-    if mask is not None and dtype(mask) != np.bool_:
-        scores, mask = emit(ew.AddOp, scores, mask), None
-    if is_causal:
-        mask = constant(np.tri(*numbers(shape(scores)[2:]), dtype=np.bool_))
-    if mask is not None:
-        scores = emit(ew.SelectOp, mask, scores, scalar(-np.inf, scores))
+    scores = attention_scores(query, key, mask, scale, is_causal)
     weights = dropped(node, emit(SoftmaxOp, scores, axis=3), dropout)
     made = emit(MatmulOp, weights, value)
     return reshaped(made, node.shape())
+
+
+def scaled_query(query: ir.Value, scale: Any) -> tuple[ir.Value, float]:
+    """The query and the factor of the scores; a factor that is computed becomes a part of the query.
+
+    Without a scale, the factor is the inverse root of the depth of a head.
+    """
+    if scale is None:
+        depth = known_dim(query, rank(query) - 1, "the depth of a head, for its scale,")
+        scale = depth**-0.5 if depth else 1.0
+    if isinstance(scale, ir.Value):
+        return emit(ew.MulOp, query, cast(scale, dtype(query))), 1.0
+    return query, float(scale)
+
+
+def attention_scores(query: ir.Value, key: ir.Value, mask: ir.Value | None, scale: float, is_causal: bool) -> ir.Value:
+    """query @ transpose(key) * scale + mask, minus infinity where a mask of bools or the order hides a key."""
+    scores = emit(MatmulOp, query, key, transpose_rhs=True)
+    scores = emit(ew.MulOp, scores, scalar(scale, scores))
+    if mask is not None and dtype(mask) != np.bool_:
+        scores, mask = emit(ew.AddOp, scores, mask), None
+    if is_causal:
+        if not is_static(shape(scores)):
+            raise NeedsShapes("the number of keys of causal attention must be known")
+        mask = constant(np.tri(*numbers(shape(scores)[2:]), dtype=np.bool_))
+    return scores if mask is None else emit(ew.SelectOp, mask, scores, scalar(-np.inf, scores))
 
 
 def _four_dimensional(value: ir.Value) -> ir.Value:

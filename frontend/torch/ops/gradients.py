@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from mlir import ir
 
-from ....dialects.dims import is_static
-from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.movement import BroadcastToOp, ExpandDimsOp, ReshapeOp, SqueezeOp
+from ....dialects.dims import is_static, numbers
+from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
 from ....dialects.stepwell.pooling import MaxPoolOp
 from ....dialects.stepwell.reduction import ReduceSumOp
 from ....passes.differentiation.differentiate import pulled_back
 from ....passes.differentiation.rules.pooling import max_pool_gradient
 from ....passes.infra.base import PassError
-from ...build import constant, emit, known_number, rank, reshaped, scalar, shape
+from ...build import emit, rank, reshaped, shape
 from ...errors import NeedsShapes, UnsupportedError
 from ..node import AtenNode
 from ..registry import Handler, imports
-from .contraction import attention, convolution
-from .pooling import average_pool, window_of
+from .contraction import attention, attention_scores, convolution, scaled_query
+from .pooling import adaptive_average_pool, average_pool, window_of
 from .reduction import kept_log_sum_exp
 
 
@@ -32,8 +29,7 @@ def _gradients(forward: Callable[[], ir.Value], wrt: Sequence[ir.Value], gradien
         NeedsShapes: a size is not a number.
         UnsupportedError: the compiler has no derivative of it.
     """
-    if not all(is_static(shape(value)) for value in (*wrt, gradient)):
-        raise NeedsShapes("the sizes of tensors of which gradients are computed must be known")
+    _require_sizes(*wrt, gradient)
     block = ir.InsertionPoint.current.block
     before = len(block.operations)
     result = forward()
@@ -42,6 +38,11 @@ def _gradients(forward: Callable[[], ir.Value], wrt: Sequence[ir.Value], gradien
         return pulled_back(operations, wrt, [(result, gradient)])
     except PassError as error:
         raise UnsupportedError(str(error)) from error
+
+
+def _require_sizes(*values: ir.Value) -> None:
+    if not all(is_static(shape(value)) for value in values):
+        raise NeedsShapes("the sizes of tensors of which gradients are computed must be known")
 
 
 @imports("aten.convolution_backward.default")
@@ -88,17 +89,8 @@ def attention_with_sums(
     made = attention(node, query, key, value, attn_mask, dropout_p, is_causal, scale, False)
     if not node.is_used(1):
         return made, None
-    scores = emit(MatmulOp, query, key, transpose_rhs=True)
-    depth = known_number(query, rank(query) - 1, "the depth of a head, for its scale,")
-    factor = depth**-0.5 if scale is None else scale
-    scores = emit(ew.MulOp, scores, scalar(factor, scores))
-    if attn_mask is not None:
-        scores = emit(ew.AddOp, scores, attn_mask)
-    if is_causal:
-        if not is_static(shape(scores)):
-            raise NeedsShapes("the number of keys of causal attention must be known")
-        mask = constant(np.tri(*map(int, shape(scores)[2:]), dtype=np.bool_))
-        scores = emit(ew.SelectOp, mask, scores, scalar(-np.inf, scores))
+    query, factor = scaled_query(query, scale)
+    scores = attention_scores(query, key, attn_mask, factor, is_causal)
     return made, reshaped(kept_log_sum_exp(scores, (rank(scores) - 1,)), node.shape(1))
 
 
@@ -122,23 +114,21 @@ def _average_pool_gradient(dimensions: int) -> Handler:
     return handler
 
 
-@imports("aten._adaptive_avg_pool2d_backward.default", "aten._adaptive_avg_pool3d_backward.default")
-def adaptive_average_pool_gradient(node: AtenNode, grad_output: ir.Value, input: ir.Value) -> ir.Value:
-    """The gradients of means of whole windows, repeated for each element of these.
+def _adaptive_average_pool_gradient(dimensions: int) -> Handler:
+    def handler(node: AtenNode, grad_output: ir.Value, input: ir.Value) -> ir.Value:
+        """The gradients of means of whole windows, repeated for each element of these.
 
-    Raises:
-        UnsupportedError: windows overlap, as their number does not divide the extent.
-    """
-    if not all(is_static(shape(item)) for item in (grad_output, input)):
-        raise NeedsShapes("the sizes of images of adaptive pooling must be known")
-    before, after = ([int(size) for size in shape(item)] for item in (input, grad_output))
-    if any(not small or large % small for large, small in zip(before, after, strict=True)):
-        raise UnsupportedError("pools windows that overlap")
-    pairs = [(small, large // small) for large, small in zip(before, after, strict=True)]
-    split = [size for small, count in pairs for size in (small, count)]
-    apart = emit(ReshapeOp, grad_output, shape=tuple(size for small, _ in pairs for size in (small, 1)))
-    share = emit(ew.DivOp, apart, scalar(int(np.prod([count for _, count in pairs])), apart))
-    return emit(ReshapeOp, emit(BroadcastToOp, share, shape=tuple(split)), shape=tuple(before))
+        Raises:
+            UnsupportedError: windows overlap, as their number does not divide the extent.
+        """
+        _require_sizes(grad_output, input)
+        before, after = (numbers(shape(item)) for item in (input, grad_output))
+        if any(not small or large % small for large, small in zip(before, after, strict=True)):
+            raise UnsupportedError("pools windows that overlap")
+        forward = adaptive_average_pool(dimensions)
+        return _gradients(lambda: forward(node, input, after[-dimensions:]), [input], grad_output)[0]
+
+    return handler
 
 
 def _max_pool_gradient(dimensions: int) -> Handler:
@@ -154,8 +144,7 @@ def _max_pool_gradient(dimensions: int) -> Handler:
         indices: ir.Value,
     ) -> ir.Value:
         """The gradient of each window at its greatest element."""
-        if not all(is_static(shape(item)) for item in (input, grad_output)):
-            raise NeedsShapes("the sizes of images of pooling must be known")
+        _require_sizes(input, grad_output)
         window = window_of(dimensions, kernel_size, stride, padding, dilation, ceil_mode)
         is_single = rank(input) == dimensions + 1
         image, gradient, places = (
@@ -169,4 +158,5 @@ def _max_pool_gradient(dimensions: int) -> Handler:
 
 for _dimensions in (2, 3):
     imports(f"aten.avg_pool{_dimensions}d_backward.default")(_average_pool_gradient(_dimensions))
+    imports(f"aten._adaptive_avg_pool{_dimensions}d_backward.default")(_adaptive_average_pool_gradient(_dimensions))
     imports(f"aten.max_pool{_dimensions}d_with_indices_backward.default")(_max_pool_gradient(_dimensions))

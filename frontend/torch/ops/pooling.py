@@ -118,7 +118,9 @@ def _truncated_quotient(total: Formula, count: Formula, kind: np.dtype) -> ir.Va
     return cast((made - step).where(is_over, made).value, kind)
 
 
-def _adaptive(dimensions: int) -> Handler:
+def adaptive_average_pool(dimensions: int) -> Handler:
+    """Returns the importer of average pooling to a given number of windows per spatial dimension."""
+
     def handler(node: AtenNode, input: ir.Value, output_size: Sequence[int]) -> ir.Value:
         sizes = _all(output_size, dimensions)
         first = rank(input) - dimensions
@@ -197,6 +199,6 @@ for _dimensions in (1, 2, 3):
     imports(f"aten.avg_pool{_dimensions}d.default")(average_pool(_dimensions))
 for _dimensions in (2, 3):
     imports(f"aten.max_pool{_dimensions}d_with_indices.default")(_max_pool(_dimensions))
-    imports(f"aten._adaptive_avg_pool{_dimensions}d.default")(_adaptive(_dimensions))
+    imports(f"aten._adaptive_avg_pool{_dimensions}d.default")(adaptive_average_pool(_dimensions))
     imports(f"aten.adaptive_max_pool{_dimensions}d.default")(_adaptive_max(_dimensions))
-imports("aten.adaptive_avg_pool1d.default")(_adaptive(1))
+imports("aten.adaptive_avg_pool1d.default")(adaptive_average_pool(1))
