@@ -139,15 +139,20 @@ def _is_contiguous(part: Sequence[int], whole: Sequence[int]) -> bool:
 
 def _is_strided(value: ir.Value) -> bool:
     """Returns whether a tensor may be a part of a larger one, which no flat view of memory holds without a copy."""
-    while not isinstance(value.owner, ir.Block) and value.owner.name in (
-        "tensor.expand_shape",
-        "tensor.collapse_shape",
-    ):
+    while not isinstance(value.owner, ir.Block):
+        if isinstance(value.owner.opview, tensor.ExtractSliceOp):
+            if not _is_contiguous_slice(value.owner.opview):
+                return True
+        elif value.owner.name not in _RESHAPES:
+            return False
         value = value.owner.operands[0]
-    if not isinstance(value.owner, ir.Block):
-        return value.owner.name == "tensor.extract_slice"
     function = value.owner.owner
     return function.name == "func.func" and argument_strides(function)[ir.BlockArgument(value).arg_number] is not None
+
+
+def _is_contiguous_slice(slice: tensor.ExtractSliceOp) -> bool:
+    steps_are_one = all(step == 1 for step in slice.static_strides)
+    return steps_are_one and _is_contiguous(list(slice.static_sizes), shape_of(slice.source))
 
 
 def _flat(shape: Sequence[int], offsets: Sequence[Linear]) -> Linear:

@@ -52,3 +52,15 @@ func.func private @negative_columns(%x: tensor<4x128x16xf32>, %w: tensor<4x128x4
   %0 = "stepwell.matmul"(%x, %w) {transpose_lhs = true, transpose_rhs = false} : (tensor<4x128x16xf32>, tensor<4x128x48xf32>) -> tensor<4x16x48xf32>
   return %0 : tensor<4x16x48xf32>
 }
+
+// -----
+
+// Ten panels of 48 columns and one of 32: the part of a flat weight that has equal panels is contiguous.
+// CHECK-LABEL: func.func private @uneven_panels
+// CHECK: %[[WHOLE:.+]] = bufferization.to_buffer %{{.+}} read_only : tensor<245760xf32> to memref<245760xf32>
+// CHECK: memref.prefetch %[[WHOLE]]
+func.func private @uneven_panels(%x: tensor<14x512xf32>, %w: tensor<262144xf32>) -> tensor<14x512xf32>
+    attributes {stepwell.kernel = {class = "contraction"}} {
+  %0 = "stepwell.packed_matmul"(%x, %w) {columns = 512 : i64, panel = 48 : i64} : (tensor<14x512xf32>, tensor<262144xf32>) -> tensor<14x512xf32>
+  return %0 : tensor<14x512xf32>
+}
