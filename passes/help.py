@@ -12,6 +12,7 @@ from .infra.options import option_types, print_value, type_name
 from .infra.upstream import PIPELINES, listing
 
 _WIDTH = 48
+"""Number of characters of the column of names: the longest option with its type has 40."""
 _PACKAGE = "stepwell."
 
 

@@ -17,6 +17,7 @@ from ...support import environment
 from .instrumentation import Instrumentation, PrintIR, Step, always
 
 TRACEBACKS, PASSES, FAILING_IR, ALL_IR = 1, 2, 3, 4
+"""The levels of `STEPWELL_DEBUG`; each prints also what those below it print."""
 
 
 def level() -> int:

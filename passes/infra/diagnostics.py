@@ -22,6 +22,7 @@ _SEVERITIES = {
 _COLOURS = {"error": "\x1b[0;1;31m", "warning": "\x1b[0;1;35m", "note": "\x1b[0;1;30m", "remark": "\x1b[0;1;34m"}
 _PLAIN, _BOLD, _GREEN = "\x1b[0m", "\x1b[1m", "\x1b[0;1;32m"
 _TAB = 8
+"""Distance between tab stops, as in the diagnostics of LLVM (llvm/lib/Support/SourceMgr.cpp)."""
 # MLIR's parser warns that it ignores resources of unknown tools; Stepwell keeps them, so the warning is wrong.
 _RESOURCE_WARNING = "ignoring unknown external resources for "
 _MOST_CALLS = 10

@@ -17,7 +17,9 @@ from ...support.errors import StepwellError
 from ...support.short_repr import short_repr
 
 SCHEMA = 1
+"""Version of the record, raised when a key is removed or changes its meaning."""
 _SHOWN_OPS = 4
+"""Number of ops that a message lists: a fused kernel may stem from hundreds of them."""
 
 
 @short_repr

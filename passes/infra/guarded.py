@@ -19,6 +19,7 @@ from .base import PassError
 from .progress_note import SharedNote, signal_of
 
 _MAX_MESSAGE_CHARACTERS = 300
+"""Number of characters kept of a message: an assertion with its file and line fits, the text of a large op does not."""
 
 Note = Callable[[str], None]
 

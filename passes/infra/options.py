@@ -21,6 +21,7 @@ from .base import Pass
 
 _BRACKETS = {"{": "}", "(": ")", "[": "]", "<": ">"}
 _MOST_BRACKETS = 100
+"""Maximum nesting of brackets: a choice far above real pipelines and far below Python's limit of 1000 nested calls."""
 
 
 class PipelineError(StepwellError, ValueError):

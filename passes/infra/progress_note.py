@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable
 
 _NOTE_BYTES = 4096
+"""Length in bytes at which a line is cut: a page, the unit in which memory is mapped."""
 
 
 class SharedNote:

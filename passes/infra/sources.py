@@ -11,6 +11,7 @@ from .bindings import ir
 
 DEFAULT_MARKER = "// -----"
 SHORTEST_MARKER = 3
+"""Minimum length of a marker: one more than the characters that a near miss may lack."""
 _BYTECODE_MAGIC = b"ML\xefR"
 _CHECKED = 2  # Number of characters at the end of a marker; a line that lacks only these is a near miss.
 

@@ -22,6 +22,7 @@ from ...support.errors import OptionError
 from ...support.version import VERSION
 
 SCHEMA = 1
+"""Version of the file, raised when a reader of the former one would misread it; then it is refused."""
 SUFFIX = ".tuning.json"
 
 

@@ -69,6 +69,7 @@ class FormKernelsPass(Pass):
         outliner.visit(main.regions[0])
 
 
+# Maximum number of elements of a uniform result that is stored whole: 4 KiB of float32, a choice to keep files small.
 _LARGEST_LITERAL = 1024
 
 

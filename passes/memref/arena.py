@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 ALIGNMENT = 64
+"""Alignment of buffers in bytes: a cache line of most CPUs, and a vector of AVX-512. `runtime.memory` has the same."""
 # Search limits: maximum number of rounds after the simple orders, and of buffers placed in all of them.
 _ROUNDS, _WORK = 64, 15_000
 

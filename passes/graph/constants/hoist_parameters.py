@@ -27,6 +27,8 @@ one of nine taps
 four times."""
 
 MAX_GROWN = 1 << 16
+"""Number of elements, 256 KiB of float32, up to which results may grow by any factor: a choice, as a few of them cost
+little memory."""
 
 MAX_NUMBERS = 1 << 24
 """Maximum length of a range computed at compile time, because a few bytes in a file could request any length."""

@@ -39,6 +39,7 @@ _WITHOUT_LAYOUT = (UnaryOp, BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, S
 _CONFLICTS = 1.15
 
 _FLOAT_BYTES = 4
+"""Size in bytes of a float32, the type that the costs are estimated for."""
 
 _IMPOSSIBLE = math.inf
 

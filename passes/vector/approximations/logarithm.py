@@ -13,6 +13,7 @@ from mlir.dialects import arith, math
 from .arithmetic import Arithmetic
 from .exponential import exp
 
+# p of log(1 + x) = x - x**2 / 2 + x**3 * p(x), the highest power first: logf.c, and the quotient of log.c.
 _F32 = (
     7.0376836292e-2,
     -1.1514610310e-1,

@@ -12,6 +12,7 @@ from mlir.dialects import arith
 
 from .arithmetic import Arithmetic
 
+# sin(r) = r + r**3 * s(r**2) and cos(r) = 1 - r**2 / 2 + r**4 * c(r**2), the highest power first: sinf.c and sin.c.
 _SIN_F32 = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
 _COS_F32 = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 _SIN_F64 = (
