@@ -17,6 +17,8 @@ from ..support.errors import StepwellError
 from ..support.interrupts import held_interrupts
 from ..support.packages import llvm_file
 
+# Enumerators of LLVM's C API (llvm-c/TargetMachine.h, Analysis.h and Core.h): file type, optimization level, relocation
+# and code model, action of the verifier, and severity of diagnostics.
 _ASSEMBLY, _OBJECT = 0, 1
 QUICKLY, THOROUGHLY = 0, 3
 _RELOC_PIC, _CODE_MODEL_DEFAULT = 2, 0

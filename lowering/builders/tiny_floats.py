@@ -16,7 +16,9 @@ from mlir.dialects import arith
 
 _GREATER, _EQUAL, _LESS = arith.CmpIPredicate.sgt, arith.CmpIPredicate.eq, arith.CmpIPredicate.slt
 _F32_BIAS, _F32_FRACTION = 127, 23
+"""Exponent bias and number of fraction bits of binary32 (IEEE 754)."""
 _F32_NAN = 0x7FC00000
+"""The quiet NaN of binary32 without further fraction bits."""
 
 
 @dataclass(frozen=True)

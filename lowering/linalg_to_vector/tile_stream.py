@@ -31,6 +31,7 @@ _MOST_STEPS = 1024
 _MOST_STEPS_BEFORE_WRITING = 256
 
 _FIRST_LEVEL = 3
+"""The hint of `memref.prefetch` for data that should stay in all levels of the cache."""
 
 
 @dataclass(frozen=True)

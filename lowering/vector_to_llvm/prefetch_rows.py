@@ -19,6 +19,7 @@ from ..streams import has_bytes
 from ..target import Target
 from .segments import region_of
 
+# Hints of `memref.prefetch` for data that should stay in all levels of the cache, and in the second and later ones.
 _IN_FIRST_LEVEL, _IN_SECOND_LEVEL = 3, 2
 # Prefetch distance in bytes of loops with much computation, and the minimum number of vector ops per iteration that
 # counts as much.

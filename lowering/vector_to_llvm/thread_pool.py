@@ -75,6 +75,7 @@ _OFFSETS = {
     "claims": 512,
 }
 _PAUSE = {"x86_64": "pause", "aarch64": "isb"}
+# The system call futex (asm/unistd.h), and its operations FUTEX_WAIT_PRIVATE and FUTEX_WAKE_PRIVATE (linux/futex.h).
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _WAIT_PRIVATE, _WAKE_PRIVATE = 128, 129
 

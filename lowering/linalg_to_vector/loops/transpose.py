@@ -16,6 +16,7 @@ from .widths import Widths, element_bytes
 
 Values = list[ir.Value]
 _LARGEST_TILE = 16
+"""Side of the largest tile in elements: more rows of narrow elements would not fit into 32 vector registers."""
 
 
 def transposed_inputs(generic: Generic) -> dict[int, int]:

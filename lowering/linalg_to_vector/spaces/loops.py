@@ -12,6 +12,7 @@ from ....machines.costs import MOST_BLOCKS
 from ..schedules.steps import LinalgStep, tile_of_blocks
 from .space import Axis, Choice, Parameters, RefusedError, SearchSpace, counts_up_to, log2
 
+# Unroll factors and numbers of rows reduced together to try, and the least vector in bytes (SSE, Neon).
 _UNROLLS = (1, 2, 4, 8)
 _TOGETHER = (1, 2, 4, 8, 16)
 _LEAST_VECTOR = 16

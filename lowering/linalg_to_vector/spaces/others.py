@@ -12,10 +12,12 @@ from ....machines.convolutions import strip_ns
 from ....machines.tiles import step_cycles
 from .space import Axis, Choice, Parameters, RefusedError, SearchSpace, log2
 
+# Numbers of keys, rows and vectors of columns to try; tiles that need too many registers are refused.
 _KEYS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24)
 _ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14)
 _REGISTERS = (1, 2, 3, 4)
 _MOST_SCORE_BYTES = 256 * 1024
+"""Maximum size in bytes of a block's scores: a choice that second-level caches hold; stacks of threads are larger."""
 
 
 @dataclass(frozen=True)

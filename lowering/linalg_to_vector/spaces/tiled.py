@@ -22,6 +22,7 @@ _MOST_POSITIONS = 24
 _MOST_TOGETHER = 4
 """Maximum number of panels of a tile."""
 
+# Steps of a reduction per iteration to try, and taps of a depthwise kernel: a row, or all, of usual kernels.
 _STEPS = (1, 2, 4, 8)
 _UNROLLS = (1, 3, 5, 7, 9, 15, 25, 49)
 _THREADS = 2
