@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ..runtime.program import PRECISIONS
-from ..support.errors import StepwellError
+from ..support.errors import OptionError
 
 X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
-class TargetError(StepwellError, ValueError):
+class TargetError(OptionError):
     """A target that does not exist was named."""
 
 

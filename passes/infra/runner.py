@@ -19,6 +19,7 @@ from ...dialects.verifier import violations
 from ...sizes.algebra import UndecidedError
 from ...sizes.assumptions import assuming
 from ...sizes.intervals import Interval
+from ...support.errors import OptionError
 from . import debug
 from .base import Pass, PassError
 from .diagnostics import MLIRError
@@ -158,6 +159,9 @@ class PipelineRunner:
             raise PassFailure(instance.name, str(error), error.location or op.location) from error
         except UndecidedError as error:
             raise PassFailure(instance.name, str(error), getattr(error, "location", op.location)) from error
+        except OptionError as error:
+            # Some options, such as the name of a target, are only read when the pass runs.
+            raise PassFailure(instance.name, str(error), op.location) from error
         except Exception as error:
             reason = f"{type(error).__name__}: {_message_of(error)} (this is a bug in the pass)"
             raise PassFailure(instance.name, reason, getattr(error, "location", None) or op.location) from error
