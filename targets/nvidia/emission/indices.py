@@ -12,6 +12,9 @@ from mlir.dialects import arith
 
 Index = int | ir.Value
 
+MOST_ELEMENTS = 2**31 - 1
+"""Maximum number of elements that 32-bit indices can address."""
+
 
 def value_of(index: Index) -> ir.Value:
     """Returns the index as a value."""

@@ -17,13 +17,13 @@ from ....passes.ir.functions import body_of, kernels_in
 from ....passes.ir.memory_layout import memref_type
 from ....passes.ir.values import i64
 from ....passes.kernel.views import EXTRACT, INSERT, row_major
+from ..emission.indices import MOST_ELEMENTS
 from ..emission.launch import EmittedGeometry, LaunchContext, Memory, TensorMapArgument
 from ..emission.values import Values
 from ..emission.views import memories
 from ..target import GpuTarget
 from .emitters import EMITTERS, recorded_schedule
 
-_INDEX_LIMIT = 2**31 - 1
 _NO_CODE = ("bufferization.materialize_in_destination", "memref.alloc", "memref.reinterpret_cast")
 
 
@@ -82,7 +82,7 @@ class _KernelWriter:
             code = gpu.GPUModuleOp(name)
         code_block = code.bodyRegion.blocks[0] if len(code.bodyRegion.blocks) else code.bodyRegion.blocks.append()
         # Set before any code is written: emitters that split addresses need the width of an index.
-        bits = 32 if self._largest() <= _INDEX_LIMIT else 64
+        bits = 32 if self._largest() <= MOST_ELEMENTS else 64
         code.operation.attributes["dlti.dl_spec"] = ir.Attribute.parse(f"#dlti.dl_spec<index = {bits} : i32>")
         for op in self._old:
             with op.location, ir.InsertionPoint(op):

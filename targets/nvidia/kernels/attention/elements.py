@@ -8,6 +8,7 @@ from mlir import ir
 from mlir.dialects import arith, vector
 
 from ...emission.bodies import evaluate
+from ...emission.indices import MOST_ELEMENTS
 from ...instructions import memory
 from ...instructions.integers import Int
 from ..rows.axes import element_bytes
@@ -16,8 +17,6 @@ from .problem import Attention, AttentionOperand, NoAttention, loops, operand_of
 
 Places = Mapping[str, Int]
 """Index of each loop, by letter."""
-MOST_ELEMENTS = 2**31 - 1
-"""Maximum number of elements that 32-bit indices can address."""
 
 
 class Scores:

@@ -9,12 +9,13 @@ from typing import Any
 from mlir import ir
 
 from .....machines.gpus import Capability
+from ...emission.indices import MOST_ELEMENTS
 from ...emission.launch import EmittedGeometry, LaunchContext
 from ...emission.values import Values
 from ...emission.views import memories
 from ...target import GpuTarget
 from .boxed import GROUP_ROWS
-from .elements import MOST_ELEMENTS, check
+from .elements import check
 from .problem import Attention, NoAttention, attention_of
 from .simt import FmaTiles
 from .split_keys import split_long_attention

@@ -18,8 +18,9 @@ from ...instructions.integers import Int
 from ...instructions.warp_groups import LINE, STEP_BYTES
 from .access import Dim, OperandAccess
 
-MOST_DIMS, MOST_BOX, STRIDE_UNIT = 5, 256, 16
-"""Limits of the copy engine: dimensions of a tensor, box elements per dimension, and alignment of strides in bytes."""
+MOST_DIMS, MOST_BOX, MOST_STEP, STRIDE_UNIT = 5, 256, 8, 16
+"""Limits of the copy engine (cuda.h, cuTensorMapEncodeTiled): dimensions of a tensor, elements of a box and steps per
+dimension, and alignment of strides in bytes."""
 _ELEMENTS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
 
 

@@ -11,6 +11,7 @@ from mlir.dialects import vector
 
 from .....passes.infra.base import PassError
 from .....passes.ir.functions import body_of
+from ...emission.indices import MOST_ELEMENTS
 from ...emission.launch import EmittedGeometry, LaunchContext, Memory
 from ...emission.values import Values
 from ...emission.views import memories
@@ -34,9 +35,12 @@ from .windows import Im2colLayout, WindowTile, window_of, window_tile
 _SIGNS = {"arith.extui": "u8", "arith.extsi": "s8"}
 _FLOATS = ("f16", "bf16", "f8E4M3FN", "f8E5M2")
 _FLOAT8_CAPABILITY = 89
-_INDEX_LIMIT = 2**31
+"""Minimum compute capability of `mma` on eight-bit floats: sm_89 (PTX ISA, "mma")."""
 _FEWEST_COLUMNS, _FEWEST_SUMS = 4, 64
+"""Columns and results below which other schedules compute a contraction: a choice, as most of a tile would be
+padding."""
 _LEAST_ROWS = 64
+"""Rows of the smallest tile of `wgmma`."""
 
 
 def choose_numbers(function: ir.Operation, target: GpuTarget) -> Mapping[str, Any] | None:
@@ -61,7 +65,7 @@ def request_of(
     if compute is None or problem.columns < _FEWEST_COLUMNS or problem.rows * problem.columns < _FEWEST_SUMS:
         return None
     operands = [operand_of(contraction, side, known) for side in range(2)]
-    if any(_reach(contraction, side, operand) >= _INDEX_LIMIT for side, operand in enumerate(operands)):
+    if any(_reach(contraction, side, operand) > MOST_ELEMENTS for side, operand in enumerate(operands)):
         return None
     units = [_copy_unit(contraction, side, operand, compute) for side, operand in enumerate(operands)]
     image = operand_of(contraction, 0, known, windows=True)

@@ -20,10 +20,11 @@ from ...instructions.integers import Int
 from ...instructions.memory import element_pointer, load
 from .copies import OperandTile
 from .shared import SharedTile
-from .sums import Run, Scratch, scratch_bytes
+from .sums import ROWS, Run, Scratch, scratch_bytes
 from .tiles import Tiling
 
-_STEP_BYTES, _ROWS, _COLUMNS = 32, 16, 8
+_STEP_BYTES, _COLUMNS = 32, 8
+"""Bytes of depth and number of columns of a product by `mma` (PTX ISA, "Matrix fragments"); it has `ROWS` rows."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class _Side:
         """Returns the four registers of a fragment."""
         tile = self.tile
         if tile.by_depth:
-            constant = number * _ROWS * tile.layout.row_bytes
+            constant = number * ROWS * tile.layout.row_bytes
             return load_matrices(self._address + stage + self._bases[step], 4, offset=constant)
         if tile.element_bytes == 2:
             constant = step * 16 * tile.layout.row_bytes
@@ -146,7 +147,7 @@ class MmaProducts:
         self._kind, self._tiling = kind, tiling
         self._lhs = _Side(lhs, shared, address, 0, self._row, self._lane)
         self._rhs = _Side(rhs, shared, address, rhs_base, self.column, self._lane)
-        self._down, self._across = tiling.warp_rows // _ROWS, tiling.warp_columns // _COLUMNS
+        self._down, self._across = tiling.warp_rows // ROWS, tiling.warp_columns // _COLUMNS
         self._lhs.prepare(self._down, swapped=False)
         self._rhs.prepare(self._across // 2, swapped=True)
 
@@ -192,4 +193,4 @@ class MmaProducts:
                 return list(sums[place : place + 2])
 
             for row, column, values in scratch.runs(pair):
-                yield self._row + number * _ROWS + row, column, values
+                yield self._row + number * ROWS + row, column, values

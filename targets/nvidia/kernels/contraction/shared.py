@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .....machines.gpus import BANK_BYTES, BANKS
+from .....machines.gpus import ACCESS_BYTES, BANK_BYTES, BANKS
 from ...instructions.integers import Int
 
-CHUNK = 16
+CHUNK = ACCESS_BYTES
+"""Size of a chunk in bytes: the widest access of a thread."""
 _BANKS_BYTES = BANKS * BANK_BYTES
 
 

@@ -18,7 +18,9 @@ from ...instructions.memory import element_pointer, load, store
 from .shared import CHUNK, SharedTile
 
 ROWS = 16
+"""Rows of a fragment of sums, of `mma` and of each warp of `wgmma` (PTX ISA, "Matrix fragments")."""
 _MOST_COLUMNS, _QUAD = 64, 4
+"""Columns that pass at once, a choice that takes 4 KiB per warp; and float32 sums of a chunk."""
 Run = tuple[Int, Int, list[ir.Value]]
 """Row and first column in the warp's tile, and the sums of neighbouring columns from there on."""
 

@@ -19,7 +19,7 @@ from ...emission.launch import LaunchContext
 from ...instructions.integers import Int, both
 from ...instructions.warp_groups import LINE
 from .access import Dim, OperandAccess
-from .boxes import MOST_BOX, MOST_DIMS, STRIDE_UNIT, BoxedOperand, BoxedTile, add_map
+from .boxes import MOST_BOX, MOST_DIMS, MOST_STEP, STRIDE_UNIT, BoxedOperand, BoxedTile, add_map
 from .index_paths import unravelled
 from .operands import ContractionOperand
 
@@ -91,14 +91,11 @@ class Im2colLayout:
         box = (*(1 + (extent - 1) * side.step for side, extent in pairs), *(1 for _ in outer))
         steps = (1, *(side.step for side, _ in pairs), *(1 for _ in outer))
         aligned = [self.start * self.element_bytes, *(stride * self.element_bytes for stride in strides)]
-        if len(sizes) > MOST_DIMS or max(box) > MOST_BOX or max(steps) > _MOST_STEP:
+        if len(sizes) > MOST_DIMS or max(box) > MOST_BOX or max(steps) > MOST_STEP:
             return None
         if any(number % STRIDE_UNIT for number in aligned) or self.channels * self.element_bytes % LINE:
             return None
         return BoxedOperand(sizes, tuple(aligned[1:]), (LINE // self.element_bytes, *box), steps)
-
-
-_MOST_STEP = 8
 
 
 def window_of(access: OperandAccess) -> Im2colLayout | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ...emission.indices import MOST_ELEMENTS
 from ...emission.launch import Memory
 from ...emission.views import memory_of
 from ..elements import root_before
@@ -23,7 +24,6 @@ from .combiners import Combiner, combiner
 from .generics import is_read, iterators, loop_sizes, maps
 
 _LOOKUPS = ("tensor.extract",)
-_MOST_ELEMENTS = 2**31 - 1
 
 Dims = tuple[int | None, ...]
 """For each dimension of a tensor, the kernel's dimension; None for a dimension with one element."""
@@ -118,7 +118,7 @@ def row_space(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> RowSp
     reductions = [op for op in generics if "reduction" in iterators(op)]
     if not reductions:
         raise NoRows("nothing is reduced")
-    if any(_span(view) > _MOST_ELEMENTS for view in known.values()):
+    if any(_span(view) > MOST_ELEMENTS for view in known.values()):
         raise NoRows("it has more elements than 32-bit indices can address")
     first = max(reductions, key=lambda op: math.prod(loop_sizes(op)))
     # The additional dimension of size 1 represents loops with one iteration.
