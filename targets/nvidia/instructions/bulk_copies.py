@@ -16,6 +16,7 @@ from .inline_ptx import assembly
 from .integers import Int
 
 BARRIER_BYTES = 8
+"""Size and alignment of a barrier (PTX ISA, "Size and alignment of mbarrier object")."""
 
 
 def make_barrier(barrier: Int, arrivals: int) -> None:

@@ -8,10 +8,12 @@ from mlir.dialects import arith, builtin, gpu, llvm
 from .integers import Int
 
 GLOBAL, SHARED = 1, 3
+"""Address spaces of global and of shared memory (LLVM, "User Guide for NVPTX Back-end")."""
 _DYNAMIC_SHARED = (
     "llvm.mlir.global external @dynamic_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<0 x i8>"
 )
 _DYNAMIC = -(2**31)
+"""The mark of an index that is an operand: `kDynamicIndex` of MLIR's `llvm.getelementptr`."""
 
 
 def thread_number() -> Int:

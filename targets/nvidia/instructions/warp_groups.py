@@ -19,6 +19,7 @@ ALIGNMENT = 1024
 STEP_BYTES = 32
 """Bytes along depth that one product takes from a line along depth."""
 _SWIZZLE_128 = 1 << 62
+"""Swizzle of 128 bytes, in bits 62 and 63 (PTX ISA, "Matrix Descriptor Format")."""
 _GROUP_OF_LINES = 8 * LINE
 # Registers per thread of the copying group, and of the multiplying groups, by the number of the latter. A single
 # multiplying group needs no redistribution: it already has as many registers as an instruction can name.

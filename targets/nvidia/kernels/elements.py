@@ -14,6 +14,7 @@ from ..emission.indices import Index, add, delinearize, multiply, value_of
 from ..emission.launch import EmittedGeometry, LaunchContext, Memory, below, block_id, thread_id
 from ..emission.values import Values, pack
 
+# Threads per block, and per block of small results, so that more multiprocessors have one: choices.
 _THREADS, _FEWEST = 256, 64
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 

@@ -18,6 +18,7 @@ from ..emission.generics import inputs_of, loop_extents, reduced_dims
 from ..emission.values import PURE
 
 _READ_COST = 4.0
+"""Cost of a read in operations: an estimate."""
 _WORTH_A_LAUNCH = 64.0
 """Extra operations per element from which a separate launch, with its memory traffic, takes less time."""
 _COSTLY = {"math.exp": 12, "math.tanh": 20, "math.erf": 20, "math.powf": 40, "arith.divf": 8, "math.log": 15}

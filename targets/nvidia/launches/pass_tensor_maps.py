@@ -12,6 +12,7 @@ from ....passes.infra.state import CompileState
 from ....passes.ir.functions import body_of
 
 _BYTES, _ALIGNMENT = 128, 64
+"""Size of a tensor map, and the alignment that the driver demands, in bytes (cuda.h, cuTensorMapEncodeTiled)."""
 
 
 @register

@@ -8,6 +8,7 @@ from ....runtime.cuda.errors import SimulationError
 from .kinds import Array
 
 NAMED = 16
+"""Number of barriers of a block (PTX ISA, "barrier")."""
 
 
 class Barriers:

@@ -22,6 +22,7 @@ from .kinds import Array
 from .tensor_maps import swizzled
 
 PIECE = 16
+"""Size of a chunk in bytes."""
 _SPANS = {0: 0, 1: 128, 2: 64, 3: 32}
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from .kinds import FLOATS8, Array, widen_bfloat
 
 _LANES = (8, 4)
+"""Groups of a warp, and lanes of a group."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ from .kinds import Array
 from .memory import MemoryAccess, Space
 
 BYTES = 8
+"""Size of a barrier (PTX ISA, "Size and alignment of mbarrier object")."""
 MOST_ARRIVALS = (1 << 20) - 1
+"""Maximum number of arrivals of a phase (PTX ISA, "Contents of the mbarrier object")."""
 
 
 class Waker(Protocol):

@@ -11,6 +11,7 @@ from ....runtime.cuda.errors import SimulationError
 from .kinds import Array
 
 UNALLOCATED, UNDEFINED, DEFINED, IN_FLIGHT = 0, 1, 2, 3
+"""States of a byte."""
 _REASONS = {
     UNALLOCATED: "out of bounds",
     UNDEFINED: "read of undefined memory",

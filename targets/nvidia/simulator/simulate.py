@@ -16,6 +16,7 @@ from .parser import parse
 from .races import GlobalWrites
 from .scheduler import Scheduler
 
+# Threads, and bytes of shared memory, that are simulated at once: choices, as more would only take more memory.
 _MOST_THREADS = 1 << 14
 _MOST_SHARED_BYTES = 1 << 25
 _LIMITS = ("reqntid", "maxntid")

@@ -16,7 +16,9 @@ from ....runtime.launch_plan import ELEMENT_BYTES, TensorMap
 from .kinds import Array
 
 BYTES = 128
+"""Size of a tensor map (CUtensorMap of cuda.h)."""
 _MAGIC = 0x50414D57
+"""The bytes `WMAP`, which mark a simulated descriptor."""
 _LAYOUT = struct.Struct("<IBBBBQ5Q4Q5H5B")
 
 

@@ -24,11 +24,14 @@ from .problem import Attention
 from .rows import Rows
 from .softmax import number
 
+# Threads along each side of a block, and float32 elements of an access of 16 bytes.
 _ACROSS = 16
 _LANES = 4
 THREADS = _ACROSS * _ACROSS
 _BYTES = 4
+"""Size of a float32 in bytes."""
 _MOST_HELD = 128
+"""Sums and scores of a thread: half of its 255 registers; the rest holds operands and addresses."""
 # Padding of a line of weights: two rows that half warps access at once start in different banks.
 _PITCH_EXTRA = 16
 # Chunks of a line per iteration of the loop over depth; swizzled offsets then differ by constants from the loop's.

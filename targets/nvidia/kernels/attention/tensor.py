@@ -24,6 +24,7 @@ from .rows import Rows
 from .simt import padded
 from .softmax import number
 
+# Warps of a block, and bytes of a 16-bit float.
 _WARPS = 4
 _BYTES = 2
 # Registers, of 255, that ptxas can allocate without spilling.

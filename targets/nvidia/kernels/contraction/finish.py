@@ -23,6 +23,7 @@ from .index_paths import innermost, through, unravelled
 from .matching import Contraction, path_to_result
 
 _WIDEST = 8
+"""Maximum number of sums per write: 16 bytes of 16-bit floats."""
 
 
 class _OutOfLineError(StepwellError):

@@ -23,6 +23,7 @@ from .sums import Run
 from .tiles import Tiling
 
 _ACROSS, _DOWN, _LANES = 8, 4, 4
+"""Threads of a warp along columns and along rows, and float32 elements of an access of 16 bytes."""
 
 
 class _Side:

@@ -22,6 +22,8 @@ from .emit import request_of
 from .matching import Contraction, contraction_of, maps_of
 from .tiles import Problem
 
+# Maximum number of parts, minimum depth of a part, and the divisor of the innermost depth of a part: choices that keep
+# the number of candidates small, and parts long enough for whole tiles.
 _MOST_SPLITS, _LEAST_DEPTH, _UNIT = 64, 64, 32
 # Required ratio of estimated times: a second launch has costs that the model does not cover.
 _WORTH_IT = 0.8

@@ -30,6 +30,7 @@ from .sums import ROWS, Run, Scratch, scratch_bytes
 from .tiles import Problem, Tiling
 
 _GROUP_ROWS = 64
+"""Rows of the product of a warp group: M of `wgmma` (PTX ISA)."""
 Finish = Callable[[Int, Int, Int, list[ir.Value]], None]
 
 

@@ -13,6 +13,7 @@ from .....machines.gpus import ACCESS_BYTES
 from .space import RowAccess, RowSpace
 
 _MOST_LANES = 8
+"""Maximum number of elements per access: 16 bytes of 16-bit floats."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from .....machines.gpus import BLOCK_THREADS, WARP
 from .axes import Axes
 from .space import RowSpace
 
+# Minimum number of threads of a block of adjacent rows, and the usual number of threads: choices, one and two warps for
+# each of the four schedulers of a multiprocessor.
 _FEWEST_THREADS = 128
 _THREADS = 256
 # Elements of a row in a thread's registers; a thread has 64 registers if the block has the maximum of 1024 threads.

@@ -25,7 +25,9 @@ from ..syntax import Immediate, Operand, Register, Vector
 from .memory import gathered
 
 GROUP = 128
+"""Threads of a warp group (PTX ISA, "Warpgroup")."""
 _ROWS = 64
+"""Rows of a product: M of `wgmma`."""
 
 
 @dataclass(frozen=True)
