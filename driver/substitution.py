@@ -20,6 +20,7 @@ from ..support.wording import quantity
 from . import route
 
 _FEWEST_CHARACTERS = 4
+"""Minimum length of the start of a kernel's name: a choice, as fewer digits of its digest match others by chance."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ LIMIT_SECONDS = 300.0
 """Longest wait for a lock in seconds: its owner may be stopped."""
 
 _POLL_SECONDS = 0.05
+"""Time between looks at a lock in seconds: a choice, short beside a compile and cheap for the processor."""
 _MOST_KERNEL_LOCKS = 64
 """Maximum number of kernel locks held at once: each takes a file descriptor."""
 

