@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...machines.gpus import BLOCK_THREADS
+from ...machines.gpus import BLOCK_THREADS, CAPABILITIES
 from ...support.wording import quantity
 from ..launch_plan import (
     ARENA,
@@ -30,7 +30,9 @@ from ..launch_plan import (
     argument_bytes,
 )
 
-MOST_SHARED_BYTES = 227 * 1024
+# From the CUDA C++ Programming Guide: its technical specifications, and clusters, which have more than 8 blocks only on
+# some GPUs. Drivers before CUDA 12.1 take this many bytes of arguments, later ones 32,764.
+MOST_SHARED_BYTES = max(capability.shared_bytes for capability in CAPABILITIES.values())
 MOST_ARGUMENT_BYTES = 4096
 MOST_BLOCKS_OF_A_CLUSTER = 16
 _MOST_GRID = (2**31 - 1, 65535, 65535)

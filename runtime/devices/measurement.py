@@ -18,13 +18,15 @@ from . import peaks
 from .figures import MachineFigures
 from .measured_loops import CHAIN, byte_products, chains, products
 
+# Iterations of loops, repetitions of which the fastest counts, loads, and messages between threads: choices for which
+# all measurements together take about ten seconds.
 _CHAIN_STEPS, _PRODUCT_STEPS, _REPEATS = 1 << 16, 1 << 18, 7
 _LOADS, _MOST_LOADS = 1 << 16, 1 << 20
 _HANDOVERS, _WAKES = 20_000, 2_000
 _LINE = 128
 """Size in bytes of the longest cache line of any family; two addresses this far apart never share a line."""
-_FAR_BYTES = 1 << 28
 _DIGITS = 4
+"""Significant digits of figures: a choice, more than repeated measurements agree in."""
 
 
 def measure(machine: Machine, cpus: Sequence[int]) -> MachineFigures:
@@ -34,8 +36,8 @@ def measure(machine: Machine, cpus: Sequence[int]) -> MachineFigures:
         machine: description of its family, with the sizes of its own caches.
         cpus: a CPU of each core that this process may use.
     """
-    one = peaks.measure(cpus[:1], _FAR_BYTES)
-    every = one if len(cpus) == 1 else peaks.measure(cpus, _FAR_BYTES)
+    one = peaks.measure(cpus[:1], peaks.FAR_BYTES)
+    every = one if len(cpus) == 1 else peaks.measure(cpus, peaks.FAR_BYTES)
     loops = _Loops()
     started, before = time.perf_counter(), peaks.used_by_others()
     clock = loops.clock()
@@ -48,10 +50,10 @@ def measure(machine: Machine, cpus: Sequence[int]) -> MachineFigures:
         "wide_clock": one.flops / 1e9 / (2 * machine.lanes(4) * machine.fma_units),
         **loops.relative_rates(machine.vector_bytes),
         **rates,
-        "memory_rate": one.read_rate(_FAR_BYTES) / 1e9,
-        "memory_total": max(one.read_rate(_FAR_BYTES), every.read_rate(_FAR_BYTES)) / 1e9,
+        "memory_rate": one.read_rate(peaks.FAR_BYTES) / 1e9,
+        "memory_total": max(one.read_rate(peaks.FAR_BYTES), every.read_rate(peaks.FAR_BYTES)) / 1e9,
         **latencies,
-        "memory_latency": loops.latency(_FAR_BYTES),
+        "memory_latency": loops.latency(peaks.FAR_BYTES),
     }
     if len(cpus) > 1:
         found |= {"handover_ns": loops.handover(cpus), "wake_ns": loops.wake(cpus)}

@@ -14,8 +14,8 @@ from ..program import CodeTarget
 from . import peaks
 from .peaks import Peaks
 
-_FAR_BYTES = 1 << 28
 _ELEMENT_BITS = 32
+"""Width of a float32 in bits."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Roofline:
         """Bytes per second of memory."""
         if self.measured is None:
             return 1e9 * rate_of(self.machine, MEMORY, self.threads)
-        return self.measured.rate(_FAR_BYTES)
+        return self.measured.rate(peaks.FAR_BYTES)
 
     def seconds(self, flops: float, size: float, vector_bits: float) -> tuple[float, str]:
         """Estimates the time of work with these operations, on vectors of this width, and these bytes.
