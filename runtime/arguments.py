@@ -16,6 +16,7 @@ from .memory import contiguous
 from .program import Shape, TensorInfo
 
 _MAX_THREADS = 4096
+"""Maximum number of threads: a choice above the cores of any machine; each thread takes memory for its stack."""
 
 
 class CallArguments:

@@ -31,6 +31,7 @@ _OTHER_TYPES = {
 }
 """ml_dtypes' element types by DLPack's type code and bit width."""
 
+# DLPACK_MAJOR_VERSION and DLPACK_FLAG_BITMASK_READ_ONLY of dlpack.h.
 _MAJOR = 1
 _READ_ONLY = 1
 

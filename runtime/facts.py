@@ -21,6 +21,7 @@ SCHEMA = 2
 """Version of the encoded facts. A reader accepts no other version."""
 
 _MAX_BYTES = 256 << 20
+"""Maximum size of decompressed facts, so that a forged file cannot fill the memory: a choice."""
 FATES = ("kernel", "merged", "view", "constant", "computed at compile time", "shared", "removed")
 """The fates of nodes; docs/report.md explains them."""
 

@@ -35,6 +35,7 @@ _KERNEL_NAMES = {
 """Feature names that differ between /proc/cpuinfo (keys) and LLVM (values) in more than punctuation."""
 
 _AT_HWCAP, _AT_HWCAP2 = 16, 26
+"""Entries of the auxiliary vector (linux/auxvec.h)."""
 _ARM_CAPABILITIES = {
     _AT_HWCAP: {
         **{1: "neon", 8: "lse", 10: "fullfp16", 12: "rdm", 14: "complxnum"},

@@ -39,6 +39,7 @@ _NAMES = {
 }
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _MAX_HEADER = 100 << 20
+"""Maximum size of a header in bytes, about that of the reference implementation (MAX_HEADER_SIZE, 100,000,000)."""
 _PAD = ".pad"
 
 

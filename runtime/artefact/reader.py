@@ -54,6 +54,7 @@ MANIFEST = "manifest.json"
 PARAMETERS = "parameters.safetensors"
 MODEL = "model"
 
+# Minimum size in bytes of files that are mapped: a choice, as 16 MiB are copied in a few milliseconds.
 _LARGE_BYTES = 16 << 20
 _Read = TypeVar("_Read")
 

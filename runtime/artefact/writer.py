@@ -40,6 +40,7 @@ from .manifest import (
 from .reader import MANIFEST, MODEL, PARAMETERS, Artefact, ArtefactSource, Training
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+"""Time of all members, so that equal models give equal bytes: the earliest that zip files can store."""
 _ALIGNMENT_FIELD = 0xD935
 """The zip extra field that Android's tools use to align members; other readers skip it."""
 

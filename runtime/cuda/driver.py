@@ -17,7 +17,9 @@ from .device import Arguments, Kernel, Stream, ptx_of
 from .errors import DeviceError, DeviceMemoryError
 
 _DEFAULT_DYNAMIC_BYTES = 48 * 1024
+"""Shared memory of a block beyond which a kernel must ask for it (CUDA C++ Programming Guide, "Shared Memory")."""
 _LOG_BYTES = 8192
+"""Room for the assembler's messages: a choice; the driver cuts longer ones."""
 _SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
 _PROMOTIONS = {0: "NONE", 64: "L2_64B", 128: "L2_128B", 256: "L2_256B"}
 _REASONS = {

@@ -20,6 +20,7 @@ from .dlpack import DEFAULT_STREAM, DeviceArray
 from .errors import DeviceError, DeviceMemoryError
 
 _ALIGNMENT = 256
+"""Alignment of buffers in bytes, as of all allocations (CUDA C++ Programming Guide, "Device Memory Accesses")."""
 _READABLE = 16
 """Alignment in bytes that kernels expect of their buffers."""
 

@@ -21,6 +21,7 @@ from ..cache.keys import key_of
 _KIND, _VERSION = "machine", "1"
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _PRIVATE = (1, 2)
+"""Levels of caches that belong to one core."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,9 @@ from ..program import ENTRY, WORK, KernelInfo, Program
 
 COLUMNS = ("kernel", "start", "end", "thread", "first", "last")
 _ROW = 8
+"""Numbers of a row: the columns, and two that fill a cache line."""
 _ROOM = 4096
+"""Rows that a buffer has room for at first, 256 KiB: a choice; it grows if a call has more."""
 _THREAD = "stepwell_thread"
 
 

@@ -30,6 +30,7 @@ _LARGEST_SPARE = 1 << 12
 
 The part of a larger array is copied, which takes longer than many small calls may take."""
 
+# Calls whose results have memory at a time: callers often hold the last results while the next are computed.
 _CALLS = 2
 
 

@@ -12,6 +12,7 @@ from ...support.short_repr import short_repr
 from ...support.wording import quantity
 
 _SHOWN = 3
+"""Number of errors of the compiler that a warning quotes."""
 
 
 @short_repr

@@ -19,10 +19,13 @@ from .elf_machines import ElfMachine
 _HEADER, _SECTION = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQIIQQ")
 _SYMBOL, _RELOCATION = struct.Struct("<IBBHQQ"), struct.Struct("<QQq")
 _MAGIC, _RELOCATABLE = b"\x7fELF\x02\x01\x01", 1
+# Values of elf.h: SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_X86_64_UNWIND; SHF_WRITE, SHF_ALLOC, SHF_TLS; SHN_UNDEF,
+# SHN_LORESERVE, SHN_ABS, STB_LOCAL.
 _SYMBOLS, _RELOCATIONS, _NO_BITS, _UNWIND = 2, 4, 8, 0x70000001
 _WRITABLE, _IN_MEMORY, _THREAD_LOCAL = 0x1, 0x2, 0x400
 _UNDEFINED, _FIRST_RESERVED, _NO_SECTION, _LOCAL = 0, 0xFF00, 0xFFF1, 0
 _POINTER_BYTES, _STUB_ALIGNMENT = 8, 16
+"""Size of the address after a stub, and of a stub with it."""
 
 
 class UnsupportedObjectError(NativeCodeError):

@@ -23,6 +23,7 @@ from .calls import Call, Instance
 from .trace import trace_events
 
 SCHEMA = 1
+"""Version of the record, raised when a key is removed or changes its meaning."""
 
 
 @short_repr

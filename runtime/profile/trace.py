@@ -12,6 +12,7 @@ from ..devices.peaks import Peaks
 from .calls import Call, Instance
 
 _MAX_EVENTS = 50_000
+"""Maximum number of events, unless the first call alone has more: a choice that viewers handle quickly."""
 
 
 def trace_events(name: str, calls: Sequence[Call], pid: int, peaks: Peaks | None) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from .sizes import sizes_of_kernels
 from .text import table_of
 
 SCHEMA = 1
+"""Version of the record, raised when a key is removed or changes its meaning."""
 _ONE_BY_ONE = ("sorting", "selection")
 """Kernel classes whose steps depend on each other, and have no faster form on vectors."""
 # Kernels count as slow above this share of scalar operations, this share of a run, and this many seconds.

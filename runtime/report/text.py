@@ -12,6 +12,7 @@ from ...support.wording import quantity
 from ..program import SHORT_NAME
 
 _MAX_WIDTH = 48
+"""Maximum number of characters of a list of nodes in a table: a choice that leaves room for the other columns."""
 
 
 def table_of(record: Mapping[str, Any], by_order: bool, rows: int | None) -> str:

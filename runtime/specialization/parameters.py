@@ -10,6 +10,7 @@ from ..memory import aligned, aligned_empty, is_splat
 from ..program import Program
 
 _PART_BYTES = 8 << 20
+"""Bytes that a thread fills at a time: a choice; filling them takes far longer than passing them to a thread."""
 
 
 class ResidentParameters:
