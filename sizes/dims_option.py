@@ -8,12 +8,12 @@ from typing import Any, Generic, TypeVar
 
 from ..support.errors import InputError
 from ..support.short_repr import short_repr
+from ..support.whole_numbers import is_whole
 from .buckets import names_of, parse_dims, parts_of, require_known
 from .expressions import Expression, evaluate, names_in, parse_expression, substitute
 from .ranges import HasShape, Range
 
 _ENDS = ((0, "low"), (-1, "high"))
-_MAX_DIGITS = 19
 
 Tensor = TypeVar("Tensor", bound=HasShape)
 
@@ -50,7 +50,7 @@ def read_sizes(parts: Sequence[str], where: str) -> tuple[int, ...]:
     Raises:
         InputError: a text is not a size.
     """
-    invalid = [part for part in parts if not part.isdecimal() or len(part) > _MAX_DIGITS]
+    invalid = [part for part in parts if not is_whole(part)]
     if invalid:
         raise InputError(f"{where}: '{invalid[0]}' is not the size of a dimension")
     return tuple(int(part) for part in parts)

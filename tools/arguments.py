@@ -26,6 +26,7 @@ from ..runtime.program import Shape, TensorInfo
 from ..sizes.dims_option import Dims, read_dims, read_sizes
 from ..support.errors import InputError
 from ..support.formats import known_suffixes
+from ..support.whole_numbers import is_whole
 from .flags import UsageError
 from .running import print_json, usage_record
 
@@ -45,7 +46,6 @@ _WORDS = ("alpha", "beta", "gamma", "delta")
 _SHAPE_END = re.compile(r"=[\dx]*$")
 # A name may hold `=` too.
 _INPUT = re.compile(rf"(.+?)=(@.+|(?:\d+x)*(?:{'|'.join(_DTYPES)})(?::.*)?)", re.DOTALL)
-_MOST_DIGITS = 19
 _SHOWN = 40
 
 
@@ -113,14 +113,14 @@ def parser(name: str, description: str) -> Parser:
 
 def positive(text: str) -> int:
     """Parses a number of threads, rounds or calls."""
-    if not _is_whole(text) or int(text) < 1:
+    if not is_whole(text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"'{_short(text)}' is not a positive number")
     return int(text)
 
 
 def natural(text: str) -> int:
     """Parses a seed of random numbers, or a count that may be 0."""
-    if not _is_whole(text):
+    if not is_whole(text):
         raise argparse.ArgumentTypeError(f"'{_short(text)}' is not a whole number of 0 or more")
     return int(text)
 
@@ -134,10 +134,6 @@ def amount(text: str) -> float:
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"'{_short(text)}' is not a number of 0 or more")
     return number
-
-
-def _is_whole(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 def _short(text: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from ....support.whole_numbers import MOST_DIGITS, is_whole
 from ...errors import ModelError
 from .model import element_dtype
 
@@ -28,7 +29,6 @@ _PACKED_BITS: dict[int, int] = {
     onnx.TensorProto.UINT2: 2,
 }
 _MAX_RANK = 32
-_MAX_DIGITS = 19
 
 
 def tensor_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
@@ -123,8 +123,8 @@ def _external_path(location: str, what: str, folder: Path | None) -> Path:
 
 
 def _number(text: str, key: str, what: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
-        raise ModelError(f"{what} has the {key} '{text[:_MAX_DIGITS]}', which is not a number of bytes")
+    if not text.isascii() or not is_whole(text):
+        raise ModelError(f"{what} has the {key} '{text[:MOST_DIGITS]}', which is not a number of bytes")
     return int(text)
 
 
