@@ -19,6 +19,9 @@ from .errors import NeedsShapes, UnsupportedError
 
 Values = Sequence[ir.Value]
 
+BATCH_SECOND = (1, 0, 2)
+"""The permutation between [batch, time, depth] and [time, batch, depth], whose rows loops over time take."""
+
 
 class LoopError(UnsupportedError):
     """A sequence of iterations cannot become a loop, though it may be unrolled."""

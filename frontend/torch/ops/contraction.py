@@ -10,7 +10,7 @@ from mlir import ir
 
 from ....dialects.dims import is_static, numbers
 from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.attention import AttentionOp
+from ....dialects.stepwell.attention import UNBOUNDED, AttentionOp
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, SqueezeOp
 from ....dialects.stepwell.normalization import SoftmaxOp
@@ -36,8 +36,6 @@ from ..node import AtenNode
 from ..registry import imports
 from ..symbols import like
 from .elementwise import dropped
-
-_NO_LIMIT = 2147483647
 
 
 @imports("aten.mm.default", "aten.bmm.default")
@@ -165,7 +163,7 @@ def attention(
         mask = emit(ExpandDimsOp, mask, axes=(1,) if rank(mask) == 3 == rank(query) else tuple(range(missing)))
     if dropout_p:
         return _dropped_attention(node, operands, mask, factor, is_causal, dropout_p)
-    after = 0 if is_causal else _NO_LIMIT
+    after = 0 if is_causal else UNBOUNDED
     made = emit(AttentionOp, *operands, mask, scale=factor, zero_empty=mask is not None, after=after)
     return reshaped(made, node.shape()) if rank(query) != 4 else made
 

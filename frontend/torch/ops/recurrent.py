@@ -26,11 +26,10 @@ from ...build import (
 )
 from ...errors import UnsupportedError
 from ...index_arithmetic import extent
-from ...loops import Stack, counted, row
+from ...loops import BATCH_SECOND, Stack, counted, row
 from ..node import AtenNode
 from ..registry import Handler, imports
 
-_BATCH_SECOND = (1, 0, 2)
 _LSTM_ORDER = (0, 3, 1, 2)
 """Indices of the gates input, output, forget, cell among torch's input, forget, cell, output."""
 
@@ -82,7 +81,7 @@ def lstm(
     """Layers of long short-term memory; the last states of all layers follow the outputs."""
     _check_no_dropping(dropout, train, num_layers)
     layers = _layers(params, has_biases, num_layers, bidirectional)
-    value = transposed(input, _BATCH_SECOND) if batch_first else input
+    value = transposed(input, BATCH_SECOND) if batch_first else input
     count = 2 if bidirectional else 1
     finals: list[tuple[ir.Value, ir.Value]] = []
     for number, layer in enumerate(layers):
@@ -95,7 +94,7 @@ def lstm(
         outputs, last_h, last_c = emit(LstmOp, value, *weights, bias, *states, direction=direction)
         value = _merged_directions(outputs)
         finals.append((last_h, last_c))
-    outputs = transposed(value, _BATCH_SECOND) if batch_first else value
+    outputs = transposed(value, BATCH_SECOND) if batch_first else value
     return outputs, joined([item[0] for item in finals]), joined([item[1] for item in finals])
 
 
@@ -141,7 +140,7 @@ def _recurrent(step: _Step) -> Handler:
     ) -> tuple[ir.Value, ...]:
         _check_no_dropping(dropout, train, num_layers)
         layers = _layers(params, has_biases, num_layers, bidirectional)
-        value = transposed(input, _BATCH_SECOND) if batch_first else input
+        value = transposed(input, BATCH_SECOND) if batch_first else input
         finals: list[ir.Value] = []
         for layer in layers:
             outputs = []
@@ -151,7 +150,7 @@ def _recurrent(step: _Step) -> Handler:
                 outputs.append(made)
                 finals.append(last)
             value = joined(outputs, 2)
-        return transposed(value, _BATCH_SECOND) if batch_first else value, _stacked(finals)
+        return transposed(value, BATCH_SECOND) if batch_first else value, _stacked(finals)
 
     return handler
 

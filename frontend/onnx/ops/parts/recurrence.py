@@ -33,12 +33,11 @@ from ....build import (
     transposed,
 )
 from ....errors import NodeError
-from ....loops import Stack, counted, row
+from ....loops import BATCH_SECOND, Stack, counted, row
 from ...nodes.node import Node
 from .activations import Activation, activations
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-_BATCH_SECOND = (1, 0, 2)
 
 
 @dataclass(frozen=True)
@@ -129,8 +128,8 @@ def recurrent(
     is_batch_first = bool(node.attribute("layout", 0))
     sequence, *weights = inputs
     if is_batch_first:
-        sequence = transposed(sequence, _BATCH_SECOND)
-        initial = [None if value is None else transposed(value, _BATCH_SECOND) for value in initial]
+        sequence = transposed(sequence, BATCH_SECOND)
+        initial = [None if value is None else transposed(value, BATCH_SECOND) for value in initial]
     layers = _layers(node, cell, sequence, weights, products)
     extents = joined([dims_of(sequence, 1, 2), integers([layers[0].size])])
     zeros = emit(FillOp, extents, value=np.zeros((), dtype(sequence)))
@@ -163,7 +162,7 @@ def recurrent(
     ]
     if is_batch_first:
         whole = [transposed(value, (2, 0, 1, 3)) for value in whole]
-        finals = [transposed(value, _BATCH_SECOND) for value in finals]
+        finals = [transposed(value, BATCH_SECOND) for value in finals]
     return whole[0] if whole else None, *finals
 
 
