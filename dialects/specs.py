@@ -31,6 +31,7 @@ def check_extents(*shapes: Shape) -> None:
 
 
 _MAX_ELEMENTS = 2**48
+"""Maximum number of elements: more bytes than the 48-bit addresses of x86-64 and AArch64 reach."""
 
 
 def spec_of(value: ir.Value) -> TensorSpec:

@@ -17,6 +17,7 @@ from .shapes import common_dim, may_equal, require_count, require_dtype, require
 from .sorting import sort_keys
 
 CORNERS = 4
+"""Numbers of a box: the coordinates of two corners, or of the centre and the size."""
 
 
 class SuppressOp(Op):

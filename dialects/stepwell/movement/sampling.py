@@ -16,6 +16,7 @@ from ..shapes import common_dim, may_equal
 MODES = ("nearest", "linear", "cubic")
 PADDINGS = ("zeros", "border", "reflection")
 CUBIC_COEFFICIENT = -0.75
+"""The coefficient of cubic interpolation, as in PyTorch's grid_sample and ONNX's reference implementation."""
 
 
 class SampleOp(Op):
