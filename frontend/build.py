@@ -28,6 +28,7 @@ from .errors import NeedsShapes
 _INDEX = np.dtype(np.int64)
 
 _LONGEST_CHAIN = 32
+"""Maximum number of parts in a chain, which copies the first ones again for each further one: a choice."""
 
 MAX_FOLDED = 64
 """Maximum number of elements of a folded result. Larger results are data, not shapes, and left to the compiler."""

@@ -208,6 +208,7 @@ def _is_buffer(item: ir.Attribute) -> bool:
 
 
 _COUNT_BYTES = 8
+"""Size of a count in bytes: an i64."""
 _TENSORS = _list_of(_dictionary(name=_is_string, type=_is_type))
 _INTERFACE = _dictionary(
     inputs=_TENSORS,

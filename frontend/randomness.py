@@ -19,9 +19,11 @@ KEY = "random_key"
 """Name of the parameter that is the key; a training step adds 1 to it."""
 
 _BITS = np.dtype(np.uint32)
+# Shifts and factors of lowbias32, from the Hash Prospector (https://github.com/skeeto/hash-prospector).
 _ROUNDS = ((16, 0x7FEB352D), (15, 0x846CA68B))
 _LAST = 16
 _STREAM = 0x9E3779B9
+"""2**32 divided by the golden ratio: its multiples are spread evenly."""
 
 
 def kept(key: ir.Value, stream: int, shape: Sequence[int], share: float) -> ir.Value:

@@ -17,7 +17,8 @@ from ..errors import ModelError
 
 T = TypeVar("T")
 
-_MOST_ELEMENTS = 1 << 40
+_LARGEST_SIZE = 1 << 40
+"""Maximum size of a dimension: a choice beyond all models, above which a file is damaged."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,6 @@ def read_gguf(path: Path) -> GgufFile:
 
 def _stored(item: Any) -> StoredTensor:
     shape = tuple(int(size) for size in reversed(item.shape))
-    if not all(0 < size <= _MOST_ELEMENTS for size in shape):
+    if not all(0 < size <= _LARGEST_SIZE for size in shape):
         raise ValueError(f"tensor '{item.name}' has the shape {list(shape)}")
     return StoredTensor(item.name, item.tensor_type.name, shape, item.data)

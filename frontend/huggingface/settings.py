@@ -39,6 +39,7 @@ _ROTATION = {
 }
 """Parameters of the rotation that older files have at the top level, and their names since transformers 5."""
 _BLOOM_CONTEXT = 2048
+"""Tokens of a text in the training of BLOOM (its model card, "sequence length"), for files without the number."""
 
 
 def settings_of(config: Mapping[str, Any], architecture: str) -> dict[str, Any]:

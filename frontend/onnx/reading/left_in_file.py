@@ -15,6 +15,7 @@ import onnx
 from ....support.errors import StepwellError
 
 _LEAST_BYTES = 1 << 18
+"""Minimum size in bytes of weights that stay in the file: a choice, as smaller ones are copied in microseconds."""
 # Field numbers (onnx.proto) and wire types (Protocol Buffers, "Encoding").
 _GRAPH, _INITIALIZER, _RAW_DATA, _DATA_LOCATION = 7, 5, 9, 14
 _VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5

@@ -24,6 +24,7 @@ OPSET = 20
 _IR_VERSION = 9
 """The version of ONNX's file format that came with this operator set."""
 _MICROSOFT_VERSION = 1
+"""The version of ONNX Runtime's domain com.microsoft (docs/ContribOperators.md: all operators are of version 1)."""
 
 
 def write_model(main: ir.Operation, parameters: Mapping[str, np.ndarray], info: ModelInfo) -> onnx.ModelProto:

@@ -43,6 +43,7 @@ from ...nodes.registry import imports
 
 _MS = "com.microsoft"
 _FILTER = -10000.0
+"""The default of `mask_filter_value` (ONNX Runtime, docs/ContribOperators.md)."""
 
 
 @imports("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=_MS)

@@ -21,6 +21,7 @@ from .linear import transformed
 ML = "ai.onnx.ml"
 _F32 = np.dtype(np.float32)
 _LEAST_SHARE = 1e-7
+"""Least probability of a class in a pair, as in LIBSVM and in ONNX Runtime (svmclassifier.cc)."""
 Value = ir.Value
 
 

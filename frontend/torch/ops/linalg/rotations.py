@@ -34,6 +34,7 @@ from .matrices import (
 )
 
 _MOST_SWEEPS = 40
+"""Maximum number of sweeps: a choice; LAPACK's DGESVJ makes at most 30, and convergence is quadratic in the end."""
 
 
 def _partners(node: AtenNode, count: int) -> Formula:

@@ -3,6 +3,7 @@
 All of them are those of the Cephes Math Library (S. Moshier), which PyTorch's own functions use.
 """
 
+# j0.c: J0 and Y0 beyond 5 by P and Q, polynomials in (5 / x)**2; up to 5 without zeros and logarithm, in x * x.
 B0_P_NUMERATOR = (
     0.0007969367292973471,
     0.08283523921074408,
@@ -75,6 +76,8 @@ B0_Y_DENOMINATOR = (
     3171577528429750.5,
     2.5059625617265306e17,
 )
+
+# j1.c: the same of order 1.
 B1_P_NUMERATOR = (
     0.0007621256162081731,
     0.07313970569409176,
@@ -146,6 +149,8 @@ B1_Y_DENOMINATOR = (
     6.871410873553005e16,
     3.9727060811656064e18,
 )
+
+# i0.c: exp(-x) I0(x) up to 8 in x / 2 - 2, and sqrt(x) exp(-x) I0(x) beyond in 32 / x - 2.
 I0_NEAR = (
     -4.4153416464793395e-18,
     3.3307945188222384e-17,
@@ -205,6 +210,8 @@ I0_FAR = (
     0.0033691164782556943,
     0.8044904110141088,
 )
+
+# k0.c: K0(x) + log(x / 2) I0(x) up to 2 in x * x - 2, and sqrt(x) exp(x) K0(x) beyond in 8 / x - 2.
 K0_NEAR = (
     1.374465435613523e-16,
     4.25981614279661e-14,
@@ -244,6 +251,8 @@ K0_FAR = (
     -0.0314481013119645,
     2.4403030820659555,
 )
+
+# i1.c: exp(-x) I1(x) / x up to 8 in x / 2 - 2, and sqrt(x) exp(-x) I1(x) beyond in 32 / x - 2.
 I1_NEAR = (
     2.7779141127610464e-18,
     -2.111421214358166e-17,
@@ -302,6 +311,8 @@ I1_FAR = (
     -0.009761097491361469,
     0.7785762350182801,
 )
+
+# k1.c: x (K1(x) - log(x / 2) I1(x)) up to 2 in x * x - 2, and sqrt(x) exp(x) K1(x) beyond in 8 / x - 2.
 K1_NEAR = (
     -7.023863479386288e-18,
     -2.427449850519366e-15,

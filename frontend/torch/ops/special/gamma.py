@@ -26,6 +26,7 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 _STIRLING = [number / (2 * k * (2 * k - 1)) for k, number in enumerate(_BERNOULLI, 1)][::-1]
 _DIGAMMA = [number / (2 * k) for k, number in enumerate(_BERNOULLI, 1)][::-1]
 _SHIFT = 10
+"""Least number for the asymptotic series, as in PyTorch's digamma, which is that of Cephes."""
 _MOST_TERMS = 2000
 """Maximum number of terms of a series, as in PyTorch."""
 

@@ -3,6 +3,7 @@
 All of them are those of the Cephes Math Library (S. Moshier), which PyTorch's own functions use.
 """
 
+# airy.c: Ai beyond 2.09, in the inverse of 2/3 x**(3/2), and its two waves below -2.09, in the square of that.
 AIRY_NUMERATOR = (
     0.346538101525629,
     12.007595273964581,
@@ -70,6 +71,8 @@ AIRY_COSINE_DENOMINATOR = (
     1.1716673321441352e-06,
     4.9183457006293e-09,
 )
+
+# ndtri.c: the inverse of the normal distribution about its centre, and in its tails up to and beyond z = 8.
 NDTRI_P0 = (
     -59.96335010141079,
     98.00107541859997,
@@ -132,6 +135,8 @@ NDTRI_Q2 = (
     2.8924786474538068e-06,
     6.790194080099813e-09,
 )
+
+# zeta.c: (2 k)! / B(2 k) of the Bernoulli numbers, for the Euler-Maclaurin sum; k = 1 first.
 ZETA = (
     12.0,
     -720.0,
@@ -146,6 +151,8 @@ ZETA = (
     1.8152105401943546e17,
     -7.166165256175667e18,
 )
+
+# ndtr.c: exp(x * x) erfc(x) as quotients of polynomials in x, from 1 to 8 and beyond.
 ERFCX_NUMERATOR = (
     2.461969814735305e-10,
     0.5641895648310689,
