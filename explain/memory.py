@@ -15,6 +15,7 @@ from ..runtime.program import ArenaBuffer, Program
 from ..support.errors import StepwellError
 
 SCHEMA = 1
+"""Version of the record, raised when a key is removed or changes its meaning."""
 SUFFIXES = (".svg", ".png", ".pdf", ".json")
 """File suffixes that `save` supports."""
 _WORKSPACE = ".workspace"

@@ -23,6 +23,7 @@ _STRICT_UNITS, _STRICT_FACTOR = 16, 8
 """The same two limits for functions with stated error bounds (docs/numerics.md: at most 4 units in the last place)."""
 
 _DRAWS = 3
+"""Number of runs that show the effect of rounding: a choice, as each takes the time of a run."""
 
 
 def rounding_of(name: str) -> Rounding:

@@ -189,6 +189,7 @@ def _find_pattern(fault: Fault, before: Stage, after: Stage, difference: Callabl
     fault.note = f"rewrite {bad} of {total} in the pass"
 
 
+# Elements that are kept of each value, so that the values of all ops fit into memory: a choice.
 _SAMPLE = 1 << 16
 
 

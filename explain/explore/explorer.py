@@ -29,6 +29,7 @@ from .onnx_nodes import nodes_of
 from .recorder import CrashSite, ModuleRecord, PassRecorder
 
 SCHEMA = 1
+"""Version of the record, raised when a key is removed or changes its meaning."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from ...frontend.onnx.reading.names import node_name
 from ...support.formats import format_of
 
 _LISTED = 16
+"""Maximum number of elements of an attribute that the page shows."""
 
 
 def nodes_of(path: Path) -> dict[str, dict[str, Any]]:

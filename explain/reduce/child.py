@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 _MAX_POLL_SECONDS = 0.02
+"""Longest time between looks at a trial in seconds: a choice, short beside a compile."""
 _MAX_STDERR_BYTES = 1 << 16
+"""Bytes that are kept of the end of what a trial printed: a choice; the failure is in the last lines."""
 
 
 @dataclass(frozen=True)

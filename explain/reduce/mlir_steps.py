@@ -21,6 +21,7 @@ from .observe import PassesTest, context_for_passes
 from .search import Edit, Search, minimise
 
 _LARGE_CONSTANT = 200
+"""Number of characters beyond which a constant is replaced: one or two lines of the module."""
 _SIZE = re.compile(r"(?<![\w.])\d+(?=x)")
 
 

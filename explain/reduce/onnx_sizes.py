@@ -6,7 +6,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-_SMALL = 64
+MOST_NUMBERS = 64
+"""Maximum number of elements of an integer tensor that may hold shapes or axes: a choice; larger ones are data."""
 
 
 def sizes_in(model: onnx.ModelProto) -> list[int]:
@@ -27,7 +28,7 @@ def resized(model: onnx.ModelProto, size: int, smaller: int) -> onnx.ModelProto 
             return None
         array = numpy_helper.to_array(tensor)
         cut = array[tuple(slice(smaller) if extent == size else slice(None) for extent in array.shape)]
-        if array.dtype.kind in "iu" and array.size <= _SMALL:
+        if array.dtype.kind in "iu" and array.size <= MOST_NUMBERS:
             cut = np.where(cut == size, smaller, cut).astype(array.dtype)
         tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(cut), tensor.name))
     for node in model.graph.node:

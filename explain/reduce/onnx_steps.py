@@ -18,6 +18,7 @@ from .onnx_values import facts_from, facts_of
 from .search import Edit, Search, minimise
 
 _RADII = (0, 1, 2, 4, 8, 16)
+"""Distances from the failing node, in nodes, within which the model is kept: the smallest are tried first."""
 _Change = Callable[[onnx.ModelProto], onnx.ModelProto | None]
 
 

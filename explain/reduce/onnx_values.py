@@ -14,10 +14,12 @@ from ...frontend.onnx.reading.inferred import inferred_types
 from ...frontend.onnx.reading.model import read_model
 from .case import Case
 from .onnx_graph import Facts, copied
+from .onnx_sizes import MOST_NUMBERS
 
-_SMALL = 64
 _LARGEST = 1 << 28
+"""Maximum number of elements of an input, 1 GiB of float32: a choice that fits the memory of a trial."""
 _DEFAULT_SIZE = 2
+"""Size of dimensions without a number: the least that broadcasting does not treat specially."""
 
 
 def facts_of(case: Case) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
@@ -30,7 +32,7 @@ def facts_of(case: Case) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
             continue
         types[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-        if array.dtype.kind in "biu" and array.size <= _SMALL:
+        if array.dtype.kind in "biu" and array.size <= MOST_NUMBERS:
             contents[name] = array
     return {name: kind.SerializeToString() for name, kind in types.items()}, contents
 

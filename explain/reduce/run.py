@@ -21,6 +21,7 @@ from .onnx_steps import reduce_onnx
 from .search import Limits, OutOfTime, Search, Test, observed
 
 _MIN_SECONDS, _TIME_FACTOR = 10.0, 4
+"""Least time limit of further trials in seconds, and limit relative to the time of the first failure: choices."""
 
 
 @dataclass(frozen=True)
