@@ -19,6 +19,7 @@ Send = Callable[[Any], None]
 """Sends a value to the parent process."""
 
 _MAX_MESSAGE_CHARACTERS = 300
+"""Number of characters kept of an error, which the database stores with each failed trial: a choice."""
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,12 @@ from ..runtime.cache.cache import default_folder
 from .errors import TuningError
 
 SCHEMA = 2
+"""Version of the tables, raised when another version of Stepwell could not use them."""
 OK, FAILED, WRONG = "ok", "failed", "wrong"
 """Outcomes of a trial: it was measured, it could not be compiled or run, or its numbers were wrong."""
 
 _BUSY_SECONDS = 60.0
+"""Time that a writer waits for others in seconds: a choice far above the milliseconds of a transaction."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS kernels (

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 CONFIDENCE = 0.95
+"""Share of intervals that contain the ratio: the usual convention."""
+# The lower quartile, and bootstrap samples of an interval: a choice between exact ends and time after each turn.
 _QUANTILE = 0.25
 _DRAWS = 400
 

@@ -27,12 +27,15 @@ whole call does.
 """
 
 MOST_TURNS = 24
+"""Maximum number of turns of a candidate: a choice, four times the fewest for an interval."""
+# Duration of a turn in seconds, short so that both programs meet the same conditions, and limits of its calls: choices.
 _TURN_SECONDS = 0.004
 _LEAST_CALLS, _MOST_CALLS = 3, 40
 _EQUAL = 0.02
 """Relative difference of times that is not worth more turns."""
 
 _TOLERANCE = 1e-3
+"""Error of results relative to the greatest: a choice above the rounding of other orders of sums."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ td,th{padding:.3em .8em;border-bottom:1px solid #ddd;text-align:left}svg{margin-
 pre{background:#f6f6f6;padding:.6em}ins{color:#0a7a2f;text-decoration:none}del{color:#b02020;text-decoration:none}
 .plots{display:flex;flex-wrap:wrap;align-items:flex-start}figcaption{color:#666;font-size:12px}figure{margin:0}"""
 _WIDTH, _HEIGHT, _MARGIN = 380, 190, 34
+"""Sizes of a plot in pixels."""
 
 
 def page(model: str, result: SearchResult) -> str:

@@ -31,6 +31,7 @@ _BEHIND = 0.25
 """Kernels whose trials are worth at least this part of the most worthwhile one's are measured together with it."""
 
 _MOST_TOGETHER = 32
+"""Maximum number of kernels that are measured in one program: a choice."""
 _FINAL_SHARE = 0.25
 """Part of the time for the comparison of the best candidates at the end."""
 
@@ -38,6 +39,7 @@ _HOLDS = 0.98
 """Gain below which a winner is dropped that is measured together with the others."""
 
 _FINALISTS = 3
+"""Number of candidates of a kernel that are compared at the end: a choice, as each takes its turns."""
 _FINAL_TURNS = 2
 """Turns of a finalist, relative to those of a trial."""
 

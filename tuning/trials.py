@@ -14,6 +14,7 @@ from .errors import TuningError
 from .measurement import WHOLE, KernelTimer, Measured, Race, race
 from .model import Schedules, TunableModel
 
+# Time limits of a compile and of a measurement in seconds, beyond which a candidate counts as failed: choices.
 _COMPILE_SECONDS, _RUN_SECONDS = 120.0, 300.0
 _WRONG = "wrong numbers"
 """Why candidates fail whose results differ from those of the default by more than rounding."""

@@ -14,6 +14,7 @@ _POPULATION = 96
 """Candidates among which the model chooses."""
 
 _PARENTS = 6
+"""Number of the best candidates that are mutated and crossed: a choice."""
 _RANDOM_SHARE, _MUTATED_SHARE = 0.25, 0.6
 """Parts of the population that are drawn at random, and that are made by a mutation of one parent."""
 
