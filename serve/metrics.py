@@ -28,6 +28,7 @@ _COUNTERS = {
     "prompt_seconds": "Time of calls for prompts.",
 }
 _SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
+"""Upper ends of buckets in seconds, about half a power of ten apart: from a prompt in the cache to long texts."""
 
 
 class Metrics:

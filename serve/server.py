@@ -42,6 +42,7 @@ _PAGE = Path(__file__).parent / "assets" / "chat.html"
 _ONLY_ITSELF = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 """Content security policy of the page: it loads nothing, and calls this server only."""
 _RETRY_SECONDS = 1
+"""The header Retry-After (RFC 9110) of a refusal: a choice, as texts end all the time."""
 _Read = Callable[[bytes, str, SamplingOptions], TextRequest]
 
 

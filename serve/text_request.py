@@ -15,6 +15,7 @@ from .request_forms import MOST_TEXTS, ChatForm, CompletionForm, Message, Respon
 
 _COMPLETION_TOKENS = 16  # the default of OpenAI's API for /v1/completions
 _LONGEST_PROMPT = 1 << 30
+"""Maximum number of characters of a prompt: a choice; bodies of requests have a limit of their own."""
 _GREEDY_BELOW = 1e-5
 """Temperatures below this choose the most probable token, as in vLLM: logits divided by them might overflow."""
 _ROLES = {"developer": "system"}
