@@ -9,6 +9,7 @@ import numpy as np
 _DAMPING = 0.01
 """Fraction of the mean of the diagonal that GPTQ adds to the diagonal, as in the reference implementation."""
 _GPTQ_COLUMNS = 128
+"""Rows whose errors are collected, as in the reference implementation (`blocksize`): a matter of speed only."""
 _AWQ_EXPONENTS = np.linspace(0.0, 1.0, 11)
 
 

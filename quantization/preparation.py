@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 from .float_model import FloatModel, FloatProduct
 
 _BATCH_NORM_INPUTS = 5
+"""Inputs of BatchNormalization (ONNX): data, scale, bias, mean and variance."""
 
 
 def fold_batch_norms(model: FloatModel) -> int:

@@ -18,15 +18,18 @@ from .speed import predicted_times
 from .switches import OutputErrors
 
 SCHEMA = 1
+"""Version of the record, raised when a key is removed or changes its meaning."""
 _OUTLIER = 20.0
 """Minimum ratio of an outlier to the median magnitude.
 
 The SmoothQuant paper reports 20 to 100; the greatest magnitude of a normal distribution has about 6.
 """
 _CLIPPED = 0.001
+"""Share of clipped values of an activation from which a report names it: a choice."""
 _BLOCK_DB = 15.0
 """Signal-to-noise ratio in dB of weights in blocks below which a report names the block; 20 is usual in 4 bits."""
 _NAMED = 3
+"""Number of channels that a reason lists."""
 
 
 @dataclass(frozen=True)

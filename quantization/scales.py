@@ -13,6 +13,7 @@ BINS = 2048
 _SHRINKS = np.linspace(1.0, 0.02, 99)
 """Fractions of the whole range that `entropy` and `mse` try."""
 _LEAST_SCALE = 1e-30
+"""Scale of zeros: positive, and with a float32 as its inverse."""
 
 
 @dataclass(frozen=True)
