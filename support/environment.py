@@ -24,7 +24,9 @@ FAMILY = "family"
 DEFAULT_CACHE_MEGABYTES = 4096
 """Maximum size of the cache."""
 _MAX_DIGITS = 15
+"""Maximum number of digits of a number of megabytes: a choice beyond any disk."""
 _SHOWN = 40
+"""Number of characters of a wrong value that a message shows."""
 
 
 class VariableError(InputError):

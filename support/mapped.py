@@ -7,6 +7,7 @@ import mmap
 import numpy as np
 
 _MIN_BYTES = 1 << 20
+"""Minimum size of files whose pages are released: a choice; less memory is not worth a call of the system."""
 _DROP = getattr(mmap, "MADV_DONTNEED", None)
 
 

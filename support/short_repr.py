@@ -14,6 +14,7 @@ from .wording import quantity
 LONGEST = 900
 """Maximum number of characters of a short `repr`."""
 
+# Numbers of characters of a field and of a text, and of items of a collection, that are shown: choices.
 _MAX_FIELD_LENGTH = 80
 _MAX_TEXT_LENGTH = 60
 _MAX_ITEMS = 4
