@@ -22,6 +22,7 @@ from .model_options import Given
 
 NAME = "stepwell-cache"
 _SCHEMA = 1
+"""Version of the record, raised when a key is removed or changes its meaning."""
 _DESCRIPTION = """Shows and maintains the cache of compiled models.
 
     list            show the size of each kind of entry; with --entries every entry, most recently used first

@@ -29,6 +29,7 @@ from typing import Any
 from .flags import UsageError
 
 _HEAD_BYTES = 64 << 10
+"""Bytes at the start of a file that are searched for the marks of its kind: a choice."""
 _COMMENT = b"// Written by stepwell"
 
 

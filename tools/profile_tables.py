@@ -9,6 +9,7 @@ from ..runtime.program import SHORT_NAME
 from .console import duration, print_table
 
 _TOP = 15
+"""Number of the slowest kernels and nodes that are listed: a choice that fits a terminal."""
 
 
 def print_profile(record: Mapping[str, Any], top: int = _TOP) -> None:

@@ -34,6 +34,7 @@ The calibration is a file .npz with the inputs of one call by name, or a folder 
 _RANDOM = """stepwell-quantize: warning: there is no --calibration, so ranges and errors are those of random inputs;
 give the inputs of typical calls"""
 _RANDOM_SAMPLES = 4
+"""Number of random calls that replace a calibration: a choice."""
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -20,7 +20,9 @@ from .flags import UsageError
 from .supervisor import run_supervised
 
 _WRONG_USAGE = 2
+"""Exit code of wrong usage, as of argparse and of shells."""
 _INTERRUPTED = 130
+"""Exit code after Ctrl-C, as of shells: 128 and the number of SIGINT."""
 
 RecordPrinter = Callable[[Mapping[str, Any]], None]
 

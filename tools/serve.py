@@ -22,7 +22,9 @@ _DESCRIPTION = """Serves a language model by HTTP, with the interface of OpenAI'
 
 Clients of OpenAI's API take the address http://127.0.0.1:8000/v1. Ctrl-C ends the server."""
 _MEBIBYTE = 1 << 20
+"""Bytes of a MiB."""
 _MOST_PORT = 0xFFFF
+"""Greatest port of TCP, a number of 16 bits (RFC 9293)."""
 _KEY_VARIABLE = "STEPWELL_API_KEY"
 
 

@@ -38,6 +38,7 @@ from .tuning_display import display
 
 NAME = "stepwell-tune"
 _SCHEMA = 1
+"""Version of the record, raised when a key is removed or changes its meaning."""
 _DESCRIPTION = """Searches for schedules that make a model's kernels faster, and keeps every measurement.
 
     MODEL [--budget 10m] [-o FILE]  search, and write what is faster: stepwell-compile MODEL --tuning FILE uses it

@@ -15,6 +15,7 @@ from ..tuning.options import TuningOptions
 from ..tuning.session import SearchProgress
 
 _ROWS = 12
+"""Number of kernels that are shown: a choice that fits a terminal."""
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+# Numbers of texts of an output that are shown in a table and in JSON.
 _SHOWN = 4
 _LISTED = 16
 
