@@ -49,9 +49,9 @@ def _launch(op: ir.Operation) -> ir.DictAttr:
     for size in segments:
         groups.append(operands[:size])
         operands = operands[size:]
-    numbers = [_number(value) for group in groups[1:7] for value in group]
-    cluster = [_number(value) for group in groups[7:10] for value in group] or [1, 1, 1]
-    shared = _number(groups[10][0]) if groups[10] else 0
+    numbers = [_number(value, op) for group in groups[1:7] for value in group]
+    cluster = [_number(value, op) for group in groups[7:10] for value in group] or [1, 1, 1]
+    shared = _number(groups[10][0], op) if groups[10] else 0
     path = list(ir.SymbolRefAttr(op.attributes["kernel"]).value)
     return ir.DictAttr.get(
         {
@@ -77,7 +77,7 @@ def _argument(value: ir.Value) -> ir.DictAttr:
     while not isinstance(value.owner, ir.Block):
         op = value.owner.operation
         if op.name == "memref.view":
-            offset += _number(op.operands[1])
+            offset += _number(op.operands[1], op)
         elif op.name != "memref.reinterpret_cast":
             raise PassError(f"'{op.name}' op makes a launch operand: expected a view of an argument", op.location)
         value = op.operands[0]
@@ -90,7 +90,7 @@ def element_bytes(element: ir.Type) -> int:
     return (element.width if isinstance(element, ir.IntegerType) else ir.FloatType(element).width) // 8
 
 
-def _number(value: ir.Value) -> int:
+def _number(value: ir.Value, reader: ir.Operation) -> int:
     if isinstance(value.owner, ir.Block) or value.owner.name != "arith.constant":
-        raise PassError("a size or an offset of a launch is not a constant")
+        raise PassError(f"'{reader.name}' op: a size or an offset of a launch is not a constant", reader.location)
     return ir.IntegerAttr(value.owner.attributes["value"]).value
