@@ -26,6 +26,7 @@ _TAB = 8
 # MLIR's parser warns that it ignores resources of unknown tools; Stepwell keeps them, so the warning is wrong.
 _RESOURCE_WARNING = "ignoring unknown external resources for "
 _MOST_CALLS = 10
+"""Maximum number of callers that are printed, as in MLIR (`callStackLimit` of SourceMgrDiagnosticHandler)."""
 
 
 @contextmanager
