@@ -14,6 +14,7 @@ _ONE, _TWO, _THREE, _THREE_OF_FEW, _FOUR = 1.15, 1.0, 0.98, 1.02, 1.08
 _UNALIGNED = 1.1
 
 _MANY_REGISTERS = 32
+"""Vector registers of AVX-512, Neon and SVE; AVX2 has half as many."""
 
 
 def choose_panel(

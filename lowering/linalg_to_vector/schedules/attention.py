@@ -26,6 +26,7 @@ from .typical import typical_sizes
 # The scores of a block of queries are on the stack of a thread.
 _SCORE_BYTES = 64 * 1024
 _MOST_ROWS = 16
+"""Maximum number of rows of a tile of the result, and half that of a tile of scores: a choice that limits the code."""
 
 # Number of keys in a tile of scores if the number of keys may be small.
 _FEW_KEYS = 8

@@ -36,7 +36,9 @@ from .typical import count_tiles
 # Maximum number of unrolled taps along the innermost dimension, for which neighbouring positions share loads.
 _UNROLLED_TAPS = 9
 _UNROLLED_STEPS = 40
+"""Maximum number of unrolled taps and channels of a feature group: a choice."""
 _MOST_ROWS = 16
+"""Maximum number of vectors of results in a tile: a choice that limits the code."""
 
 # Number of registers that hold elements of the image in a tile of one vector.
 _ELEMENTS = 2

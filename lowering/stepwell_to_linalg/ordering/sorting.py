@@ -31,6 +31,7 @@ from .candidates import candidates
 # with their number, one by one.
 _MOST_COUNTED = 256
 _DIGIT = 8
+"""Bits of a digit: the counts of all its values take 1 KiB, which the L1 cache holds."""
 # Bytes of keys that are processed at once if only some of them may be data, in two of the widest registers.
 _VECTOR_BYTES = 2 * WIDEST_VECTOR_BYTES
 # Dropping elements first reads all of them twice more, which pays off if less than this fraction is left.
