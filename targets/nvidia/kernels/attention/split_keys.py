@@ -32,6 +32,7 @@ UNIT = 128
 _TILE, _LAUNCH = 1.2, 4.0
 _TILE_KEYS = 64
 _BLOCKS_PER_MULTIPROCESSOR = 2
+"""Blocks of parts per multiprocessor: a choice; while one waits for memory, another computes."""
 
 
 def split_long_attention(kernel: ir.Operation, target: GpuTarget, rows: int) -> bool:

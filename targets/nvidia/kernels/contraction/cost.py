@@ -10,16 +10,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .....machines.gpus import WARP, Capability
+from .....machines.gpus import THREAD_REGISTERS, WARP, Capability
 from .tiles import CopyUnit, Problem, Tiling
 
 # Multiply-adds by type, relative to those of 16-bit floats.
 _RELATIVE = {"f32": 1.0, "tf32": 0.5, "f16": 1.0, "bf16": 1.0}
-_BYTES = 2.0
+_OF_BYTES = 2.0
+"""The same of types of one byte."""
 # Cycles of prologue and epilogue per block, per value that a thread holds, and per tile of depth.
 _START, _PER_SUM, _PER_TILE = 900, 12, 40
 _BLOCK_SHARED_BYTES = 1024
-_MOST_BLOCKS, _MOST_REGISTERS = 32, 255
+"""Shared memory that the system takes for each block (CUDA C++ Programming Guide, "Shared Memory")."""
+_MOST_BLOCKS = 32
+"""Maximum number of blocks on a multiprocessor of compute capability 8.0, 9.0 and 10.0 (the same guide)."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ def registers(tiling: Tiling, units: Sequence[CopyUnit] = ()) -> int:
 def occupancy(tiling: Tiling, shared_bytes: int, capability: Capability, units: Sequence[CopyUnit] = ()) -> Occupancy:
     """Returns the resident blocks per multiprocessor; none if a block does not fit, or a thread's registers."""
     needed = registers(tiling, units)
-    if shared_bytes > capability.shared_bytes or needed > _MOST_REGISTERS:
+    if shared_bytes > capability.shared_bytes or needed > THREAD_REGISTERS:
         return Occupancy(0, 0)
     by_shared = capability.multiprocessor_shared_bytes // (shared_bytes + _BLOCK_SHARED_BYTES)
     per_block = math.ceil(needed / 8) * 8 * tiling.threads
@@ -65,7 +68,7 @@ def rate(tiling: Tiling, compute: str, capability: Capability) -> float:
     """Returns the peak multiply-adds per multiprocessor and cycle."""
     if tiling.method == "fma":
         return capability.fma_rate
-    relative = _RELATIVE.get(compute, _BYTES)
+    relative = _RELATIVE.get(compute, _OF_BYTES)
     if tiling.method == "wgmma":
         return capability.wgmma_rate * relative
     return capability.mma_rate * relative

@@ -15,6 +15,7 @@ _THREADS = 256
 # Elements of a row in a thread's registers; a thread has 64 registers if the block has the maximum of 1024 threads.
 _MOST_HELD = 32
 _HELD = 16
+"""Elements per thread from which more threads share a row: half of the maximum, a choice."""
 # Minimum number of neighbouring threads with 16-byte reads that use whole lines of 128 bytes.
 _LINE_THREADS = 8
 # Vectors that a thread reads before it uses the first one, in a loop over a long row.

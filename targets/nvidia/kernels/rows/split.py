@@ -29,7 +29,9 @@ from .space import row_space
 # Minimum elements per part, so that the work of a block's threads outweighs their start-up.
 _LEAST_PART = 1024
 _FEWEST_PARTS = 4
+"""Minimum number of parts: fewer do not pay for the second launch; a choice."""
 _BLOCKS_PER_MULTIPROCESSOR = 2
+"""Blocks of parts per multiprocessor: a choice; while one waits for memory, another computes."""
 
 
 def split_long_reduction(kernel: ir.Operation, target: GpuTarget) -> None:

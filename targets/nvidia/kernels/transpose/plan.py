@@ -18,6 +18,7 @@ from ..rows.generics import is_read, iterators, loop_sizes, maps
 
 # Tile size by element size: eight threads write 128 contiguous bytes.
 _TILES = {1: 128, 2: 64, 4: 64, 8: 32}
+# Bytes of a tile per thread, four of the widest accesses, and limits of the threads of a block: choices.
 _BYTES_PER_THREAD = 64
 _FEWEST_THREADS, _MOST_THREADS = 64, 256
 
