@@ -13,7 +13,7 @@ RangeMethod = Literal["minmax", "percentile", "entropy", "mse"]
 WeightMethod = Literal["rtn", "gptq", "awq"]
 _CHOICES = {"method": Method, "ranges": RangeMethod, "algorithm": WeightMethod}
 _BITS, _LEAST_BLOCK, _GREATEST_BLOCK = (4, 8), 16, 1 << 15
-"""Widths and sizes of blocks: MatMulNBits takes 16 and more (ONNX Runtime, ContribOperators.md); a choice ends them."""
+"""Widths and block sizes: MatMulNBits takes 16 and more (ONNX Runtime, ContribOperators.md); the most is a choice."""
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ _SHAPE_END = re.compile(r"=[\dx]*$")
 # A name may hold `=` too.
 _INPUT = re.compile(rf"(.+?)=(@.+|(?:\d+x)*(?:{'|'.join(_DTYPES)})(?::.*)?)", re.DOTALL)
 _SHOWN = 40
+"""Number of characters of a wrong value that a message shows."""
 
 
 def add_plugins(parser: argparse.ArgumentParser) -> None:

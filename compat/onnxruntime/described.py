@@ -17,6 +17,7 @@ from .session_model import SessionModel
 from .values import ModelMetadata, NodeArg, OrtValue, tensor_of, type_name, type_of
 
 _NO_VERSION = 2**63 - 1
+"""Version of a model without one, as in ONNX Runtime (`Model::kNoVersion`)."""
 
 
 class Session:

@@ -27,6 +27,7 @@ VARIABLE = "STEPWELL_DIMS"
 """The environment variable with ranges for all sessions without such a setting."""
 
 _SHOWN = 8
+"""Number of models that a warning lists."""
 
 
 class RequestedSizes:

@@ -106,7 +106,7 @@ def _polynomial(x: np.ndarray, coefficients: tuple[float, ...]) -> np.ndarray:
     return result
 
 
-# Each table lists the coefficients from the lowest power up.
+# From fdlibm's s_erf.c, by its names; each table lists the coefficients from the lowest power up.
 _ERX = 8.45062911510467529297e-01
 _PP = (
     1.28379167095512558561e-01,

@@ -34,6 +34,7 @@ _SERVE = (
 # The interpreter's isolation flags, which the worker inherits.
 _FLAGS = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s", "no_site": "-S"}
 _HEADER_BYTES = 8
+"""Size of the number before a message: its length."""
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 
 SPECULATIVE = -1

@@ -23,6 +23,7 @@ _LEAF = re.compile(rf"({_STRING})((?::\d+:\d+)?)")
 _ESCAPED = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
 _SYMBOL = re.compile(rf"@({_STRING}|[\w.$-]+)")
 _LARGE = 32
+"""Number of elements beyond which constants are left out: a choice."""
 
 
 class Texts:

@@ -29,6 +29,7 @@ _PACKED_BITS: dict[int, int] = {
     onnx.TensorProto.UINT2: 2,
 }
 _MAX_RANK = 32
+"""Maximum number of dimensions: the limit of numpy 1."""
 
 
 def tensor_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
