@@ -1,7 +1,8 @@
 """Elementwise ops that can be dropped, merged, or replaced by a cheaper op with the same value in float32.
 
-Only factors that are powers of two are reassociated, which is exact. NaN and infinities are preserved; the sign of a
-zero may change when zero is added.
+Only factors that are powers of two are reassociated, which is exact unless the first product leaves the range of its
+type; the result is then more precise. NaN and infinities are preserved, except that pow(-inf, 0.5) becomes NaN. The
+sign of a zero may change when zero is added.
 """
 
 from __future__ import annotations
@@ -110,7 +111,10 @@ class DivToMul(Pattern[DivOp]):
             return Refusal("the reciprocal of the divisor is not exact")
         if divisor.size > MAX_ELEMENTS:
             return None
-        inverse = (1 / divisor.astype(np.float64)).astype(divisor.dtype)
+        with np.errstate(over="ignore"):
+            inverse = (1 / divisor.astype(np.float64)).astype(divisor.dtype)
+        if not np.all(inverse.astype(np.float64) * divisor.astype(np.float64) == 1):
+            return Refusal("the reciprocal of the divisor is not a finite number")
         return MulOp(op.lhs, constant(inverse)).result
 
 
@@ -136,7 +140,17 @@ class MergeFactors(Pattern[MulOp]):
             return Refusal("the factors have different shapes")
         if max(outer.size, factor.size) > MAX_ELEMENTS:
             return None
-        return MulOp(inner.lhs, constant(outer * factor)).result
+        with np.errstate(over="ignore", under="ignore"):
+            product = outer * factor
+        if is_float(op.rhs) and not _is_exact(product, outer, factor):
+            return Refusal("the product of the two factors overflows or underflows")
+        return MulOp(inner.lhs, constant(product)).result
+
+
+def _is_exact(product: np.ndarray, first: np.ndarray, second: np.ndarray) -> bool:
+    """Returns whether a product, one of whose factors is a power of two, has the digits of the other factor."""
+    mantissas = [np.frexp(array.astype(np.float64))[0] for array in (first, second, product)]
+    return np.array_equal(mantissas[0] * mantissas[1] * 2, np.broadcast_to(mantissas[2], product.shape))
 
 
 class MergeIntegerTerms(Pattern[AddOp]):

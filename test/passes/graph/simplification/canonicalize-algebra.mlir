@@ -45,68 +45,153 @@ func.func @square(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 
-// CHECK-LABEL: func.func @div_by_power_of_two
-func.func @div_by_power_of_two(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %c = "stepwell.constant"() {value = dense<8.0> : tensor<f32>} : () -> tensor<f32>
-  // CHECK: %[[C:.+]] = "stepwell.constant"() {value = dense<1.250000e-01>
-  // CHECK: "stepwell.mul"(%{{.+}}, %[[C]])
-  %0 = "stepwell.div"(%x, %c) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+// CHECK-LABEL: func.func @constant_to_the_right
+// CHECK-SAME: (%[[X:.+]]: tensor<4xf32>)
+func.func @constant_to_the_right(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = "stepwell.constant"() {value = dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>} : () -> tensor<4xf32>
+  // CHECK: %[[C:.+]] = "stepwell.constant"
+  // CHECK-NEXT: "stepwell.add"(%[[X]], %[[C]])
+  %0 = "stepwell.add"(%c, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
-// CHECK-LABEL: func.func @negative_div_by_three
-func.func @negative_div_by_three(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %c = "stepwell.constant"() {value = dense<3.0> : tensor<f32>} : () -> tensor<f32>
-  // CHECK: stepwell.div
-  %0 = "stepwell.div"(%x, %c) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+// Only the operands of commutative ops change places.
+// CHECK-LABEL: func.func @negative_subtract_from_constant
+// CHECK-SAME: (%[[X:.+]]: tensor<4xf32>)
+func.func @negative_subtract_from_constant(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = "stepwell.constant"() {value = dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>} : () -> tensor<4xf32>
+  // CHECK: %[[C:.+]] = "stepwell.constant"
+  // CHECK-NEXT: "stepwell.sub"(%[[C]], %[[X]])
+  %0 = "stepwell.sub"(%c, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
-// CHECK-LABEL: func.func @merge_factors
-func.func @merge_factors(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %a = "stepwell.constant"() {value = dense<3.0> : tensor<f32>} : () -> tensor<f32>
-  %b = "stepwell.constant"() {value = dense<0.5> : tensor<f32>} : () -> tensor<f32>
-  %0 = "stepwell.mul"(%x, %a) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  // CHECK: %[[C:.+]] = "stepwell.constant"() {value = dense<1.500000e+00>
-  // CHECK-NEXT: "stepwell.mul"(%{{.+}}, %[[C]])
-  // CHECK-NEXT: return
-  %1 = "stepwell.mul"(%b, %0) : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
+// Zero is only neutral on the right.
+// CHECK-LABEL: func.func @negative_zero_minus_x
+func.func @negative_zero_minus_x(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = "stepwell.constant"() {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  // CHECK: stepwell.sub
+  %0 = "stepwell.sub"(%zero, %x) : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @x_minus_x
+func.func @x_minus_x(%x: tensor<4xi32>) -> tensor<4xi32> {
+  // CHECK: %[[ZERO:.+]] = "stepwell.constant"() {value = dense<0> : tensor<4xi32>}
+  // CHECK-NEXT: return %[[ZERO]]
+  %0 = "stepwell.sub"(%x, %x) : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
+  return %0 : tensor<4xi32>
+}
+
+// Infinity minus infinity is NaN.
+// CHECK-LABEL: func.func @negative_x_minus_x_of_floats
+func.func @negative_x_minus_x_of_floats(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK-NEXT: stepwell.sub
+  %0 = "stepwell.sub"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// A constant needs a shape.
+// CHECK-LABEL: func.func @negative_x_minus_x_of_unknown_shape
+func.func @negative_x_minus_x_of_unknown_shape(%x: tensor<?xi32>) -> tensor<?xi32> {
+  // CHECK-NEXT: stepwell.sub
+  %0 = "stepwell.sub"(%x, %x) : (tensor<?xi32>, tensor<?xi32>) -> tensor<?xi32>
+  return %0 : tensor<?xi32>
+}
+
+// CHECK-LABEL: func.func @powers
+// CHECK-SAME: (%[[X:.+]]: tensor<4xf32>)
+func.func @powers(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %three = "stepwell.constant"() {value = dense<3.0> : tensor<f32>} : () -> tensor<f32>
+  %half = "stepwell.constant"() {value = dense<0.5> : tensor<f32>} : () -> tensor<f32>
+  %minus = "stepwell.constant"() {value = dense<-1.0> : tensor<f32>} : () -> tensor<f32>
+  // CHECK-NEXT: %[[SQUARE:.+]] = "stepwell.mul"(%[[X]], %[[X]])
+  // CHECK-NEXT: %[[CUBE:.+]] = "stepwell.mul"(%[[SQUARE]], %[[X]])
+  %0 = "stepwell.pow"(%x, %three) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %1 = "stepwell.pow"(%0, %half) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  // The reciprocal of the root is one op.
+  // CHECK-NEXT: "stepwell.rsqrt"(%[[CUBE]])
+  %2 = "stepwell.pow"(%1, %minus) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+
+// There is no reciprocal of integers.
+// CHECK-LABEL: func.func @negative_inverse_of_integers
+func.func @negative_inverse_of_integers(%x: tensor<4xi32>) -> tensor<4xi32> {
+  %minus = "stepwell.constant"() {value = dense<-1> : tensor<i32>} : () -> tensor<i32>
+  // CHECK: stepwell.pow
+  %0 = "stepwell.pow"(%x, %minus) : (tensor<4xi32>, tensor<i32>) -> tensor<4xi32>
+  return %0 : tensor<4xi32>
+}
+
+// The square would have the shape of the operand.
+// CHECK-LABEL: func.func @negative_square_that_broadcasts
+func.func @negative_square_that_broadcasts(%x: tensor<1xf32>) -> tensor<4xf32> {
+  %two = "stepwell.constant"() {value = dense<2.0> : tensor<4xf32>} : () -> tensor<4xf32>
+  // CHECK: stepwell.pow
+  %0 = "stepwell.pow"(%x, %two) : (tensor<1xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @negatives
+// CHECK-SAME: (%[[X:.+]]: tensor<4xf32>, %[[Y:.+]]: tensor<4xf32>)
+func.func @negatives(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %minus = "stepwell.constant"() {value = dense<-1.0> : tensor<f32>} : () -> tensor<f32>
+  %a = "stepwell.neg"(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: %[[D:.+]] = "stepwell.sub"(%[[X]], %[[Y]])
+  %b = "stepwell.add"(%x, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d = "stepwell.mul"(%b, %minus) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  // CHECK-NEXT: "stepwell.abs"(%[[D]])
+  %e = "stepwell.abs"(%d) : (tensor<4xf32>) -> tensor<4xf32>
+  return %e : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @minus_one
+// CHECK-SAME: (%[[X:.+]]: tensor<4xf32>)
+func.func @minus_one(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %minus = "stepwell.constant"() {value = dense<-1.0> : tensor<f32>} : () -> tensor<f32>
+  // CHECK-NEXT: "stepwell.neg"(%[[X]])
+  %0 = "stepwell.mul"(%x, %minus) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// The negative would have the shape of the operand.
+// CHECK-LABEL: func.func @negative_minus_one_that_broadcasts
+func.func @negative_minus_one_that_broadcasts(%x: tensor<1xf32>) -> tensor<4xf32> {
+  %minus = "stepwell.constant"() {value = dense<-1.0> : tensor<4xf32>} : () -> tensor<4xf32>
+  // CHECK: stepwell.mul
+  %0 = "stepwell.mul"(%x, %minus) : (tensor<1xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// The negative of 1 is 255, which is its own absolute value.
+// CHECK-LABEL: func.func @negative_abs_of_unsigned
+func.func @negative_abs_of_unsigned(%x: tensor<4xui8>) -> tensor<4xui8> {
+  // CHECK-NEXT: stepwell.neg
+  // CHECK-NEXT: stepwell.abs
+  %0 = "stepwell.neg"(%x) : (tensor<4xui8>) -> tensor<4xui8>
+  %1 = "stepwell.abs"(%0) : (tensor<4xui8>) -> tensor<4xui8>
+  return %1 : tensor<4xui8>
+}
+
+// CHECK-LABEL: func.func @pairs
+// CHECK-SAME: (%[[X:.+]]: tensor<4xf32>)
+func.func @pairs(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stepwell.neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stepwell.neg"(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK-NEXT: %[[R:.+]] = "stepwell.relu"(%[[X]])
+  %d = "stepwell.relu"(%b) : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK-NEXT: return %[[R]]
+  %e = "stepwell.relu"(%d) : (tensor<4xf32>) -> tensor<4xf32>
+  return %e : tensor<4xf32>
+}
+
+// Two different ops are no pair.
+// CHECK-LABEL: func.func @negative_relu_of_neg
+func.func @negative_relu_of_neg(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK-NEXT: stepwell.neg
+  // CHECK-NEXT: stepwell.relu
+  %0 = "stepwell.neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = "stepwell.relu"(%0) : (tensor<4xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
-}
-
-// CHECK-LABEL: func.func @relu6
-func.func @relu6(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %six = "stepwell.constant"() {value = dense<6.0> : tensor<f32>} : () -> tensor<f32>
-  %0 = "stepwell.relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
-  // CHECK: "stepwell.clip"(%{{.+}}) {maximum = 6.000000e+00 : f64, minimum = 0.000000e+00 : f64}
-  // CHECK-NEXT: return
-  %1 = "stepwell.minimum"(%0, %six) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  return %1 : tensor<4xf32>
-}
-
-// CHECK-LABEL: func.func @negative_narrowing_cast
-func.func @negative_narrowing_cast(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // CHECK-COUNT-2: stepwell.cast
-  %0 = "stepwell.cast"(%x) {dtype = i32} : (tensor<4xf32>) -> tensor<4xi32>
-  %1 = "stepwell.cast"(%0) {dtype = f32} : (tensor<4xi32>) -> tensor<4xf32>
-  return %1 : tensor<4xf32>
-}
-
-// CHECK-LABEL: func.func @pool_to_reduce
-func.func @pool_to_reduce(%x: tensor<1x4x6x6xf32>) -> (tensor<1x4x1x1xf32>, tensor<1x4x1x1xf32>) {
-  // CHECK: "stepwell.reduce_mean"(%{{.+}}) {axes = array<i64: 2, 3>, keepdims = true}
-  %0 = "stepwell.average_pool"(%x) {kernel = array<i64: 6, 6>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x4x6x6xf32>) -> tensor<1x4x1x1xf32>
-  // CHECK: "stepwell.reduce_sum"(%{{.+}}) {axes = array<i64: 2, 3>, keepdims = true}
-  %1 = "stepwell.sum_pool"(%x) {kernel = array<i64: 8, 6>, strides = array<i64: 8, 8>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = true} : (tensor<1x4x6x6xf32>) -> tensor<1x4x1x1xf32>
-  return %0, %1 : tensor<1x4x1x1xf32>, tensor<1x4x1x1xf32>
-}
-
-// CHECK-LABEL: func.func @negative_pool_to_reduce
-func.func @negative_pool_to_reduce(%x: tensor<1x4x6x6xf32>) -> (tensor<1x4x1x1xf32>, tensor<1x4x1x1xf32>) {
-  // A window smaller than the image, and one with gaps.
-  // CHECK: stepwell.average_pool
-  %0 = "stepwell.average_pool"(%x) {kernel = array<i64: 5, 6>, strides = array<i64: 2, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x4x6x6xf32>) -> tensor<1x4x1x1xf32>
-  // CHECK: stepwell.sum_pool
-  %1 = "stepwell.sum_pool"(%x) {kernel = array<i64: 8, 6>, strides = array<i64: 16, 8>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 2, 1>, ceil_mode = true} : (tensor<1x4x6x6xf32>) -> tensor<1x4x1x1xf32>
-  return %0, %1 : tensor<1x4x1x1xf32>, tensor<1x4x1x1xf32>
 }
