@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 from mlir import ir
 
@@ -68,10 +69,19 @@ class MergeCasts(Pattern[CastOp]):
         inner = defining_op(op.input, CastOp)
         if inner is None:
             return None
-        source, middle = dtype_of(inner.input), dtype_of(op.input)
-        if not np.can_cast(source, middle, "safe"):
+        if not _holds(inner.input, op.input):
+            source, middle = dtype_of(inner.input), dtype_of(op.input)
             return Refusal(f"the cast from {source} to {middle} loses precision or range")
         return CastOp(inner.input, dtype=op.dtype).result
+
+
+def _holds(source: ir.Value, middle: ir.Value) -> bool:
+    """Returns whether the element type of `middle` has all numbers of the element type of `source`."""
+    before, after = dtype_of(source), dtype_of(middle)
+    if is_float(middle) and not is_float(source):
+        # Numpy calls casts from 64-bit integers to float64 safe, and from bytes to floats of 8 bits.
+        return before == np.bool_ or ml_dtypes.iinfo(before).max < 2 ** (ml_dtypes.finfo(after).nmant + 1)
+    return np.can_cast(before, after, "safe")
 
 
 class SelectOfConstant(Pattern[SelectOp]):
