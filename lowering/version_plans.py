@@ -14,7 +14,7 @@ from ..dialects.stepwell.contraction import MatmulOp
 from ..dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedMatmulOp, column_groups
 from ..dialects.stepwell.winograd import WinogradConvOp
 from ..dialects.types import numpy_dtype
-from ..machines.convolutions import strip_ns
+from ..machines.convolutions import WinogradStrips
 from ..machines.paces import paces_of
 from ..machines.tiles import depthwise_cycles, panels_together, tile_cycles, waiting_cycles
 from ..passes.ir.functions import body_of
@@ -144,12 +144,13 @@ def _depthwise_tiles(op: PackedDepthwiseConvOp, target: Target, row_counts: np.n
 
 
 def _strips(op: WinogradConvOp, target: Target, row_counts: np.ndarray) -> list[TileCost]:
-    channels = shape_of(op.operation.operands[0])[-1]
+    _, *image = shape_of(op.operation.operands[0])
+    strips = WinogradStrips(op.points, op.extents, image[-1], op.columns, 4 * math.prod(image))
     high, wide = (int(most) for most in -(-row_counts.max(axis=0) // op.tile))
     shapes = [(rows, cols) for rows in range(1, min(high, 16) + 1) for cols in range(1, min(wide, 64) + 1)]
     found = []
     for shape in shapes:
-        time = strip_ns(target.machine, shape, math.prod(op.points), channels, op.columns)
+        time = strips.strip_ns(target.machine, shape)
         if time is not None:
             found.append(TileCost(shape, op.tile, round(time), 0))
     return found

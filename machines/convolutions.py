@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from .caches import block_bytes
 from .machine import Machine
@@ -60,33 +61,53 @@ def winograd_ns(
     return max(products, streaming) + _NOT_HIDDEN * min(products, streaming) + around
 
 
-def strip_ns(machine: Machine, shape: tuple[int, int], points: int, channels: int, columns: int) -> float | None:
-    """Returns the time of a strip of Winograd tiles; None if it would take too much memory.
+@dataclass(frozen=True)
+class WinogradStrips:
+    """Work of the strips of tiles of a Winograd convolution.
 
-    Args:
-        machine: the machine.
-        shape: rows and columns of tiles.
-        points: number of points at which a tile is evaluated.
+    Attributes:
+        points: numbers of points at which a tile is evaluated, along rows and columns.
+        tile: rows and columns of the results of a tile.
         channels: channels of the input.
         columns: channels of the result.
+        image_bytes: size of an image of the input.
     """
-    paces, vector = paces_of(machine), machine.vector_bytes
-    tile_bytes = 4 * points * (channels + columns)
-    weights = 4 * points * channels * columns
-    height = (machine.vector_registers - _STRIP_VECTORS - 1) // _STRIP_VECTORS
-    count = math.prod(shape)
-    if count * tile_bytes > _MOST_STRIP_BYTES and count > height:
-        return None
-    # Rows are distributed evenly over the register tiles: 22 rows are two tiles of 11.
-    tiles = -(-count // height)
-    panels = -(-columns // (_STRIP_VECTORS * vector // 4))
-    step = tile_cycles(machine, -(-count // tiles), _STRIP_VECTORS, _STRIP_VECTORS * vector, channels)
-    products = points * panels * channels * tiles * step / paces.strip_cycles
-    transforms = 0.0
-    for size in (channels, columns):
-        # Rows at multiples of a page share a few lines of the first-level cache: the transform takes twice as long.
-        is_aliased = 4 * count * size % machine.page_bytes == 0
-        transforms += count * points * size * (1 + is_aliased) / paces.transformed
-    spilled = count * tile_bytes * paces.spilled_ns * math.log2(max(1, count * tile_bytes / block_bytes(machine)))
-    far = max(0, weights - machine.l2_bytes)
-    return products + transforms + spilled + weights * paces.strip_reread_ns + far * paces.far_reread_ns
+
+    points: tuple[int, int]
+    tile: tuple[int, int]
+    channels: int
+    columns: int
+    image_bytes: int
+
+    def strip_ns(self, machine: Machine, shape: tuple[int, int]) -> float | None:
+        """Returns the time of a strip of `shape` rows and columns of tiles; None if it would take too much memory."""
+        paces, vector = paces_of(machine), machine.vector_bytes
+        points, channels, columns = math.prod(self.points), self.channels, self.columns
+        tile_bytes = 4 * points * (channels + columns)
+        weights = 4 * points * channels * columns
+        height = (machine.vector_registers - _STRIP_VECTORS - 1) // _STRIP_VECTORS
+        count = math.prod(shape)
+        if count * tile_bytes > _MOST_STRIP_BYTES and count > height:
+            return None
+        # Rows are distributed evenly over the register tiles: 22 rows are two tiles of 11.
+        tiles = -(-count // height)
+        panels = -(-columns // (_STRIP_VECTORS * vector // 4))
+        step = tile_cycles(machine, -(-count // tiles), _STRIP_VECTORS, _STRIP_VECTORS * vector, channels)
+        products = points * panels * channels * tiles * step / paces.strip_cycles
+        transforms = 0.0
+        for size in (channels, columns):
+            # Rows at multiples of a page share a few lines of the first-level cache: the transform takes twice as long.
+            is_aliased = 4 * count * size % machine.page_bytes == 0
+            transforms += count * points * size * (1 + is_aliased) / paces.transformed
+        spilled = count * tile_bytes * paces.spilled_ns * math.log2(max(1, count * tile_bytes / block_bytes(machine)))
+        far = max(0, weights - machine.l2_bytes)
+        reread = weights * paces.strip_reread_ns + far * paces.far_reread_ns
+        return products + transforms + spilled + reread + self._waits_ns(machine, shape[0])
+
+    def _waits_ns(self, machine: Machine, rows: int) -> float:
+        """Returns the time for which a strip waits for the lines of its pixels.
+
+        Each line begins on another page, to which no hardware prefetcher reads ahead.
+        """
+        lines = rows * self.tile[0] + self.points[0] - self.tile[0]
+        return lines * machine.memory_latency if self.image_bytes > machine.l2_bytes else 0.0

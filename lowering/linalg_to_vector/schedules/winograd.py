@@ -16,7 +16,6 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from ....machines.convolutions import strip_ns
 from ....machines.costs import transform_blocks
 from ....machines.machine import Machine
 from ...target import Target
@@ -64,7 +63,7 @@ def _strip(steps: WinogradSteps, target: Target, typical: Sequence[Sequence[int]
     heights, widths = ({-(-size // cut) for cut in range(1, size + 1)} for size in (rows, cols))
     possible, known = {}, typical or [(rows, cols)]
     for shape in itertools.product(heights, widths):
-        each = strip_ns(target.machine, shape, math.prod(steps.points), steps.channels, steps.columns)
+        each = steps.strips.strip_ns(target.machine, shape)
         if each is not None:
             strips = sum(tiles_in(sizes, sizes, shape) / math.prod(sizes) for sizes in known)
             possible[shape] = strips * each, -shape[1]
@@ -78,9 +77,7 @@ def _images(steps: WinogradSteps, target: Target, strip: Sequence[int]) -> int:
         return 1
     possible = {}
     for images in sorted({-(-batch // cut) for cut in range(1, batch + 1)}):
-        each = strip_ns(
-            target.machine, (images * strip[0], strip[1]), math.prod(steps.points), steps.channels, steps.columns
-        )
+        each = steps.strips.strip_ns(target.machine, (images * strip[0], strip[1]))
         if each is not None:
             possible[images] = -(-batch // images) * each
     return min(possible, key=lambda images: possible[images], default=1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....lowering.target import Target
-from ....machines.convolutions import strip_ns
+from ....machines.convolutions import WinogradStrips
 from ....machines.tiles import step_cycles
 from .space import Axis, Choice, Parameters, RefusedError, SearchSpace, log2
 
@@ -91,15 +91,11 @@ class WinogradSpace(SearchSpace):
 
     Attributes:
         tiles: images, and rows and columns of tiles.
-        points: number of points at which a tile is evaluated.
-        channels: channels of the input.
-        columns: channels of the result.
+        strips: work of the strips.
     """
 
     tiles: tuple[int, int, int] = (1, 1, 1)
-    points: int = 1
-    channels: int = 1
-    columns: int = 1
+    strips: WinogradStrips = WinogradStrips((1, 1), (1, 1), 1, 1, 0)  # noqa: RUF009  it is immutable
 
     @staticmethod
     def axes_of(tiles: tuple[int, int, int]) -> tuple[Axis, ...]:
@@ -125,23 +121,24 @@ class WinogradSpace(SearchSpace):
         return self.changed({"images": images, "strip": strip, "part": part})
 
     def _strip_ns(self, images: int, strip: list[int]) -> float | None:
-        return strip_ns(self.machine, (images * strip[0], strip[1]), self.points, self.channels, self.columns)
+        return self.strips.strip_ns(self.machine, (images * strip[0], strip[1]))
 
     def features(self, parameters: Parameters) -> dict[str, float]:
         whole = self.complete(parameters)
         strip, part = whole["strip"], whole["part"]
         count = whole["images"] * math.prod(strip)
-        tile_bytes = 4 * self.points * (self.channels + self.columns)
+        points, channels, columns = math.prod(self.strips.points), self.strips.channels, self.strips.columns
+        tile_bytes = 4 * points * (channels + columns)
         return {
-            "points": float(self.points),
-            "channels": log2(self.channels),
-            "columns": log2(self.columns),
+            "points": float(points),
+            "channels": log2(channels),
+            "columns": log2(columns),
             "tiles": log2(math.prod(self.tiles)),
             "strip": log2(count),
             "strip images": log2(whole["images"]),
             "strip width": log2(strip[1]),
             "strip of L2": log2(count * tile_bytes / self.machine.l2_bytes),
-            "weights of L2": log2(4 * self.points * self.channels * self.columns / self.machine.l2_bytes),
+            "weights of L2": log2(4 * points * channels * columns / self.machine.l2_bytes),
             "parts": log2(-(-strip[0] // part[0]) * -(-strip[1] // part[1])),
             "predicted": log2(self.predicted(parameters) or 0),
         }

@@ -54,11 +54,9 @@ def space_of(kernel: ir.Operation, target: Target) -> SearchSpace | None:
 
 def _winograd(kernel: ir.Operation, target: Target) -> SearchSpace:
     steps = WinogradSteps.of(kernel)
-    tiles, points = steps.tiles, math.prod(steps.points)
-    channels, columns = steps.channels, steps.columns
+    tiles, strips = steps.tiles, steps.strips  # the schedule replaces the steps
     default = SCHEDULES["winograd"](kernel, target).parameters
-    axes = WinogradSpace.axes_of(tiles)
-    return WinogradSpace(target.machine, default, axes, tiles, points, channels, columns)
+    return WinogradSpace(target.machine, default, WinogradSpace.axes_of(tiles), tiles, strips)
 
 
 def _attention(kernel: ir.Operation, target: Target) -> SearchSpace | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ....dialects import discardable
+from ....machines.convolutions import WinogradStrips
 from ....passes.ir.rewriting import walk
 from ....passes.ir.values import shape_of
 
@@ -75,3 +76,9 @@ class WinogradSteps:
     def columns(self) -> int:
         """Channels of the result."""
         return sum(group.width for group in self.groups)
+
+    @property
+    def strips(self) -> WinogradStrips:
+        """Work of the strips of tiles."""
+        _, *image = shape_of(self.input.operands[0])
+        return WinogradStrips(self.points, self.tile, self.channels, self.columns, 4 * math.prod(image))
