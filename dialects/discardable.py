@@ -332,6 +332,13 @@ SEQUENTIAL = DiscardableAttribute(
     places=_LOOP,
     phases=("vector", "memref"),
 )
+TILES = DiscardableAttribute(
+    "stepwell.tiles",
+    forms.I64S,
+    "elements of a kernel's result per iteration of a loop over all its tiles, along each dimension",
+    places=_LOOP,
+    phases=("tiled", "vector", "memref"),
+)
 ROUNDS = DiscardableAttribute(
     "stepwell.rounds",
     forms.I64S,

@@ -11,9 +11,11 @@ import numpy as np
 from mlir import ir
 
 from ..dialects import discardable
+from ..dialects.registry import view_of
+from ..dialects.stepwell.winograd import WinogradConvOp
 from ..passes.infra.base import Pass, register
 from ..passes.infra.state import CompileState
-from ..passes.ir.functions import class_of, kernels_in, main_function
+from ..passes.ir.functions import body_of, class_of, computed_extents, kernels_in, main_function
 from ..passes.ir.named_ops import ops_named
 from ..passes.kernel.demand import MOST_ENTRIES, read_table, varying_rows
 from ..runtime.remarks import VERSIONS
@@ -90,7 +92,7 @@ class _Versions:
 
     def __init__(self, kernel: ir.Operation, target: Target, table: list[Any], sizes: Mapping[str, np.ndarray]) -> None:
         self._kernel, self._table, self._sizes = kernel, table, sizes
-        self._ends = _ends(kernel)
+        self._ends = computed_extents(kernel)
         self._rows = self._varying_rows()
         self.plans: list[TileCost] = []
         if self._rows:
@@ -145,10 +147,15 @@ class _Versions:
         )
 
     def _varying_rows(self) -> list[Expression]:
-        """Returns the numbers of rows along the last two loops over rows, as expressions; [] if nothing varies."""
+        """Returns the numbers of rows along the last two loops over rows, as expressions; [] if nothing varies.
+
+        Rows of a Winograd convolution are tiles, of all images in one loop.
+        """
         groups = self._row_loops()
         if not any(self._ends[axis] >= 0 for group in groups for axis in group):
             return []
+        if class_of(self._kernel) == "winograd":
+            return [1, self._winograd_tiles()] if max(self._ends[1:3]) >= 0 else []
         rows, shape = [], self._shape
         for first, *others in groups[-2:]:
             count = math.prod(shape[axis] for axis in others)
@@ -156,11 +163,18 @@ class _Versions:
             rows.append(extent if count == 1 else ["*", extent, count])
         return [1, *rows][-2:]
 
+    def _winograd_tiles(self) -> Expression:
+        """Returns the number of tiles of all images."""
+        views = [view_of(op.operation) for op in body_of(self._kernel).operations]
+        (op,) = (view for view in views if isinstance(view, WinogradConvOp))
+        found: Expression = 1
+        for size, end, tile in zip(self._shape, self._ends, (1, *op.extents), strict=False):
+            found = ["*", found, ["ceildiv", self._table[end] if end >= 0 else size, tile]]
+        return found
+
     def _row_loops(self) -> list[list[int]]:
         """Returns the dimensions of the result that each loop over rows covers: products merge several of them."""
         shape, kind = self._shape[:-1], class_of(self._kernel)
-        if kind == "winograd":
-            return [[axis] for axis in range(len(shape))]
         groups: list[list[int]] = []
         apart = varying_rows(self._kernel, self._shape)
         for axis, size in enumerate(shape):
@@ -214,18 +228,11 @@ def _shape_of(kernel: ir.Operation) -> list[int]:
     return list(ir.RankedTensorType(kind.results[0]).shape)
 
 
-def _ends(kernel: ir.Operation) -> list[int]:
-    """Returns the table entry of the extent that a kernel computes, for each dimension of its result; -1 for all."""
-    entries = discardable.EXTENTS.required(kernel)
-    kept = discardable.KEPT.read(kernel, [-1] * len(entries))
-    return [end if end >= 0 else entry for entry, end in zip(entries, kept, strict=True)]
-
-
 def _extents(kernel: ir.Operation, table: Sequence[Any], sizes: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """Returns the extents that a kernel computes at each size, for each dimension of its result."""
     return [
         np.broadcast_to(size if end < 0 else np.minimum(size, evaluate_all(table[end], sizes)), _count(sizes))
-        for size, end in zip(_shape_of(kernel), _ends(kernel), strict=True)
+        for size, end in zip(_shape_of(kernel), computed_extents(kernel), strict=True)
     ]
 
 

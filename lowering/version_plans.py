@@ -22,6 +22,7 @@ from ..passes.ir.values import shape_of
 from ..sizes.expressions import Expression, evaluate_all
 from .linalg_to_vector.schedules import depthwise
 from .linalg_to_vector.schedules.tiles import rows_of_registers
+from .linalg_to_vector.schedules.winograd import MOST_TILES
 from .stepwell_to_linalg.convolution import depthwise_panel
 from .target import Target
 
@@ -41,8 +42,7 @@ class TileCost:
     """A tile and its cost.
 
     Attributes:
-        rows: extents along the last two loops over rows.
-        unit: number of rows per unit of extent: a Winograd tile covers several pixels.
+        rows: extents along the last two loops over rows; of a Winograd convolution, 1 and a number of tiles.
         each: cost of one tile.
         least: minimum cost of all tiles together.
         fewest: minimum number of tiles that the plan is meant for; they share the fetching of the weights.
@@ -50,7 +50,6 @@ class TileCost:
     """
 
     rows: tuple[int, int]
-    unit: int
     each: int
     least: int
     fewest: int = 1
@@ -63,7 +62,7 @@ class TileCost:
 
     def expression(self, rows: Sequence[Expression]) -> Expression:
         """Returns the cost of covering these numbers of rows."""
-        first, second = (["ceildiv", item, step * self.unit] for item, step in zip(rows, self.rows, strict=True))
+        first, second = (["ceildiv", item, step] for item, step in zip(rows, self.rows, strict=True))
         count: Expression = ["*", first, second] if rows[0] != 1 else second
         found: Expression = ["*", count, self.each]
         if self.least:
@@ -116,12 +115,12 @@ def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, row_counts: np.nda
             # A single tile also waits for weights that come from beyond the second-level cache.
             alone = max(each, row_bytes / paces.stream_bytes) + row_bytes / paces.shared_stream_bytes
             if not waits:
-                found.append(TileCost((rows, cols), 1, round(_SCALE * each), 0))
+                found.append(TileCost((rows, cols), round(_SCALE * each), 0))
                 continue
             each = max(each, row_bytes / paces.shared_stream_bytes)
-            found.append(TileCost((rows, cols), 1, round(_SCALE * alone), 0, is_alone=True))
+            found.append(TileCost((rows, cols), round(_SCALE * alone), 0, is_alone=True))
             found += [
-                TileCost((rows, cols), 1, round(_SCALE * each * (1 + _FETCHING / fewest)), waits, fewest)
+                TileCost((rows, cols), round(_SCALE * each * (1 + _FETCHING / fewest)), waits, fewest)
                 for fewest in _FEWEST
             ]
     return found
@@ -139,18 +138,12 @@ def _depthwise_tiles(op: PackedDepthwiseConvOp, target: Target, row_counts: np.n
     for rows in range(1, min(limit, high) + 1):
         for cols in range(1, min(limit // rows, wide) + 1):
             each = depthwise_cycles(target.machine, (rows, cols), kernel, op.strides[-1], vectors)
-            found.append(TileCost((rows, cols), 1, round(_SCALE * each), 0))
+            found.append(TileCost((rows, cols), round(_SCALE * each), 0))
     return found
 
 
 def _strips(op: WinogradConvOp, target: Target, row_counts: np.ndarray) -> list[TileCost]:
     _, *image = shape_of(op.operation.operands[0])
     strips = WinogradStrips(op.points, op.extents, image[-1], op.columns, 4 * math.prod(image))
-    high, wide = (int(most) for most in -(-row_counts.max(axis=0) // op.tile))
-    shapes = [(rows, cols) for rows in range(1, min(high, 16) + 1) for cols in range(1, min(wide, 64) + 1)]
-    found = []
-    for shape in shapes:
-        time = strips.strip_ns(target.machine, shape)
-        if time is not None:
-            found.append(TileCost(shape, op.tile, round(time), 0))
-    return found
+    times = [strips.strip_ns(target.machine, (1, count)) for count in range(1, min(row_counts.max(), MOST_TILES) + 1)]
+    return [TileCost((1, count), round(time), 0) for count, time in enumerate(times, 1) if time is not None]

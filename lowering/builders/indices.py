@@ -47,6 +47,16 @@ def ceil_divide(lhs: Index, rhs: int) -> Index:
     return lhs if rhs == 1 else arith.divui(value_of(add(lhs, rhs - 1)), value_of(rhs))
 
 
+def divide(lhs: Index, rhs: Index) -> tuple[Index, Index]:
+    """Returns the quotient and the remainder of non-negative numbers."""
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return divmod(lhs, rhs)
+    if rhs == 1:
+        return lhs, 0
+    quotient = arith.divui(value_of(lhs), value_of(rhs))
+    return quotient, subtract(lhs, multiply(quotient, rhs))
+
+
 def clamp(index: Index, low: int, high: int) -> Index:
     """Returns `min(max(index, low), high)`."""
     if isinstance(index, int):
@@ -59,6 +69,13 @@ def at_most(index: Index, high: Index) -> Index:
     if isinstance(index, int) and isinstance(high, int):
         return min(index, high)
     return arith.minsi(value_of(index), value_of(high))
+
+
+def at_least(index: Index, low: Index) -> Index:
+    """Returns `max(index, low)`."""
+    if isinstance(index, int) and isinstance(low, int):
+        return max(index, low)
+    return arith.maxsi(value_of(index), value_of(low))
 
 
 def affine(expr: ir.AffineExpr, dims: Sequence[Index]) -> Index:

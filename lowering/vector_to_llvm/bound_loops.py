@@ -13,7 +13,7 @@ from mlir.dialects import arith, memref
 from ...dialects import discardable
 from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
-from ...passes.ir.functions import body_of, class_of
+from ...passes.ir.functions import body_of, class_of, computed_extents
 from ...passes.ir.rewriting import walk
 from ...passes.ir.values import constant_index, integer_of
 from ..builders.linear_forms import Linear
@@ -82,9 +82,7 @@ class _Bounder:
         self._destination = self._body.arguments[number + 1]
         self._shape = list(ir.MemRefType(self._destination.type).shape)
         self._entries = discardable.EXTENTS.required(kernel)
-        # Nothing has to be computed where the result is known to be 0.
-        kept = discardable.KEPT.read(kernel, self._entries)
-        self._ends = [end if end >= 0 else entry for entry, end in zip(self._entries, kept, strict=True)]
+        self._ends = computed_extents(kernel)
         self._is_attention = discardable.KERNEL.is_on(kernel) and class_of(kernel) == "attention"
         self._own = _Target(self._destination, self._shape, self._ends)
         self._extents: dict[int, ir.Value] = {}
@@ -97,6 +95,8 @@ class _Bounder:
         for loop in reversed(loops):
             if loop.name == "scf.for" and not len(loop.results):
                 self._bound_for(loop)
+            elif discardable.TILES.is_on(loop):
+                self._bound_tiles(loop)
             elif loop.name == "scf.forall":
                 self._bound_forall(loop)
         self._record_unbounded()
@@ -180,6 +180,24 @@ class _Bounder:
             is_needed = conditions[0]
             for other in conditions[1:]:
                 is_needed = arith.AndIOp(is_needed, other).result
+        guard(loop, is_needed)
+
+    def _bound_tiles(self, loop: ir.Operation) -> None:
+        """Ends a loop over all tiles of the result, in row-major order, at their number in a call."""
+        with loop.location, ir.InsertionPoint(loop):
+            total = constant_index(1)
+            for axis, (size, end, tile) in enumerate(
+                zip(self._shape, self._ends, discardable.TILES.required(loop), strict=True)
+            ):
+                extent = constant_index(size)
+                if end >= 0:
+                    extent = arith.MinSIOp(extent, self._extent(end)).result
+                    self._bounded.add(axis)
+                total = arith.MulIOp(total, arith.CeilDivSIOp(extent, constant_index(tile)).result).result
+            note_rounds(loop, 0, total)
+        block = loop.regions[0].blocks[0]
+        with loop.location, ir.InsertionPoint.at_block_begin(block):
+            is_needed = arith.CmpIOp(arith.CmpIPredicate.slt, block.arguments[0], total).result
         guard(loop, is_needed)
 
     def _limits(self, target: _Target, dims: Sequence[int]) -> list[Limit]:

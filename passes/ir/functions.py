@@ -95,3 +95,11 @@ def value_names(function: ir.Operation | ir.OpView, key: str, default: str) -> l
 def strings(attributes: ir.Attribute) -> tuple[str, ...]:
     """The strings in an array attribute."""
     return tuple(ir.StringAttr(item).value for item in ir.ArrayAttr(attributes))
+
+
+def computed_extents(kernel: ir.Operation) -> list[int]:
+    """Returns the table entry of the extent that a kernel computes along each dimension of its result; -1 for all."""
+    entries = discardable.EXTENTS.read(kernel, [])
+    # Nothing has to be computed where the result is known to be 0.
+    kept = discardable.KEPT.read(kernel, [-1] * len(entries))
+    return [end if end >= 0 else entry for entry, end in zip(entries, kept, strict=True)]

@@ -48,15 +48,32 @@ module attributes {stepwell.table = ["\"size\""], stepwell.ranges = {size = [1, 
 
 // -----
 
-// Tiles of images stay within an image; its rows and columns are separate loops, though neither varies.
+// Tiles of images whose number alone varies are cut in the same way at all sizes.
 // CHECK-LABEL: module attributes {{.*}}stepwell.table = ["\22images\22"]
 // CHECK:         func.func private @{{[a-z0-9_]+}}(
 // CHECK-SAME:      class = "winograd"
-// CHECK-SAME:      stepwell.tile_rows = array<i64: {{[1-4]}}, {{[1-6]}}>
+// CHECK-NOT:       stepwell.tile_rows
 module attributes {stepwell.table = ["\"images\""], stepwell.ranges = {images = [1, 8, 1]}} {
   func.func @main(%x: tensor<8x16x24x32xf32>, %table: tensor<256xi64>) -> (tensor<8x16x24x32xf32> {stepwell.extents = array<i64: 0, -1, -1, -1>}) {
     %w = "stepwell.parameter"() {name = "w", shape = array<i64: 36864>, dtype = f32} : () -> tensor<36864xf32>
     %0 = "stepwell.winograd_conv"(%x, %w) {columns = 32, panel = 32, tile = 4, pads = array<i64: 1, 1, 1, 1>} : (tensor<8x16x24x32xf32>, tensor<36864xf32>) -> tensor<8x16x24x32xf32>
     return %0 : tensor<8x16x24x32xf32>
+  }
+}
+
+// -----
+
+// Tiles of Winograd convolutions are counted over rows and columns together.
+// CHECK-LABEL: module attributes
+// CHECK-SAME:    stepwell.table = ["\22height\22", "\22width\22", {{.*}}ceildiv{{.*}}height{{.*}}ceildiv{{.*}}width
+// CHECK:         call @{{.+}} {stepwell.choice = 2 : i64, {{.*}}stepwell.versions = [
+// CHECK:         func.func private @{{[a-z0-9_]+}}(
+// CHECK-SAME:      class = "winograd"
+// CHECK-SAME:      stepwell.tile_rows = array<i64: 1, {{[0-9]+}}>
+module attributes {stepwell.table = ["\"height\"", "\"width\""], stepwell.ranges = {height = [1, 48, 1], width = [1, 48, 1]}} {
+  func.func @main(%x: tensor<1x48x48x32xf32>, %table: tensor<256xi64>) -> (tensor<1x48x48x32xf32> {stepwell.extents = array<i64: -1, 0, 1, -1>}) {
+    %w = "stepwell.parameter"() {name = "w", shape = array<i64: 36864>, dtype = f32} : () -> tensor<36864xf32>
+    %0 = "stepwell.winograd_conv"(%x, %w) {columns = 32, panel = 32, tile = 4, pads = array<i64: 1, 1, 1, 1>} : (tensor<1x48x48x32xf32>, tensor<36864xf32>) -> tensor<1x48x48x32xf32>
+    return %0 : tensor<1x48x48x32xf32>
   }
 }

@@ -3,6 +3,7 @@
 linalg.generic {input} ; linalg.generic {product} ; linalg.generic {output} ; linalg.generic {epilogue}
 // -->
 scf.forall images, rows of tiles, columns of tiles     // one strip; no loop around a single strip
+                                                       // or, if sizes vary, scf.forall tiles
   scf.forall (blocks of tiles) { input }
   scf.forall (blocks of points, tiles, panels) { product }, as in a contraction
   scf.forall (blocks of tiles) { output; epilogue }
@@ -18,12 +19,16 @@ from mlir import ir
 
 from ....machines.costs import transform_blocks
 from ....machines.machine import Machine
+from ....passes.ir.functions import computed_extents
 from ...target import Target
 from ..winograd.steps import WinogradSteps
-from ..winograd.strips import cut_into_strips
+from ..winograd.strips import cut_into_strips, varies
 from .base import Schedule, given_parameters
 from .contraction import contraction
 from .typical import chosen_tile, tiles_in, typical_sizes
+
+# Maximum number of tiles of a strip if sizes vary.
+MOST_TILES = 64
 
 # Maximum number of parallel blocks of the transforms of a strip.
 _MOST_PARTS = 8
@@ -36,37 +41,46 @@ def winograd(kernel: ir.Operation, target: Target) -> Schedule:
     parallel block of the transforms, and the images of a strip, which are several only if it has all of their tiles.
     """
     steps = WinogradSteps.of(kernel)
-    chosen = chosen_tile(kernel)
-    fits = len(chosen) == 2 and all(size <= most for size, most in zip(chosen, steps.tiles[1:], strict=True))
-    typical = _typical(kernel, steps)
-    strip = list(chosen) if fits else _strip(steps, target, typical)
-    # If sizes vary, a strip of several images would compute those that a call lacks.
-    images = 1 if fits or typical else _images(steps, target, strip)
-    default = {"images": images, "strip": strip, "part": _part(steps, target.machine, [images, *strip])}
+    if varies(kernel):
+        count = [1, _run(kernel, steps, target)]
+        default = {"images": 1, "strip": count, "part": count}
+    else:
+        strip = _strip(steps, target)
+        # If the number of images varies, a strip of several would compute those that a call lacks.
+        images = 1 if max(computed_extents(kernel), default=-1) >= 0 else _images(steps, target, strip)
+        default = {"images": images, "strip": strip, "part": _part(steps, target.machine, [images, *strip])}
     parameters = {**default, **given_parameters(kernel)}
     cut_into_strips(kernel, steps, [parameters["images"], *parameters["strip"]], parameters["part"])
     products = contraction(kernel, target)
     return Schedule("winograd", {**products.parameters, **parameters}, products.text)
 
 
-def _typical(kernel: ir.Operation, steps: WinogradSteps) -> list[tuple[int, ...]]:
-    """Returns the rows and columns of tiles at several representative sizes; nothing if these do not vary."""
+def _run(kernel: ir.Operation, steps: WinogradSteps, target: Target) -> int:
+    """Returns the number of consecutive tiles of a strip, by the time at representative sizes if these are known."""
+    chosen, most = chosen_tile(kernel), math.prod(steps.tiles)
+    if chosen and chosen[-1] <= most:
+        return chosen[-1]
     results = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results
-    batch, *images = ir.RankedTensorType(results[0]).shape[:3]
-    found = typical_sizes(kernel, (batch, *images))
-    return [tuple(-(-size // tile) for size, tile in zip(sizes[1:], steps.tile, strict=True)) for sizes in found]
+    typical = typical_sizes(kernel, ir.RankedTensorType(results[0]).shape[:3])
+    tiles = (1, *steps.tile)
+    totals = [math.prod(-(-size // tile) for size, tile in zip(sizes, tiles, strict=True)) for sizes in typical]
+    possible = {}
+    for count in range(1, min(most, MOST_TILES) + 1):
+        each = steps.strips.strip_ns(target.machine, (1, count))
+        if each is not None:
+            possible[count] = each * sum(-(-total // count) / total for total in totals or [most])
+    return min(possible, key=lambda count: possible[count])
 
 
-def _strip(steps: WinogradSteps, target: Target, typical: Sequence[Sequence[int]]) -> list[int]:
+def _strip(steps: WinogradSteps, target: Target) -> list[int]:
     """Returns rows and columns of tiles: few enough to stay in the cache, enough to make up for reading the weights."""
     _, rows, cols = steps.tiles
     heights, widths = ({-(-size // cut) for cut in range(1, size + 1)} for size in (rows, cols))
-    possible, known = {}, typical or [(rows, cols)]
+    possible = {}
     for shape in itertools.product(heights, widths):
         each = steps.strips.strip_ns(target.machine, shape)
         if each is not None:
-            strips = sum(tiles_in(sizes, sizes, shape) / math.prod(sizes) for sizes in known)
-            possible[shape] = strips * each, -shape[1]
+            possible[shape] = tiles_in((rows, cols), (rows, cols), shape) * each, -shape[1]
     return list(min(possible, key=lambda shape: possible[shape]))
 
 

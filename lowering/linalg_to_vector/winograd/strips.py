@@ -1,18 +1,36 @@
-"""Cuts the steps of a Winograd convolution into strips of tiles and their parallel blocks."""
+"""Cuts the steps of a Winograd convolution into strips of tiles and their parallel blocks.
+
+A strip is a rectangle of tiles. If the sizes of images vary, a strip is a number of consecutive tiles in row-major
+order instead, which may begin in one row and end in another: only the last strip of a call overlaps with the one
+before.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import linalg, scf, tensor
+from mlir.dialects import arith, linalg, scf, tensor
 
 from ....dialects import discardable
+from ....passes.ir.functions import computed_extents
 from ....passes.ir.values import shape_of
 from ...builders.generics import constant, zero_of
-from ...builders.indices import Index, add, at_most, multiply, subtract
+from ...builders.indices import (
+    Index,
+    add,
+    at_least,
+    at_most,
+    ceil_divide,
+    divide,
+    loop,
+    multiply,
+    subtract,
+    value_of,
+)
 from ...builders.spaces import collapse, expand
 from ...stepwell_to_linalg.products import emit_contraction
 from ...stepwell_to_linalg.winograd import twice_transformed
@@ -28,16 +46,56 @@ def cut_into_strips(kernel: ir.Operation, steps: WinogradSteps, strip: Sequence[
         kernel: the kernel, as it was lowered to linalg.
         steps: its ops.
         strip: images, and rows and columns of tiles, of a strip; several images only if the tiles are all of an image.
-        part: rows and columns of tiles of a parallel block of the transforms.
+        part: rows and columns of tiles of a parallel block of the transforms; not used if sizes vary.
     """
     block = kernel.regions[0].blocks[0]
     old = [op.operation for op in block.operations]
     destination = block.arguments[len(block.arguments) - 1]
     with steps.input.location, ir.InsertionPoint(old[-1]):
-        old[-1].operands[0] = _for_each_strip(steps, strip, part, destination)
+        if varies(kernel):
+            live = _live_tiles(kernel, steps, destination)
+            old[-1].operands[0] = _for_each_run(steps, math.prod(strip), live, destination)
+        else:
+            old[-1].operands[0] = _for_each_strip(steps, strip, part, destination)
     for op in reversed(old[:-1]):
         if not any(True for value in op.results for _ in value.uses):
             op.erase()
+
+
+def varies(kernel: ir.Operation) -> bool:
+    """Returns whether the number of tiles of an image varies."""
+    return max(computed_extents(kernel)[1:3], default=-1) >= 0
+
+
+def _live_tiles(kernel: ir.Operation, steps: WinogradSteps, destination: ir.Value) -> list[Index]:
+    """Emits the number of images, and of rows and columns of tiles, that a call computes."""
+    arguments = kernel.regions[0].blocks[0].arguments
+    found: list[Index] = []
+    for end, size, tile in zip(computed_extents(kernel), shape_of(destination), (1, *steps.tile), strict=False):
+        extent: Index = size
+        if end >= 0:
+            table = arguments[discardable.TABLE_ARGUMENT.required(kernel)]
+            number = tensor.extract(table, [value_of(end)])
+            extent = at_most(arith.index_cast(ir.IndexType.get(), number), size)
+        found.append(ceil_divide(extent, tile))
+    return found
+
+
+def _for_each_run(steps: WinogradSteps, count: int, live: Sequence[Index], destination: ir.Value) -> ir.Value:
+    """Returns the destination with the results of all strips, each of `count` consecutive tiles."""
+    _, height, width, columns = shape_of(destination)
+    total = functools.reduce(multiply, live)
+    op = scf.ForallOp([0], [math.prod(steps.tiles)], [count], [destination])
+    discardable.TILES.write(op, [1, *steps.tile, columns])
+    with ir.InsertionPoint(op.body):
+        start = at_least(at_most(op.induction_variables[0], subtract(total, count)), 0)
+        strip = _Run(steps, (start, 0, 0), (1, 1, count), (1, 1), (height, width), live, at_most(total, count))
+        target = op.inner_iter_args[0]
+        results = strip.emit(target)
+        end = scf.InParallelOp()
+        with ir.InsertionPoint(end.block):
+            tensor.parallel_insert_slice(results, target, *_mixed([0] * 4, shape_of(destination)))
+    return op.results[0]
 
 
 def _for_each_strip(steps: WinogradSteps, strip: Sequence[int], part: Sequence[int], destination: ir.Value) -> ir.Value:
@@ -92,7 +150,7 @@ class _Strip:
         x, y, h, w, c, i, j = map(ir.AffineExpr.get_dim, range(7))
 
         def block(number: Index, row: Index, col: Index, into: ir.Value) -> ir.Value:
-            pixels = [add(self.start[0], number), self.pixel(0, row), self.pixel(1, col), 0]
+            pixels = [*self.pixels(number, row, col), 0]
             sizes = [
                 size * tile + count - tile for size, tile, count in zip(self.part, steps.tile, points, strict=True)
             ]
@@ -128,9 +186,8 @@ class _Strip:
         h, p, w, q, k, x, y = map(ir.AffineExpr.get_dim, range(7))
 
         def place(number: Index, row: Index, col: Index) -> tuple[list[Index], list[Index]]:
-            pixels = [self.pixel(0, row), self.pixel(1, col)]
-            sizes = [self.extent(dim, pixel, self.part) for dim, pixel in enumerate(pixels)]
-            return [number, multiply(row, tall), multiply(col, wide), column], [1, *sizes, group.width]
+            sizes = [self.extent(dim, pixel, self.part) for dim, pixel in enumerate(self.pixels(number, row, col)[1:])]
+            return [*self.target(number, row, col), column], [1, *sizes, group.width]
 
         def block(number: Index, row: Index, col: Index, into: ir.Value) -> ir.Value:
             offsets, sizes = place(number, row, col)
@@ -139,7 +196,7 @@ class _Strip:
             matrices = ((down, [p, x]), (across, [q, y]))
             results = twice_transformed("output", own, [x, y, h, w, k], matrices, whole).results[0]
             inside = _slice(collapse(results, [[0, 1], [2, 3], [4]]), [0, 0, 0], sizes[1:])
-            start = [add(self.start[0], number), self.pixel(0, row), self.pixel(1, col), 0]
+            start = [*self.pixels(number, row, col), 0]
             return _epilogue(group.epilogue, inside, start, sizes, _slice(into, offsets, sizes, (0,)))
 
         return self._blocks(out, block, place)
@@ -177,6 +234,14 @@ class _Strip:
         """Returns a row of tiles of an image of the strip as one of all its rows."""
         return add(multiply(number, self.strip[1]), row)
 
+    def pixels(self, number: Index, row: Index, col: Index) -> list[Index]:
+        """Returns the image, and the row and column of the first pixel, of a tile of the strip."""
+        return [add(self.start[0], number), self.pixel(0, row), self.pixel(1, col)]
+
+    def target(self, number: Index, row: Index, col: Index) -> list[Index]:
+        """Returns the image, and the row and column of the first pixel, of a tile in the destination of the strip."""
+        return [number, multiply(row, self.steps.tile[0]), multiply(col, self.steps.tile[1])]
+
     def pixel(self, dim: int, tile: Index) -> Index:
         """Returns the first pixel in the image of a row or column of tiles of the strip."""
         return multiply(add(self.start[dim + 1], tile), self.steps.tile[dim])
@@ -185,6 +250,36 @@ class _Strip:
         """Returns the number of pixels of the image in `tiles` tiles from `pixel` on."""
         size, most = self.size[dim], tiles[dim] * self.steps.tile[dim]
         return most if size % self.steps.tile[dim] == 0 else at_most(subtract(size, pixel), most)
+
+
+@dataclass(frozen=True)
+class _Run(_Strip):
+    """Emits the steps for consecutive tiles of all images, from tile `start[0]` on.
+
+    Attributes:
+        live: images, and rows and columns of tiles, of a call.
+        number: tiles of the strip, fewer than those of `strip` if a call has not as many.
+    """
+
+    live: Sequence[Index]
+    number: Index
+
+    def _blocks(
+        self, into: ir.Value, block: Callable[[Index, Index, Index, ir.Value], ir.Value], place: Place
+    ) -> ir.Value:
+        def tile(index: Index, carried: list[ir.Value]) -> list[ir.Value]:
+            return [_insert(block(0, 0, index, carried[0]), carried[0], *place(0, 0, index))]
+
+        return loop(0, self.number, 1, [into], tile)[0]
+
+    def pixels(self, number: Index, row: Index, col: Index) -> list[Index]:
+        rest, column = divide(add(self.start[0], col), self.live[2])
+        image, line = divide(rest, self.live[1])
+        tall, wide = self.steps.tile
+        return [image, multiply(line, tall), multiply(column, wide)]
+
+    def target(self, number: Index, row: Index, col: Index) -> list[Index]:
+        return self.pixels(number, row, col)
 
 
 def _epilogue(

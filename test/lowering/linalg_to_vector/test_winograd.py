@@ -150,6 +150,37 @@ def test_any_shape(tile_size: int, batch: int, size: tuple, channels: int, colum
         check(batch, size, channels, columns, pads)
 
 
+@pytest.mark.few(2)
+# Sizes of no tile more than a strip has, of strips that end in the middle of a row, and of several images.
+@pytest.mark.parametrize(("batch", "limits"), [(1, (37, 41)), (3, (18, 21))])
+@pytest.mark.usefixtures("tile")
+def test_sizes_vary(batch: int, limits: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    w, b = rng.standard_normal((33, 20, 3, 3), np.float32), rng.standard_normal(33, np.float32)
+    shape = ["batch", 20, "height", "width"]
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["0"], pads=[1] * 4), helper.make_node("Relu", ["0"], ["y"])]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xy")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    graph = helper.make_graph(
+        nodes, "one", [x], [y], [numpy_helper.from_array(w, "w"), numpy_helper.from_array(b, "b")]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    dims = {"batch": (1, batch), "height": (1, limits[0]), "width": (1, limits[1])}
+    executable = stepwell.compile(model, threads=2, options=Options(cache=False, dims=dims))
+    assert {kernel.kind for kernel in executable.programs[0].kernels} >= {"winograd"}
+    for height, width in ((1, 1), (4, 4), (5, 19), limits, (limits[0], 2), (3, limits[1]), (16, 16)):
+        x = rng.standard_normal((1 + height % batch, 20, height, width), np.float32)
+        exact = ConvOp.reference(
+            *(value.astype(np.float64) for value in (x, w, b)),
+            pads=(1,) * 4,
+            strides=(1, 1),
+            dilations=(1, 1),
+            group=1,
+            layout="channels_first",
+        )
+        np.testing.assert_allclose(executable(x), np.maximum(exact, 0), rtol=0, atol=BOUND * abs(exact).max())
+
+
 @pytest.mark.usefixtures("tile")
 def test_nan_and_infinity_reach_only_their_tiles() -> None:
     x, z = np.zeros((1, 4, 12, 12), np.float32), np.zeros((1, 8, 12, 12), np.float32)

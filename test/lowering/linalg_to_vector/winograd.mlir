@@ -78,3 +78,27 @@ func.func private @many_weights(%x: tensor<8x4x4x256xf32>, %w: tensor<2359296xf3
     : (tensor<8x4x4x256xf32>, tensor<2359296xf32>) -> tensor<8x4x4x256xf32>
   return %0 : tensor<8x4x4x256xf32>
 }
+
+// If the size of images varies, a strip is a number of consecutive tiles; the last one ends at the last tile of a call.
+// TILED-LABEL: func.func private @sizes
+// TILED-SAME: stepwell.schedule = {{{.*}}strip = array<i64: 1, 5>
+// TILED: %[[ROWS:.+]] = tensor.extract %arg2[%c0
+// TILED: %[[COLUMNS:.+]] = tensor.extract %arg2[%c1
+// TILED: %[[TOTAL:.+]] = arith.muli
+// TILED: scf.forall (%[[FIRST:.+]]) = (0) to (9) step (5)
+// TILED: %[[START:.+]] = arith.maxsi
+// TILED: scf.for %[[TILE:.+]] = %c0
+// TILED: %[[OWN:.+]] = arith.addi %[[START]], %[[TILE]]
+// TILED: arith.divui %[[OWN]]
+// TILED: linalg.generic {{.*}} outs(%{{.+}} : tensor<6x6x1x1x16xf32>) attrs = {stepwell.winograd = "input"}
+// TILED: stepwell.contraction = 0
+// TILED: scf.for
+// TILED: stepwell.winograd = "epilogue"
+// TILED: {stepwell.tiles = array<i64: 1, 4, 4, 32>}
+func.func private @sizes(%x: tensor<1x12x12x16xf32>, %w: tensor<18432xf32>, %table: tensor<256xi64>) -> tensor<1x12x12x32xf32>
+    attributes {stepwell.kernel = {class = "winograd"}, stepwell.extents = array<i64: -1, 0, 1, -1>,
+      stepwell.table_argument = 2 : i64, stepwell.tile_rows = array<i64: 1, 5>} {
+  %0 = "stepwell.winograd_conv"(%x, %w) {columns = 32 : i64, panel = 32 : i64, tile = 4 : i64, pads = array<i64: 1, 1, 1, 1>}
+    : (tensor<1x12x12x16xf32>, tensor<18432xf32>) -> tensor<1x12x12x32xf32>
+  return %0 : tensor<1x12x12x32xf32>
+}

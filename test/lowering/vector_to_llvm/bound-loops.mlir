@@ -129,3 +129,23 @@ func.func private @elements(%table: memref<256xi64>, %out: memref<8x16x3xf32, st
   }
   return
 }
+
+// A loop over all tiles of the result, which cover several rows, ends at their number in a call.
+// CHECK-LABEL: func.func private @tiles
+// CHECK-DAG:     %[[ROWS:.+]] = arith.ceildivsi %{{.+}}, %c4
+// CHECK-DAG:     %[[COLUMNS:.+]] = arith.ceildivsi %{{.+}}, %c4
+// CHECK:         %[[TOTAL:.+]] = arith.muli
+// CHECK:         arith.minsi %{{.+}}, %{{.+}} {stepwell.rounds = array<i64: {{[0-9]+}}, 0>}
+// CHECK:         scf.forall (%[[TILE:.+]]) = (0) to (9) step (5)
+// CHECK:           %[[NEEDED:.+]] = arith.cmpi slt, %[[TILE]], %
+// CHECK-NEXT:      scf.if %[[NEEDED]]
+// CHECK-NEXT:        memref.store
+func.func private @tiles(%table: memref<256xi64>, %out: memref<12x12xf32>)
+    attributes {stepwell.kernel = {class = "winograd"}, stepwell.extents = array<i64: 0, 1>,
+                stepwell.table_argument = 0 : i64} {
+  %zero = arith.constant 0.0 : f32
+  scf.forall (%i) = (0) to (9) step (5) {
+    memref.store %zero, %out[%i, %i] : memref<12x12xf32>
+  } {stepwell.tiles = array<i64: 4, 4>}
+  return
+}
