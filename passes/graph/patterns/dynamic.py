@@ -110,6 +110,8 @@ class PadToStatic(Pattern[DynamicPadOp]):
             return Refusal("the pads are not known")
         if op.value is not None and value is None:
             return Refusal("the padding value is not known")
+        if isinstance(value, int) and float(value) != value:
+            return Refusal(f"the padding value {value} has more digits than the attribute of pad")
         along = list(range(rank)) if axes is None else [int(axis) % rank for axis in axes]
         low: list[Dim] = [0] * rank
         high: list[Dim] = [0] * rank
