@@ -39,7 +39,7 @@ _UNNAMED = "?"
 
 Shape = tuple[Dim, ...]
 
-MAX_RANK = 64
+MAX_RANK = 32 if np.__version__.startswith("1.") else 64
 """Maximum number of dimensions of a numpy array."""
 
 

@@ -37,6 +37,7 @@ class Capability:
         multiprocessor_shared_bytes: shared memory of a multiprocessor in bytes; each block takes 1 KiB more.
         multiprocessor_threads: maximum number of threads on a multiprocessor.
         multiprocessors: number on the largest chip of this kind, which a grid should keep busy.
+        multiprocessor_blocks: maximum number of blocks on a multiprocessor.
         registers: number of 32-bit registers of a multiprocessor.
         fma_rate: multiply-adds of float32 per cycle of a multiprocessor.
         mma_rate: multiply-adds of 16-bit floats per cycle by `mma`.
@@ -53,6 +54,7 @@ class Capability:
     multiprocessor_shared_bytes: int
     multiprocessor_threads: int
     multiprocessors: int
+    multiprocessor_blocks: int = 32
     registers: int = 65536
     fma_rate: int = 128
     mma_rate: int = 1024
@@ -72,8 +74,8 @@ class Capability:
 # A100, A10, L40, H100/H200, B200.
 CAPABILITIES = {
     "sm_80": Capability(80, False, 163 * 1024, 164 * 1024, 2048, 108, fma_rate=64),
-    "sm_86": Capability(86, False, 99 * 1024, 100 * 1024, 1536, 72, mma_rate=512),
-    "sm_89": Capability(89, False, 99 * 1024, 100 * 1024, 1536, 142, mma_rate=512),
+    "sm_86": Capability(86, False, 99 * 1024, 100 * 1024, 1536, 72, 16, mma_rate=512),
+    "sm_89": Capability(89, False, 99 * 1024, 100 * 1024, 1536, 142, 24, mma_rate=512),
     "sm_90a": Capability(90, True, 227 * 1024, 228 * 1024, 2048, 132),
     "sm_100a": Capability(100, True, 227 * 1024, 228 * 1024, 2048, 148),
 }

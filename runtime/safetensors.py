@@ -38,8 +38,8 @@ _NAMES = {
     **{name: f"{name.upper()}_IN_BYTE" for name in ("int4", "int2", "uint4", "uint2")},
 }
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
-_MAX_HEADER = 100 << 20
-"""Maximum size of a header in bytes, about that of the reference implementation (MAX_HEADER_SIZE, 100,000,000)."""
+MOST_HEADER_BYTES = 100_000_000
+"""Maximum size of a header in bytes, as in the reference implementation (MAX_HEADER_SIZE, 100,000,000)."""
 _PAD = ".pad"
 
 
@@ -91,7 +91,7 @@ def view(data: np.ndarray) -> dict[str, np.ndarray]:
         ArtefactError: the header is invalid, or its sizes are wrong.
     """
     length = int.from_bytes(data[:8].tobytes(), "little")
-    if len(data) < 8 or length > min(_MAX_HEADER, len(data) - 8):
+    if len(data) < 8 or length > min(MOST_HEADER_BYTES, len(data) - 8):
         raise ArtefactError("the parameters' header is longer than the file")
     try:
         header = json.loads(data[8 : 8 + length].tobytes())

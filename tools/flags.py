@@ -12,8 +12,8 @@ _TRUE, _FALSE = ("", "true", "TRUE", "True", "1"), ("false", "FALSE", "False", "
 _WIDTHS = {"uint": (0, 2**32 - 1), "long": (-(2**63), 2**63 - 1)}
 _RADIX = re.compile(r"(?P<sign>-?)(?:0[xX](?P<x>[0-9a-fA-F]+)|0[bB](?P<b>[01]+)|0o?(?P<o>[0-7]+)|(?P<d>[0-9]+))")
 _BASES = {"x": 16, "b": 2, "o": 8, "d": 10}
-_MOST_DIGITS = 64
-"""Maximum number of characters of a number: a choice; those of 64 bits have 20 in decimal."""
+_MOST_DIGITS = 66
+"""Maximum number of characters of a number: 64 binary digits after their prefix."""
 
 
 class UsageError(StepwellError):

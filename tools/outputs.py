@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..runtime.safetensors import MOST_HEADER_BYTES
 from .flags import UsageError
 
 _HEAD_BYTES = 64 << 10
@@ -227,7 +228,8 @@ def _is_ir(path: Path) -> bool:
 
 def _is_parameters(path: Path) -> bool:
     head = _head(path)
-    return len(head) > 9 and int.from_bytes(head[:8], "little") < 100 << 20 and head[8:].startswith(PARAMETERS_START)
+    length = int.from_bytes(head[:8], "little")
+    return len(head) > 9 and length <= MOST_HEADER_BYTES and head[8:].startswith(PARAMETERS_START)
 
 
 def _is_picture(path: Path) -> bool:

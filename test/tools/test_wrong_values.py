@@ -74,9 +74,9 @@ def test_two_dashes_after_a_command(capsys):
     assert "argument --max-size: '--' is not a value" in _refusal(cache.main, ["gc", "--max-size=--"], capsys)
 
 
-@pytest.mark.parametrize("option", [f"--dims=n={MANY_DIGITS}", f"--shape=x=2x{MANY_DIGITS}"])
+@pytest.mark.parametrize("option", [f"--dims=n={MANY_DIGITS}", f"--dims=n=1:{2**63}", f"--shape=x=2x{MANY_DIGITS}"])
 def test_numbers_that_are_not_a_size(model, option, capsys):
-    """Python refuses to parse this many digits."""
+    """Python refuses to parse this many digits, and no dimension has 2^63 elements."""
     assert "is not the size of a dimension" in _refusal(compile.main, [model, option], capsys)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from ....dialects.dims import MAX_RANK
 from ....support.whole_numbers import MOST_DIGITS, is_whole
 from ...errors import ModelError
 from .model import element_dtype
@@ -28,8 +29,6 @@ _PACKED_BITS: dict[int, int] = {
     onnx.TensorProto.INT2: 2,
     onnx.TensorProto.UINT2: 2,
 }
-_MAX_RANK = 32
-"""Maximum number of dimensions: the limit of numpy 1."""
 
 
 def tensor_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
@@ -44,7 +43,7 @@ def tensor_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
     """
     what = f"tensor '{tensor.name}'" if tensor.name else "a tensor"
     dtype, shape = element_dtype(tensor.data_type, what), tuple(tensor.dims)
-    if len(shape) > _MAX_RANK or any(dim < 0 for dim in shape):
+    if len(shape) > MAX_RANK or any(dim < 0 for dim in shape):
         raise ModelError(f"{what} has the invalid shape {list(shape)}")
     if tensor.HasField("segment"):
         raise ModelError(f"{what} is stored in segments, which is not supported")

@@ -21,8 +21,6 @@ _OF_BYTES = 2.0
 _START, _PER_SUM, _PER_TILE = 900, 12, 40
 _BLOCK_SHARED_BYTES = 1024
 """Shared memory that the system takes for each block (CUDA C++ Programming Guide, "Shared Memory")."""
-_MOST_BLOCKS = 32
-"""Maximum number of blocks on a multiprocessor of compute capability 8.0, 9.0 and 10.0 (the same guide)."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def occupancy(tiling: Tiling, shared_bytes: int, capability: Capability, units: 
     per_block = math.ceil(needed / 8) * 8 * tiling.threads
     by_registers = capability.registers // per_block
     by_threads = capability.multiprocessor_threads // tiling.threads
-    blocks = max(0, min(by_shared, by_registers, by_threads, _MOST_BLOCKS))
+    blocks = max(0, min(by_shared, by_registers, by_threads, capability.multiprocessor_blocks))
     return Occupancy(blocks, blocks * tiling.warps)
 
 
