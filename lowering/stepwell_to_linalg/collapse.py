@@ -67,14 +67,18 @@ def collapse(kernel: ir.Operation) -> None:
         op.erase()
 
 
-def _apart(kernel: ir.Operation) -> tuple[Sequence[int], set[int]]:
-    """Returns the shape of a kernel's result, and its dimensions that are not joined with those before them."""
+def _apart(kernel: ir.Operation) -> list[tuple[int, bool]]:
+    """Returns the sizes of a kernel's result, each with whether it is not joined with those before; without sizes of 1.
+
+    Tensors in a kernel may lack dimensions of 1.
+    """
     shape = ir.RankedTensorType(list(kernel.regions[0].blocks[0].operations)[-1].operands[0].type).shape
-    return shape, varying_rows(kernel, shape)
+    apart = varying_rows(kernel, shape)
+    return [(size, axis in apart) for axis, size in enumerate(shape) if size != 1]
 
 
 def _solve(
-    generics: Sequence[_Loops], made: Mapping[ir.Value, Sequence[int]], apart: tuple[Sequence[int], set[int]]
+    generics: Sequence[_Loops], made: Mapping[ir.Value, Sequence[int]], apart: Sequence[tuple[int, bool]]
 ) -> dict[ir.Value, list[bool]]:
     """Returns the neighbouring dimensions of each tensor that can be joined; restricts `joined` of the ops to them."""
     joined: dict[ir.Value, list[bool]] = {}
@@ -82,9 +86,12 @@ def _solve(
         for value in [*generic.op.operands, *generic.op.results]:
             if isinstance(value.type, ir.RankedTensorType) and value not in joined:
                 joined[value] = _joined(value, made)
-                if list(ir.RankedTensorType(value.type).shape) == list(apart[0]):
+                sizes = list(ir.RankedTensorType(value.type).shape)
+                if [size for size in sizes if size != 1] == [size for size, _ in apart]:
+                    is_apart = iter(is_apart for _, is_apart in apart)
+                    kept = [size != 1 and next(is_apart) for size in sizes]
                     joined[value] = [
-                        is_joined and axis not in apart[1] for axis, is_joined in enumerate(joined[value], 1)
+                        is_joined and not apart for is_joined, apart in zip(joined[value], kept[1:], strict=True)
                     ]
     changed = True
     while changed:
