@@ -238,6 +238,11 @@ SKIPPED = _of_function(
     forms.I64S,
     "argument, dimension and table entry of each mask that a reduction reads its operands through",
 )
+MASKS = _of_function(
+    "stepwell.masks",
+    forms.I64S,
+    "argument and table entry of each mask of a reduction that keeps all elements before the entry, and no others",
+)
 KEPT = _of_function(
     "stepwell.kept", forms.I64S, "table entry from which on the result is 0 along each dimension, or -1"
 )

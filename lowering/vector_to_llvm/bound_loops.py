@@ -22,7 +22,7 @@ from .fill_beyond import fill_beyond
 from .limits import Limit, end_of, guard, is_row_needed
 from .needed_rounds import note_rounds
 from .positions import WRITES, Position, is_local, linear_of, positions, root_of, split
-from .skip_masked import skip_masked
+from .skip_masked import drop_masks, skip_masked
 
 _Move = tuple[Position, int, Linear]
 """The movement of a write with a loop index: the dimensions, the distance per step, and the start."""
@@ -50,7 +50,7 @@ class BoundLoopsPass(Pass):
     and the needed rest is filled with zeros afterwards.
 
     `stepwell.skipped` lists dimensions of arguments that a reduction reads through a mask: argument, dimension,
-    entry. Its loops end where the mask does.
+    entry. Its loops end where the mask does, and need not read the masks that `stepwell.masks` lists.
 
     Preconditions: bufferised; parallel loops are still `scf.forall`.
     """
@@ -130,8 +130,13 @@ class _Bounder:
             fill_beyond(self._destination, ends, needed)
 
     def _skip_masked(self, skipped: Sequence[int]) -> None:
+        exact: dict[int, list[ir.Operation]] = {}
         for number, axis, entry in zip(skipped[::3], skipped[1::3], skipped[2::3], strict=True):
-            skip_masked(self._kernel, self._body.arguments[number], axis, functools.partial(self._extent, entry))
+            value, extent = self._body.arguments[number], functools.partial(self._extent, entry)
+            exact.setdefault(entry, []).extend(skip_masked(self._kernel, value, axis, extent))
+        masks = discardable.MASKS.read(self._kernel, ())
+        for number, entry in zip(masks[::2], masks[1::2], strict=True):
+            drop_masks(self._body.arguments[number], exact.get(entry, []))
 
     def _bound_for(self, loop: ir.Operation) -> None:
         places = self._places(loop, loop.regions[0].blocks[0].arguments[0])

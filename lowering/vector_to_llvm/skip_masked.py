@@ -1,4 +1,4 @@
-"""Ends loops of reductions where the following elements are masked."""
+"""Ends loops of reductions where the following elements are masked, and drops the masks inside."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from ...passes.ir.rewriting import walk
+from ...passes.ir.values import integer_of
 from ..builders.linear_forms import Linear
 from .limits import end_of
 from .positions import linear_of, positions, root_of, split
@@ -17,8 +18,10 @@ _SUMS = frozenset({"affine.apply", "affine.min", "arith.addi", "arith.muli", "ar
 _VIEWS = frozenset({"memref.subview", "memref.expand_shape", "memref.collapse_shape", "memref.cast"})
 
 
-def skip_masked(kernel: ir.Operation, value: ir.Value, axis: int, extent: Callable[[], ir.Value]) -> None:
+def skip_masked(kernel: ir.Operation, value: ir.Value, axis: int, extent: Callable[[], ir.Value]) -> list[ir.Operation]:
     """Bounds every loop that moves along one dimension of the reduced tensor, and whose index affects only reads.
+
+    Returns the loops whose index is that of an element that counts, in each iteration.
 
     Args:
         kernel: the kernel.
@@ -26,6 +29,7 @@ def skip_masked(kernel: ir.Operation, value: ir.Value, axis: int, extent: Callab
         axis: the dimension.
         extent: emits the run-time number of elements that count; there is at least one.
     """
+    exact = []
     for loop in [op for op in walk(kernel) if op.name == "scf.for"]:
         place = _place(loop, value, axis)
         if place is None:
@@ -34,6 +38,30 @@ def skip_masked(kernel: ir.Operation, value: ir.Value, axis: int, extent: Callab
         count = extent()
         with loop.location, ir.InsertionPoint(loop):
             loop.operands[1] = arith.MinSIOp(loop.operands[1], end_of(count, base, factor)).result
+        if factor == integer_of(loop.operands[2]) == 1 and base == (0, ()):
+            exact.append(loop)
+    return exact
+
+
+def drop_masks(mask: ir.Value, loops: Sequence[ir.Operation]) -> None:
+    """Replaces reads of a mask by 1 in loops, each of which reads it at its index only while that is kept.
+
+    scf.for %i = %c0 to %end step %c1 { %kept = memref.load %mask[%i] ; .. }
+    -->
+    scf.for %i = %c0 to %end step %c1 { %kept = arith.constant 1.0 : f32 ; .. }
+    """
+    for loop in loops:
+        index = loop.regions[0].blocks[0].arguments[0]
+        for op in list(walk(loop)):
+            if op.name != "memref.load" or root_of(op.operands[0]) != mask:
+                continue
+            found = positions(op.operands[0], [linear_of(item) for item in list(op.operands)[1:]], mask)
+            if found is not None and [item.index for item in found if item.index != (0, ())] == [(0, ((index, 1),))]:
+                with op.location, ir.InsertionPoint(op):
+                    kind = op.results[0].type
+                    one = arith.constant(kind, 1 if isinstance(kind, ir.IntegerType) else 1.0)
+                    op.results[0].replace_all_uses_with(one)
+                op.erase()
 
 
 def _place(loop: ir.Operation, value: ir.Value, axis: int) -> tuple[int, Linear] | None:

@@ -25,7 +25,7 @@ from ..ir.locations import fused_location, heaviest_first, names_in
 from ..ir.rewriting import walk
 from .demand import Demand
 from .fusion import Grouping, inputs_of
-from .masks import skipped_by
+from .masks import masks_read_by, skipped_by
 from .row_fusion import repeat_cheap
 from .traffic import bytes_moved, elements_written
 from .views import annotate
@@ -149,6 +149,7 @@ class _Outliner:
                 discardable.KEYS.write(kernel, keys)
             if skipped:
                 discardable.SKIPPED.write(kernel, skipped)
+                discardable.MASKS.write(kernel, masks_read_by(group, inputs))
             discardable.TABLE_ARGUMENT.write(kernel, len(inputs) - 1)
         found = _shares(group)
         with ir.InsertionPoint(group[-1]), fused_location(group):

@@ -58,6 +58,16 @@ def skipped_by(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> lis
     return found
 
 
+def masks_read_by(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> list[int]:
+    """The masks of a kernel's reductions among its inputs: pairs of an input's index and a table entry."""
+    found: dict[int, int] = {}
+    for op in group:
+        for keep, _ in _keeps_of(op):
+            if keep.mask in inputs:
+                found[inputs.index(keep.mask)] = keep.extent
+    return [number for pair in found.items() for number in pair]
+
+
 def _depths(op: ir.Operation, inputs: Sequence[ir.Value]) -> list[int]:
     """As `skipped_by`, for a product whose operands are 0 beyond the data along the contracted dimension."""
     if op.name != MatmulOp.OPERATION_NAME or MatmulOp(op).depth < 0:
@@ -71,6 +81,11 @@ def _depths(op: ir.Operation, inputs: Sequence[ir.Value]) -> list[int]:
 
 def _masks_of(op: ir.Operation) -> list[tuple[int, int]]:
     """The masked dimensions of a reduction's operand, each with the table entry of the first masked index."""
+    return [(axis, keep.extent) for keep, axis in _keeps_of(op)]
+
+
+def _keeps_of(op: ir.Operation) -> list[tuple[KeepOp, int]]:
+    """The masks of a reduction's operand along reduced dimensions, each with its dimension."""
     view = view_of(op)
     if not isinstance(view, REDUCTIONS):
         return []
@@ -81,7 +96,7 @@ def _masks_of(op: ir.Operation) -> list[tuple[int, int]]:
         neutral = keep.otherwise if neutral is None else neutral
         axis = masked_axis(keep)
         if axis is not None and axis in axes and keep.extent >= 0 and keep.otherwise == neutral:
-            found.append((axis, keep.extent))
+            found.append((keep, axis))
         value = keep.input
     return found
 
