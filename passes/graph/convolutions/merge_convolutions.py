@@ -12,7 +12,7 @@ from ....dialects.stepwell.movement import PadOp
 from ...infra.base import Pass, register
 from ...infra.state import CompileState
 from ...ir.rewriting import Pattern, Replacement, apply_patterns, defining_op, has_one_use
-from ..values import is_fixed, static_shape
+from ..values import dtype_of, is_fixed, static_shape
 
 
 @register
@@ -82,6 +82,8 @@ def _merged(first: ConvOp, second: ConvOp | None) -> ir.Value | None:
         return None
     if (first.strides, first.group, first.layout) != (second.strides, second.group, second.layout):
         return None
+    if any(dtype_of(conv.weight) != dtype_of(conv.result) for conv in (first, second)):
+        return None  # products of bytes are summed in wider integers, but weights of bytes would be summed in bytes
     small, large = sorted((first, second), key=lambda conv: sum(static_shape(conv.weight) or ()))
     around = _kernel_padding(small, large)
     if around is None:
