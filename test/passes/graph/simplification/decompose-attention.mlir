@@ -13,6 +13,9 @@
 // CHECK-NOT:     stepwell.attention
 // TILES-LABEL: func.func @doubles
 // TILES-NOT:     stepwell.attention
+// TILES:         stepwell.softmax
+// TILES-NOT:     stepwell.attention
+// TILES:         return
 func.func @doubles(%q: tensor<1x4x3x8xf64>, %k: tensor<1x2x5x8xf64>, %v: tensor<1x2x5x8xf64>, %m: tensor<3x5xi1>)
     -> tensor<1x4x3x8xf64> {
   %0 = "stepwell.attention"(%q, %k, %v, %m) {scale = 0.5 : f64}
