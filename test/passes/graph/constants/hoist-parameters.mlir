@@ -31,6 +31,8 @@ func.func @main(%x: tensor<2048xf32>) -> tensor<2048xf32> {
 
 // -----
 
+// A parameter by itself needs no computation.
+
 // CHECK-NOT: func.func @init
 // CHECK: func.func @main
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -98,4 +100,64 @@ func.func @main() -> tensor<4xf32> {
   %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4>, dtype = f32} : () -> tensor<4xf32>
   %0 = "stepwell.exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
+}
+
+// -----
+
+// A few small results may grow by any factor.
+
+// CHECK: func.func @init
+// CHECK: stepwell.broadcast_to
+// CHECK: func.func @main
+// CHECK-NOT: stepwell.broadcast_to
+func.func @main(%x: tensor<100x100xf32>) -> tensor<100x100xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 100>, dtype = f32} : () -> tensor<100xf32>
+  %0 = "stepwell.broadcast_to"(%w) {shape = array<i64: 100, 100>} : (tensor<100xf32>) -> tensor<100x100xf32>
+  %1 = "stepwell.matmul"(%x, %0) : (tensor<100x100xf32>, tensor<100x100xf32>) -> tensor<100x100xf32>
+  return %1 : tensor<100x100xf32>
+}
+
+// -----
+
+// A splat that the model returns is filled when it runs.
+
+// CHECK-NOT: func.func @init
+// CHECK: func.func @main
+// CHECK-NEXT: "stepwell.constant"() {value = dense<1.000000e+00> : tensor<2048xf32>}
+func.func @main() -> tensor<2048xf32> {
+  %0 = "stepwell.constant"() {value = dense<1.0> : tensor<2048xf32>} : () -> tensor<2048xf32>
+  return %0 : tensor<2048xf32>
+}
+
+// -----
+
+// A second run changes nothing: its parameters would have to be computed by the first @init.
+
+// CHECK: func.func @init
+// CHECK-NOT: func.func @init
+// CHECK: func.func @main
+// CHECK: stepwell.exp
+func.func @init(%v: tensor<4xf32> {stepwell.name = "v"}) -> (tensor<4xf32> {stepwell.name = "w"}) {
+  return %v : tensor<4xf32>
+}
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4>, dtype = f32} : () -> tensor<4xf32>
+  %0 = "stepwell.exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = "stepwell.add"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+// An op that reads an input stays, and so do those that read its result.
+
+// CHECK-NOT: func.func @init
+// CHECK: func.func @main
+// CHECK: stepwell.mul
+// CHECK-NEXT: stepwell.exp
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4>, dtype = f32} : () -> tensor<4xf32>
+  %0 = "stepwell.mul"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = "stepwell.exp"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
 }
