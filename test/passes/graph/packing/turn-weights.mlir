@@ -30,19 +30,75 @@ func.func @conv_of_one_pixel(%x: tensor<1x8x8x4xf32>, %b: tensor<32xf32>) -> ten
 
 // -----
 
-// Partial panels of columns, other types, and ops other than products are packed as usual.
-// CHECK-LABEL: func.func @others
-func.func @others(%x: tensor<8x64xf32>, %y: tensor<8x64xf16>, %z: tensor<1x10x10x4xf32>)
-    -> (tensor<8x100xf32>, tensor<8x64xf16>, tensor<1x8x8x32xf32>) {
-  %v = "stepwell.parameter"() {name = "v", shape = array<i64: 64, 100>, dtype = f32} : () -> tensor<64x100xf32>
+// Columns fill whole panels.
+// CHECK-LABEL: func.func @negative_part_of_a_panel
+// CHECK-NOT: stepwell.mul
+// CHECK: stepwell.packed_matmul
+func.func @negative_part_of_a_panel(%x: tensor<8x64xf32>) -> tensor<8x100xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 64, 100>, dtype = f32} : () -> tensor<64x100xf32>
+  %0 = "stepwell.matmul"(%x, %w) : (tensor<8x64xf32>, tensor<64x100xf32>) -> tensor<8x100xf32>
+  return %0 : tensor<8x100xf32>
+}
+
+// -----
+
+// The copy engine loads lines that begin at multiples of 16 bytes.
+// CHECK-LABEL: func.func @negative_lines_of_other_lengths
+// CHECK-NOT: stepwell.mul
+// CHECK: stepwell.packed_matmul
+func.func @negative_lines_of_other_lengths(%x: tensor<8x62xf32>) -> tensor<8x96xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 62, 96>, dtype = f32} : () -> tensor<62x96xf32>
+  %0 = "stepwell.matmul"(%x, %w) : (tensor<8x62xf32>, tensor<62x96xf32>) -> tensor<8x96xf32>
+  return %0 : tensor<8x96xf32>
+}
+
+// -----
+
+// Only f32 is rounded to tf32.
+// CHECK-LABEL: func.func @negative_halves
+// CHECK-NOT: stepwell.mul
+// CHECK: stepwell.packed_matmul
+func.func @negative_halves(%x: tensor<8x64xf16>) -> tensor<8x64xf16> {
   %w = "stepwell.parameter"() {name = "w", shape = array<i64: 64, 64>, dtype = f16} : () -> tensor<64x64xf16>
-  %k = "stepwell.parameter"() {name = "k", shape = array<i64: 32, 4, 3, 3>, dtype = f32} : () -> tensor<32x4x3x3xf32>
-  // CHECK-NOT: stepwell.mul
-  // CHECK-COUNT-2: "stepwell.packed_matmul"
-  // CHECK: "stepwell.packed_conv"
-  %0 = "stepwell.matmul"(%x, %v) : (tensor<8x64xf32>, tensor<64x100xf32>) -> tensor<8x100xf32>
-  %1 = "stepwell.matmul"(%y, %w) : (tensor<8x64xf16>, tensor<64x64xf16>) -> tensor<8x64xf16>
-  %2 = "stepwell.conv"(%z, %k) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
-    layout = "channels_last"} : (tensor<1x10x10x4xf32>, tensor<32x4x3x3xf32>) -> tensor<1x8x8x32xf32>
-  return %0, %1, %2 : tensor<8x100xf32>, tensor<8x64xf16>, tensor<1x8x8x32xf32>
+  %0 = "stepwell.matmul"(%x, %w) : (tensor<8x64xf16>, tensor<64x64xf16>) -> tensor<8x64xf16>
+  return %0 : tensor<8x64xf16>
+}
+
+// -----
+
+// A product has one tap.
+// CHECK-LABEL: func.func @negative_nine_taps
+// CHECK-NOT: stepwell.matmul
+// CHECK: stepwell.packed_conv
+func.func @negative_nine_taps(%x: tensor<1x10x10x4xf32>) -> tensor<1x8x8x32xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 32, 4, 3, 3>, dtype = f32} : () -> tensor<32x4x3x3xf32>
+  %0 = "stepwell.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"}
+    : (tensor<1x10x10x4xf32>, tensor<32x4x3x3xf32>) -> tensor<1x8x8x32xf32>
+  return %0 : tensor<1x8x8x32xf32>
+}
+
+// -----
+
+// A stride leaves out pixels.
+// CHECK-LABEL: func.func @negative_stride
+// CHECK-NOT: stepwell.matmul
+// CHECK: stepwell.packed_conv
+func.func @negative_stride(%x: tensor<1x8x8x4xf32>) -> tensor<1x4x4x32xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 32, 4, 1, 1>, dtype = f32} : () -> tensor<32x4x1x1xf32>
+  %0 = "stepwell.conv"(%x, %w) {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"}
+    : (tensor<1x8x8x4xf32>, tensor<32x4x1x1xf32>) -> tensor<1x4x4x32xf32>
+  return %0 : tensor<1x4x4x32xf32>
+}
+
+// -----
+
+// Padding adds pixels.
+// CHECK-LABEL: func.func @negative_padding
+// CHECK-NOT: stepwell.matmul
+// CHECK: stepwell.packed_conv
+func.func @negative_padding(%x: tensor<1x8x8x4xf32>) -> tensor<1x10x10x32xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 32, 4, 1, 1>, dtype = f32} : () -> tensor<32x4x1x1xf32>
+  %0 = "stepwell.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"}
+    : (tensor<1x8x8x4xf32>, tensor<32x4x1x1xf32>) -> tensor<1x10x10x32xf32>
+  return %0 : tensor<1x10x10x32xf32>
 }
