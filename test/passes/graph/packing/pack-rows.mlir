@@ -66,3 +66,21 @@ module attributes {stepwell.table = ["\"batch\""]} {
     return %0 : tensor<4x8x512xf32>
   }
 }
+
+// -----
+
+// Negative: what each row adds depends on its position in its sequence.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-2: "stepwell.packed_matmul"{{.+}} -> tensor<32x512xf32>
+// CHECK-NEXT:    %[[BACK:.+]] = "stepwell.take_rows"
+// CHECK-NEXT:    "stepwell.add"(%[[BACK]], %{{.+}}) : (tensor<4x8x512xf32>, tensor<8x512xf32>)
+module attributes {stepwell.table = ["\"batch\"", "\"length\""]} {
+  func.func @main(%x: tensor<4x8x512xf32>, %table: tensor<256xi64>) -> (tensor<4x8x512xf32> {stepwell.extents = array<i64: 0, 1, -1>}) {
+    %w = "stepwell.parameter"() {name = "w", shape = array<i64: 262144>, dtype = f32} : () -> tensor<262144xf32>
+    %s = "stepwell.parameter"() {name = "s", shape = array<i64: 8, 512>, dtype = f32} : () -> tensor<8x512xf32>
+    %0 = "stepwell.packed_matmul"(%x, %w) {columns = 512, panel = 32} : (tensor<4x8x512xf32>, tensor<262144xf32>) -> tensor<4x8x512xf32>
+    %1 = "stepwell.packed_matmul"(%0, %w) {columns = 512, panel = 32} : (tensor<4x8x512xf32>, tensor<262144xf32>) -> tensor<4x8x512xf32>
+    %2 = "stepwell.add"(%1, %s) : (tensor<4x8x512xf32>, tensor<8x512xf32>) -> tensor<4x8x512xf32>
+    return %2 : tensor<4x8x512xf32>
+  }
+}
