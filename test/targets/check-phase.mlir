@@ -72,6 +72,15 @@ func.func @main() -> tensor<4xf32> {
 
 // -----
 
+// Parameters are read where they are, and another shape of the same memory is no work.
+func.func @main() -> tensor<2x2xf32> {
+  %0 = "stepwell.parameter"() {name = "w", shape = array<i64: 4>, dtype = f32} : () -> tensor<4xf32>
+  %1 = "stepwell.reshape"(%0) {shape = array<i64: 2, 2>} : (tensor<4xf32>) -> tensor<2x2xf32>
+  return %1 : tensor<2x2xf32>
+}
+
+// -----
+
 func.func private @part(%out: tensor<2xf32>) -> tensor<2xf32> attributes {stepwell.kernel = {}}
 
 func.func @main() -> tensor<4xf32> {
