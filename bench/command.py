@@ -15,13 +15,14 @@ from pathlib import Path
 
 from ..lm.divergence import measure_divergence
 from ..runtime.devices.peaks import Peaks
+from ..runtime.profile.text import tables_of
 from ..runtime.program import SHORT_NAME
 from ..support.packages import require_package
+from ..support.wording import duration
 from ..tools import arguments, model_options, running
-from ..tools.console import ProgressBar, duration, print_table, progress
+from ..tools.console import ProgressBar, print_table, progress
 from ..tools.flags import UsageError
 from ..tools.outputs import FIGURES, PICTURE, Outputs
-from ..tools.profile_tables import print_profile
 from ..tuning.database import Database
 from . import (
     compare,
@@ -299,7 +300,7 @@ def _profile(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(record))
     else:
-        print_profile(record, options.top)
+        print(tables_of(record, options.top))
     return 0
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..lm.divergence import Divergence
 from ..runtime.devices.peaks import Peaks
-from ..tools.console import duration
+from ..support.wording import duration
 from .compare import Comparison
 from .language import LanguageFigure
 from .new_sizes import NewSizes

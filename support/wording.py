@@ -30,3 +30,13 @@ def plural(noun: str) -> str:
     else:
         ending = f"{last}s"
     return f"{head}{space}{ending}"
+
+
+def duration(seconds: float) -> str:
+    """Formats a time in the unit that keeps it short."""
+    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
+        number = seconds * factor
+        if number >= 1 or unit == "us":
+            # Larger numbers would be written with an exponent.
+            return f"{number:.3g} {unit}" if number < 999.5 else f"{number:.0f} {unit}"
+    return ""

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..runtime.program import TensorInfo
+from ..support.wording import duration
 from . import arguments, model_options, running
-from .console import duration, print_table, progress
+from .console import print_table, progress
 from .flags import UsageError
 from .model_options import Given
 from .outputs import ARRAYS, COMMAND, IR, PARAMETERS, OutputFile, Outputs

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from ..support.errors import InputError
 from ..support.packages import require_package
-from . import arguments, console, model_options, running, text_options
+from ..support.wording import duration
+from . import arguments, model_options, running, text_options
 from .console import progress
 from .flags import UsageError
 
@@ -137,7 +138,7 @@ def _show(chat: _Chat, message: str, options: argparse.Namespace) -> None:
         return
     print(flush=True)
     if not options.quiet:
-        figures = f"{chat.tokens} tokens, {chat.rate:.1f} tokens/s, first after {console.duration(chat.first_seconds)}"
+        figures = f"{chat.tokens} tokens, {chat.rate:.1f} tokens/s, first after {duration(chat.first_seconds)}"
         print(f"{_DIM}{figures}{_PLAIN}" if sys.stderr.isatty() else figures, file=sys.stderr)
 
 

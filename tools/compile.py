@@ -18,9 +18,10 @@ from ..runtime.remarks import to_yaml
 from ..sizes.dims_option import one_by_one
 from ..support.errors import InputError
 from ..support.warning import warn
+from ..support.wording import duration
 from . import arguments, model_options, running
 from .check import check
-from .console import duration, print_table, progress
+from .console import print_table, progress
 from .flags import UsageError
 from .model_options import Given
 from .outputs import ARTEFACT, IR, REMARKS, REPORT, OutputFile, Outputs, default_name

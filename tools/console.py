@@ -82,16 +82,6 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], numbers: 
     Console(width=None if sys.stdout.isatty() else 10_000, highlight=False).print(table)
 
 
-def duration(seconds: float) -> str:
-    """Formats a time in the unit that keeps it short."""
-    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
-        number = seconds * factor
-        if number >= 1 or unit == "us":
-            # Larger numbers would be written with an exponent.
-            return f"{number:.3g} {unit}" if number < 999.5 else f"{number:.0f} {unit}"
-    return ""
-
-
 @contextmanager
 def status(options: argparse.Namespace, text: str) -> Iterator[Callable[[str], None]]:
     """A line on stderr with the current activity and its duration, if `shows_bars`."""

@@ -20,6 +20,7 @@ from ..devices.peaks import Peaks
 from ..program import KernelInfo, Program
 from ..report import html
 from .calls import Call, Instance
+from .text import tables_of
 from .trace import trace_events
 
 SCHEMA = 1
@@ -94,6 +95,10 @@ class Profile:
             OSError: the file cannot be written.
         """
         Path(path).write_text(json.dumps(self.trace()), encoding="utf-8")
+
+    def __str__(self) -> str:
+        """Returns the classes of kernels, and the slowest kernels, nodes and operators, as tables."""
+        return tables_of(self.record())
 
     def _repr_html_(self) -> str:
         found = self.record()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...machines.gpus import SOURCE as PUBLISHED
+from ...support.tables import aligned
 from ...support.wording import quantity
 from ..program import SHORT_NAME
 
@@ -101,7 +101,7 @@ def _kernels(program: Mapping[str, Any], columns: Sequence[_Column], by_order: b
         )
     numbers = [place for place, (_, is_number, _) in enumerate(columns) if is_number]
     numbers += [len(columns), len(columns) + 1]
-    text = _aligned([*(head for head, _, _ in columns), "est.", "share", "bound"], lines, numbers)
+    text = aligned([*(head for head, _, _ in columns), "est.", "share", "bound"], lines, numbers)
     left = len(kernels) - len(lines)
     return text + (f"\n... and {left} more kernels" if left > 0 else "")
 
@@ -209,17 +209,3 @@ def _end(name: str) -> str:
 
 def _time(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
-
-
-def _aligned(heads: Sequence[str], lines: Sequence[Sequence[str]], numbers: Sequence[int]) -> str:
-    from rich.console import Console  # imported here: most runs print no report
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for position, head in enumerate(heads):
-        table.add_column(head, justify="right" if position in numbers else "left", no_wrap=True)
-    for line in lines:
-        table.add_row(*line)
-    stream = io.StringIO()
-    Console(file=stream, width=10_000, highlight=False, markup=False).print(table)
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())

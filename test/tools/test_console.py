@@ -12,7 +12,6 @@ from stepwell.runtime.progress import progress as compiles
 from stepwell.tools import compile as compile_tool
 from stepwell.tools import console, explore
 from stepwell.tools import run as run_tool
-from stepwell.tools.console import duration
 
 
 class Terminal(io.StringIO):
@@ -95,19 +94,3 @@ def test_no_bar_without_a_terminal(model, events, monkeypatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     assert compile_tool.main([model]) == 0
     assert sys.stderr.getvalue() == "" and not events
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (1234.5, "1234 s"),
-        (1.0, "1 s"),
-        (0.99999, "1000 ms"),
-        (0.0123456, "12.3 ms"),
-        (1.5e-6, "1.5 us"),
-        (2e-8, "0.02 us"),
-        (0.0, "0 us"),
-    ],
-)
-def test_times_are_short(seconds: float, text: str) -> None:
-    assert duration(seconds) == text

@@ -1,6 +1,7 @@
 """Profiles: they contain every call of a kernel, figures add up, and viewers can read traces."""
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -93,6 +94,14 @@ def test_figures_add_up(profile) -> None:
     assert most["calls"] == 2
     assert most["flops"] >= 2 * ROWS * DEPTH * DEPTH
     assert most["thread_seconds"] <= profile.threads * most["seconds"]
+
+
+def test_it_prints_tables(profile) -> None:
+    text = str(profile)
+    assert text.startswith("one call takes ")
+    assert f"with {profile.threads} thread" in text
+    assert re.search(r"^contraction +[\d.]+ [mu]s +[\d.]+ %$", text, re.MULTILINE)
+    assert re.search(r"^\w+ +contraction .+ first \(MatMul\) and 3 more$", text, re.MULTILINE)
 
 
 def test_traces_are_what_viewers_read(profile, tmp_path: Path) -> None:
