@@ -17,9 +17,7 @@ _MANY_REGISTERS = 32
 """Vector registers of AVX-512, Neon and SVE; AVX2 has half as many."""
 
 
-def choose_panel(
-    machine: Machine, columns: int, lanes: int, rows: int, *, even: bool = False, may_be_fewer: bool = False
-) -> int:
+def choose_panel(machine: Machine, columns: int, lanes: int, rows: int, *, even: bool = False) -> int:
     """Returns the panel width with the lowest estimated cost in a micro-kernel.
 
     Args:
@@ -29,14 +27,9 @@ def choose_panel(
         rows: number of rows multiplied with the weight. If there are few, a panel of several registers provides the
             independent multiply-adds that the rows do not.
         even: whether to reject panels of three registers if they leave a narrower panel.
-        may_be_fewer: whether some calls have fewer rows, down to one; these need panels of several registers.
     """
     if rows < 4:
         return min(columns, lanes * (8 // rows))
-    # If a row is one register, one tile holds all rows and the weight is read only once; with two registers per row it
-    # does not.
-    if lanes >= rows > lanes - 2 and not may_be_fewer:
-        return min(columns, lanes)
     parts = [part for part in range(1, math.isqrt(columns) + 1) if columns % part == 0]
     widths = {2 * lanes, *(width for part in parts for width in (part, columns // part) if width <= 4 * lanes)}
     if _takes_three(machine) and columns > 3 * lanes and not (even and columns % (3 * lanes)):

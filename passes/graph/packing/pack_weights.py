@@ -77,11 +77,12 @@ class PackWeightsPass(Pass):
         """Applies the patterns to the whole module."""
         machine = machine_of(self.machine, state)
         lines = self.bytes_by_depth
-        varies = discardable.RANGES.is_on(op)
-        blocks = (UnpackBlocks(),) if lines else (PackBlockMatmul(machine, varies), UnpackBlocks())
-        convolutions = (PackDepthwiseConv(), PackGroupedConv(machine), PackConv(machine, lines, varies))
+        blocks = (
+            (UnpackBlocks(),) if lines else (PackBlockMatmul(machine, discardable.RANGES.is_on(op)), UnpackBlocks())
+        )
+        convolutions = (PackDepthwiseConv(), PackGroupedConv(machine), PackConv(machine, lines))
         transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()
-        products = (*transposing, PackMatmul(machine, self.by_depth, lines, varies))
+        products = (*transposing, PackMatmul(machine, self.by_depth, lines))
         apply_patterns(op, (*blocks, *products, *convolutions, WidenBytes(), PackRhs(machine), TransposeRhs()), state)
 
 
@@ -92,7 +93,6 @@ class PackMatmul(Pattern[MatmulOp]):
     machine: Machine
     leaves_transposed: bool = False
     bytes_by_depth: bool = False
-    rows_vary: bool = False
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
@@ -108,7 +108,7 @@ class PackMatmul(Pattern[MatmulOp]):
         weight = op.rhs if op.transpose_rhs else TransposeOp(op.rhs, permutation=(1, 0)).result
         columns = shape[0] if op.transpose_rhs else shape[1]
         lanes = self.machine.lanes(sum_bytes(op))
-        panel = choose_panel(self.machine, columns, lanes, math.prod(rows[:-1]), may_be_fewer=self.rows_vary)
+        panel = choose_panel(self.machine, columns, lanes, math.prod(rows[:-1]))
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.rhs)) > 1 else panel
         lhs, weight = in_whole_grains(op.lhs), in_whole_grains(weight)
         packed = pack(weight, 1, columns, ir.RankedTensorType(weight.type).shape[1], panel)
@@ -179,7 +179,6 @@ class PackConv(Pattern[ConvOp]):
 
     machine: Machine
     bytes_by_depth: bool = False
-    rows_vary: bool = False
     root = ConvOp
 
     def rewrite(self, op: ConvOp) -> Replacement:
@@ -193,7 +192,7 @@ class PackConv(Pattern[ConvOp]):
         weight = in_whole_grains(weight)
         positions = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
         lanes = self.machine.lanes(sum_bytes(op))
-        panel = choose_panel(self.machine, columns, lanes, positions, may_be_fewer=self.rows_vary)
+        panel = choose_panel(self.machine, columns, lanes, positions)
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.weight)) > 1 else panel
         packed = pack(weight, op.group, columns, math.prod(ir.RankedTensorType(weight.type).shape[1:]), panel)
         if math.prod(kernel) == op.group == 1 and set(op.strides) == {1} and not any(op.pads):
