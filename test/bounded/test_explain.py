@@ -98,7 +98,8 @@ def test_the_report_tells_what_each_kernel_depends_on_and_which_version_runs_whe
     assert sizes["versions"][0]["kernel"] == found["large"]["name"]
     assert sum(item["share"] for item in sizes["versions"]) == pytest.approx(1, abs=1e-3)
     assert f"{len(sizes['versions'])} versions take at most" in sizes["why"]
-    runs = [run for item in sizes["versions"] for run in item["sizes"].removeprefix("length ").split(", ")]
+    texts = [item["sizes"].removeprefix("length ") for item in sizes["versions"]]
+    runs = [run.removeprefix("... ") for text in texts for run in text.split(", ")]
     listed = [size for low, _, high in (run.partition(" to ") for run in runs) for size in (int(low), int(high or low))]
     assert (min(listed), max(listed)) == (1, 64)
     text = report.text()
