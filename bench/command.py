@@ -20,7 +20,7 @@ from ..runtime.program import SHORT_NAME
 from ..support.packages import require_package
 from ..support.wording import duration
 from ..tools import arguments, model_options, running
-from ..tools.console import ProgressBar, print_table, progress
+from ..tools.console import ProgressBar, line_width, print_table, progress
 from ..tools.flags import UsageError
 from ..tools.outputs import FIGURES, PICTURE, Outputs
 from ..tuning.database import Database
@@ -300,7 +300,7 @@ def _profile(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(record))
     else:
-        print(tables_of(record, options.top))
+        print(tables_of(record, options.top, line_width()))
     return 0
 
 

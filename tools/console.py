@@ -78,8 +78,12 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], numbers: 
         table.add_column(header, justify="right" if header in numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    # A file or a pipe has no width: lines are as long as they need to be.
-    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False).print(table)
+    Console(width=line_width() or 10_000, highlight=False).print(table)
+
+
+def line_width() -> int | None:
+    """Returns the width of the terminal; None if stdout is a file or a pipe, whose lines may have any length."""
+    return Console().width if sys.stdout.isatty() else None
 
 
 @contextmanager

@@ -16,9 +16,10 @@ from ..explain import memory
 from ..runtime.cache.cache import default_cache
 from ..runtime.devices import peaks
 from ..runtime.executable import Executable
+from ..runtime.profile.text import tables_of
 from ..support.wording import duration
 from . import arguments, model_options, running, values
-from .console import print_table, progress
+from .console import line_width, print_table, progress
 from .flags import UsageError
 from .model_options import Given
 from .outputs import ARRAYS, MEMORY, TRACE, OutputFile, Outputs
@@ -157,7 +158,7 @@ def _run_into(files: Mapping[str, OutputFile], options: argparse.Namespace) -> i
     if reduced and not options.json:
         _print_errors(options.precision, errors)
     if profile is not None and not options.json:
-        print(f"\n{profile}\n")
+        print(f"\n{tables_of(profile.record(), width=line_width())}\n")
         print(f"{options.profile}: open it at ui.perfetto.dev or chrome://tracing")
     if options.output is not None:
         with files["--output"].writing() as path, open(path, "wb") as file:

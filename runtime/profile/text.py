@@ -13,8 +13,11 @@ _TOP = 15
 """Number of rows of a table: a choice, so that all tables fit a screen."""
 
 
-def tables_of(record: Mapping[str, Any], top: int = _TOP) -> str:
-    """Returns the tables of a profile's record: classes, the slowest kernels and nodes, and time outside kernels."""
+def tables_of(record: Mapping[str, Any], top: int = _TOP, width: int | None = None) -> str:
+    """Returns the tables of a profile's record: classes, the slowest kernels and nodes, and time outside kernels.
+
+    With a width, lines are at most as long.
+    """
     seconds = record["seconds"]
     threads, call = quantity(record["threads"], "thread"), duration(seconds["call"])
     rest = [("nodes on the host", seconds["host"]), ("between kernels", seconds["between"])]
@@ -29,11 +32,11 @@ def tables_of(record: Mapping[str, Any], top: int = _TOP) -> str:
     headers = ("kernel", "class", "time", "share", "calls", "GFLOP/s", "GB/s", "roofline", "nodes")
     parts = [
         f"one call takes {call} with {threads}, the mean of the faster half of {record['calls']}\n"
-        + aligned(("class of kernel", "time", "share"), classes, (1, 2)),
-        aligned(headers, kernels, range(2, 8)) + _more(record["kernels"], top),
-        aligned(("node (its share of kernels)", "time", "share"), nodes, (1, 2)) + _more(record["nodes"], top),
-        aligned(("operator", "nodes", "time", "share"), operators, (1, 2, 3)),
-        aligned(("on the host", "operator", "time", "share"), host, (2, 3)) if host else "",
+        + aligned(("class of kernel", "time", "share"), classes, (1, 2), width),
+        aligned(headers, kernels, range(2, 8), width) + _more(record["kernels"], top),
+        aligned(("node (its share of kernels)", "time", "share"), nodes, (1, 2), width) + _more(record["nodes"], top),
+        aligned(("operator", "nodes", "time", "share"), operators, (1, 2, 3), width),
+        aligned(("on the host", "operator", "time", "share"), host, (2, 3), width) if host else "",
     ]
     return "\n\n".join(filter(None, parts))
 
