@@ -21,6 +21,7 @@ from ..passes.kernel.demand import MOST_ENTRIES, read_table, varying_rows
 from ..runtime.remarks import VERSIONS
 from ..sizes.expressions import Expression, evaluate_all
 from ..sizes.ranges import Range, spread_sizes
+from .linalg_to_vector.winograd.strips import varies
 from .target import Target
 from .version_choice import KernelVersions, choose
 from .version_plans import TileCost, plans_of
@@ -155,7 +156,7 @@ class _Versions:
         if not any(self._ends[axis] >= 0 for group in groups for axis in group):
             return []
         if class_of(self._kernel) == "winograd":
-            return [1, self._winograd_tiles()] if max(self._ends[1:3]) >= 0 else []
+            return [1, self._winograd_tiles()] if varies(self._kernel) else []
         rows, shape = [], self._shape
         for first, *others in groups[-2:]:
             count = math.prod(shape[axis] for axis in others)

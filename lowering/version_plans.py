@@ -22,7 +22,6 @@ from ..passes.ir.values import shape_of
 from ..sizes.expressions import Expression, evaluate_all
 from .linalg_to_vector.schedules import depthwise
 from .linalg_to_vector.schedules.tiles import rows_of_registers
-from .linalg_to_vector.schedules.winograd import MOST_TILES
 from .stepwell_to_linalg.convolution import depthwise_panel
 from .target import Target
 
@@ -148,5 +147,5 @@ def _depthwise_tiles(op: PackedDepthwiseConvOp, target: Target, row_counts: np.n
 def _strips(op: WinogradConvOp, target: Target, row_counts: np.ndarray) -> list[TileCost]:
     _, *image = shape_of(op.operation.operands[0])
     strips = WinogradStrips(op.points, op.extents, image[-1], op.columns, 4 * math.prod(image))
-    times = [strips.strip_ns(target.machine, (1, count)) for count in range(1, min(row_counts.max(), MOST_TILES) + 1)]
-    return [TileCost((1, count), round(time), 0) for count, time in enumerate(times, 1) if time is not None]
+    times = strips.run_ns(target.machine, int(row_counts.max()))
+    return [TileCost((1, count), round(time), 0) for count, time in times.items()]

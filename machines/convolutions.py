@@ -16,6 +16,9 @@ _NOT_HIDDEN, _ROWS_MORE = 0.3, 4
 # Maximum size of a strip in bytes; a larger one would show in a program's memory use.
 _MOST_STRIP_BYTES = 16 << 20
 
+# Maximum number of consecutive tiles of a strip: a choice.
+_MOST_RUN = 64
+
 # Registers of a row of sums in a strip's products. A register each holds the weights of the row and a broadcast.
 _STRIP_VECTORS = 2
 
@@ -103,6 +106,11 @@ class WinogradStrips:
         far = max(0, weights - machine.l2_bytes)
         reread = weights * paces.strip_reread_ns + far * paces.far_reread_ns
         return products + transforms + spilled + reread + self._waits_ns(machine, shape[0])
+
+    def run_ns(self, machine: Machine, most: int) -> dict[int, float]:
+        """Returns the times of strips of consecutive tiles, by their number up to `most`."""
+        times = {count: self.strip_ns(machine, (1, count)) for count in range(1, min(most, _MOST_RUN) + 1)}
+        return {count: time for count, time in times.items() if time is not None}
 
     def _waits_ns(self, machine: Machine, rows: int) -> float:
         """Returns the time for which a strip waits for the lines of its pixels.

@@ -59,9 +59,7 @@ def divide(lhs: Index, rhs: Index) -> tuple[Index, Index]:
 
 def clamp(index: Index, low: int, high: int) -> Index:
     """Returns `min(max(index, low), high)`."""
-    if isinstance(index, int):
-        return min(max(index, low), high)
-    return arith.minsi(arith.maxsi(index, value_of(low)), value_of(high))
+    return at_most(at_least(index, low), high)
 
 
 def at_most(index: Index, high: Index) -> Index:

@@ -87,12 +87,11 @@ def _solve(
             if isinstance(value.type, ir.RankedTensorType) and value not in joined:
                 joined[value] = _joined(value, made)
                 sizes = list(ir.RankedTensorType(value.type).shape)
-                if [size for size in sizes if size != 1] == [size for size, _ in apart]:
-                    is_apart = iter(is_apart for _, is_apart in apart)
-                    kept = [size != 1 and next(is_apart) for size in sizes]
-                    joined[value] = [
-                        is_joined and not apart for is_joined, apart in zip(joined[value], kept[1:], strict=True)
-                    ]
+                axes = [axis for axis, size in enumerate(sizes) if size != 1]
+                if [sizes[axis] for axis in axes] == [size for size, _ in apart]:
+                    for axis, (_, is_apart) in zip(axes, apart, strict=True):
+                        if is_apart:
+                            joined[value][axis - 1] = False
     changed = True
     while changed:
         changed = False

@@ -22,7 +22,7 @@ from .fill_beyond import fill_beyond
 from .limits import Limit, end_of, guard, is_row_needed
 from .needed_rounds import note_rounds
 from .positions import WRITES, Position, is_local, linear_of, positions, root_of, split
-from .skip_masked import drop_masks, skip_masked
+from .skip_masked import assume_kept, skip_masked
 
 _Move = tuple[Position, int, Linear]
 """The movement of a write with a loop index: the dimensions, the distance per step, and the start."""
@@ -136,7 +136,7 @@ class _Bounder:
             exact.setdefault(entry, []).extend(skip_masked(self._kernel, value, axis, extent))
         masks = discardable.MASKS.read(self._kernel, ())
         for number, entry in zip(masks[::2], masks[1::2], strict=True):
-            drop_masks(self._body.arguments[number], exact.get(entry, []))
+            assume_kept(self._body.arguments[number], exact.get(entry, []))
 
     def _bound_for(self, loop: ir.Operation) -> None:
         places = self._places(loop, loop.regions[0].blocks[0].arguments[0])

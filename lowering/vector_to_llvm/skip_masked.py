@@ -43,7 +43,7 @@ def skip_masked(kernel: ir.Operation, value: ir.Value, axis: int, extent: Callab
     return exact
 
 
-def drop_masks(mask: ir.Value, loops: Sequence[ir.Operation]) -> None:
+def assume_kept(mask: ir.Value, loops: Sequence[ir.Operation]) -> None:
     """Replaces reads of a mask by 1 in loops, each of which reads it at its index only while that is kept.
 
     scf.for %i = %c0 to %end step %c1 { %kept = memref.load %mask[%i] ; .. }

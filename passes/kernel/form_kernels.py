@@ -149,7 +149,9 @@ class _Outliner:
                 discardable.KEYS.write(kernel, keys)
             if skipped:
                 discardable.SKIPPED.write(kernel, skipped)
-                discardable.MASKS.write(kernel, masks_read_by(group, inputs))
+            masks = masks_read_by(group, inputs) if skipped else []
+            if masks:
+                discardable.MASKS.write(kernel, masks)
             discardable.TABLE_ARGUMENT.write(kernel, len(inputs) - 1)
         found = _shares(group)
         with ir.InsertionPoint(group[-1]), fused_location(group):

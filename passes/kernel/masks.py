@@ -45,16 +45,16 @@ def skipped_by(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> lis
     inside = set(group)
     for op in group:
         found += _depths(op, inputs)
-        masks = _masks_of(op)
+        masks = _keeps_of(op)
         if not masks:
             continue
         rank = len(shape_of(op.operands[0]))
         for value in _read_by(op.operands[0], inside):
             sizes = shape_of(value)
-            for axis, entry in masks:
+            for keep, axis in masks:
                 own = axis - rank + len(sizes)
                 if value in inputs and own >= 0 and sizes[own] == shape_of(op.operands[0])[axis]:
-                    found += [inputs.index(value), own, entry]
+                    found += [inputs.index(value), own, keep.extent]
     return found
 
 
@@ -77,11 +77,6 @@ def _depths(op: ir.Operation, inputs: Sequence[ir.Value]) -> list[int]:
         if value in inputs:
             found += [inputs.index(value), len(shape_of(value)) - (1 if is_last else 2), view.depth]
     return found
-
-
-def _masks_of(op: ir.Operation) -> list[tuple[int, int]]:
-    """The masked dimensions of a reduction's operand, each with the table entry of the first masked index."""
-    return [(axis, keep.extent) for keep, axis in _keeps_of(op)]
 
 
 def _keeps_of(op: ir.Operation) -> list[tuple[KeepOp, int]]:

@@ -27,9 +27,6 @@ from .base import Schedule, given_parameters
 from .contraction import contraction
 from .typical import chosen_tile, tiles_in, typical_sizes
 
-# Maximum number of tiles of a strip if sizes vary.
-MOST_TILES = 64
-
 # Maximum number of parallel blocks of the transforms of a strip.
 _MOST_PARTS = 8
 
@@ -64,11 +61,10 @@ def _run(kernel: ir.Operation, steps: WinogradSteps, target: Target) -> int:
     typical = typical_sizes(kernel, ir.RankedTensorType(results[0]).shape[:3])
     tiles = (1, *steps.tile)
     totals = [math.prod(-(-size // tile) for size, tile in zip(sizes, tiles, strict=True)) for sizes in typical]
-    possible = {}
-    for count in range(1, min(most, MOST_TILES) + 1):
-        each = steps.strips.strip_ns(target.machine, (1, count))
-        if each is not None:
-            possible[count] = each * sum(-(-total // count) / total for total in totals or [most])
+    possible = {
+        count: each * sum(-(-total // count) / total for total in totals or [most])
+        for count, each in steps.strips.run_ns(target.machine, most).items()
+    }
     return min(possible, key=lambda count: possible[count])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ....lowering.target import Target
@@ -94,8 +94,8 @@ class WinogradSpace(SearchSpace):
         strips: work of the strips.
     """
 
-    tiles: tuple[int, int, int] = (1, 1, 1)
-    strips: WinogradStrips = WinogradStrips((1, 1), (1, 1), 1, 1, 0)  # noqa: RUF009  it is immutable
+    tiles: tuple[int, int, int] = field(kw_only=True)
+    strips: WinogradStrips = field(kw_only=True)
 
     @staticmethod
     def axes_of(tiles: tuple[int, int, int]) -> tuple[Axis, ...]:

@@ -56,7 +56,7 @@ def _winograd(kernel: ir.Operation, target: Target) -> SearchSpace:
     steps = WinogradSteps.of(kernel)
     tiles, strips = steps.tiles, steps.strips  # the schedule replaces the steps
     default = SCHEDULES["winograd"](kernel, target).parameters
-    return WinogradSpace(target.machine, default, WinogradSpace.axes_of(tiles), tiles, strips)
+    return WinogradSpace(target.machine, default, WinogradSpace.axes_of(tiles), tiles=tiles, strips=strips)
 
 
 def _attention(kernel: ir.Operation, target: Target) -> SearchSpace | None:

@@ -77,9 +77,8 @@ class PackWeightsPass(Pass):
         """Applies the patterns to the whole module."""
         machine = machine_of(self.machine, state)
         lines = self.bytes_by_depth
-        blocks = (
-            (UnpackBlocks(),) if lines else (PackBlockMatmul(machine, discardable.RANGES.is_on(op)), UnpackBlocks())
-        )
+        varies = discardable.RANGES.is_on(op)
+        blocks = (UnpackBlocks(),) if lines else (PackBlockMatmul(machine, varies), UnpackBlocks())
         convolutions = (PackDepthwiseConv(), PackGroupedConv(machine), PackConv(machine, lines))
         transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()
         products = (*transposing, PackMatmul(machine, self.by_depth, lines))
