@@ -13,10 +13,10 @@ import numpy as np
 from mlir import ir
 
 from ..dialects.stepwell.elementwise import AddOp, GreaterEqualOp, MulOp, ShiftRightOp, XorOp
+from ..runtime.training_step import KEY
 from .build import cast, constant, emit
 
-KEY = "random_key"
-"""Name of the parameter that is the key; a training step adds 1 to it."""
+__all__ = ["KEY", "kept"]
 
 _BITS = np.dtype(np.uint32)
 # Shifts and factors of lowbias32, from the Hash Prospector (https://github.com/skeeto/hash-prospector).

@@ -58,18 +58,24 @@ def dtype_of(name: str) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, name))
 
 
-def chunks(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> list[bytes | memoryview]:
+def chunks(
+    tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None, *, is_padded: bool = True
+) -> list[bytes | memoryview]:
     """Returns the file's bytes in pieces; tensors that are contiguous are not copied.
 
     Args:
         tensors: the tensors by name.
         metadata: entries for the header's metadata, which other readers show.
+        is_padded: whether tensors start at multiples of 64 bytes. Without padding, wide elements come first, so that
+            tensors start at multiples of their elements.
     """
+    if not is_padded:
+        tensors = dict(sorted(tensors.items(), key=lambda item: -item[1].itemsize))
     header: dict[str, dict] = {} if metadata is None else {"__metadata__": dict(metadata)}
     pieces: list[bytes | memoryview] = []
     end = 0
     for name, array in tensors.items():
-        gap = -end % ALIGNMENT
+        gap = -end % ALIGNMENT if is_padded else 0
         if gap:
             header[f"{_PAD}{len(pieces)}"] = {"dtype": "U8", "shape": [gap], "data_offsets": [end, end + gap]}
             pieces.append(bytes(gap))

@@ -10,51 +10,110 @@ from typing import Any
 
 import numpy as np
 
-from ..support.errors import ArtefactError, InputError
+from ..support.errors import ArtefactError
 from . import safetensors
 from .artefact import reader
 from .compiled_model import CompiledModel
 from .executable import Executable
-from .program import Shape
-from .training_step import StepCode, TrainingStep
+from .program import Program, Shape
+from .replicas import Processes, Replicas
+from .training_step import COUNT, StepCode, TrainingStep
 
-LOSS, RATE, STEP = "loss", "learning_rate", "step"
-"""Names of the loss among the outputs of a step, and of the learning rate and the number of steps in its state."""
+LOSS, LOSS_WEIGHT, RATE, STEP = "loss", "loss_weight", "learning_rate", "step"
+"""Names of the loss and its weight among the outputs of a step, and of two arrays of its state."""
+
+SCALE, SKIPPED = "loss_scale", "skipped_steps"
+"""Names of the state that is the factor of the loss, and the number of steps left out."""
 
 
 class Trainer:
     """Trains a model: each call of `step` runs forward pass, backward pass and optimiser as one program.
 
-    Calls of one trainer must follow each other. An array of `parameters` is never changed: a step makes new ones.
+    If gradients are accumulated, or added among processes, the optimiser is a program of its own, which runs after the
+    last micro-batch of a step. Calls of one trainer must follow each other. An array of `parameters` is never changed:
+    a step makes new ones.
 
     Attributes:
         name: the model's name.
         outputs: the model's outputs in the last step, by name.
+        accumulate: number of micro-batches of a step.
     """
 
-    def __init__(self, step: TrainingStep, trained: Sequence[str], name: str = "model") -> None:
+    def __init__(
+        self,
+        step: TrainingStep,
+        trained: Sequence[str],
+        name: str = "model",
+        *,
+        update: TrainingStep | None = None,
+        accumulate: int = 1,
+        processes: Processes | None = None,
+    ) -> None:
         """Makes a training step callable.
 
         Args:
             step: the step; it holds its learning rate.
             trained: names of the parameters that it changes; a list may be filled when code is compiled.
             name: the model's name.
+            update: the step of the optimiser from sums of gradients, if `step` computes these; it shares `step.held`.
+            accumulate: number of micro-batches of a step.
+            processes: the processes among which gradients are added.
         """
-        self.name, self.outputs = name, dict[str, np.ndarray]()
-        self._step, self._trained = step, trained
+        self.name, self.outputs, self.accumulate = name, dict[str, np.ndarray](), accumulate
+        self._step, self._trained, self._update = step, trained, update
+        self._pending: dict[str, np.ndarray] = {}
+        self._replicas = None if processes is None else Replicas(processes, step.held)
 
     def step(self, *batch: Any, **named: Any) -> float:
         """Changes the parameters by one step, and returns the loss before it.
 
+        If gradients are accumulated, each call takes one micro-batch, and every `accumulate`-th one changes the
+        parameters. Among several processes, the loss is that of the batches of all of them.
+
         Args:
-            batch: the model's inputs, then the target of the loss, as arrays or anything with `__dlpack__`.
+            batch: the model's inputs, then the targets of the loss, as arrays or anything with `__dlpack__`.
             named: the same by name; the target is called "target".
 
         Raises:
             InputError: the batch does not fit the model.
         """
-        self.outputs = self._step(*batch, **named)
-        return float(self.outputs.pop(LOSS).reshape(()))
+        if not self._step.executables or self._pending:
+            self._begin(self._step.prepare_for(*batch, **named))
+        if self._update is None:
+            self.outputs = self._step(*batch, **named)
+            return float(self.outputs.pop(LOSS).reshape(()))
+        replicas = self._replicas
+        self.outputs = self._step(*batch, **named) if replicas is None else replicas.run(self._step, batch, named)
+        loss, weight = (self.outputs.pop(name).reshape(()) for name in (LOSS, LOSS_WEIGHT))
+        if int(self._step.held[COUNT]) >= self.accumulate:
+            self.flush()
+        return float(loss) if replicas is None else replicas.mean(float(loss), float(weight))
+
+    def flush(self) -> bool:
+        """Changes the parameters by the gradients of the micro-batches since the last step.
+
+        `step` does so after the last micro-batch of a step; at the end of the data there may be fewer.
+
+        Returns:
+            Whether there were any micro-batches.
+        """
+        if self._update is None or not self._step.executables or not int(self._step.held[COUNT]):
+            return False
+        if self._replicas is not None:
+            self._replicas.add_sums(self._trained, self._step)
+        self._update()
+        return True
+
+    def _begin(self, executable: Executable) -> Executable:
+        """Takes over restored arrays once there is code that takes them."""
+        if self._update is not None:
+            self._update.prepare({})
+        if self._pending:
+            pending, self._pending = self._pending, {}
+            self._step.restore(pending)
+        if self._replicas is not None:
+            self._replicas.begin()
+        return executable
 
     def prepare(self, shapes: Mapping[str, Shape]) -> Executable:
         """Compiles the step for the shapes of a batch, by name, before its first call.
@@ -62,7 +121,7 @@ class Trainer:
         Raises:
             InputError: a shape is missing, or there is no compiler.
         """
-        return self._step.prepare(shapes)
+        return self._begin(self._step.prepare(shapes))
 
     @property
     def batch(self) -> tuple[str, ...]:
@@ -71,8 +130,8 @@ class Trainer:
 
     @property
     def executables(self) -> list[Executable]:
-        """The code of the step, for each set of shapes of a batch."""
-        return self._step.executables
+        """The code of the step, for each set of shapes of a batch, and that of the optimiser if it is apart."""
+        return [*self._step.executables, *([] if self._update is None else self._update.executables)]
 
     @property
     def learning_rate(self) -> float:
@@ -89,6 +148,16 @@ class Trainer:
         return int(self._step.held[STEP])
 
     @property
+    def skipped(self) -> int:
+        """The number of steps that were left out because a gradient was not finite, if the loss is scaled."""
+        return int(self._step.held.get(SKIPPED, 0))
+
+    @property
+    def loss_scale(self) -> float:
+        """The factor of the loss in the next backward pass."""
+        return float(self._step.held.get(SCALE, 1.0))
+
+    @property
     def parameters(self) -> dict[str, np.ndarray]:
         """The contents of the trained parameters by name."""
         return {name: self._step.held[name] for name in self._trained}
@@ -101,22 +170,18 @@ class Trainer:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continues from arrays that `state` returned, or from some of them, such as parameters.
 
+        Before the first step they are kept, and checked once code is compiled.
+
         Raises:
             InputError: there is no such array, or it has another shape or element type.
         """
-        for name, array in state.items():
-            known = self._step.held.get(name)
-            if known is None:
-                raise InputError(f"the trainer has no state '{name}'; it has {', '.join(self._step.held)}")
-            if known.shape != array.shape or known.dtype != array.dtype:
-                raise InputError(
-                    f"state '{name}' is {known.dtype.name}{list(known.shape)}, but {array.dtype.name}"
-                    f"{list(array.shape)} was given"
-                )
-        self._step.held |= {name: np.array(array) for name, array in state.items()}
+        if self._step.executables:
+            self._step.restore(state)
+        else:
+            self._pending |= {name: np.array(array) for name, array in state.items()}
 
     def save_weights(self, path: str | os.PathLike[str], *, everything: bool = False) -> None:
-        """Writes the parameters as safetensors; with `everything`, the state of the optimiser too.
+        """Writes the parameters as safetensors; with `everything`, all of `state`, from which training continues.
 
         Raises:
             ArtefactError: the file cannot be written.
@@ -124,7 +189,7 @@ class Trainer:
         arrays = self.state if everything else self.parameters
         try:
             with open(path, "wb") as file:
-                for chunk in safetensors.chunks(arrays):
+                for chunk in safetensors.chunks(arrays, is_padded=False):
                     file.write(chunk)
         except OSError as error:
             raise ArtefactError(f"{path}: cannot be written: {error.strerror or error}") from error
@@ -148,41 +213,59 @@ class Trainer:
         Raises:
             ArtefactError: the file cannot be written, or nothing is compiled yet.
         """
-        executables = self.executables
+        executables, updates = self._step.executables, [] if self._update is None else self._update.executables
         if not executables:
             raise ArtefactError(
                 f"{self.name}: there is no code to save: take a step, or `prepare` the shapes of a batch"
             )
         stored = executables[0].stored()
-        training = reader.Training(self.batch, tuple(self._trained), self.state)
+        training = reader.Training(
+            self.batch,
+            tuple(self._trained),
+            self.state,
+            tuple(program for item in updates for program in item.stored().programs),
+            self.accumulate,
+        )
         programs = [program for item in executables for program in item.stored().programs]
         from .artefact.writer import write  # not needed by steps
 
         write(Path(path), replace(stored, name=self.name, programs=tuple(programs), training=training))
 
     @staticmethod
-    def load(path: reader.Given, threads: int | None = None) -> Trainer:
+    def load(path: reader.Given, threads: int | None = None, *, processes: Processes | None = None) -> Trainer:
         """Loads a trainer that `save` wrote, and continues it; needs neither the compiler nor the model.
 
         Args:
             path: the `.stw` file, its contents, or a file that is open for reading bytes.
             threads: number of threads of a step; by default one for each core.
+            processes: the processes among which gradients are added.
 
         Raises:
-            ArtefactError: the file is damaged, is not of a trainer, or was made for another kind of machine.
+            ArtefactError: the file is damaged, is not of a trainer, or was made for another kind of machine; or there
+                are several processes, and the file has no code for these.
         """
         stored = reader.read(path)
         training = stored.training
         if training is None:
             raise ArtefactError(f"{stored.name}: the file has no training step; `stepwell.load` reads models")
+        if processes is not None and not training.updates:
+            raise ArtefactError(f"{stored.name}: the file has no step for several processes: make one with `processes`")
+        held: dict[str, np.ndarray] = {}
+
+        def code(program: Program) -> StepCode:
+            alone = replace(stored, inputs=program.inputs, outputs=program.outputs, programs=(program,))
+            return StepCode(Executable(CompiledModel.of(alone), threads), training.state)
+
         codes = {}
         for program in stored.programs:
             shapes = {info.name: info.shape for info in program.inputs}
-            alone = replace(stored, inputs=program.inputs, outputs=program.outputs, programs=(program,))
-            executable = Executable(CompiledModel.of(alone), threads)
-            batch = tuple(_numbers(shapes[name]) for name in training.batch)
-            codes[batch] = StepCode(executable, training.state)
-        return Trainer(TrainingStep(training.batch, None, codes), training.trained, stored.name)
+            codes[tuple(_numbers(shapes[name]) for name in training.batch)] = code(program)
+        update = None
+        if training.updates:
+            update = TrainingStep((), None, {(): code(training.updates[0])}, held)
+        step = TrainingStep(training.batch, None, codes, held)
+        kept = {"update": update, "accumulate": training.accumulate, "processes": processes}
+        return Trainer(step, training.trained, stored.name, **kept)
 
     def __repr__(self) -> str:
         count = len(self._trained)

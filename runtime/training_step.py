@@ -26,6 +26,16 @@ class StepCode:
     contents: Mapping[str, np.ndarray]
 
 
+KEY = "random_key"
+"""Name of the state that is the key of random choices; a training step adds 1 to it."""
+
+SUM, WEIGHT = ".gradient_sum", "gradient_weight"
+"""Suffix that makes the name of a parameter the name of the sum of its gradients over micro-batches, and the name of
+the sum of the weights of these."""
+
+COUNT = "micro_batches"
+"""Name of the state that is the number of micro-batches since the last step."""
+
 Make = Callable[[Mapping[str, Shape]], StepCode]
 """Compiles code for the shapes of a batch, by the names of its arrays."""
 
@@ -40,7 +50,11 @@ class TrainingStep:
     """
 
     def __init__(
-        self, batch: Sequence[str], make: Make | None, codes: Mapping[tuple[Shape, ...], StepCode] | None = None
+        self,
+        batch: Sequence[str],
+        make: Make | None,
+        codes: Mapping[tuple[Shape, ...], StepCode] | None = None,
+        held: dict[str, np.ndarray] | None = None,
     ) -> None:
         """Starts with the code compiled so far.
 
@@ -48,9 +62,10 @@ class TrainingStep:
             batch: names of the arrays of a batch, in order.
             make: compiles code for other shapes; None without a compiler.
             codes: the code by the shapes of a batch.
+            held: the arrays that are kept; several functions may share them. A new dictionary if None.
         """
         self.batch = tuple(batch)
-        self.held: dict[str, np.ndarray] = {}
+        self.held: dict[str, np.ndarray] = {} if held is None else held
         self._make, self._codes = make, dict(codes or {})
         for code in self._codes.values():
             self._hold(code)
@@ -70,6 +85,32 @@ class TrainingStep:
         if missing:
             raise InputError(f"the shape of '{missing[0]}' is missing; a batch has {', '.join(self.batch)}")
         return self._code_for(tuple(tuple(shapes[name]) for name in self.batch)).executable
+
+    def prepare_for(self, *batch: Any, **named: Any) -> Executable:
+        """Compiles for a batch, unless there is code for its shapes.
+
+        Raises:
+            InputError: the batch has other arrays, or there is no code for its shapes and no compiler.
+        """
+        given = self._by_name(batch, named)
+        return self.prepare({name: _shape(value) for name, value in given.items()})
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Replaces arrays that are held.
+
+        Raises:
+            InputError: there is no such array, or it has another shape or element type.
+        """
+        for name, array in state.items():
+            known = self.held.get(name)
+            if known is None:
+                raise InputError(f"the trainer has no state '{name}'; it has {', '.join(self.held)}")
+            if known.shape != array.shape or known.dtype != array.dtype:
+                raise InputError(
+                    f"state '{name}' is {known.dtype.name}{list(known.shape)}, but {array.dtype.name}"
+                    f"{list(array.shape)} was given"
+                )
+        self.held |= {name: np.array(array) for name, array in state.items()}
 
     def __call__(self, *batch: Any, **named: Any) -> dict[str, np.ndarray]:
         """Runs the step, and returns the outputs that continue nothing.

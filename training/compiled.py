@@ -11,7 +11,9 @@ from ..driver.api import compile
 from ..driver.options import Options
 from ..runtime.program import Shape
 from ..runtime.training_step import StepCode, TrainingStep
-from .joint import TARGET, Recipe, make_joint
+from .joint import Joint, make_joint, make_update
+from .losses import of_many
+from .recipe import KEY, Recipe
 from .trainable import Trainable
 
 
@@ -25,7 +27,9 @@ class StepCompiler:
         target: the target of the code.
         threads: number of threads of a call; None for one for each core.
         options: how to compile.
+        seed: which random choices a training makes.
         trained: names of the trained parameters, once code was compiled.
+        held: the arrays that are kept between calls.
     """
 
     model: Trainable
@@ -33,18 +37,40 @@ class StepCompiler:
     target: str
     threads: int | None
     options: Options
+    seed: int = 0
     trained: list[str] = field(default_factory=list)
+    held: dict[str, np.ndarray] = field(default_factory=dict)
 
     def step(self) -> TrainingStep:
         """Returns the step, whose code is compiled at the first batch of each shape."""
+        targets = () if self.recipe.loss is None else of_many(self.recipe.loss).targets
         names = [info.name for info in self.model.inputs]
-        return TrainingStep(names if self.recipe.loss is None else [*names, TARGET], self._make)
+        return TrainingStep([*names, *targets], self._make, held=self.held)
+
+    def update(self) -> TrainingStep | None:
+        """Returns the step of the optimiser from sums of gradients; None if `step` takes it."""
+        return TrainingStep((), self._make_update, held=self.held) if self.recipe.is_split else None
 
     def _make(self, shapes: Mapping[str, Shape]) -> StepCode:
-        given = {name: shape for name, shape in shapes.items() if name != TARGET or self.recipe.loss is None}
-        joint = make_joint(self.model, self.recipe, given, self.target)
+        joint = make_joint(self.model, self.recipe, shapes, self.target)
         self.trained[:] = joint.trained
+        if KEY in joint.state:
+            joint.state[KEY] = first_key(self.seed)
+        return self._compiled(joint)
+
+    def _make_update(self, shapes: Mapping[str, Shape]) -> StepCode:
+        return self._compiled(make_update(self.recipe, {name: self.held[name] for name in self.trained}))
+
+    def _compiled(self, joint: Joint) -> StepCode:
         executable = compile(joint.text, target=self.target, threads=self.threads, options=self.options)
         executable.name = self.model.name
         contents: dict[str, np.ndarray] = {**joint.fixed, **joint.state}
         return StepCode(executable, contents)
+
+
+def first_key(seed: int) -> np.ndarray:
+    """The first key of random choices.
+
+    Keys grow by 1 in each step, so those of two seeds are far apart: 2**32 divided by the golden ratio spreads them.
+    """
+    return np.array(seed * 0x9E3779B9 % (1 << 32), np.int64)

@@ -1,49 +1,33 @@
-"""The module of a training step: forward pass, loss, backward pass, and the step of an optimiser."""
+"""The modules of a training step: forward pass, loss, backward pass, and the step of an optimiser."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from mlir import ir
 
-from ..dialects import discardable
 from ..dialects.core import spec_of
+from ..dialects.registry import load_dialects
 from ..dialects.stepwell.elementwise import AddOp
-from ..dialects.types import TensorSpec, is_float, tensor_type
+from ..dialects.types import TensorSpec, is_float
 from ..driver.context import compiler_context
-from ..frontend.randomness import KEY
+from ..passes.differentiation.build import add, cast, full, mul, reshape, zeros
 from ..passes.differentiation.differentiate import GRADIENT, DifferentiatePass
-from ..passes.graph.values import scalar_like
+from ..passes.graph.values import constant, scalar_like
 from ..passes.infra.pipeline import Pipeline
-from ..passes.ir.functions import body_of, dictionaries, is_output, main_function, update_type, value_names
+from ..passes.ir.functions import dictionaries, is_output
 from ..passes.ir.values import shape_of
 from ..runtime.program import Shape
 from ..support.errors import OptionError
-from .losses import Loss
-from .optimizers import Optimizer, StepInfo, clipped
+from .losses import Computed, of_many
+from .mains import Main
+from .recipe import COUNT, KEY, LOSS, LOSS_WEIGHT, SCALE, SUM, WEIGHT, Recipe
 from .trainable import Trainable
+from .updates import add_update, scale_state
 
-LOSS, TARGET, RATE, STEP = "loss", "target", "learning_rate", "step"
-"""Names of the loss, and of inputs of a step: the target of the loss, the learning rate, and the number of the step."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Choices that define a training.
-
-    Attributes:
-        loss: the loss of the first output; None if the first output is the loss.
-        wrt: names, or patterns of names, of the parameters to train; None for all that the model trains by default.
-        optimizer: the rule by which parameters change; None to return gradients.
-        clip_norm: the greatest norm of all gradients together; None for any.
-    """
-
-    loss: Loss | None
-    wrt: Sequence[str] | None = None
-    optimizer: Optimizer | None = None
-    clip_norm: float | None = None
+_F32 = np.dtype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -51,8 +35,8 @@ class Joint:
     """A module of a training step, and the arrays that its calls take beside a batch.
 
     Attributes:
-        text: the module, in MLIR. @main takes a batch and the target, then the state, then fixed parameters.
-        state: first contents of the inputs that outputs of the same names continue.
+        text: the module, in MLIR. @main takes a batch and the targets, then the state, then fixed parameters.
+        state: first contents of the inputs that outputs of the same names continue, here or in the module of the step.
         fixed: the other parameters.
         trained: names of the trained parameters.
     """
@@ -66,146 +50,169 @@ class Joint:
 def make_joint(model: Trainable, recipe: Recipe, shapes: Mapping[str, Shape], target: str) -> Joint:
     """Makes the module of a training step for the shapes of a batch.
 
+    It computes gradients if the recipe has no optimiser; if it is split, sums of gradients, from which the module of
+    `make_update` takes the step.
+
     Raises:
         ModelError: the model cannot be imported.
-        OptionError: the loss does not fit the output, or a parameter does not exist.
+        OptionError: the loss does not fit the outputs, or a parameter does not exist.
         PassFailure: an op has no derivative.
     """
     with compiler_context() as context, ir.Location.unknown():
-        prepared = model.prepared(context, shapes, target)
+        given = {info.name: shapes[info.name] for info in model.inputs}
+        prepared = model.prepared(context, given, target)
         trained = prepared.chosen(recipe.wrt, model.trainable_names(prepared))
-        _add_loss(prepared.module, recipe.loss, model.carried)
-        Pipeline((DifferentiatePass(wrt=tuple(trained), outputs=(LOSS,)),)).run(prepared.module)
+        main = Main(prepared.module)
+        goal = _add_loss(main, recipe, shapes, list(model.carried))
+        _differentiate(prepared.module, main, recipe, trained, goal)
         state = {name: np.array(prepared.parameters[name]) for name in trained}
-        if recipe.optimizer is not None:
-            state |= _add_optimizer(prepared.module, recipe.optimizer, recipe.clip_norm, state)
+        if recipe.is_split:
+            state |= _add_sums(main, recipe, trained, goal, state)
+        elif recipe.optimizer is not None:
+            gradients = {name: main.results[f"{name}{GRADIENT}"] for name in trained}
+            found, more = add_update(main, recipe, state, gradients)
+            main.give(found, without=[f"{name}{GRADIENT}" for name in trained])
+            state |= more
         state |= {name: np.array(array) for name, array in model.carried.items()}
         if KEY in prepared.parameters:
-            _add_key(prepared.module)
+            with ir.InsertionPoint(main.last), ir.Location.name(KEY):
+                key = main.arguments[KEY]
+                following = AddOp(key, scalar_like(1, key)).result
+            main.give({KEY: following})
             state[KEY] = np.array(prepared.parameters[KEY])
         fixed = {name: array for name, array in prepared.parameters.items() if name not in state}
-        text = str(prepared.module.operation.get_asm(enable_debug_info=True)).encode()
-        return Joint(text, state, fixed, tuple(trained))
+        return Joint(_text(prepared.module), state, fixed, tuple(trained))
 
 
-def _add_loss(module: ir.Module, loss: Loss | None, carried: Collection[str]) -> None:
-    """Puts the loss of the first output before all outputs; that output is left out if it is the loss itself.
+def make_update(recipe: Recipe, parameters: Mapping[str, np.ndarray]) -> Joint:
+    """Makes the module that takes the step of an optimiser from sums of gradients, and starts new sums.
+
+    Args:
+        recipe: how the model is trained.
+        parameters: the trained parameters.
+    """
+    with compiler_context() as context, ir.Location.unknown():
+        load_dialects(context)
+        module, main = Main.empty()
+        for name, array in parameters.items():
+            main.argument(name, _spec(array))
+        sums = {name: main.argument(f"{name}{SUM}", _spec(array)) for name, array in parameters.items()}
+        weight = main.argument(WEIGHT, TensorSpec((), _F32))
+        count = main.argument(COUNT, TensorSpec((), np.dtype(np.int64)))
+        parts = None if recipe.loss is not None and of_many(recipe.loss).is_sum else weight
+        found, state = add_update(main, recipe, parameters, sums, parts)
+        with ir.InsertionPoint(main.last):
+            found |= {f"{name}{SUM}": zeros(value) for name, value in sums.items()}
+            found |= {WEIGHT: zeros(weight), COUNT: zeros(count)}
+        main.give(found)
+        return Joint(_text(module), state, {}, tuple(parameters))
+
+
+@dataclass(frozen=True)
+class _Goal:
+    """Values that are differentiated.
+
+    Attributes:
+        seeds: values by the names of outputs of @main, with their gradients.
+        loss: the loss.
+    """
+
+    seeds: Mapping[str, ir.Value]
+    loss: Computed
+
+
+def _add_loss(main: Main, recipe: Recipe, shapes: Mapping[str, Shape], carried: Sequence[str]) -> _Goal:
+    """Puts the loss before all outputs; the first output is left out if it is the loss itself.
 
     Outputs that continue inputs, by the names in `carried`, have no loss.
 
     Raises:
-        OptionError: no output is floating point, the first one is no single number though it is to be the loss, or
-            there is a loss and an output of its name.
+        OptionError: there are too few outputs of floating point, the first one is no single number though it is to be
+            the loss, or there is a loss and an output of its name.
     """
-    main = main_function(module.operation)
-    last = list(body_of(main).operations)[-1]
-    notes, names = dictionaries(main, "res_attrs"), value_names(main, "res_attrs", "output")
-    places = [place for place, item in enumerate(notes) if is_output(item) and names[place] not in carried]
-    place = next((place for place in places if is_float(spec_of(last.operands[place]).dtype)), None)
-    if place is None:
-        raise OptionError("the model has no output of floating point, so it has no loss")
-    output = last.operands[place]
-    with ir.InsertionPoint(last), ir.Location.name(LOSS):
-        if loss is None:
-            if spec_of(output).shape not in ((), (1,)):
+    notes = dictionaries(main.function, "res_attrs")
+    outputs = [
+        (name, value)
+        for note, (name, value) in zip(notes, main.results.items(), strict=True)
+        if is_output(note) and name not in carried and is_float(spec_of(value).dtype)
+    ]
+    with ir.InsertionPoint(main.last), ir.Location.name(LOSS):
+        if recipe.loss is None:
+            if not outputs:
+                raise OptionError("the model has no output of floating point, so it has no loss")
+            name, value = outputs[0]
+            if spec_of(value).shape not in ((), (1,)):
                 raise OptionError(
-                    f"output '{names[place]}' has the shape {list(shape_of(output))}, so it is no loss: choose a loss"
+                    f"output '{name}' has the shape {list(shape_of(value))}, so it is no loss: choose a loss"
                 )
-            value, kept = output, [other for other in range(len(notes)) if other != place]
-        else:
-            if LOSS in names:
-                raise OptionError(
-                    f"the model has an output called '{LOSS}', as the loss is: rename it, or use loss=None"
-                )
-            spec = loss.target(spec_of(output))
-            value = loss.build(output, _argument(main, TARGET, spec))
-            kept = list(range(len(notes)))
-    _return(main, [(LOSS, value)], [(notes[other], last.operands[other]) for other in kept])
+            goal = _Goal({LOSS: full(1, value)}, Computed(value))
+            main.give({}, first={LOSS: value}, without=[name])
+            return goal
+        loss = of_many(recipe.loss)
+        if len(outputs) < loss.outputs:
+            few = "no output" if not outputs else f"only {len(outputs)} output" + "s" * (len(outputs) > 1)
+            raise OptionError(f"the model has {few} of floating point, and the loss takes {loss.outputs}")
+        if LOSS in main.results:
+            raise OptionError(f"the model has an output called '{LOSS}', as the loss is: rename it, or use loss=None")
+        names, values = zip(*outputs[: loss.outputs], strict=True)
+        specs = loss.specs([spec_of(value) for value in values], shapes)
+        targets = [main.argument(name, spec) for name, spec in zip(loss.targets, specs, strict=True)]
+        computed = loss.compute(values, targets)
+        places = [list(main.results).index(name) for name in names]
+        seed = full(1, computed.value)
+        main.give({}, first={LOSS: computed.value})
+        if computed.gradients is None:
+            return _Goal({LOSS: seed}, computed)
+        # By place: an output without a name is called by its place.
+        results = list(main.results)
+        return _Goal(dict(zip([results[place + 1] for place in places], computed.gradients, strict=True)), computed)
 
 
-def _add_optimizer(
-    module: ir.Module, optimizer: Optimizer, clip_norm: float | None, parameters: Mapping[str, np.ndarray]
+def _differentiate(module: ir.Module, main: Main, recipe: Recipe, trained: Sequence[str], goal: _Goal) -> None:
+    """Returns the gradients of trained parameters, times the scale of the loss if there is one."""
+    seeds = dict(goal.seeds)
+    if recipe.scaling is not None:
+        scale = main.argument(SCALE, TensorSpec((), _F32))
+        with ir.InsertionPoint(main.last), ir.Location.name(SCALE):
+            for name, value in seeds.items():
+                factor = cast(scale, spec_of(value).dtype)
+                seeds[name] = mul(value, factor)
+    Pipeline((DifferentiatePass(wrt=tuple(trained), outputs=tuple(seeds), seeded=True),)).run(module)
+    for name, value in seeds.items():
+        main.bind(f"{name}{GRADIENT}", value)
+
+
+def _add_sums(
+    main: Main, recipe: Recipe, trained: Sequence[str], goal: _Goal, parameters: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Replaces the gradients that @main returns by the next values of all parameters, and returns the other state."""
-    main = main_function(module.operation)
-    last = list(body_of(main).operations)[-1]
-    notes, names = dictionaries(main, "res_attrs"), value_names(main, "res_attrs", "output")
-    returned = dict(zip(names, last.operands, strict=True))
-    inputs = dict(zip(value_names(main, "arg_attrs", "input"), body_of(main).arguments, strict=True))
-    gradients = [returned[f"{name}{GRADIENT}"] for name in parameters]
-    is_gradient = {f"{name}{GRADIENT}" for name in parameters}
-    others = [(note, returned[name]) for note, name in zip(notes, names, strict=True) if name not in is_gradient]
-    state: dict[str, np.ndarray] = {STEP: np.zeros((), np.float64)}
-    found: list[tuple[str, ir.Value]] = []
-    with ir.InsertionPoint(last), ir.Location.name("optimizer"):
-        rate = _argument(main, RATE, TensorSpec((), np.dtype(np.float32)))
-        before = _argument(main, STEP, TensorSpec((), np.dtype(np.float64)))
-        step = AddOp(before, scalar_like(1, before)).result
-        info = StepInfo(rate, step)
-        if clip_norm is not None:
-            gradients = clipped(gradients, clip_norm)
-        for (name, array), gradient in zip(parameters.items(), gradients, strict=True):
-            with ir.Location.name(f"{name}.step"):
-                zeros = {f"{name}.{slot}": np.zeros_like(array) for slot in optimizer.slots}
-                state |= zeros
-                slots = {slot: _argument(main, f"{name}.{slot}", spec_of(inputs[name])) for slot in optimizer.slots}
-                changed, kept = optimizer.update(inputs[name], gradient, slots, info)
-                found += [(name, changed), *((f"{name}.{slot}", kept[slot]) for slot in optimizer.slots)]
-    _return(main, [], others, [*found, (STEP, step)])
+    """Adds gradients, times the weight of the batch, to sums; returns the first contents of these."""
+    state = {
+        **{f"{name}{SUM}": np.zeros_like(parameters[name]) for name in trained},
+        WEIGHT: np.zeros((), _F32),
+        COUNT: np.zeros((), np.int64),
+        **{name: array for name, array in scale_state(recipe).items() if name == SCALE},
+    }
+    is_sum = recipe.loss is not None and of_many(recipe.loss).is_sum
+    with ir.InsertionPoint(main.last), ir.Location.name("gradients"):
+        # A weight of 0 says that losses are added.
+        weight = constant(np.array(0 if is_sum else 1, np.float32))
+        if goal.loss.weight is not None and not is_sum:
+            weight = reshape(goal.loss.weight, ())
+        found = {}
+        for name in trained:
+            gradient = main.results[f"{name}{GRADIENT}"]
+            before = main.argument(f"{name}{SUM}", spec_of(gradient))
+            own = gradient if is_sum else mul(gradient, cast(weight, spec_of(gradient).dtype))
+            found[f"{name}{SUM}"] = add(before, own)
+        found[WEIGHT] = add(main.argument(WEIGHT, TensorSpec((), _F32)), weight)
+        found[COUNT] = add(main.argument(COUNT, TensorSpec((), np.dtype(np.int64))), 1)
+    main.give({**found, LOSS_WEIGHT: weight}, without=[f"{name}{GRADIENT}" for name in trained])
     return state
 
 
-def _add_key(module: ir.Module) -> None:
-    """Returns the next key of random choices."""
-    main = main_function(module.operation)
-    last = list(body_of(main).operations)[-1]
-    inputs = dict(zip(value_names(main, "arg_attrs", "input"), body_of(main).arguments, strict=True))
-    with ir.InsertionPoint(last), ir.Location.name(KEY):
-        following = AddOp(inputs[KEY], scalar_like(1, inputs[KEY])).result
-    returned = list(zip(dictionaries(main, "res_attrs"), last.operands, strict=True))
-    _return(main, [], returned, [(KEY, following)])
+def _spec(array: np.ndarray) -> TensorSpec:
+    return TensorSpec(array.shape, array.dtype)
 
 
-def _argument(main: ir.Operation, name: str, spec: TensorSpec) -> ir.Value:
-    """Adds an input to @main.
-
-    Raises:
-        OptionError: the model has one of this name.
-    """
-    notes = dictionaries(main, "arg_attrs")
-    if name in value_names(main, "arg_attrs", "input"):
-        raise OptionError(
-            f"the model has an input or a parameter called '{name}', which is the name of one of the step"
-        )
-    value = body_of(main).add_argument(tensor_type(spec), ir.Location.name(name))
-    notes.append(_notes(name, value))
-    update_type(main)
-    main.attributes["arg_attrs"] = ir.ArrayAttr.get(notes)
-    return value
-
-
-def _return(
-    main: ir.Operation,
-    first: Sequence[tuple[str, ir.Value]],
-    kept: Sequence[tuple[ir.DictAttr, ir.Value]],
-    more: Sequence[tuple[str, ir.Value]] = (),
-) -> None:
-    """Returns new outputs, those that @main returned, more new ones, and at last guards."""
-    body = body_of(main)
-    last = list(body.operations)[-1]
-    outputs = [item for item in kept if is_output(item[0])]
-    guards = [item for item in kept if not is_output(item[0])]
-    everything = [*_named(first), *outputs, *_named(more), *guards]
-    with ir.InsertionPoint(last), last.location:
-        ir.Operation.create(last.operation.name, operands=[value for _, value in everything])
-    last.operation.erase()
-    update_type(main)
-    main.attributes["res_attrs"] = ir.ArrayAttr.get([note for note, _ in everything])
-
-
-def _named(items: Sequence[tuple[str, ir.Value]]) -> list[tuple[ir.DictAttr, ir.Value]]:
-    return [(_notes(name, value), value) for name, value in items]
-
-
-def _notes(name: str, value: ir.Value) -> ir.DictAttr:
-    return ir.DictAttr.get(discardable.NAME.entry(name) | discardable.DIMS.entry(shape_of(value)))
+def _text(module: ir.Module) -> bytes:
+    return str(module.operation.get_asm(enable_debug_info=True)).encode()

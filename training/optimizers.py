@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +15,7 @@ from ..dialects.stepwell.elementwise import MinimumOp, PowOp, ReciprocalOp, Sqrt
 from ..passes.differentiation.build import add, cast, div, mul, square, sub, total, unary
 from ..passes.graph.values import constant, scalar_like
 from ..passes.ir.values import shape_of
+from ..support.errors import OptionError
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,55 @@ class Optimizer(Protocol):
     ) -> tuple[ir.Value, dict[str, ir.Value]]:
         """Writes ops that compute the next values of a parameter and its slots, and returns them."""
         ...
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters that another rule changes.
+
+    A schedule, and a learning rate that is set between steps, change the rates of all groups in the same proportion.
+
+    Attributes:
+        optimizer: the rule, such as `AdamW(weight_decay=0.0)`.
+        names: a name, a pattern such as "*.bias", or several of them.
+        max_rank: the greatest number of dimensions of these parameters; None for any. Norms and biases have 1.
+    """
+
+    optimizer: Optimizer
+    names: str | Sequence[str] = "*"
+    max_rank: int | None = None
+
+    def includes(self, name: str, rank: int) -> bool:
+        """Returns whether a parameter belongs to the group."""
+        patterns = [self.names] if isinstance(self.names, str) else self.names
+        return (self.max_rank is None or rank <= self.max_rank) and any(
+            name == pattern or fnmatch.fnmatchcase(name, pattern) for pattern in patterns
+        )
+
+
+def rules_of(
+    parameters: Mapping[str, np.ndarray], optimizer: Optimizer, groups: Sequence[Group]
+) -> dict[str, Optimizer]:
+    """The rules of parameters by name: that of the first group that includes one, else `optimizer`.
+
+    Raises:
+        OptionError: a group has no parameters, or its learning rate has no proportion to that of `optimizer`.
+    """
+    if not optimizer.rate and any(group.optimizer.rate for group in groups):
+        raise OptionError("groups: the optimiser of the other parameters must have a learning rate above 0")
+    rules, used = {}, set()
+    for name, array in parameters.items():
+        group = next((group for group in groups if group.includes(name, array.ndim)), None)
+        rules[name] = optimizer if group is None else group.optimizer
+        used.add(id(group))
+    for group in groups:
+        if id(group) not in used:
+            rank = "" if group.max_rank is None else f" with {group.max_rank} dimensions or fewer"
+            raise OptionError(
+                f"groups: no parameter{rank} matches {group.names!r} and no earlier group; "
+                f"there are {', '.join(parameters)}"
+            )
+    return rules
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..driver.options import Options, options_of
+from ..runtime.replicas import Processes
 from ..runtime.trainer import Trainer
 from ..support.errors import OptionError
 from .compiled import StepCompiler
-from .joint import RATE, Recipe
-from .losses import Loss, loss_of
-from .optimizers import AdamW, Optimizer
+from .losses import Loss, LossOfMany, loss_of
+from .optimizers import AdamW, Group, Optimizer
+from .recipe import RATE, Recipe
+from .scaling import LossScale
+from .schedules import RateSchedule
 from .trainable import Trainable
 
 
@@ -22,10 +26,17 @@ def trainer(
     args: tuple[Any, ...] | None = None,
     kwargs: Mapping[str, Any] | None = None,
     *,
-    loss: Loss | str | None,
+    loss: Loss | LossOfMany | str | None,
     optimizer: Optimizer | None = None,
+    groups: Sequence[Group] = (),
+    schedule: RateSchedule | None = None,
     clip_norm: float | None = None,
+    accumulate: int = 1,
+    precision: str | None = None,
+    loss_scale: LossScale | None = None,
     wrt: Sequence[str] | None = None,
+    seed: int = 0,
+    processes: Processes | None = None,
     dynamic_shapes: Any = None,
     target: str = "cpu",
     threads: int | None = None,
@@ -42,9 +53,21 @@ def trainer(
         loss: the loss of the first output: "cross_entropy", "mse", or an object such as `CrossEntropy(axis=-1)`; None
             if the model's first output is the loss.
         optimizer: the rule by which parameters change; by default `AdamW()`.
+        groups: parameters that other rules change, such as `Group(AdamW(weight_decay=0), max_rank=1)`; a parameter
+            belongs to the first group that includes it.
+        schedule: the factor of the learning rate in each step, such as `Cosine(steps=1000, warmup=50)`.
         clip_norm: the greatest Euclidean norm of all gradients together, to which larger ones are scaled.
+        accumulate: number of micro-batches of a step. Each call of `Trainer.step` takes one; their gradients are added
+            in proportion to the weights of their losses, so that they equal those of one batch.
+        precision: type of the operands of products in forward and backward pass, instead of `options.precision`:
+            "bf16" or "f16". Parameters, sums, and the state of the optimiser stay float32.
+        loss_scale: the factor of the loss in the backward pass; by default `LossScale()` if the precision is "f16", and
+            none otherwise.
         wrt: names of parameters to train, or patterns such as "head.*"; by default the parameters of a module that
             require gradients, and all of an ONNX model except numbers and the statistics of batch norms.
+        seed: number that determines random choices, such as those of dropout.
+        processes: the processes that train together, each on batches of its own: `MpiGroup`, or
+            `stepwell.compat.torch.TorchGroup`.
         dynamic_shapes: the dimensions of `args` that may vary, as `torch.export.export` takes them.
         target: the target of the code, as for `stepwell.compile`.
         threads: number of threads of a step.
@@ -53,14 +76,23 @@ def trainer(
     Raises:
         SourceError: the argument is not a model.
         ModelError: the model cannot be read.
-        OptionError: there is no such loss, or `clip_norm` is not positive.
+        OptionError: there is no such loss or precision, or a number is out of range.
     """
     if clip_norm is not None and not clip_norm > 0:
         raise OptionError(f"clip_norm must be positive, but is {clip_norm}")
-    rule = AdamW() if optimizer is None else optimizer
+    if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
+        raise OptionError(f"accumulate must be a number of 1 or more, but is {accumulate!r}")
+    rule, chosen = AdamW() if optimizer is None else optimizer, options_of(options, Options)
+    if precision is not None:
+        if chosen.precision not in ("f32", precision):
+            raise OptionError(f"precision is {precision!r}, but options.precision is {chosen.precision!r}")
+        chosen = replace(chosen, precision=precision)
+    scaling = LossScale() if loss_scale is None and chosen.precision == "f16" else loss_scale
     read = Trainable.read(model, args, kwargs, dynamic_shapes)
-    recipe = Recipe(loss_of(loss), wrt, rule, clip_norm)
-    compiler = StepCompiler(read, recipe, target, threads, options_of(options, Options))
+    is_shared = processes is not None
+    recipe = Recipe(loss_of(loss), wrt, rule, tuple(groups), schedule, clip_norm, scaling, accumulate, is_shared)
+    compiler = StepCompiler(read, recipe, target, threads, chosen, seed)
     step = compiler.step()
     step.held[RATE] = np.array(rule.rate, np.float32)
-    return Trainer(step, compiler.trained, read.name)
+    more = {"update": compiler.update(), "accumulate": accumulate, "processes": processes}
+    return Trainer(step, compiler.trained, read.name, **more)

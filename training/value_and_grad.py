@@ -10,8 +10,8 @@ import numpy as np
 from ..driver.options import Options, options_of
 from ..passes.differentiation.differentiate import GRADIENT
 from .compiled import StepCompiler
-from .joint import LOSS, Recipe
-from .losses import Loss, loss_of
+from .losses import Loss, LossOfMany, loss_of
+from .recipe import LOSS, Recipe
 from .trainable import Trainable
 
 
@@ -54,7 +54,7 @@ def value_and_grad(
     args: tuple[Any, ...] | None = None,
     kwargs: Mapping[str, Any] | None = None,
     *,
-    loss: Loss | str | None,
+    loss: Loss | LossOfMany | str | None,
     wrt: Sequence[str] | None = None,
     dynamic_shapes: Any = None,
     target: str = "cpu",

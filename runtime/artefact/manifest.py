@@ -148,6 +148,8 @@ class StoredTraining:
     batch: tuple[str, ...]
     trained: tuple[str, ...]
     state: tuple[StoredParameter, ...]
+    updates: tuple[StoredProgram, ...] = ()
+    accumulate: int = 1
 
 
 @short_repr
@@ -179,7 +181,7 @@ class Manifest:
             "programs": [_program(program) for program in self.programs],
             "plan": None if self.plan is None else _plan(self.plan),
             "source": None if self.source is None else asdict(self.source),
-            "training": None if self.training is None else asdict(self.training),
+            "training": None if self.training is None else _training(self.training),
             "members": {name: asdict(member) for name, member in sorted(self.members.items())},
         }
         return json.dumps(record, indent=1).encode()
@@ -237,6 +239,16 @@ def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
         contents=_read_contents(entry["contents"], {info.name for info in fields["inputs"]}),
         facts=None if entry["facts"] is None else str(entry["facts"]),
     )
+
+
+def _training(training: StoredTraining) -> dict[str, Any]:
+    return {
+        "batch": training.batch,
+        "trained": training.trained,
+        "state": [asdict(parameter) for parameter in training.state],
+        "updates": [_program(program) for program in training.updates],
+        "accumulate": training.accumulate,
+    }
 
 
 def _plan(plan: StoredPlan) -> dict[str, Any]:
@@ -317,7 +329,15 @@ def _read_source(entry: Mapping[str, Any]) -> StoredSource:
 
 def _read_training(entry: Mapping[str, Any]) -> StoredTraining:
     state = _read_parameters(entry["state"])
-    return StoredTraining(_read_names(entry["batch"]), _read_names(entry["trained"]), state)
+    # Older files have one program for all of a step.
+    updates = tuple(map(_read_program, entry.get("updates", ())))
+    return StoredTraining(
+        _read_names(entry["batch"]),
+        _read_names(entry["trained"]),
+        state,
+        updates,
+        natural(entry.get("accumulate", 1)),
+    )
 
 
 def _read_parameters(entries: Sequence[Mapping[str, Any]]) -> tuple[StoredParameter, ...]:

@@ -91,11 +91,15 @@ class Training:
         batch: names of the inputs that a caller gives, in order.
         trained: names of the parameters that a step changes.
         state: the contents of the other inputs, by name.
+        updates: code for the step of the optimiser, each for one target, if the programs only sum up gradients.
+        accumulate: number of batches of a step.
     """
 
     batch: tuple[str, ...]
     trained: tuple[str, ...]
     state: Mapping[str, np.ndarray]
+    updates: tuple[Program, ...] = ()
+    accumulate: int = 1
 
 
 @short_repr
@@ -215,7 +219,9 @@ def _decode(members: dict[str, np.ndarray]) -> Artefact:
     training = None
     if record.training is not None:
         state = _parameters(record.training.state, tensors)
-        training = Training(record.training.batch, record.training.trained, state)
+        updates = tuple(_program(entry, members, tensors) for entry in _runnable(record.training.updates))
+        accumulate = record.training.accumulate
+        training = Training(record.training.batch, record.training.trained, state, updates, accumulate)
     return Artefact(record.name, record.inputs, record.outputs, programs, source, plan, training)
 
 

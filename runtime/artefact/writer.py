@@ -179,7 +179,8 @@ class _Content:
         return StoredSource(source.kind, MODEL)
 
     def add_training(self, training: Training) -> StoredTraining:
-        return StoredTraining(training.batch, training.trained, self._add_parameters(training.state))
+        state, updates = self._add_parameters(training.state), tuple(map(self.add_program, training.updates))
+        return StoredTraining(training.batch, training.trained, state, updates, training.accumulate)
 
     def _add_parameters(self, parameters: Mapping[str, np.ndarray]) -> tuple[StoredParameter, ...]:
         return tuple(self._add_parameter(name, array) for name, array in parameters.items())

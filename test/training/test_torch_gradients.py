@@ -14,8 +14,9 @@ from stepwell.dialects.registry import load_dialects
 from stepwell.passes.differentiation.differentiate import GRADIENT
 from stepwell.passes.ir.functions import main_function, value_names
 from stepwell.training import AdamW, CrossEntropy
-from stepwell.training.joint import Recipe, make_joint
+from stepwell.training.joint import make_joint
 from stepwell.training.losses import MeanSquaredError
+from stepwell.training.recipe import Recipe
 from stepwell.training.trainable import Trainable
 
 torch = pytest.importorskip("torch")

@@ -155,7 +155,7 @@ def test_errors_say_what_to_do() -> None:
     trainer = stepwell.trainer(mlp(), loss="cross_entropy")
     with pytest.raises(stepwell.InputError, match="a batch has x, target, but 1 arrays were given"):
         trainer.step(X)
-    with pytest.raises(stepwell.OptionError, match="loss: there is no 'hinge'; there are cross_entropy, mse"):
+    with pytest.raises(stepwell.OptionError, match="loss: there is no 'hinge'; there are cross_entropy, nll, "):
         stepwell.trainer(mlp(), loss="hinge")
     with pytest.raises(stepwell.OptionError, match="clip_norm must be positive"):
         stepwell.trainer(mlp(), loss="mse", clip_norm=0)
