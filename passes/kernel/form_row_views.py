@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,31 +11,17 @@ from mlir.dialects import arith, tensor
 
 from ...dialects import discardable
 from ...dialects.stepwell.constant import ConstantOp
-from ...dialects.stepwell.elementwise import AddOp, MulOp, SubOp
 from ...dialects.stepwell.movement import ReshapeOp, RowOp, SliceOp, WithRowOp
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
 from ..ir.functions import main_function
 from ..ir.kernel_classes import kernel_class
+from ..ir.loop_indices import ARITHMETIC, index_values
 from ..ir.rewriting import defining_op, has_one_use, walk
-from ..ir.values import shape_of
+from ..ir.values import integer_of, shape_of
 from .views import strides_of
 
-
-@dataclass(frozen=True)
-class _Arithmetic:
-    """An arithmetic op on indices: its form on scalars, and on known numbers."""
-
-    scalar: Callable[[ir.Value, ir.Value], ir.OpView]
-    compute: Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-_ARITHMETIC = {
-    AddOp.OPERATION_NAME: _Arithmetic(arith.AddIOp, np.add),
-    SubOp.OPERATION_NAME: _Arithmetic(arith.SubIOp, np.subtract),
-    MulOp.OPERATION_NAME: _Arithmetic(arith.MulIOp, np.multiply),
-}
-_SCALAR_TENSORS = {"tensor.from_elements", ConstantOp.OPERATION_NAME, *_ARITHMETIC}
+_SCALAR_TENSORS = {"tensor.from_elements", ConstantOp.OPERATION_NAME, *ARITHMETIC}
 
 
 @register
@@ -106,13 +92,13 @@ class _Indices:
         if name == "tensor.from_elements" and index.owner.operands[0].type == i64:
             return index.owner.operands[0]
         constant = defining_op(index, ConstantOp)
-        is_arithmetic = name in _ARITHMETIC and ir.RankedTensorType(index.type).element_type == i64
+        is_arithmetic = name in ARITHMETIC and ir.RankedTensorType(index.type).element_type == i64
         operands = [self._scalar(value) for value in index.owner.operands] if is_arithmetic else []
         with _after(index):
             if constant is not None:
                 return arith.ConstantOp(i64, constant.value.item()).result
             if is_arithmetic:
-                return _ARITHMETIC[name].scalar(*operands).result
+                return ARITHMETIC[name].scalar(*operands).result
             item = tensor.ExtractOp(index, []).result
             return (
                 item if item.type == i64 else arith.IndexCastOp(i64, arith.IndexCastOp(ir.IndexType.get(), item)).result
@@ -205,14 +191,14 @@ def _is_overwritten(whole: ir.Value) -> bool:
     """Returns whether a loop with constant bounds overwrites every row of a tensor that it carries."""
     if not isinstance(whole.owner, ir.Block) or whole.owner.owner.name != "scf.for":
         return False
-    lower, upper, step = (_number(bound) for bound in list(whole.owner.owner.operands)[:3])
+    lower, upper, step = (integer_of(bound) for bound in list(whole.owner.owner.operands)[:3])
     if lower is None or upper is None or step is None or len(range(lower, upper, step)) > shape_of(whole)[0]:
         return False
     number, rounds = whole.owner.arguments[0], np.arange(lower, upper, step)
     written: set[int] = set()
     value, use = whole, next(iter(whole.uses))
     while has_one_use(value) and use.owner.operation.name == WithRowOp.OPERATION_NAME and use.operand_number == 0:
-        at = _values(WithRowOp(use.owner).index, number, rounds)
+        at = index_values(WithRowOp(use.owner).index, number, rounds)
         if at is None:
             return False
         written.update(np.clip(at, 0, shape_of(whole)[0] - 1).tolist())
@@ -220,27 +206,6 @@ def _is_overwritten(whole: ir.Value) -> bool:
         use = next(iter(value.uses))
     is_only_carried = has_one_use(value) and use.owner.operation.name == "scf.yield"
     return is_only_carried and len(written) == shape_of(whole)[0]
-
-
-def _number(bound: ir.Value) -> int | None:
-    is_known = not isinstance(bound.owner, ir.Block) and bound.owner.name == "arith.constant"
-    return ir.IntegerAttr(bound.owner.attributes["value"]).value if is_known else None
-
-
-def _values(index: ir.Value, number: ir.Value, rounds: np.ndarray) -> np.ndarray | None:
-    """The values of an index in the iterations of a loop; None if unknown."""
-    if isinstance(index.owner, ir.Block):
-        return rounds if index == number else None
-    owner = index.owner.operation
-    if owner.name in ("tensor.from_elements", "arith.index_cast"):
-        return _values(owner.operands[0], number, rounds)
-    constant = defining_op(index, ConstantOp)
-    if constant is not None:
-        return np.broadcast_to(constant.value.reshape(()), rounds.shape)
-    if owner.name not in _ARITHMETIC:
-        return None
-    left, right = (_values(value, number, rounds) for value in owner.operands)
-    return None if left is None or right is None else _ARITHMETIC[owner.name].compute(left, right)
 
 
 def _start_uninitialised(whole: ir.Value) -> None:
