@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mlir import ir
 
 from ...dialects import discardable
-from ...dialects.core import Op, OpError
-from ...dialects.registry import view_of
 from ..graph.values import is_float
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
 from ..ir.functions import body_of, dictionaries, is_output, main_function, update_type, value_names
-from ..ir.locations import dominant
-from ..ir.values import is_tensor, shape_of
-from . import build
-from .derivative import DERIVATIVE, NotDifferentiableError
-
-GRADIENT = ".gradient"
-"""Suffix that makes the name of an output or an input the name of its gradient."""
+from ..ir.values import shape_of
+from . import branches, build, loops  # noqa: F401  # control flow registers its derivatives
+from .reverse import GRADIENT, backward_location, location_of, pulled_back
 
 
 @register
@@ -91,9 +84,9 @@ class DifferentiatePass(Pass):
                 raise PassError(
                     f"output '{name}' has the shape {list(shape_of(value))}: only a single number has a gradient. "
                     "Reduce it, as by a loss, or use `seeded`",
-                    _location(value),
+                    location_of(value),
                 )
-            with ir.InsertionPoint(list(body.operations)[-1]), _backward(_location(value)):
+            with ir.InsertionPoint(list(body.operations)[-1]), backward_location(location_of(value)):
                 seeds[name] = build.full(1, value)
         return seeds
 
@@ -110,95 +103,8 @@ def gradients_of(body: ir.Block, wrt: Sequence[ir.Value], seeds: Sequence[tuple[
         PassError: an op between them has no derivative.
     """
     operations = [view.operation for view in body.operations]
-    with ir.InsertionPoint(operations[-1]), _backward(operations[-1].location):
+    with ir.InsertionPoint(operations[-1]), backward_location(operations[-1].location):
         return pulled_back(operations[:-1], wrt, seeds)
-
-
-def pulled_back(
-    operations: Sequence[ir.Operation], wrt: Sequence[ir.Value], seeds: Sequence[tuple[ir.Value, ir.Value]]
-) -> list[ir.Value]:
-    """Writes the backward pass of ops at the insertion point, and returns the gradients of values that they read.
-
-    Args:
-        operations: the ops, in order.
-        wrt: values from outside.
-        seeds: results of the ops, each with its gradient.
-
-    Raises:
-        PassError: an op between them has no derivative.
-    """
-    reverse = _Reverse(_dependent(operations, wrt))
-    for value, gradient in seeds:
-        reverse.accumulate(value, gradient)
-    for operation in reversed(operations):
-        reverse.visit(operation)
-    return [reverse.gradients[value] if value in reverse.gradients else build.zeros(value) for value in wrt]
-
-
-def _dependent(operations: Sequence[ir.Operation], wrt: Sequence[ir.Value]) -> set[ir.Value]:
-    """The floating-point values of a block that are computed from `wrt`, including these."""
-    found = set(wrt)
-    for operation in operations:
-        if any(value in found for value in _read(operation)):
-            found.update(value for value in operation.results if is_tensor(value) and is_float(value))
-    return found
-
-
-def _read(operation: ir.Operation) -> list[ir.Value]:
-    """The values that an operation and those inside it read."""
-    inner = [item.operation for region in operation.regions for block in region for item in block.operations]
-    return [*operation.operands, *(value for item in inner for value in _read(item))]
-
-
-class _Reverse:
-    """The gradients of values, summed up while the ops of a block are visited from the last to the first."""
-
-    def __init__(self, active: set[ir.Value]) -> None:
-        self.active = active
-        self.gradients: dict[ir.Value, ir.Value] = {}
-
-    def accumulate(self, value: ir.Value, gradient: ir.Value) -> None:
-        if value in self.active:
-            known = self.gradients.get(value)
-            with _backward(_location(value)):
-                self.gradients[value] = gradient if known is None else build.add(known, gradient)
-
-    def visit(self, operation: ir.Operation) -> None:
-        gradients = [self.gradients.get(value) for value in operation.results]
-        if all(item is None for item in gradients) or not any(value in self.active for value in _read(operation)):
-            return
-        view = view_of(operation)
-        rule = None if view is None else DERIVATIVE.of(type(view))
-        if view is None or rule is None:
-            raise _refused(operation, "has no derivative")
-        with _backward(operation.location):
-            try:
-                self._apply(view, rule(view, *gradients))
-            except (NotDifferentiableError, OpError) as error:
-                raise _refused(operation, f"cannot be differentiated: {error}") from error
-
-    def _apply(self, op: Op, builders: Sequence[Any]) -> None:
-        for value, builder in zip(op.operand_values(), builders, strict=True):
-            if value is not None and builder is not None and value in self.active:
-                self.accumulate(value, build.sum_to(builder(), shape_of(value)))
-
-
-def _refused(operation: ir.Operation, reason: str) -> PassError:
-    node = dominant(operation.location)
-    place = f" of '{node}'" if node else ""
-    return PassError(f"'{operation.name}'{place} {reason}", operation.location)
-
-
-def _location(value: ir.Value) -> ir.Location:
-    return value.owner.owner.location if isinstance(value.owner, ir.Block) else value.owner.location
-
-
-def _backward(location: ir.Location) -> ir.Location:
-    """The location of the backward pass of a node: the name of the node with the suffix `.gradient`."""
-    node = dominant(location)
-    if not node or node.endswith(GRADIENT):
-        return location
-    return ir.Location.name(f"{node}{GRADIENT}", context=location.context)
 
 
 def _named(

@@ -21,6 +21,7 @@ from stepwell.training.trainable import Trainable
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
+from torch._higher_order_ops.scan import scan  # noqa: E402
 
 
 class Attention(nn.Module):
@@ -71,6 +72,40 @@ class Sequence(nn.Module):
         return self.head(self.layer(x)[0][:, -1])
 
 
+class Gated(Sequence):
+    """The same with a layer that is a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.GRU(3, 4, batch_first=True, bidirectional=True)
+
+
+class Scanned(nn.Module):
+    """A scan and a conditional, which are written out in eager mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mixed, self.entered = nn.Parameter(torch.randn(4, 4) / 2), nn.Parameter(torch.randn(3, 4) / 2)
+
+    def forward(self, x):
+        def step(state, row):
+            state = torch.tanh(state @ self.mixed + row @ self.entered)
+            return state, state.exp()
+
+        def chosen(rows):
+            return torch.sin(rows @ self.mixed)
+
+        first, steps = torch.ones(len(x), 4), x.transpose(0, 1).contiguous()
+        if torch.compiler.is_exporting():
+            last, rows = scan(step, first, steps)
+            return last + torch.cond(x.sum() < 1e6, chosen, torch.cos, (rows.sum(0),))
+        last, rows = first, []
+        for row in steps:
+            last, made = step(last, row)
+            rows.append(made)
+        return last + chosen(torch.stack(rows).sum(0))
+
+
 def images() -> tuple:
     return torch.randn(2, 2, 8, 8), torch.randn(2, 2, 8, 8)
 
@@ -79,6 +114,8 @@ CASES = {
     "attention": (Attention, lambda: (torch.randint(0, 11, (2, 5)),) * 2, CrossEntropy(axis=-1)),
     "images": (Images, images, MeanSquaredError()),
     "sequence": (Sequence, lambda: (torch.randn(3, 4, 3), torch.randint(0, 5, (3,))), CrossEntropy()),
+    "gated": (Gated, lambda: (torch.randn(3, 4, 3), torch.randint(0, 5, (3,))), CrossEntropy()),
+    "scanned": (Scanned, lambda: (torch.randn(3, 4, 3), torch.randn(3, 4)), MeanSquaredError()),
 }
 
 

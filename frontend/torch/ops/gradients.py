@@ -10,7 +10,7 @@ from ....dialects.dims import is_static, numbers
 from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
 from ....dialects.stepwell.pooling import MaxPoolOp
 from ....dialects.stepwell.reduction import ReduceSumOp
-from ....passes.differentiation.differentiate import pulled_back
+from ....passes.differentiation.reverse import pulled_back
 from ....passes.differentiation.rules.pooling import max_pool_gradient
 from ....passes.infra.base import PassError
 from ...build import emit, rank, reshaped, shape

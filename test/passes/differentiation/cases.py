@@ -146,6 +146,12 @@ def _movement() -> list[Case]:
         Case(movement.SqueezeOp, (numbers(3, 1, 4),), {"axes": (1,)}),
         Case(movement.ExpandDimsOp, (x,), {"axes": (0, 2)}),
     ]
+    for index in (1, -2, 7):
+        at = np.array(index)
+        found += [
+            Case(movement.RowOp, (x, at)),
+            Case(movement.WithRowOp, (numbers(3, 2, 2), numbers(2, 2, seed=1), at)),
+        ]
     found += [Case(movement.GatherOp, (numbers(3, 4, 3), places), {"axis": axis}) for axis in (0, 1, -1)]
     found += [
         Case(movement.PadOp, (x,), {"low": (1, 2), "high": (0, 3), "mode": mode})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +19,7 @@ from stepwell.passes.differentiation.differentiate import DifferentiatePass
 from stepwell.passes.infra.state import CompileState
 
 from .cases import CASES, Case
-
-STEP = 1e-5
+from .slopes import slope
 
 
 def program_of(case: Case) -> ir.Module:
@@ -70,21 +68,8 @@ def test_gradients_equal_finite_differences(context, case: Case) -> None:
             assert not gradient.any()
             continue
         direction = random.standard_normal(given[index].shape)
-        expected = _slope(plain, given, index, direction, seeds)
+        expected = slope(plain, given, index, direction, seeds)
         np.testing.assert_allclose(np.sum(gradient * direction), expected, rtol=1e-6, atol=1e-6)
-
-
-def _slope(
-    program: ir.Module, given: Sequence[np.ndarray], index: int, direction: np.ndarray, seeds: Sequence[np.ndarray]
-) -> float:
-    """The central difference of the results along a direction of one operand, in the direction of the seeds."""
-    ends = []
-    for sign in (1, -1):
-        moved = list(given)
-        moved[index] = moved[index] + sign * STEP * direction
-        results = evaluate(program, "main", moved, {})
-        ends.append(sum(np.sum(result * seed) for result, seed in zip(results, seeds, strict=True)))
-    return float((ends[0] - ends[1]) / (2 * STEP))
 
 
 def test_every_op_with_a_derivative_has_a_case() -> None:
