@@ -87,8 +87,11 @@ class Replicas:
         self._broadcast(sorted(continued - {*names, COUNT, KEY}))
 
     def mean(self, loss: float, weight: float) -> float:
-        """The mean of the losses of all processes in proportion to their weights; their sum if all weights are 0."""
-        sums = np.array([loss * weight, weight, loss])
+        """The mean of the losses of all processes in proportion to their weights; their sum if all weights are 0.
+
+        The loss of a process whose weight is 0 is the mean over nothing, NaN, and adds nothing to the mean.
+        """
+        sums = np.array([loss * weight if weight else 0.0, weight, loss])
         self._processes.add(sums)
         return float(sums[0] / sums[1]) if sums[1] else float(sums[2])
 

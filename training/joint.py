@@ -10,10 +10,10 @@ from mlir import ir
 
 from ..dialects.core import spec_of
 from ..dialects.registry import load_dialects
-from ..dialects.stepwell.elementwise import AddOp
+from ..dialects.stepwell.elementwise import AddOp, EqualOp
 from ..dialects.types import TensorSpec, is_float
 from ..driver.context import compiler_context
-from ..passes.differentiation.build import add, cast, full, mul, reshape, zeros
+from ..passes.differentiation.build import add, cast, compare, full, mul, reshape, select, zeros
 from ..passes.differentiation.differentiate import GRADIENT, DifferentiatePass
 from ..passes.graph.values import constant, scalar_like
 from ..passes.infra.pipeline import Pipeline
@@ -198,11 +198,14 @@ def _add_sums(
         weight = constant(np.array(0 if is_sum else 1, np.float32))
         if goal.loss.weight is not None and not is_sum:
             weight = reshape(goal.loss.weight, ())
-        found = {}
+        found, is_empty = {}, compare(EqualOp, weight, 0)
         for name in trained:
             gradient = main.results[f"{name}{GRADIENT}"]
             before = main.argument(f"{name}{SUM}", spec_of(gradient))
-            own = gradient if is_sum else mul(gradient, cast(weight, spec_of(gradient).dtype))
+            own = gradient
+            if not is_sum:
+                # The mean over nothing is NaN, and adds nothing.
+                own = select(is_empty, 0, mul(gradient, cast(weight, spec_of(gradient).dtype)))
             found[f"{name}{SUM}"] = add(before, own)
         found[WEIGHT] = add(main.argument(WEIGHT, TensorSpec((), _F32)), weight)
         found[COUNT] = add(main.argument(COUNT, TensorSpec((), np.dtype(np.int64))), 1)

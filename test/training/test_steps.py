@@ -66,6 +66,15 @@ def test_micro_batches_count_by_their_labels() -> None:
     same(whole, parts)
 
 
+def test_micro_batches_without_labels_add_nothing() -> None:
+    trainer, labels = stepwell.trainer(mlp(), loss="cross_entropy", optimizer=SGD(0.1), accumulate=2), LABELS[:4]
+    trainer.step(X[:4], labels)
+    assert np.isnan(trainer.step(X[:4], np.full(4, -100)))
+    whole = stepwell.trainer(mlp(), loss="cross_entropy", optimizer=SGD(0.1))
+    whole.step(X[:4], labels)
+    same(whole, trainer)
+
+
 def test_accumulation_goes_on_from_an_artefact(tmp_path) -> None:
     trainer = stepwell.trainer(mlp(), loss="cross_entropy", optimizer=AdamW(0.01), accumulate=2)
     for index in range(3):
