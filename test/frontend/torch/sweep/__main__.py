@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from sweep.comparison import OUTCOMES, Result, compared
 from sweep.entries import entries
 
-ROUTES = ("export", "compile")
+ROUTES = ("export", "compile", "gradients")
 _ENTRIES_PER_PROCESS = 40
 
 
@@ -28,7 +28,7 @@ def main() -> None:
     """Runs the entries and prints tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("only", nargs="*", help="regular expressions of names of entries, such as op/add; default: all")
-    parser.add_argument("--route", choices=ROUTES, action="append", help="default: both")
+    parser.add_argument("--route", choices=ROUTES, action="append", help="default: export and compile")
     parser.add_argument("--samples", type=int, default=2, help="for each element type of an op (default: 2)")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=240, help="seconds for one entry")
@@ -40,7 +40,7 @@ def main() -> None:
     wanted = [re.compile(text) for text in arguments.only]
     names = [entry.name for entry in entries(arguments.samples)]
     chosen = [name for name in names if not wanted or any(item.fullmatch(name) for item in wanted)]
-    routes = arguments.route or ROUTES
+    routes = arguments.route or ROUTES[:2]
     batches = [
         [(name, route) for name in chosen[start : start + _ENTRIES_PER_PROCESS]]
         for start in range(0, len(chosen), _ENTRIES_PER_PROCESS)

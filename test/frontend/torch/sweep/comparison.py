@@ -9,6 +9,7 @@ import stepwell
 import torch
 from torch.utils import _pytree as pytree
 
+from . import gradients
 from .entries import Calls, Entry, Sample
 
 OUTCOMES = ("native", "partly", "wrong", "exception", "crash", "not captured", "no samples")
@@ -22,7 +23,7 @@ class Result:
 
     Attributes:
         name: the entry.
-        route: "export" or "compile".
+        route: "export", "compile" or "gradients".
         outcome: one of `OUTCOMES`; that of its worst sample.
         reasons: what ran in torch, or failed, with the sample.
         seconds: the time that it took.
@@ -41,7 +42,10 @@ class Result:
 
 def compared(entry: Entry, route: str) -> Result:
     """Runs an entry; all of its samples at once, and one by one if that fails."""
-    samples = [sample for sample in entry.samples() if _runs(sample)]
+    if route == "gradients":
+        samples = [sample for sample in (entry.differentiable or list)() if gradients.has_gradient(sample)]
+    else:
+        samples = [sample for sample in entry.samples() if _runs(sample)]
     if not samples:
         return Result(entry.name, route, "no samples")
     whole = _outcome(entry, samples, route)
@@ -78,10 +82,11 @@ def _copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 def _outcome(entry: Entry, samples: Sequence[Sample], route: str) -> tuple[str, list[str]]:
     label = f"[{', '.join(sample.name for sample in samples)}] " if len(samples) == 1 else ""
     calls = Calls(samples)
-    wanted = _eager(calls)
-    has_contents = entry.has_contents and not any(_difference(wanted, _eager(calls, seed)) for seed in (1, 2, 3))
-    runs: Callable[..., tuple[list[Any], list[str]]] = _exported if route == "export" else _compiled
-    with torch.no_grad(), warnings.catch_warnings():
+    eager = gradients.eager if route == "gradients" else _eager
+    wanted = eager(calls)
+    has_contents = entry.has_contents and not any(_difference(wanted, eager(calls, seed)) for seed in (1, 2, 3))
+    runs: Callable[..., tuple[list[Any], list[str]]] = _RUNS[route]
+    with torch.set_grad_enabled(route == "gradients"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             made, on_torch = runs(entry, calls)
@@ -89,9 +94,9 @@ def _outcome(entry: Entry, samples: Sequence[Sample], route: str) -> tuple[str, 
             text = f"{label}{type(error).__name__}: {' '.join(str(error).split())[:400]}"
             return ("not captured" if _is_of_torch(error, calls, route) else "exception"), [text]
     if entry.has_ties:
-        made, wanted = made[::2], wanted[::2]
+        made, wanted = (_without_places(item, route) for item in (made, wanted))
     if text := _difference(made, wanted, has_contents, entry.slack):
-        if route == "compile" and _difference(_reference(calls, "aot_eager"), wanted, has_contents):
+        if route != "export" and _difference(_reference(calls, route), wanted, has_contents):
             return "not captured", [f"{label}torch.compile itself differs: {text}"]
         return "wrong", [label + text]
     if any(failed in text for text in on_torch for failed in _FAILED):
@@ -130,10 +135,23 @@ def _compiled(entry: Entry, calls: Calls) -> tuple[list[Any], list[str]]:
     return made, sorted(reasons | {graph.note for graph in graphs if graph.note})
 
 
-def _reference(calls: Calls, backend: str) -> list[Any]:
+_RUNS = {"export": _exported, "compile": _compiled, "gradients": gradients.compiled}
+
+
+def _without_places(results: Sequence[Any], route: str) -> list[Any]:
+    """Results of an op that returns values and their places, without the places."""
+    if route != "gradients":
+        return list(results[::2])
+    return [item for item in results if not isinstance(item, torch.Tensor) or item.dtype.is_floating_point]
+
+
+def _reference(calls: Calls, route: str) -> list[Any]:
+    """The results of `torch.compile` without a compiler."""
     torch._dynamo.reset()
+    if route == "gradients":
+        return gradients.pulled_back(torch.compile(calls, backend="aot_eager"), calls.tensors)
     torch.manual_seed(0)
-    return pytree.tree_leaves(torch.compile(calls, backend=backend, dynamic=True)(*_copies(calls.tensors)))
+    return pytree.tree_leaves(torch.compile(calls, backend="aot_eager", dynamic=True)(*_copies(calls.tensors)))
 
 
 def _is_of_torch(error: Exception, calls: Calls, route: str) -> bool:
@@ -141,7 +159,7 @@ def _is_of_torch(error: Exception, calls: Calls, route: str) -> bool:
     if route == "export":
         return "torch.export failed" in str(error)
     try:
-        _reference(calls, "aot_eager")
+        _reference(calls, route)
     except Exception:  # any error of torch's
         return True
     return False

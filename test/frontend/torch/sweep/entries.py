@@ -10,6 +10,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.float64)
+DIFFERENTIABLE = (torch.float32, torch.float64)
+"""Element types of the samples of which gradients are computed."""
 UNSET = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_")
 """Ops whose results have no defined contents."""
 TIES = ("topk", "sort", "kthvalue", "mode", "median", "nanmedian")
@@ -96,6 +98,7 @@ class Entry:
         has_ties: whether every second result is the place of one of several equal elements, which torch leaves open.
         dynamic_shapes: the argument of `torch.export.export`, for an entry of one sample.
         slack: a factor of the tolerances, for an op of which torch's own rounding errors are greater.
+        differentiable: makes samples whose tensors require gradients; None if the entry has no derivative.
     """
 
     name: str
@@ -104,6 +107,7 @@ class Entry:
     has_ties: bool = False
     dynamic_shapes: Any = None
     slack: float = 1.0
+    differentiable: Callable[[], list[Sample]] | None = None
 
 
 def entries(count: int, dtypes: Sequence[torch.dtype] = DTYPES) -> Iterator[Entry]:
@@ -125,7 +129,14 @@ def entries(count: int, dtypes: Sequence[torch.dtype] = DTYPES) -> Iterator[Entr
             name = f"{kind}/{info.name}" + f".{info.variant_test_name}" * bool(info.variant_test_name)
             defined = info.name not in UNSET, info.name in TIES
             slack = SLACK.get(info.name, 1.0)
-            yield Entry(name, lambda info=info: _of_op(info, count, dtypes), *defined, slack=slack)
+            smooth = [dtype for dtype in DIFFERENTIABLE if dtype in dtypes and _has_gradient(info, dtype)]
+            yield Entry(
+                name,
+                lambda info=info: _of_op(info, count, dtypes),
+                *defined,
+                slack=slack,
+                differentiable=(lambda info=info, smooth=smooth: _smooth(info, count, smooth)) if smooth else None,
+            )
     for info in module_db:
         yield Entry(f"module/{info.name}", lambda info=info: _of_module(info, count))
     yield from _examples()
@@ -137,17 +148,41 @@ def _of_op(info: Any, count: int, dtypes: Sequence[torch.dtype]) -> list[Sample]
     for dtype in own or [torch.complex64]:
         if dtype in info.dtypes:
             torch.manual_seed(0)
-            # The first samples are often scalars and the like: take some from all over the list.
             try:
                 made = list(itertools.islice(info.sample_inputs("cpu", dtype), 200))
             except ValueError:  # some samples need gradients, which integers have not
                 continue
-            step = max(len(made) // count, 1)
-            for number, item in list(enumerate(made))[::step][:count]:
+            for number, item in _spread(made, count):
                 name = f"{str(dtype).removeprefix('torch.')} {number}"
                 function = functools.partial(DEFINED[info.name], info.op) if info.name in DEFINED else info.op
                 found.append(Sample(name, function, (item.input, *item.args), item.kwargs))
     return found
+
+
+def _has_gradient(info: Any, dtype: torch.dtype) -> bool:
+    return getattr(info, "supports_autograd", False) and dtype in info.supported_backward_dtypes("cpu")
+
+
+def _smooth(info: Any, count: int, dtypes: Sequence[torch.dtype]) -> list[Sample]:
+    """Samples of an op that require gradients, of results from which the database removes choices such as signs."""
+    found = []
+    for dtype in dtypes:
+        torch.manual_seed(0)
+        made = list(itertools.islice(info.sample_inputs("cpu", dtype, requires_grad=True), 200))
+        for number, item in _spread(made, count):
+            function = functools.partial(_processed, info.op, item.output_process_fn_grad)
+            name = f"{str(dtype).removeprefix('torch.')} {number}"
+            found.append(Sample(name, function, (item.input, *item.args), item.kwargs))
+    return found
+
+
+def _processed(op: Callable[..., Any], process: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return process(op(*args, **kwargs))
+
+
+def _spread(made: Sequence[Any], count: int) -> list[tuple[int, Any]]:
+    """Some samples with their numbers, from all over the list: the first ones are often scalars and the like."""
+    return list(enumerate(made))[:: max(len(made) // count, 1)][:count]
 
 
 def _of_module(info: Any, count: int) -> list[Sample]:
