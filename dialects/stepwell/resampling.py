@@ -166,3 +166,27 @@ def resample(array: np.ndarray, axis: int, size: int, scale: float, sampling: Sa
     along[axis] = size
     taps = (np.take(array, index, axis) * weight.reshape(along) for index, weight in zip(indices, weights, strict=True))
     return functools.reduce(np.add, taps)
+
+
+def transposed_taps(indices: np.ndarray, weights: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
+    """The taps of the transposed resampling: for each input element, the results that it is a part of.
+
+    Args:
+        indices: [taps, size], the input's elements that make up each result.
+        weights: [taps, size], their weights.
+        extent: number of elements in the input.
+
+    Returns:
+        Indices and weights [most, extent], where `most` results have a part of one element; other weights are 0.
+    """
+    results = np.broadcast_to(np.arange(indices.shape[1]), indices.shape)
+    used = weights != 0
+    targets, places, shares = indices[used], results[used], weights[used]
+    order = np.argsort(targets, kind="stable")
+    targets, places, shares = targets[order], places[order], shares[order]
+    counts = np.bincount(targets, minlength=extent)
+    ranks = np.arange(len(targets)) - np.repeat(np.cumsum(counts) - counts, counts)
+    most = int(counts.max(initial=1))
+    turned, parts = np.zeros((most, extent), np.int64), np.zeros((most, extent), weights.dtype)
+    turned[ranks, targets], parts[ranks, targets] = places, shares
+    return turned, parts

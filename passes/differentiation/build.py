@@ -11,7 +11,7 @@ from mlir import ir
 from ...dialects.core import Op
 from ...dialects.stepwell import elementwise as ops
 from ...dialects.stepwell.contraction import MatmulOp
-from ...dialects.stepwell.movement import BroadcastToOp, ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
+from ...dialects.stepwell.movement import BroadcastToOp, ConcatOp, PadOp, ReshapeOp, ScatterOp, SliceOp, TransposeOp
 from ...dialects.stepwell.reduction import ReduceSumOp
 from ..graph.values import constant, dtype_of, scalar_like, splat_constant
 from ..ir.values import Shape, shape_of
@@ -158,6 +158,19 @@ def sum_to(value: ir.Value, shape: Shape) -> ir.Value:
     padded = (1,) * (len(given) - len(shape)) + tuple(shape)
     axes = [axis for axis, (old, new) in enumerate(zip(given, padded, strict=True)) if new == 1 and old != 1]
     return reshape(total(value, axes), shape)
+
+
+def bounded(indices: ir.Value, extent: int) -> ir.Value:
+    """Indices clipped to a dimension of `extent` elements."""
+    return ops.MaximumOp(
+        ops.MinimumOp(indices, scalar_like(extent - 1, indices)).result, scalar_like(0, indices)
+    ).result
+
+
+def scattered(updates: ir.Value, indices: ir.Value, extent: int) -> ir.Value:
+    """Zeros [extent, ..], to which rows [n, ..] are added at indices [n]."""
+    rows = full(0, updates, (extent, *shape_of(updates)[1:]))
+    return ScatterOp(rows, indices, updates, axis=0, reduction="add").result
 
 
 def pad(value: ir.Value, low: Sequence[int], high: Sequence[int]) -> ir.Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell import reduction as ops
@@ -9,7 +10,7 @@ from ....dialects.stepwell.cumulative import CumulativeOp
 from ....dialects.stepwell.elementwise import EqualOp
 from ...graph.values import dtype_of
 from ...ir.values import shape_of
-from ..build import broadcast, cast, compare, count, div, inverse, mul, reshape, total, transpose
+from ..build import both, broadcast, cast, compare, count, div, inverse, mul, reshape, select, total, transpose
 from ..derivative import DERIVATIVE, Gradients
 
 
@@ -70,11 +71,18 @@ def reduce_prod(op: ops.ReduceProdOp, gradient: ir.Value) -> Gradients:
 
 @DERIVATIVE.attach(CumulativeOp)
 def cumulative(op: CumulativeOp, gradient: ir.Value) -> Gradients:
-    """The running total of g from the other end; for products, of g * y, divided by x"""
+    """The running total of g from the other end; for products, of g * y, divided by x if that is not 0"""
 
     def back(value: ir.Value) -> ir.Value:
         return CumulativeOp(value, axis=op.axis, reverse=not op.reverse, exclusive=op.exclusive).result
 
-    if op.mode == "sum":
-        return (lambda: back(gradient),)
-    return (lambda: div(back(mul(gradient, op.result)), op.input),)
+    def product() -> ir.Value:
+        # Products are 0 from the first zero of a row on. Its gradient is that of the row with a 1 in its place.
+        is_zero = compare(EqualOp, op.input, 0)
+        number = CumulativeOp(cast(is_zero, np.dtype(np.int64)), axis=op.axis, reverse=op.reverse).result
+        is_first = both(is_zero, compare(EqualOp, number, 1))
+        replaced = CumulativeOp(select(is_first, 1, op.input), **op.attribute_values()).result
+        others = div(back(mul(gradient, op.result)), select(is_zero, 1, op.input))
+        return select(is_first, back(mul(gradient, replaced)), select(compare(EqualOp, number, 0), others, 0))
+
+    return (lambda: back(gradient),) if op.mode == "sum" else (product,)

@@ -121,6 +121,12 @@ def _reductions() -> list[Case]:
     ]
     with_zero = np.where(numbers(2, 3) > 1.5, 0, numbers(2, 3))
     found += [Case(reduction.ReduceProdOp, (with_zero,), {"axes": (1,), "keepdims": True})]
+    found += [
+        Case(cumulative.CumulativeOp, (zeros,), {"axis": 1, "mode": "product", "reverse": back, "exclusive": without})
+        for zeros in (with_zero, np.where(np.arange(15).reshape(3, 5) % 4 == 1, 0, positive(3, 5)))
+        for back in (False, True)
+        for without in (False, True)
+    ]
     return found + [
         Case(
             cumulative.CumulativeOp, (positive(3, 4),), {"axis": 1, "mode": mode, "reverse": back, "exclusive": without}
@@ -157,7 +163,8 @@ def _movement() -> list[Case]:
         Case(movement.PadOp, (x,), {"low": (1, 2), "high": (0, 3), "mode": mode})
         for mode in ("constant", "reflect", "edge", "wrap")
     ]
-    for reduction_ in ("none", "add"):
+    found += [Case(movement.PadOp, (x,), {"low": (3, 0), "high": (5, 9), "mode": mode}) for mode in ("edge", "wrap")]
+    for reduction_ in ("none", "add", "mul", "max", "min"):
         rows, batched = np.array([1, -1, 1, 7]), np.array([[0, 2], [1, 1], [3, -4]])
         found += [
             Case(movement.ScatterOp, (x, rows, numbers(4, 4, seed=1), None), {"axis": 0, "reduction": reduction_}),
@@ -167,15 +174,44 @@ def _movement() -> list[Case]:
                 {"axis": 1, "reduction": reduction_},
             ),
         ]
+    with_zeros = np.array([0.0, 1.5, -2.0, 0.0, 0.5, 0.0])
+    found += [
+        Case(
+            movement.ScatterOp, (start, np.array([1, 1, 0, 2, 2, 2]), with_zeros, None), {"axis": 0, "reduction": "mul"}
+        )
+        for start in (np.array([1.0, 2.0, 3.0]), np.array([0.0, 0.0, 3.0]))
+    ]
     for sizes, mode, more in (
         ((1, 2, 6, 8), "nearest", {"coordinates": "asymmetric", "nearest": "floor"}),
         ((1, 2, 5, 3), "linear", {}),
         ((1, 2, 7, 8), "cubic", {"exclude_outside": True}),
+        ((1, 2, 60, 2), "linear", {"coordinates": "align_corners"}),
     ):
         scales = np.array(sizes) / np.array([1, 2, 3, 4])
         found.append(
             Case(movement.ResizeOp, (numbers(1, 2, 3, 4),), {"sizes": sizes, "scales": scales, "mode": mode} | more)
         )
+    return found
+
+
+def _sampling() -> list[Case]:
+    indices, weights = np.array([[0, 2, 9, 1, 1], [1, -3, 3, 1, 2]]), numbers(2, 5, seed=2)
+    found = [Case(movement.ResampleOp, (numbers(2, 4, 3), indices, weights), {"axis": axis}) for axis in (1, -2)]
+    image, line, solid = numbers(2, 3, 4, 5), numbers(2, 3, 5), numbers(1, 2, 3, 4, 2)
+    # Away from whole numbers and halves, where weights bend or jump.
+    at = numbers(2, 2, 3, 2, low=-3.1, high=6.3)
+    for mode in ("nearest", "linear", "cubic"):
+        found += [
+            Case(movement.SampleOp, (image, at), {"mode": mode, "padding": padding, "about_edges": about_edges})
+            for padding, about_edges in (
+                ("zeros", False),
+                ("border", False),
+                ("reflection", False),
+                ("reflection", True),
+            )
+        ]
+        found.append(Case(movement.SampleOp, (line, numbers(2, 1, 4, low=-1.1, high=5.2)), {"mode": mode}))
+    found.append(Case(movement.SampleOp, (solid, numbers(1, 3, 4, low=-1.1, high=3.2)), {"mode": "linear"}))
     return found
 
 
@@ -298,6 +334,7 @@ CASES = [
         _binary,
         _reductions,
         _movement,
+        _sampling,
         _contractions,
         _recurrent,
         _pooling,
