@@ -23,6 +23,7 @@ from ...driver.serving.torch_specializer import report_fallbacks
 from ...frontend.torch import record
 from ...frontend.torch.calls import TensorCall
 from ...frontend.torch.division import divide
+from ...frontend.torch.effects import drop_assertions
 from ...frontend.torch.live import Whole
 from ...frontend.torch.program import kept_composites, python_decompositions
 from ...frontend.torch.steps import CompiledPiece
@@ -137,6 +138,7 @@ class _Compiler:
             # separately.
             setup = setup.changed(ranges=False)
         copied = torch.fx.GraphModule(module, _copied(module.graph))
+        drop_assertions(copied.graph)
         updated = update_in_place(copied.graph)
         division = divide(copied, Whole(name, _ranges()), frozen, static=static)
         report_fallbacks(name, division.fallbacks, self._settings.setup.options.fallback)

@@ -3,7 +3,9 @@
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -42,7 +44,105 @@ def attention_backward(
     return of_query, of_key, weights.transpose(-2, -1) @ grad_out
 
 
+def cdist_backward(
+    grad: torch.Tensor, x1: torch.Tensor, x2: torch.Tensor, p: float, cdist: torch.Tensor
+) -> torch.Tensor:
+    """Computes the gradient of the rows of `x1`, from that of the distances between rows of `x1` and `x2`."""
+    apart = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    slopes = _norm_slopes(apart, cdist.unsqueeze(-1), p)
+    return (grad.unsqueeze(-1) * slopes).sum(-2).sum_to_size(x1.shape)
+
+
+def _norm_slopes(value: torch.Tensor, norm: torch.Tensor, p: float) -> torch.Tensor:
+    """The derivatives of a p-norm, as in ATen: 0 where the norm is 0."""
+    if p == 0:
+        return torch.zeros_like(value)
+    if p == 1:
+        return torch.sign(value)
+    if p == torch.inf:
+        return torch.sign(value) * (value.abs() == norm)
+    is_flat = norm == 0
+    divisor = torch.where(is_flat, 1, norm)
+    if p == 2:
+        return torch.where(is_flat, 0, value / divisor)
+    if p < 1:
+        is_flat = is_flat | (value == 0)
+    share = torch.where(is_flat, 1, value.abs() / divisor)
+    return torch.where(is_flat, 0, torch.sign(value) * share ** (p - 1))
+
+
+def pdist_backward(grad: torch.Tensor, self: torch.Tensor, p: float, pdist: torch.Tensor) -> torch.Tensor:
+    """Computes the gradient of rows, from that of the distances of all pairs of these, each pair once."""
+    count = self.shape[0]
+    if count < 2:
+        return torch.zeros_like(self)
+    rows, columns = torch.triu_indices(count, count, 1, device=self.device).unbind()
+    slopes = _norm_slopes(self[rows] - self[columns], pdist.unsqueeze(-1), p) * grad.unsqueeze(-1)
+    return torch.zeros_like(self).index_add(0, rows, slopes).index_add(0, columns, slopes, alpha=-1)
+
+
+def masked_scatter_backward(grad_output: torch.Tensor, mask: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    """Computes the gradient of the source, whose elements went to the true positions of a mask in their order."""
+    kept = mask.expand_as(grad_output).reshape(-1)
+    count = math.prod(sizes)
+    # The elements that are not taken go to one more place.
+    places = torch.where(kept, kept.to(torch.int64).cumsum(0) - 1, count)
+    return grad_output.new_zeros(count + 1).scatter(0, places, grad_output.reshape(-1))[:count].reshape(list(sizes))
+
+
+def adaptive_max_pool_backward(
+    rank: int, grad_output: torch.Tensor, self: torch.Tensor, indices: torch.Tensor
+) -> torch.Tensor:
+    """Computes the gradient of an image, to whose elements at flat indices those of the results are added."""
+    return _added_at(grad_output, self, indices, rank)
+
+
+def fractional_max_pool_backward(
+    grad_output: torch.Tensor,
+    self: torch.Tensor,
+    kernel_size: Sequence[int],
+    output_size: Sequence[int],
+    indices: torch.Tensor,
+) -> torch.Tensor:
+    """Computes the same for windows at random places."""
+    return _added_at(grad_output, self, indices, len(output_size))
+
+
+def _added_at(grad: torch.Tensor, image: torch.Tensor, indices: torch.Tensor, rank: int) -> torch.Tensor:
+    outer, spatial = image.shape[:-rank], image.shape[-rank:]
+    flat = image.new_zeros((*outer, math.prod(spatial)))
+    return flat.scatter_add(-1, indices.flatten(-rank), grad.flatten(-rank)).reshape(image.shape)
+
+
+def take(self: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """Takes elements of the flat tensor; torch's own rule converts an index of rank 0 to a number."""
+    return self.reshape(-1)[index.reshape(-1)].reshape(index.shape)
+
+
+def zero_tensor(
+    size: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> torch.Tensor:
+    """Makes zeros, which torch does not store."""
+    return torch.zeros(list(size), dtype=dtype, device=device)
+
+
+_aten = torch.ops.aten
+
 RULES: Mapping[Any, Callable[..., Any]] = {
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default: attention_backward
+    _aten._scaled_dot_product_flash_attention_for_cpu_backward.default: attention_backward,
+    _aten._cdist_backward.default: cdist_backward,
+    _aten._pdist_backward.default: pdist_backward,
+    _aten.masked_scatter_backward.default: masked_scatter_backward,
+    _aten.adaptive_max_pool2d_backward.default: functools.partial(adaptive_max_pool_backward, 2),
+    _aten.adaptive_max_pool3d_backward.default: functools.partial(adaptive_max_pool_backward, 3),
+    _aten.fractional_max_pool2d_backward.default: fractional_max_pool_backward,
+    _aten.fractional_max_pool3d_backward.default: fractional_max_pool_backward,
+    _aten.take.default: take,
+    _aten._efficientzerotensor.default: zero_tensor,
 }
 """The rules by op."""

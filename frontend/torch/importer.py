@@ -38,7 +38,7 @@ from .tensors import as_array, part_dtype
 MAX_LITERAL = 16
 """Maximum number of elements of a weight that becomes a literal; larger ones are parameters."""
 
-_ASSERTIONS = frozenset(
+ASSERTIONS = frozenset(
     {
         "aten._assert_scalar.default",
         "aten._assert_tensor_metadata.default",
@@ -48,6 +48,8 @@ _ASSERTIONS = frozenset(
         "aten._linalg_check_errors.default",
     }
 )
+"""Ops that only check, which compiled code does not."""
+
 _NUMBER_TYPES = {torch.SymInt: np.dtype(np.int64), torch.SymFloat: np.dtype(np.float64), torch.SymBool: np.dtype(bool)}
 
 
@@ -271,7 +273,7 @@ class ProgramImporter:
     def _imported(self, fx: torch.fx.Node, values: Mapping[torch.fx.Node, Any], is_outer: bool) -> Any:
         """Imports a node; in a survey, one of the outer graph that cannot be imported is recorded."""
         if not self._survey or not is_outer:
-            reads = not _is_of_sizes(fx.meta.get("val"), self.symbols) and overload_of(fx.target) not in _ASSERTIONS
+            reads = not _is_of_sizes(fx.meta.get("val"), self.symbols) and overload_of(fx.target) not in ASSERTIONS
             if reads and any(values[item] in self.counts for item in fx.all_input_nodes):
                 raise NeedsPieces("reads a tensor whose size depends on data")
             return self._located(fx, values)
@@ -319,7 +321,7 @@ class ProgramImporter:
 
     def _node(self, fx: torch.fx.Node, op_type: str, values: Mapping[torch.fx.Node, Any]) -> Any:
         known = fx.meta.get("val")
-        if op_type in _ASSERTIONS:
+        if op_type in ASSERTIONS:
             return None
         if _is_of_sizes(known, self.symbols):
             return self.symbols.number(known)

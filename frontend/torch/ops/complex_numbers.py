@@ -29,9 +29,9 @@ from ...errors import UnsupportedError
 from ..node import AtenNode
 from ..pairs import Complex
 from ..registry import Handler, handler_for, imports, imports_complex
-from . import arithmetic, contraction, creation, elementwise, indexing, movement, reduction
+from . import arithmetic, contraction, creation, elementwise, indexing, movement, padding, reduction
 
-_FAMILIES = (arithmetic, contraction, creation, elementwise, indexing, movement, reduction)
+_FAMILIES = (arithmetic, contraction, creation, elementwise, indexing, movement, padding, reduction)
 """Families whose handlers are applied to each part; they are registered first."""
 
 _BY_PARTS: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -89,6 +89,11 @@ for _promoted, _names in _BY_PARTS.items():
         _handler = handler_for(_overload)
         if _handler is not None:  # torch decomposes the others
             imports_complex(_overload)(_by_parts(_handler, _promoted))
+
+
+_where = handler_for("prims.where.default")
+assert _where is not None
+imports_complex("prims.where.default")(_by_parts(_where, ("a", "b")))
 
 
 def _zeros(like: ir.Value) -> ir.Value:

@@ -18,8 +18,11 @@ from ...errors import NeedsShapes, UnsupportedError
 from ..node import AtenNode
 from ..registry import Handler, imports
 from .contraction import attention, attention_scores, convolution, scaled_query
-from .pooling import adaptive_average_pool, average_pool, window_of
+from .padding import padded
+from .pooling import adaptive_average_pool, average_pool, interval_table, window_of
 from .reduction import kept_log_sum_exp
+from .resampling import grid_sample
+from .tables import by_tables, transposed_tables
 
 
 def _gradients(forward: Callable[[], ir.Value], wrt: Sequence[ir.Value], gradient: ir.Value) -> list[ir.Value]:
@@ -116,19 +119,44 @@ def _average_pool_gradient(dimensions: int) -> Handler:
 
 def _adaptive_average_pool_gradient(dimensions: int) -> Handler:
     def handler(node: AtenNode, grad_output: ir.Value, input: ir.Value) -> ir.Value:
-        """The gradients of means of whole windows, repeated for each element of these.
-
-        Raises:
-            UnsupportedError: windows overlap, as their number does not divide the extent.
-        """
+        """The sums of the shares that an element has in windows, which may overlap."""
         _require_sizes(grad_output, input)
-        before, after = (numbers(shape(item)) for item in (input, grad_output))
-        if any(not small or large % small for large, small in zip(before, after, strict=True)):
-            raise UnsupportedError("pools windows that overlap")
-        forward = adaptive_average_pool(dimensions)
-        return _gradients(lambda: forward(node, input, after[-dimensions:]), [input], grad_output)[0]
+        before, after = (numbers(shape(item)[-dimensions:]) for item in (input, grad_output))
+        if all(small and large % small == 0 for large, small in zip(before, after, strict=True)):
+            forward = adaptive_average_pool(dimensions)
+            return _gradients(lambda: forward(node, input, after), [input], grad_output)[0]
+        tables = [interval_table(small, large) for small, large in zip(after, before, strict=True)]
+        return by_tables(node, grad_output, transposed_tables(tables, before))
 
     return handler
+
+
+def _replication_pad_gradient(
+    node: AtenNode, grad_output: ir.Value, input: ir.Value, padding: Sequence[int]
+) -> ir.Value:
+    """The gradients of elements and of their copies."""
+    return _gradients(lambda: padded("edge")(node, input, padding), [input], grad_output)[0]
+
+
+@imports("aten.grid_sampler_2d_backward.default", "aten.grid_sampler_3d_backward.default")
+def sample_gradients(
+    node: AtenNode,
+    grad_output: ir.Value,
+    input: ir.Value,
+    grid: ir.Value,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+    output_mask: Sequence[bool],
+) -> tuple[ir.Value | None, ...]:
+    """The gradients of images and positions, of which the mask names those that are needed."""
+
+    def forward() -> ir.Value:
+        return grid_sample(node, input, grid, interpolation_mode, padding_mode, align_corners)
+
+    needed = [value for value, is_needed in zip((input, grid), output_mask, strict=True) if is_needed]
+    found = iter(_gradients(forward, needed, grad_output))
+    return tuple(next(found) if is_needed else None for is_needed in output_mask)
 
 
 def _max_pool_gradient(dimensions: int) -> Handler:
@@ -156,6 +184,8 @@ def _max_pool_gradient(dimensions: int) -> Handler:
     return handler
 
 
+for _dimensions in (1, 2, 3):
+    imports(f"aten.replication_pad{_dimensions}d_backward.default")(_replication_pad_gradient)
 for _dimensions in (2, 3):
     imports(f"aten.avg_pool{_dimensions}d_backward.default")(_average_pool_gradient(_dimensions))
     imports(f"aten._adaptive_avg_pool{_dimensions}d_backward.default")(_adaptive_average_pool_gradient(_dimensions))

@@ -18,8 +18,10 @@ from ...build import (
     dtype,
     emit,
     integers,
+    part_along,
     rank,
     scalar,
+    shape,
 )
 from ..node import AtenNode
 from ..registry import Handler, imports
@@ -57,13 +59,18 @@ def _pads(input: ir.Value, pad: Sequence[Size]) -> tuple[list[Size], list[Size]]
 def _cropped(value: ir.Value, low: Sequence[int], high: Sequence[int]) -> ir.Value:
     """Removes elements where amounts are negative."""
     for axis, (before, after) in enumerate(zip(low, high, strict=True)):
-        if before < 0 or after < 0:
+        size = shape(value)[axis]
+        if (before < 0 or after < 0) and isinstance(size, int):
+            value = part_along(value, axis, max(-before, 0), size + min(after, 0))
+        elif before < 0 or after < 0:
             stop = after if after < 0 else _END
             value = emit(DynamicSliceOp, value, *map(integers, ([max(-before, 0)], [stop], [axis])))
     return value
 
 
-def _padded(mode: str) -> Handler:
+def padded(mode: str) -> Handler:
+    """Returns the importer of padding by elements of the tensor, in a mode of `stepwell.pad`."""
+
     def handler(node: AtenNode, input: ir.Value, padding: Sequence[Size]) -> ir.Value:
         low, high = _pads(input, padding)
         numbers = [tuple(item for item in side if isinstance(item, int)) for side in (low, high)]
@@ -77,5 +84,5 @@ def _padded(mode: str) -> Handler:
 
 
 for _dimensions in (1, 2, 3):
-    imports(f"aten.reflection_pad{_dimensions}d.default")(_padded("reflect"))
-    imports(f"aten.replication_pad{_dimensions}d.default")(_padded("edge"))
+    imports(f"aten.reflection_pad{_dimensions}d.default")(padded("reflect"))
+    imports(f"aten.replication_pad{_dimensions}d.default")(padded("edge"))

@@ -10,7 +10,7 @@ from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, ResampleOp, SqueezeOp
+from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, SqueezeOp
 from ....dialects.stepwell.pooling import AveragePoolOp, MaxPoolIndicesOp, MaxPoolOp, SumPoolOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMeanOp
 from ....dialects.types import is_float
@@ -20,6 +20,7 @@ from ...index_arithmetic import elements, numbers
 from ..node import AtenNode
 from ..registry import Handler, imports
 from .reduction import nan_first
+from .tables import Table, by_tables
 
 
 def pooled(op: type[Op], dimensions: int, input: ir.Value, window: dict[str, Any]) -> ir.Value:
@@ -132,45 +133,41 @@ def adaptive_average_pool(dimensions: int) -> Handler:
             kernel = [extent // size for size, extent in zip(sizes, extents, strict=True)]
             window = window_of(dimensions, kernel, kernel, [0], [1], False)
             return pooled(AveragePoolOp, dimensions, input, window)
-        for axis, (size, extent) in enumerate(zip(sizes, extents, strict=True)):
-            input = _averaged(node, input, first + axis, size, extent)
-        return input
+        return by_tables(node, input, [interval_table(*pair) for pair in zip(sizes, extents, strict=True)])
 
     return handler
 
 
-def _averaged(node: AtenNode, input: ir.Value, axis: int, size: int, extent: int) -> ir.Value:
-    """The means of `size` intervals of a dimension, which may overlap."""
+def interval_table(size: int, extent: int) -> Table:
+    """The indices and weights of the elements of `size` intervals of a dimension, which may overlap."""
     starts = np.arange(size) * extent // size
     stops = -(-(np.arange(1, size + 1) * extent) // size)
     terms = np.arange(int((stops - starts).max(initial=1)))[:, None]
     indices = np.minimum(starts + terms, extent - 1)
-    kind = np.float64 if dtype(input) == np.float64 else np.float32
-    weights = np.where(starts + terms < stops, 1 / np.maximum(stops - starts, 1), 0).astype(kind)
-    tables = (
-        node.importer.weight(f"{node.name}.{name}.{axis}", table)
-        for name, table in (("indices", indices), ("weights", weights))
-    )
-    return emit(ResampleOp, input, *tables, axis=axis)
+    return indices, np.where(starts + terms < stops, 1 / np.maximum(stops - starts, 1), 0)
 
 
 def _adaptive_max(dimensions: int) -> Handler:
     def handler(node: AtenNode, input: ir.Value, output_size: Sequence[int]) -> tuple[ir.Value | None, ...]:
         """The greatest elements of intervals, one dimension after another from the last one, and their indices."""
         first = rank(input) - dimensions
-        place = None
+        place, step = None, 1
         for axis, size in reversed(list(enumerate(_all(output_size, dimensions)))):
             extent = known_number(input, first + axis, "the extent of an image of adaptive pooling")
-            input, place = _greatest(node, input, place, first + axis, size, extent)
+            input, place = _greatest(node, input, place, first + axis, size, extent, step)
+            step *= extent
         return input, place
 
     return handler
 
 
 def _greatest(
-    node: AtenNode, input: ir.Value, place: ir.Value | None, axis: int, size: int, extent: int
+    node: AtenNode, input: ir.Value, place: ir.Value | None, axis: int, size: int, extent: int, step: int
 ) -> tuple[ir.Value, ir.Value]:
-    """The greatest elements of `size` intervals of a dimension, and their flat indices in the image."""
+    """The greatest elements of `size` intervals of a dimension, and their indices in images that are flat from it on.
+
+    Two neighbours along the dimension lie `step` elements apart.
+    """
     starts = np.arange(size) * extent // size
     stops = -(-(np.arange(1, size + 1) * extent) // size)
     terms = int((stops - starts).max(initial=1))
@@ -183,16 +180,10 @@ def _greatest(
     if place is None:
         place = cast(emit(DynamicBroadcastToOp, numbers(input, axis), shape_of(input)), np.int64)
     else:
-        step = int(np.prod(_extents(node)[axis - rank(input) + 1 :]))
         own = emit(ew.MulOp, numbers(input, axis), constant(np.array(step, np.int64)))
         place = emit(ew.AddOp, place, own)
     places = emit(SqueezeOp, elements(gathered(place, indices, axis), chosen, axis + 1), axes=(axis + 1,))
     return values, places
-
-
-def _extents(node: AtenNode) -> list[int]:
-    """The extents of a node's input."""
-    return [int(size) for size in node.argument("self").shape]
 
 
 for _dimensions in (1, 2, 3):

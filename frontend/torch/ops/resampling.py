@@ -9,12 +9,13 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.movement import DynamicResizeOp, ResampleOp, ResizeOp, ReverseOp, SampleOp
-from ...build import cast, constant, dtype, emit, known_number, rank, scalar, shape, transposed
+from ....dialects.stepwell.movement import DynamicResizeOp, ResizeOp, ReverseOp, SampleOp
+from ...build import constant, dtype, emit, known_number, rank, scalar, shape, transposed
 from ...errors import NeedsShapes
 from ..node import AtenNode
 from ..registry import Handler, imports
 from ..symbols import Size, extents
+from .tables import Table, by_tables, transposed_tables
 
 _NEAREST = {"mode": "nearest", "coordinates": "asymmetric", "nearest": "floor"}
 _EXACT = {"mode": "nearest", "coordinates": "half_pixel", "nearest": "round_prefer_ceil"}
@@ -36,18 +37,14 @@ def _resized(node: AtenNode, input: ir.Value, scales: Sequence[float] | None, at
     return emit(DynamicResizeOp, input, constant(np.array(scales, np.float32)), None, axes=axes, **attributes)
 
 
-_Table = tuple[np.ndarray, np.ndarray]
-"""Indices and weights of the elements that each result along a dimension consists of: [term, result]."""
-
-
-def _linear(position: np.ndarray, extent: int) -> _Table:
+def _linear(position: np.ndarray, extent: int) -> Table:
     position = np.maximum(position, 0)
     start = np.minimum(position.astype(np.int64), extent - 1)
     share = np.clip(position - start, 0, 1)
     return np.stack([start, np.minimum(start + 1, extent - 1)]), np.stack([1 - share, share])
 
 
-def _cubic(position: np.ndarray, extent: int) -> _Table:
+def _cubic(position: np.ndarray, extent: int) -> Table:
     start = np.floor(position)
     places = start + np.arange(-1, 3)[:, None]
     weights = _cubic_weight(position - places, -0.75)
@@ -75,18 +72,6 @@ _FILTERS: dict[str, tuple[float, Callable[[np.ndarray], np.ndarray]]] = {
 """Half of the width of filters, and their weights by distance."""
 
 
-def _by_tables(node: AtenNode, input: ir.Value, tables: Sequence[_Table]) -> ir.Value:
-    """Resamples the last dimensions by tables that are computed in f64."""
-    for axis, table in enumerate(tables, rank(input) - len(tables)):
-        kinds = np.int64, np.float64 if dtype(input) == np.float64 else np.float32
-        stored = (
-            node.importer.weight(f"{node.name}.{name}.{axis}", part.astype(kind))
-            for name, part, kind in zip(("indices", "weights"), table, kinds, strict=True)
-        )
-        input = emit(ResampleOp, input, *stored, axis=axis)
-    return input
-
-
 def _extents(node: AtenNode, input: ir.Value, count: int) -> list[tuple[int, int]]:
     """The extents of images before and after, which must be numbers."""
     what = "the extents of images that are resampled"
@@ -104,8 +89,19 @@ def _step(before: int, after: int, align_corners: bool, factor: float | None) ->
     return 1 / factor if factor else before / after
 
 
-def _anti_aliased(name: str) -> Handler:
+def _anti_aliased(name: str) -> tuple[Handler, Handler]:
+    """Returns the importers of a resampling and of its gradient."""
     width, weight_at = _FILTERS[name]
+
+    def table(before: int, after: int, align_corners: bool, factor: float | None) -> Table:
+        step = _step(before, after, align_corners, factor)
+        scale = max(step, 1)
+        centre = step * (np.arange(after) + 0.5)
+        start = np.maximum((centre - width * scale + 0.5).astype(np.int64), 0)
+        stop = np.minimum((centre + width * scale + 0.5).astype(np.int64), before)
+        places = start + np.arange(int((stop - start).max(initial=1)))[:, None]
+        weights = np.where(places < stop, weight_at((places - centre + 0.5) / scale), 0)
+        return np.minimum(places, before - 1), weights / weights.sum(0)
 
     def handler(
         node: AtenNode,
@@ -116,23 +112,31 @@ def _anti_aliased(name: str) -> Handler:
         scales_w: float | None,
     ) -> ir.Value:
         """Filters as wide as the distance between results, or between elements if that is more."""
-        tables = []
-        for (before, after), factor in zip(_extents(node, input, 2), (scales_h, scales_w), strict=True):
-            step = _step(before, after, align_corners, factor)
-            scale = max(step, 1)
-            centre = step * (np.arange(after) + 0.5)
-            start = np.maximum((centre - width * scale + 0.5).astype(np.int64), 0)
-            stop = np.minimum((centre + width * scale + 0.5).astype(np.int64), before)
-            places = start + np.arange(int((stop - start).max(initial=1)))[:, None]
-            weights = np.where(places < stop, weight_at((places - centre + 0.5) / scale), 0)
-            tables.append((np.minimum(places, before - 1), weights / weights.sum(0)))
-        return _by_tables(node, input, tables)
+        pairs = zip(_extents(node, input, 2), (scales_h, scales_w), strict=True)
+        return by_tables(node, input, [table(*sizes, align_corners, factor) for sizes, factor in pairs])
 
-    return handler
+    def gradient(
+        node: AtenNode,
+        grad_output: ir.Value,
+        output_size: Sequence[int],
+        input_size: Sequence[int],
+        align_corners: bool,
+        scales_h: float | None,
+        scales_w: float | None,
+    ) -> ir.Value:
+        """The sums of the gradients of the results times the weights that an element has in them."""
+        after = [known_number(grad_output, axis, "the extents of images that are resampled") for axis in (2, 3)]
+        triples = zip(input_size[-2:], after, (scales_h, scales_w), strict=True)
+        tables = [table(before, size, align_corners, factor) for before, size, factor in triples]
+        return by_tables(node, grad_output, transposed_tables(tables, input_size[-2:]))
+
+    return handler, gradient
 
 
 for _name in _FILTERS:
-    imports(f"aten._upsample_{_name}2d_aa.default")(_anti_aliased(_name))
+    _handler, _gradient = _anti_aliased(_name)
+    imports(f"aten._upsample_{_name}2d_aa.default")(_handler)
+    imports(f"aten._upsample_{_name}2d_aa_backward.default")(_gradient)
 
 
 def _nearest(attributes: dict[str, Any]) -> Handler:
@@ -161,7 +165,7 @@ def _smooth(mode: str) -> Handler:
                 step, place = _step(before, after, align_corners, factor), np.arange(after)
                 position = step * place if align_corners else step * (place + 0.5) - 0.5
                 tables.append(_SMOOTH[mode](position, before))
-            return _by_tables(node, input, tables)
+            return by_tables(node, input, tables)
         attributes = {"mode": mode, "coordinates": "align_corners" if align_corners else "half_pixel"}
         return _resized(node, input, None if align_corners else scale_factors, attributes)
 
@@ -195,14 +199,11 @@ def grid_sample(
     else:
         scaled = emit(ew.MulOp, moved, node.importer.weight(f"{node.name}.extents", sizes))
         positions = emit(ew.DivOp, emit(ew.SubOp, scaled, scalar(1, planes)), two)
-    return cast(
-        emit(
-            SampleOp,
-            input,
-            positions,
-            mode=("linear", "nearest", "cubic")[interpolation_mode],
-            padding=("zeros", "border", "reflection")[padding_mode],
-            about_edges=align_corners,
-        ),
-        node.dtype(),
+    return emit(
+        SampleOp,
+        input,
+        positions,
+        mode=("linear", "nearest", "cubic")[interpolation_mode],
+        padding=("zeros", "border", "reflection")[padding_mode],
+        about_edges=align_corners,
     )

@@ -116,7 +116,7 @@ class _Targets:
         return reshape(select(mask, taken, 0), shape_of(self._op.updates))
 
     def last(self) -> ir.Value:
-        """Whether an update is the last one of its row."""
+        """Returns whether an update is the last one of its row, as bools."""
         places = self._places()
         order = constant(np.arange(self._batches * self._number, dtype=np.int64))
         unwritten = constant(np.full(self._rows + 1, -1, np.int64))

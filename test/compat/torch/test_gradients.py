@@ -1,6 +1,7 @@
-"""Gradients of convolutions, pooling and attention under `torch.compile`: native, and equal to eager's."""
+"""Gradients of layers and functions under `torch.compile`: native, and equal to eager's."""
 
 import copy
+import functools
 import warnings
 
 import pytest
@@ -72,6 +73,10 @@ CASES = {
     "mean beyond": (lambda: Head(nn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=False)), _IMAGE),
     "mean by 3": (lambda: Head(nn.AvgPool2d(2, divisor_override=3)), _IMAGE),
     "mean to 4": (lambda: Head(nn.AdaptiveAvgPool2d(4)), _IMAGE),
+    "mean to 3": (lambda: Head(nn.AdaptiveAvgPool2d(3)), _IMAGE),
+    "max to 3": (lambda: Head(nn.AdaptiveMaxPool2d(3)), _IMAGE),
+    "edges": (lambda: Head(nn.ReplicationPad2d((2, 1, -1, 3))), _IMAGE),
+    "smoothed": (lambda: Head(lambda x: functional.interpolate(x, size=5, mode="bilinear", antialias=True)), _IMAGE),
     "attention": (lambda: Attention(""), (9, 16)),
     "causal": (lambda: Attention("causal"), (9, 16)),
     "numbers": (lambda: Attention("numbers"), (9, 16)),
@@ -107,14 +112,45 @@ def test_gradients_are_native_and_right(name, dynamic):
                 torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore::stepwell.SlowWarning")
-def test_overlapping_windows_are_left_to_torch():
+def _matrix(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def _positions(*shape):
+    return (2.4 * torch.rand(*shape, dtype=torch.float64) - 1.2).requires_grad_()
+
+
+_sampled = functools.partial(functional.grid_sample, align_corners=False)
+_MASK = torch.arange(12).reshape(3, 4) % 3 == 1
+FUNCTIONS = {
+    "bilinear samples": (_sampled, (_matrix(2, 3, 5, 6), _positions(2, 4, 3, 2))),
+    "cubic samples": (
+        lambda x, at: functional.grid_sample(x, at, "bicubic", "reflection", align_corners=True),
+        (_matrix(2, 3, 5, 6), _positions(2, 4, 3, 2)),
+    ),
+    "solid samples": (
+        lambda x, at: _sampled(x, at, padding_mode="border"),
+        (_matrix(1, 2, 3, 4, 5), _positions(1, 2, 3, 2, 3)),
+    ),
+    "distances": (lambda a, b: torch.cdist(a, b) + torch.cdist(a, b, 1.5), (_matrix(3, 4), _matrix(5, 4))),
+    "distances within": (lambda a: functional.pdist(a, 3.0), (_matrix(4, 3),)),
+    "masked scatter": (lambda a, b: a.masked_scatter(_MASK, b), (_matrix(3, 4), _matrix(2, 3))),
+    "one element": (lambda a, b: a.put(torch.tensor(5), b, accumulate=True), (_matrix(3, 4), _matrix(1))),
+    "padded transform": (lambda a: torch.fft.fft2(a, s=(5, 6)).abs(), (_matrix(3, 4),)),
+    "inverse": (lambda a: torch.linalg.inv(a + 5 * torch.eye(4)), (_matrix(4, 4),)),
+    "phases": (lambda a, b: torch.view_as_real(torch.sgn(torch.polar(a, b))), (_matrix(4), _matrix(4))),
+}
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_of_functions_are_native_and_right(name):
     torch._dynamo.reset()
-    torch.manual_seed(0)
-    plain = Head(nn.AdaptiveAvgPool2d(3))
-    owner = copy.deepcopy(plain)
-    x = torch.randn(2, *_IMAGE)
-    wanted = _gradients(plain, plain, x)
-    with pytest.warns(stepwell.FallbackWarning, match="windows that overlap"):
-        found = _gradients(torch.compile(owner, backend="stepwell"), owner, x)
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    function, given = FUNCTIONS[name]
+    compiled = torch.compile(function, backend="stepwell", options={"fallback": "error"})
+    found, wanted = compiled(*given), function(*given)
+    torch.testing.assert_close(found, wanted, rtol=1e-7, atol=1e-7)
+    seed = torch.linspace(-1, 1, wanted.numel(), dtype=torch.float64).reshape(wanted.shape)
+    pairs = zip(torch.autograd.grad(found, given, seed), torch.autograd.grad(wanted, given, seed), strict=True)
+    for ours, theirs in pairs:
+        torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-7)

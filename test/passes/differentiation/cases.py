@@ -22,11 +22,16 @@ from stepwell.dialects.stepwell import (
 
 @dataclass(frozen=True)
 class Case:
-    """An op with operands and attributes."""
+    """An op with operands and attributes; `is_known` makes integers constants, without which shapes are unknown."""
 
     kind: type[Op]
     operands: tuple[np.ndarray | None, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
+    is_known: bool = False
+
+    def takes(self, operand: np.ndarray | None) -> bool:
+        """Returns whether an operand is an argument of the program."""
+        return operand is not None and not (self.is_known and operand.dtype.kind == "i")
 
     def __str__(self) -> str:
         shapes = "-".join("none" if item is None else "x".join(map(str, item.shape)) for item in self.operands)
@@ -194,6 +199,18 @@ def _movement() -> list[Case]:
     return found
 
 
+def _dynamic() -> list[Case]:
+    x, axes = numbers(4, 7), np.array([1, 0])
+    backwards = (np.array([-2, 1]), np.array([0, 4]), axes, np.array([-2, 1]))
+    return [
+        Case(movement.DynamicReshapeOp, (x, np.array([7, -1])), is_known=True),
+        Case(movement.DynamicBroadcastToOp, (numbers(4, 1), np.array([2, 1, 3])), is_known=True),
+        Case(movement.DynamicSliceOp, (x, np.array([1]), np.array([3]), None, None), is_known=True),
+        Case(movement.DynamicSliceOp, (x, np.array([1, 0]), np.array([99, 4]), axes, np.array([3, 2])), is_known=True),
+        Case(movement.DynamicSliceOp, (x, *backwards), is_known=True),
+    ]
+
+
 def _sampling() -> list[Case]:
     indices, weights = np.array([[0, 2, 9, 1, 1], [1, -3, 3, 1, 2]]), numbers(2, 5, seed=2)
     found = [Case(movement.ResampleOp, (numbers(2, 4, 3), indices, weights), {"axis": axis}) for axis in (1, -2)]
@@ -334,6 +351,7 @@ CASES = [
         _binary,
         _reductions,
         _movement,
+        _dynamic,
         _sampling,
         _contractions,
         _recurrent,

@@ -95,7 +95,8 @@ def _outcome(entry: Entry, samples: Sequence[Sample], route: str) -> tuple[str, 
             return ("not captured" if _is_of_torch(error, calls, route) else "exception"), [text]
     if entry.has_ties:
         made, wanted = (_without_places(item, route) for item in (made, wanted))
-    if text := _difference(made, wanted, has_contents, entry.slack):
+    slack = entry.gradient_slack if route == "gradients" else entry.slack
+    if text := _difference(made, wanted, has_contents, slack):
         if route != "export" and _difference(_reference(calls, route), wanted, has_contents):
             return "not captured", [f"{label}torch.compile itself differs: {text}"]
         return "wrong", [label + text]
