@@ -12,11 +12,22 @@ from collections.abc import Sequence
 import numpy as np
 from mlir import ir
 
-from ..dialects.stepwell.elementwise import AddOp, GreaterEqualOp, MulOp, ShiftRightOp, XorOp
+from ..dialects.stepwell.elementwise import (
+    AddOp,
+    CosOp,
+    GreaterEqualOp,
+    LessOp,
+    LogOp,
+    MulOp,
+    ShiftRightOp,
+    SqrtOp,
+    SubOp,
+    XorOp,
+)
 from ..runtime.training_step import KEY
 from .build import cast, constant, emit
 
-__all__ = ["KEY", "kept"]
+__all__ = ["KEY", "kept", "normal", "random_bits", "uniform"]
 
 _BITS = np.dtype(np.uint32)
 # Shifts and factors of lowbias32, from the Hash Prospector (https://github.com/skeeto/hash-prospector).
@@ -26,18 +37,43 @@ _STREAM = 0x9E3779B9
 """2**32 divided by the golden ratio: its multiples are spread evenly."""
 
 
-def kept(key: ir.Value, stream: int, shape: Sequence[int], share: float) -> ir.Value:
-    """Bools that are true with a probability of `share`.
+def random_bits(key: ir.Value, stream: int, shape: Sequence[int]) -> ir.Value:
+    """Random bits, ui32.
 
     Args:
-        key: an i64 scalar; each key gives other choices.
+        key: an i64 scalar; each key gives other bits.
         stream: the number of the random choice in the program.
         shape: the shape of the result.
-        share: the probability.
     """
     own = _hash(emit(AddOp, cast(key, _BITS), _number(stream * _STREAM)))
-    bits = _hash(emit(AddOp, _hash(_index(shape)), own))
+    return _hash(emit(AddOp, _hash(_index(shape)), own))
+
+
+def kept(bits: ir.Value, share: float) -> ir.Value:
+    """Bools that are true with a probability of `share`, from random bits."""
+    if share <= 0:
+        return emit(LessOp, bits, _number(0))
     return emit(GreaterEqualOp, bits, _number(round((1 - share) * (1 << 32))))
+
+
+def uniform(bits: ir.Value, kind: np.dtype) -> ir.Value:
+    """Numbers from 0 up to, but not including, 1, from random bits: multiples of 2**-24, which float32 has exactly."""
+    number = cast(emit(ShiftRightOp, bits, _number(8)), np.float32)
+    return cast(emit(MulOp, number, _float(2**-24)), kind)
+
+
+def normal(bits: ir.Value, others: ir.Value, kind: np.dtype) -> ir.Value:
+    """Numbers of the standard normal distribution, from two tensors of random bits (Box and Muller 1958).
+
+    sqrt(-2 log(1 - u)) cos(2 pi v), with u and v uniform
+    """
+    first, second = (uniform(item, np.dtype(np.float32)) for item in (bits, others))
+    radius = emit(SqrtOp, emit(MulOp, emit(LogOp, emit(SubOp, _float(1), first)), _float(-2)))
+    return cast(emit(MulOp, radius, emit(CosOp, emit(MulOp, second, _float(2 * np.pi)))), kind)
+
+
+def _float(number: float) -> ir.Value:
+    return constant(np.array(number, np.float32))
 
 
 def _index(shape: Sequence[int]) -> ir.Value:

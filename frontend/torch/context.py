@@ -32,8 +32,8 @@ class ProgramContext(Protocol):
         """Drops, at the end of a region, the sizes that became known inside of it."""
         ...
 
-    def kept(self, shape: Sequence[int], share: float) -> ir.Value | None:
-        """Creates bools that are true at random with a probability; None if the import is not for training."""
+    def bits(self, shape: Sequence[int]) -> ir.Value | None:
+        """Creates random bits, ui32; None if the import is not for training."""
         ...
 
     def weight(self, name: str, array: np.ndarray) -> ir.Value:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -40,6 +41,7 @@ def given_to(handler: Handler, fx: torch.fx.Node, values: Mapping[torch.fx.Node,
     for declared in cast(Any, fx.target)._schema.arguments:
         name = "input" if declared.name == "self" else declared.name
         name = "input" if name in ("a", "x") and name not in taken else name
+        name = f"{name}_" if keyword.iskeyword(name) else name
         value = given[declared.name]
         if name in taken:
             found[name] = converted(value, values)

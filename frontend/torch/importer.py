@@ -25,7 +25,7 @@ from ..errors import ModelError, NeedsPieces, NodeError, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ValueInfo
 from ..literals import is_literal, read_parameters
 from ..main_signature import bound_inputs, declare, tensor_of
-from ..randomness import KEY, kept
+from ..randomness import KEY, random_bits
 from .handler_arguments import converted, given_to
 from .node import AtenNode, is_complex, line_of, location_of, name_of, obstacle_of_size, overload_of
 from .pairs import Complex, parts_of, same_type
@@ -213,14 +213,14 @@ class ProgramImporter:
         finally:
             self.symbols = outer
 
-    def kept(self, shape: Sequence[int], share: float) -> ir.Value | None:
-        """Creates bools that are true at random with a probability; None if the import is not for training."""
+    def bits(self, shape: Sequence[int]) -> ir.Value | None:
+        """Creates random bits, ui32; None if the import is not for training."""
         if not self.keeps_weights:
             return None
         self.parameters.setdefault(KEY, np.zeros((), np.int64))
         key = ParameterOp(name=KEY, shape=(), dtype=np.dtype(np.int64)).operation.result
         self._choices += 1
-        return kept(key, self._choices, shape, share)
+        return random_bits(key, self._choices, shape)
 
     def weight(self, name: str, array: np.ndarray) -> ir.Value:
         """Creates a stored tensor: a literal if it is small and need not be kept, else a parameter.
@@ -235,8 +235,8 @@ class ProgramImporter:
             while unique in self.parameters:
                 unique += "_"
             self._weights[key] = unique
-            stored = np.ascontiguousarray(array)
-            stored = stored.view()
+            # `ascontiguousarray` makes a vector of a scalar.
+            stored = np.ascontiguousarray(array).reshape(array.shape)
             stored.flags.writeable = False
             self.parameters[unique] = stored
         return ParameterOp(name=self._weights[key], shape=array.shape, dtype=array.dtype).operation.result

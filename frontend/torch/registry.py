@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 Handler = Callable[..., Any]
-"""`handler(node, **arguments)`: takes those of the schema's arguments that it names; `self` is called `input`.
+"""`handler(node, **arguments)`: takes those of the schema's arguments that it names; `self` is called `input`, and a
+name that is a keyword of Python ends in `_`.
 
 Tensors are values, symbolic integers are numbers or scalars of i64, and dtypes are numpy's. The result is a value, or a
 tuple with a value or None for each result of the op; None stands for one that is not supported.

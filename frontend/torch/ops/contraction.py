@@ -35,7 +35,7 @@ from ...errors import NeedsShapes, UnsupportedError
 from ..node import AtenNode
 from ..registry import imports
 from ..symbols import like
-from .elementwise import dropped
+from .randomness import dropped
 
 
 @imports("aten.mm.default", "aten.bmm.default")

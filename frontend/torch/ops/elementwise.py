@@ -9,11 +9,9 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.core import Op
-from ....dialects.dims import is_static, numbers
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.types import is_float
-from ...build import cast, constant, dtype, emit, scalar, shape
-from ...errors import UnsupportedError
+from ...build import cast, constant, dtype, emit, scalar
 from ..node import AtenNode
 from ..registry import Handler, imports
 from ..symbols import like
@@ -237,31 +235,3 @@ def to_copy(node: AtenNode, input: ir.Value) -> ir.Value:
 def same(node: AtenNode, input: ir.Value) -> ir.Value:
     """The value itself: values of a module never change."""
     return input
-
-
-@imports("aten.dropout.default")
-def dropout(node: AtenNode, input: ir.Value, p: float, train: bool) -> ir.Value:
-    """The value itself in evaluation mode; in training, a share of its elements is 0 and the others are scaled up."""
-    return dropped(node, input, p) if train and p else input
-
-
-@imports("aten.native_dropout.default")
-def native_dropout(node: AtenNode, input: ir.Value, p: float, train: bool | None) -> tuple[ir.Value | None, ...]:
-    """The same as `dropout`, and the choice of elements, which only torch's own derivative reads."""
-    return (dropped(node, input, p) if train and p else input), None
-
-
-def dropped(node: AtenNode, input: ir.Value, p: float) -> ir.Value:
-    """Elements set to 0 with probability p, the others divided by 1 - p.
-
-    Raises:
-        UnsupportedError: the import is not for training, or the shape is not known.
-    """
-    extents = shape(input)
-    choice = node.importer.kept(numbers(extents), 1 - p) if is_static(extents) else None
-    if choice is None:
-        raise UnsupportedError(
-            "drops elements at random, which only `stepwell.trainer` supports: call eval() on the module"
-        )
-    scaled = emit(ew.MulOp, input, scalar(1 / (1 - p) if p < 1 else 0, input))
-    return emit(ew.SelectOp, choice, scaled, scalar(0, input))

@@ -29,6 +29,7 @@ from ...index_arithmetic import extent
 from ...loops import BATCH_SECOND, Stack, counted, row
 from ..node import AtenNode
 from ..registry import Handler, imports
+from .randomness import dropped
 
 _LSTM_ORDER = (0, 3, 1, 2)
 """Indices of the gates input, output, forget, cell among torch's input, forget, cell, output."""
@@ -48,11 +49,6 @@ def _layers(params: Sequence[ir.Value], has_biases: bool, num_layers: int, bidir
         raise UnsupportedError("projects its states (proj_size), which is not supported")
     parts = [list(params[start : start + each]) for start in range(0, len(params), each)]
     return [parts[start : start + directions] for start in range(0, len(parts), directions)]
-
-
-def _check_no_dropping(dropout: float, train: bool, num_layers: int) -> None:
-    if dropout and train and num_layers > 1:
-        raise UnsupportedError("drops states at random, which is not supported: call eval() on the module")
 
 
 def _stacked(values: Sequence[ir.Value]) -> ir.Value:
@@ -79,12 +75,13 @@ def lstm(
     batch_first: bool,
 ) -> tuple[ir.Value, ...]:
     """Layers of long short-term memory; the last states of all layers follow the outputs."""
-    _check_no_dropping(dropout, train, num_layers)
     layers = _layers(params, has_biases, num_layers, bidirectional)
     value = transposed(input, BATCH_SECOND) if batch_first else input
     count = 2 if bidirectional else 1
     finals: list[tuple[ir.Value, ir.Value]] = []
     for number, layer in enumerate(layers):
+        if number and dropout and train:
+            value = dropped(node, value, dropout)
         weights = [_stacked([_reordered(item[kind], _LSTM_ORDER) for item in layer]) for kind in range(2)]
         bias = None
         if has_biases:
@@ -138,11 +135,12 @@ def _recurrent(step: _Step) -> Handler:
         bidirectional: bool,
         batch_first: bool,
     ) -> tuple[ir.Value, ...]:
-        _check_no_dropping(dropout, train, num_layers)
         layers = _layers(params, has_biases, num_layers, bidirectional)
         value = transposed(input, BATCH_SECOND) if batch_first else input
         finals: list[ir.Value] = []
-        for layer in layers:
+        for index, layer in enumerate(layers):
+            if index and dropout and train:
+                value = dropped(node, value, dropout)
             outputs = []
             for number, weights in enumerate(layer):
                 initial = row(hx, constant(np.array(len(finals), np.int64)))
