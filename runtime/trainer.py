@@ -145,7 +145,7 @@ class Trainer:
     @property
     def steps(self) -> int:
         """The number of steps so far."""
-        return int(self._step.held[STEP])
+        return int(self._step.held.get(STEP, 0))
 
     @property
     def skipped(self) -> int:
@@ -183,16 +183,15 @@ class Trainer:
     def save_weights(self, path: str | os.PathLike[str], *, everything: bool = False) -> None:
         """Writes the parameters as safetensors; with `everything`, all of `state`, from which training continues.
 
+        A file of that name is replaced once the new one is complete.
+
         Raises:
             ArtefactError: the file cannot be written.
         """
-        arrays = self.state if everything else self.parameters
-        try:
-            with open(path, "wb") as file:
-                for chunk in safetensors.chunks(arrays, is_padded=False):
-                    file.write(chunk)
-        except OSError as error:
-            raise ArtefactError(f"{path}: cannot be written: {error.strerror or error}") from error
+        from .artefact.writer import write_atomically  # not needed by steps
+
+        pieces = safetensors.chunks(self.state if everything else self.parameters, is_padded=False)
+        write_atomically(Path(path), lambda file: file.writelines(pieces))
 
     def load_weights(self, path: str | os.PathLike[str]) -> None:
         """Reads arrays that `save_weights` wrote, by their names.

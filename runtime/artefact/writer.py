@@ -7,7 +7,7 @@ import io
 import os
 import threading
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -57,14 +57,27 @@ def write(path: Path, model: Artefact, *, cubins: bool = False) -> None:
         ArtefactError: the file cannot be written, or ptxas is missing.
     """
     members = _members_of(model, cubins)
+    write_atomically(path, lambda file: _write_members(file, members))
+
+
+def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:
+    """Writes a file that others see only once it is complete.
+
+    Args:
+        path: the file.
+        fill: writes the contents.
+
+    Raises:
+        ArtefactError: the file cannot be written.
+    """
     try:
         if path.exists() and not path.is_file():  # a device must not be replaced; nothing reads half of its contents
-            _write(path, members)
+            _write(path, fill)
             return
         path = Path(os.path.realpath(path))  # a link remains a link
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_native_id()}")
         try:
-            _write(temporary, members)
+            _write(temporary, fill)
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -92,9 +105,9 @@ def _members_of(model: Artefact, cubins: bool) -> dict[str, Sequence[bytes | mem
     return {MANIFEST: [Manifest(*fields).encode()]} | members
 
 
-def _write(path: Path, members: Mapping[str, Sequence[bytes | memoryview]]) -> None:
+def _write(path: Path, fill: Callable[[BinaryIO], None]) -> None:
     with open(path, "wb") as file:
-        _write_members(file, members)
+        fill(file)
 
 
 def _write_members(file: BinaryIO, members: Mapping[str, Sequence[bytes | memoryview]]) -> None:

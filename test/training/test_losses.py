@@ -106,6 +106,12 @@ CASES = [
         labels(4, 3, ignored=True),
         lambda x, y: F.cross_entropy(x, y, torch.tensor(WEIGHTS), label_smoothing=0.1),
     ),
+    Case(
+        CrossEntropy(weights=WEIGHTS, label_smoothing=0.1, probabilities=True),
+        ((4, 5, 3),),
+        lambda: {"target": torch.randn(4, 5, 3).softmax(1)},
+        lambda x, y: F.cross_entropy(x, y, torch.tensor(WEIGHTS), label_smoothing=0.1),
+    ),
     Case(CrossEntropy(reduction="sum"), ((4, 5),), labels(4), lambda x, y: F.cross_entropy(x, y, reduction="sum")),
     Case(
         NLL(weights=WEIGHTS),

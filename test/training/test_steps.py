@@ -148,6 +148,57 @@ def test_scaled_losses_equal_those_of_grad_scaler() -> None:
     np.testing.assert_allclose(trainer.parameters["weight"], module.weight.detach(), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.sweep
+def test_micro_batches_of_a_scaled_loss_are_left_out_together() -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    module, target = torch.nn.Linear(4, 2), torch.zeros(3, 2)
+    data = [torch.randn(3, 4) * factor for factor in (1, 1, 1, 1e30, 1e30, 1, 1, 1)]
+    trainer = stepwell.trainer(
+        copy.deepcopy(module),
+        (data[0],),
+        loss="mse",
+        optimizer=AdamW(0.05),
+        clip_norm=0.5,
+        accumulate=2,
+        loss_scale=LossScale(1024.0, interval=2),
+    )
+    optimizer = torch.optim.AdamW(module.parameters(), 0.05)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
+    for number, x in enumerate(data):
+        scaler.scale(torch.nn.functional.mse_loss(module(x), target) / 2).backward()
+        trainer.step(x, target)
+        if number % 2:
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(module.parameters(), 0.5)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            assert trainer.loss_scale == scaler.get_scale()
+    assert (trainer.steps, trainer.skipped) == (2, 2)
+    np.testing.assert_allclose(trainer.parameters["weight"], module.weight.detach(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.sweep
+def test_a_loss_with_its_own_gradient_is_scaled_and_accumulated() -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    module, x = torch.nn.Sequential(torch.nn.Linear(5, 6), torch.nn.LogSoftmax(-1)), torch.randn(9, 4, 5)
+    targets = torch.randint(1, 6, (4, 3)), torch.tensor([9, 8, 7, 9]), torch.tensor([3, 1, 2, 3])
+
+    def make(rows: int, **options: Any) -> stepwell.Trainer:
+        return stepwell.trainer(
+            copy.deepcopy(module), (x[:, :rows],), loss="ctc", optimizer=SGD(0.5, momentum=0.9), **options
+        )
+
+    whole, parts = make(4), make(2, accumulate=2, loss_scale=LossScale(256.0))
+    for _ in range(3):
+        whole.step(x, *targets)
+        for rows in (slice(0, 2), slice(2, 4)):
+            parts.step(x[:, rows], *(item[rows] for item in targets))
+    same(whole, parts)
+
+
 def test_groups_and_schedules_equal_those_of_torch() -> None:
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)

@@ -135,9 +135,33 @@ class CrossEntropy(_Labels):
         weights: the weight of each class; None for 1.
         reduction: "mean", or "sum" for the sum.
         label_smoothing: the share of each label that is spread evenly over all classes.
+        probabilities: whether the target has a probability for each class, in the output's shape and element type,
+            instead of labels; all elements count.
     """
 
     label_smoothing: float = 0.0
+    probabilities: bool = False
+
+    def target(self, output: TensorSpec) -> TensorSpec:
+        """i64 labels, or probabilities."""
+        labels = super().target(output)
+        return output if self.probabilities else labels
+
+    def weight(self, output: ir.Value, target: ir.Value) -> ir.Value:
+        """The sum of the weights of the labels that count, or the number of elements."""
+        if self.probabilities:
+            return weight_of(count_of(output) / shape_of(output)[self._axis(output)])
+        return super().weight(output, target)
+
+    def build(self, output: ir.Value, target: ir.Value) -> ir.Value:
+        """The mean over the labels that count, in proportion to their weights, or the sum."""
+        if not self.probabilities:
+            return super().build(output, target)
+        classes = shape_of(output)[self._axis(output)]
+        if self.label_smoothing:
+            target = add(mul(target, 1 - self.label_smoothing), self.label_smoothing / classes)
+        added = neg(reduced(mul(target, self._weighed(output, self._scores(output))), "sum"))
+        return div(added, count_of(output) / classes) if self.reduction == "mean" else added
 
     def _scores(self, output: ir.Value) -> ir.Value:
         return LogSoftmaxOp(output, axis=self._axis(output)).result
