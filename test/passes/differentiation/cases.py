@@ -9,6 +9,7 @@ import numpy as np
 from stepwell.dialects.core import Op
 from stepwell.dialects.stepwell import (
     attention,
+    blocks,
     contraction,
     cumulative,
     elementwise,
@@ -271,6 +272,11 @@ def _contractions() -> list[Case]:
             window(2, group=2, dilations=(2, 1), output_padding=(0, 0)),
         ),
     ]
+    for bits, depth in ((4, 11), (8, 12), (2, 12)):
+        weight = np.random.default_rng(bits).integers(0, 256, (5, 3, bits // 2)).astype(np.uint8)
+        for zeros in (None, numbers(5, 3, seed=3)):
+            given = (numbers(2, 3, depth), weight, numbers(5, 3, seed=1), zeros)
+            found.append(Case(blocks.BlockMatmulOp, given, {"bits": bits}))
     long = (numbers(3, 100, 2), numbers(2, 3, seed=1))  # the rows of more than one block
     return [*found, Case(contraction.MatmulOp, long)]
 
