@@ -12,19 +12,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from mlir import ir
-from mlir.dialects import arith, tensor
+from mlir.dialects import arith
 
 from ...dialects.stepwell.movement import RowOp, WithRowOp
 from ...dialects.types import spec_of_type
 from ..graph.values import constant, splat_constant
 from ..ir.loop_indices import index_values
 from ..ir.rewriting import defining_op
-from ..ir.values import constant_index, integer_of, is_tensor, shape_of
+from ..ir.values import constant_index, integer_of, shape_of
 from . import build
 from .derivative import NotDifferentiableError
 from .loop_roles import Loop, Roles, roles_in
 from .regions import block_in, cloned, erase_unread, operations_in
 from .reverse import CONTROL, Gradient, Pair, Reverse, dependent
+from .scalars import as_tensor, as_tensor_type, of_type
 
 _PLACEHOLDER = "builtin.unrealized_conversion_cast"
 """The op that stands for the carried values until it is known which of them are read."""
@@ -135,7 +136,7 @@ class _Backward:
         slopes = [self._carry(loop.carried[place], self._seeds[place]) for place in roles.states]
         with ir.InsertionPoint(self._block):
             number = self._number()
-            place = _as_tensor(number)
+            place = as_tensor(number)
             placeholder = ir.Operation.create(_PLACEHOLDER, results=[value.type for value in loop.carried])
             mapping = dict(zip(loop.carried, placeholder.results, strict=True)) | {loop.number: number}
             reverse = self._pulled_back(mapping, slopes)
@@ -276,10 +277,10 @@ class _Backward:
         stacks = _save(self._loop, needed)
         self._saved = dict(zip(needed, stacks, strict=True))
         with ir.InsertionPoint(placeholder):
-            place = _as_tensor(number)
+            place = as_tensor(number)
             for index, stack in zip(needed, stacks, strict=True):
                 value = placeholder.results[index]
-                value.replace_all_uses_with(_of_type(RowOp(stack, place).result, value.type))
+                value.replace_all_uses_with(of_type(RowOp(stack, place).result, value.type))
         placeholder.erase()
         with ir.InsertionPoint(self._draft):
             bounds = [constant_index(0), self._draft.operands[0], constant_index(1)]
@@ -307,8 +308,8 @@ def _save(loop: Loop, places: Sequence[int]) -> Sequence[ir.Value]:
         wholes = [block.add_argument(start.type, old.location) for start in starts]
         if block == loop.body:
             with ir.InsertionPoint.at_block_begin(block), old.location:
-                index = _as_tensor(loop.number)
-                rows = [_as_tensor(loop.carried[place]) for place in places]
+                index = as_tensor(loop.number)
+                rows = [as_tensor(loop.carried[place]) for place in places]
                 wholes = [WithRowOp(whole, row, index).result for whole, row in zip(wholes, rows, strict=True)]
         last = list(block.operations)[-1].operation
         with ir.InsertionPoint(last), last.location:
@@ -323,31 +324,9 @@ def _save(loop: Loop, places: Sequence[int]) -> Sequence[ir.Value]:
 
 def _no_rows(value: ir.Value, count: int) -> ir.Value:
     """Zeros with a row for each of `count` values."""
-    kind = _as_tensor_type(value.type)
+    kind = as_tensor_type(value.type)
     shape = (count, *ir.RankedTensorType(kind).shape)
     return splat_constant(spec_of_type(kind).dtype.type(0), shape)
-
-
-def _as_tensor_type(kind: ir.Type) -> ir.Type:
-    if isinstance(kind, ir.RankedTensorType):
-        return kind
-    return ir.RankedTensorType.get([], _i64() if isinstance(kind, ir.IndexType) else kind)
-
-
-def _as_tensor(value: ir.Value) -> ir.Value:
-    if is_tensor(value):
-        return value
-    kind = _as_tensor_type(value.type)
-    scalar = arith.IndexCastOp(_i64(), value).result if isinstance(value.type, ir.IndexType) else value
-    return tensor.FromElementsOp(kind, [scalar]).result
-
-
-def _of_type(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """The inverse of `_as_tensor`."""
-    if isinstance(kind, ir.RankedTensorType):
-        return value
-    scalar = tensor.ExtractOp(value, []).result
-    return arith.IndexCastOp(kind, scalar).result if isinstance(kind, ir.IndexType) else scalar
 
 
 def _product(rows: Sequence[ir.Value]) -> ir.Value:
@@ -357,7 +336,3 @@ def _product(rows: Sequence[ir.Value]) -> ir.Value:
         build.reshape(item, (build.count(shape[:-1]), shape[-1])) for item, shape in zip(rows, shapes, strict=True)
     )
     return build.product_of_columns(*matrices)
-
-
-def _i64() -> ir.Type:
-    return ir.IntegerType.get_signless(64)
