@@ -15,6 +15,7 @@ from ..dialects.types import TensorSpec, is_float
 from ..driver.context import compiler_context
 from ..passes.differentiation.build import add, cast, compare, full, mul, reshape, select, zeros
 from ..passes.differentiation.differentiate import GRADIENT, DifferentiatePass
+from ..passes.differentiation.divide_loops import DivideLoopsPass
 from ..passes.graph.values import constant, scalar_like
 from ..passes.infra.pipeline import Pipeline
 from ..passes.ir.functions import dictionaries, is_output
@@ -61,6 +62,8 @@ def make_joint(model: Trainable, recipe: Recipe, shapes: Mapping[str, Shape], ta
     with compiler_context() as context, ir.Location.unknown():
         given = {info.name: shapes[info.name] for info in model.inputs}
         prepared = model.prepared(context, given, target)
+        if recipe.divide_loops:
+            Pipeline((DivideLoopsPass(),)).run(prepared.module)
         trained = prepared.chosen(recipe.wrt, model.trainable_names(prepared))
         main = Main(prepared.module)
         goal = _add_loss(main, recipe, shapes, list(model.carried))

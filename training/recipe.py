@@ -32,6 +32,7 @@ class Recipe:
         scaling: the factor of the loss during the backward pass; None for 1.
         accumulate: number of micro-batches of a step.
         is_shared: whether the gradients of several processes are added.
+        divide_loops: whether long loops are divided, so that the backward pass saves few of the values they carry.
     """
 
     loss: Loss | LossOfMany | None
@@ -43,6 +44,7 @@ class Recipe:
     scaling: LossScale | None = None
     accumulate: int = 1
     is_shared: bool = False
+    divide_loops: bool = False
 
     @property
     def is_split(self) -> bool:

@@ -36,6 +36,7 @@ def trainer(
     loss_scale: LossScale | None = None,
     wrt: Sequence[str] | None = None,
     seed: int = 0,
+    divide_loops: bool = False,
     processes: Processes | None = None,
     dynamic_shapes: Any = None,
     target: str = "cpu",
@@ -66,6 +67,8 @@ def trainer(
         wrt: names of parameters to train, or patterns such as "head.*"; by default the parameters of a module that
             require gradients, and all of an ONNX model except numbers and the statistics of batch norms.
         seed: number that determines random choices, such as those of dropout.
+        divide_loops: whether the backward pass of a loop of n iterations, such as a recurrent layer or a scan, saves
+            about 2 * sqrt(n) of its states in place of n, and computes each iteration once more.
         processes: the processes that train together, each on batches of its own: `MpiGroup`, or
             `stepwell.compat.torch.TorchGroup`.
         dynamic_shapes: the dimensions of `args` that may vary, as `torch.export.export` takes them.
@@ -90,7 +93,8 @@ def trainer(
     scaling = LossScale() if loss_scale is None and chosen.precision == "f16" else loss_scale
     read = Trainable.read(model, args, kwargs, dynamic_shapes)
     is_shared = processes is not None
-    recipe = Recipe(loss_of(loss), wrt, rule, tuple(groups), schedule, clip_norm, scaling, accumulate, is_shared)
+    choices = (schedule, clip_norm, scaling, accumulate, is_shared, divide_loops)
+    recipe = Recipe(loss_of(loss), wrt, rule, tuple(groups), *choices)
     compiler = StepCompiler(read, recipe, target, threads, chosen, seed)
     step = compiler.step()
     step.held[RATE] = np.array(rule.rate, np.float32)

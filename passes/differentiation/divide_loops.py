@@ -179,7 +179,7 @@ class _Loop:
 
         def iteration(number: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
             place = as_tensor(number)
-            mapping = {self._number: arith.AddIOp(first, number).result}
+            mapping: dict[ir.Value, ir.Value] = {self._number: arith.AddIOp(first, number).result}
             mapping |= dict(zip(states, carried, strict=False))
             for op, whole in zip(self._reads, rows, strict=True):
                 mapping[op.result] = RowOp(whole, place).result

@@ -13,7 +13,7 @@ from stepwell.dialects.interpreter import evaluate
 from stepwell.dialects.registry import load_dialects
 from stepwell.passes.differentiation.differentiate import GRADIENT
 from stepwell.passes.ir.functions import main_function, value_names
-from stepwell.training import AdamW, CrossEntropy
+from stepwell.training import SGD, AdamW, CrossEntropy
 from stepwell.training.joint import make_joint
 from stepwell.training.losses import MeanSquaredError
 from stepwell.training.recipe import Recipe
@@ -216,3 +216,19 @@ def test_dropout_is_random_in_each_step_and_the_same_in_each_run() -> None:
     np.testing.assert_array_equal(runs[0], runs[1])
     with pytest.warns(stepwell.FallbackWarning, match="at random"):
         stepwell.compile(Dropping().train(), (x,))
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("divide_loops", [True, False])
+def test_a_step_through_a_long_scan_equals_that_of_torch(divide_loops: bool) -> None:
+    torch.manual_seed(0)
+    module, x, target = Scanned(), torch.randn(2, 40, 3), torch.randn(2, 4)
+    trainer = stepwell.trainer(
+        copy.deepcopy(module).train(), (x,), loss="mse", optimizer=SGD(0.1), divide_loops=divide_loops
+    )
+    loss = nn.functional.mse_loss(module(x), target)
+    loss.backward()
+    assert trainer.step(x, target) == pytest.approx(loss.item(), rel=1e-4)
+    for name, parameter in module.named_parameters():
+        expected = parameter.detach() - 0.1 * parameter.grad
+        np.testing.assert_allclose(trainer.parameters[name], expected, rtol=1e-3, atol=1e-3)
