@@ -59,7 +59,7 @@ class Group:
 
     Attributes:
         optimizer: the rule, such as `AdamW(weight_decay=0.0)`.
-        names: a name, a pattern such as "*.bias", or several of them.
+        names: a name, a pattern such as `*.bias`, or several of them.
         max_rank: the greatest number of dimensions of these parameters; None for any. Norms and biases have 1.
     """
 

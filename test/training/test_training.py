@@ -149,6 +149,28 @@ except Exception as error:
     executable.save(tmp_path / "model.stw")
     with pytest.raises(stepwell.ArtefactError, match="has no training step"):
         stepwell.Trainer.load(tmp_path / "model.stw")
+    with pytest.raises(stepwell.ArtefactError, match="the file has no step for several processes"):
+        stepwell.Trainer.load(tmp_path / "step.stw", processes=Alone())
+
+
+class Alone:
+    """A single process."""
+
+    rank, size = 0, 1
+
+    def add(self, array: np.ndarray) -> None:
+        """The array is the sum."""
+
+    def broadcast(self, array: np.ndarray) -> None:
+        """The array is that of process 0."""
+
+
+def test_one_process_trains_as_without_processes() -> None:
+    plain = stepwell.trainer(mlp(), loss="cross_entropy", optimizer=Adam(0.01))
+    alone = stepwell.trainer(mlp(), loss="cross_entropy", optimizer=Adam(0.01), processes=Alone())
+    for _ in range(3):
+        assert alone.step(X, LABELS) == pytest.approx(plain.step(X, LABELS), rel=1e-5)
+    assert alone.steps == 3
 
 
 def test_errors_say_what_to_do() -> None:
