@@ -134,12 +134,12 @@ def _tanh_gelu_slope(x: ir.Value) -> ir.Value:
 
 @DERIVATIVE.attach(ops.HardSwishOp)
 def hard_swish(op: ops.HardSwishOp, gradient: ir.Value) -> Gradients:
-    """0 below -3, g above 3, else g * (x / 3 + 1 / 2)"""
+    """0 up to -3, g from 3 on, else g * (x / 3 + 1 / 2)"""
 
     def build() -> ir.Value:
         middle = mul(gradient, add(mul(op.input, 1 / 3), 0.5))
-        lower = select(compare(ops.LessOp, op.input, -3), 0, middle)
-        return select(compare(ops.GreaterOp, op.input, 3), gradient, lower)
+        lower = select(compare(ops.LessEqualOp, op.input, -3), 0, middle)
+        return select(compare(ops.GreaterEqualOp, op.input, 3), gradient, lower)
 
     return (build,)
 

@@ -17,6 +17,7 @@ from ...ir.values import shape_of
 from ..build import (
     Operand,
     add,
+    both,
     bounded,
     cast,
     compare,
@@ -61,6 +62,9 @@ def sample(op: SampleOp, gradient: ir.Value) -> Gradients:
     rank, number = len(spatial), count(shape_of(op.positions)[2:])
     rows = reshape(_channels_last(gradient), (batch, number, channels))
 
+    def places(axis: int) -> ir.Value:
+        return reshape(_plane(op.positions, axis), (batch, number))
+
     def corners() -> list[tuple[tuple[_Tap, ...], ir.Value]]:
         """Combinations of taps of all dimensions, each with the rows of its elements in the flat images."""
         along = [
@@ -102,6 +106,10 @@ def sample(op: SampleOp, gradient: ir.Value) -> Gradients:
                 slopes[axis] = term if known is None else add(known, term)
         nothing = full(0, op.positions, (batch, number))
         planes = [nothing if slope is None else slope for slope in slopes]
+        if op.mode == "linear" and op.padding != "zeros":
+            planes = [
+                select(_is_inside(op, places(axis), spatial[axis]), plane, 0) for axis, plane in enumerate(planes)
+            ]
         return reshape(concat([reshape(item, (batch, 1, number)) for item in planes], 1), shape_of(op.positions))
 
     return of_input, of_positions
@@ -161,8 +169,15 @@ def _tap(op: SampleOp, at: ir.Value, extent: int, weight: Operand, slope: Operan
     return _Tap(cast(index, np.dtype(np.int64)), is_inside, weight, slope)
 
 
+def _is_inside(op: SampleOp, at: ir.Value, extent: int) -> ir.Value:
+    """True where positions are between the first and the last element: at these the slope is 0, as in PyTorch."""
+    if op.padding == "reflection":
+        at = _reflected(at, extent, op.about_edges)
+    return both(compare(ew.GreaterOp, at, 0), compare(ew.LessOp, at, extent - 1))
+
+
 def _reflected(at: ir.Value, extent: int, about_edges: bool) -> ir.Value:
-    """Whole numbers folded back into a dimension."""
+    """Positions folded back into a dimension."""
     if about_edges and extent == 1:
         return mul(at, 0)
     period = 2 * (extent - 1) if about_edges else 2 * extent
