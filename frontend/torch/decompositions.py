@@ -114,6 +114,57 @@ def _added_at(grad: torch.Tensor, image: torch.Tensor, indices: torch.Tensor, ra
     return flat.scatter_add(-1, indices.flatten(-rank), grad.flatten(-rank)).reshape(image.shape)
 
 
+_MEAN, _MAX = 1, 2
+
+
+def embedding_bag_backward(
+    grad: torch.Tensor,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    offset2bag: torch.Tensor,
+    bag_size: torch.Tensor,
+    maximum_indices: torch.Tensor,
+    num_weights: int,
+    scale_grad_by_freq: bool,
+    mode: int,
+    sparse: bool,
+    per_sample_weights: torch.Tensor | None,
+    padding_idx: int = -1,
+) -> torch.Tensor:
+    """Computes the gradient of the table, to whose rows at the indices those of the bags are added."""
+    if mode == _MAX or scale_grad_by_freq or sparse:
+        return NotImplemented
+    bags = _bags(indices, offsets)
+    counts = (indices != padding_idx).to(grad.dtype)
+    rows = grad[bags] * counts.unsqueeze(-1)
+    if mode == _MEAN:
+        sizes = grad.new_zeros(grad.shape[0]).index_add(0, bags, counts)
+        rows = rows / sizes.clamp(min=1)[bags].unsqueeze(-1)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    return grad.new_zeros(num_weights, grad.shape[1]).index_add(0, indices, rows)
+
+
+def bag_weights_backward(
+    grad: torch.Tensor,
+    weight: torch.Tensor,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    offset2bag: torch.Tensor,
+    mode: int,
+    padding_idx: int = -1,
+) -> torch.Tensor:
+    """Computes the gradients of the weights of the indices of bags."""
+    products = (grad[_bags(indices, offsets)] * weight[indices]).sum(-1)
+    return torch.where(indices == padding_idx, 0, products)
+
+
+def _bags(indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """The bag of each index: the number of bags that begin up to it, less one."""
+    places = torch.arange(indices.shape[0], device=indices.device)
+    return (offsets.unsqueeze(-1) <= places).sum(0) - 1
+
+
 def take(self: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     """Takes elements of the flat tensor; torch's own rule converts an index of rank 0 to a number."""
     return self.reshape(-1)[index.reshape(-1)].reshape(index.shape)
@@ -142,6 +193,8 @@ RULES: Mapping[Any, Callable[..., Any]] = {
     _aten.adaptive_max_pool3d_backward.default: functools.partial(adaptive_max_pool_backward, 3),
     _aten.fractional_max_pool2d_backward.default: fractional_max_pool_backward,
     _aten.fractional_max_pool3d_backward.default: fractional_max_pool_backward,
+    _aten._embedding_bag_backward.default: embedding_bag_backward,
+    _aten._embedding_bag_per_sample_weights_backward.default: bag_weights_backward,
     _aten.take.default: take,
     _aten._efficientzerotensor.default: zero_tensor,
 }

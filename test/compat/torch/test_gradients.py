@@ -121,6 +121,7 @@ def _positions(*shape):
 
 
 _sampled = functools.partial(functional.grid_sample, align_corners=False)
+_WORDS, _STARTS = torch.tensor([0, 2, 2, 4, 1, 2]), torch.tensor([0, 3, 3, 4])
 _MASK = torch.arange(12).reshape(3, 4) % 3 == 1
 FUNCTIONS = {
     "bilinear samples": (_sampled, (_matrix(2, 3, 5, 6), _positions(2, 4, 3, 2))),
@@ -135,6 +136,14 @@ FUNCTIONS = {
     "distances": (lambda a, b: torch.cdist(a, b) + torch.cdist(a, b, 1.5), (_matrix(3, 4), _matrix(5, 4))),
     "distances within": (lambda a: functional.pdist(a, 3.0), (_matrix(4, 3),)),
     "masked scatter": (lambda a, b: a.masked_scatter(_MASK, b), (_matrix(3, 4), _matrix(2, 3))),
+    "means of bags": (
+        lambda a: functional.embedding_bag(_WORDS, a, _STARTS, mode="mean", padding_idx=2),
+        (_matrix(5, 3),),
+    ),
+    "weighted bags": (
+        lambda a, b: functional.embedding_bag(_WORDS, a, _STARTS, mode="sum", per_sample_weights=b),
+        (_matrix(5, 3), _matrix(6)),
+    ),
     "one element": (lambda a, b: a.put(torch.tensor(5), b, accumulate=True), (_matrix(3, 4), _matrix(1))),
     "padded transform": (lambda a: torch.fft.fft2(a, s=(5, 6)).abs(), (_matrix(3, 4),)),
     "inverse": (lambda a: torch.linalg.inv(a + 5 * torch.eye(4)), (_matrix(4, 4),)),
