@@ -91,7 +91,7 @@ class AttentionOp(Op):
         if isinstance(heads, int) and isinstance(key_heads, int) and (key_heads == 0 or heads % key_heads):
             raise OpError(f"{heads} query heads cannot share {key_heads} key heads evenly")
         if mask is not None:
-            _check_mask(query, mask, (batch, heads, length, key_length))
+            check_mask(query, mask, (batch, heads, length, key_length))
         return query.with_shape((batch, heads, length, value.shape[3]))
 
     @staticmethod
@@ -135,7 +135,12 @@ class AttentionOp(Op):
         return False
 
 
-def _check_mask(query: TensorSpec, mask: TensorSpec, scores: tuple) -> None:
+def check_mask(query: TensorSpec, mask: TensorSpec, scores: tuple) -> None:
+    """Checks the mask of an attention.
+
+    Raises:
+        OpError: its element type is neither bool nor the query's, or it does not broadcast to the shape of the scores.
+    """
     if mask.dtype not in (np.dtype(np.bool_), query.dtype):
         raise OpError(f"operand 'mask' must be bool or of the query's element type, but is {mask}")
     if not broadcasts_to(mask.shape, scores):

@@ -40,7 +40,7 @@ def append(op: AppendOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[i
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     if 0 in shape:
         return [outs[0]]
-    numbers = _Numbers(table)
+    numbers = TableReader(table)
     counts = [numbers.clamped(end, shape_of(value)[axis]) for end, value in zip(op.ends, (lhs, rhs), strict=True)]
     copied = numbers.clamped(op.layout[-1], shape_of(lhs)[axis]) if op.layout else counts[0]
     kernel = kernel_of(op.operation)
@@ -60,14 +60,16 @@ def append(op: AppendOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[i
         def body() -> ir.Value:
             starts = [_start(numbers, op.layout, indices, lhs, axis), _start(numbers, (), indices, rhs, axis)]
             first, end = runs[1], add(runs[1], runs[2])
-            made = _run(row, 0, runs[0], lambda position, point: _read(sources[0], add(starts[0], position), point))
-            made = _run(
+            made = copy_run(
+                row, 0, runs[0], lambda position, point: read_at(sources[0], add(starts[0], position), point)
+            )
+            made = copy_run(
                 made,
                 first,
                 end,
-                lambda position, point: _read(sources[1], add(starts[1], subtract(position, first)), point),
+                lambda position, point: read_at(sources[1], add(starts[1], subtract(position, first)), point),
             )
-            return _run(made, end, runs[3], lambda position, point: _filled(filled, point))
+            return copy_run(made, end, runs[3], lambda position, point: _filled(filled, point))
 
         is_live = None
         for position, entry in zip(indices, entries[:axis], strict=True):
@@ -86,7 +88,7 @@ def append_by_element(op: AppendOp, inputs: list[ir.Value], outs: list[ir.Value]
     lhs, rhs, table = inputs
     shape = shape_of(outs[0])
     axis = op.axis % len(shape)
-    numbers = _Numbers(table)
+    numbers = TableReader(table)
     counts = [
         value_of(numbers.clamped(end, shape_of(item)[axis])) for end, item in zip(op.ends, (lhs, rhs), strict=True)
     ]
@@ -106,7 +108,7 @@ def append_by_element(op: AppendOp, inputs: list[ir.Value], outs: list[ir.Value]
     return structured([], [outs[0]], [dims(len(shape))], "p" * len(shape), body)
 
 
-class _Numbers:
+class TableReader:
     """Reads the table of extents."""
 
     def __init__(self, table: ir.Value) -> None:
@@ -132,7 +134,7 @@ def _indices(index: ir.Value, sizes: Sequence[int]) -> list[Index]:
     return found
 
 
-def _start(numbers: _Numbers, layout: Sequence[int], indices: Sequence[Index], value: ir.Value, axis: int) -> Index:
+def _start(numbers: TableReader, layout: Sequence[int], indices: Sequence[Index], value: ir.Value, axis: int) -> Index:
     """Returns the number of elements before those at some indices of the dimensions before `axis`."""
     shape = shape_of(value)
     start: Index = 0
@@ -143,18 +145,19 @@ def _start(numbers: _Numbers, layout: Sequence[int], indices: Sequence[Index], v
     return start
 
 
-def _read(source: ir.Value, position: Index, point: Point) -> ir.Value:
+def read_at(source: ir.Value, position: Index, point: Point) -> ir.Value:
+    """Returns the vector, or the element, of a 1-D tensor at a position."""
     if point.lane_dim is None:
         return tensor.extract(source, [value_of(position)])
     return read_row(source, [position], point)
 
 
-def _run(row: ir.Value, start: Index, stop: Index, value: Callable[[Index, Point], ir.Value]) -> ir.Value:
+def copy_run(row: ir.Value, start: Index, stop: Index, value: Callable[[Index, Point], ir.Value]) -> ir.Value:
     """Returns `row` with the elements from `start` to `stop` replaced.
 
     There are three loops: over several vectors at a time, over single vectors, and over elements.
     """
-    lanes = max(1, _VECTOR_BYTES // max(1, _bits(row) // 8))
+    lanes = max(1, _VECTOR_BYTES // max(1, bits_of(row) // 8))
     whole, single = Point((), 0, lanes, lanes), Point(())
     for step, point in ((_VECTORS * lanes, whole), (lanes, whole), (1, single)):
         count = _not_negative(subtract(stop, start))
@@ -181,7 +184,8 @@ def _written(value: ir.Value, into: ir.Value, position: Index, point: Point) -> 
     return write_row(value, into, [position], point)
 
 
-def _bits(value: ir.Value) -> int:
+def bits_of(value: ir.Value) -> int:
+    """Returns the number of bits of an element; 64 for an index."""
     element = element_type_of(value)
     return element.width if isinstance(element, ir.IntegerType | ir.FloatType) else 64
 

@@ -40,6 +40,7 @@ from ...dialects.core import Op
 from ...dialects.registry import view_of
 from ...dialects.stepwell.attention import FEW_QUERIES, UNBOUNDED, AttentionOp
 from ...dialects.stepwell.constant import ConstantOp
+from ...dialects.stepwell.paging import PagedAttentionOp
 from ...machines.caches import near_bytes
 from ...passes.infra.base import PassError
 from ...passes.ir.values import element_type_of, shape_of
@@ -50,6 +51,7 @@ from ..builders.scalars import number
 from ..builders.tensors import Body, empty, structured, with_shape
 from .few_queries import FewQueries, limited
 from .rules import LINALG_BY_ELEMENT, LINALG_KERNEL, Lowering
+from .view_rows import PagedRows
 from .views import TensorView
 
 Named = tuple[ir.Value, str]
@@ -58,7 +60,7 @@ Named = tuple[ir.Value, str]
 _FEW_QUERIES = 128
 
 
-@LINALG_KERNEL.attach(AttentionOp)
+@LINALG_KERNEL.attach(AttentionOp, PagedAttentionOp)
 def lower_kernel(kernel: func.FuncOp, target: Lowering) -> None:
     """Converts a kernel around one attention op into linalg ops that write into a destination argument.
 
@@ -68,7 +70,7 @@ def lower_kernel(kernel: func.FuncOp, target: Lowering) -> None:
     block = kernel.regions[0].blocks[0]
     *ops, returned = [op.operation for op in block.operations]
     views = [view_of(op) for op in ops]
-    anchors = [view for view in views if isinstance(view, AttentionOp)]
+    anchors = [view for view in views if isinstance(view, AttentionOp | PagedAttentionOp)]
     if len(anchors) != 1 or any(view is None for view in views):
         raise PassError(f"an attention kernel must have one attention op, but has {len(anchors)}", kernel.location)
     result = returned.operands[0]
@@ -85,22 +87,52 @@ def lower_kernel(kernel: func.FuncOp, target: Lowering) -> None:
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, [destination.type]))
 
 
-def _lowering(kernel: func.FuncOp, op: AttentionOp, target: Lowering) -> _Attention | FewQueries:
+def _lowering(kernel: func.FuncOp, op: AttentionOp | PagedAttentionOp, target: Lowering) -> _Attention | FewQueries:
     varying = discardable.KEYS.read(kernel)
+    if isinstance(op, PagedAttentionOp):
+        key, value = (_pool(item) for item in (op.key, op.value))
+        most = shape_of(op.mask)[3]
+        paged = PagedRows(_integers(op.pages), _integers(op.starts), op.page_size)
+        return FewQueries(op, _source(op.query), key, value, _mask_of(op), _keys(kernel, varying, most), most, paged)
     if LINALG_BY_ELEMENT in target.rules or shape_of(op.query)[2] > FEW_QUERIES or min(op.before, op.after) < UNBOUNDED:
         return _Attention(op, varying is not None, near_bytes(target.machine))
-    keys: Index = shape_of(op.key)[2]
-    if varying is not None:
-        table = kernel.regions[0].blocks[0].arguments[discardable.TABLE_ARGUMENT.required(kernel)]
-        entry = tensor.extract(table, [value_of(varying[0])])
-        keys = at_most(arith.index_cast(ir.IndexType.get(), entry), keys)
-    mask: TensorView | np.generic | None = None
-    if op.mask is not None:
-        mask = _constant(op.mask)
-        if mask is None:
-            view = _source(op.mask)
-            mask = TensorView(view.base, (*[None] * (4 - len(view.axes)), *view.axes))
-    return FewQueries(op, _source(op.query), _source(op.key), _source(op.value), mask, keys)
+    most = shape_of(op.key)[2]
+    keys = _keys(kernel, varying, most)
+    return FewQueries(op, _source(op.query), _source(op.key), _source(op.value), _mask_of(op), keys, most)
+
+
+def _keys(kernel: func.FuncOp, varying: Sequence[int] | None, most: int) -> Index:
+    """Returns the number of keys of a call."""
+    if varying is None:
+        return most
+    table = kernel.regions[0].blocks[0].arguments[discardable.TABLE_ARGUMENT.required(kernel)]
+    entry = tensor.extract(table, [value_of(varying[0])])
+    return at_most(arith.index_cast(ir.IndexType.get(), entry), most)
+
+
+def _mask_of(op: AttentionOp | PagedAttentionOp) -> TensorView | np.generic | None:
+    if op.mask is None:
+        return None
+    constant = _constant(op.mask)
+    if constant is not None:
+        return constant
+    view = _source(op.mask)
+    return TensorView(view.base, (*[None] * (4 - len(view.axes)), *view.axes))
+
+
+def _integers(value: ir.Value) -> ir.Value:
+    """Returns integers, which may be a constant inside of the kernel."""
+    constant = None if isinstance(value.owner, ir.Block) else _constant(value)
+    if constant is None:
+        return value
+    element = ir.IntegerAttr.get(element_type_of(value), int(constant))
+    return arith.constant(value.type, ir.DenseElementsAttr.get_splat(value.type, element))
+
+
+def _pool(value: ir.Value) -> TensorView:
+    """Returns a pool [heads, rows, depth] as a view [1, heads, rows, depth]."""
+    view = _source(value)
+    return TensorView(view.base, (None, *view.axes))
 
 
 def _source(value: ir.Value) -> TensorView:
@@ -111,7 +143,7 @@ def _source(value: ir.Value) -> TensorView:
     return _source(op.operation.operands[0]).of(op)
 
 
-def _target(anchor: AttentionOp, destination: ir.Value) -> TensorView:
+def _target(anchor: AttentionOp | PagedAttentionOp, destination: ir.Value) -> TensorView:
     """Returns the result of the attention op as a view of the kernel's destination."""
     chain: list[Op] = []
     value = anchor.result

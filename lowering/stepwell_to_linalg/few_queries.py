@@ -17,7 +17,7 @@ so that keys and values are read as they are stored, and every loop over keys en
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,20 +26,32 @@ from mlir.dialects import arith, tensor, vector
 from mlir.dialects import math as math_ops
 
 from ...dialects.stepwell.attention import AttentionOp
-from ...machines.families import WIDEST_VECTOR_BYTES
+from ...dialects.stepwell.paging import PagedAttentionOp
 from ...passes.ir.values import element_type_of, shape_of
 from ..builders import scalars
-from ..builders.access import Point, broadcast, read_row, vector_type, write_row, zero
+from ..builders.access import broadcast, read_row, vector_type, write_row
 from ..builders.generics import multiply_add
-from ..builders.indices import Index, add, loop, subtract, value_of
+from ..builders.indices import Index, add, at_most, ceil_divide, loop, multiply, subtract, value_of
 from ..builders.scalars import number
-from ..builders.tensors import copy, dims, empty
+from ..builders.tensors import empty
 from .cumulative import pieces
 from .sequences import in_parallel
+from .view_rows import (
+    LANES,
+    PagedRows,
+    clipped,
+    lanes_of,
+    masked_row,
+    places_in,
+    prefetch,
+    read,
+    split_heads,
+    with_rows,
+)
 from .views import TensorView
 
-LANES = WIDEST_VECTOR_BYTES // 4
-"""Number of elements per vector; targets with shorter registers use several registers."""
+_ROWS_AHEAD = 32
+"""Number of rows between a row of a page and the one that is prefetched: hardware does not predict the next page."""
 
 _BLOCK_VECTORS = 16
 """Number of vectors of queries, or of sums, that a block of rows holds in registers."""
@@ -52,28 +64,32 @@ class FewQueries:
     Attributes:
         op: the attention.
         query: queries [batch, heads, queries, depth], as a view of an argument.
-        key: keys [batch, key heads, keys, depth].
-        value: values [batch, key heads, keys, depth of values].
+        key: keys [batch, key heads, keys, depth]; or a pool of them, [1, key heads, rows, depth].
+        value: values [batch, key heads, keys, depth of values]; or a pool of them.
         mask: the mask, with four dimensions of which some may have one element; None if there is none.
         keys: number of keys of a call.
+        most_keys: its maximum.
+        paged: the pages of the keys, if they are in a pool.
     """
 
-    op: AttentionOp
+    op: AttentionOp | PagedAttentionOp
     query: TensorView
     key: TensorView
     value: TensorView
     mask: TensorView | np.generic | None
     keys: Index
+    most_keys: int
+    paged: PagedRows | None = None
 
     def lower(self, target: TensorView) -> ir.Value:
         """Emits the kernel; returns the result in the form of the base of `target`."""
         shared = self.query.shape[1] // self.key.shape[1]
-        query, target = (_split_heads(view, self.key.shape[1], shared) for view in (self.query, target))
-        query, key, value = (_with_rows(view) for view in (query, self.key, self.value))
+        query, target = (split_heads(view, self.key.shape[1], shared) for view in (self.query, target))
+        query, key, value = (with_rows(view) for view in (query, self.key, self.value))
         mask = self.mask
         if isinstance(mask, TensorView):
             own = shared if mask.shape[1] > 1 else 1
-            mask = _with_rows(_split_heads(mask, self.key.shape[1], own))
+            mask = with_rows(split_heads(mask, self.key.shape[1], own))
         steps = list(shape_of(target.base))
         for axis in target.axes[:2]:
             if axis is not None:
@@ -81,10 +97,63 @@ class FewQueries:
 
         def block_of(at: Sequence[ir.Value], block: ir.Value) -> ir.Value:
             batch, head = (0 if axis is None else at[axis] for axis in target.axes[:2])
-            one = _Head(self, query, key, value, mask, TensorView(block, target.axes), (batch, head))
-            return one.lower()
+            first: Index = 0
+            if self.paged is not None:
+                first = clipped(tensor.extract(self.paged.starts, [value_of(batch)]), self.most_keys)
+            keys = _Keys(self, (batch, head), first)
+            return _Head(self, query, key, value, mask, TensorView(block, target.axes), keys).lower()
 
         return in_parallel(steps, target.base, block_of)
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """The keys of one head.
+
+    Attributes:
+        whole: the attention.
+        at: the indices of the text and of the head.
+        first: the position of the first key.
+    """
+
+    whole: FewQueries
+    at: tuple[Index, Index]
+    first: Index
+
+    @property
+    def count(self) -> Index:
+        """Number of keys."""
+        return subtract(self.whole.keys, self.first)
+
+    def each(
+        self,
+        memory: TensorView,
+        carried: Sequence[ir.Value],
+        body: Callable[[Index, Index, list[ir.Value]], list[ir.Value]],
+    ) -> list[ir.Value]:
+        """Emits `for key: carried = body(key, row, carried)`, for the number of each key and its row in `memory`."""
+        paged = self.whole.paged
+        if paged is None:
+            return loop(0, self.whole.keys, 1, carried, lambda key, values: body(key, key, values))
+        count = value_of(self.count)
+        pages = at_most(ceil_divide(count, paged.size), shape_of(paged.pages)[1])
+        distance = -(-_ROWS_AHEAD // paged.size)
+
+        def first_row(page: Index) -> Index:
+            found = tensor.extract(paged.pages, [value_of(self.at[0]), value_of(page)])
+            return multiply(clipped(found, memory.shape[2] // paged.size), paged.size)
+
+        def of_page(page: Index, carried: list[ir.Value]) -> list[ir.Value]:
+            before, row = multiply(page, paged.size), first_row(page)
+            ahead = first_row(arith.minsi(value_of(add(page, distance)), value_of(subtract(pages, 1))))
+
+            def of_key(key: Index, values: list[ir.Value]) -> list[ir.Value]:
+                prefetch(memory, (*self.at, add(ahead, key), 0))
+                return body(add(before, key), add(row, key), values)
+
+            return loop(0, at_most(subtract(count, before), paged.size), 1, carried, of_key)
+
+        return loop(0, pages, 1, carried, of_page)
 
 
 @dataclass(frozen=True)
@@ -97,12 +166,17 @@ class _Head:
     value: TensorView
     mask: TensorView | np.generic | None
     target: TensorView
-    at: tuple[Index, Index]
+    keys: _Keys
+
+    @property
+    def at(self) -> tuple[Index, Index]:
+        """The indices of the text and of the head."""
+        return self.keys.at
 
     def lower(self) -> ir.Value:
         """Emits the kernel of the head; returns the block of the result."""
         rows = [(group, row) for group in range(self.query.shape[2]) for row in range(self.query.shape[3])]
-        room = -(-self.key.shape[2] // LANES) * LANES
+        room = -(-self.whole.most_keys // LANES) * LANES
         scores = empty([len(rows) * room], ir.F32Type.get())
         per_block = max(1, _BLOCK_VECTORS // max(len(_runs(self.query)), len(_runs(self.value))))
         blocks = [range(start, min(start + per_block, len(rows))) for start in range(0, len(rows), per_block)]
@@ -124,39 +198,40 @@ class _Head:
         factor = number(self.whole.op.scale, ir.F32Type.get())
         queries = [
             [
-                arith.mulf(_read(self.query, (*self.at, *row, start), width), broadcast(factor, width))
+                arith.mulf(read(self.query, (*self.at, *row, start), width), broadcast(factor, width))
                 for start, width in runs
             ]
             for row in rows
         ]
 
-        def step(key: Index, carried: list[ir.Value]) -> list[ir.Value]:
+        def step(key: Index, row: Index, carried: list[ir.Value]) -> list[ir.Value]:
             (scores,) = carried
-            found = [_read(self.key, (*self.at, key, start), width) for start, width in runs]
+            found = [read(self.key, (*self.at, row, start), width) for start, width in runs]
             for query, start in zip(queries, starts, strict=True):
                 scores = tensor.insert(_dot(query, found), scores, [value_of(add(key, start))])
             return [scores]
 
-        return loop(0, self.whole.keys, 1, [scores], step)[0]
+        return self.keys.each(self.key, [scores], step)[0]
 
     def _softmax(self, row: tuple[int, int], start: int, scores: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Replaces the scores of a row by their exponentials; returns them, and the reciprocal of their sum."""
         op, f32 = self.whole.op, ir.F32Type.get()
         least = float(np.finfo(np.float32).min) if op.zero_empty else -math.inf
+        count = self.keys.count
 
         def mask(key: Index, carried: list[ir.Value]) -> list[ir.Value]:
             scores, greatest = carried
             place = add(key, start)
             found = self._masked(limited(_at(scores, place), op.cap), row, key)
-            if not isinstance(self.whole.keys, int) or self.whole.keys % LANES:
-                inside = vector.create_mask(vector_type(LANES, _bit()), [value_of(subtract(self.whole.keys, key))])
+            if not isinstance(count, int) or count % LANES:
+                inside = vector.create_mask(vector_type(LANES, _bit()), [value_of(subtract(count, key))])
                 found = arith.select(inside, found, broadcast(number(-math.inf, f32), LANES))
             # A NaN may get lost here; the exponential of the scores restores it.
             is_greater = arith.cmpf(arith.CmpFPredicate.OGT, found, greatest)
             return [_put(found, scores, place), arith.select(is_greater, found, greatest)]
 
         first = [scores, broadcast(number(least, f32), LANES)]
-        scores, lanes = loop(0, self.whole.keys, LANES, first, mask)
+        scores, lanes = loop(0, count, LANES, first, mask)
         greatest = broadcast(vector.reduction(f32, vector.CombiningKind.MAXNUMF, lanes), LANES)
 
         def power(key: Index, carried: list[ir.Value]) -> list[ir.Value]:
@@ -165,7 +240,7 @@ class _Head:
             made = scalars.exp_of_normal(arith.subf(_at(scores, place), greatest))
             return [_put(made, scores, place), arith.addf(total, made)]
 
-        scores, total = loop(0, self.whole.keys, LANES, [scores, broadcast(number(0, f32), LANES)], power)
+        scores, total = loop(0, count, LANES, [scores, broadcast(number(0, f32), LANES)], power)
         return scores, self._inverse(vector.reduction(f32, vector.CombiningKind.ADD, total))
 
     def _inverse(self, total: ir.Value) -> ir.Value:
@@ -178,17 +253,19 @@ class _Head:
     def _masked(self, scores: ir.Value, row: tuple[int, int], key: Index) -> ir.Value:
         if self.mask is None:
             return scores
-        masked = broadcast(number(self.whole.op.masked, ir.F32Type.get()), LANES)
+        number_ = -math.inf if isinstance(self.whole.op, PagedAttentionOp) else self.whole.op.masked
+        masked = broadcast(number(number_, ir.F32Type.get()), LANES)
+        key = add(key, self.keys.first)
         if not isinstance(self.mask, TensorView):
             if isinstance(self.mask, np.bool_):
                 return scores if self.mask else masked
             return arith.addf(scores, broadcast(number(float(self.mask), ir.F32Type.get()), LANES))
         places = (*self.at, *row, key)
         if self.mask.shape[-1] == 1:
-            found = broadcast(tensor.extract(self.mask.base, _places(self.mask, places)), LANES)
+            found = broadcast(tensor.extract(self.mask.base, places_in(self.mask, places)), LANES)
         else:
             inside = vector.create_mask(vector_type(LANES, _bit()), [value_of(subtract(self.mask.shape[-1], key))])
-            found = _masked_row(self.mask, places, inside)
+            found = masked_row(self.mask, places, inside)
         if isinstance(element_type_of(self.mask.base), ir.FloatType):
             return arith.addf(scores, found)
         return arith.select(arith.trunci(vector_type(LANES, _bit()), found), scores, masked)
@@ -200,8 +277,8 @@ class _Head:
         runs = _runs(self.value)
         zeros = [broadcast(number(0, ir.F32Type.get()), width) for _ in rows for _, width in runs]
 
-        def step(key: Index, sums: list[ir.Value]) -> list[ir.Value]:
-            found = [_read(self.value, (*self.at, key, start), width) for start, width in runs]
+        def step(key: Index, row: Index, sums: list[ir.Value]) -> list[ir.Value]:
+            found = [read(self.value, (*self.at, row, start), width) for start, width in runs]
             made = []
             for number_, (_, start, _) in enumerate(rows):
                 weight = tensor.extract(scores, [value_of(add(key, start))])
@@ -210,12 +287,12 @@ class _Head:
                     made.append(multiply_add(broadcast(weight, _width(item)), item, total))
             return made
 
-        sums = loop(0, self.whole.keys, 1, zeros, step)
+        sums = self.keys.each(self.value, zeros, step)
         for number_, (row, _, inverse) in enumerate(rows):
             for run, (start, width) in enumerate(runs):
                 total = arith.mulf(sums[number_ * len(runs) + run], broadcast(inverse, width))
-                where = _places(self.target, (0, 0, *row, start))
-                result = write_row(total, result, where, _lanes(width))
+                where = places_in(self.target, (0, 0, *row, start))
+                result = write_row(total, result, where, lanes_of(width))
         return result
 
 
@@ -229,33 +306,6 @@ def limited(score: ir.Value, cap: float) -> ir.Value:
     return arith.mulf(math_ops.tanh(arith.divf(score, limit)), limit)
 
 
-def _split_heads(view: TensorView, heads: int, shared: int) -> TensorView:
-    """Returns [batch, heads, ..] as [batch, key heads, heads that share one, ..]."""
-    first, second, *rest = view.axes
-    if shared == 1:
-        return TensorView(view.base, (first, second, None, *rest))
-    return TensorView(view.base, (first, None, second, *rest)) if heads == 1 else view.split(1, (heads, shared))
-
-
-def _with_rows(view: TensorView) -> TensorView:
-    """Returns the view, or a copy in which elements along the last dimension are contiguous."""
-    shape = view.shape
-    if shape[-1] == 1 or view.axes[-1] == len(shape_of(view.base)) - 1:
-        return view
-    loops = {axis: dims(len(shape))[dim] for dim, axis in enumerate(view.axes)}
-    exprs = [loops.get(axis, ir.AffineExpr.get_constant(0)) for axis in range(len(shape_of(view.base)))]
-    return TensorView.whole(copy(view.base, empty(shape, element_type_of(view.base)), exprs))
-
-
-def _places(view: TensorView, places: Sequence[Index]) -> list[ir.Value]:
-    """Returns indices of the base; a dimension of one element is always read at 0."""
-    found: list[Index] = [0] * len(shape_of(view.base))
-    for axis, size, place in zip(view.axes, view.shape, places, strict=True):
-        if axis is not None and size != 1:
-            found[axis] = place
-    return list(map(value_of, found))
-
-
 def _runs(view: TensorView) -> list[tuple[int, int]]:
     """Returns the start and the width of the vectors of a row."""
     return [
@@ -265,34 +315,16 @@ def _runs(view: TensorView) -> list[tuple[int, int]]:
     ]
 
 
-def _lanes(width: int) -> Point:
-    return Point((), 0, width, width)
-
-
 def _bit() -> ir.Type:
     return ir.IntegerType.get_signless(1)
 
 
-def _read(view: TensorView, places: Sequence[Index], width: int) -> ir.Value:
-    return read_row(view.base, _places(view, places), _lanes(width))
-
-
-def _masked_row(view: TensorView, places: Sequence[Index], inside: ir.Value) -> ir.Value:
-    """Reads a vector of which only some elements are inside of the tensor."""
-    element = element_type_of(view.base)
-    where = _places(view, places)
-    last = ir.AffineMapAttr.get(ir.AffineMap.get(len(where), 0, [ir.AffineDimExpr.get(len(where) - 1)]))
-    bounds = ir.ArrayAttr.get([ir.BoolAttr.get(True)])
-    kind, otherwise = vector_type(LANES, element), zero(element)
-    return vector.TransferReadOp(kind, view.base, where, last, otherwise, bounds, mask=inside).result
-
-
 def _at(scores: ir.Value, place: Index) -> ir.Value:
-    return read_row(scores, [place], _lanes(LANES))
+    return read_row(scores, [place], lanes_of(LANES))
 
 
 def _put(value: ir.Value, scores: ir.Value, place: Index) -> ir.Value:
-    return write_row(value, scores, [value_of(place)], _lanes(LANES))
+    return write_row(value, scores, [value_of(place)], lanes_of(LANES))
 
 
 def _dot(query: Sequence[ir.Value], key: Sequence[ir.Value]) -> ir.Value:

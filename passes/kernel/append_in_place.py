@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...dialects import discardable
+from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import AppendOp
+from ...dialects.stepwell.paging import StoreRowsOp
 from ...sizes.layouts import COPIED, STRIDE
 from ..infra.base import Pass, register
 from ..infra.state import CompileState
@@ -26,8 +28,8 @@ class _Kind:
 
     Attributes:
         type: their type.
-        axis: the dimension along which they are appended to.
-        end: the table entry of the number of elements along it.
+        axis: the dimension along which they are appended to; 0 for a pool of rows.
+        end: the table entry of the number of elements along it; -1 for all of them.
         is_returned: whether an output may be in the same memory.
     """
 
@@ -45,7 +47,8 @@ class AppendInPlacePass(Pass):
     Without it, the runtime copies such an input into an array of the upper bounds. The result may even share memory
     with the input: then nothing is copied. The strides and the number of elements to copy are known only in a call, so
     they are entries of the table of extents. Inputs of the same type share these entries. An input is still copied if a
-    dimension after the one that grows varies, because its rows are closer together than at the upper bounds.
+    dimension after the one that grows varies, because its rows are closer together than at the upper bounds. A pool in
+    which `stepwell.store_rows` stores rows, whose size does not vary, is not copied either.
 
     ```mlir
     %0 = "stepwell.append"(%past, %new, %table) {axis = 1 : i64, ends = array<i64: 0, -1>, layout = array<i64>}
@@ -70,10 +73,9 @@ class AppendInPlacePass(Pass):
             appends = _appends(argument)
             if not appends:
                 continue
-            rank = len(shape_of(argument))
             is_returned = any(use.owner.name == "func.return" for append in appends for use in append.result.uses)
-            kind = _Kind(argument.type, appends[0].axis % rank, appends[0].ends[0], is_returned)
-            if any(other.axis % rank != kind.axis or other.ends[0] != kind.end for other in appends):
+            kind, *others = {_kind_of(append, is_returned) for append in appends}
+            if others or (len(appends) > 1 and isinstance(appends[0], StoreRowsOp)):
                 continue
             if any(entry >= 0 for entry in extents[number][kind.axis + 1 :]):
                 continue
@@ -90,15 +92,22 @@ class AppendInPlacePass(Pass):
             _note(main, found, results)
 
 
-def _appends(argument: ir.Value) -> list[AppendOp]:
-    """Returns the ops that append to an argument; [] if other ops read it too."""
-    found = []
+def _appends(argument: ir.Value) -> list[AppendOp | StoreRowsOp]:
+    """Returns the ops that append to an argument, or store rows in it; [] if other ops read it too."""
+    found: list[AppendOp | StoreRowsOp] = []
     for use in argument.uses:
-        op = use.owner.operation
-        if op.name != AppendOp.OPERATION_NAME or use.operand_number != 0:
+        view = view_of(use.owner)
+        if not isinstance(view, AppendOp | StoreRowsOp) or use.operand_number != 0 or view.table is None:
             return []
-        found.append(AppendOp(op))
+        found.append(view)
     return found
+
+
+def _kind_of(op: AppendOp | StoreRowsOp, is_returned: bool) -> _Kind:
+    kind = op.operation.operands[0].type
+    if isinstance(op, StoreRowsOp):
+        return _Kind(kind, 0, -1, is_returned)
+    return _Kind(kind, op.axis % len(shape_of(op.lhs)), op.ends[0], is_returned)
 
 
 def _new_entries(table: list, sizes: Sequence[int], group: int) -> Sequence[int]:
@@ -111,9 +120,10 @@ def _new_entries(table: list, sizes: Sequence[int], group: int) -> Sequence[int]
     return (*layout, len(table) - 1)
 
 
-def _with_layout(op: AppendOp, layout: Sequence[int]) -> ir.Value:
+def _with_layout(op: AppendOp | StoreRowsOp, layout: Sequence[int]) -> ir.Value:
     with op.operation.location, ir.InsertionPoint(op.operation):
-        made = AppendOp(op.lhs, op.rhs, op.table, axis=op.axis, ends=tuple(op.ends), layout=tuple(layout)).result
+        attributes = {**op.attribute_values(), "layout": tuple(layout)}
+        made = type(op)(*op.operation.operands, **attributes).result
     op.result.replace_all_uses_with(made)
     op.operation.erase()
     return made

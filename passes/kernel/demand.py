@@ -14,6 +14,7 @@ from mlir import ir
 from ...dialects import discardable
 from ...dialects.stepwell.attention import AttentionOp
 from ...dialects.stepwell.elementwise import KeepOp
+from ...dialects.stepwell.paging import PagedAttentionOp
 from ...sizes.expressions import evaluate
 from ..ir.functions import body_of, dictionaries
 from ..ir.named_ops import ops_named
@@ -57,6 +58,9 @@ _MAX_ITERATIONS = 2
 
 _Needed = dict[ir.Value, list[Prefix]]
 
+_KEYS = {AttentionOp.OPERATION_NAME: (1, 2), PagedAttentionOp.OPERATION_NAME: (5, 3)}
+"""The operand and the dimension with the number of keys, of each attention."""
+
 
 class Demand:
     """The live prefixes of the values of a function, and the table of extents that holds their expressions."""
@@ -74,10 +78,11 @@ class Demand:
         if self._table:
             self._visit(main, self._needed, is_exact=False)
             self._visit(main, self._data, is_exact=True)
-            for op in ops_named(main, AttentionOp.OPERATION_NAME):
-                prefix = keys_of(op, self._table)
-                if prefix is not None:
-                    self._keys[op.results[0]] = self._entry(prefix), shape_of(op.operands[1])[2]
+            for name, (operand, axis) in _KEYS.items():
+                for op in ops_named(main, name):
+                    prefix = keys_of(op, self._table)
+                    if prefix is not None:
+                        self._keys[op.results[0]] = self._entry(prefix), shape_of(op.operands[operand])[axis]
 
     @property
     def is_partial(self) -> bool:

@@ -27,6 +27,7 @@ from ...dialects.stepwell.movement import (
     TransposeOp,
 )
 from ...dialects.stepwell.packed import PackedMatmulOp
+from ...dialects.stepwell.paging import PagedAttentionOp, StoreRowsOp
 from ..ir.rewriting import defining_op
 from ..ir.values import shape_of
 from .masks import masked_axis
@@ -91,8 +92,13 @@ def _attention(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Se
         return [batch, heads, length, None]
     if index < 3:
         return [batch, None, keys_of(op, table), None]
-    shape = shape_of(op.operands[3])
-    wide = [batch, heads, length, None][4 - len(shape) :]
+    return _masked(op.operands[3], needed)
+
+
+def _masked(mask: ir.Value, needed: Sequence[Prefix]) -> Sequence[Prefix]:
+    """The prefixes of a mask of scores, from those of the result of attention."""
+    shape = shape_of(mask)
+    wide = [*needed[:3], None][4 - len(shape) :]
     return [None if size == 1 else prefix for size, prefix in zip(shape, wide, strict=True)]
 
 
@@ -109,6 +115,25 @@ A register tile of scores has fewer keys than the machine has vector registers: 
 """
 
 
+@DEMAND.attach(StoreRowsOp)
+def _store_rows(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """The pool and the table in full; of new rows and their places, the data."""
+    if index in (0, 3):
+        return all_of(op.operands[index])
+    texts, tokens = (table[end] if end >= 0 else None for end in StoreRowsOp(op).ends or (-1, -1))
+    return [texts, tokens] if index == 2 else [texts, None, tokens, None]
+
+
+@DEMAND.attach(PagedAttentionOp)
+def _paged_attention(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    batch, heads, length, _ = needed
+    if index == 0:
+        return [batch, heads, length, None]
+    if index < 3:
+        return all_of(op.operands[index])
+    return _masked(op.operands[5], needed) if index == 5 else [batch, None][: len(shape_of(op.operands[index]))]
+
+
 def keys_with_data(op: ir.Operation, index: int, table: Sequence[Any]) -> Prefix:
     """The number of keys or values with data, if an attention also reads some of the padding; None otherwise."""
     if op.name != AttentionOp.OPERATION_NAME or index not in (1, 2) or keys_of(op, table) is None:
@@ -120,9 +145,13 @@ def keys_with_data(op: ir.Operation, index: int, table: Sequence[Any]) -> Prefix
 
 def keys_of(op: ir.Operation, table: Sequence[Any]) -> Prefix:
     """The number of keys that an attention needs if the others are masked; None for all of them."""
-    view = AttentionOp(op)
-    mask = None if view.mask is None else defining_op(view.mask, KeepOp)
-    length = shape_of(view.key)[2]
+    if op.name == PagedAttentionOp.OPERATION_NAME:
+        view = PagedAttentionOp(op)
+        value, length = view.mask, shape_of(view.mask)[3]
+    else:
+        view = AttentionOp(op)
+        value, length = view.mask, shape_of(view.key)[2]
+    mask = None if value is None else defining_op(value, KeepOp)
     if mask is None or mask.extent < 0:
         return None
     along = shape_of(mask.mask)

@@ -12,6 +12,7 @@ from mlir import ir
 from ...dialects.stepwell.attention import AttentionOp
 from ...dialects.stepwell.elementwise import AddOp, AndOp, CastOp, NotOp
 from ...dialects.stepwell.normalization import BatchNormOp, LocalResponseNormOp, LogSoftmaxOp, SoftmaxOp
+from ...dialects.stepwell.paging import PagedAttentionOp
 from ...dialects.stepwell.reduction import (
     ArgmaxOp,
     ReduceMaxOp,
@@ -118,7 +119,7 @@ def attention(graph: Rewriter, op: AttentionOp, state: OpState) -> Result | None
     _require_same_depth(graph, op)
     if not is_dynamic(key[2]):
         return [result]
-    mask = _mask(graph, op, key[2])
+    mask = mask_of(graph, op, key[2])
     finite = [graph.finite(item, 2) for item in (op.key, op.value)]
     replace(op, graph.noted(AttentionOp(op.query, *finite, mask, **op.attribute_values()), result))
     return None
@@ -132,10 +133,10 @@ def _require_same_depth(graph: Rewriter, op: AttentionOp) -> None:
         raise BoundedError("query heads share key heads, and the number of heads varies")
 
 
-def _mask(graph: Rewriter, op: AttentionOp, keys: Extent) -> ir.Value:
+def mask_of(graph: Rewriter, op: AttentionOp | PagedAttentionOp, keys: Extent) -> ir.Value:
     """The mask of an attention, extended to hide keys in the padding."""
     is_bool = op.mask is not None and dtype_of(op.mask) == np.bool_
-    if is_bool and math.isfinite(op.masked):
+    if is_bool and isinstance(op, AttentionOp) and math.isfinite(op.masked):
         raise BoundedError("the attention masks with a finite number instead of minus infinity")
     if op.mask is not None and is_dynamic(graph.of(op.mask)[-1]):
         return graph.keep(op.mask, [len(graph.of(op.mask)) - 1], 0.0 if is_bool else -math.inf)

@@ -13,7 +13,7 @@ from ....dialects.dims import is_static
 from ....dialects.stepwell.attention import FEW_QUERIES, UNBOUNDED, AttentionOp
 from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import AddOp, DivOp, EqualOp, MulOp, NotOp, SelectOp, TanhOp
+from ....dialects.stepwell.elementwise import AddOp, DivOp, EqualOp, KeepOp, MulOp, NotOp, SelectOp, TanhOp
 from ....dialects.stepwell.movement import BroadcastToOp, ReshapeOp, TransposeOp
 from ....dialects.stepwell.normalization import SoftmaxOp
 from ....dialects.stepwell.reduction import ReduceMaxOp
@@ -24,6 +24,8 @@ from ..values import dtype_of, is_float, rank_of, scalar_like, splat_of, static_
 
 # Maximum number of keys for many queries: the scores of longer rows would not stay in the cache.
 _MOST_KEYS = 4096
+# If the number of keys varies, a kernel reads those of a call only, and matrix products would compute all scores.
+_MOST_VARYING_KEYS = 1 << 16
 # In tiles the scores stay in registers whatever their number; the rows of tiles limit the depth.
 _TILE_TYPES = ("float32", "float16", "bfloat16")
 _LEAST_DEPTH, _MOST_DEPTH = 8, 256
@@ -37,7 +39,7 @@ with up to 32 bits, also in bands, where matrix units multiply tiles; "none".
 """
 
 
-def is_kernel(query: ir.Value, key: ir.Value, kernels: AttentionKernels) -> bool:
+def is_kernel(query: ir.Value, key: ir.Value, kernels: AttentionKernels, most: int = _MOST_KEYS) -> bool:
     """Returns whether one kernel computes the attention of [batch, heads, length, depth] tensors as a whole.
 
     Lengths that vary are no obstacle: the attention is split later, if the kernel does not serve the longest ones.
@@ -46,6 +48,7 @@ def is_kernel(query: ir.Value, key: ir.Value, kernels: AttentionKernels) -> bool
         query: queries, the rows of the scores.
         key: keys, the columns of the scores.
         kernels: the target's kernels.
+        most: maximum number of keys for many queries.
     """
     shapes = static_shapes(query, key)
     if shapes is None or 0 in (*shapes[0], *shapes[1]) or not isinstance(shapes[0][3], int):
@@ -57,7 +60,7 @@ def is_kernel(query: ir.Value, key: ir.Value, kernels: AttentionKernels) -> bool
     if dtype_of(query) != np.float32:
         return False
     lengths = shapes[0][2], shapes[1][2]
-    return not is_static(lengths) or lengths[0] <= FEW_QUERIES or lengths[1] <= _MOST_KEYS
+    return not is_static(lengths) or lengths[0] <= FEW_QUERIES or lengths[1] <= most
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,9 @@ class SplitAttention(Pattern[AttentionOp]):
 
     def rewrite(self, op: AttentionOp) -> Replacement:
         is_banded = min(op.before, op.after) < UNBOUNDED
-        if is_kernel(op.query, op.key, self.kernels) and (self.kernels == "tiles" or not is_banded):
+        kept = None if op.mask is None else defining_op(op.mask, KeepOp)
+        most = _MOST_KEYS if kept is None or kept.extent < 0 else _MOST_VARYING_KEYS
+        if is_kernel(op.query, op.key, self.kernels, most) and (self.kernels == "tiles" or not is_banded):
             return None
         query, key, value = static_shape(op.query), static_shape(op.key), static_shape(op.value)
         if query is None or key is None or value is None:

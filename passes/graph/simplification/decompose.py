@@ -12,6 +12,7 @@ from ...ir.rewriting import apply_patterns
 from ..patterns import transposed_conv
 from ..patterns.attention import AttentionKernels, SplitAttention
 from ..patterns.half import WidenHalf
+from ..patterns.paging import GatherPagedRows
 from ..patterns.recurrent import UnrollLstm
 from ..patterns.unsigned import SignContraction
 
@@ -44,5 +45,5 @@ class DecomposePass(Pass):
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to a fixed point."""
         types = (SignContraction(), WidenHalf()) if self.widens_half else (SignContraction(),)
-        split = SplitAttention(self.attention)
-        apply_patterns(op, (UnrollLstm(self.max_steps), split, *types, *transposed_conv.PATTERNS), state)
+        attention = GatherPagedRows(self.attention), SplitAttention(self.attention)
+        apply_patterns(op, (UnrollLstm(self.max_steps), *attention, *types, *transposed_conv.PATTERNS), state)

@@ -39,3 +39,21 @@ module attributes {stepwell.table = ["\"n\"", "\"m\""], stepwell.ranges = {n = [
     return %0 : tensor<8x4xf32>
   }
 }
+
+// -----
+
+// A pool of rows shares memory with the result; one that is also read elsewhere is copied.
+// CHECK: stepwell.table = [{{.*}}n{{.*}}%copied.0
+module attributes {stepwell.table = ["\"n\""], stepwell.ranges = {n = [1, 4, 1]}} {
+  // CHECK:      func.func @main(%[[POOL:[a-z0-9]+]]: tensor<2x8x4xf32> {stepwell.layout = array<i64: 1>}, %[[READ:[a-z0-9]+]]: tensor<2x8x4xf32>,
+  // CHECK-SAME: -> (tensor<2x8x4xf32> {stepwell.appended_to = 0 : i64}, tensor<2x8x4xf32>, tensor<2x8x4xf32>)
+  func.func @main(%pool: tensor<2x8x4xf32>, %read: tensor<2x8x4xf32>, %new: tensor<4x2x1x4xf32>, %slots: tensor<4x1xi64>, %table: tensor<4xi64>)
+      -> (tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>) {
+    // CHECK: stepwell.store_rows"(%[[POOL]]{{.*}}layout = array<i64: 1>
+    %0 = "stepwell.store_rows"(%pool, %new, %slots, %table) {ends = array<i64: 0, -1>} : (tensor<2x8x4xf32>, tensor<4x2x1x4xf32>, tensor<4x1xi64>, tensor<4xi64>) -> tensor<2x8x4xf32>
+    // CHECK: stepwell.store_rows"(%[[READ]]{{.*}}layout = array<i64>
+    %1 = "stepwell.store_rows"(%read, %new, %slots, %table) {ends = array<i64: 0, -1>, layout = array<i64>} : (tensor<2x8x4xf32>, tensor<4x2x1x4xf32>, tensor<4x1xi64>, tensor<4xi64>) -> tensor<2x8x4xf32>
+    %2 = "stepwell.exp"(%read) : (tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+    return %0, %1, %2 : tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>
+  }
+}

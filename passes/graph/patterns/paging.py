@@ -1,0 +1,80 @@
+"""Patterns of keys and values in pools of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.stepwell.attention import FEW_QUERIES, AttentionOp
+from ....dialects.stepwell.elementwise import (
+    AddOp,
+    AndOp,
+    DivOp,
+    KeepOp,
+    LessOp,
+    MaximumOp,
+    MinimumOp,
+    ModOp,
+    MulOp,
+    NotOp,
+    SelectOp,
+    SubOp,
+)
+from ....dialects.stepwell.movement import ExpandDimsOp, GatherOp, ReshapeOp, TransposeOp
+from ....dialects.stepwell.paging import PagedAttentionOp
+from ...ir.rewriting import Pattern, Replacement, defining_op
+from ..values import constant, dtype_of, is_float, scalar_like, static_shapes
+from .attention import AttentionKernels
+
+
+@dataclass(frozen=True)
+class GatherPagedRows(Pattern[PagedAttentionOp]):
+    """paged_attention(q, keys, values, pages, starts, mask)
+    --> attention(q, transpose(gather(keys, slots)), transpose(gather(values, slots)), mask & positions >= starts)
+
+    Applies to many queries, each of which reads all rows, so that a copy of these costs little; and if no kernel of the
+    target reads pages in place.
+
+    Attributes:
+        kernels: the target's kernels.
+    """
+
+    kernels: AttentionKernels = "lanes"
+
+    root = PagedAttentionOp
+
+    def rewrite(self, op: PagedAttentionOp) -> Replacement:
+        shapes = static_shapes(op.query, op.pages, op.key, op.mask)
+        if shapes is None or not all(isinstance(size, int) for shape in shapes for size in shape):
+            return None
+        query, pages, pool, scores = shapes
+        if self.kernels == "lanes" and query[2] <= FEW_QUERIES and dtype_of(op.query) == np.float32:
+            return None
+        ahead = SubOp(constant(np.arange(scores[3])), ExpandDimsOp(op.starts, axes=(1,))).result
+        size = scalar_like(op.page_size, ahead)
+        inside = MaximumOp(ahead, scalar_like(0, ahead)).result
+        lines = constant(np.arange(pages[0])[:, None] * pages[1])
+        number = MinimumOp(DivOp(inside, size), scalar_like(pages[1] - 1, ahead)).result
+        page = GatherOp(ReshapeOp(op.pages, shape=(pages[0] * pages[1],)), AddOp(lines, number), axis=0).result
+        page = MaximumOp(MinimumOp(page, scalar_like(pool[1] // op.page_size - 1, page)), scalar_like(0, page)).result
+        slots = AddOp(MulOp(page, size), ModOp(inside, size)).result
+        mask = _masked(op.mask, ExpandDimsOp(LessOp(ahead, scalar_like(0, ahead)), axes=(1, 2)).result)
+        key, value = (_gathered(rows, slots) for rows in (op.key, op.value))
+        return AttentionOp(op.query, key, value, mask, scale=op.scale, zero_empty=op.zero_empty, cap=op.cap).result
+
+
+def _masked(mask: ir.Value, is_before: ir.Value) -> ir.Value:
+    """Returns a mask that also hides the positions before a text; one that hides padding stays one."""
+    kept = defining_op(mask, KeepOp)
+    if kept is not None:
+        return KeepOp(_masked(kept.input, is_before), kept.mask, **kept.attribute_values()).result
+    if is_float(mask):
+        return SelectOp(is_before, scalar_like(-np.inf, mask), mask).result
+    return AndOp(mask, NotOp(is_before)).result
+
+
+def _gathered(pool: ir.Value, slots: ir.Value) -> ir.Value:
+    """Returns [texts, heads, keys, depth]."""
+    return TransposeOp(GatherOp(pool, slots, axis=1), permutation=(1, 0, 2, 3)).result

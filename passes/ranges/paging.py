@@ -1,0 +1,52 @@
+"""Rules for keys and values in pools of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from ...dialects.stepwell.paging import PagedAttentionOp, StoreRowsOp
+from .checks import require_static_attributes
+from .errors import BoundedError
+from .extents import is_dynamic
+from .layout import agree
+from .reductions import mask_of
+from .rewriter import PADDING, Rewriter, replace
+from .rules import Result
+from .states import OpState
+
+
+@PADDING.attach(StoreRowsOp)
+def store_rows(graph: Rewriter, op: StoreRowsOp, state: OpState) -> None:
+    """Stores only the rows of the data."""
+    require_static_attributes(state)
+    _require_static_pools(graph, [op.pool])
+    if op.table is not None:
+        raise BoundedError("it reads a table of extents already")
+    pool, rows, slots = op.operation.operands
+    for row_axis, place_axis in ((0, 0), (2, 1)):
+        rows, slots = agree(graph, [rows, slots], [row_axis, place_axis])
+    ends = tuple(graph.end_of(extent) for extent in graph.of(slots))
+    replace(op, graph.noted(StoreRowsOp(pool, rows, slots, graph.table, ends=ends), graph.of(pool)))
+
+
+@PADDING.attach(PagedAttentionOp)
+def paged_attention(graph: Rewriter, op: PagedAttentionOp, state: OpState) -> Result | None:
+    """Masks keys beyond the data."""
+    require_static_attributes(state)
+    _require_static_pools(graph, [op.key, op.value])
+    query, keys = graph.of(op.query), graph.of(op.mask)[3]
+    if any(map(is_dynamic, (query[1], query[3], graph.of(op.pages)[1]))):
+        raise BoundedError("the number or the depth of heads, or the number of pages of a text, varies")
+    result = [*query[:3], graph.of(op.value)[2]]
+    if not is_dynamic(keys):
+        return [result]
+    operands, mask = list(op.operation.operands)[:5], mask_of(graph, op, keys)
+    replace(op, graph.noted(PagedAttentionOp(*operands, mask, **op.attribute_values()), result))
+    return None
+
+
+def _require_static_pools(graph: Rewriter, pools: Sequence[ir.Value]) -> None:
+    if any(map(graph.dynamic, pools)):
+        raise BoundedError("the size of a pool of rows varies")
