@@ -35,6 +35,7 @@ from .host.fallback import Fallback
 from .hybrid.loaded_plan import LoadedPlan
 from .hybrid.runners import HostShare
 from .memory import contiguous
+from .pools import PooledModel, Pools
 from .program import MAX_LISTING_LENGTH, Program, Shape
 from .report import html
 from .report.report import PerformanceReport
@@ -83,15 +84,9 @@ class Executable:
         self._default_threads = self.threads if threads is None else None
         self.source = model.source
         self.unranged = model.unranged
-        self._code = Specializations(
-            self.inputs,
-            model.programs,
-            model.specialize,
-            model.name,
-            model.ranges,
-            recorder=recorder,
-            adaptive=Adaptive.of(self.inputs, model.specialize),
-        )
+        adaptive = Adaptive.of(self.inputs, model.specialize)
+        known = (self.inputs, model.programs, model.specialize, model.name, model.ranges)
+        self._code = Specializations(*known, recorder=recorder, adaptive=adaptive)
         self._code.steps = model.steps
         self.watch = self._code.watch = SizeWatch(model.name, self.inputs)
         self._loaded = self._code.loaded
@@ -200,6 +195,17 @@ class Executable:
             InputError: no program for ranges of sizes has such inputs, or a size is missing.
         """
         return State(self._code, self.outputs, self.threads, dict(sizes or {}))
+
+    def pooled(self, pools: Pools | None = None) -> PooledModel:
+        """Returns the model as a callable on its inputs other than pools of rows, which calls change in place.
+
+        Args:
+            pools: those that another executable uses; by default new ones.
+
+        Raises:
+            InputError: the model has no pools, or ones of other sizes.
+        """
+        return PooledModel(self._code, self.threads, pools)
 
     @property
     def fallbacks(self) -> tuple[Fallback, ...]:

@@ -1,0 +1,105 @@
+"""Decoders whose keys and values of past tokens are in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...runtime.cache.keys import key_of
+from ...runtime.program import Shape
+from ...support.short_repr import short_repr
+from .source import ModelSource, SourceError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from mlir import ir
+    from typing_extensions import Self
+
+    from ...frontend.imported import ImportedModel, ModelInfo
+
+
+@short_repr
+@dataclass(frozen=True)
+class PagedSource(ModelSource):
+    """A decoder of another format, with its state in pages (`stepwell-page-state`).
+
+    Attributes:
+        decoder: the decoder; None is not allowed.
+        page_size: number of tokens in a page.
+        pages: number of pages in a pool.
+        pages_of_text: maximum number of pages of a text.
+        starts: the name of the decoder's input i64[texts] with the position at which each text begins.
+    """
+
+    kind: ClassVar[str] = "paged"
+
+    decoder: ModelSource | None = None
+    page_size: int = 16
+    pages: int = 256
+    pages_of_text: int = 64
+    starts: str = "starts"
+
+    @classmethod
+    def of(cls, decoder: ModelSource, page_size: int, pages: int, pages_of_text: int) -> Self:
+        """Returns the source of a decoder with its state in pages."""
+        return cls(b"", decoder.path, decoder=decoder, page_size=page_size, pages=pages, pages_of_text=pages_of_text)
+
+    def describe(self) -> ModelInfo:
+        """See `ModelSource`."""
+        from mlir import ir
+
+        from ...dialects.dims import named
+        from ...frontend.mlir_text import info_of
+
+        context = ir.Context()
+        with context, ir.Location.unknown():
+            shapes: dict[str, Any] = {
+                info.name: tuple(named(dim) if isinstance(dim, str) else dim for dim in info.dims or ())
+                for info in self._inner.describe().inputs
+            }
+            return info_of(self._paged(self._inner.import_into(context, shapes, {})).module, self.name)
+
+    def import_into(
+        self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
+    ) -> ImportedModel:
+        """See `ModelSource`."""
+        sizes: dict[Any, Any] = {}
+        for info in self.describe().inputs:
+            sizes |= dict(zip(info.dims or (), shapes[info.name], strict=True))
+        inner = {
+            info.name: tuple(sizes.get(dim, dim) for dim in info.dims or ()) for info in self._inner.describe().inputs
+        }
+        return self._paged(self._inner.import_into(context, inner, contents))
+
+    def _paged(self, imported: ImportedModel) -> ImportedModel:
+        from ...frontend.mlir_text import info_of
+        from ...passes.infra.pipeline import Pipeline
+        from ...passes.paging.page_state import PageStatePass
+
+        page = PageStatePass(self.page_size, self.pages, self.pages_of_text, self.starts)
+        Pipeline((page,)).run(imported.module)
+        return replace(imported, info=info_of(imported.module, imported.name))
+
+    @property
+    def _inner(self) -> ModelSource:
+        if self.decoder is None:
+            raise SourceError("a paged model needs a decoder")
+        return replace(self.decoder, cache=self.cache, checked=self.checked, target=self.target)
+
+    @property
+    def side_files(self) -> Sequence[Path]:
+        """Those of the decoder, and its own file."""
+        return [*self._inner.side_files, *([self.path] if self.path is not None else [])]
+
+    @property
+    def size(self) -> int:
+        """See `ModelSource`."""
+        return self._inner.size
+
+    @property
+    def fingerprint(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """See `ModelSource`."""
+        sizes = (self.page_size, self.pages, self.pages_of_text, self.starts)
+        return key_of(self.kind, self._inner.fingerprint, *map(str, sizes))

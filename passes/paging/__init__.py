@@ -1,0 +1,1 @@
+"""Keeps the keys and values of texts in pools of pages."""

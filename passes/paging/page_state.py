@@ -1,0 +1,264 @@
+"""The pass `stepwell-page-state`: keeps keys and values of past tokens in pages that all texts share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+
+from ...dialects import discardable
+from ...dialects.core import spec_of
+from ...dialects.dims import Dim, is_known
+from ...dialects.registry import view_of
+from ...dialects.stepwell.attention import UNBOUNDED, AttentionOp
+from ...dialects.stepwell.elementwise import AddOp, DivOp, MaximumOp, ModOp, MulOp, SubOp
+from ...dialects.stepwell.movement import ConcatOp, DynamicReshapeOp, ExpandDimsOp, GatherOp
+from ...dialects.stepwell.paging import PagedAttentionOp, StoreRowsOp
+from ...dialects.stepwell.shape import RangeOp, SizesOp
+from ...dialects.types import TensorSpec, tensor_type
+from ..graph.values import constant, is_float
+from ..infra.base import Pass, PassError, register
+from ..infra.state import CompileState
+from ..ir.functions import body_of, dictionaries, main_function, update_type, value_names
+from ..ir.locations import dominant
+from ..ir.named_ops import ops_named
+from ..ir.rewriting import defining_op
+
+PAGE_TABLE, PAST = "page_table", "past"
+"""Names of the inputs that the pass adds."""
+
+_TEXTS, _HEADS, _TOKENS, _DEPTH = range(4)
+"""Dimensions of keys and values."""
+
+_INDEX = np.dtype(np.int64)
+
+
+@dataclass(frozen=True)
+class _Cache:
+    """An input with keys or values of past tokens.
+
+    Attributes:
+        argument: the input.
+        append: the op that appends those of new tokens.
+        readers: the attentions that read the result.
+    """
+
+    argument: ir.BlockArgument
+    append: ConcatOp
+    readers: list[AttentionOp]
+
+
+@register
+@dataclass(frozen=True)
+class PageStatePass(Pass):
+    """Keep keys and values of past tokens in pages that all texts share, instead of in an array per batch.
+
+    An input is paged if the model only appends to it along the third of its dimensions [texts, heads, tokens, depth],
+    returns the result, and otherwise reads it as keys or values of attention. It becomes a pool [heads, rows, depth],
+    and so does the output that continues it. A page is a number of consecutive rows. The table of pages holds, for each
+    text, the page of its first tokens, of the next ones, and so on (Kwon et al., "PagedAttention", SOSP 2023).
+
+    Texts of different lengths end at the same position, as without pages: each begins at its position in the input
+    `starts`, if the model has it, and at 0 otherwise. Attention reads no page before that position.
+
+    Two inputs are added: `page_table`, i64[texts, pages of a text], and `past`, an array without elements whose
+    first extent is the number of past tokens of the longest text, which the inputs that are now pools told before.
+
+    ```mlir
+    func.func @main(%past: tensor<?x2x?x8xf32, ["batch", 2, "past", 8]>, ..) {
+      %0 = "stepwell.concat"(%past, %new) {axis = 2 : i64}
+      %1 = "stepwell.attention"(%query, %0, ..)
+      return %1, %0
+    // -->
+    func.func @main(%pool: tensor<2x512x8xf32>, .., %page_table: tensor<?x16xi64, ["batch", 16]>,
+        %past: tensor<?x0xi8, ["past", 0]>) {
+      %0 = "stepwell.store_rows"(%pool, %new, %slots)
+      %1 = "stepwell.paged_attention"(%query, %0, .., %page_table, %starts, %mask) {page_size = 16 : i64}
+      return %1, %0
+    ```
+
+    Preconditions: shapes are known, as numbers or expressions over sizes.
+
+    Attributes:
+        page_size: number of tokens in a page.
+        pages: number of pages in a pool.
+        pages_of_text: maximum number of pages of a text.
+        starts: the name of an input i64[texts] with the position at which each text begins.
+    """
+
+    name = "stepwell-page-state"
+    page_size: int = 16
+    pages: int = 256
+    pages_of_text: int = 64
+    starts: str = "starts"
+
+    def run(self, op: ir.Operation, state: CompileState) -> None:
+        """Pages all caches of @main.
+
+        Raises:
+            PassError: there are none, or one cannot be paged.
+        """
+        if min(self.page_size, self.pages, self.pages_of_text) < 1:
+            raise PassError("the size of a page and the numbers of pages must be at least 1", op.location)
+        main = main_function(op)
+        caches = [cache for argument in body_of(main).arguments if (cache := _cache(argument)) is not None]
+        if not caches:
+            raise PassError(
+                "@main has no input [texts, heads, tokens, depth] to which it appends keys or values of new tokens, "
+                "which only attention reads, and which it returns",
+                main.location,
+            )
+        names = value_names(main, "arg_attrs", "input")
+        shape = spec_of(caches[0].append.result).shape
+        for cache in caches:
+            self._check(cache, shape, names[cache.argument.arg_number])
+        starts = body_of(main).arguments[names.index(self.starts)] if self.starts in names else None
+        texts, past = (spec_of(caches[0].argument).shape[axis] for axis in (_TEXTS, _TOKENS))
+        table = _add_input(main, PAGE_TABLE, TensorSpec((texts, self.pages_of_text), _INDEX))
+        _add_input(main, PAST, TensorSpec((past, 0), np.dtype(np.int8)))
+        with ir.InsertionPoint.at_block_begin(body_of(main)), ir.Location.name(PAGE_TABLE):
+            if starts is None:
+                starts = MulOp(_numbered(texts), _number(0)).result
+            slots = self._slots(table, starts, past, shape[_TOKENS] - past)
+        for cache in caches:
+            self._store(cache, slots)
+        for inner in ops_named(main, AttentionOp.OPERATION_NAME):
+            if any(defining_op(value, StoreRowsOp) for value in list(inner.operands)[1:3]):
+                self._attend(AttentionOp(inner), table, starts)
+        _update_signature(main)
+
+    def _check(self, cache: _Cache, shape: tuple[Dim, ...], name: str) -> None:
+        """Checks that a cache has the texts and tokens of the first one, whose shape after the step is given."""
+        found = spec_of(cache.append.result).shape
+        if not all(map(is_known, found)):
+            raise PassError(
+                f"the shape of input '{name}' is not known: run stepwell-infer-shapes first",
+                cache.append.operation.location,
+            )
+        if (found[_TEXTS], found[_TOKENS]) != (shape[_TEXTS], shape[_TOKENS]):
+            raise PassError(
+                f"input '{name}' has other texts or tokens than the first input with keys and values",
+                cache.append.operation.location,
+            )
+        for reader in cache.readers:
+            if min(reader.before, reader.after) < UNBOUNDED:
+                raise PassError(
+                    f"the attention '{dominant(reader.operation.location)}' sees a band of keys by their positions; "
+                    "page its state before bands are recognised",
+                    reader.operation.location,
+                )
+
+    def _slots(self, table: ir.Value, starts: ir.Value, first: Dim, count: Dim) -> ir.Value:
+        """Returns the slots of `count` positions from `first` on, i64[texts, count]."""
+        positions = SubOp(AddOp(_numbered(count), _size(first)), ExpandDimsOp(starts, axes=(1,))).result
+        positions = MaximumOp(positions, _number(0)).result
+        texts, columns = spec_of(table).shape
+        lines = MulOp(ExpandDimsOp(_numbered(texts), axes=(1,)), _number(int(columns))).result
+        size = _number(self.page_size)
+        flat = DynamicReshapeOp(table, constant(np.array([-1]))).result
+        page = GatherOp(flat, AddOp(lines, DivOp(positions, size)), axis=0).result
+        return AddOp(MulOp(page, size), ModOp(positions, size)).result
+
+    def _store(self, cache: _Cache, slots: ir.Value) -> None:
+        """Makes an input a pool, and the op that appended to it one that stores rows."""
+        _, heads, _, depth = spec_of(cache.argument).shape
+        spec = spec_of(cache.argument)
+        pool = TensorSpec((heads, self.page_size * self.pages, depth), spec.dtype)
+        old = cache.append.operation
+        cache.argument.set_type(tensor_type(pool))
+        with old.location, ir.InsertionPoint(old):
+            made = StoreRowsOp(cache.argument, cache.append.rhs, slots).result
+        cache.append.result.replace_all_uses_with(made)
+        old.erase()
+
+    def _attend(self, attention: AttentionOp, table: ir.Value, starts: ir.Value) -> None:
+        """Makes an attention read keys and values in the pools.
+
+        Raises:
+            PassError: it cannot, because of its operands.
+        """
+        old = attention.operation
+        reason = None
+        if not all(defining_op(value, StoreRowsOp) for value in (attention.key, attention.value)):
+            reason = "only its keys or only its values can be paged"
+        elif attention.mask is None or spec_of(attention.mask).rank != 4:
+            reason = "it has no mask with four dimensions, by which the number of its keys is known"
+        elif not is_float(attention.mask) and attention.masked != -np.inf:
+            reason = "it masks with a finite number instead of minus infinity"
+        if reason is not None:
+            raise PassError(f"the state of attention '{dominant(old.location)}' has no pages: {reason}", old.location)
+        options = {"scale": attention.scale, "zero_empty": attention.zero_empty, "cap": attention.cap}
+        with old.location, ir.InsertionPoint(old):
+            operands = (attention.query, attention.key, attention.value, table, starts, attention.mask)
+            made = PagedAttentionOp(*operands, page_size=self.page_size, **options).result
+        attention.result.replace_all_uses_with(made)
+        old.erase()
+
+
+def _cache(argument: ir.BlockArgument) -> _Cache | None:
+    """Returns an input as a cache; None if it is used in another way."""
+    uses = list(argument.uses)
+    view = view_of(uses[0].owner) if len(uses) == 1 and uses[0].operand_number == 0 else None
+    if not isinstance(view, ConcatOp) or spec_of(argument).rank != 4 or view.axis % 4 != _TOKENS:
+        return None
+    readers, is_returned = [], False
+    for use in view.result.uses:
+        reader = view_of(use.owner)
+        if isinstance(reader, AttentionOp) and use.operand_number in (1, 2):
+            readers.append(reader)
+        elif use.owner.name == "func.return":
+            is_returned = True
+        else:
+            return None
+    return _Cache(argument, view, readers) if is_returned and readers else None
+
+
+def _add_input(main: ir.Operation, name: str, spec: TensorSpec) -> ir.Value:
+    """Adds an input to @main.
+
+    Raises:
+        PassError: there is one of this name.
+    """
+    if name in value_names(main, "arg_attrs", "input"):
+        raise PassError(
+            f"there is an input called '{name}' already, which is the name of one that is added", main.location
+        )
+    notes = dictionaries(main, "arg_attrs")
+    value = body_of(main).add_argument(tensor_type(spec), ir.Location.name(name, context=main.context))
+    notes.append(ir.DictAttr.get(discardable.NAME.entry(name) | _dims(spec)))
+    update_type(main)
+    main.attributes["arg_attrs"] = ir.ArrayAttr.get(notes)
+    return value
+
+
+def _update_signature(main: ir.Operation) -> None:
+    """Sets the type of @main, and the dimensions that are noted on its inputs and outputs."""
+    update_type(main)
+    *_, returned = body_of(main).operations
+    for key, values in (("arg_attrs", body_of(main).arguments), ("res_attrs", returned.operands)):
+        notes = [
+            ir.DictAttr.get({item.name: item.attr for item in old} | _dims(spec_of(value)))
+            for value, old in zip(values, dictionaries(main, key), strict=True)
+        ]
+        main.attributes[key] = ir.ArrayAttr.get(notes)
+
+
+def _dims(spec: TensorSpec) -> dict[str, ir.Attribute]:
+    return discardable.DIMS.entry([dim if isinstance(dim, int) else str(dim) for dim in spec.shape])
+
+
+def _numbered(count: Dim) -> ir.Value:
+    """Returns 0, 1, .. below a dimension, i64."""
+    if isinstance(count, int):
+        return constant(np.arange(count))
+    return RangeOp(_number(0), _size(count), _number(1)).result
+
+
+def _size(dim: Dim) -> ir.Value:
+    """Returns a dimension as a scalar, i64."""
+    return _number(dim) if isinstance(dim, int) else SizesOp.of_contents(np.array(dim, object), _INDEX).result
+
+
+def _number(number: int) -> ir.Value:
+    return constant(np.array(number, _INDEX))

@@ -1,0 +1,40 @@
+// RUN: stepwell-opt %s --stepwell-page-state="page-size=4 pages=8 pages-of-text=3" | FileCheck %s
+// RUN: stepwell-opt %s --stepwell-page-state="page-size=4 pages=8 pages-of-text=3 starts=none" | FileCheck %s --check-prefix=ZERO
+
+// Keys and values become pools of 32 rows; their new rows are stored in slots that the table of pages gives.
+// CHECK:      func.func @main(%[[Q:[a-z0-9]+]]: tensor<?x4x1x8xf32, ["batch", 4, 1, 8]>
+// CHECK-SAME: %[[KEY:[a-z0-9]+]]: tensor<2x32x8xf32> {stepwell.dims = [2, 32, 8], stepwell.name = "past.key"}
+// CHECK-SAME: %[[VALUE:[a-z0-9]+]]: tensor<2x32x8xf32> {stepwell.dims = [2, 32, 8], stepwell.name = "past.value"}
+// CHECK-SAME: %[[STARTS:[a-z0-9]+]]: tensor<?xi64, ["batch"]>
+// CHECK-SAME: %[[PAGES:[a-z0-9]+]]: tensor<?x3xi64, ["batch", 3]> {stepwell.dims = ["batch", 3], stepwell.name = "page_table"}
+// CHECK-SAME: tensor<?x0xi8, ["past", 0]> {stepwell.dims = ["past", 0], stepwell.name = "past"}
+// CHECK-SAME: -> (tensor<?x4x1x8xf32, ["batch", 4, 1, 8]> {{{.*}}}, tensor<2x32x8xf32> {stepwell.dims = [2, 32, 8]
+// CHECK:      %[[PAST:.+]] = "stepwell.sizes"() {{{.*}}values = ["past"]
+// CHECK:      %[[FLAT:.+]] = "stepwell.dynamic_reshape"(%[[PAGES]]
+// CHECK:      %[[PAGE:.+]] = "stepwell.gather"(%[[FLAT]], %{{.+}}) {axis = 0 : i64}
+// CHECK:      %[[FIRST:.+]] = "stepwell.mul"(%[[PAGE]]
+// CHECK:      %[[SLOTS:.+]] = "stepwell.add"(%[[FIRST]]
+// CHECK:      %[[KEYS:.+]] = "stepwell.store_rows"(%[[KEY]], %{{.+}}, %[[SLOTS]])
+// CHECK:      %[[VALUES:.+]] = "stepwell.store_rows"(%[[VALUE]], %{{.+}}, %[[SLOTS]])
+// CHECK:      %[[MADE:.+]] = "stepwell.paged_attention"(%[[Q]], %[[KEYS]], %[[VALUES]], %[[PAGES]], %[[STARTS]], %{{.+}}) {{{.*}}page_size = 4 : i64, scale = 5.000000e-01 : f64
+// CHECK:      return %[[MADE]], %[[KEYS]], %[[VALUES]]
+
+// Without an input that has the starts, texts begin at 0.
+// ZERO: %[[STARTS:.+]] = "stepwell.mul"({{.*}}) : ({{.*}}) -> tensor<?xi64, ["batch"]>
+// ZERO: "stepwell.paged_attention"({{.*}}, %[[STARTS]], %{{.+}})
+module attributes {stepwell.ranges = {batch = [2, 4, 1], past = [0, 7, 1]}} {
+  func.func @main(
+      %q: tensor<?x4x1x8xf32, ["batch", 4, 1, 8]> {stepwell.name = "q"},
+      %k: tensor<?x2x1x8xf32, ["batch", 2, 1, 8]> {stepwell.name = "k"},
+      %v: tensor<?x2x1x8xf32, ["batch", 2, 1, 8]> {stepwell.name = "v"},
+      %key: tensor<?x2x?x8xf32, ["batch", 2, "past", 8]> {stepwell.name = "past.key"},
+      %value: tensor<?x2x?x8xf32, ["batch", 2, "past", 8]> {stepwell.name = "past.value"},
+      %mask: tensor<?x1x1x?xi1, ["batch", 1, 1, "past + 1"]> {stepwell.name = "mask"},
+      %starts: tensor<?xi64, ["batch"]> {stepwell.name = "starts"})
+      -> (tensor<?x4x1x8xf32, ["batch", 4, 1, 8]>, tensor<?x2x?x8xf32, ["batch", 2, "past + 1", 8]>, tensor<?x2x?x8xf32, ["batch", 2, "past + 1", 8]>) {
+    %0 = "stepwell.concat"(%key, %k) {axis = 2 : i64} : (tensor<?x2x?x8xf32, ["batch", 2, "past", 8]>, tensor<?x2x1x8xf32, ["batch", 2, 1, 8]>) -> tensor<?x2x?x8xf32, ["batch", 2, "past + 1", 8]>
+    %1 = "stepwell.concat"(%value, %v) {axis = 2 : i64} : (tensor<?x2x?x8xf32, ["batch", 2, "past", 8]>, tensor<?x2x1x8xf32, ["batch", 2, 1, 8]>) -> tensor<?x2x?x8xf32, ["batch", 2, "past + 1", 8]>
+    %2 = "stepwell.attention"(%q, %0, %1, %mask) {scale = 0.5 : f64, zero_empty = true} : (tensor<?x4x1x8xf32, ["batch", 4, 1, 8]>, tensor<?x2x?x8xf32, ["batch", 2, "past + 1", 8]>, tensor<?x2x?x8xf32, ["batch", 2, "past + 1", 8]>, tensor<?x1x1x?xi1, ["batch", 1, 1, "past + 1"]>) -> tensor<?x4x1x8xf32, ["batch", 4, 1, 8]>
+    return %2, %0, %1 : tensor<?x4x1x8xf32, ["batch", 4, 1, 8]>, tensor<?x2x?x8xf32, ["batch", 2, "past + 1", 8]>, tensor<?x2x?x8xf32, ["batch", 2, "past + 1", 8]>
+  }
+}
