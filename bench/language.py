@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from ..lm.model import LanguageModel, load
-from ..lm.sequence_pool import SequencePool
 from ..runtime.devices.peaks import Peaks
 
 _SEED = 0
@@ -95,45 +94,29 @@ def measure(
 
 
 def _prompt(model: LanguageModel, tokens: Sequence[int], seconds: float) -> LanguageFigure:
-    state = model.executable.state({"batch": 1})
+    pool = model.pool()
+    text = pool.table.text()
 
     def read() -> None:
-        state.reset()
-        model.read(state, tokens)
+        pool.table.release(text)
+        pool.read(text, tokens)
 
     return LanguageFigure("prompt", 1, 0, len(tokens), _median(read, seconds))
 
 
 def _steps(model: LanguageModel, tokens: Sequence[int], count: int) -> Callable[[], None]:
-    """Returns a function that adds a token to each of some texts.
+    """Returns a function that adds a token to each of some texts, which keep their length."""
+    pool = model.pool()
+    texts = [pool.table.text() for _ in range(count)]
+    for text in texts:
+        pool.read(text, tokens)
 
-    One text keeps its length; several begin anew when the context is full, which the median of the times ignores.
-    """
-    state = model.executable.state({"batch": 1})
-    model.read(state, tokens)
-    if count == 1:
+    def step() -> None:
+        for text in texts:
+            pool.table.truncate(text, len(tokens))
+        pool.step(texts, [[5]] * count)
 
-        def step() -> None:
-            state.truncate(len(tokens))
-            model.step(state, [[5]])
-
-        return step
-
-    def filled() -> SequencePool:
-        made = SequencePool(model)
-        for _ in range(count):
-            made.add({name: array[0] for name, array in state.arrays.items()})
-        return made
-
-    pool = filled()
-
-    def steps() -> None:
-        nonlocal pool
-        if max(pool.lengths) + 1 >= model.context:
-            pool = filled()
-        pool.step([5] * count)
-
-    return steps
+    return step
 
 
 def _median(call: Callable[[], None], seconds: float) -> float:

@@ -14,10 +14,11 @@ import numpy as np
 from ..support.errors import InputError
 from .generation import Generation
 from .grammar import GrammarError
-from .model import CHUNK, LanguageModel
+from .model import LanguageModel
+from .pages import PagedText
 from .prefix_cache import PrefixCache
 from .request import End, FinishReason, Request
-from .sequence_pool import SequencePool
+from .text_pool import CHUNK
 
 _LOGGER = logging.getLogger("stepwell.lm")
 _CHUNK_BESIDE_OTHERS = 64
@@ -38,6 +39,9 @@ class EngineFigures:
         steps: number of calls that added a token to each text.
         step_seconds: time of these calls.
         prompt_seconds: time of calls for prompts.
+        interrupted: how often a text gave up its pages to others, and was read again later.
+        pages: number of pages for keys and values.
+        free_pages: number of those that no text has, running or ended.
         memory_bytes: bytes that keys and values may take at most.
     """
 
@@ -50,16 +54,32 @@ class EngineFigures:
     steps: int = 0
     step_seconds: float = 0.0
     prompt_seconds: float = 0.0
+    interrupted: int = 0
+    pages: int = 0
+    free_pages: int = 0
     memory_bytes: int = 0
 
 
 @dataclass(eq=False)
 class _Text:
-    """A request, and the text that it gets."""
+    """A request, and the text that it gets.
+
+    Attributes:
+        request: the request.
+        generation: its text so far.
+        cached: number of tokens of the prompt whose keys and values were known.
+        paged: its pages; None while it waits.
+    """
 
     request: Request
     generation: Generation
     cached: int = 0
+    paged: PagedText | None = None
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens of the prompt and of the text so far."""
+        return [*self.request.tokens, *self.generation.tokens]
 
     def end(self, reason: FinishReason, error: str = "") -> None:
         counts = len(self.request.tokens), self.cached, len(self.generation.tokens)
@@ -70,27 +90,29 @@ class Engine:
     """Continues many texts at once in a separate thread (continuous batching; Yu et al., OSDI 2022).
 
     Each call of the model adds a token to every text in the batch. Requests join between calls: the tokens of their
-    prompts are computed in chunks, so that the others wait for a short time only. Keys and values have room for all
-    texts of the batch at their greatest length, so that a text that has started never runs out of memory.
+    prompts are computed in chunks, so that the others wait for a short time only.
+
+    Keys and values are in pages of one pool. Ended texts keep theirs until others need them. If none is left, the text
+    that started last gives up its pages; it waits, and is read again. A text starts only if there are pages for its
+    prompt and for a further one of each running text.
     """
 
-    def __init__(self, model: LanguageModel, *, cache_bytes: int = 1 << 28) -> None:
+    def __init__(self, model: LanguageModel) -> None:
         """Starts the thread.
 
         Args:
             model: the model, loaded for the number of sequences that grow together.
-            cache_bytes: maximum number of bytes of keys and values that are kept of ended texts.
         """
-        self._model, self._pool, self._prefixes = model, SequencePool(model), PrefixCache(cache_bytes)
-        self._prompt_state = model.executable.state({"batch": 1})
+        self._model, self._pool = model, model.pool()
+        self._table = self._pool.table
+        self._prefixes = PrefixCache(self._table)
         self._prompt: tuple[_Text, list[int]] | None = None
         """The text whose prompt is read, and the tokens that are not read yet."""
         self._texts: list[_Text] = []
-        """The texts in the rows of the pool."""
+        """The texts that grow, in the order in which they started."""
         self._waiting: deque[_Text] = deque()
         self._changed, self._is_closed = threading.Condition(), False
-        rows = max(2, model.sequences) + 1
-        self._figures = EngineFigures(memory_bytes=rows * model.context * model.bytes_per_token + cache_bytes)
+        self._figures = EngineFigures(pages=self._table.pages, memory_bytes=self._pool.nbytes)
         self._thread = threading.Thread(target=self._run, name="stepwell-engine", daemon=True)
         self._thread.start()
 
@@ -128,7 +150,8 @@ class Engine:
     def figures(self) -> EngineFigures:
         """Its state and counts at this moment."""
         running = len(self._texts) + (self._prompt is not None)
-        return replace(self._figures, running=running, waiting=len(self._waiting))
+        free = self._table.free
+        return replace(self._figures, running=running, waiting=len(self._waiting), free_pages=free)
 
     def _run(self) -> None:
         while True:
@@ -148,48 +171,95 @@ class Engine:
         """Reads a part of a prompt, and adds a token to each text."""
         self._drop_cancelled()
         if self._prompt is None and self._waiting and len(self._texts) < self._model.sequences:
-            self._start(self._waiting.popleft())
+            self._start()
         if self._prompt is not None:
             self._read(*self._prompt)
         if self._texts:
             self._step()
 
-    def _start(self, text: _Text) -> None:
-        tokens = list(text.request.tokens)
+    def _start(self) -> None:
+        """Starts the first text that waits, if there are pages for it."""
+        text = self._waiting.popleft()
+        tokens = text.tokens
         self._prompt = text, tokens  # so that the text ends if a later statement fails
-        caches = self._prefixes.find(tokens)
-        self._prompt_state.reset()
-        if caches is not None:
-            self._prompt_state.put({name: array[None] for name, array in caches.items()})
-        text.cached = self._prompt_state.length
-        self._prompt = text, tokens[text.cached :]
-        self._count(requests=1, prompt_tokens=len(tokens), cached_tokens=text.cached)
+        text.paged = self._prefixes.find(tokens) or self._table.text()
+        needed = self._table.missing(text.paged, len(tokens) + 1) + len(self._texts)
+        if self._texts and not self._prefixes.free(needed):
+            self._release(text)
+            self._waiting.appendleft(text)
+            self._prompt = None
+            return
+        self._prompt = text, tokens[text.paged.length :]
+        if not text.generation.tokens:
+            text.cached = text.paged.length
+            self._count(requests=1, prompt_tokens=len(tokens), cached_tokens=text.cached)
 
     def _read(self, text: _Text, unread: list[int]) -> None:
-        """Reads a chunk of a prompt; after the last one, the text gets its first token and joins the pool."""
+        """Reads a chunk of a prompt; after the last one, the text gets its first token and joins the others."""
+        assert text.paged is not None
+        count = min(len(unread), _CHUNK_BESIDE_OTHERS if self._texts else CHUNK)
+        if not self._reserve(text.paged, text.paged.length + count):
+            self._prompt = None
+            self._interrupt(text)
+            return
         start = time.perf_counter()
-        count = min(len(unread), _CHUNK_BESIDE_OTHERS if self._texts else CHUNK, self._model.context)
-        logits = self._model.step(self._prompt_state, [unread[:count]])
+        logits = self._pool.step([text.paged], [unread[:count]])
         self._count(prompt_seconds=time.perf_counter() - start)
         if count < len(unread):
             self._prompt = text, unread[count:]
             return
-        caches = {name: array[0] for name, array in self._prompt_state.arrays.items()}
-        goes_on = self._choose(text, logits[0])
-        if goes_on:
-            self._pool.add(caches)
-            self._texts.append(text)
         self._prompt = None
-        if not goes_on:
-            self._prefixes.add(text.request.tokens, {name: array.copy() for name, array in caches.items()})
+        if self._choose(text, logits[0]):
+            self._texts.append(text)
+        else:
+            self._keep(text)
 
     def _step(self) -> None:
+        """Adds a token to each text for which there is a page."""
+        ready: list[tuple[_Text, PagedText]] = []
+        for text in list(self._texts):
+            if text not in self._texts:  # interrupted for an earlier one
+                continue
+            assert text.paged is not None
+            while not self._reserve(text.paged, text.paged.length + 1):
+                self._interrupt(self._texts.pop())
+                if text.paged is None:
+                    break
+            else:
+                ready.append((text, text.paged))
+        if not ready:
+            return
         start = time.perf_counter()
-        logits = self._pool.step([text.generation.tokens[-1] for text in self._texts])
+        logits = self._pool.step([paged for _, paged in ready], [text.generation.tokens[-1:] for text, _ in ready])
         self._count(steps=1, step_seconds=time.perf_counter() - start)
-        for row in reversed(range(len(self._texts))):
-            if not self._choose(self._texts[row], logits[row]):
-                self._remove(row)
+        for row, (text, _) in enumerate(ready):
+            if not self._choose(text, logits[row]):
+                self._texts.remove(text)
+                self._keep(text)
+
+    def _reserve(self, paged: PagedText, length: int) -> bool:
+        """Gives a text room for tokens up to `length`, of ended texts if need be; returns whether there are pages."""
+        if not self._prefixes.free(self._table.missing(paged, length)):
+            return False
+        self._pool.reserve(paged, length)
+        return True
+
+    def _interrupt(self, text: _Text) -> None:
+        """Makes a text give up its pages and wait, before all others."""
+        self._release(text)
+        self._waiting.appendleft(text)
+        self._count(interrupted=1)
+
+    def _release(self, text: _Text) -> None:
+        if text.paged is not None:
+            self._table.release(text.paged)
+            text.paged = None
+
+    def _keep(self, text: _Text) -> None:
+        """Keeps the keys and values of a text that ended."""
+        paged, text.paged = text.paged, None
+        if paged is not None:
+            self._prefixes.add(text.tokens, paged)
 
     def _choose(self, text: _Text, logits: np.ndarray) -> bool:
         """Chooses the next token of a text and delivers it; returns whether the text goes on."""
@@ -205,23 +275,14 @@ class Engine:
             text.end(text.generation.finish)
         return text.generation.finish is None
 
-    def _remove(self, row: int) -> None:
-        """Removes a text from the pool, and keeps its keys and values."""
-        text, caches = self._texts[row], self._pool.caches(row)
-        read = self._pool.lengths[row]
-        self._prefixes.add([*text.request.tokens, *text.generation.tokens][:read], caches)
-        self._pool.remove(row)
-        self._texts[row] = self._texts[-1]
-        self._texts.pop()
-
     def _drop_cancelled(self) -> None:
-        for row in reversed(range(len(self._texts))):
-            if self._texts[row].request.is_cancelled:
-                text = self._texts[row]
-                self._remove(row)
-                text.end("cancelled")
+        for text in [text for text in self._texts if text.request.is_cancelled]:
+            self._texts.remove(text)
+            self._keep(text)
+            text.end("cancelled")
         if self._prompt is not None and self._prompt[0].request.is_cancelled:
             text, self._prompt = self._prompt[0], None
+            self._keep(text)
             text.end("cancelled")
         with self._changed:
             dropped = [text for text in self._waiting if text.request.is_cancelled]
@@ -232,11 +293,12 @@ class Engine:
     def _end_all(self, reason: FinishReason, error: str = "") -> None:
         """Ends the texts in progress; at the end of the engine, also those that wait."""
         texts = [*self._texts, *([self._prompt[0]] if self._prompt is not None else [])]
-        self._texts, self._prompt, self._pool = [], None, SequencePool(self._model)
+        self._texts, self._prompt = [], None
         if self._is_closed:
             texts += self._waiting
             self._waiting.clear()
         for text in texts:
+            self._release(text)
             text.end(reason, error)
 
     def _count(self, **more: float) -> None:

@@ -9,25 +9,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..driver.api import compile as compile_model
 from ..driver.options import Options
+from ..driver.sources.paged import PagedSource
+from ..driver.sources.reading import read_source
+from ..driver.sources.source import ModelSource
 from ..frontend.errors import ModelError
 from ..frontend.gguf.architectures import DecoderSizes
 from ..frontend.gguf.reader import read_gguf
 from ..frontend.huggingface.folder import read_folder
 from ..runtime.executable import Executable
-from ..runtime.state import State
 from ..support.errors import InputError
 from .file_tokenizer import tokenizer_of_file
 from .folder_tokenizer import tokenizer_of_folder
 from .generation import Generation
+from .pages import PageTable
 from .sampling import SamplingOptions
+from .text_pool import CHUNK, TextPool
 from .tokenizer import TextTokenizer
 
-CHUNK = 512
-"""Maximum number of tokens of a prompt that one call takes; scratch memory grows with it."""
+PAGE_SIZE = 32
+"""Number of tokens in a page: at 512 tokens, half a page is 3 % of a text, and neighbouring rows are read quickly."""
+
+_KEPT_BYTES = 1 << 28
+"""Memory for keys and values of ended texts by default."""
 
 _CONTEXT = 4096
 """Default maximum length of texts in tokens; keys and values of all tokens are kept in memory."""
@@ -62,7 +67,12 @@ def read_model(path: Path) -> ModelFile:
 
 
 def load(
-    path: str | os.PathLike[str], context: int | None = None, threads: int | None = None, *, sequences: int = 1
+    path: str | os.PathLike[str],
+    context: int | None = None,
+    threads: int | None = None,
+    *,
+    sequences: int = 1,
+    memory: int | None = None,
 ) -> LanguageModel:
     """Loads a GGUF file or a Hugging Face folder, and compiles its decoder or takes it from the cache.
 
@@ -71,6 +81,8 @@ def load(
         context: maximum number of tokens of a text with its prompt; by default that of the model, at most 4,096.
         threads: number of threads of a call; by default one for each core.
         sequences: maximum number of texts that grow together, in an `Engine`.
+        memory: bytes for keys and values, at least those of one text; by default those of `sequences` texts and, if
+            several grow together, 256 MB in which the `Engine` keeps ended texts.
 
     Raises:
         ModelError: it is damaged, or its decoder or tokenizer is not supported.
@@ -82,15 +94,29 @@ def load(
     if context is not None and not 1 < context <= most:
         raise InputError(f"context is {context}, and must be from 2 to {most}, the length that the model was made for")
     context = min(most, _CONTEXT) if context is None else context
+    source, pages_of_text = read_source(path), -(-context // PAGE_SIZE)
+    per_page = PAGE_SIZE * _bytes_per_token(source)
+    kept = sequences * pages_of_text * per_page + (_KEPT_BYTES if sequences > 1 else 0) if memory is None else memory
+    pages = max(pages_of_text, kept // per_page)
+    source = PagedSource.of(source, PAGE_SIZE, pages, pages_of_text)
     # A step by one token has a program of its own, which is faster. Prompts are read one after the other.
-    lengths = [1] if context == 2 else [1, (2, min(CHUNK, context))]
-    sizes: dict[str, Any] = {"past": (0, context - 1), "outputs": 1}
-    executable = compile_model(path, threads=threads, options=Options(dims={**sizes, "batch": 1, "length": lengths}))
+    most = min(CHUNK, context)
+    lengths = [1] if context == 2 else [1, (2, most)]
+    # Whole pages of keys at most: loops over keys end at those of a call only if this is a multiple of some keys.
+    past = -(-(context - 1 + most) // PAGE_SIZE) * PAGE_SIZE - most
+    sizes: dict[str, Any] = {"past": (0, past), "outputs": 1}
+    executable = compile_model(source, threads=threads, options=Options(dims={**sizes, "batch": 1, "length": lengths}))
     together = None
     if sequences > 1:
         sizes |= {"batch": (2, sequences), "length": 1}
-        together = compile_model(path, threads=threads, options=Options(dims=sizes))
-    return LanguageModel(executable, tokenizer, context, together, sequences)
+        together = compile_model(source, threads=threads, options=Options(dims=sizes))
+    return LanguageModel(executable, tokenizer, context, pages, together, sequences)
+
+
+def _bytes_per_token(source: ModelSource) -> int:
+    """Returns the bytes of the keys and values of a token."""
+    infos = [info for info in source.interface()[0] if info.name.startswith("past.")]
+    return sum(int(info.shape[1]) * int(info.shape[3]) * info.dtype.itemsize for info in infos)
 
 
 class LanguageModel:
@@ -101,6 +127,9 @@ class LanguageModel:
         together: the decoder for a token of each of several texts; None if only one text grows.
         tokenizer: the tokenizer of the model.
         context: maximum number of tokens of a text with its prompt.
+        pages: number of pages of a pool of keys and values.
+        page_size: number of tokens in a page.
+        pages_of_text: maximum number of pages of a text.
         sequences: maximum number of texts that grow together.
     """
 
@@ -109,33 +138,19 @@ class LanguageModel:
         executable: Executable,
         tokenizer: TextTokenizer,
         context: int,
+        pages: int,
         together: Executable | None = None,
         sequences: int = 1,
     ) -> None:
         self.executable, self.together, self.tokenizer = executable, together, tokenizer
-        self.context, self.sequences = context, sequences
+        self.context, self.sequences, self.pages = context, sequences, pages
+        self.page_size, self.pages_of_text = PAGE_SIZE, -(-context // PAGE_SIZE)
 
-    def step(self, state: State, tokens: Sequence[Sequence[int]], starts: Sequence[int] | None = None) -> np.ndarray:
-        """Runs the decoder on new tokens.
-
-        Args:
-            state: keys and values of past tokens.
-            tokens: the new tokens of each text, equally many.
-            starts: for each text the position of its first token in the state; by default 0.
-
-        Returns:
-            The logits after the last token of each text, f32[texts, vocabulary].
-        """
-        last = np.array([len(tokens[0]) - 1])
-        places = np.zeros(len(tokens), np.int64) if starts is None else np.asarray(starts)
-        return state(input_ids=np.asarray(tokens), selected=last, starts=places)[:, 0]
-
-    def read(self, state: State, tokens: Sequence[int]) -> np.ndarray:
-        """Runs the decoder on one or more tokens of one text, in chunks; returns the logits after the last one."""
-        logits = np.empty(0)
-        for start in range(0, len(tokens), CHUNK):
-            logits = self.step(state, [tokens[start : start + CHUNK]])[0]
-        return logits
+    def pool(self) -> TextPool:
+        """Returns a new pool of keys and values, without texts."""
+        alone = self.executable.pooled()
+        together = self.together.pooled(alone.pools) if self.together is not None else None
+        return TextPool(alone, together, PageTable(self.pages, self.page_size, self.pages_of_text))
 
     def room(self, tokens: Sequence[int], most: int | None = None) -> int:
         """Returns the maximum number of tokens that may follow a prompt, `most` if the context holds as many.
@@ -154,7 +169,7 @@ class LanguageModel:
     def bytes_per_token(self) -> int:
         """Bytes of the keys and values of a token."""
         infos = [info for info in self.executable.inputs if info.name.startswith("past.")]
-        return sum(int(info.shape[1]) * int(info.shape[3]) * info.dtype.itemsize for info in infos)
+        return sum(int(info.shape[0]) * int(info.shape[2]) * info.dtype.itemsize for info in infos)
 
     @property
     def weight_bytes(self) -> int:
@@ -188,8 +203,8 @@ class TextSession:
     """
 
     def __init__(self, model: LanguageModel) -> None:
-        self._model = model
-        self._state = model.executable.state({"batch": 1})
+        self._model, self._pool = model, model.pool()
+        self._text = self._pool.table.text()
         self.tokens: list[int] = []
 
     def chat(
@@ -234,16 +249,16 @@ class TextSession:
         generation = Generation(self._model.tokenizer, sampling, most, stop)
         unread = self._unread(tokens)
         while generation.finish is None:
-            piece = generation.add(self._model.read(self._state, unread))
+            piece = generation.add(self._pool.read(self._text, unread))
             self.tokens += unread
             if piece.text:
                 yield piece.text
             unread = generation.tokens[-1:]
 
     def _unread(self, tokens: Sequence[int]) -> Sequence[int]:
-        """Keeps what the state and some tokens have in common; returns the tokens after it, at least the last one."""
+        """Keeps what the text and some tokens have in common; returns the tokens after it, at least the last one."""
         pairs = zip(self.tokens, tokens[:-1], strict=False)
         common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-        self._state.truncate(common)
+        self._pool.table.truncate(self._text, common)
         del self.tokens[common:]
         return tokens[common:]

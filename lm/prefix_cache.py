@@ -1,4 +1,4 @@
-"""Keys and values of earlier texts, for texts that begin in the same way."""
+"""Keys and values of ended texts, for texts that begin in the same way."""
 
 from __future__ import annotations
 
@@ -7,43 +7,38 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .sequence_pool import Caches
+from .pages import PagedText, PageTable
 
 _LEAST_TOKENS = 16
 """Minimum number of tokens of a text that is kept: computing a shorter one again takes one call anyway."""
 
 
 class PrefixCache:
-    """Keys and values of texts, least recently used first; the first ones are dropped if there is no room.
+    """Pages of ended texts, in the order of use. They are given up when a text that grows needs pages."""
 
-    Attributes:
-        nbytes: bytes of all keys and values.
-    """
+    def __init__(self, table: PageTable) -> None:
+        """Starts empty."""
+        self._table = table
+        self._texts: OrderedDict[tuple[int, ...], PagedText] = OrderedDict()
 
-    def __init__(self, most_bytes: int) -> None:
-        """Starts empty.
+    def add(self, tokens: Sequence[int], text: PagedText) -> None:
+        """Takes over the pages of a text, in place of those of texts that it continues.
 
         Args:
-            most_bytes: maximum number of bytes.
+            tokens: all tokens of the text.
+            text: its pages; the caller must not use them any more.
         """
-        self._most = most_bytes
-        self._texts: OrderedDict[tuple[int, ...], Caches] = OrderedDict()
-        self.nbytes = 0
-
-    def add(self, tokens: Sequence[int], caches: Caches) -> None:
-        """Keeps a text, in place of those that it continues; a text that is too short or too large is not kept."""
-        key, size = tuple(tokens), _bytes_of(caches)
-        if len(key) < _LEAST_TOKENS or size > self._most:
+        key = tuple(tokens[: text.length])
+        known = any(key == other[: len(key)] for other in self._texts)
+        if len(key) < _LEAST_TOKENS or known:
+            self._table.release(text)
             return
         for other in [other for other in self._texts if other == key[: len(other)]]:
-            self._drop(other)
-        while self.nbytes + size > self._most:
-            self._drop(next(iter(self._texts)))
-        self._texts[key] = caches
-        self.nbytes += size
+            self._table.release(self._texts.pop(other))
+        self._texts[key] = text
 
-    def find(self, tokens: Sequence[int]) -> dict[str, np.ndarray] | None:
-        """Returns the keys and values of the longest known beginning of a text, without its last token."""
+    def find(self, tokens: Sequence[int]) -> PagedText | None:
+        """Returns a new text with the longest known beginning of some tokens, without the last of them."""
         wanted = np.asarray(tokens[:-1])
         best, most = None, _LEAST_TOKENS - 1
         for key in self._texts:
@@ -55,11 +50,15 @@ class PrefixCache:
         if best is None:
             return None
         self._texts.move_to_end(best)
-        return {name: array[:, :most] for name, array in self._texts[best].items()}
+        return self._table.share(self._texts[best], most)
 
-    def _drop(self, key: tuple[int, ...]) -> None:
-        self.nbytes -= _bytes_of(self._texts.pop(key))
+    def free(self, pages: int) -> bool:
+        """Gives up texts, the least recently used first, until some number of pages is free; returns whether it is."""
+        while self._table.free < pages and self._texts:
+            _, text = self._texts.popitem(last=False)
+            self._table.release(text)
+        return self._table.free >= pages
 
-
-def _bytes_of(caches: Caches) -> int:
-    return sum(array.nbytes for array in caches.values())
+    def clear(self) -> None:
+        """Gives up all texts."""
+        self.free(self._table.pages + 1)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _GAUGES = {
     "running": "Number of texts that grow.",
     "waiting": "Number of requests that wait for room.",
+    "pages": "Number of pages for keys and values.",
+    "free_pages": "Number of pages that no text has, running or ended.",
     "memory_bytes": "Bytes that keys and values may take at most.",
 }
 _COUNTERS = {
@@ -26,6 +28,7 @@ _COUNTERS = {
     "steps": "Number of calls that added a token to each text.",
     "step_seconds": "Time of these calls.",
     "prompt_seconds": "Time of calls for prompts.",
+    "interrupted": "How often a text gave up its pages to others, and was read again later.",
 }
 _SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
 """Upper ends of buckets in seconds, about half a power of ten apart: from a prompt in the cache to long texts."""

@@ -52,11 +52,11 @@ def _parser() -> argparse.ArgumentParser:
         help="texts in progress, with those that wait, above which more are refused (default: %(default)s)",
     )
     parser.add_argument(
-        "--cache-size",
+        "--memory",
         type=arguments.natural,
-        default=256,
         metavar="MIB",
-        help="keys and values kept of ended texts, for prompts that begin like them (default: %(default)s MiB)",
+        help="memory for keys and values of all texts; ended ones keep theirs while there is room, for prompts that "
+        "begin like them (default: as much as all texts need at their longest, and 256 MiB)",
     )
     parser.add_argument(
         "--api-key",
@@ -89,8 +89,9 @@ def _run(options: argparse.Namespace) -> int:
     name = options.name or (path.resolve().name if path.is_dir() else path.stem)
     with _bound(options.host, options.port) as bound:
         with progress(options, f"loading {path.name}"):
-            model = load(path, context=options.context, threads=options.threads, sequences=options.sequences)
-        with Engine(model, cache_bytes=options.cache_size * _MEBIBYTE) as engine:
+            memory = None if options.memory is None else options.memory * _MEBIBYTE
+            model = load(path, options.context, options.threads, sequences=options.sequences, memory=memory)
+        with Engine(model) as engine:
             host, port = bound.getsockname()[:2]
             address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
             weights, values = model.weight_bytes, engine.figures.memory_bytes

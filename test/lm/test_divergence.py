@@ -39,7 +39,8 @@ def test_divergence_of_fewer_bits(tmp_path: Path) -> None:
 
 
 def _loss(model: LanguageModel, tokens: list[int], following: int) -> float:
-    logits = model.read(model.executable.state({"batch": 1}), tokens).astype(np.float64)
+    pool = model.pool()
+    logits = pool.read(pool.table.text(), tokens).astype(np.float64)
     return float(np.log(np.exp(logits).sum()) - logits[following])
 
 

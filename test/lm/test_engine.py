@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 import stepwell
 from stepwell.lm import End, Engine, LanguageModel, Piece, Request, SamplingOptions
 from stepwell.lm.grammar import GrammarError, GrammarState, regular_expression
+from stepwell.lm.pages import PagedText, PageTable
 from stepwell.lm.prefix_cache import PrefixCache
-from stepwell.lm.sequence_pool import SequencePool
+from stepwell.lm.text_pool import TextPool
 
 from .decoders import written
 
@@ -111,7 +113,7 @@ def test_failures_end_the_texts_in_progress(model: LanguageModel, engine: Engine
         raise RuntimeError("out of order")
 
     with monkeypatch.context() as patch:
-        patch.setattr(SequencePool, "step", fail)
+        patch.setattr(TextPool, "step", fail)
         answer = Answer(model, "a", most=4)
         engine.submit(answer.request)
         end = answer.end()
@@ -139,7 +141,7 @@ def test_a_text_that_cannot_start_ends(model: LanguageModel, engine: Engine, mon
     def fail(*_: object) -> None:
         raise MemoryError
 
-    for part, name in ((PrefixCache, "find"), (SequencePool, "add")):
+    for part, name in ((PrefixCache, "find"), (PageTable, "missing")):
         with monkeypatch.context() as patch:
             patch.setattr(part, name, fail)
             answer = Answer(model, "a", most=4)
@@ -160,49 +162,83 @@ def test_requests_that_cannot_be_met_are_errors(model: LanguageModel):
 
 
 def test_a_batch_agrees_with_its_texts_alone(model: LanguageModel):
-    """Texts that join and leave in any order, so that all are moved now and then."""
-    random, pool = np.random.default_rng(0), SequencePool(model)
-    texts: list[list[int]] = []
+    """Texts that join, fork, go back and leave in any order."""
+    random, pool = np.random.default_rng(0), model.pool()
+    table, alone = pool.table, model.pool()
+    texts: list[tuple[PagedText, list[int]]] = []
     for _ in range(60):
         if texts and (len(texts) == model.sequences or random.random() < 0.2):
-            row = int(random.integers(len(texts)))
-            pool.remove(row)
-            texts[row] = texts[-1]
-            texts.pop()
+            table.release(texts.pop(int(random.integers(len(texts))))[0])
+        if texts and len(texts) < model.sequences and random.random() < 0.3:
+            paged, tokens = texts[int(random.integers(len(texts)))]
+            length = int(random.integers(1, len(tokens) + 1))
+            texts.append((table.share(paged, length), tokens[:length]))
         if not texts or (len(texts) < model.sequences and random.random() < 0.4):
-            texts.append(random.integers(0, 256, random.integers(1, 30)).tolist())
-            state = model.executable.state({"batch": 1})
-            model.step(state, [texts[-1]])
-            pool.add({name: array[0] for name, array in state.arrays.items()})
-        tokens = random.integers(0, 256, len(texts)).tolist()
-        logits = pool.step(tokens)
-        for text, token, found in zip(texts, tokens, logits, strict=True):
-            text.append(token)
-            wanted = model.step(model.executable.state({"batch": 1}), [text])[0]
-            np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-4)
-        for row in reversed(range(len(texts))):
-            if len(texts[row]) > 50:
-                pool.remove(row)
-                texts[row] = texts[-1]
-                texts.pop()
-    assert pool.lengths == [len(text) for text in texts]
+            tokens = random.integers(0, 256, random.integers(1, 30)).tolist()
+            texts.append((table.text(), tokens))
+            pool.read(*texts[-1])
+        if random.random() < 0.2:
+            paged, tokens = texts[0]
+            del tokens[-(-len(tokens) // 2) :]
+            table.truncate(paged, len(tokens))
+        new = random.integers(0, 256, len(texts)).tolist()
+        logits = pool.step([paged for paged, _ in texts], [[token] for token in new])
+        for (_, tokens), token, found in zip(texts, new, logits, strict=True):
+            tokens.append(token)
+            single = alone.table.text()
+            np.testing.assert_allclose(found, alone.read(single, tokens), rtol=0, atol=2e-4)
+            alone.table.release(single)
+        for paged, _ in [item for item in texts if item[0].length > 50]:
+            table.release(paged)
+        texts = [item for item in texts if item[0].length]
+    for paged, _ in texts:
+        table.release(paged)
+    assert table.free == table.pages
+
+
+def test_texts_in_a_pool_that_is_too_small_are_those_that_they_get_alone(model: LanguageModel, tmp_path: Path):
+    """Texts give up their pages to others, wait, and go on; none fails."""
+    memory = 5 * model.page_size * model.bytes_per_token  # three texts of two pages each start, and grow
+    small = stepwell.lm.load(written(tmp_path, layers=2), threads=1, sequences=3, memory=memory)
+    assert small.pages == 5
+    prompts = [chr(97 + number) + "x" * (16 + number) for number in range(12)]
+    with Engine(small) as engine:
+        answers = [Answer(small, prompt, most=20 + number) for number, prompt in enumerate(prompts)]
+        for answer in answers:
+            engine.submit(answer.request)
+        for prompt, answer in zip(prompts, answers, strict=True):
+            assert answer.end().reason in ("length", "stop")
+            assert answer.text == model.generate(prompt, most=answer.request.most)
+        figures = engine.figures
+    assert figures.interrupted > 0 and figures.requests == len(prompts)
 
 
 def test_the_oldest_beginnings_go_first():
-    cache = PrefixCache(3 * 20 * 8)
+    table = PageTable(pages=6, page_size=16, pages_of_text=4)
+    cache = PrefixCache(table)
 
-    def kept(first: int, count: int = 20) -> tuple[list[int], dict[str, np.ndarray]]:
-        return [first] * count, {"key": np.full((1, count, 1), first, np.float64)}
+    def keep(first: int, count: int = 20) -> None:
+        text = table.text()
+        assert cache.free(table.missing(text, count))
+        table.reserve(text, count)
+        text.length = count
+        cache.add([first] * count, text)
 
     for first in (1, 2, 3):
-        cache.add(*kept(first))
-    assert cache.find([1] * 30) is not None  # 2 is now the oldest
-    cache.add(*kept(4))
-    assert [cache.find([first] * 30) is not None for first in (1, 2, 3, 4)] == [True, False, True, True]
-    found = cache.find([1] * 17 + [2] * 5)
-    assert found is not None and found["key"].shape == (1, 17, 1)
-    assert cache.find([1] * 16) is None  # the last token is computed, and fifteen are too few
-    cache.add(*kept(1, 25))  # in place of the shorter one
-    assert cache.nbytes == (20 + 25) * 8
-    cache.add(*kept(5, 90))
-    assert cache.nbytes == (20 + 25) * 8
+        keep(first)
+    assert table.free == 0
+    found = cache.find([1] * 30)  # 2 is now the oldest
+    assert found is not None and found.length == 20
+    table.release(found)
+    keep(4)
+    lengths = []
+    for tokens in ([1] * 17 + [2] * 5, [2] * 30, [3] * 30, [4] * 18, [1] * 16):
+        found = cache.find(tokens)
+        lengths.append(found.length if found is not None else 0)
+        if found is not None:
+            table.release(found)
+    assert lengths == [17, 0, 20, 17, 0]  # the last token is computed, and fifteen are too few
+    keep(4, 25)  # in place of the shorter one, for which 1 had to go
+    assert (cache.find([1] * 30), table.free) == (None, 2)
+    cache.clear()
+    assert table.free == 6

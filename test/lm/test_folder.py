@@ -66,9 +66,10 @@ def test_text_of_a_folder(tmp_path: Path) -> None:
     write_weights(tmp_path)
     model = stepwell.lm.load(tmp_path, context=32, threads=1)
     assert model.tokenizer.encode("ab") == [256, *model.tokenizer.encode("ab", begins=False)]
-    state, unread, chosen = model.executable.state({"batch": 1}), model.tokenizer.encode("Once"), []
+    pool, unread, chosen = model.pool(), model.tokenizer.encode("Once"), []
+    text = pool.table.text()
     for _ in range(6):
-        unread = [int(model.read(state, unread).argmax())]
+        unread = [int(pool.read(text, unread).argmax())]
         chosen += unread
     assert not model.tokenizer.ends & set(chosen)
     assert model.generate("Once", most=6) == model.tokenizer.decode(chosen)

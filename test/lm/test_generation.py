@@ -11,7 +11,7 @@ import pytest
 import stepwell
 from stepwell.lm import json_schema, regular_expression
 from stepwell.lm.model import LanguageModel, SamplingOptions, load
-from stepwell.runtime.state import State
+from stepwell.runtime.pools import PooledModel
 
 from .decoders import SMALL, TOKENIZER, GgufConfig, write_decoder, written
 
@@ -38,11 +38,8 @@ def test_the_text_is_that_of_the_most_probable_tokens(model: LanguageModel):
     """A token that a whole prompt gives is that which a session gives step by step."""
     tokens, found = model.tokenizer.encode("the best"), []
     for _ in range(6):
-        state = model.executable.state({"batch": 1})
-        logits = state(
-            input_ids=np.array([tokens + found]), selected=np.array([len(tokens + found) - 1]), starts=np.array([0])
-        )
-        found.append(int(logits[0, 0].argmax()))
+        pool = model.pool()
+        found.append(int(pool.read(pool.table.text(), tokens + found).argmax()))
     session = model.session()
     text = "".join(session.stream("the best", most=6))
     assert session.tokens[len(tokens) :] == found[:5]
@@ -52,14 +49,14 @@ def test_the_text_is_that_of_the_most_probable_tokens(model: LanguageModel):
 
 
 def test_a_session_reads_only_what_is_new(model: LanguageModel, monkeypatch: pytest.MonkeyPatch):
-    session, lengths, call = model.session(), [], State.__call__
+    session, lengths, call = model.session(), [], PooledModel.__call__
 
-    def counted(state: State, **given: np.ndarray) -> np.ndarray:
+    def counted(pooled: PooledModel, **given: np.ndarray) -> np.ndarray:
         lengths.append(given["input_ids"].shape[1])
-        return call(state, **given)
+        return call(pooled, **given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(State, "__call__", counted)
+        patch.setattr(PooledModel, "__call__", counted)
         first, again, other = (
             "".join(session.stream(prompt, most=1)) for prompt in ("one two three", "one two three", "one two four")
         )

@@ -1,0 +1,90 @@
+"""Texts that grow, with their keys and values in the pages of one pool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..runtime.pools import PooledModel
+from .pages import PagedText, PageTable
+
+CHUNK = 512
+"""Maximum number of tokens of a prompt that one call takes; scratch memory grows with it."""
+
+
+class TextPool:
+    """Texts of a model, which share a pool of keys and values.
+
+    Attributes:
+        table: the pages of the texts.
+        nbytes: bytes of all pages. The system provides memory for those that were in use at some time.
+    """
+
+    def __init__(self, alone: PooledModel, together: PooledModel | None, table: PageTable) -> None:
+        """Starts without texts.
+
+        Args:
+            alone: the decoder, for one text.
+            together: the decoder for a token of each of several texts, with the same pools; None for one text only.
+            table: the pages, all of them free.
+        """
+        self._alone, self._together, self.table = alone, together, table
+        pools = alone.pools
+        self._arrays = list(pools.arrays.values())
+        self.nbytes = pools.nbytes
+
+    def step(self, texts: Sequence[PagedText], tokens: Sequence[Sequence[int]]) -> np.ndarray:
+        """Adds new tokens, equally many to each text.
+
+        Args:
+            texts: the texts; several of them take one token each.
+            tokens: the new tokens of each text, at most `CHUNK`.
+
+        Returns:
+            The logits after the last token of each text, f32[texts, vocabulary].
+
+        Raises:
+            OutOfPagesError: too few pages are free; no text has new tokens.
+        """
+        count = len(tokens[0])
+        for text in texts:
+            self.reserve(text, text.length + count)
+        lengths = np.array([text.length for text in texts])
+        past = int(lengths.max())
+        run = self._alone if len(texts) == 1 or self._together is None else self._together
+        logits = run(
+            input_ids=np.asarray(tokens),
+            selected=np.array([count - 1]),
+            starts=past - lengths,
+            page_table=np.stack([text.table for text in texts]),
+            past=np.empty((past, 0), np.int8),
+        )
+        for text in texts:
+            text.length += count
+        return logits[:, 0]
+
+    def read(self, text: PagedText, tokens: Sequence[int]) -> np.ndarray:
+        """Adds one or more tokens to one text, in chunks; returns the logits after the last one, f32[vocabulary].
+
+        Raises:
+            OutOfPagesError: too few pages are free.
+        """
+        logits = np.empty(0)
+        for start in range(0, len(tokens), CHUNK):
+            logits = self.step([text], [tokens[start : start + CHUNK]])[0]
+        return logits
+
+    def reserve(self, text: PagedText, length: int) -> None:
+        """Gives a text room for tokens up to `length`.
+
+        Raises:
+            OutOfPagesError: too few pages are free; nothing has changed.
+        """
+        replaced = self.table.reserve(text, length)
+        if replaced is None:
+            return
+        size = self.table.page_size
+        old, new = (slice(page * size, page * size + text.length % size) for page in replaced)
+        for array in self._arrays:
+            array[:, new] = array[:, old]
