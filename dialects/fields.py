@@ -10,7 +10,7 @@ from mlir import ir
 class DeclaredOp(Protocol):
     """An op that declares fields; see `Op`."""
 
-    places: ClassVar[dict[str, int]]
+    field_places: ClassVar[dict[str, int]]
     has_optional_operands: ClassVar[bool]
 
     @property
@@ -36,7 +36,7 @@ class OperandField:
         if op is None:
             return self
         values = op.operand_values() if owner.has_optional_operands else op.operation.operands
-        return values[owner.places[self.name]]
+        return values[owner.field_places[self.name]]
 
 
 class ResultField:
@@ -49,7 +49,7 @@ class ResultField:
         self.name = name
 
     def __get__(self, op: DeclaredOp | None, owner: type[DeclaredOp]) -> Any:
-        return self if op is None else op.operation.results[owner.places[self.name]]
+        return self if op is None else op.operation.results[owner.field_places[self.name]]
 
 
 def operand(doc: str = "") -> Any:

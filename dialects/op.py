@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -29,7 +30,7 @@ class Op(ir.OpView):
     Attributes:
         KERNEL: traits of the kernel that the op becomes; None for an op that does no work or is decomposed before.
         ROUNDING: how floating-point results may differ from the reference.
-        places: index of each operand among the operands and of each result among the results, by name.
+        field_places: index of each operand among the operands and of each result among the results, by name.
         has_optional_operands: whether some operand may be absent.
     """
 
@@ -41,14 +42,21 @@ class Op(ir.OpView):
     name: Any  # pyright: ignore[reportIncompatibleMethodOverride]
     infer: ClassVar[Callable[..., Any]]
     reference: ClassVar[Callable[..., Any]]
-    places: ClassVar[dict[str, int]]
+    field_places: ClassVar[dict[str, int]]
     has_optional_operands: ClassVar[bool]
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Caches the properties that every field access needs."""
+        """Caches the properties that every field access needs.
+
+        Raises:
+            TypeError: a field has the name of a member of all ops.
+        """
         super().__init_subclass__(**options)
         kinds = (cls.operand_fields(), cls.result_fields())
-        cls.places = {field.name: place for kind in kinds for place, field in enumerate(kind)}
+        for field in (*itertools.chain(*kinds), *cls.attribute_fields()):
+            if field.name in _MEMBERS:
+                raise TypeError(f"{cls.__name__}: a field cannot be called '{field.name}', as a member of all ops is")
+        cls.field_places = {field.name: place for kind in kinds for place, field in enumerate(kind)}
         cls.has_optional_operands = any(field.is_optional for field in cls.operand_fields())
 
     def __init__(
@@ -206,3 +214,7 @@ def _fields(cls: type, kind: type[T]) -> Iterator[T]:
 
 def _as_tuple(value: Any) -> tuple:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+_MEMBERS = (set(vars(Op)) | set(Op.__annotations__)) - {"result", "name"}
+"""Names that no field may have: the accessor of the field would hide the member, or the other way around."""

@@ -169,3 +169,12 @@ def test_two_dialects_of_one_name_are_an_error_that_names_both():
         ValueError, match=r"two dialects are called 'stepwell': those of \S*test_core and stepwell\.dialects"
     ):
         Dialect("stepwell", [Mine])
+
+
+def test_a_field_cannot_have_the_name_of_a_member_of_all_ops():
+    with pytest.raises(TypeError, match="HiddenOp: a field cannot be called 'field_places', as a member of all ops is"):
+
+        class HiddenOp(Op):
+            OPERATION_NAME = "test.hidden"
+            field_places = operand()
+            result = result()
