@@ -8,8 +8,6 @@ from stepwell.frontend.torch.program import can_import  # noqa: E402
 
 HOLES = {
     # Random numbers.
-    "aten.rand.default",
-    "aten.randn.default",
     "aten.randperm.default",
     # Changes of memory, which no functional graph has.
     "aten.resize_.default",
