@@ -7,10 +7,17 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 from mlir.dialects import func
 
-from ..dialects import discardable
 from ..dialects.types import TensorSpec, tensor_type
-from ..passes.ir.functions import body_of, dictionaries, is_output, main_function, update_type, value_names
-from ..passes.ir.values import shape_of
+from ..passes.ir.functions import (
+    add_argument,
+    body_of,
+    dictionaries,
+    is_output,
+    main_function,
+    note_of,
+    update_type,
+    value_names,
+)
 from ..support.errors import OptionError
 
 
@@ -56,11 +63,7 @@ class Main:
             raise OptionError(
                 f"the model has an input or a parameter called '{name}', which is the name of one of the step"
             )
-        notes = dictionaries(self.function, "arg_attrs")
-        value = self.body.add_argument(tensor_type(spec), ir.Location.name(name))
-        self.function.attributes["arg_attrs"] = ir.ArrayAttr.get([*notes, _notes(name, value)])
-        update_type(self.function)
-        return value
+        return add_argument(self.function, name, tensor_type(spec))
 
     def bind(self, name: str, value: ir.Value) -> None:
         """Replaces an argument by a value."""
@@ -99,8 +102,4 @@ class Main:
 
 
 def _named(items: Mapping[str, ir.Value]) -> list[tuple[ir.DictAttr, ir.Value]]:
-    return [(_notes(name, value), value) for name, value in items.items()]
-
-
-def _notes(name: str, value: ir.Value) -> ir.DictAttr:
-    return ir.DictAttr.get(discardable.NAME.entry(name) | discardable.DIMS.entry(shape_of(value)))
+    return [(note_of(name, value), value) for name, value in items.items()]

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...dialects import discardable
 from ..graph.values import is_float
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
-from ..ir.functions import body_of, dictionaries, is_output, main_function, update_type, value_names
+from ..ir.functions import body_of, dictionaries, is_output, main_function, note_of, update_type, value_names
 from ..ir.values import shape_of
 from . import branches, build, loops  # noqa: F401  # control flow registers its derivatives
 from .reverse import GRADIENT, backward_location, location_of, pulled_back
@@ -149,5 +148,4 @@ def _return(main: ir.Operation, gradients: dict[str, ir.Value], seeds: dict[str,
 
 
 def _notes(name: str, value: ir.Value) -> ir.DictAttr:
-    notes = discardable.NAME.entry(f"{name}{GRADIENT}") | discardable.DIMS.entry(shape_of(value))
-    return ir.DictAttr.get(notes)
+    return note_of(f"{name}{GRADIENT}", value)

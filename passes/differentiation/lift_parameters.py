@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...dialects import discardable
 from ...dialects.stepwell.constant import ParameterOp
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
-from ..ir.functions import body_of, dictionaries, main_function, update_type
+from ..ir.functions import body_of, dictionaries, main_function, note_of, update_type
 from ..ir.rewriting import walk
-from ..ir.values import shape_of
 
 
 @register
@@ -59,8 +57,7 @@ class LiftParametersPass(Pass):
                 continue
             if parameter.name not in found:
                 found[parameter.name] = body_of(main).add_argument(parameter.result.type, inner.location)
-                named = discardable.NAME.entry(parameter.name) | discardable.DIMS.entry(shape_of(parameter.result))
-                notes.append(ir.DictAttr.get(named))
+                notes.append(note_of(parameter.name, parameter.result))
             parameter.result.replace_all_uses_with(found[parameter.name])
             inner.erase()
         missing = sorted(set(self.only) - set(found))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from mlir import ir
 
 from ...dialects import discardable
+from ...dialects.core import spec_of
 from ..infra.base import PassError
 
 
@@ -70,6 +71,25 @@ def dictionaries(function: ir.Operation | ir.OpView, key: str) -> list[ir.DictAt
         return [ir.DictAttr(item) for item in ir.ArrayAttr(function.attributes[key])]
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     return [ir.DictAttr.get({})] * len(kind.inputs if key == "arg_attrs" else kind.results)
+
+
+def dims_note(value: ir.Value) -> dict[str, ir.Attribute]:
+    """The attribute of an argument or result of @main with its dimensions: numbers and names of sizes."""
+    return discardable.DIMS.entry([dim if isinstance(dim, int) else str(dim) for dim in spec_of(value).shape])
+
+
+def note_of(name: str, value: ir.Value) -> ir.DictAttr:
+    """The attributes of an argument or result of @main: its name and its dimensions."""
+    return ir.DictAttr.get(discardable.NAME.entry(name) | dims_note(value))
+
+
+def add_argument(function: ir.Operation | ir.OpView, name: str, kind: ir.Type) -> ir.Value:
+    """Adds an argument to @main, behind the others."""
+    notes = dictionaries(function, "arg_attrs")
+    value = body_of(function.operation).add_argument(kind, ir.Location.name(name, context=function.context))
+    update_type(function.operation)
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get([*notes, note_of(name, value)])
+    return value
 
 
 def is_output(attributes: ir.DictAttr) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 
-from ...dialects import discardable
 from ...dialects.core import spec_of
 from ...dialects.dims import Dim, is_known
 from ...dialects.registry import view_of
@@ -20,7 +19,15 @@ from ...dialects.types import TensorSpec, tensor_type
 from ..graph.values import constant, is_float
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
-from ..ir.functions import body_of, dictionaries, main_function, update_type, value_names
+from ..ir.functions import (
+    add_argument,
+    body_of,
+    dictionaries,
+    dims_note,
+    main_function,
+    update_type,
+    value_names,
+)
 from ..ir.locations import dominant
 from ..ir.named_ops import ops_named
 from ..ir.rewriting import defining_op
@@ -115,8 +122,13 @@ class PageStatePass(Pass):
             self._check(cache, shape, names[cache.argument.arg_number])
         starts = body_of(main).arguments[names.index(self.starts)] if self.starts in names else None
         texts, past = (spec_of(caches[0].argument).shape[axis] for axis in (_TEXTS, _TOKENS))
-        table = _add_input(main, PAGE_TABLE, TensorSpec((texts, self.pages_of_text), _INDEX))
-        _add_input(main, PAST, TensorSpec((past, 0), np.dtype(np.int8)))
+        for name in (PAGE_TABLE, PAST):
+            if name in names:
+                raise PassError(
+                    f"there is an input called '{name}' already, which is the name of one that is added", main.location
+                )
+        table = add_argument(main, PAGE_TABLE, tensor_type(TensorSpec((texts, self.pages_of_text), _INDEX)))
+        add_argument(main, PAST, tensor_type(TensorSpec((past, 0), np.dtype(np.int8))))
         with ir.InsertionPoint.at_block_begin(body_of(main)), ir.Location.name(PAGE_TABLE):
             if starts is None:
                 starts = MulOp(_numbered(texts), _number(0)).result
@@ -214,38 +226,16 @@ def _cache(argument: ir.BlockArgument) -> _Cache | None:
     return _Cache(argument, view, readers) if is_returned and readers else None
 
 
-def _add_input(main: ir.Operation, name: str, spec: TensorSpec) -> ir.Value:
-    """Adds an input to @main.
-
-    Raises:
-        PassError: there is one of this name.
-    """
-    if name in value_names(main, "arg_attrs", "input"):
-        raise PassError(
-            f"there is an input called '{name}' already, which is the name of one that is added", main.location
-        )
-    notes = dictionaries(main, "arg_attrs")
-    value = body_of(main).add_argument(tensor_type(spec), ir.Location.name(name, context=main.context))
-    notes.append(ir.DictAttr.get(discardable.NAME.entry(name) | _dims(spec)))
-    update_type(main)
-    main.attributes["arg_attrs"] = ir.ArrayAttr.get(notes)
-    return value
-
-
 def _update_signature(main: ir.Operation) -> None:
     """Sets the type of @main, and the dimensions that are noted on its inputs and outputs."""
     update_type(main)
     *_, returned = body_of(main).operations
     for key, values in (("arg_attrs", body_of(main).arguments), ("res_attrs", returned.operands)):
         notes = [
-            ir.DictAttr.get({item.name: item.attr for item in old} | _dims(spec_of(value)))
+            ir.DictAttr.get({item.name: item.attr for item in old} | dims_note(value))
             for value, old in zip(values, dictionaries(main, key), strict=True)
         ]
         main.attributes[key] = ir.ArrayAttr.get(notes)
-
-
-def _dims(spec: TensorSpec) -> dict[str, ir.Attribute]:
-    return discardable.DIMS.entry([dim if isinstance(dim, int) else str(dim) for dim in spec.shape])
 
 
 def _numbered(count: Dim) -> ir.Value:
