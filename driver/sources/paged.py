@@ -65,12 +65,16 @@ class PagedSource(ModelSource):
         self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
     ) -> ImportedModel:
         """See `ModelSource`."""
-        sizes: dict[Any, Any] = {}
-        for info in self.describe().inputs:
-            sizes |= dict(zip(info.dims or (), shapes[info.name], strict=True))
-        inner = {
-            info.name: tuple(sizes.get(dim, dim) for dim in info.dims or ()) for info in self._inner.describe().inputs
-        }
+        from ...passes.paging.page_state import PAGE_TABLE, PAST
+
+        infos, sizes = self._inner.describe().inputs, dict[Any, Any]()
+        for info in infos:
+            dims, given = tuple[Any, ...](info.dims or ()), shapes[info.name]
+            if len(given) == len(dims):
+                sizes |= dict(zip(dims, given, strict=True))
+            else:  # a pool, which has neither texts nor tokens
+                sizes |= {dims[0]: shapes[PAGE_TABLE][0], dims[2]: shapes[PAST][0]}
+        inner = {info.name: tuple(sizes.get(dim, dim) for dim in info.dims or ()) for info in infos}
         return self._paged(self._inner.import_into(context, inner, contents))
 
     def _paged(self, imported: ImportedModel) -> ImportedModel:
