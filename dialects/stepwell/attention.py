@@ -8,6 +8,7 @@ import numpy as np
 from mlir import ir
 
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
+from ..dims import Dim
 from ..types import TensorSpec
 from .normalization import softmax
 from .numerics import summed_up
@@ -81,15 +82,12 @@ class AttentionOp(Op):
         """[batch, heads, length, value depth]."""
         require_float(query=query)
         same_dtype(query, key, value)
-        if cap < 0:
-            raise OpError(f"attribute 'cap' must be at least 0, but is {cap}")
         require_rank(4, query=query, key=key, value=value)
         batch, heads, length, depth = query.shape
         _, key_heads, key_length, _ = key.shape
         require_shape((batch, key_heads, key_length, depth), key=key)
         require_shape((batch, key_heads, key_length, value.shape[3]), value=value)
-        if isinstance(heads, int) and isinstance(key_heads, int) and (key_heads == 0 or heads % key_heads):
-            raise OpError(f"{heads} query heads cannot share {key_heads} key heads evenly")
+        check_heads(heads, key_heads, cap)
         if mask is not None:
             check_mask(query, mask, (batch, heads, length, key_length))
         return query.with_shape((batch, heads, length, value.shape[3]))
@@ -133,6 +131,18 @@ class AttentionOp(Op):
     def is_linear(cls) -> bool:
         """False: for large scores, the softmax selects the greatest one."""
         return False
+
+
+def check_heads(heads: Dim, key_heads: Dim, cap: float) -> None:
+    """Checks the heads of an attention, and the limit of its scores.
+
+    Raises:
+        OpError: query heads cannot share the key heads evenly, or the limit is negative.
+    """
+    if cap < 0:
+        raise OpError(f"attribute 'cap' must be at least 0, but is {cap}")
+    if isinstance(heads, int) and isinstance(key_heads, int) and (key_heads == 0 or heads % key_heads):
+        raise OpError(f"{heads} query heads cannot share {key_heads} key heads evenly")
 
 
 def check_mask(query: TensorSpec, mask: TensorSpec, scores: tuple) -> None:

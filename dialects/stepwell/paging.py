@@ -12,7 +12,7 @@ from mlir import ir
 
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
 from ..types import TensorSpec
-from .attention import UNBOUNDED, AttentionOp, check_mask
+from .attention import UNBOUNDED, AttentionOp, check_heads, check_mask
 from .shapes import require_float, require_length, require_rank, require_shape, same_dtype
 
 
@@ -144,8 +144,6 @@ class PagedAttentionOp(Op):
         """[texts, heads, length, value depth]."""
         require_float(query=query)
         same_dtype(query, key, value)
-        if cap < 0:
-            raise OpError(f"attribute 'cap' must be at least 0, but is {cap}")
         require_rank(4, query=query, mask=mask)
         require_rank(3, key=key, value=value)
         require_rank(2, pages=pages)
@@ -158,8 +156,7 @@ class PagedAttentionOp(Op):
         require_shape((texts,), starts=starts)
         if page_size < 1 or (isinstance(rows, int) and (rows < 1 or rows % page_size)):
             raise OpError(f"attribute 'page_size' must divide the {rows} rows of the pools, but is {page_size}")
-        if isinstance(heads, int) and isinstance(key_heads, int) and (key_heads == 0 or heads % key_heads):
-            raise OpError(f"{heads} query heads cannot share {key_heads} key heads evenly")
+        check_heads(heads, key_heads, cap)
         check_mask(query, mask, (texts, heads, length, mask.shape[3]))
         return query.with_shape((texts, heads, length, value.shape[2]))
 
