@@ -58,7 +58,3 @@ class PrefixCache:
             _, text = self._texts.popitem(last=False)
             self._table.release(text)
         return self._table.free >= pages
-
-    def clear(self) -> None:
-        """Gives up all texts."""
-        self.free(self._table.pages + 1)
