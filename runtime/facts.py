@@ -26,10 +26,6 @@ FATES = ("kernel", "merged", "view", "constant", "computed at compile time", "sh
 """The fates of nodes; docs/report.md explains them."""
 
 
-ALL_KEYS = "all keys of every size"
-"""Beginning of the reason why an attention computes keys that a call does not have."""
-
-
 @dataclass(frozen=True)
 class TensorFacts:
     """The type of a tensor: its element type, and its sizes (-1 if not known at import)."""

@@ -24,6 +24,12 @@ from .shapes import (
 FEW_QUERIES = 4
 """Number of queries up to which kernels of CPUs compute them one by one instead of in the lanes of vectors."""
 
+KEYS_AT_ONCE = 4
+"""Maximum number of keys that a loop reads in one iteration; the number of keys is rounded up to a multiple of it.
+
+A tile of scores may hold more keys. Their scores are computed from padding and are not read.
+"""
+
 UNBOUNDED = 2**31 - 1
 """Number of keys of a band without a limit, greater than any number of keys."""
 

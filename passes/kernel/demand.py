@@ -15,13 +15,12 @@ from ...dialects import discardable
 from ...dialects.stepwell.attention import AttentionOp
 from ...dialects.stepwell.elementwise import KeepOp
 from ...dialects.stepwell.paging import PagedAttentionOp
-from ...runtime.facts import ALL_KEYS
 from ...sizes.expressions import evaluate
 from ..ir.functions import body_of, dictionaries
 from ..ir.named_ops import ops_named
 from ..ir.rewriting import defining_op
 from ..ir.values import shape_of
-from .demand_rules import KEYS_AT_ONCE, MOST_UNROLLED_KEYS, are_keys_masked, keys_of, keys_with_data, rule_of
+from .demand_rules import keys_of, keys_with_data, rule_of
 from .masks import masked_axis
 from .passed_on import PASSING, passed_on
 from .prefixes import Prefix, all_of, larger
@@ -76,19 +75,14 @@ class Demand:
         self._full_readers: dict[ir.Value, str] = {}
         # Collected now, because the masks are still ops; later they are results of kernels.
         self._keys: dict[ir.Value, tuple[int, int]] = {}
-        self._all_keys: dict[ir.Value, str] = {}
         if self._table:
             self._visit(main, self._needed, is_exact=False)
             self._visit(main, self._data, is_exact=True)
             for name, (operand, axis) in _KEYS.items():
                 for op in ops_named(main, name):
                     prefix = keys_of(op, self._table)
-                    count = shape_of(op.operands[operand])[axis]
                     if prefix is not None:
-                        self._keys[op.results[0]] = self._entry(prefix), count
-                    elif are_keys_masked(op) and count > MOST_UNROLLED_KEYS:
-                        limit = f"a multiple of {KEYS_AT_ONCE} at the greatest sizes"
-                        self._all_keys[op.results[0]] = f"{ALL_KEYS}: their number is {count}, and must be {limit}"
+                        self._keys[op.results[0]] = self._entry(prefix), shape_of(op.operands[operand])[axis]
 
     @property
     def is_partial(self) -> bool:
@@ -144,10 +138,6 @@ class Demand:
             ]
             for given in self._typical
         ]
-
-    def why_all_keys(self, group: Sequence[ir.Operation]) -> str | None:
-        """Why a kernel's attention computes all keys although their number varies; None if it does not."""
-        return next((self._all_keys[op.results[0]] for op in group if op.results[0] in self._all_keys), None)
 
     def keys(self, group: Sequence[ir.Operation]) -> tuple[int, int] | None:
         """The table entry of the number of keys that a kernel's attention needs, and their total; None for all."""

@@ -10,7 +10,7 @@ from mlir import ir
 
 from ...dialects import discardable
 from ...dialects.registry import OPS
-from ...dialects.stepwell.attention import FEW_QUERIES, AttentionOp
+from ...dialects.stepwell.attention import FEW_QUERIES, KEYS_AT_ONCE, AttentionOp
 from ...dialects.stepwell.blocks import PackedBlockMatmulOp
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import ElementwiseOp, KeepOp
@@ -102,13 +102,7 @@ def _masked(mask: ir.Value, needed: Sequence[Prefix]) -> Sequence[Prefix]:
     return [None if size == 1 else prefix for size, prefix in zip(shape, wide, strict=True)]
 
 
-KEYS_AT_ONCE = 4
-"""Maximum number of keys that a loop reads in one iteration; the number of keys is rounded up to a multiple of it.
-
-A tile of scores may hold more keys. Their scores are computed from padding and are not read.
-"""
-
-MOST_UNROLLED_KEYS = 32
+_UNROLLED_KEYS = 32
 """Maximum number of keys of a loop that may be unrolled, so that it cannot end early.
 
 A register tile of scores has fewer keys than the machine has vector registers: 16 with AVX2, 32 with AVX-512 and NEON.
@@ -143,34 +137,23 @@ def keys_with_data(op: ir.Operation, index: int, table: Sequence[Any]) -> Prefix
     return None if keep is None else table[keep.extent]
 
 
-def are_keys_masked(op: ir.Operation) -> bool:
-    """Returns whether an attention reads a mask that hides the padding of its keys."""
-    return _mask_and_keys(op)[0] is not None
-
-
-def _mask_and_keys(op: ir.Operation) -> tuple[KeepOp | None, int]:
-    """Returns the mask that hides the padding of an attention's keys, if there is one, and the number of all keys."""
+def keys_of(op: ir.Operation, table: Sequence[Any]) -> Prefix:
+    """The number of keys that an attention needs if the others are masked; None for all of them."""
     if op.name == PagedAttentionOp.OPERATION_NAME:
-        paged = PagedAttentionOp(op)
-        value, length = paged.mask, shape_of(paged.mask)[3]
+        view = PagedAttentionOp(op)
+        value, length = view.mask, shape_of(view.mask)[3]
     else:
         view = AttentionOp(op)
         value, length = view.mask, shape_of(view.key)[2]
     mask = None if value is None else defining_op(value, KeepOp)
     if mask is None or mask.extent < 0:
-        return None, length
-    along = shape_of(mask.mask)
-    return mask if along and along[-1] == length else None, length
-
-
-def keys_of(op: ir.Operation, table: Sequence[Any]) -> Prefix:
-    """The number of keys that an attention needs if the others are masked; None for all of them."""
-    mask, length = _mask_and_keys(op)
-    if mask is None:
         return None
-    if shape_of(op.operands[0])[2] <= FEW_QUERIES:
+    along = shape_of(mask.mask)
+    if not along or along[-1] != length:
+        return None
+    if shape_of(view.query)[2] <= FEW_QUERIES:
         return table[mask.extent]
-    if length % KEYS_AT_ONCE or length <= MOST_UNROLLED_KEYS:
+    if length % KEYS_AT_ONCE or length <= _UNROLLED_KEYS:
         return None
     return ["min", length, ["*", ["ceildiv", table[mask.extent], KEYS_AT_ONCE], KEYS_AT_ONCE]]
 

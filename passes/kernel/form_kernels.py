@@ -135,9 +135,9 @@ class _Outliner:
         annotate(kernel.operation, inputs, [result])
         if self._demand.is_partial:
             discardable.READS_GARBAGE.write(kernel, True)
-        whole = [self._demand.why_whole(result), self._demand.why_all_keys(group)]
-        if any(whole):
-            discardable.UNBOUNDED.write(kernel, [reason for reason in whole if reason is not None])
+        whole = self._demand.why_whole(result)
+        if whole is not None:
+            discardable.UNBOUNDED.write(kernel, [whole])
         if entries is not None:
             discardable.EXTENTS.write(kernel, entries)
             typical = self._demand.typical(result, kept)

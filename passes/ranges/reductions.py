@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ...dialects.stepwell.attention import AttentionOp
+from ...dialects.stepwell.attention import FEW_QUERIES, KEYS_AT_ONCE, AttentionOp
 from ...dialects.stepwell.elementwise import AddOp, AndOp, CastOp, NotOp
+from ...dialects.stepwell.movement import PadOp
 from ...dialects.stepwell.normalization import BatchNormOp, LocalResponseNormOp, LogSoftmaxOp, SoftmaxOp
 from ...dialects.stepwell.paging import PagedAttentionOp
 from ...dialects.stepwell.reduction import (
@@ -26,7 +27,7 @@ from ...dialects.types import is_float
 from ..graph.values import constant, dtype_of
 from .checks import require_static_attributes
 from .errors import BoundedError
-from .extents import Extent, is_dynamic, size_of, whole
+from .extents import Extent, Factor, is_dynamic, size_of, whole
 from .layout import compacted
 from .norms import mean
 from .rewriter import PADDING, Rewriter, replace
@@ -119,10 +120,29 @@ def attention(graph: Rewriter, op: AttentionOp, state: OpState) -> Result | None
     _require_same_depth(graph, op)
     if not is_dynamic(key[2]):
         return [result]
-    mask = mask_of(graph, op, key[2])
+    if size_of(query[2]) > FEW_QUERIES and len(key[2]) == 1:
+        _pad_keys(graph, op)
+    mask = mask_of(graph, op, graph.of(op.key)[2])
     finite = [graph.finite(item, 2) for item in (op.key, op.value)]
     replace(op, graph.noted(AttentionOp(op.query, *finite, mask, **op.attribute_values()), result))
     return None
+
+
+def _pad_keys(graph: Rewriter, op: AttentionOp) -> None:
+    """Pads keys, values and mask to a multiple of the keys that a loop reads at once, so that the loop may end early.
+
+    attention(q, k, v, mask) --> attention(q, pad(k), pad(v), pad(mask))
+    """
+    count = -size_of(graph.of(op.key)[2]) % KEYS_AT_ONCE
+    for index, value in enumerate(op.operation.operands):
+        extents = list(graph.of(value))
+        axis = 2 if index < 3 else len(extents) - 1
+        if index == 0 or count == 0 or not is_dynamic(extents[axis]):
+            continue
+        (keys,) = extents[axis]
+        extents[axis] = (Factor(keys.extent, keys.size + count),)
+        low, high = (0,) * len(extents), tuple(count if at == axis else 0 for at in range(len(extents)))
+        op.operation.operands[index] = graph.noted(PadOp(value, low=low, high=high), extents)
 
 
 def _require_same_depth(graph: Rewriter, op: AttentionOp) -> None:

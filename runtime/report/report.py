@@ -14,7 +14,7 @@ from ...support.short_repr import short_repr
 from ...support.wording import quantity
 from ..devices.loader import Estimates
 from ..devices.registry import loader_of
-from ..facts import ALL_KEYS, CompileFacts, NodeFacts
+from ..facts import CompileFacts, NodeFacts
 from ..host.fallback import Fallback
 from ..program import KernelInfo, Program
 from ..remarks import FUSE, INTEGER_PRODUCT, MISSED, NOT_QUANTIZED, READS, Remark
@@ -120,15 +120,8 @@ class PerformanceReport:
 
 
 def slow_kernels(program: Program, threads: int = 1) -> list[str]:
-    """Returns warnings about a program's kernels.
-
-    These are kernels on single elements that take a good part of the time, and attention that computes all keys
-    although their number varies.
-    """
-    known = program.compile_facts
-    reasons = dict.fromkeys(reason for info in program.kernels for reason in known.details_of(info.name).unbounded)
-    in_full = [f"attention computes {reason}" for reason in reasons if reason.startswith(ALL_KEYS)]
-    return [*(item["message"] for item in _scalar([_program(program, threads)])), *in_full]
+    """Returns warnings about a program's kernels on single elements, if they take a good part of the time."""
+    return [item["message"] for item in _scalar([_program(program, threads)])]
 
 
 def _program(program: Program, threads: int) -> dict[str, Any]:

@@ -120,30 +120,3 @@ def test_the_report_of_fixed_sizes_says_nothing_about_them():
     )
     (kernel,) = stepwell.compile(model, options=stepwell.Options(cache=False)).report().kernels
     assert kernel["sizes"] == {}
-
-
-ATTENTION = """
-func.func @main(%q: tensor<1x2x8x8xf32>, %k: tensor<1x2x?x8xf32, [1, 2, "keys", 8]> {stepwell.name = "k",
-    stepwell.dims = [1, 2, "keys", 8]}) -> tensor<1x2x8x8xf32> {
-  %0 = "stepwell.attention"(%q, %k, %k) {scale = 1.0 : f64}
-    : (tensor<1x2x8x8xf32>, tensor<1x2x?x8xf32, [1, 2, "keys", 8]>, tensor<1x2x?x8xf32, [1, 2, "keys", 8]>)
-    -> tensor<1x2x8x8xf32>
-  return %0 : tensor<1x2x8x8xf32>
-}
-"""
-
-
-@pytest.mark.parametrize(("most", "is_bounded"), [(64, True), (63, False)])
-def test_attention_that_computes_all_keys_is_named(
-    most: int, is_bounded: bool, recwarn: pytest.WarningsRecorder
-) -> None:
-    options = stepwell.Options(dims={"keys": (1, most)}, cache=False)
-    executable = stepwell.compile(ATTENTION.encode(), options=options)
-    reason = "all keys of every size: their number is 63, and must be a multiple of 4 at the greatest sizes"
-    assert (reason in executable.explain()) == (not is_bounded)
-    slow = [str(item.message) for item in recwarn if item.category is stepwell.SlowWarning]
-    assert [f"attention computes {reason}" in message for message in slow] == ([] if is_bounded else [True])
-    query, key = (np.random.default_rng(0).standard_normal((1, 2, count, 8), np.float32) for count in (8, 20))
-    scores = query @ key.swapaxes(-1, -2)
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
-    np.testing.assert_allclose(executable(query, key), weights / weights.sum(-1, keepdims=True) @ key, atol=1e-5)

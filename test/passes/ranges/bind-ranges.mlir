@@ -136,6 +136,36 @@ module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
 
 // -----
 
+// Keys, values and mask are padded to a multiple of four, so that loops over keys can end early.
+// CHECK-LABEL: func.func @main
+// CHECK:       "stepwell.pad"(%{{.+}}) {high = array<i64: 0, 0, 3, 0>, low = array<i64: 0, 0, 0, 0>} : (tensor<1x2x45x8xf32>) -> tensor<1x2x48x8xf32>
+// CHECK:       "stepwell.pad"(%{{.+}}) {high = array<i64: 0, 3>, low = array<i64: 0, 0>} : (tensor<8x45xf32>) -> tensor<8x48xf32>
+// CHECK:       "stepwell.attention"(%{{.+}}, %{{.+}}, %{{.+}}, %{{.+}}) {{.+}} tensor<8x48xf32>) -> tensor<1x2x8x8xf32>
+module attributes {stepwell.ranges = {n = [1, 45, 1]}} {
+  func.func @main(%q: tensor<1x2x8x8xf32>, %k: tensor<1x2x?x8xf32> {stepwell.dims = [1, 2, "n", 8]},
+                  %m: tensor<8x?xf32> {stepwell.dims = [8, "n"]}) -> tensor<1x2x8x8xf32> {
+    %0 = "stepwell.attention"(%q, %k, %k, %m) {scale = 1.0 : f64}
+      : (tensor<1x2x8x8xf32>, tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>, tensor<8x?xf32>) -> tensor<1x2x8x8xf32>
+    return %0 : tensor<1x2x8x8xf32>
+  }
+}
+
+// -----
+
+// Few queries read their keys one by one: nothing is padded.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:   "stepwell.pad"
+// CHECK:       return
+module attributes {stepwell.ranges = {n = [1, 45, 1]}} {
+  func.func @main(%q: tensor<1x2x1x8xf32>, %k: tensor<1x2x?x8xf32> {stepwell.dims = [1, 2, "n", 8]}) -> tensor<1x2x1x8xf32> {
+    %0 = "stepwell.attention"(%q, %k, %k) {scale = 1.0 : f64}
+      : (tensor<1x2x1x8xf32>, tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>) -> tensor<1x2x1x8xf32>
+    return %0 : tensor<1x2x1x8xf32>
+  }
+}
+
+// -----
+
 // A module without ranges stays as it is.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  (%{{.+}}: tensor<?x8xf32, ["n", 8]> {stepwell.dims = ["n", 8]})
