@@ -47,7 +47,7 @@ class FirstCall:
 class NewSizes:
     """The figures of a model, in the order of the calls."""
 
-    places: Sequence[FirstCall]
+    calls: Sequence[FirstCall]
 
 
 def measure(
@@ -69,14 +69,14 @@ def measure(
     compiled = [compile(path, threads=threads, options=Options(cache=False, ranges=on)) for on in (False, True)]
     for executable in compiled:
         executable.watch.advice = None
-    places = []
+    calls = []
     for at in sizes:
         known = with_derived(at, resolve_dims(at, compiled[0].inputs).derived)
         shapes = {info.name: shape_of(info, known) for info in compiled[0].inputs}
         inputs = arguments.made_up_inputs(compiled[0].inputs, shapes, np.random.default_rng(0)) | dict(given or {})
         alone, ranged = (_timed(functools.partial(executable, **inputs), seconds) for executable in compiled)
-        places.append(FirstCall(dict(at), *alone, *ranged, len(compiled[1].programs)))
-    return NewSizes(places)
+        calls.append(FirstCall(dict(at), *alone, *ranged, len(compiled[1].programs)))
+    return NewSizes(calls)
 
 
 def _timed(call: Callable[[], object], seconds: float) -> tuple[float, float]:

@@ -61,11 +61,11 @@ def _models(results: Results) -> Figure:
         for at, name in enumerate(peers):
             offset = (at - (len(peers) - 1) / 2) * width
             ratios = [(x, ratio) for x, case in enumerate(cases) if (ratio := case.speedup(case.peers.get(name)))]
-            places = [x + offset for x, _ in ratios]
-            axes.bar(places, [_cut(ratio) - 1 for _, ratio in ratios], width, 1, color=_COLORS[name], label=name)
-            for place, (_, ratio) in zip(places, ratios, strict=True):
+            positions = [x + offset for x, _ in ratios]
+            axes.bar(positions, [_cut(ratio) - 1 for _, ratio in ratios], width, 1, color=_COLORS[name], label=name)
+            for position, (_, ratio) in zip(positions, ratios, strict=True):
                 if ratio != _cut(ratio):
-                    axes.text(place, _cut(ratio), f" {ratio:.3g} ", rotation=90, ha="center", va="top", fontsize=6)
+                    axes.text(position, _cut(ratio), f" {ratio:.3g} ", rotation=90, ha="center", va="top", fontsize=6)
             for x in sorted({*range(len(cases))} - {x for x, _ in ratios}):
                 axes.text(x + offset, 1, _GAP, rotation=90, ha="center", va="bottom", fontsize=5, color=_COLORS[name])
         _ratio_axis(axes, "y")
@@ -99,12 +99,14 @@ def _roofline(axes: Any, cases: list[Case], peaks: Peaks) -> None:
         row, peer = case.here, case.fastest
         if not row.flops or not row.bytes or row.median_seconds is None:
             continue
-        place = row.flops / row.bytes
+        intensity = row.flops / row.bytes
         if peer is not None and peer.median_seconds is not None:
             rates = [row.flops / seconds / 1e9 for seconds in (peer.median_seconds, row.median_seconds)]
-            axes.plot([place, place], rates, color="lightgrey", linewidth=1, zorder=1)
-            axes.plot(place, rates[0], "_", color="grey", zorder=2)
-        axes.plot(place, row.flops / row.median_seconds / 1e9, "o", color=colors[row.family], markersize=4, zorder=3)
+            axes.plot([intensity, intensity], rates, color="lightgrey", linewidth=1, zorder=1)
+            axes.plot(intensity, rates[0], "_", color="grey", zorder=2)
+        axes.plot(
+            intensity, row.flops / row.median_seconds / 1e9, "o", color=colors[row.family], markersize=4, zorder=3
+        )
     for family, color in colors.items():
         axes.plot([], [], "o", color=color, markersize=4, label=family)
     axes.plot([], [], "_", color="grey", label="the fastest peer")
@@ -163,9 +165,9 @@ def _sessions(results: Results) -> Figure:
         width = 0.8 / len(systems)
         for at, name in enumerate(systems):
             own = [row for row in rows if row.system == name]
-            places = [models.index(row.case) + (at - (len(systems) - 1) / 2) * width for row in own]
+            positions = [models.index(row.case) + (at - (len(systems) - 1) / 2) * width for row in own]
             heights = [(row.two_sessions or 0) / (row.one_session or 1) for row in own]
-            axes.bar(places, heights, width, color=_COLORS.get(name, _HERE), label=name)
+            axes.bar(positions, heights, width, color=_COLORS.get(name, _HERE), label=name)
         axes.axhline(1, color="black", linewidth=0.8)
         axes.set_title(f"two sessions of {_count(count)} each")
         axes.set_ylabel("calls per second, relative to one session")

@@ -30,12 +30,12 @@ class RangeCase:
     Attributes:
         model: the model.
         dims: the ranges, as in `Options.dims`; empty for first calls at new sizes.
-        places: the sizes to measure, in their order.
+        sizes: the sets of sizes to measure, in their order.
     """
 
     model: models.Model
     dims: Mapping[str, Any]
-    places: Sequence[Sizes]
+    sizes: Sequence[Sizes]
 
     def measured(self, threads: int, seconds: float, rounds: int | None) -> Any:
         """Measures the model in a process of its own: in ranges, or first calls at new sizes without `rounds`.
@@ -49,14 +49,14 @@ class RangeCase:
             path = self.model.file(Path(folder))
             given = self.fixed_inputs(path)
             if rounds is None:
-                how = ("stepwell.bench.new_sizes", "measure", path, self.places, threads, seconds, given)
+                how = ("stepwell.bench.new_sizes", "measure", path, self.sizes, threads, seconds, given)
             else:
                 how = (
                     "stepwell.bench.ranges",
                     "measure",
                     path,
                     self.dims,
-                    self.places,
+                    self.sizes,
                     threads,
                     rounds,
                     seconds,

@@ -23,15 +23,15 @@ def measure_ranges(options: argparse.Namespace) -> int:
     dims = arguments.parse_dims(options.dims)
     listed = [case for case in range_cases.in_ranges() if case.model.name == options.model]
     if listed and not dims:
-        cases = [replace(case, places=_sizes(options.at) or case.places) for case in listed]
+        cases = [replace(case, sizes=_sizes(options.at) or case.sizes) for case in listed]
         return _range_cases(options, f"ranges-{options.model}", RANGE_FIGURES, cases)
     if not dims:
         raise UsageError("a model needs --dims: the sizes of its dimensions, such as --dims length=1:512")
-    places = _sizes(options.at) or ranges.chosen_sizes(dims)
+    sizes = _sizes(options.at) or ranges.chosen_sizes(dims)
     named = {name for name, given in dims.items() if not isinstance(given, str)}
-    if any(place.keys() != named for place in places):
+    if any(given.keys() != named for given in sizes):
         raise UsageError(f"--at must give a size to each of {', '.join(sorted(named))}: {', '.join(options.at)}")
-    case = range_cases.RangeCase(models.named(options.model), dims, places)
+    case = range_cases.RangeCase(models.named(options.model), dims, sizes)
     return _range_cases(options, f"ranges-{Path(options.model).stem}", RANGE_FIGURES, [case])
 
 
@@ -39,17 +39,17 @@ def measure_new_sizes(options: argparse.Namespace) -> int:
     """Measures first calls at new sizes; returns the exit code."""
     if options.model is None:
         return _range_cases(options, "new-sizes", NEW_SIZES, range_cases.at_new_sizes())
-    places = _sizes(options.at)
-    if not places or not all(places):
+    sizes = _sizes(options.at)
+    if not sizes or not all(sizes):
         raise UsageError(f"--at must give sizes: {', '.join(options.at)}")
-    case = range_cases.RangeCase(models.named(options.model), {}, places)
+    case = range_cases.RangeCase(models.named(options.model), {}, sizes)
     return _range_cases(options, f"new-sizes-{Path(options.model).stem}", NEW_SIZES, [case])
 
 
 def _sizes(texts: Iterable[str]) -> list[dict[str, int]]:
     """Returns sizes of dimensions from the command line; without those that are no numbers."""
     found = [arguments.parse_dims(text.split(",")) for text in texts]
-    return [{name: size for name, size in place.items() if isinstance(size, int)} for place in found]
+    return [{name: size for name, size in given.items() if isinstance(size, int)} for given in found]
 
 
 def _range_cases(options: argparse.Namespace, name: str, kind: FileKind, cases: Sequence[range_cases.RangeCase]) -> int:
@@ -68,7 +68,7 @@ def _range_cases(options: argparse.Namespace, name: str, kind: FileKind, cases: 
         if not options.json:
             print_tables([table(case.model.name, made)])
     records = [{"model": case.model.name, "dims": case.dims, **asdict(found[case.model.name])} for case in cases]
-    asked = {"schema": 2, "threads": options.threads, "machine": asdict(machine), "models": records}
+    asked = {"schema": 3, "threads": options.threads, "machine": asdict(machine), "models": records}
     text = json.dumps(asked, indent=1) + "\n"
     if options.json:
         print(text, end="")

@@ -25,8 +25,8 @@ Dims = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
-    """One set of sizes in the ranges.
+class SizesFigure:
+    """The times at one set of sizes in the ranges.
 
     Attributes:
         sizes: sizes by the names of the dimensions.
@@ -55,22 +55,22 @@ class Ranges:
     Attributes:
         compile_seconds: duration of the compile for the ranges, without the cache.
         programs: number of its programs; 0 if the model is compiled for each size separately.
-        places: figures by sizes.
+        figures: the times, one for each set of sizes.
     """
 
     compile_seconds: float
     programs: int
-    places: Sequence[Place]
+    figures: Sequence[SizesFigure]
 
     @property
     def ratios(self) -> list[float]:
         """The ratio at each of the sizes."""
-        return [place.ratio for place in self.places]
+        return [figure.ratio for figure in self.figures]
 
     @property
     def compile_ratio(self) -> float:
         """The duration of the compile for the ranges relative to the longest one for only some sizes."""
-        return self.compile_seconds / max(place.alone_compile_seconds for place in self.places)
+        return self.compile_seconds / max(figure.alone_compile_seconds for figure in self.figures)
 
 
 def measure(
@@ -99,7 +99,7 @@ def measure(
     alone = compile(path, threads=threads, options=Options(cache=False, ranges=False))
     bounds = ranged.programs[0].bounds if ranged.programs else None
     derived = {} if bounds is None else bounds.derived
-    places = []
+    figures = []
     for at in sizes:
         shapes = {info.name: shape_of(info, with_derived(at, derived)) for info in ranged.inputs}
         inputs = arguments.made_up_inputs(ranged.inputs, shapes, np.random.default_rng(0)) | dict(given or {})
@@ -113,8 +113,8 @@ def measure(
             for call, found in zip(calls, times, strict=True):
                 found += timed_calls(call, seconds, CALLS_AT_MOST)
         ranged_seconds, alone_seconds = map(statistics.median, times)
-        places.append(Place(dict(at), ranged_seconds, alone_seconds, alone_compile_seconds, away))
-    return Ranges(compile_seconds, len(ranged.programs), places)
+        figures.append(SizesFigure(dict(at), ranged_seconds, alone_seconds, alone_compile_seconds, away))
+    return Ranges(compile_seconds, len(ranged.programs), figures)
 
 
 def shape_of(info: TensorInfo, sizes: Mapping[str, int]) -> Shape:
@@ -134,8 +134,8 @@ def chosen_sizes(dims: Dims) -> list[dict[str, int]]:
     ladders = {name: _ladder(given) for name, given in dims.items() if not isinstance(given, str)}
     most = max(map(len, ladders.values()))
     return [
-        {name: ladder[min(len(ladder) - 1, place * len(ladder) // most)] for name, ladder in ladders.items()}
-        for place in range(most)
+        {name: ladder[min(len(ladder) - 1, step * len(ladder) // most)] for name, ladder in ladders.items()}
+        for step in range(most)
     ]
 
 

@@ -71,13 +71,13 @@ def ranges_table(model: str, made: Ranges) -> Table:
     """Returns the table of a program for ranges of sizes beside those for each size."""
     rows = [
         (
-            ", ".join(f"{name}={size}" for name, size in place.sizes.items()),
-            _seconds(place.ranged_seconds),
-            _seconds(place.alone_seconds),
-            f"{place.ratio:.2f}",
-            _difference([place.difference]),
+            ", ".join(f"{name}={size}" for name, size in figure.sizes.items()),
+            _seconds(figure.ranged_seconds),
+            _seconds(figure.alone_seconds),
+            f"{figure.ratio:.2f}",
+            _difference([figure.difference]),
         )
-        for place in made.places
+        for figure in made.figures
     ]
     compiled = f"compiled in {_seconds(made.compile_seconds)}, {made.compile_ratio:.1f} times as long as for one size"
     title = f"{model}: programs for all sizes: {made.programs}, {compiled}"
@@ -89,7 +89,7 @@ def ranges_summary(found: Mapping[str, Ranges]) -> Table:
     rows = [
         (
             name,
-            str(len(made.places)),
+            str(len(made.figures)),
             *(f"{figure:.2f}" for figure in _summary(made.ratios)),
             f"{made.compile_ratio:.1f}",
         )
@@ -161,14 +161,14 @@ def new_sizes_table(model: str, made: NewSizes) -> Table:
     """Returns the table of first calls at new sizes."""
     rows = [
         (
-            ", ".join(f"{name}={size}" for name, size in place.sizes.items()),
-            _seconds(place.alone_seconds),
-            _seconds(place.alone_later_seconds),
-            _seconds(place.ranged_seconds),
-            _seconds(place.ranged_later_seconds),
-            str(place.programs),
+            ", ".join(f"{name}={size}" for name, size in call.sizes.items()),
+            _seconds(call.alone_seconds),
+            _seconds(call.alone_later_seconds),
+            _seconds(call.ranged_seconds),
+            _seconds(call.ranged_later_seconds),
+            str(call.programs),
         )
-        for place in made.places
+        for call in made.calls
     ]
     headers = ("sizes", "first call alone", "later", "first call in ranges", "in ranges, later", "programs")
     title = f"{model}: first calls at new sizes, each compiled alone, and in ranges"

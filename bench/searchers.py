@@ -90,11 +90,11 @@ def _learned(pool: Sequence[Trial], good: set[str], others: Sequence[Trial]) -> 
     left, known = list(pool), list(others)
     model = LearnedModel.fit(known)
     for number in range(1, len(pool) + 1):
-        place = 0
+        index = 0
         if model is not None:
             scores = model.predict([trial.features for trial in left])
-            place = max(range(len(left)), key=scores.__getitem__)
-        trial = left.pop(place)
+            index = max(range(len(left)), key=scores.__getitem__)
+        trial = left.pop(index)
         if trial.key in good:
             return number
         known.append(trial)

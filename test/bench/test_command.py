@@ -107,9 +107,9 @@ def test_ranges(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = json.loads(Path("ranges.json").read_text())
     (record,) = whole["models"]
     assert record["programs"] == 1 and record["compile_seconds"] > 0
-    assert [place["sizes"] for place in record["places"]] == [{dim: 1}, {dim: 3}, {dim: 9}]
-    assert all(place["difference"] < 1e-6 and place["ranged_seconds"] > 0 for place in record["places"])
-    assert all(place["alone_compile_seconds"] > place["alone_seconds"] for place in record["places"])
+    assert [figure["sizes"] for figure in record["figures"]] == [{dim: 1}, {dim: 3}, {dim: 9}]
+    assert all(figure["difference"] < 1e-6 and figure["ranged_seconds"] > 0 for figure in record["figures"])
+    assert all(figure["alone_compile_seconds"] > figure["alone_seconds"] for figure in record["figures"])
     assert record["dims"] == {dim: [1, 9]} and whole["threads"] == 1
     assert command.main([*arguments, "--keep=kept"]) == 0
     (kept,) = Path("kept").glob(f"*/ranges-{tiny.stem}.json")
@@ -130,8 +130,8 @@ def test_first_calls_at_new_sizes(tiny: Path, capsys: pytest.CaptureFixture[str]
     assert command.main(["new-sizes", str(tiny), *sizes, "--seconds=0.001", "--output=new.json"]) == 0
     assert f"{dim}=7" in capsys.readouterr().out
     (record,) = json.loads(Path("new.json").read_text())["models"]
-    assert [place["programs"] for place in record["places"]] == [1, 2, 2]
-    last = record["places"][-1]
+    assert [call["programs"] for call in record["calls"]] == [1, 2, 2]
+    last = record["calls"][-1]
     assert 10 * last["ranged_seconds"] < last["alone_seconds"]
     assert command.main(["new-sizes", str(tiny), f"--at={dim}=1:3"]) == 2
     assert "--at must give sizes" in capsys.readouterr().err
@@ -154,8 +154,8 @@ def test_ranges_of_the_list_end_with_a_summary(
 
 def test_the_lists_name_all_dimensions() -> None:
     for case in range_cases.in_ranges():
-        assert len(case.places) == 8
-        assert all(place.keys() == case.dims.keys() for place in case.places)
+        assert len(case.sizes) == 8
+        assert all(sizes.keys() == case.dims.keys() for sizes in case.sizes)
 
 
 def test_sizes_are_chosen_from_the_bounds_on() -> None:
