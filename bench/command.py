@@ -47,6 +47,8 @@ Limits = Mapping[int, Peaks]
 NAME = "stepwell-bench"
 _PICTURES = (".png", ".svg", ".pdf")
 _FOR_SESSIONS = ("light-squeezenet", "light-resnet50", "minilm-1x128", "silero-vad")
+_WITHOUT_COMPILES = frozenset({"searchers", "machine", "show", "compare", "plot"})
+"""Commands that compile nothing."""
 _DESCRIPTION = f"""Measures models and kernels here and in other systems, side by side on this machine.
 
 Method: {PINNING}. Systems take turns, round by round; the figure is the median of all calls. "How many times faster
@@ -163,6 +165,8 @@ def _parser() -> argparse.ArgumentParser:
     made = _command(commands, "plot", _plot, "draw a file of results as a picture")
     made.add_argument("file", type=Path)
     made.add_argument("-o", "--output", type=Path, help="a .png, .svg or .pdf (default: a .png beside the file)")
+    for name in commands.choices.keys() - _WITHOUT_COMPILES:
+        arguments.add_plugins(commands.choices[name])
     return parser
 
 

@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from ..passes.infra.discovery import LOADED
 from ..support.errors import StepwellError
 from .machine import cores, cpus
 
@@ -49,7 +50,7 @@ class Worker(AbstractContextManager["Worker"]):
         here, there = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  as long as the process
         command = [sys.executable, "-c", _MAIN, str(there.fileno())]
-        command += [",".join(map(str, allowed)), str(threads)]
+        command += [",".join(map(str, allowed)), str(threads), *LOADED]
         self._process = subprocess.Popen(
             command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
         )

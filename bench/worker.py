@@ -13,7 +13,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -43,7 +43,9 @@ class Start:
 class Server:
     """Answers requests; each method without an underscore is a request."""
 
-    def __init__(self) -> None:
+    def __init__(self, plugins: Sequence[str] = ()) -> None:
+        """Creates it; Stepwell loads the plug-ins, modules or files, before it compiles."""
+        self._plugins = plugins
         self._sessions: list[Any] = []
         self._job: Any = None
         self._system: Any = None
@@ -51,8 +53,10 @@ class Server:
 
     def open(self, system: str, job: Any) -> Start:
         """Starts the system on a job, which replaces the previous one."""
-        from .peers import MODULE_SYSTEMS, SYSTEMS
+        from .peers import HERE, MODULE_SYSTEMS, SYSTEMS
 
+        if system.startswith(HERE):
+            self._load_plugins()
         self._sessions.clear()
         systems = MODULE_SYSTEMS if job.is_module else SYSTEMS
         self._system, self._job, self._resident = systems[system], job, _memory("VmRSS")
@@ -118,7 +122,16 @@ class Server:
 
     def run(self, module: str, function: str, *arguments: Any) -> Any:
         """Calls a function of the harness in this process."""
+        self._load_plugins()
         return getattr(importlib.import_module(module), function)(*arguments)
+
+    def _load_plugins(self) -> None:
+        if self._plugins:
+            from ..passes.infra.discovery import load_plugin
+
+            for name in self._plugins:
+                load_plugin(name)
+            self._plugins = ()
 
 
 def timed_calls(call: Callable[[], object], seconds: float, calls_at_most: int) -> list[float]:
@@ -133,9 +146,9 @@ def timed_calls(call: Callable[[], object], seconds: float, calls_at_most: int) 
     return times
 
 
-def serve(connection: Connection) -> None:
+def serve(connection: Connection, plugins: Sequence[str] = ()) -> None:
     """Answers until the other end closes: ("done", result), or ("failed", one line)."""
-    server = Server()
+    server = Server(plugins)
     while True:
         try:
             name, arguments = connection.recv()
@@ -173,9 +186,10 @@ def main(arguments: list[str]) -> None:
     """Pins the process, then serves.
 
     Args:
-        arguments: the descriptor of the connection, the CPUs (`0,1`), and the number of threads for libraries.
+        arguments: the descriptor of the connection, the CPUs (`0,1`), the number of threads for libraries, and the
+            plug-ins of Stepwell.
     """
-    descriptor, cpus, threads = arguments
+    descriptor, cpus, threads, *plugins = arguments
     if sys.platform == "linux":
         # A stopped worker would remain if the harness ended.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -184,4 +198,4 @@ def main(arguments: list[str]) -> None:
         os.environ[name] = threads
     import numpy as np  # noqa: F401  its memory does not count for a system
 
-    serve(Connection(int(descriptor)))
+    serve(Connection(int(descriptor)), plugins)

@@ -50,27 +50,10 @@ _SHOWN = 40
 """Number of characters of a wrong value that a message shows."""
 
 
-def add_plugins(parser: argparse.ArgumentParser) -> None:
-    """Adds `--load-pass-plugin`, named as in `mlir-opt`; see `load_plugins`."""
-    text = "load passes from these modules or files, separated by commas"
+def add_plugins(parser: argparse._ActionsContainer) -> None:
+    """Adds `--load-pass-plugin`, named as in `mlir-opt`; `running.run_with` loads what it names."""
+    text = "load passes, ops and formats of models from these modules or files, separated by commas"
     parser.add_argument("--load-pass-plugin", default="", metavar="MODULE|FILE.py,...", help=text)
-
-
-def load_plugins(options: argparse.Namespace) -> list[str]:
-    """Loads the modules and files that `--load-pass-plugin` names, and returns their names.
-
-    Raises:
-        UsageError: one cannot be loaded.
-    """
-    from ..passes.infra.discovery import load_plugin
-
-    names = [name for name in (options.load_pass_plugin or "").split(",") if name]
-    for name in names:
-        try:
-            load_plugin(name)
-        except Exception as error:
-            raise UsageError(f"failed to load passes from '{name}': {type(error).__name__}: {error}") from error
-    return names
 
 
 class Parser(argparse.ArgumentParser):

@@ -55,7 +55,6 @@ def _parser() -> argparse.ArgumentParser:
         "--rtol", type=arguments.amount, help="largest relative error that counts as rounding (default: 1e-4 for f32)"
     )
     parser.add_argument("--reproducer", metavar="FOLDER", help="folder for the reproducer (default: MODEL.bisect)")
-    arguments.add_plugins(parser)
     model_options.add_model_options(parser)
     model_options.add_output_options(parser)
     return parser
@@ -66,9 +65,9 @@ def _run(options: argparse.Namespace) -> int:
     from ..explain.bisect import reproduce
     from ..explain.bisect.model import Bisector
 
-    plugins = arguments.load_plugins(options)
     start = time.perf_counter()
     folder = Path(options.reproducer or f"{Path(options.model).stem}.bisect")
+    plugins = running.plugins_of(options)
     read = [options.model, options.inputs, *arguments.files_of(options.input), *plugins]
     files = _reproducer_files(folder, Outputs(*read))
     source = read_source(options.model)

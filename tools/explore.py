@@ -37,11 +37,10 @@ A compile that fails or crashes is shown up to that point, and the exit code is 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 if the compile failed, even if the file was written."""
     options = _parser().parse_args(argv)
-    print_record, quiet = running.record_printer(options), options.quiet
     if argv is not None or not hasattr(os, "fork"):
-        return running.run_tool(NAME, lambda: _run(options), print_record, is_quiet=quiet)
+        return running.run_with(NAME, _run, options)
     note = SharedNote()
-    status = run_child(lambda: running.run_tool(NAME, lambda: _run(options, note), print_record, is_quiet=quiet))
+    status = run_child(lambda: running.run_with(NAME, lambda options: _run(options, note), options))
     if not os.WIFSIGNALED(status):
         return os.WEXITSTATUS(status)
     message = f"native code crashed ({signal_of(status)})"
@@ -50,10 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.SIGTERM,
     ):  # no pass has begun, or it was terminated from outside
         print(f"{NAME}: error: {message}", file=sys.stderr)
-        if print_record is not None:
+        if (print_record := running.record_printer(options)) is not None:
             print_record({"schema": 1, "kind": "compile", "reason": message, "crash": signal_of(status)})
         return 1
-    return running.run_tool(NAME, lambda: _run(options, crash=(int(note.text), message)), print_record, is_quiet=quiet)
+    return running.run_with(NAME, lambda options: _run(options, crash=(int(note.text), message)), options)
 
 
 def _parser() -> argparse.ArgumentParser:

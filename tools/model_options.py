@@ -33,6 +33,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--target", default="cpu", help="cpu (this machine), x86-64-v3, cuda:sm_90a, ... (default: cpu)")
     add_fields(group, "winograd", "cache")
+    arguments.add_plugins(group)
 
 
 def add_fields(parser: argparse._ActionsContainer, *names: str, **more: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..passes.infra.sources import DEFAULT_MARKER
 from .flags import CommandLine, Flag, UsageError, nearest_name, parse
+from .running import load_plugin
 
 _BOTH = "all|only-expected"
 
@@ -159,13 +160,10 @@ def _plugins(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _load_plugin(program: str, name: str) -> None:
-    from ..passes.infra.discovery import load_plugin
-
     try:
         load_plugin(name)
-    except Exception as error:
-        message = f"failed to load passes from '{name}': {type(error).__name__}: {error}"
-        raise UsageError(f"{program}: {message}") from error
+    except UsageError as error:
+        raise UsageError(f"{program}: {error}") from error
 
 
 def _is_pass(name: str) -> bool:

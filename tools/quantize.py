@@ -85,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     shapes.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="shape of an input")
     shapes.add_argument("--dims", action="append", default=[], metavar="NAME=512", help="size of a dimension")
     shapes.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="contents of an input")
+    arguments.add_plugins(parser)
     model_options.add_output_options(parser)
     return parser
 

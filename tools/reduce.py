@@ -48,7 +48,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
     parser.add_argument("model", nargs="?", help=arguments.MODEL)
     parser.add_argument("--pass-pipeline", metavar="TEXT", help="for MLIR: passes to run instead of compiling")
-    arguments.add_plugins(parser)
     parser.add_argument("--allow-unregistered-dialect", action="store_true", help="accept ops of unknown dialects")
     parser.add_argument(
         "--wrong-numbers", action="store_true", help="keep the fault that makes outputs differ from the reference"
@@ -95,6 +94,8 @@ def _run(options: argparse.Namespace) -> int:
             settings = read_settings(Path(options.resume))
             for key in (*_KEPT, *_KEPT_MORE):
                 setattr(options, key, settings.get(key, getattr(options, key)))
+            for plugin in running.plugins_of(options):
+                running.load_plugin(plugin)
         return _reduce(options)
     except (ReduceError, PipelineError) as error:
         raise UsageError(str(error)) from error
@@ -138,16 +139,16 @@ def _request(options: argparse.Namespace) -> ReductionRequest:
     from ..explain.reduce.run import ReductionRequest
     from ..passes.infra.pipeline import Pipeline
 
-    arguments.load_plugins(options)
+    plugins = options.load_pass_plugin
     compiling = observe.CompileTest(
-        options.target, arguments.parse_dims(options.dims), winograd=not options.no_winograd
+        options.target, arguments.parse_dims(options.dims), winograd=not options.no_winograd, plugins=plugins
     )
     test: Any = compiling
     if options.test is not None:
         test = observe.CommandTest(options.test)
     elif options.pass_pipeline is not None:
         Pipeline.parse(options.pass_pipeline)
-        test = observe.PassesTest(options.allow_unregistered_dialect, options.load_pass_plugin or "")
+        test = observe.PassesTest(options.allow_unregistered_dialect, plugins)
     elif options.wrong_numbers:
         from ..explain.reduce.wrong_numbers import NumbersTest
 

@@ -124,8 +124,33 @@ def _one_line(error: Exception) -> str:
 
 
 def run_with(name: str, work: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
-    """Runs a tool with the options that all tools have; see `run_tool`."""
-    return run_tool(name, lambda: work(options), record_printer(options), is_quiet=options.quiet)
+    """Runs a tool with the options that all tools have, after it has loaded the plug-ins; see `run_tool`."""
+
+    def loaded_work() -> int:
+        for plugin in plugins_of(options):
+            load_plugin(plugin)
+        return work(options)
+
+    return run_tool(name, loaded_work, record_printer(options), is_quiet=options.quiet)
+
+
+def plugins_of(options: argparse.Namespace) -> list[str]:
+    """Returns the modules and files that `--load-pass-plugin` names; none for a tool or action without the option."""
+    return [name for name in getattr(options, "load_pass_plugin", "").split(",") if name]
+
+
+def load_plugin(name: str) -> None:
+    """Loads a module or file that `--load-pass-plugin` names.
+
+    Raises:
+        UsageError: it cannot be loaded.
+    """
+    from ..passes.infra import discovery  # which loads MLIR
+
+    try:
+        discovery.load_plugin(name)
+    except Exception as error:  # the module may raise anything
+        raise UsageError(f"failed to load passes from '{name}': {type(error).__name__}: {error}") from error
 
 
 def run_isolated(

@@ -17,6 +17,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads", type=arguments.positive, metavar="N", help="number of threads (default: one for each core)"
     )
+    arguments.add_plugins(parser)
 
 
 def add_sampling_options(parser: argparse.ArgumentParser, temperature: float) -> None:

@@ -57,6 +57,7 @@ class CompileTest:
         watches: whether to note every pass, which keeps the model in one module.
         until: the phase at which a compile may end, as later phases are not needed; "" for none.
         winograd: as in `Options`.
+        plugins: the modules or files of plug-ins that the compile needs, separated by commas; "" for none.
     """
 
     target: str = "cpu"
@@ -64,6 +65,7 @@ class CompileTest:
     watches: bool = False
     until: str = ""
     winograd: bool = True
+    plugins: str = ""
 
     def observe(self, case: Case, note: Note) -> list[FailureSignature]:
         """See `Test`."""
@@ -127,11 +129,16 @@ class CompileTest:
         words += [f"--shape={name}={'x'.join(map(str, shape))}" for name, shape in case.shapes.items()]
         words += self.dims_words(case)
         words += [] if self.winograd else ["--no-winograd"]
-        return shlex.join(words)
+        return shlex.join(words + plugin_words(self.plugins))
 
     def dims_words(self, case: Case) -> list[str]:
         """Returns the options of tools for the ranges of a case."""
         return [f"--dims={name}={_sizes(sizes)}" for name, sizes in self.dims_of(case).items()]
+
+
+def plugin_words(plugins: str) -> list[str]:
+    """Returns the option of tools that loads plug-ins, given separated by commas; nothing for none."""
+    return [f"--load-pass-plugin={plugins}"] if plugins else []
 
 
 def _sizes(sizes: Any) -> str:
@@ -168,8 +175,9 @@ class PassesTest:
     def command(self, path: str, case: Case) -> str:
         """See `Test`."""
         more = ["--allow-unregistered-dialect"] if self.allows_unregistered else []
-        more += [f"--load-pass-plugin={self.plugins}"] if self.plugins else []
-        return shlex.join(["stepwell-opt", path, f"--pass-pipeline={case.pipeline}", *more])
+        return shlex.join(
+            ["stepwell-opt", path, f"--pass-pipeline={case.pipeline}", *more, *plugin_words(self.plugins)]
+        )
 
 
 def context_for_passes(allows_unregistered: bool = False) -> ir.Context:

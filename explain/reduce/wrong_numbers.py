@@ -16,7 +16,7 @@ from ..bisect.result import Fault
 from . import onnx_values
 from .case import Case
 from .failure import FailureSignature
-from .observe import CompileTest, failure_of, names_of
+from .observe import CompileTest, failure_of, names_of, plugin_words
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class NumbersTest:
         words += [f"--rtol={self.rtol:g}", f"--seed={self.seed}", *(f"--input={text}" for text in self.options)]
         words += [] if self.compiling.winograd else ["--no-winograd"]
         words += [f"--shape={name}={'x'.join(map(str, shape))}" for name, shape in case.shapes.items()]
-        words += self.compiling.dims_words(case)
+        words += self.compiling.dims_words(case) + plugin_words(self.compiling.plugins)
         return shlex.join(words)
 
 

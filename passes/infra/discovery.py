@@ -83,18 +83,27 @@ def _module_name(path: Path) -> str:
     return ".".join([_PACKAGE, *(part for part in parts if part != "__init__")])
 
 
+LOADED: list[str] = []
+"""The modules and absolute paths of files that `load_plugin` has imported, for processes that compile alike."""
+
+
 def load_plugin(name: str) -> None:
     """Imports a module that registers passes, given by its name or as the path of a `.py` file.
 
     Raises:
         ImportError: there is no such module.
     """
-    if not name.endswith(".py"):
+    if name.endswith(".py"):
+        _load_file(Path(name).absolute())
+    else:
         importlib.import_module(name)
-        return
-    spec = spec_from_file_location(Path(name).stem, name)
-    if spec is None or spec.loader is None or not Path(name).exists():
-        raise ImportError(f"no file '{name}'")
+    LOADED.append(str(Path(name).absolute()) if name.endswith(".py") else name)
+
+
+def _load_file(path: Path) -> None:
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.exists():
+        raise ImportError(f"no file '{path}'")
     module = module_from_spec(spec)
     # Dataclasses look up their module by its name.
     sys.modules[spec.name] = module

@@ -24,6 +24,16 @@ def test_a_worker_is_pinned() -> None:
         assert worker.ask("run", "os", "getenv", "OMP_NUM_THREADS") == "1"
 
 
+def test_workers_load_the_plugins_of_the_harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin, loaded = tmp_path / "plugin.py", tmp_path / "loaded"
+    plugin.write_text(f"import os; open({str(loaded)!r}, 'w').write(str(os.getpid()))")
+    monkeypatch.setattr(turns, "LOADED", [str(plugin)])
+    with turns.pinned(1) as worker:
+        assert not loaded.exists()
+        pid = worker.ask("run", "os", "getpid")
+        assert loaded.read_text() == str(pid)
+
+
 def test_a_worker_is_stopped_between_its_turns() -> None:
     with turns.pinned(1) as worker:
         pid = worker.ask("run", "os", "getpid")

@@ -20,6 +20,7 @@ from stepwell.tools import bisect, cache, compile, explore, inspect, reduce, run
 TOOLS = [name for name in stepwell.TOOLS if name != "opt"]
 TAKE_MODELS = [bisect, compile, explore, reduce, run]
 SHARED = ("--shape", "--dims", "--input", "--target", "--no-winograd", "--no-cache", "--json", "--quiet")
+PLUGINS = "--load-pass-plugin"
 ODD = "it's a = b, c"
 """A name that a shell, and a comma-separated list, would split."""
 
@@ -62,12 +63,12 @@ def test_every_tool_has_json_and_quiet(name):
 
 @pytest.mark.parametrize("tool", TAKE_MODELS)
 def test_tools_that_take_models_have_the_same_options(tool):
-    assert set(SHARED) <= set(tool._parser()._option_string_actions)
+    assert {*SHARED, PLUGINS} <= set(tool._parser()._option_string_actions)
 
 
 def test_explaining_the_cache_takes_the_same_options():
     (explain,) = [parser for parser in parsers("cache") if parser.prog.endswith("explain")]
-    assert set(SHARED) <= set(explain._option_string_actions)
+    assert {*SHARED, PLUGINS} <= set(explain._option_string_actions)
 
 
 @pytest.mark.parametrize("name", [*TOOLS, "stepwell"])
@@ -184,6 +185,25 @@ def test_the_command_of_a_bisection_can_be_pasted(folder, capsys):
     again = shell(hint(done.stdout, "reproduce with: "))
     assert again.returncode == 1, again.stderr
     assert "ReluIsNothing" in again.stdout
+
+
+LAYERS = Path(__file__).parents[2] / "examples" / "plugins" / "layers_frontend" / "layers_frontend.py"
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("tool", ["run", "compile", "explore -o a.html", "reduce --once", "bisect", "tune --trials 1"])
+def test_every_tool_that_compiles_loads_plugins(folder, tool):
+    Path("net.layers").write_text('{"input": [2, 1], "layers": [{"weight": [[3]], "bias": [1], "activation": "relu"}]}')
+    name, *options = shlex.split(tool)
+    command = shlex.join([f"stepwell-{name}", "net.layers", *options])
+    assert shell(command).returncode != 0
+    done = shell(f"{command} {shlex.quote(f'{PLUGINS}={LAYERS}')}")
+    assert done.returncode == 0 or (name == "reduce" and "does not fail" in done.stdout), done.stderr
+
+
+def test_a_plugin_that_cannot_be_loaded_is_wrong_usage(model, capsys):
+    assert compile.main([model, f"{PLUGINS}=absent.py"]) == 2
+    assert "failed to load passes from 'absent.py': ImportError: no file" in capsys.readouterr().err
 
 
 STRINGS = {"words": (TensorProto.STRING, [3])}
