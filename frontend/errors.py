@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from ..passes.infra.failure import CompileError
+from ..passes.infra.failure import CompileError, Failure, ModelOp
+from ..runtime.host.fallback import Fallback
 
 
 class ModelError(CompileError):
@@ -47,6 +49,17 @@ class AttributeFault(NodeError):
 
 class UnsupportedError(ModelError):
     """A model is valid, but uses a feature that cannot be compiled."""
+
+    @staticmethod
+    def of_nodes(reason: str, found: Sequence[Fallback], *, model: str, target: str = "") -> UnsupportedError:
+        """Creates the error that nodes without native code may not run elsewhere; `failure` names all of them."""
+        error = UnsupportedError(f"{reason}: {'; '.join(map(str, found))}", model=model)
+        ops = tuple(ModelOp(item.node, item.op_type) for item in found)
+        first = next((item for item in found if item.phase), found[0])
+        folder = Path(first.reproducer) if first.reproducer else None
+        phase = first.phase or error.phase
+        error.failure = Failure(error.reason, phase, first.pass_name, ops, target=target, reproducer=folder)
+        return error
 
 
 class NeedsContents(UnsupportedError):

@@ -141,7 +141,7 @@ class _Compiler:
         drop_assertions(copied.graph)
         updated = update_in_place(copied.graph)
         division = divide(copied, Whole(name, _ranges()), frozen, static=static)
-        report_fallbacks(name, division.fallbacks, self._settings.setup.options.fallback)
+        report_fallbacks(name, division.fallbacks, self._settings.setup)
         calls = {}
         for piece, program in division.pieces.items():
             executable = compile_piece(program, setup)

@@ -123,7 +123,7 @@ class Specializer:
 
     @property
     def _planner(self) -> HybridPlanner:
-        return HybridPlanner(self.source, self.names, self.setup.options)
+        return HybridPlanner(self.source, self.names, self.setup.options, self.setup.target)
 
     def _loaded(self, plan: ExecutionPlan) -> LoadedPlan:
         """Reports the nodes of a plan that run on the host, and makes it callable."""

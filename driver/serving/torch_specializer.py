@@ -21,6 +21,7 @@ from ...support.wording import quantity
 from ..caching import plugins
 from ..caching.cache_key import CacheKey
 from ..caching.fingerprint import fingerprint
+from ..setup import Setup
 from .specializer import Specializer
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class TorchSpecializer(Specializer):
         from ...frontend.torch.steps import TorchSteps
 
         made = TorchSteps(self.program, found, self.compile_piece_of)
-        report_fallbacks(self.source.name, made.division.fallbacks, self.setup.options.fallback)
+        report_fallbacks(self.source.name, made.division.fallbacks, self.setup)
         return made
 
     @property
@@ -144,25 +145,25 @@ class _DividedError(StepwellError):
     """Raised because a divided program has no code for ranges of its own; its pieces have."""
 
 
-def report_fallbacks(name: str, found: Sequence[Fallback], fallback: str) -> None:
+def report_fallbacks(name: str, found: Sequence[Fallback], setup: Setup) -> None:
     """Reports the ops of a program that torch runs.
 
     Args:
         name: the program's name in messages.
         found: the ops.
-        fallback: see `Options.fallback`.
+        setup: the target, and `Options.fallback`.
 
     Raises:
         UnsupportedError: no op may run in torch.
     """
+    fallback = setup.options.fallback
     if not found or fallback == "quiet":
         return
     if fallback == "error":
         from ...frontend.errors import UnsupportedError
 
-        listed = "; ".join(map(str, found))
-        reason = f"{quantity(len(found), 'op')} cannot be compiled, and none may run in torch: {listed}"
-        raise UnsupportedError(reason, model=name)
+        reason = f"{quantity(len(found), 'op')} cannot be compiled, and none may run in torch"
+        raise UnsupportedError.of_nodes(reason, found, model=name, target=setup.target)
     warn(_fallback_text(name, found), FallbackWarning)
 
 

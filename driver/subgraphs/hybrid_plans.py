@@ -33,11 +33,13 @@ class HybridPlanner:
         source: the model.
         names: the names of its inputs.
         options: the options of the compile.
+        target: the target of the compile, for errors.
     """
 
     source: ModelSource | SubgraphSource
     names: tuple[str, ...]
     options: Options
+    target: str
 
     @property
     def may_run_in_steps(self) -> bool:
@@ -83,7 +85,7 @@ class HybridPlanner:
         repeats = any(set(step.inputs) == set(self.names) for step in plan.steps) and not is_cut
         if not plan.fallbacks and not self._was_inlined and repeats:
             raise error  # it would recur
-        _check_host(plan, error, self.source.name)
+        self._check_host(plan, error)
         return plan
 
     def around_failure(self, error: PassError | PassFailure | CodegenError) -> ExecutionPlan:
@@ -144,29 +146,26 @@ class HybridPlanner:
         if self.options.fallback == "error":
             from ...frontend.errors import UnsupportedError
 
-            listed = "; ".join(map(str, found))
-            reason = f"{quantity(len(found), 'node')} cannot be compiled, and none may run on the host: {listed}"
-            raise UnsupportedError(reason, model=self.source.name)
+            reason = f"{quantity(len(found), 'node')} cannot be compiled, and none may run on the host"
+            raise UnsupportedError.of_nodes(reason, found, model=self.source.name, target=self.target)
         total = sum(len(step.nodes) if isinstance(step, NativeStep) else 1 for step in plan.steps)
         warn(f"{self.source.name}: {summary(found, total)}", FallbackWarning)
 
+    def _check_host(self, plan: ExecutionPlan, error: ModelError) -> None:
+        """Checks that every node on the host can run there.
 
-def _check_host(plan: ExecutionPlan, error: ModelError, model: str) -> None:
-    """Checks that every node on the host can run there.
+        Raises:
+            UnsupportedError: some cannot; the message names all of them.
+        """
+        missing: list[Fallback] = []
+        for step in plan.steps:
+            if isinstance(step, HostStep):
+                try:
+                    HostNode(step.model, step.fallback.node).check()
+                except HostStepError:
+                    missing.append(step.fallback)
+        if missing:
+            from ...frontend.errors import UnsupportedError
 
-    Raises:
-        UnsupportedError: some cannot; the message names all of them.
-    """
-    missing: list[Fallback] = []
-    for step in plan.steps:
-        if isinstance(step, HostStep):
-            try:
-                HostNode(step.model, step.fallback.node).check()
-            except HostStepError:
-                missing.append(step.fallback)
-    if missing:
-        listed = "; ".join(map(str, missing))
-        from ...frontend.errors import UnsupportedError
-
-        reason = f"has nodes that can neither be compiled nor run on the host: {listed}"
-        raise UnsupportedError(reason, model=model) from error
+            reason = "has nodes that can neither be compiled nor run on the host"
+            raise UnsupportedError.of_nodes(reason, missing, model=self.source.name, target=self.target) from error

@@ -289,8 +289,12 @@ def test_fallbacks_are_reported_or_refused():
     assert 0 < share.host_seconds <= share.seconds
     with pytest.raises(
         UnsupportedError, match="2 nodes cannot be compiled, and none may run on the host: node 'Cast_y_text'"
-    ):
+    ) as caught:
         stepwell.compile(strings(), threads=1, options=stepwell.Options(fallback="error"))
+    failure = caught.value.failure
+    assert failure is not None
+    assert [(op.name, op.op_type) for op in failure.ops] == [(item.node, item.op_type) for item in run.fallbacks]
+    assert (failure.phase, failure.target) == ("import", "cpu") and first.reason in failure.reason
     with pytest.raises(ValueError, match="fallback is 'never'"):
         stepwell.compile(strings(), options=stepwell.Options(fallback="never"))
 
