@@ -20,12 +20,11 @@ from ..dialects.stepwell.cumulative import CumulativeOp
 from ..dialects.stepwell.elementwise import AddOp, CastOp
 from ..dialects.stepwell.movement import ConcatOp, DynamicReshapeOp, DynamicSliceOp, GatherOp, ReshapeOp, TransposeOp
 from ..dialects.stepwell.reduction import ReduceProdOp
-from ..dialects.stepwell.shape import RangeOp, ShapeOfOp, SizesOp
+from ..dialects.stepwell.shape import ShapeOfOp, SizesOp
 from ..dialects.stepwell.shapes import normalize_axis as normal_axis
 from ..passes.graph.shapes.symbolic_contents import symbolic_contents
+from ..passes.graph.values import numbered as numbered_line
 from .errors import NeedsShapes
-
-_INDEX = np.dtype(np.int64)
 
 _LONGEST_CHAIN = 32
 """Maximum number of parts in a chain, which copies the first ones again for each further one: a choice."""
@@ -104,15 +103,8 @@ def integers(values: Sequence[int] | int) -> ir.Value:
 
 def numbered(count: Dim, axis: int = 0, rank: int = 1) -> ir.Value:
     """The integers 0, 1, .. below a dimension, along an axis of a tensor of some rank; i64."""
-    if isinstance(count, int):
-        return constant(np.arange(count).reshape(count, *[1] * (rank - axis - 1)))
-    line = emit(RangeOp, integers(0), sizes(count), integers(1))
-    return emit(ReshapeOp, line, shape=(count, *[1] * (rank - axis - 1))) if axis + 1 < rank else line
-
-
-def sizes(dim: Dim) -> ir.Value:
-    """A dimension as a scalar; i64."""
-    return integers(dim) if isinstance(dim, int) else SizesOp.of_contents(np.array(dim, object), _INDEX).result
+    line = numbered_line(count)
+    return tabulate(ReshapeOp, line, shape=(count, *[1] * (rank - axis - 1))) if axis + 1 < rank else line
 
 
 def scalar(number: float, like: ir.Value) -> ir.Value:

@@ -26,6 +26,7 @@ from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise.activation import GeluOp, SiluOp
 from ...dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, RowOp
 from ...dialects.stepwell.normalization import LayerNormOp, RmsNormOp
+from ...passes.graph.values import dimension
 from ..build import (
     added,
     cast,
@@ -39,7 +40,6 @@ from ..build import (
     part_along,
     scalar,
     shape_of,
-    sizes,
 )
 from ..errors import ModelError
 from ..heads import merged_heads, split_heads
@@ -102,7 +102,7 @@ class DecoderBuilder:
         config = self._config
         past = known_dim(inputs["past.0.key"], 2, "the length of the past")
         length = known_dim(inputs["input_ids"], 1, "the number of new tokens")
-        positions, columns = emit(ew.AddOp, numbered(length), sizes(past)), numbered(past + length)
+        positions, columns = emit(ew.AddOp, numbered(length), dimension(past)), numbered(past + length)
         starts = emit(ExpandDimsOp, inputs["starts"], axes=(1, 2, 3))
         rows = emit(ExpandDimsOp, positions, axes=(0, 1, 3))
         mask = emit(ew.AndOp, emit(ew.LessEqualOp, columns, rows), emit(ew.GreaterEqualOp, columns, starts))

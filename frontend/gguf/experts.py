@@ -25,8 +25,9 @@ from ...dialects.stepwell.normalization import SoftmaxOp
 from ...dialects.stepwell.reduction import ReduceSumOp
 from ...dialects.stepwell.shape import FillOp
 from ...dialects.stepwell.sorting import TopKOp
+from ...passes.graph.values import dimension
 from ...sizes import algebra
-from ..build import cast, emit, gathered, integers, known_dim, numbered, running, scalar, sizes
+from ..build import cast, emit, gathered, integers, known_dim, numbered, running, scalar
 from ..loops import Stack, counted
 
 Perceptron = Callable[[ir.Value, ir.Value], ir.Value]
@@ -86,13 +87,13 @@ def _tiled(rows: ir.Value, is_chosen: ir.Value, used: int, perceptron: Perceptro
     first = _summed(emit(ew.MulOp, needed, emit(ew.SubOp, ends, tiles)), 1)
     places = emit(ew.AddOp, emit(ew.MulOp, first, scalar(size, first)), before)
     tokens = emit(ew.DivOp, numbered(slots), integers(used))
-    table = emit(FillOp, emit(ExpandDimsOp, sizes(most * size), axes=(0,)), value=np.zeros((), np.int64))
+    table = emit(FillOp, emit(ExpandDimsOp, dimension(most * size), axes=(0,)), value=np.zeros((), np.int64))
     table = emit(ReshapeOp, emit(ScatterOp, table, places, tokens, axis=0), shape=(most, size))
 
     def body(number: ir.Value, _: object) -> tuple[list[ir.Value], list[Stack]]:
         expert = _summed(cast(emit(ew.LessEqualOp, ends, number), np.int64), 0)
         made = perceptron(gathered(rows, _row(table, number), 0), expert)
-        return [], [Stack([(number, made)], length=sizes(most))]
+        return [], [Stack([(number, made)], length=dimension(most))]
 
     _, (results,) = counted(_summed(tiles, 0), [], body)
     flat = emit(ReshapeOp, results, shape=(most * size, hidden))

@@ -9,12 +9,14 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.core import spec_of
-from ...dialects.dims import is_known
+from ...dialects.dims import Dim, is_known
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
-from ...dialects.stepwell.shape import SizesOp
+from ...dialects.stepwell.shape import RangeOp, SizesOp
 from ...dialects.types import array_of, numpy_dtype, shape_of_type
 from ..ir.rewriting import defining_op
 from ..ir.values import Shape
+
+_INDEX = np.dtype(np.int64)
 
 
 def rank_of(value: ir.Value) -> int:
@@ -84,6 +86,20 @@ def constant(array: np.ndarray) -> ir.Value:
     if array.size > 1 and (array == array.flat[0]).all():
         return splat_constant(array.flat[0], array.shape)
     return ConstantOp(value=array).result
+
+
+def dimension(dim: Dim) -> ir.Value:
+    """A dimension as a scalar; i64."""
+    if isinstance(dim, int):
+        return constant(np.array(dim, _INDEX))
+    return SizesOp.of_contents(np.array(dim, object), _INDEX).result
+
+
+def numbered(count: Dim) -> ir.Value:
+    """The integers 0, 1, .. below a dimension; i64."""
+    if isinstance(count, int):
+        return constant(np.arange(count))
+    return RangeOp(dimension(0), dimension(count), dimension(1)).result
 
 
 def splat_constant(element: np.generic, shape: Sequence[int]) -> ir.Value:

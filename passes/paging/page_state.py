@@ -11,12 +11,12 @@ from ...dialects.core import spec_of
 from ...dialects.dims import Dim, is_known
 from ...dialects.registry import view_of
 from ...dialects.stepwell.attention import UNBOUNDED, AttentionOp
-from ...dialects.stepwell.elementwise import AddOp, DivOp, MaximumOp, ModOp, MulOp, SubOp
-from ...dialects.stepwell.movement import ConcatOp, DynamicReshapeOp, ExpandDimsOp, GatherOp
+from ...dialects.stepwell.elementwise import AddOp, DivOp, MaximumOp, MulOp, SubOp
+from ...dialects.stepwell.movement import ConcatOp, ExpandDimsOp
 from ...dialects.stepwell.paging import PagedAttentionOp, StoreRowsOp
-from ...dialects.stepwell.shape import RangeOp, SizesOp
 from ...dialects.types import TensorSpec, tensor_type
-from ..graph.values import constant, is_float
+from ..graph.patterns.paging import page_of, slots_in
+from ..graph.values import dimension, is_float, numbered
 from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
 from ..ir.functions import (
@@ -131,7 +131,7 @@ class PageStatePass(Pass):
         add_argument(main, PAST, tensor_type(TensorSpec((past, 0), np.dtype(np.int8))))
         with ir.InsertionPoint.at_block_begin(body_of(main)), ir.Location.name(PAGE_TABLE):
             if starts is None:
-                starts = MulOp(_numbered(texts), _number(0)).result
+                starts = MulOp(numbered(texts), dimension(0)).result
             slots = self._slots(table, starts, past, shape[_TOKENS] - past)
         for cache in caches:
             self._store(cache, slots)
@@ -163,14 +163,10 @@ class PageStatePass(Pass):
 
     def _slots(self, table: ir.Value, starts: ir.Value, first: Dim, count: Dim) -> ir.Value:
         """Returns the slots of `count` positions from `first` on, i64[texts, count]."""
-        positions = SubOp(AddOp(_numbered(count), _size(first)), ExpandDimsOp(starts, axes=(1,))).result
-        positions = MaximumOp(positions, _number(0)).result
-        texts, columns = spec_of(table).shape
-        lines = MulOp(ExpandDimsOp(_numbered(texts), axes=(1,)), _number(int(columns))).result
-        size = _number(self.page_size)
-        flat = DynamicReshapeOp(table, constant(np.array([-1]))).result
-        page = GatherOp(flat, AddOp(lines, DivOp(positions, size)), axis=0).result
-        return AddOp(MulOp(page, size), ModOp(positions, size)).result
+        positions = SubOp(AddOp(numbered(count), dimension(first)), ExpandDimsOp(starts, axes=(1,))).result
+        positions = MaximumOp(positions, dimension(0)).result
+        page = page_of(table, DivOp(positions, dimension(self.page_size)).result)
+        return slots_in(page, positions, self.page_size)
 
     def _store(self, cache: _Cache, slots: ir.Value) -> None:
         """Makes an input a pool, and the op that appended to it one that stores rows."""
@@ -236,19 +232,3 @@ def _update_signature(main: ir.Operation) -> None:
             for value, old in zip(values, dictionaries(main, key), strict=True)
         ]
         main.attributes[key] = ir.ArrayAttr.get(notes)
-
-
-def _numbered(count: Dim) -> ir.Value:
-    """Returns 0, 1, .. below a dimension, i64."""
-    if isinstance(count, int):
-        return constant(np.arange(count))
-    return RangeOp(_number(0), _size(count), _number(1)).result
-
-
-def _size(dim: Dim) -> ir.Value:
-    """Returns a dimension as a scalar, i64."""
-    return _number(dim) if isinstance(dim, int) else SizesOp.of_contents(np.array(dim, object), _INDEX).result
-
-
-def _number(number: int) -> ir.Value:
-    return constant(np.array(number, _INDEX))

@@ -16,6 +16,7 @@ from ....dialects.stepwell.elementwise import (
     SubOp,
 )
 from ....dialects.stepwell.movement import ExpandDimsOp, PadOp
+from ....passes.graph.values import dimension
 from ...build import (
     cast,
     dtype,
@@ -26,7 +27,6 @@ from ...build import (
     rank,
     scalar,
     shape,
-    sizes,
     tabulate,
 )
 from ...errors import UnsupportedError
@@ -102,7 +102,7 @@ def _allowed(
     )
     before = 0 if past is None else known_dim(past, 2, "the length of the past keys")
     # The queries are the last ones of the keys: by how much the position of a query is greater than that of a key.
-    first = tabulate(AddOp, numbered(rows, 0, 2), sizes(before if lengths is None else rows * -1))
+    first = tabulate(AddOp, numbered(rows, 0, 2), dimension(before if lengths is None else rows * -1))
     distance, conditions = tabulate(SubOp, first, numbered(columns, 1, 2)), []
     if lengths is not None:
         lengths = emit(ExpandDimsOp, lengths, axes=(1, 2, 3))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 
+from ....dialects.core import spec_of
 from ....dialects.stepwell.attention import FEW_QUERIES, AttentionOp
 from ....dialects.stepwell.elementwise import (
     AddOp,
@@ -25,7 +26,7 @@ from ....dialects.stepwell.elementwise import (
 from ....dialects.stepwell.movement import ExpandDimsOp, GatherOp, ReshapeOp, TransposeOp
 from ....dialects.stepwell.paging import PagedAttentionOp
 from ...ir.rewriting import Pattern, Replacement, defining_op
-from ..values import constant, dtype_of, is_float, scalar_like, static_shapes
+from ..values import constant, dimension, dtype_of, is_float, numbered, scalar_like, static_shapes
 from .attention import AttentionKernels
 
 
@@ -55,14 +56,25 @@ class GatherPagedRows(Pattern[PagedAttentionOp]):
         ahead = SubOp(constant(np.arange(scores[3])), ExpandDimsOp(op.starts, axes=(1,))).result
         size = scalar_like(op.page_size, ahead)
         inside = MaximumOp(ahead, scalar_like(0, ahead)).result
-        lines = constant(np.arange(pages[0])[:, None] * pages[1])
-        number = MinimumOp(DivOp(inside, size), scalar_like(pages[1] - 1, ahead)).result
-        page = GatherOp(ReshapeOp(op.pages, shape=(pages[0] * pages[1],)), AddOp(lines, number), axis=0).result
+        page = page_of(op.pages, MinimumOp(DivOp(inside, size), scalar_like(pages[1] - 1, ahead)).result)
         page = MaximumOp(MinimumOp(page, scalar_like(pool[1] // op.page_size - 1, page)), scalar_like(0, page)).result
-        slots = AddOp(MulOp(page, size), ModOp(inside, size)).result
+        slots = slots_in(page, inside, op.page_size)
         mask = _masked(op.mask, ExpandDimsOp(LessOp(ahead, scalar_like(0, ahead)), axes=(1, 2)).result)
         key, value = (_gathered(rows, slots) for rows in (op.key, op.value))
         return AttentionOp(op.query, key, value, mask, scale=op.scale, zero_empty=op.zero_empty, cap=op.cap).result
+
+
+def page_of(table: ir.Value, numbers: ir.Value) -> ir.Value:
+    """Returns the pages, i64[texts, count], at numbers i64[texts, count] in the lines of a table i64[texts, pages]."""
+    texts, columns = spec_of(table).shape
+    lines = MulOp(ExpandDimsOp(numbered(texts), axes=(1,)), dimension(columns)).result
+    return GatherOp(ReshapeOp(table, shape=(texts * columns,)), AddOp(lines, numbers), axis=0).result
+
+
+def slots_in(page: ir.Value, positions: ir.Value, page_size: int) -> ir.Value:
+    """Returns the rows of a pool for positions of texts that lie in the given pages."""
+    size = scalar_like(page_size, positions)
+    return AddOp(MulOp(page, size), ModOp(positions, size)).result
 
 
 def _masked(mask: ir.Value, is_before: ir.Value) -> ir.Value:

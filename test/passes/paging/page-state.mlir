@@ -10,7 +10,7 @@
 // CHECK-SAME: tensor<?x0xi8, ["past", 0]> {stepwell.dims = ["past", 0], stepwell.name = "past"}
 // CHECK-SAME: -> (tensor<?x4x1x8xf32, ["batch", 4, 1, 8]> {{{.*}}}, tensor<2x32x8xf32> {stepwell.dims = [2, 32, 8]
 // CHECK:      %[[PAST:.+]] = "stepwell.sizes"() {{{.*}}values = ["past"]
-// CHECK:      %[[FLAT:.+]] = "stepwell.dynamic_reshape"(%[[PAGES]]
+// CHECK:      %[[FLAT:.+]] = "stepwell.reshape"(%[[PAGES]]
 // CHECK:      %[[PAGE:.+]] = "stepwell.gather"(%[[FLAT]], %{{.+}}) {axis = 0 : i64}
 // CHECK:      %[[FIRST:.+]] = "stepwell.mul"(%[[PAGE]]
 // CHECK:      %[[SLOTS:.+]] = "stepwell.add"(%[[FIRST]]

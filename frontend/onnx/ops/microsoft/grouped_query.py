@@ -26,6 +26,7 @@ from .....dialects.stepwell.elementwise import (
     SubOp,
 )
 from .....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, PadOp, ReshapeOp
+from .....passes.graph.values import dimension
 from .....sizes import extrema
 from ....build import (
     cast,
@@ -38,7 +39,6 @@ from ....build import (
     part_along,
     rank,
     scalar,
-    sizes,
     tabulate,
     transposed,
 )
@@ -104,7 +104,7 @@ def _kept(node: Node, lengths: ir.Value, length: Dim, whole: Dim) -> tuple[ir.Va
     ends = node.known(lengths)
     if ends is None or not isinstance(length, int) or not isinstance(whole, int):
         flat = cast(emit(DynamicReshapeOp, lengths, integers([-1])), np.int64)
-        new = emit(SubOp, flat, emit(SubOp, sizes(length), integers(1)))
+        new = emit(SubOp, flat, emit(SubOp, dimension(length), integers(1)))
         return emit(MaximumOp, new, integers(0)), None
     kept = [0 if length == whole else int(end) + 1 - length for end in ends.reshape(-1)]
     if min(kept) < 0:
@@ -163,11 +163,11 @@ def _assembled(past: ir.Value | None, new: ir.Value, kept: ir.Value, whole: Dim)
     rows = emit(ReshapeOp, transposed(every, (0, 2, 1, 3)), shape=(batch * given, heads * depth))
     place = numbered(extent, 1, 2)
     own = _column(kept, 1)
-    behind = emit(AddOp, emit(SubOp, place, own), sizes(before))
-    index = emit(SelectOp, emit(LessOp, place, own), place, emit(MinimumOp, behind, sizes(given - 1)))
-    first = emit(MulOp, numbered(batch, 0, 2), sizes(given))
+    behind = emit(AddOp, emit(SubOp, place, own), dimension(before))
+    index = emit(SelectOp, emit(LessOp, place, own), place, emit(MinimumOp, behind, dimension(given - 1)))
+    first = emit(MulOp, numbered(batch, 0, 2), dimension(given))
     taken = gathered(rows, emit(AddOp, index, first), 0)
-    is_data = emit(LessOp, place, emit(AddOp, own, sizes(length)))
+    is_data = emit(LessOp, place, emit(AddOp, own, dimension(length)))
     cleared = emit(SelectOp, emit(ExpandDimsOp, is_data, axes=(2,)), taken, scalar(0, taken))
     return transposed(emit(ReshapeOp, cleared, shape=(batch, extent, heads, depth)), HEADS_FIRST)
 

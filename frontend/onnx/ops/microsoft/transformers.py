@@ -17,6 +17,7 @@ from .....dialects.stepwell.contraction import MatmulOp
 from .....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, SqueezeOp
 from .....dialects.stepwell.normalization import LayerNormOp, RmsNormOp
 from .....dialects.stepwell.reduction import ReduceSumOp
+from .....passes.graph.values import dimension
 from ....build import (
     added,
     cast,
@@ -31,7 +32,6 @@ from ....build import (
     rank,
     scalar,
     shape,
-    sizes,
     tabulate,
     transposed,
 )
@@ -197,7 +197,7 @@ def _attention(node: Node, items: Sequence[ir.Value], mask: ir.Value | None, sco
         added_ = scores if added_ is None else emit(ew.AddOp, added_, scores)
     if node.attribute("unidirectional", 0):
         rows, columns = (known_dim(item, 2, "the lengths of query and key") for item in (query, key))
-        last = tabulate(ew.AddOp, numbered(rows, 0, 2), sizes(columns - rows))
+        last = tabulate(ew.AddOp, numbered(rows, 0, 2), dimension(columns - rows))
         seen = tabulate(ew.LessEqualOp, numbered(columns, 1, 2), last)
         triangle = tabulate(ew.SelectOp, seen, scalar(0, query), scalar(filter_, query))
         added_ = triangle if added_ is None else emit(ew.AddOp, added_, triangle)
