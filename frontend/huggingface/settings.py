@@ -38,8 +38,9 @@ _ROTATION = {
     "rotary_pct": "partial_rotary_factor",
 }
 """Parameters of the rotation that older files have at the top level, and their names since transformers 5."""
-_BLOOM_CONTEXT = 2048
-"""Tokens of a text in the training of BLOOM (its model card, "sequence length"), for files without the number."""
+_CONTEXT = {"bloom": 2048, "falcon": 2048}
+"""Tokens of a text in the training of models whose files may lack the number: BLOOM's model card ("sequence length"),
+and the default of transformers' `FalconConfig`."""
 
 
 def settings_of(config: Mapping[str, Any], architecture: str) -> dict[str, Any]:
@@ -61,7 +62,9 @@ def settings_of(config: Mapping[str, Any], architecture: str) -> dict[str, Any]:
     rotation = rotation_of(config)
     found = {
         "block_count": _any(config, "num_hidden_layers", "n_layer"),
-        "context_length": _any(config, "max_position_embeddings", "n_positions", "seq_length", default=_BLOOM_CONTEXT),
+        "context_length": _any(
+            config, "max_position_embeddings", "n_positions", "seq_length", default=_CONTEXT.get(kind)
+        ),
         "embedding_length": hidden,
         "attention.head_count": heads,
         "attention.head_count_kv": key_heads_of(config, heads),
