@@ -17,7 +17,7 @@ def tuning_of(trials: Iterable[Trial], kernels: Mapping[str, KernelRow], machine
             trial.gain or 1.0,
             trial.low or 0.0,
             trial.high or 0.0,
-            trial.place.threads,
+            trial.conditions.threads,
             kernels[trial.kernel].nodes if trial.kernel in kernels else (),
         )
         for trial in trials
@@ -27,7 +27,7 @@ def tuning_of(trials: Iterable[Trial], kernels: Mapping[str, KernelRow], machine
 
 def latest_trials(trials: Iterable[Trial]) -> list[Trial]:
     """Returns the last trial of each schedule: the comparison at the end of a search measures longest."""
-    return list({(trial.kernel, trial.place, trial.key): trial for trial in trials}.values())
+    return list({(trial.kernel, trial.conditions, trial.key): trial for trial in trials}.values())
 
 
 def best_trials(trials: Iterable[Trial]) -> list[Trial]:

@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ CREATE INDEX IF NOT EXISTS trials_by_kernel ON trials (kernel, machine, compiler
 
 
 @dataclass(frozen=True)
-class MeasuringPlace:
+class Conditions:
     """Conditions under which trials can be compared: one machine, one compiler, one number of threads.
 
     Attributes:
@@ -64,7 +64,7 @@ class Trial:
 
     Attributes:
         kernel: the kernel's name.
-        place: where it was made.
+        conditions: the conditions under which it was made.
         schedule: the parameters that differ from the default schedule.
         status: one of `OK`, `FAILED`, `WRONG`.
         reason: why it failed; "" if it did not.
@@ -82,7 +82,7 @@ class Trial:
     """
 
     kernel: str
-    place: MeasuringPlace
+    conditions: Conditions
     schedule: Mapping[str, Any]
     status: str = OK
     reason: str = ""
@@ -106,7 +106,7 @@ class Trial:
     @property
     def id(self) -> str:
         """The identity of the trial, the same in all databases that have it."""
-        parts = [self.kernel, *map(str, vars(self.place).values()), self.key, repr(self.made)]
+        parts = [self.kernel, *map(str, vars(self.conditions).values()), self.key, repr(self.made)]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
 
 
@@ -205,16 +205,17 @@ class Database:
                 f"INSERT OR IGNORE INTO trials VALUES ({', '.join('?' * 19)})", [_row_of(trial) for trial in trials]
             )
 
-    def trials(self, place: MeasuringPlace | None = None, kernel: str | None = None) -> list[Trial]:
-        """Returns trials in the order of time: all, or those of a place, or of a kernel."""
-        conditions, values = [], []
-        if place is not None:
-            conditions += ["machine = ?", "compiler = ?", "threads = ?"]
-            values += [place.machine, place.compiler, place.threads]
+    def trials(self, conditions: Conditions | None = None, kernel: str | None = None) -> list[Trial]:
+        """Returns trials in the order of time: all, or those under some conditions, or of a kernel."""
+        tests: list[str] = []
+        values: list[str | int] = []
+        if conditions is not None:
+            tests += ["machine = ?", "compiler = ?", "threads = ?"]
+            values += astuple(conditions)
         if kernel is not None:
-            conditions.append("kernel = ?")
+            tests.append("kernel = ?")
             values.append(kernel)
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        where = f" WHERE {' AND '.join(tests)}" if tests else ""
         with self._errors():
             rows = self._connection.execute(f"SELECT * FROM trials{where} ORDER BY made, id", values).fetchall()
         return [_trial_of(row) for row in rows]
@@ -266,7 +267,7 @@ class Database:
 def _row_of(trial: Trial) -> tuple[Any, ...]:
     numbers = (trial.gain, trial.low, trial.high, trial.nanoseconds, trial.default_nanoseconds, trial.predicted)
     return (
-        *(trial.id, trial.kernel, trial.place.machine, trial.place.compiler, trial.place.threads, trial.key),
+        *(trial.id, trial.kernel, *astuple(trial.conditions), trial.key),
         *(trial.status, trial.reason, *numbers, trial.turns, trial.searcher),
         *(json.dumps(dict(trial.features)), json.dumps(dict(trial.choice)), trial.made),
     )
@@ -277,7 +278,7 @@ def _trial_of(row: Sequence[Any]) -> Trial:
     gain, low, high, nanoseconds, usual, predicted, turns, searcher, features, choice, made = numbers
     return Trial(
         kernel,
-        MeasuringPlace(machine, compiler, threads),
+        Conditions(machine, compiler, threads),
         json.loads(schedule),
         status,
         reason,

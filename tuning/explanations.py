@@ -20,8 +20,8 @@ def listed(database: Database) -> list[dict[str, Any]]:
     """Returns a record of each kernel: its trials by number of threads and machine, and the best gain."""
     groups: dict[tuple[str, str, str, int], list[Trial]] = {}
     for trial in database.trials():
-        place = trial.place
-        groups.setdefault((trial.kernel, place.machine, place.compiler, place.threads), []).append(trial)
+        conditions = trial.conditions
+        groups.setdefault((trial.kernel, conditions.machine, conditions.compiler, conditions.threads), []).append(trial)
     kernels, records = database.kernels(), []
     for (name, machine, compiler, threads), trials in groups.items():
         best = next(iter(best_trials(trials)), None)
@@ -71,7 +71,7 @@ def shown(database: Database, kernel: KernelRow) -> list[dict[str, Any]]:
             "reason": trial.reason,
             **{name: getattr(trial, name) for name in ("gain", "low", "high", "predicted", "turns", "searcher")},
             "seconds": None if trial.nanoseconds is None else trial.nanoseconds / 1e9,
-            "threads": trial.place.threads,
+            "threads": trial.conditions.threads,
         }
         for trial in trials
     ]
@@ -118,7 +118,9 @@ def why(database: Database, kernel: KernelRow) -> dict[str, Any]:
 def _verdict(best: Trial | None, measured: Sequence[Trial], trials: Sequence[Trial]) -> str:
     if best is not None:
         text = f"tuned: {best.gain:.3f} times as fast as the default, {best.low:.3f} to {best.high:.3f} with 95 %"
-        return f"{text} confidence, in {quantity(best.turns, 'turn')} with {quantity(best.place.threads, 'thread')}"
+        return (
+            f"{text} confidence, in {quantity(best.turns, 'turn')} with {quantity(best.conditions.threads, 'thread')}"
+        )
     if not trials:
         return "default: nothing was tried"
     fastest = max(measured, key=lambda trial: trial.gain or 0, default=None)

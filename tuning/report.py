@@ -35,7 +35,7 @@ def page(model: str, result: SearchResult) -> str:
 
 def summary(result: SearchResult) -> str:
     """Returns the outcome of a search in one sentence."""
-    text = f"{result.trials} trials in {result.seconds:.0f} s with {result.place.threads} threads: "
+    text = f"{result.trials} trials in {result.seconds:.0f} s with {result.conditions.threads} threads: "
     if result.whole is None:
         return text + "nothing is certainly faster than the default schedules"
     gain = result.whole.gain
@@ -100,8 +100,8 @@ class _Axes:
 
     def point(self, across: float, up: float, text: str) -> None:
         """Adds a point with a tooltip."""
-        place = f"cx='{self.x(across):.1f}' cy='{self.y(up):.1f}'"
-        self.marks.append(f"<circle {place} r='3' fill='#2563eb'><title>{escape(text)}</title></circle>")
+        center = f"cx='{self.x(across):.1f}' cy='{self.y(up):.1f}'"
+        self.marks.append(f"<circle {center} r='3' fill='#2563eb'><title>{escape(text)}</title></circle>")
 
     def line(self, points: Sequence[tuple[float, float]]) -> None:
         """Adds a line through points."""

@@ -15,7 +15,7 @@ from ..support.cores import available_cores
 from .children import TrialFailure
 from .choices import best_trials, latest_trials
 from .cost_model import LearnedModel
-from .database import FAILED, OK, WRONG, Database, KernelRow, MeasuringPlace, Trial
+from .database import FAILED, OK, WRONG, Conditions, Database, KernelRow, Trial
 from .measurement import WHOLE, Measured
 from .model import TunableKernel, TunableModel
 from .options import TuningOptions
@@ -100,7 +100,7 @@ class SearchResult:
         winners: the trial of each kernel that is faster than the default, by the kernel's name.
         courses: the search of each kernel.
         whole: a whole call with the winners against one with default schedules; None without winners.
-        place: where the trials were made.
+        conditions: the conditions under which the trials were made.
         seconds: time spent.
         trials: number of trials made by this search.
         is_interrupted: whether the user ended it.
@@ -109,7 +109,7 @@ class SearchResult:
     winners: Mapping[str, Trial]
     courses: Sequence[KernelCourse]
     whole: Measured | None
-    place: MeasuringPlace
+    conditions: Conditions
     seconds: float
     trials: int
     is_interrupted: bool = False
@@ -140,7 +140,7 @@ class TuningSession:
         self._model, self._database, self._options, self._listener = model, database, options, listener
         self._start, self._made, self._profile = time.monotonic(), 0, profile
         threads = options.threads or available_cores()
-        self._place = MeasuringPlace(database.add_machine(model.machine), fingerprint(), threads)
+        self._conditions = Conditions(database.add_machine(model.machine), fingerprint(), threads)
         self._trials = Trials(model, inputs, threads, options.processes, options.turns)
         self._courses: list[KernelCourse] = []
         self._learned: LearnedModel | None = None
@@ -166,7 +166,7 @@ class TuningSession:
                 winners, whole = self._finish(is_short=is_interrupted)
         except KeyboardInterrupt:  # a second one: the last comparison is left out
             winners = {course.kernel.name: course.best for course in self._courses if course.best is not None}
-        return SearchResult(winners, self._courses, whole, self._place, self._seconds, self._made, is_interrupted)
+        return SearchResult(winners, self._courses, whole, self._conditions, self._seconds, self._made, is_interrupted)
 
     @property
     def _seconds(self) -> float:
@@ -206,7 +206,7 @@ class TuningSession:
             KernelRow(item.name, item.info.kind, item.info.ops, item.info.flops, item.info.bytes, item.space.default)
             for item in kernels
         )
-        earlier = self._database.trials(self._place)
+        earlier = self._database.trials(self._conditions)
         self._others = list(earlier)
         self._fit()
         for number, kernel in enumerate(kernels):
@@ -270,7 +270,7 @@ class TuningSession:
         usual, predicted = space.predicted({}), space.predicted(parameters)
         trial = Trial(
             course.kernel.name,
-            self._place,
+            self._conditions,
             dict(parameters),
             predicted=usual / predicted if usual and predicted else None,
             searcher="learned" if self._learned is not None and searcher == "evolutionary" else searcher,
@@ -305,13 +305,13 @@ class TuningSession:
         """Compares the best candidates of each kernel once more; returns the winners, and their effect on a call."""
         turns = self._options.turns * (1 if is_short else _FINAL_TURNS)
         winners: dict[str, Trial] = {}
-        for place in range(1 if is_short else _FINALISTS):
+        for rank in range(1 if is_short else _FINALISTS):
             by_name = {
-                course.kernel.name: (course, ranked[place])
+                course.kernel.name: (course, ranked[rank])
                 for course in self._courses
-                if place < len(ranked := _ranked(course.trials))
+                if rank < len(ranked := _ranked(course.trials))
             }
-            if not by_name or (place and not self._has_time_to_compare()):
+            if not by_name or (rank and not self._has_time_to_compare()):
                 break
             self._tell(f"comparing {len(by_name)} again")
             schedules = {name: trial.schedule for name, (_, trial) in by_name.items()}

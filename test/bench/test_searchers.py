@@ -6,9 +6,9 @@ import json
 
 import pytest
 from stepwell.bench import command, searchers
-from stepwell.tuning.database import Database, MeasuringPlace, Trial
+from stepwell.tuning.database import Conditions, Database, Trial
 
-PLACE = MeasuringPlace("machine", "compiler", 1)
+PLACE = Conditions("machine", "compiler", 1)
 
 
 def trials(kernel: str, count: int = 20) -> list[Trial]:

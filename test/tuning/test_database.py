@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from stepwell.tuning.choices import best_trials, tuning_of
-from stepwell.tuning.database import Database, KernelRow, MeasuringPlace, Trial
+from stepwell.tuning.database import Conditions, Database, KernelRow, Trial
 from stepwell.tuning.errors import TuningError
 
-PLACE = MeasuringPlace("machine", "compiler", 2)
+PLACE = Conditions("machine", "compiler", 2)
 KERNEL = KernelRow("kernel_1", "contraction", ("dense",), 100, 10, {"tiles": [[6]]})
 
 
@@ -34,9 +34,7 @@ def test_a_trial_is_read_as_it_was_written(tmp_path) -> None:
     made = trial(1, features={"depth": 3.0}, predicted=1.3, searcher="random")
     database.add([made, trial(2, status="failed", reason="no", gain=None, low=None, high=None)])
     assert database.trials(PLACE)[0] == made
-    assert (
-        database.trials(MeasuringPlace("other", "compiler", 2)) == [] and len(database.trials(kernel="kernel_1")) == 2
-    )
+    assert database.trials(Conditions("other", "compiler", 2)) == [] and len(database.trials(kernel="kernel_1")) == 2
 
 
 def test_writers_at_the_same_time_lose_nothing(tmp_path) -> None:
@@ -91,7 +89,7 @@ def test_merge_copies_what_is_missing(tmp_path) -> None:
 
 def test_prune_deletes_other_compilers(tmp_path) -> None:
     database = Database(tmp_path / "trials.sqlite")
-    old = Trial("kernel_1", MeasuringPlace("machine", "old", 2), {}, made=1.0)
+    old = Trial("kernel_1", Conditions("machine", "old", 2), {}, made=1.0)
     database.add([old, trial(2)])
     assert database.prune(["compiler"]) == 1 and database.trials() == [trial(2)]
 

@@ -12,7 +12,7 @@ from stepwell.lowering.linalg_to_vector.spaces.space import Axis, Choice, Refuse
 from stepwell.machines.families import FAMILIES
 from stepwell.support.errors import OptionError
 from stepwell.tuning.cost_model import LearnedModel
-from stepwell.tuning.database import MeasuringPlace, Trial
+from stepwell.tuning.database import Conditions, Trial
 from stepwell.tuning.options import TuningOptions
 from stepwell.tuning.searchers.evolution import EvolutionarySearcher
 from stepwell.tuning.searchers.simple import ExhaustiveSearcher, RandomSearcher
@@ -56,7 +56,7 @@ def trials_to_best(searcher, space, most: int, learns: bool = False) -> int:
         if found >= 0.95 * 2.0:
             return number
         features = space.features(candidate.parameters)
-        known.append(Trial("k", MeasuringPlace("", "", 1), candidate.parameters, gain=found, features=features))
+        known.append(Trial("k", Conditions("", "", 1), candidate.parameters, gain=found, features=features))
         if learns:
             searcher.model = LearnedModel.fit(known)
     return most

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from stepwell.tuning.database import Database, MeasuringPlace, Trial
+from stepwell.tuning.database import Conditions, Database, Trial
 from stepwell.tuning.searchers.evolution import EvolutionarySearcher
 from stepwell.tuning.transfer import starting_points
 
 from .test_searchers import bowl
 
-PLACE = MeasuringPlace("machine", "compiler", 1)
+PLACE = Conditions("machine", "compiler", 1)
 
 
 def trial(kernel: str, choice: dict, gain: float, **features: float) -> Trial:
