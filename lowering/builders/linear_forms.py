@@ -13,7 +13,7 @@ from ...passes.ir.values import constant_index
 Linear = tuple[int, tuple[tuple[ir.Value, int], ...]]
 """A constant and a sum of values with factors."""
 
-Place = int | ir.Value | Linear
+LinearIndex = int | ir.Value | Linear
 """An index."""
 
 
@@ -30,7 +30,7 @@ def apply_linear(linear: Linear) -> ir.Value:
     return affine.apply(ir.AffineMap.get(len(terms), 0, [expr]), [value for value, _ in terms])
 
 
-def linear_form(expr: ir.AffineExpr, places: Mapping[int, Place]) -> Linear:
+def linear_form(expr: ir.AffineExpr, places: Mapping[int, LinearIndex]) -> Linear:
     """Returns an affine expression as a linear form, with its dimensions at `places`.
 
     Raises:
@@ -40,7 +40,7 @@ def linear_form(expr: ir.AffineExpr, places: Mapping[int, Place]) -> Linear:
         case ir.AffineConstantExpr(value=value):
             return value, ()
         case ir.AffineDimExpr(position=position):
-            return linear_place(places[position])
+            return linear_index(places[position])
         case ir.AffineAddExpr(lhs=lhs, rhs=rhs):
             (left, left_terms), (right, right_terms) = linear_form(lhs, places), linear_form(rhs, places)
             return left + right, left_terms + right_terms
@@ -55,7 +55,7 @@ def linear_form(expr: ir.AffineExpr, places: Mapping[int, Place]) -> Linear:
     raise PassError(f"a register tile cannot be indexed by {expr}")
 
 
-def linear_place(place: Place) -> Linear:
+def linear_index(place: LinearIndex) -> Linear:
     """Returns an index as a linear form."""
     if isinstance(place, tuple):
         return place

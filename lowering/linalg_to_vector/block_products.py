@@ -24,7 +24,7 @@ from mlir.dialects import arith, scf, vector
 from ...dialects.stepwell.blocks import GRAIN
 from ...machines.block_tiles import BlockWork, scales_sums
 from ...passes.ir.values import constant_index
-from ..builders.linear_forms import Linear, Place
+from ..builders.linear_forms import Linear, LinearIndex
 from .byte_products import add_products, add_shorts, joined, shorts_of, slice_of, widen_shorts
 from .tile_reads import Chunk, Reader, registers_of, resized
 
@@ -36,7 +36,7 @@ _FEWEST_LANES = 4
 
 Row = tuple[int, ...]
 Totals = dict[tuple[Row, Chunk], ir.Value]
-AddWord = Callable[[Reader, Mapping[int, Place], Sequence[Chunk], Totals], None]
+AddWord = Callable[[Reader, Mapping[int, LinearIndex], Sequence[Chunk], Totals], None]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class BlockProduct:
         reader: Reader,
         rows: Sequence[Row],
         chunks: Sequence[Chunk],
-        where: Mapping[int, Place],
+        where: Mapping[int, LinearIndex],
         sums: Sequence[ir.Value],
     ) -> list[ir.Value]:
         """Returns the sums after one more block of the reduction for every row and column."""
@@ -91,7 +91,7 @@ class BlockProduct:
         reader: Reader,
         rows: Sequence[Row],
         parts: Sequence[Chunk],
-        where: Mapping[int, Place],
+        where: Mapping[int, LinearIndex],
         carried: Totals,
     ) -> Totals:
         """Multiplies rows with numbers, and scales the sums of the block."""
@@ -112,7 +112,7 @@ class BlockProduct:
         reader: Reader,
         rows: Sequence[Row],
         parts: Sequence[Chunk],
-        where: Mapping[int, Place],
+        where: Mapping[int, LinearIndex],
         carried: Totals,
     ) -> Totals:
         """Scales the numbers instead of the sums, which is faster if each number is multiplied by many rows."""
@@ -124,7 +124,7 @@ class BlockProduct:
         def scaled(part: Chunk, numbers: ir.Value) -> ir.Value:
             return vector.fma(numbers, scales[part], starts[part])
 
-        def add(inner: Reader, where: Mapping[int, Place], group: Sequence[Chunk], totals: Totals) -> None:
+        def add(inner: Reader, where: Mapping[int, LinearIndex], group: Sequence[Chunk], totals: Totals) -> None:
             self._floats(inner, where, group, totals, scaled)
 
         return self._run(reader, rows, parts, where, add, range(self.words), carried)
@@ -132,7 +132,7 @@ class BlockProduct:
     def _floats(
         self,
         reader: Reader,
-        where: Mapping[int, Place],
+        where: Mapping[int, LinearIndex],
         group: Sequence[Chunk],
         totals: Totals,
         scaled: Callable[[Chunk, ir.Value], ir.Value] = lambda _, numbers: numbers,
@@ -146,7 +146,7 @@ class BlockProduct:
                     value = reader.read(_INPUT, row, part, {**place, self.dims[2]: byte})
                     totals[row, part] = vector.fma(value, numbers[part], totals[row, part])
 
-    def _bytes(self, reader: Reader, where: Mapping[int, Place], group: Sequence[Chunk], totals: Totals) -> None:
+    def _bytes(self, reader: Reader, where: Mapping[int, LinearIndex], group: Sequence[Chunk], totals: Totals) -> None:
         """Adds the products of a word with bytes."""
         rows = _rows_of(totals)
         for place, words in self._parts(reader, rows[0], where, group):
@@ -168,7 +168,7 @@ class BlockProduct:
         return shorts_of(self.bits, self.bytes_method, self.lanes)
 
     def _sums_of_bytes(
-        self, reader: Reader, rows: Sequence[Row], parts: Sequence[Chunk], where: Mapping[int, Place]
+        self, reader: Reader, rows: Sequence[Row], parts: Sequence[Chunk], where: Mapping[int, LinearIndex]
     ) -> Totals:
         """Returns the sums of the products of bytes and numbers."""
         places = list(itertools.product(rows, parts))
@@ -189,7 +189,7 @@ class BlockProduct:
         reader: Reader,
         rows: Sequence[Row],
         parts: Sequence[Chunk],
-        where: Mapping[int, Place],
+        where: Mapping[int, LinearIndex],
         add: AddWord,
         words: range,
         totals: Totals,
@@ -215,14 +215,14 @@ class BlockProduct:
         return dict(zip(totals, loop.results, strict=True))
 
     def _parts(
-        self, reader: Reader, row: Row, where: Mapping[int, Place], group: Sequence[Chunk]
-    ) -> Iterator[tuple[dict[int, Place], dict[Chunk, ir.Value]]]:
+        self, reader: Reader, row: Row, where: Mapping[int, LinearIndex], group: Sequence[Chunk]
+    ) -> Iterator[tuple[dict[int, LinearIndex], dict[Chunk, ir.Value]]]:
         """Yields the reduction indices of each part of the bytes of a word, with the words by vector."""
         words = {part: reader.grains(_WEIGHT, row, part, {**where, self.dims[2]: 0}, GRAIN) for part in group}
         for place in range(8 // self.bits):
             yield {**where, self.dims[1]: place}, words
 
-    def _number(self, words: ir.Value, place: Mapping[int, Place], byte: int) -> ir.Value:
+    def _number(self, words: ir.Value, place: Mapping[int, LinearIndex], byte: int) -> ir.Value:
         """The numbers in one part of one byte of a vector of words, as floats."""
         part, mask = place[self.dims[1]], (1 << self.bits) - 1
         assert isinstance(part, int)
@@ -230,7 +230,7 @@ class BlockProduct:
         floats = ir.VectorType.get(ir.VectorType(words.type).shape, ir.F32Type.get())
         return arith.sitofp(floats, numbers)
 
-    def _part(self, words: ir.Value, place: Mapping[int, Place]) -> ir.Value:
+    def _part(self, words: ir.Value, place: Mapping[int, LinearIndex]) -> ir.Value:
         """The numbers in one part of all bytes of a vector of words, as bytes."""
         part = place[self.dims[1]]
         assert isinstance(part, int)
@@ -239,12 +239,12 @@ class BlockProduct:
         spread = sum(((1 << self.bits) - 1) << (8 * byte) for byte in range(GRAIN))
         return arith.andi(_right(words, self.bits * part), _splat(words.type, spread))
 
-    def _start(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, Place]) -> ir.Value:
+    def _start(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, LinearIndex]) -> ir.Value:
         """The sum of a block before its first product: minus the sum of the row times the zero point."""
         total = reader.read(_SUMS, row, part, where)
         return arith.mulf(arith.negf(total), self._zero(reader, row, part, where))
 
-    def _zero(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, Place]) -> ir.Value:
+    def _zero(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, LinearIndex]) -> ir.Value:
         """The zero points."""
         kind = part.type(ir.F32Type.get())
         if not self.has_zeros:
@@ -254,7 +254,7 @@ class BlockProduct:
             return zero if zero.type == kind else arith.extf(kind, zero)
         return arith.sitofp(kind, arith.extui(part.type(ir.IntegerType.get_signless(32)), zero))
 
-    def _scale(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, Place]) -> ir.Value:
+    def _scale(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, LinearIndex]) -> ir.Value:
         scale, kind = reader.read(_SCALES, row, part, where), part.type(ir.F32Type.get())
         return scale if scale.type == kind else arith.extf(kind, scale)
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 from mlir.dialects import arith, llvm, vector
 
-from ..builders.linear_forms import Place
+from ..builders.linear_forms import LinearIndex
 from .tile_reads import Chunk, Reader
 
 GRAIN = 4
@@ -46,7 +46,7 @@ def byte_step(
     reader: Reader,
     rows: Sequence[tuple[int, ...]],
     chunks: Sequence[Chunk],
-    where: Mapping[int, Place],
+    where: Mapping[int, LinearIndex],
     sums: Sequence[ir.Value],
     method: str,
     lanes: int,

@@ -19,17 +19,17 @@ from mlir.dialects import linalg, scf
 
 from ...dialects import discardable
 from ...passes.ir.values import constant_index, shape_of
-from ..builders.linear_forms import Linear, Place, linear_place
+from ..builders.linear_forms import Linear, LinearIndex, linear_index
 from .row_stream import RowStream, row_stream
 from .tile_reads import Reader
 from .tile_stream import TileStream, tile_streams
 from .weight_stream import WeightStream, weight_stream
 
-Step = Callable[[Reader, Mapping[int, Place], list[ir.Value]], list[ir.Value]]
+Step = Callable[[Reader, Mapping[int, LinearIndex], list[ir.Value]], list[ir.Value]]
 """Emits one step; takes the operands' reader, the indices of the reduced dimensions and the sums, and returns the sums.
 """
 
-Part = Callable[[Reader, Mapping[int, Place], int, ir.Value], ir.Value]
+Part = Callable[[Reader, Mapping[int, LinearIndex], int, ir.Value], ir.Value]
 """Emits the part of a step for one sum; takes the operands' reader, the indices, and the number and value of the sum.
 """
 
@@ -104,7 +104,7 @@ class ReductionNest:
         self,
         reader: Reader,
         depth: int,
-        where: dict[int, Place],
+        where: dict[int, LinearIndex],
         sums: list[ir.Value],
         streams: Sequence[Stream],
     ) -> list[ir.Value]:
@@ -129,7 +129,7 @@ class ReductionNest:
     def _along_input(
         self,
         reader: Reader,
-        where: Mapping[int, Place],
+        where: Mapping[int, LinearIndex],
         sums: list[ir.Value],
         part: Part,
         position: Callable[[int, Mapping[int, int]], tuple[int, ...]],
@@ -148,7 +148,7 @@ class ReductionNest:
     def _innermost(
         self,
         reader: Reader,
-        where: dict[int, Place],
+        where: dict[int, LinearIndex],
         sums: list[ir.Value],
         streams: Sequence[Stream],
     ) -> list[ir.Value]:
@@ -168,11 +168,11 @@ class ReductionNest:
             sums = self.step(reader, where | {dim: number}, sums)
         return sums
 
-    def _iteration(self, where: Mapping[int, Place], whole: int, innermost: ir.Value) -> Linear:
+    def _iteration(self, where: Mapping[int, LinearIndex], whole: int, innermost: ir.Value) -> Linear:
         """Returns the linear index of the current iteration over all loops."""
         base, terms, factor = 0, ((innermost, 1),), whole
         for dim, size in zip(reversed(self.dims[:-1]), reversed(self.sizes[:-1]), strict=True):
-            start, values = linear_place(where[dim])
+            start, values = linear_index(where[dim])
             base += start * factor
             terms = (*terms, *((value, count * factor) for value, count in values))
             factor *= size

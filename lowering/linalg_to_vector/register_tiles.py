@@ -32,7 +32,7 @@ from ...dialects import discardable
 from ...machines.machine import Machine
 from ...passes.infra.base import PassError
 from ...passes.ir.values import constant_index, shape_of
-from ..builders.linear_forms import Place
+from ..builders.linear_forms import LinearIndex
 from .block_products import BlockProduct
 from .byte_products import byte_step
 from .reduction_nest import ReductionNest
@@ -107,7 +107,7 @@ class RegisterTiler:
             return _Tile(_step(op, reader, rows, chunks, {}, None), chunks)
         accumulators = [reader.read(len(op.operands) - 1, row, chunk, {}) for row in rows for chunk in chunks]
 
-        def step(reader: Reader, where: Mapping[int, Place], sums: list[ir.Value]) -> list[ir.Value]:
+        def step(reader: Reader, where: Mapping[int, LinearIndex], sums: list[ir.Value]) -> list[ir.Value]:
             if blocks is not None:
                 return blocks.step(reader, rows, chunks, where, sums)
             if has_grains:
@@ -117,7 +117,7 @@ class RegisterTiler:
 
         parts = [(row, chunk) for row in rows for chunk in chunks]
 
-        def part(reader: Reader, where: Mapping[int, Place], number: int, total: ir.Value) -> ir.Value:
+        def part(reader: Reader, where: Mapping[int, LinearIndex], number: int, total: ir.Value) -> ir.Value:
             row, chunk = parts[number]
             return _step(op, reader, [row], [chunk], where, [total])[row][0]
 
@@ -188,7 +188,7 @@ def _step(
     reader: Reader,
     rows: Sequence[tuple[int, ...]],
     chunks: Sequence[Chunk],
-    where: Mapping[int, Place],
+    where: Mapping[int, LinearIndex],
     accumulators: list[ir.Value] | None,
 ) -> Rows:
     """Emits one execution of the op's body for every element of the tile."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlir import ir
 
 from ...passes.ir.values import shape_of
-from ..builders.linear_forms import Linear, linear_place
+from ..builders.linear_forms import Linear, linear_index
 
 
 def whole(part: ir.Value) -> tuple[ir.Value, list[Linear]]:
@@ -18,7 +18,7 @@ def whole(part: ir.Value) -> tuple[ir.Value, list[Linear]]:
             break
         dynamic = iter(list(op.operands)[1:])
         for axis, static in enumerate(ir.DenseI64ArrayAttr(op.attributes["static_offsets"])):
-            base, terms = linear_place(static if static >= 0 else next(dynamic))
+            base, terms = linear_index(static if static >= 0 else next(dynamic))
             offsets[axis] = (offsets[axis][0] + base, (*offsets[axis][1], *terms))
         part = op.operands[0]
     return part, offsets

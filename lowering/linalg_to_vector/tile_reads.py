@@ -10,7 +10,7 @@ from mlir import ir
 from mlir.dialects import arith, tensor, vector
 
 from ...passes.infra.base import PassError
-from ..builders.linear_forms import Linear, Place, apply_linear, linear_form
+from ..builders.linear_forms import Linear, LinearIndex, apply_linear, linear_form
 
 
 @dataclass(frozen=True)
@@ -145,12 +145,12 @@ class Reader:
         reader._steps = self._steps
         return reader
 
-    def read(self, operand: int, row: tuple[int, ...], chunk: Chunk, where: Mapping[int, Place]) -> ir.Value:
+    def read(self, operand: int, row: tuple[int, ...], chunk: Chunk, where: Mapping[int, LinearIndex]) -> ir.Value:
         """Reads the vector of an operand at a row and chunk of the tile, with the reduction dimensions at `where`."""
         if operand in self._registers:
             return self._register(operand, row, chunk)
         lane = self.loops.parallel - 1
-        places: dict[int, Place] = {**dict(enumerate(row)), lane: chunk.start, **where}
+        places: dict[int, LinearIndex] = {**dict(enumerate(row)), lane: chunk.start, **where}
         exprs = self.loops.exprs[operand]
         linear = tuple(linear_form(expr, places) for expr in exprs)
         if (operand, chunk) not in self._steps:
@@ -161,9 +161,9 @@ class Reader:
             self._vectors[key] = self._load(operand, linear, steps, chunk)
         return self._vectors[key]
 
-    def grain(self, operand: int, row: tuple[int, ...], where: Mapping[int, Place], count: int) -> ir.Value:
+    def grain(self, operand: int, row: tuple[int, ...], where: Mapping[int, LinearIndex], count: int) -> ir.Value:
         """Reads the `count` bytes of an operand's last dimension at a row of the tile, as one integer."""
-        places: dict[int, Place] = {**dict(enumerate(row)), **where}
+        places: dict[int, LinearIndex] = {**dict(enumerate(row)), **where}
         linear = [linear_form(expr, places) for expr in self.loops.exprs[operand][:-1]]
         key = (operand, *linear, count)
         if key not in self._vectors:
@@ -173,10 +173,10 @@ class Reader:
         return self._vectors[key]
 
     def grains(
-        self, operand: int, row: tuple[int, ...], chunk: Chunk, where: Mapping[int, Place], count: int
+        self, operand: int, row: tuple[int, ...], chunk: Chunk, where: Mapping[int, LinearIndex], count: int
     ) -> ir.Value:
         """Reads a vector of integers, each the `count` bytes of an operand that belong to one lane of a chunk."""
-        places: dict[int, Place] = {**dict(enumerate(row)), self.loops.parallel - 1: chunk.start, **where}
+        places: dict[int, LinearIndex] = {**dict(enumerate(row)), self.loops.parallel - 1: chunk.start, **where}
         linear = [linear_form(expr, {**places, len(self.loops.sizes) - 1: 0}) for expr in self.loops.exprs[operand]]
         vector_of = self._row(operand, linear, Chunk(0, count * chunk.lanes, count * chunk.used, count * chunk.moved))
         return vector.bitcast(ir.VectorType.get([chunk.lanes], ir.IntegerType.get_signless(8 * count)), vector_of)
@@ -264,6 +264,6 @@ def _zero(element: ir.Type) -> ir.Attribute:
 
 def _steps(expr: ir.AffineExpr, lane: int, chunk: Chunk) -> Steps:
     """Returns the offset of an expression from the first lane of a chunk to each lane that is used."""
-    zeros: dict[int, Place] = dict.fromkeys(range(64), 0)
+    zeros: dict[int, LinearIndex] = dict.fromkeys(range(64), 0)
     places = [linear_form(expr, zeros | {lane: chunk.start + step})[0] for step in range(chunk.used)]
     return tuple(place - places[0] for place in places)

@@ -36,7 +36,7 @@ from ...stepwell_to_linalg.products import emit_contraction
 from ...stepwell_to_linalg.winograd import twice_transformed
 from .steps import WinogradGroup, WinogradSteps
 
-Place = Callable[[Index, Index, Index], tuple[list[Index], list[Index]]]
+Locate = Callable[[Index, Index, Index], tuple[list[Index], list[Index]]]
 
 
 def cut_into_strips(kernel: ir.Operation, steps: WinogradSteps, strip: Sequence[int], part: Sequence[int]) -> None:
@@ -202,7 +202,7 @@ class _Strip:
         return self._blocks(out, block, place)
 
     def _blocks(
-        self, into: ir.Value, block: Callable[[Index, Index, Index, ir.Value], ir.Value], place: Place
+        self, into: ir.Value, block: Callable[[Index, Index, Index, ir.Value], ir.Value], place: Locate
     ) -> ir.Value:
         """Returns `into` with each result of `block` at the block's `place`, in parallel if there is more than one."""
         step = [1, *self.part]
@@ -265,7 +265,7 @@ class _Run(_Strip):
     number: Index
 
     def _blocks(
-        self, into: ir.Value, block: Callable[[Index, Index, Index, ir.Value], ir.Value], place: Place
+        self, into: ir.Value, block: Callable[[Index, Index, Index, ir.Value], ir.Value], place: Locate
     ) -> ir.Value:
         def tile(index: Index, carried: list[ir.Value]) -> list[ir.Value]:
             return [_insert(block(0, 0, index, carried[0]), carried[0], *place(0, 0, index))]

@@ -15,7 +15,7 @@ from ..rows.axes import element_bytes
 from ..rows.generics import is_read, maps
 from .problem import Attention, AttentionOperand, NoAttention, loops, operand_of
 
-Places = Mapping[str, Int]
+LoopIndices = Mapping[str, Int]
 """Index of each loop, by letter."""
 
 
@@ -26,7 +26,7 @@ class Scores:
         """Prepares for a kernel with its arguments at `pointers`."""
         self._attention, self._pointers = attention, pointers
 
-    def scores(self, products: Sequence[ir.Value], places: Places) -> list[ir.Value]:
+    def scores(self, products: Sequence[ir.Value], places: LoopIndices) -> list[ir.Value]:
         """Returns the scores for scaled products of neighbouring keys.
 
         Args:
@@ -35,7 +35,7 @@ class Scores:
         """
         return self._elements(self._attention.scores, products, places)
 
-    def _elements(self, value: ir.Value, products: Sequence[ir.Value], places: Places) -> list[ir.Value]:
+    def _elements(self, value: ir.Value, products: Sequence[ir.Value], places: LoopIndices) -> list[ir.Value]:
         if value == self._attention.products:
             return list(products)
         op = value.owner.operation
@@ -55,7 +55,7 @@ class Scores:
             arguments.append(self._loaded(memory_, places, len(products)))
         return [evaluate(op, list(lane)) for lane in zip(*arguments, strict=True)]
 
-    def _loaded(self, operand: AttentionOperand, places: Places, count: int) -> list[ir.Value]:
+    def _loaded(self, operand: AttentionOperand, places: LoopIndices, count: int) -> list[ir.Value]:
         """Loads the elements of neighbouring keys, with one access if the operand's layout permits."""
         offset, width = Int(0), element_bytes(operand.element)
         for letter, stride in operand.strides.items():
@@ -114,7 +114,7 @@ def check(attention: Attention) -> None:
         raise NoAttention("a mask has more elements than 32 bits can count")
 
 
-def _along(op: ir.Operation, position: int, places: Places) -> list[Int]:
+def _along(op: ir.Operation, position: int, places: LoopIndices) -> list[Int]:
     """Returns the indices of an operand of an op whose loops are at `places`."""
     letters = loops(op)
     found = []
