@@ -97,7 +97,7 @@ test-aarch64: venv
 	@command -v qemu-aarch64 > /dev/null || { \
 	  echo 'AArch64 code runs under qemu-aarch64: install it (on Debian and Ubuntu: apt-get install qemu-user)' >&2; exit 1; }
 	STEPWELL_TEST_ARM_GRAPHS=200 $(PYTEST) -m '' test/aarch64
-	$(ARM) test/lowering/test_[!mt]*.py test/passes/vector test/bounded test/test_dtypes.py test/test_empty_tensors.py \
+	$(ARM) test/lowering/test_[!mt]*.py test/passes/vector test/ranges test/test_dtypes.py test/test_empty_tensors.py \
 	  test/models/test_compiled_models.py $(ARM_KINDS)
 	STEPWELL_TEST_ARM=aarch64:neoverse-n1,neoverse-n1 $(ARM) $(ARM_KINDS)
 	STEPWELL_TEST_ARM=aarch64:neoverse-v1 $(ARM) $(ARM_KINDS)

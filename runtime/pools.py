@@ -8,8 +8,8 @@ import numpy as np
 
 from ..support.errors import InputError
 from .arguments import accept, listing
-from .execution.bounded import BoundedCall
 from .execution.input_shapes import check_shapes
+from .execution.ranged_call import RangedCall
 from .memory import aligned_zeros
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class PooledModel:
         if shapes not in self._code.loaded:
             check_shapes(self._inputs, shapes)
         loaded = self._code.choose(shapes, arrays)
-        if not isinstance(loaded, BoundedCall):
+        if not isinstance(loaded, RangedCall):
             raise InputError(
                 "no program for ranges of sizes serves these inputs, and others copy the pools: declare the ranges in "
                 "`Options.dims`"

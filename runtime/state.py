@@ -9,8 +9,8 @@ import numpy as np
 
 from ..support.errors import InputError
 from .arguments import accept, listing
-from .execution.bounded import BoundedCall
 from .execution.input_shapes import check_shapes
+from .execution.ranged_call import RangedCall
 from .memory import contiguous
 from .program import TensorInfo
 
@@ -152,7 +152,7 @@ class State:
         if shapes not in self._code.loaded:
             check_shapes(inputs, shapes)
         loaded = self._code.choose(shapes, arrays)
-        if not isinstance(loaded, BoundedCall):
+        if not isinstance(loaded, RangedCall):
             outputs = self._code.run(loaded, list(map(contiguous, arrays)), self._threads)
             self._kept, self._program = {}, None
         else:

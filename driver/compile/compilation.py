@@ -194,7 +194,7 @@ class Compilation:
             pool: compiles the kernels.
 
         Raises:
-            BoundedError: one program cannot serve all sizes; names the op.
+            RangesError: one program cannot serve all sizes; names the op.
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM rejected a function.
         """

@@ -19,7 +19,7 @@ from ...frontend.imported import ImportedModel
 from ...passes.infra.failure import ModelOp
 from ...passes.infra.runner import PassFailure
 from ...passes.ir.functions import body_of, main_function, update_type
-from ...passes.ranges.errors import BoundedError
+from ...passes.ranges.errors import RangesError
 from ...passes.ranges.pipelines import ranges_pipeline
 from ...runtime.program import Program, TensorInfo
 from ...sizes.algebra import UndecidedError
@@ -39,7 +39,7 @@ from ..workers.pool import KernelPool, kernel_pool
 from .compilation import Compilation
 from .program import bounds_of
 
-__all__ = ["BoundedError", "compile_bounded"]
+__all__ = ["RangesError", "compile_ranged"]
 
 _LARGE = 32
 """Number of ops, counted once for each bucket, from which a model takes longer to compile than a process to start.
@@ -48,7 +48,7 @@ It is lower than for static models, because an op becomes kernels of several ver
 """
 
 
-def compile_bounded(
+def compile_ranged(
     compilation: Compilation,
     source: ModelSource | SubgraphSource,
     inputs: Sequence[TensorInfo],
@@ -65,7 +65,7 @@ def compile_bounded(
         derived: the dimensions of inputs that are computed from these.
 
     Raises:
-        BoundedError: one program cannot serve all sizes; names the op.
+        RangesError: one program cannot serve all sizes; names the op.
         ModelError: the model cannot be read.
         PassFailure, PassError: a pass failed.
         CodegenError: LLVM rejected a function.
@@ -133,16 +133,16 @@ class RangedModel:
         """Imports the model for ranges of sizes, in the phase `import`.
 
         Raises:
-            BoundedError: the contents of an input decide on sizes, or an op can't take symbolic sizes.
+            RangesError: the contents of an input decide on sizes, or an op can't take symbolic sizes.
             ModelError: the model cannot be read.
         """
         try:
             with self.assumed(ranges) as shapes:
                 imported = self.source.import_into(context, shapes, {})
         except NeedsContents as error:
-            raise BoundedError(f"the contents of an input decide on sizes: {error}") from error
+            raise RangesError(f"the contents of an input decide on sizes: {error}") from error
         except (NodeError, NeedsShapes) as error:
-            raise BoundedError(str(error)) from error
+            raise RangesError(str(error)) from error
         discardable.RANGES.write(imported.module.operation, _limits(ranges))
         self._bind_inputs(main_function(imported.module.operation), shapes)
         return imported
@@ -198,7 +198,7 @@ def bound_model(model: RangedModel, ranges: Mapping[str, Range], target: str) ->
     The module is in the phase `import`, and has the shapes at the upper bounds.
 
     Raises:
-        BoundedError: one program cannot serve all sizes; names the op.
+        RangesError: one program cannot serve all sizes; names the op.
     """
     with compiler_context() as context, ir.Location.unknown():
         imported = model.imported(context, ranges)
@@ -210,14 +210,14 @@ def bound_model(model: RangedModel, ranges: Mapping[str, Range], target: str) ->
 
 @contextmanager
 def undecided() -> Iterator[None]:
-    """Raises `BoundedError` for the failure of a pass whose reason is that sizes vary."""
+    """Raises `RangesError` for the failure of a pass whose reason is that sizes vary."""
     try:
         yield
     except PassFailure as error:
-        if isinstance(error.__cause__, BoundedError):
+        if isinstance(error.__cause__, RangesError):
             raise error.__cause__ from error
         if isinstance(error.__cause__, UndecidedError):
-            raise BoundedError(error.reason, error.location) from error
+            raise RangesError(error.reason, error.location) from error
         raise
 
 

@@ -26,7 +26,7 @@ from ...passes.infra.guarded import CompilerCrash
 from ...passes.infra.runner import PassFailure
 from ...passes.ir.locations import names_in
 from ...passes.ir.rewriting import walk
-from ...passes.ranges.errors import BoundedError
+from ...passes.ranges.errors import RangesError
 from ...runtime.cache.cache import default_folder
 from ...support import environment
 from ...targets.registry import target_of
@@ -63,7 +63,7 @@ def explained(again: Callable[[FailureRecorder], object], target: str, described
         yield
     except CompileError as error:
         # Errors that request another way of compiling are no failures, and a model's own faults name their node.
-        is_ours = not isinstance(error, BoundedError | ModelError)
+        is_ours = not isinstance(error, RangesError | ModelError)
         if error.failure is None and process_recorder() is None and is_ours:
             _explain(error, again, target, described)
         raise

@@ -219,11 +219,11 @@ class Specializer:
         from ...lowering.llvm_to_object.codegen import CodegenError
         from ...passes.infra.base import PassError
         from ...passes.infra.runner import PassFailure
-        from ..compile.ranges import BoundedError, compile_bounded
+        from ..compile.ranges import RangesError, compile_ranged
 
         try:
-            return compile_bounded(self._compilation(key, reporter), self.source, inputs, buckets, derived)
-        except (BoundedError, UnsupportedError) as error:
+            return compile_ranged(self._compilation(key, reporter), self.source, inputs, buckets, derived)
+        except (RangesError, UnsupportedError) as error:
             raise _NoRangesError(str(error)) from error
         except (PassError, PassFailure, CodegenError) as error:
             # A loop may have no launch plan on a GPU, which is a limitation; on a CPU, any failure is a bug.

@@ -73,7 +73,7 @@ class Bisector:
         Raises:
             ModelError: the model cannot be read.
             PassFailure, PassError, CodegenError: it cannot be compiled.
-            BoundedError: no program can serve the ranges.
+            RangesError: no program can serve the ranges.
             InputError: a range is wrong, or does not contain the inputs' sizes.
         """
         chosen = range_of(source, self.dims, inputs, self.target)

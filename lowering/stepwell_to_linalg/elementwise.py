@@ -126,7 +126,7 @@ def _not(op: Op, dtype: np.dtype, value: ir.Value) -> ir.Value:
     return arith.xori(value, number(1 if dtype == np.bool_ else -1, value.type))
 
 
-def _keep(op: Op, dtype: np.dtype, value: ir.Value, mask: ir.Value) -> ir.Value:
+def _masked(op: Op, dtype: np.dtype, value: ir.Value, mask: ir.Value) -> ir.Value:
     otherwise = np.asarray(op.attribute_values()["otherwise"]).astype(dtype).item()
     if is_float(dtype):
         is_kept = arith.cmpf(arith.CmpFPredicate.UNE, mask, number(0, mask.type))
@@ -175,7 +175,7 @@ _SCALARS: dict[str, Scalar] = {
     "not": _not,
     "shift_left": integers.shift_left,
     "shift_right": integers.shift_right,
-    "keep": _keep,
+    "mask": _masked,
     "relu": _relu,
     "clip": _clip,
     **activations.SCALARS,

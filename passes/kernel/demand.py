@@ -13,7 +13,7 @@ from mlir import ir
 
 from ...dialects import discardable
 from ...dialects.stepwell.attention import AttentionOp
-from ...dialects.stepwell.elementwise import KeepOp
+from ...dialects.stepwell.elementwise import MaskOp
 from ...dialects.stepwell.paging import PagedAttentionOp
 from ...sizes.expressions import evaluate
 from ..ir.functions import body_of, dictionaries
@@ -117,11 +117,11 @@ class Demand:
         ):
             if prefix != needed:
                 found[axis] = self._entry(prefix)
-        while (keep := defining_op(value, KeepOp)) is not None and keep.otherwise == 0:
-            axis = masked_axis(keep)
-            if axis is not None and keep.extent >= 0:
-                found[axis] = keep.extent
-            value = keep.input
+        while (masked := defining_op(value, MaskOp)) is not None and masked.otherwise == 0:
+            axis = masked_axis(masked)
+            if axis is not None and masked.extent >= 0:
+                found[axis] = masked.extent
+            value = masked.input
         return found
 
     def typical(self, value: ir.Value, kept: Sequence[int]) -> list[list[int]]:

@@ -13,7 +13,7 @@ from ...dialects.registry import OPS
 from ...dialects.stepwell.attention import FEW_QUERIES, KEYS_AT_ONCE, AttentionOp
 from ...dialects.stepwell.blocks import PackedBlockMatmulOp
 from ...dialects.stepwell.contraction import MatmulOp
-from ...dialects.stepwell.elementwise import ElementwiseOp, KeepOp
+from ...dialects.stepwell.elementwise import ElementwiseOp, MaskOp
 from ...dialects.stepwell.movement import (
     AppendOp,
     BroadcastToOp,
@@ -45,11 +45,11 @@ def rule_of(op: ir.Operation) -> Rule | None:
     return None if kind is None else DEMAND.of(kind)
 
 
-@DEMAND.attach(KeepOp)
+@DEMAND.attach(MaskOp)
 def _keep(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """At most the unmasked part of the input."""
     found = list(broadcast(op, index, needed, table))
-    view = KeepOp(op)
+    view = MaskOp(op)
     axis = masked_axis(view)  # None for a mask of a single element, whose shape does not tell which dimension it masks.
     if index == 0 and view.extent >= 0 and axis is not None:
         found[axis] = table[view.extent]
@@ -133,8 +133,8 @@ def keys_with_data(op: ir.Operation, index: int, table: Sequence[Any]) -> Prefix
     if op.name != AttentionOp.OPERATION_NAME or index not in (1, 2) or keys_of(op, table) is None:
         return None
     mask = AttentionOp(op).mask
-    keep = None if mask is None else defining_op(mask, KeepOp)
-    return None if keep is None else table[keep.extent]
+    masked = None if mask is None else defining_op(mask, MaskOp)
+    return None if masked is None else table[masked.extent]
 
 
 def keys_of(op: ir.Operation, table: Sequence[Any]) -> Prefix:
@@ -145,7 +145,7 @@ def keys_of(op: ir.Operation, table: Sequence[Any]) -> Prefix:
     else:
         view = AttentionOp(op)
         value, length = view.mask, shape_of(view.key)[2]
-    mask = None if value is None else defining_op(value, KeepOp)
+    mask = None if value is None else defining_op(value, MaskOp)
     if mask is None or mask.extent < 0:
         return None
     along = shape_of(mask.mask)

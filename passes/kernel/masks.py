@@ -8,7 +8,7 @@ from mlir import ir
 
 from ...dialects.registry import view_of
 from ...dialects.stepwell.contraction import MatmulOp
-from ...dialects.stepwell.elementwise import KeepOp
+from ...dialects.stepwell.elementwise import MaskOp
 from ...dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
 from ..ir.rewriting import defining_op
 from ..ir.values import shape_of
@@ -16,7 +16,7 @@ from ..ir.values import shape_of
 REDUCTIONS = (ReduceSumOp, ReduceProdOp, ReduceMaxOp, ReduceMinOp)
 
 
-def masked_axis(op: KeepOp) -> int | None:
+def masked_axis(op: MaskOp) -> int | None:
     """The only dimension of its operand along which a mask varies; None if there are several."""
     sizes, rank = shape_of(op.mask), len(shape_of(op.input))
     along = [axis for axis, size in enumerate(sizes, rank - len(sizes)) if size != 1]
@@ -25,7 +25,7 @@ def masked_axis(op: KeepOp) -> int | None:
 
 def is_for_reduction(op: ir.Operation) -> bool:
     """Returns whether an op is a mask that only feeds a reduction, directly or through other masks."""
-    if op.name != KeepOp.OPERATION_NAME:
+    if op.name != MaskOp.OPERATION_NAME:
         return False
     uses = list(op.results[0].uses)
     if len(uses) != 1 or uses[0].operand_number != 0:
@@ -45,16 +45,16 @@ def skipped_by(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> lis
     inside = set(group)
     for op in group:
         found += _depths(op, inputs)
-        masks = _keeps_of(op)
+        masks = _masks_of(op)
         if not masks:
             continue
         rank = len(shape_of(op.operands[0]))
         for value in _read_by(op.operands[0], inside):
             sizes = shape_of(value)
-            for keep, axis in masks:
+            for masked, axis in masks:
                 own = axis - rank + len(sizes)
                 if value in inputs and own >= 0 and sizes[own] == shape_of(op.operands[0])[axis]:
-                    found += [inputs.index(value), own, keep.extent]
+                    found += [inputs.index(value), own, masked.extent]
     return found
 
 
@@ -62,9 +62,9 @@ def masks_read_by(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> 
     """The masks of a kernel's reductions among its inputs: pairs of an input's index and a table entry."""
     found: dict[int, int] = {}
     for op in group:
-        for keep, _ in _keeps_of(op):
-            if keep.mask in inputs:
-                found[inputs.index(keep.mask)] = keep.extent
+        for masked, _ in _masks_of(op):
+            if masked.mask in inputs:
+                found[inputs.index(masked.mask)] = masked.extent
     return [number for pair in found.items() for number in pair]
 
 
@@ -79,7 +79,7 @@ def _depths(op: ir.Operation, inputs: Sequence[ir.Value]) -> list[int]:
     return found
 
 
-def _keeps_of(op: ir.Operation) -> list[tuple[KeepOp, int]]:
+def _masks_of(op: ir.Operation) -> list[tuple[MaskOp, int]]:
     """The masks of a reduction's operand along reduced dimensions, each with its dimension."""
     view = view_of(op)
     if not isinstance(view, REDUCTIONS):
@@ -87,12 +87,12 @@ def _keeps_of(op: ir.Operation) -> list[tuple[KeepOp, int]]:
     value, found, neutral = op.operands[0], [], None
     rank = len(shape_of(value))
     axes = {axis % rank for axis in view.attribute_values()["axes"]}
-    while (keep := defining_op(value, KeepOp)) is not None and len(list(value.uses)) == 1:
-        neutral = keep.otherwise if neutral is None else neutral
-        axis = masked_axis(keep)
-        if axis is not None and axis in axes and keep.extent >= 0 and keep.otherwise == neutral:
-            found.append((keep, axis))
-        value = keep.input
+    while (masked := defining_op(value, MaskOp)) is not None and len(list(value.uses)) == 1:
+        neutral = masked.otherwise if neutral is None else neutral
+        axis = masked_axis(masked)
+        if axis is not None and axis in axes and masked.extent >= 0 and masked.otherwise == neutral:
+            found.append((masked, axis))
+        value = masked.input
     return found
 
 
@@ -106,5 +106,5 @@ def _read_by(value: ir.Value, inside: Collection[ir.Operation]) -> list[ir.Value
         if owner is None or owner not in inside:
             found += [value] if value not in found else []
             continue
-        pending += list(owner.operands)[:1] if owner.name == KeepOp.OPERATION_NAME else list(owner.operands)
+        pending += list(owner.operands)[:1] if owner.name == MaskOp.OPERATION_NAME else list(owner.operands)
     return found

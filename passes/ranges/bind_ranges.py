@@ -25,7 +25,7 @@ from ..ir.rewriting import erase_dead_ops, walk
 from ..kernel import demand
 from .checks import require_room, require_static_attributes
 from .control import bind_control
-from .errors import BoundedError
+from .errors import RangesError
 from .extents import Extent, count_of, is_dynamic, prefix
 from .layout import compacted
 from .rewriter import PADDING, Rewriter
@@ -48,7 +48,7 @@ class BindRangesPass(Pass):
         %0 = "stepwell.reduce_sum"(%x) {axes = array<i64: 0>} : (tensor<?x8xf32, ["n", 8]>) -> tensor<8xf32>
     // -->
       func.func @main(%x: tensor<64x8xf32>, %table: tensor<1xi64>) -> tensor<8xf32> {
-        %0 = "stepwell.keep"(%x, %mask) : (tensor<64x8xf32>, tensor<64x1xf32>) -> tensor<64x8xf32>
+        %0 = "stepwell.mask"(%x, %mask) : (tensor<64x8xf32>, tensor<64x1xf32>) -> tensor<64x8xf32>
         %1 = "stepwell.reduce_sum"(%0) {axes = array<i64: 0>} : (tensor<64x8xf32>) -> tensor<8xf32>
     ```
 
@@ -88,7 +88,7 @@ def _bind_main(module: ir.Operation, units: Units, state: CompileState, memory: 
     for op, op_state in zip(operations[:-1], states, strict=False):
         try:
             _bind(graph, op, op_state)
-        except BoundedError as error:
+        except RangesError as error:
             raise type(error)(f"'{op.name}' op: {error}", op.location) from error
         except Exception as error:
             reason = f"{type(error).__name__}: {error} (this is a bug in the rule of the op)"
@@ -106,12 +106,12 @@ def _input_shape(argument: ir.BlockArgument, units: Units) -> Shape:
     """The shape of an input.
 
     Raises:
-        BoundedError: a dimension is neither a number nor made of sizes that have ranges.
+        RangesError: a dimension is neither a number nor made of sizes that have ranges.
     """
     shape = spec_of(argument).shape
     for axis, dim in enumerate(shape):
         if not names_of(dim) <= units.limits.keys():
-            raise BoundedError(
+            raise RangesError(
                 f"dimension {axis} of input {argument.arg_number} has no range: name it in `{discardable.DIMS.name}`, "
                 f"and give the range of the name in `{discardable.RANGES.name}`"
             )
@@ -122,7 +122,7 @@ def _check_equal(main: ir.Operation, units: Units) -> None:
     """Checks that dimensions that an op requires to be equal are equal at all sizes.
 
     Raises:
-        BoundedError: two may differ; names the op.
+        RangesError: two may differ; names the op.
     """
     for op in walk(main):
         view = view_of(op)
@@ -133,7 +133,7 @@ def _check_equal(main: ir.Operation, units: Units) -> None:
         for left, right in supposed:
             if not _is_same(units, units.of(left), units.of(right)):
                 hint = f" ({right}={left})" if _is_name(left) and _is_name(right) else ""
-                raise BoundedError(
+                raise RangesError(
                     f"'{op.name}' op: requires equal dimensions, but {left} and {right} elements differ at some sizes; "
                     f"if they are always equal, declare it in `dims`{hint}",
                     op.location,
@@ -158,10 +158,10 @@ def _check_extents(graph: Rewriter) -> None:
             count = graph.units.at(factor.extent, sizes)
             if count < 0:
                 less = f"a dimension of {text} has {count} at {listed(sizes)}"
-                raise BoundedError(f"{less}; let the range start higher")
+                raise RangesError(f"{less}; let the range start higher")
             if count > factor.size:
                 more = f"a dimension of {text} has {count} at {listed(sizes)}"
-                raise BoundedError(f"{more}, more than at the greatest sizes")
+                raise RangesError(f"{more}, more than at the greatest sizes")
 
 
 def listed(sizes: Mapping[str, int]) -> str:
@@ -218,7 +218,7 @@ def _bind(graph: Rewriter, op: ir.Operation, state: OpState) -> None:
         require_static_attributes(state)
         rule = _static
     if rule is None:
-        raise BoundedError("it has no rule for varying dimensions")
+        raise RangesError("it has no rule for varying dimensions")
     old = list(op.results)
     with op.location, ir.InsertionPoint(op):
         results = rule(graph, view, state)
@@ -239,7 +239,7 @@ def _check(graph: Rewriter, extents: Sequence[Extent], shape: Sequence[Dim]) -> 
         count = count_of(extent)
         if not _is_same(graph.units, count, dim):
             first, second = (graph.units.sizes(item) for item in (count, dim))
-            raise BoundedError(f"dimension {axis} was inferred as {second}, but its rule computes {first}")
+            raise RangesError(f"dimension {axis} was inferred as {second}, but its rule computes {first}")
 
 
 def _is_name(dim: Dim) -> bool:
@@ -255,7 +255,7 @@ def _add_table(main: ir.Operation) -> ir.Value:
 
 def _set_type(main: ir.Operation, count: int) -> None:
     if count > demand.MOST_ENTRIES:
-        raise BoundedError(f"{count} numbers depend on the sizes, more than {demand.MOST_ENTRIES}")
+        raise RangesError(f"{count} numbers depend on the sizes, more than {demand.MOST_ENTRIES}")
     names = [*dictionaries(main, "arg_attrs"), ir.DictAttr.get(discardable.NAME.entry(demand.TABLE_INPUT))]
     main.attributes["arg_attrs"] = ir.ArrayAttr.get(names)
     update_type(main)

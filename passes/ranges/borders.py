@@ -105,7 +105,7 @@ def pad(graph: Rewriter, op: PadOp, state: OpState) -> Result | None:
     is_plain = op.mode == "constant" and all(isinstance(lows[axis], int) for axis in varying)
     if is_plain or not any(state.attributes["high"][axis] != 0 or lows[axis] != op.low[axis] for axis in varying):
         after = [axis for axis in varying if op.high[axis] >= 0]
-        op.operation.operands[0] = graph.keep(value, after, op.value)
+        op.operation.operands[0] = graph.masked(value, after, op.value)
         return [[prefix(wanted[axis], shape[axis]) if axis in padded else extents[axis] for axis in range(rank)]]
     for axis in varying:
         border = Border(axis, lows[axis], wanted[axis], shape[axis])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ..ir.values import is_tensor
-from .errors import BoundedError
+from .errors import RangesError
 from .rewriter import Rewriter
 
 _LOOP, _WHILE, _IF = "scf.for", "scf.while", "scf.if"
@@ -17,7 +17,7 @@ def bind_control(graph: Rewriter, op: ir.Operation) -> None:
     """Propagates extents through an op of another dialect than stepwell, outer ops before inner ones.
 
     Raises:
-        BoundedError: the extents of a value differ between iterations or branches, or the op computes with tensors.
+        RangesError: the extents of a value differ between iterations or branches, or the op computes with tensors.
     """
     if op.name == _LOOP:
         initial = list(op.operands)[3:]
@@ -34,7 +34,7 @@ def bind_control(graph: Rewriter, op: ir.Operation) -> None:
     elif op.name == "tensor.cast":
         _propagate(graph, op.operands, op.results)
     elif op.name != _IF and any(is_tensor(value) and graph.dynamic(value) for value in op.operands):
-        raise BoundedError("it has no rule for varying dimensions")
+        raise RangesError("it has no rule for varying dimensions")
 
 
 def _yield(graph: Rewriter, op: ir.Operation) -> None:
@@ -58,7 +58,7 @@ def _propagate(graph: Rewriter, values: Sequence[ir.Value], receivers: Sequence[
 def _require_alike(graph: Rewriter, values: Sequence[ir.Value], receivers: Sequence[ir.Value]) -> None:
     for value, receiver in zip(values, receivers, strict=True):
         if is_tensor(value) and graph.of(value) != graph.of(receiver):
-            raise BoundedError("the dimensions of a tensor that it passes on vary between iterations or branches")
+            raise RangesError("the dimensions of a tensor that it passes on vary between iterations or branches")
 
 
 def _parent(op: ir.Operation) -> ir.Operation:

@@ -5,5 +5,5 @@ from __future__ import annotations
 from ..infra.base import PassError
 
 
-class BoundedError(PassError):
+class RangesError(PassError):
     """A model contains something that cannot be compiled for a range of sizes; the message says what."""

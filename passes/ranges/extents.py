@@ -14,7 +14,7 @@ import numpy as np
 
 from ...dialects import dims
 from ...dialects.dims import Dim, Symbolic
-from .errors import BoundedError
+from .errors import RangesError
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ def numbered(count: int) -> np.ndarray:
     """The indices along a dimension as a constant, to compare with extents.
 
     Raises:
-        BoundedError: the dimension is too large for a constant in the program.
+        RangesError: the dimension is too large for a constant in the program.
     """
     if count > MOST_PLACES:
-        raise BoundedError(f"it masks {count} elements, too many for a constant; let the range end lower")
+        raise RangesError(f"it masks {count} elements, too many for a constant; let the range end lower")
     return np.arange(count)
 
 

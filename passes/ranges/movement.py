@@ -27,7 +27,7 @@ from ...dialects.stepwell.movement import (
 from ..graph.values import constant, dtype_of, static_shape
 from ..ir.rewriting import defining_op
 from .checks import require_static_attributes
-from .errors import BoundedError
+from .errors import RangesError
 from .extents import Extent, count_of, is_dynamic, numbered, prefix, regroup, size_of, whole
 from .layout import agree, compact_all, compacted, is_apart, located, rearranged, set_operands
 from .rewriter import PADDING, Rewriter, replace
@@ -146,7 +146,7 @@ def slice_(graph: Rewriter, op: SliceOp, state: OpState) -> Result | None:
         step = op.steps[axis]
         if isinstance(start, int) and isinstance(stop, int):
             if is_dynamic(extent) and stop > graph.units.least(count_of(extent)):
-                raise BoundedError(f"a slice up to {stop} of a dimension that may be smaller")
+                raise RangesError(f"a slice up to {stop} of a dimension that may be smaller")
             found[axis] = whole(shape[axis])
         elif start == 0 and step == 1 and stop == count_of(extent):
             found[axis] = extent
@@ -213,7 +213,7 @@ def gather(graph: Rewriter, op: GatherOp, state: OpState) -> None:
     data = graph.of(op.input)
     index = op.indices
     if not isinstance(index.owner, ir.Block) and defining_op(index, ConstantOp) is None:
-        index = graph.keep(index, range(len(indices)), 0.0)
+        index = graph.masked(index, range(len(indices)), 0.0)
     if is_dynamic(data[axis]):
         zero = constant(np.zeros((), dtype_of(index)))
         end = graph.number(count_of(data[axis]), dtype_of(index))

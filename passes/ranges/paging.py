@@ -8,7 +8,7 @@ from mlir import ir
 
 from ...dialects.stepwell.paging import PagedAttentionOp, StoreRowsOp
 from .checks import require_static_attributes
-from .errors import BoundedError
+from .errors import RangesError
 from .extents import is_dynamic
 from .layout import agree
 from .reductions import mask_of
@@ -23,7 +23,7 @@ def store_rows(graph: Rewriter, op: StoreRowsOp, state: OpState) -> None:
     require_static_attributes(state)
     _require_static_pools(graph, [op.pool])
     if op.table is not None:
-        raise BoundedError("it reads a table of extents already")
+        raise RangesError("it reads a table of extents already")
     pool, rows, slots = op.operation.operands
     for row_axis, place_axis in ((0, 0), (2, 1)):
         rows, slots = agree(graph, [rows, slots], [row_axis, place_axis])
@@ -38,7 +38,7 @@ def paged_attention(graph: Rewriter, op: PagedAttentionOp, state: OpState) -> Re
     _require_static_pools(graph, [op.key, op.value])
     query, keys = graph.of(op.query), graph.of(op.mask)[3]
     if any(map(is_dynamic, (query[1], query[3], graph.of(op.pages)[1]))):
-        raise BoundedError("the number or the depth of heads, or the number of pages of a text, varies")
+        raise RangesError("the number or the depth of heads, or the number of pages of a text, varies")
     result = [*query[:3], graph.of(op.value)[2]]
     if not is_dynamic(keys):
         return [result]
@@ -49,4 +49,4 @@ def paged_attention(graph: Rewriter, op: PagedAttentionOp, state: OpState) -> Re
 
 def _require_static_pools(graph: Rewriter, pools: Sequence[ir.Value]) -> None:
     if any(map(graph.dynamic, pools)):
-        raise BoundedError("the size of a pool of rows varies")
+        raise RangesError("the size of a pool of rows varies")

@@ -16,7 +16,7 @@ from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.stepwell.windows import CHANNELS_FIRST
 from ..graph.values import constant, dtype_of, static_shape
 from .checks import require_static, require_static_attributes
-from .errors import BoundedError
+from .errors import RangesError
 from .extents import Extent, count_of, is_dynamic, prefix
 from .layout import agree, compacted, is_apart, located
 from .rewriter import PADDING, Rewriter, replace
@@ -80,7 +80,7 @@ def scatter(graph: Rewriter, op: ScatterOp, state: OpState) -> None:
     count, entry, along = None, -1, of_indices[axis]
     if is_apart(along):
         if outside is None:
-            raise BoundedError("the type of the indices cannot hold an index out of range")
+            raise RangesError("the type of the indices cannot hold an index out of range")
         indices = graph.kept_here(indices, [axis], float(size))
     if along[0].is_dynamic:
         inner = math.prod(factor.size for factor in along[1:])
@@ -101,7 +101,7 @@ def _located(graph: Rewriter, indices: ir.Value, data: Extent, end: ir.Value, ou
     """
     extents, dtype = graph.of(indices), dtype_of(indices)
     if outside is None:
-        raise BoundedError("the type of the indices cannot hold an index out of range")
+        raise RangesError("the type of the indices cannot hold an index out of range")
     wide = indices if dtype == _INDEX else graph.noted(CastOp(indices, dtype=_INDEX), extents)
     position = located(graph, wide, data, extents)
     position = position if dtype == _INDEX else graph.noted(CastOp(position, dtype=dtype), extents)
@@ -115,7 +115,7 @@ def max_pool_indices(graph: Rewriter, op: MaxPoolIndicesOp, state: OpState) -> R
     """Renumbers the indices so that they count only data, not padding."""
     found = windows(graph, op, state)
     if found is None:
-        raise BoundedError("the padding before the windows depends on the sizes")
+        raise RangesError("the padding before the windows depends on the sizes")
     extents, shape = graph.of(op.input), static_shape(op.input) or ()
     spatial = range(2, len(shape)) if op.layout == CHANNELS_FIRST else range(1, len(shape) - 1)
     if not any(is_dynamic(extents[axis]) for axis in list(spatial)[1:]):
@@ -148,5 +148,5 @@ def sample(graph: Rewriter, op: SampleOp, state: OpState) -> Result:
     images, positions = graph.of(op.input), graph.of(op.positions)
     require_static(graph, op, range(1, len(images)))
     if any(is_dynamic(extent) for extent in (images[0], positions[0])) and images[0] != positions[0]:
-        raise BoundedError("the batch size of the positions differs from that of the images")
+        raise RangesError("the batch size of the positions differs from that of the images")
     return [[images[0], images[1], *positions[2:]]]

@@ -26,7 +26,7 @@ from ...dialects.stepwell.windows import CHANNELS_FIRST
 from ...dialects.types import is_float
 from ..graph.values import constant, dtype_of
 from .checks import require_static_attributes
-from .errors import BoundedError
+from .errors import RangesError
 from .extents import Extent, Factor, is_dynamic, size_of, whole
 from .layout import compacted
 from .norms import mean
@@ -87,7 +87,7 @@ def argmax(graph: Rewriter, op: ArgmaxOp, state: OpState) -> Result:
     axis = op.axis % len(extents)
     op.operation.operands[0] = compacted(graph, op.input, [axis])
     extents = graph.of(op.input)
-    op.operation.operands[0] = graph.keep(op.input, [axis], float(least_of(dtype_of(op.input))))
+    op.operation.operands[0] = graph.masked(op.input, [axis], float(least_of(dtype_of(op.input))))
     return [_reduced(extents, [axis], op.keepdims)]
 
 
@@ -96,7 +96,7 @@ def softmax(graph: Rewriter, op: SoftmaxOp | LogSoftmaxOp, state: OpState) -> Re
     """Fills padding with minus infinity, whose exponential is 0."""
     require_static_attributes(state)
     axis = op.axis % len(graph.of(op.input))
-    op.operation.operands[0] = graph.keep(op.input, [axis], -math.inf)
+    op.operation.operands[0] = graph.masked(op.input, [axis], -math.inf)
     return [graph.of(op.operation.operands[0])]
 
 
@@ -107,7 +107,7 @@ def normalisation(graph: Rewriter, op: Any, state: OpState) -> Result:
     axis = 1 if op.layout == CHANNELS_FIRST else len(graph.of(op.input)) - 1
     op.operation.operands[0] = compacted(graph, op.input, [axis])
     if isinstance(op, LocalResponseNormOp):
-        op.operation.operands[0] = graph.keep(op.operation.operands[0], [axis], 0.0)
+        op.operation.operands[0] = graph.masked(op.operation.operands[0], [axis], 0.0)
     return [graph.of(op.operation.operands[0])]
 
 
@@ -148,22 +148,22 @@ def _pad_keys(graph: Rewriter, op: AttentionOp) -> None:
 def _require_same_depth(graph: Rewriter, op: AttentionOp) -> None:
     operands = [graph.of(value) for value in (op.query, op.key, op.value)]
     if any(is_dynamic(extents[3]) for extents in operands):
-        raise BoundedError("the depth of the heads of an attention varies")
+        raise RangesError("the depth of the heads of an attention varies")
     if any(is_dynamic(extents[1]) and extents[1] != operands[0][1] for extents in operands):
-        raise BoundedError("query heads share key heads, and the number of heads varies")
+        raise RangesError("query heads share key heads, and the number of heads varies")
 
 
 def mask_of(graph: Rewriter, op: AttentionOp | PagedAttentionOp, keys: Extent) -> ir.Value:
     """The mask of an attention, extended to hide keys in the padding."""
     is_bool = op.mask is not None and dtype_of(op.mask) == np.bool_
     if is_bool and isinstance(op, AttentionOp) and math.isfinite(op.masked):
-        raise BoundedError("the attention masks with a finite number instead of minus infinity")
+        raise RangesError("the attention masks with a finite number instead of minus infinity")
     if op.mask is not None and is_dynamic(graph.of(op.mask)[-1]):
-        return graph.keep(op.mask, [len(graph.of(op.mask)) - 1], 0.0 if is_bool else -math.inf)
+        return graph.masked(op.mask, [len(graph.of(op.mask)) - 1], 0.0 if is_bool else -math.inf)
     dtype = dtype_of(op.query if op.mask is None else op.mask)
     neutral = constant(np.full((1, 1, 1, size_of(keys)), is_bool, dtype))
     graph.extents[neutral] = [whole(1), whole(1), whole(1), keys]
-    hidden = graph.keep(neutral, [3], 0.0 if is_bool else -math.inf)
+    hidden = graph.masked(neutral, [3], 0.0 if is_bool else -math.inf)
     if op.mask is None:
         return hidden
     extents = [whole(1)] * (4 - len(graph.of(op.mask))) + graph.of(op.mask)[:-1]

@@ -30,7 +30,7 @@ from ...dialects.stepwell.movement import ConcatOp, GatherOp, ResampleOp, Resize
 from ...dialects.stepwell.reduction import ReduceSumOp
 from ..graph.values import constant, dtype_of, static_shape
 from .checks import require_static_attributes
-from .errors import BoundedError
+from .errors import RangesError
 from .extents import Extent, count_of, is_dynamic, numbered, prefix, whole
 from .layout import compacted
 from .projections import repeats_elements
@@ -171,7 +171,7 @@ class _Line:
                 return self._made(DivOp(self._made(MulOp(x, self._number(self.extent - 1))), steps))
             case "asymmetric":
                 return self._made(DivOp(x, self._factor()))
-        raise BoundedError(f"a resize with coordinates {self.op.coordinates} of a dimension that varies")
+        raise RangesError(f"a resize with coordinates {self.op.coordinates} of a dimension that varies")
 
     def _factor(self) -> ir.Value:
         if self.scale is not None:

@@ -14,7 +14,7 @@ from ...dialects.core import Op
 from ...dialects.dims import Dim
 from ...dialects.interfaces import Interface
 from ...dialects.stepwell.constant import ConstantOp
-from ...dialects.stepwell.elementwise import CastOp, KeepOp, LessOp, MulOp
+from ...dialects.stepwell.elementwise import CastOp, LessOp, MaskOp, MulOp
 from ...dialects.stepwell.movement import ConcatOp, GatherOp, ReshapeOp, ResizeOp
 from ...sizes.algebra import floor_div
 from ...sizes.expressions import Expression, expression_of
@@ -120,19 +120,19 @@ class Rewriter:
         shape = tuple(map(size_of, extents))
         return value if static_shape(value) == shape else self.noted(ReshapeOp(value, shape=shape), extents)
 
-    def keep(self, value: ir.Value, axes: Sequence[int], otherwise: float) -> ir.Value:
+    def masked(self, value: ir.Value, axes: Sequence[int], otherwise: float) -> ir.Value:
         """`value` masked: the number `otherwise` replaces padding along the given dimensions."""
         for axis in axes:
             extent = self.of(value)[axis]
             if not is_dynamic(extent) or (axis, otherwise) in self._known_padding.get(value, ()):
                 continue
-            if self._keep_operands(value, axis, otherwise):
+            if self._mask_operands(value, axis, otherwise):
                 self._known_padding.setdefault(value, set()).add((axis, otherwise))
                 continue
             mask = self.mask(extent, axis, len(self.of(value)), dtype_of(value))
             with self._after(value), _location(value):
                 entry = self.entry(extent[0].extent) if len(extent) == 1 else -1
-                kept = self.noted(KeepOp(value, mask, otherwise=otherwise, extent=entry), self.of(value))
+                kept = self.noted(MaskOp(value, mask, otherwise=otherwise, extent=entry), self.of(value))
             known = self._known_padding.get(value, set())
             if all(item[1] == otherwise for item in known):
                 # Padding is undefined, so all readers may use the masked value; the producer then need not store
@@ -142,7 +142,7 @@ class Rewriter:
             value = kept
         return value
 
-    def _keep_operands(self, value: ir.Value, axis: int, otherwise: float) -> bool:
+    def _mask_operands(self, value: ir.Value, axis: int, otherwise: float) -> bool:
         """Masks the operands instead of the result if the op only moves padding; their producers mask for free."""
         if isinstance(value.owner, ir.Block):
             return False
@@ -156,7 +156,7 @@ class Rewriter:
         elif op.name != ResizeOp.OPERATION_NAME or not repeats_elements(ResizeOp(op), axis):
             return False
         for position, part in enumerate(list(op.operands)):
-            op.operands[position] = self.keep(part, [axis], otherwise)
+            op.operands[position] = self.masked(part, [axis], otherwise)
         return True
 
     def is_zero_beyond(self, value: ir.Value) -> None:
@@ -179,7 +179,7 @@ class Rewriter:
         return axis in self._repeated.get(value, ())
 
     def kept_here(self, value: ir.Value, axes: Sequence[int], otherwise: float) -> ir.Value:
-        """As `keep`, but only for the op that is being added.
+        """As `masked`, but only for the op that is being added.
 
         A reduction reads its input through the mask. The padding then needs no filling, and the producer of the input
         can stop at the end of the data.
@@ -189,7 +189,7 @@ class Rewriter:
             if is_dynamic(extent):
                 mask = self.mask(extent, axis, len(self.of(value)), dtype_of(value))
                 entry = self.entry(extent[0].extent) if len(extent) == 1 else -1
-                value = self.noted(KeepOp(value, mask, otherwise=otherwise, extent=entry), self.of(value))
+                value = self.noted(MaskOp(value, mask, otherwise=otherwise, extent=entry), self.of(value))
         return value
 
     def finite(self, value: ir.Value, axis: int) -> ir.Value:
@@ -199,14 +199,14 @@ class Rewriter:
         """
         source = source_of(value, axis, self.of)
         if source is None:
-            return self.keep(value, [axis], 0.0)
-        self.keep(source[0], [source[1]], 0.0)
+            return self.masked(value, [axis], 0.0)
+        self.masked(source[0], [source[1]], 0.0)
         return value
 
     def _after(self, value: ir.Value) -> ir.InsertionPoint:
         """The point after a value's definition; for an argument of @main, or a mask of one, after the masks."""
         owner = value.owner
-        while not isinstance(owner, ir.Block) and owner.name == KeepOp.OPERATION_NAME:
+        while not isinstance(owner, ir.Block) and owner.name == MaskOp.OPERATION_NAME:
             owner = owner.operands[0].owner
         if not isinstance(owner, ir.Block):
             return ir.InsertionPoint.after(value.owner)

@@ -33,7 +33,7 @@ from ...dialects.types import TensorSpec
 from ..graph.values import constant, dtype_of, static_shape
 from ..ir.values import shape_of
 from .checks import require_static_attributes
-from .errors import BoundedError
+from .errors import RangesError
 from .extents import Extent, count_of, is_dynamic, numbered, prefix, size_of, symbolic, whole
 from .layout import agree, compacted, is_apart, set_operands
 from .rewriter import PADDING, Rewriter, replace
@@ -130,7 +130,7 @@ def matmul(graph: Rewriter, op: MatmulOp, state: OpState) -> Result | None:
         op.operation.attributes["depth"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), graph.end_of(summed))
     for position, axis in enumerate(both):
         value = op.operation.operands[position]
-        op.operation.operands[position] = graph.keep(value, [axis], 0.0)
+        op.operation.operands[position] = graph.masked(value, [axis], 0.0)
     lhs, rhs = graph.of(op.lhs), graph.of(op.rhs)
     rows, columns = lhs[-1 if op.transpose_lhs else -2], rhs[-2 if op.transpose_rhs else -1]
     shape = static_shape(op.result) or ()
@@ -171,12 +171,12 @@ def block_matmul(graph: Rewriter, op: BlockMatmulOp, state: OpState) -> Result:
     """Sets the input and the scales to 0 beyond the data along the contracted dimension; the weight's are finite."""
     require_static_attributes(state)
     if 2 in graph.dynamic(op.weight):
-        raise BoundedError("the size of the blocks of a weight varies")
+        raise RangesError("the size of the blocks of a weight varies")
     depth = len(graph.of(op.input)) - 1
     input, *weights = op.operation.operands
     set_operands(op, [compacted(graph, input, [depth]), *(compacted(graph, value, (0, 1)) for value in weights)])
-    op.operation.operands[0] = graph.keep(op.input, [depth], 0.0)
-    op.operation.operands[2] = graph.keep(op.scales, [1], 0.0)
+    op.operation.operands[0] = graph.masked(op.input, [depth], 0.0)
+    op.operation.operands[2] = graph.masked(op.scales, [1], 0.0)
     return [[*graph.of(op.input)[:-1], graph.of(op.weight)[0]]]
 
 
@@ -187,7 +187,7 @@ def lstm(graph: Rewriter, op: LstmOp, state: OpState) -> Result:
     for value in op.operation.operands:
         for axis in graph.dynamic(value):
             if not _is_batch(graph, op, value, axis):
-                raise BoundedError("the number of steps of a recurrence varies")
+                raise RangesError("the number of steps of a recurrence varies")
     return inferred(graph, op, state)
 
 

@@ -17,7 +17,7 @@ from ...dialects.types import shape_of_type
 from ..ir.functions import body_of, dictionaries, update_type
 from ..ir.rewriting import walk
 from ..ir.values import is_tensor
-from .errors import BoundedError
+from .errors import RangesError
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def record_states(main: ir.Operation, convert: Callable[[Dim], Dim]) -> list[OpS
     """Returns the states of the ops inside a function, in program order, with all dimensions converted.
 
     Raises:
-        BoundedError: a dimension is unknown; names the op.
+        RangesError: a dimension is unknown; names the op.
     """
     return [_state(op, convert) for op in walk(main)]
 
@@ -52,7 +52,7 @@ def _state(op: ir.Operation, convert: Callable[[Dim], Dim]) -> OpState:
     for value in op.results:
         shape = shape_of_type(value.type) if is_tensor(value) else ()
         if not all(map(is_known, shape)):
-            raise BoundedError(f"'{op.name}' op: the size of its result does not follow from the inputs", op.location)
+            raise RangesError(f"'{op.name}' op: the size of its result does not follow from the inputs", op.location)
         shapes.append(tuple(map(convert, shape)))
     view = view_of(op)
     values = {} if view is None else view.attribute_values()

@@ -18,7 +18,7 @@ from ...dialects.stepwell.windows import CHANNELS_FIRST
 from ..graph.values import dtype_of, splat_constant, static_shape
 from .borders import Border, bordered
 from .checks import require_static_attributes
-from .errors import BoundedError
+from .errors import RangesError
 from .extents import count_of, is_dynamic, prefix, whole
 from .layout import compacted, set_operands
 from .rewriter import PADDING, Rewriter, replace
@@ -59,7 +59,7 @@ def windows(graph: Rewriter, op: Any, state: OpState) -> Result | None:
     if isinstance(op, AveragePoolOp) and (moved or (axes and not _counts_all(op))):
         _replace_mean(graph, op, state)
         return None
-    op.operation.operands[0] = graph.keep(
+    op.operation.operands[0] = graph.masked(
         op.input, [axis for axis in axes if axis - spatial[0] not in moved], otherwise
     )
     if not moved and not _pads_vary(state):
@@ -71,16 +71,16 @@ def _keep_channels(graph: Rewriter, op: ConvOp | ConvTransposeOp, channels: int)
     """Sets input and weight to 0 beyond the data along the channels that are summed: 0 times padding may be NaN.
 
     Raises:
-        BoundedError: the extent of the windows or the number of channels of a group varies.
+        RangesError: the extent of the windows or the number of channels of a group varies.
     """
     if op.group > 1 and (graph.dynamic(op.weight) or channels in graph.dynamic(op.input)):
-        raise BoundedError("the number of channels of a group varies")
+        raise RangesError("the number of channels of a group varies")
     summed = 0 if isinstance(op, ConvTransposeOp) else 1
     input, weight, *bias = op.operation.operands
     operands = [compacted(graph, input, [channels]), compacted(graph, weight, (0, 1))]
     set_operands(op, [*operands, *(compacted(graph, value, [0]) for value in bias)])
-    op.operation.operands[0] = graph.keep(op.input, [channels], 0.0)
-    op.operation.operands[1] = graph.keep(op.weight, [summed], 0.0)
+    op.operation.operands[0] = graph.masked(op.input, [channels], 0.0)
+    op.operation.operands[1] = graph.masked(op.weight, [summed], 0.0)
 
 
 def _lows(graph: Rewriter, state: OpState, rank: int) -> list[Dim]:
@@ -143,7 +143,7 @@ def _replace_mean(graph: Rewriter, op: AveragePoolOp, state: OpState) -> None:
     for dim, axis in enumerate(spatial):
         added = pads[dim] + pads[dim + rank] if op.count_include_pad else 0
         if added and _pads_vary(state):
-            raise BoundedError("the number of padding zeros in a mean depends on the sizes")
+            raise RangesError("the number of padding zeros in a mean depends on the sizes")
         sizes[axis] = shape[axis] + added
         counted[axis] = prefix(count_of(extents[axis]) + added, sizes[axis])
     ones = splat_constant(dtype.type(1), sizes)
@@ -163,11 +163,11 @@ def _windowed(graph: Rewriter, op: SumPoolOp, state: OpState, is_padded: bool) -
         if is_padded:
             rank = len(op.kernel)
             spatial = range(2, rank + 2) if op.layout == CHANNELS_FIRST else range(1, rank + 1)
-            op.operation.operands[0] = graph.keep(op.input, spatial, 0.0)
+            op.operation.operands[0] = graph.masked(op.input, spatial, 0.0)
             found = inferred(graph, op, state)
         else:
             found = windows(graph, op, state)
     if found is None:
-        raise BoundedError("the padding before the windows of a mean depends on the sizes")
+        raise RangesError("the padding before the windows of a mean depends on the sizes")
     graph.extents[result] = list(found[0])
     return result

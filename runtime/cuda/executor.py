@@ -33,8 +33,8 @@ Addresses = tuple[int, ...]
 
 
 @dataclass
-class Lane:
-    """Resources of one call; concurrent calls use different lanes.
+class CallSlot:
+    """Resources of one call; concurrent calls use different slots.
 
     Attributes:
         stream: stream of its launches.
@@ -69,7 +69,7 @@ class DeviceProgram:
         """
         assert program.launches is not None
         self._plan, self._device = program.launches, device
-        self._is_bounded = program.bounds is not None
+        self._is_ranged = program.bounds is not None
         self._takes = list(program.inputs)
         self._inputs = [info.nbytes for info in program.inputs]
         guards = [TensorInfo(reason, np.dtype(bool), ()) for reason in program.guards]
@@ -77,7 +77,7 @@ class DeviceProgram:
         self._results = [*program.outputs, *guards, *counts]
         self._outputs = [info.nbytes for info in self._results]
         self._lock = threading.Lock()
-        self._idle: list[Lane] = []
+        self._idle: list[CallSlot] = []
         self._kernels: dict[int, Kernel] = {
             place: device.prepare(step, program.objects)
             for place, step in enumerate(self._plan.steps)
@@ -100,10 +100,10 @@ class DeviceProgram:
         Raises:
             DeviceError: a step failed.
         """
-        with self._lane() as lane:
-            self._discard(lane)
-            self._replay(lane, self._input_addresses(inputs, lane), lane.outputs)
-            self._read(lane, outputs)
+        with self._slot() as slot:
+            self._discard(slot)
+            self._replay(slot, self._input_addresses(inputs, slot), slot.outputs)
+            self._read(slot, outputs)
 
     def run_timed(self, inputs: Sequence[np.ndarray | DeviceArray], outputs: Sequence[np.ndarray]) -> list[float]:
         """Runs the plan like `run`, and measures every step.
@@ -114,13 +114,13 @@ class DeviceProgram:
         Raises:
             DeviceError: a step failed.
         """
-        with self._lane() as lane:
-            self._discard(lane)
-            sources = self._input_addresses(inputs, lane)
-            self._device.discard(lane.arena, self._plan.arena_bytes, padding=self._is_bounded)
-            steps = [self._step(place, lane, sources, lane.outputs) for place in range(len(self._plan.steps))]
-            seconds = self._device.times(steps, lane.stream)
-            self._read(lane, outputs)
+        with self._slot() as slot:
+            self._discard(slot)
+            sources = self._input_addresses(inputs, slot)
+            self._device.discard(slot.arena, self._plan.arena_bytes, padding=self._is_ranged)
+            steps = [self._step(place, slot, sources, slot.outputs) for place in range(len(self._plan.steps))]
+            seconds = self._device.times(steps, slot.stream)
+            self._read(slot, outputs)
         return seconds
 
     def run_on_device(
@@ -137,51 +137,51 @@ class DeviceProgram:
         """
         wide = [_shape(info) for info in self._results]
         shapes = list(shapes or wide)
-        with self._lane() as lane:
-            targets = lane.spare.pop() if lane.spare else self._allocated(self._outputs, "outputs")
-            sources = self._input_addresses(inputs, lane)
+        with self._slot() as slot:
+            targets = slot.spare.pop() if slot.spare else self._allocated(self._outputs, "outputs")
+            sources = self._input_addresses(inputs, slot)
             if shapes == wide:
-                self._replay(lane, sources, targets)
+                self._replay(slot, sources, targets)
             else:
-                self._replay(lane, sources, lane.outputs)
+                self._replay(slot, sources, slot.outputs)
                 for place, target in enumerate(targets):
-                    self._copy_box(place, target, lane.outputs[place], shapes[place], lane.stream)
-            # The next user of the lane enqueues its work on the same stream, after this.
-            return self._output_arrays(targets, lane, inputs, shapes)
+                    self._copy_box(place, target, slot.outputs[place], shapes[place], slot.stream)
+            # The next user of the slot enqueues its work on the same stream, after this.
+            return self._output_arrays(targets, slot, inputs, shapes)
 
     def fetched(self, array: DeviceArray) -> np.ndarray:
         """Copies a result to the host."""
-        with self._lane() as lane:
-            array.ready(lane.stream)
+        with self._slot() as slot:
+            array.ready(slot.stream)
             host = np.empty(array.shape, array.dtype)
-            self._device.read(array.address, host, lane.stream)
-            self._device.synchronize(lane.stream)
+            self._device.read(array.address, host, slot.stream)
+            self._device.synchronize(slot.stream)
         return host
 
     def timed(self, inputs: Sequence[np.ndarray], runs: int = 30, warmup: int = 5) -> float:
         """Returns the median of the seconds that the whole plan takes on the device, with inputs already there."""
-        with self._lane() as lane:
-            sources = self._input_addresses(inputs, lane)
+        with self._slot() as slot:
+            sources = self._input_addresses(inputs, slot)
 
             def run(_: object) -> None:
-                self._replay(lane, sources, lane.outputs)
+                self._replay(slot, sources, slot.outputs)
 
-            taken = self._device.times([run] * (warmup + runs), lane.stream)
+            taken = self._device.times([run] * (warmup + runs), slot.stream)
         return float(np.median(taken[warmup:]))
 
-    def _discard(self, lane: Lane) -> None:
+    def _discard(self, slot: CallSlot) -> None:
         """Marks the outputs of the previous call as undefined."""
-        for address, nbytes in zip(lane.outputs, self._outputs, strict=True):
-            self._device.discard(address, nbytes, padding=self._is_bounded)
+        for address, nbytes in zip(slot.outputs, self._outputs, strict=True):
+            self._device.discard(address, nbytes, padding=self._is_ranged)
 
-    def _read(self, lane: Lane, outputs: Sequence[np.ndarray]) -> None:
-        for place, (address, array) in enumerate(zip(lane.outputs, outputs, strict=True)):
+    def _read(self, slot: CallSlot, outputs: Sequence[np.ndarray]) -> None:
+        for place, (address, array) in enumerate(zip(slot.outputs, outputs, strict=True)):
             source = address
             if array.shape != _shape(self._results[place]):
-                source = self._staged(lane)[1][place]
-                self._copy_box(place, source, address, array.shape, lane.stream)
-            self._device.read(source, array, lane.stream)
-        self._device.synchronize(lane.stream)
+                source = self._staged(slot)[1][place]
+                self._copy_box(place, source, address, array.shape, slot.stream)
+            self._device.read(source, array, slot.stream)
+        self._device.synchronize(slot.stream)
 
     def _copy_box(self, place: int, target: int, source: int, shape: Shape, stream: Stream) -> None:
         """Copies the prefix of a result with the given shape into a dense tensor of that shape."""
@@ -190,93 +190,93 @@ class DeviceProgram:
             self._device.copy_box(target, source, box, stream)
 
     def _output_arrays(
-        self, targets: Addresses, lane: Lane, inputs: Sequence[Any], shapes: Sequence[Shape]
+        self, targets: Addresses, slot: CallSlot, inputs: Sequence[Any], shapes: Sequence[Shape]
     ) -> list[DeviceArray]:
         """Returns the results as tensors; their memory is reused when all of them are released."""
         device, readers = self._device, set()
         # The inputs are kept alive with the results, as they may still be read.
         owner = _Owner(self, tuple(inputs))
-        weakref.finalize(owner, _give_back, device, lane, targets, readers).atexit = False
+        weakref.finalize(owner, _give_back, device, slot, targets, readers).atexit = False
 
         def hand_over(consumer: Stream) -> None:
             readers.add(consumer)
-            device.hand_over(lane.stream, consumer)
+            device.hand_over(slot.stream, consumer)
 
         return [
             DeviceArray(address, shape, info.dtype, device.number, owner, hand_over)
             for address, info, shape in zip(targets, self._results, shapes, strict=True)
         ]
 
-    def _input_addresses(self, inputs: Sequence[np.ndarray | DeviceArray], lane: Lane) -> Addresses:
+    def _input_addresses(self, inputs: Sequence[np.ndarray | DeviceArray], slot: CallSlot) -> Addresses:
         """Returns the addresses of the inputs: their own if kernels can read them there, else those of copies."""
         if any(isinstance(value, DeviceArray) for value in inputs):
-            self._device.hand_over(DEFAULT_STREAM, lane.stream)
-        return tuple(self._place(place, value, lane) for place, value in enumerate(inputs))
+            self._device.hand_over(DEFAULT_STREAM, slot.stream)
+        return tuple(self._place(place, value, slot) for place, value in enumerate(inputs))
 
-    def _place(self, place: int, value: np.ndarray | DeviceArray, lane: Lane) -> int:
-        target = lane.inputs[place]
+    def _place(self, place: int, value: np.ndarray | DeviceArray, slot: CallSlot) -> int:
+        target = slot.inputs[place]
         if isinstance(value, DeviceArray) and value.number != self._device.number:
             raise DeviceError(f"expected an input on device {self._device.number}, got {value!r}")
-        if self._is_bounded and value.shape != _shape(self._takes[place]):
-            self._write_padded(place, value, lane)
+        if self._is_ranged and value.shape != _shape(self._takes[place]):
+            self._write_padded(place, value, slot)
             return target
         if not isinstance(value, DeviceArray):
-            lane.held.pop(place, None)
-            self._device.write(target, value, lane.stream)
+            slot.held.pop(place, None)
+            self._device.write(target, value, slot.stream)
             return target
         if value.address % _READABLE == 0:
             return value.address
-        lane.held.pop(place, None)
-        self._device.copy(target, value.address, value.nbytes, lane.stream)
+        slot.held.pop(place, None)
+        self._device.copy(target, value.address, value.nbytes, slot.stream)
         return target
 
-    def _write_padded(self, place: int, value: np.ndarray | DeviceArray, lane: Lane) -> None:
+    def _write_padded(self, place: int, value: np.ndarray | DeviceArray, slot: CallSlot) -> None:
         """Copies an input into the buffer of maximum size, zero-padded: the program relies on the padding."""
-        device, target, info = self._device, lane.inputs[place], self._takes[place]
-        if lane.held.get(place) != value.shape:
-            device.fill(target, info.nbytes, 0, lane.stream)
-            lane.held[place] = value.shape
+        device, target, info = self._device, slot.inputs[place], self._takes[place]
+        if slot.held.get(place) != value.shape:
+            device.fill(target, info.nbytes, 0, slot.stream)
+            slot.held[place] = value.shape
         if isinstance(value, DeviceArray):
             source = value.address
         else:
-            source = self._staged(lane)[0][place]
-            device.write(source, value, lane.stream)
+            source = self._staged(slot)[0][place]
+            device.write(source, value, slot.stream)
         for box in boxes(value.shape, _shape(info), info.dtype.itemsize):
-            device.copy_box(target, source, box, lane.stream)
+            device.copy_box(target, source, box, slot.stream)
 
-    def _staged(self, lane: Lane) -> tuple[Addresses, Addresses]:
+    def _staged(self, slot: CallSlot) -> tuple[Addresses, Addresses]:
         """Returns dense buffers for inputs and outputs that are smaller than the program's."""
-        if lane.staged is None:
+        if slot.staged is None:
             inputs = self._allocated(self._inputs, "inputs of fewer elements")
-            lane.staged = inputs, self._allocated(self._outputs, "outputs of fewer elements")
-        return lane.staged
+            slot.staged = inputs, self._allocated(self._outputs, "outputs of fewer elements")
+        return slot.staged
 
-    def _replay(self, lane: Lane, inputs: Addresses, outputs: Addresses) -> None:
+    def _replay(self, slot: CallSlot, inputs: Addresses, outputs: Addresses) -> None:
         """Runs all steps: individually at the first use of these addresses, then as a graph."""
         key = inputs, outputs
-        if key not in lane.graphs:
-            if len(lane.graphs) >= _GRAPHS:
-                lane.graphs.clear()
-            lane.graphs[key] = None
-            self._steps(lane, inputs, outputs, lane.stream)
+        if key not in slot.graphs:
+            if len(slot.graphs) >= _GRAPHS:
+                slot.graphs.clear()
+            slot.graphs[key] = None
+            self._steps(slot, inputs, outputs, slot.stream)
             return
-        graph = lane.graphs[key]
+        graph = slot.graphs[key]
         if graph is None:
-            graph = self._device.record(lambda stream: self._steps(lane, inputs, outputs, stream), lane.stream)
+            graph = self._device.record(lambda stream: self._steps(slot, inputs, outputs, stream), slot.stream)
             if graph is None:
-                self._steps(lane, inputs, outputs, lane.stream)
+                self._steps(slot, inputs, outputs, slot.stream)
                 return
-            lane.graphs[key] = graph
-        graph(lane.stream)
+            slot.graphs[key] = graph
+        graph(slot.stream)
 
-    def _steps(self, lane: Lane, inputs: Addresses, outputs: Addresses, stream: Stream) -> None:
-        self._device.discard(lane.arena, self._plan.arena_bytes, padding=self._is_bounded)
+    def _steps(self, slot: CallSlot, inputs: Addresses, outputs: Addresses, stream: Stream) -> None:
+        self._device.discard(slot.arena, self._plan.arena_bytes, padding=self._is_ranged)
         for place in range(len(self._plan.steps)):
-            self._step(place, lane, inputs, outputs)(stream)
+            self._step(place, slot, inputs, outputs)(stream)
 
-    def _step(self, place: int, lane: Lane, inputs: Addresses, outputs: Addresses) -> Run:
+    def _step(self, place: int, slot: CallSlot, inputs: Addresses, outputs: Addresses) -> Run:
         device, step = self._device, self._plan.steps[place]
-        spaces = {INPUT: inputs, OUTPUT: outputs, PARAMETER: self._parameters, ARENA: (lane.arena,)}
+        spaces = {INPUT: inputs, OUTPUT: outputs, PARAMETER: self._parameters, ARENA: (slot.arena,)}
 
         def at(buffer: BufferSlice) -> int:
             return spaces[buffer.space][buffer.index] + buffer.offset
@@ -297,22 +297,22 @@ class DeviceProgram:
         return self._device.tensor_map(argument, at(argument.buffer))
 
     @contextlib.contextmanager
-    def _lane(self) -> Iterator[Lane]:
-        """Provides a lane for one call."""
+    def _slot(self) -> Iterator[CallSlot]:
+        """Provides a slot for one call."""
         try:
-            lane = self._idle.pop()
+            slot = self._idle.pop()
         except IndexError:
-            lane = self._new_lane()
+            slot = self._new_lane()
         try:
-            yield lane
+            yield slot
         finally:
-            self._idle.append(lane)
+            self._idle.append(slot)
 
-    def _new_lane(self) -> Lane:
+    def _new_lane(self) -> CallSlot:
         inputs = self._allocated(self._inputs, "inputs")
         outputs = self._allocated(self._outputs, "outputs")
         (arena,) = self._allocated([self._plan.arena_bytes], "arena")
-        return Lane(self._device.new_stream(), arena, inputs, outputs)
+        return CallSlot(self._device.new_stream(), arena, inputs, outputs)
 
     def _allocated(self, sizes: Sequence[int], what: str) -> Addresses:
         """Allocates buffers of the given sizes in one allocation.
@@ -350,11 +350,11 @@ class _Owner:
     inputs: tuple[Any, ...]
 
 
-def _give_back(device: Device, lane: Lane, targets: Addresses, readers: set[Stream]) -> None:
+def _give_back(device: Device, slot: CallSlot, targets: Addresses, readers: set[Stream]) -> None:
     """Returns result buffers for reuse after all streams that read them."""
     for reader in readers:
-        device.hand_over(reader, lane.stream)
-    lane.spare.append(targets)
+        device.hand_over(reader, slot.stream)
+    slot.spare.append(targets)
 
 
 def _free(device: Device, addresses: list[int]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..cuda import devices
-from ..execution.loaded_launches import BoundedLaunches, LoadedLaunches
+from ..execution.loaded_launches import LoadedLaunches, RangedLaunches
 from ..facts import CompileFacts
 from ..program import CodeTarget, Program
 from .loader import Estimates, Loader, Resident
@@ -31,7 +31,7 @@ class CudaLoader(Loader):
 
     def bind(self, loaded: LoadedProgram, sizes: Mapping[str, int]) -> LoadedProgram:
         assert isinstance(loaded, LoadedLaunches)
-        return BoundedLaunches(loaded, sizes)
+        return RangedLaunches(loaded, sizes)
 
     def estimates(self, program: Program, facts: CompileFacts, threads: int) -> Estimates:
         from .cuda_estimates import estimates_of  # only reports need it

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .. import processor
-from ..execution.bounded import BoundedCall
+from ..execution.ranged_call import RangedCall
 from ..execution.workspace import LoadedProgram
 from ..facts import CompileFacts
 from ..native import loader
@@ -42,7 +42,7 @@ class NativeLoader(Loader):
         return LoadedProgram(program, code, arrays)
 
     def bind(self, loaded: LoadedProgram, sizes: Mapping[str, int]) -> LoadedProgram:
-        return BoundedCall(loaded, sizes)
+        return RangedCall(loaded, sizes)
 
     def estimates(self, program: Program, facts: CompileFacts, threads: int) -> Estimates:
         from .cpu_estimates import estimates_of  # only reports need it

@@ -84,7 +84,7 @@ class LoadedLaunches(LoadedProgram):
         return self.checked(outputs, status, arrays)
 
 
-class BoundedLaunches(LoadedLaunches):
+class RangedLaunches(LoadedLaunches):
     """A program with symbolic sizes, bound to one set of input shapes.
 
     Inputs are copied into tensors of maximum size, and results are extracted from such tensors, on the device.

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...support.errors import ShapeError
 from ...support.short_repr import short_repr
-from ..execution.bounded import covering
+from ..execution.ranged_call import covering
 from ..execution.workspace import LoadedProgram, Usage
 from ..program import Program, Shape, TensorInfo
 from .interfaces import ByContents, Contents

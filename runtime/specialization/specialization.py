@@ -14,7 +14,7 @@ from ...sizes.ranges import Range, check_ranges, sizes_of
 from ...support.errors import ArtefactError, SlowWarning
 from ...support.warning import warn
 from ..devices import registry as devices
-from ..execution.bounded import BoundedCall
+from ..execution.ranged_call import RangedCall
 from ..execution.workspace import LoadedProgram, Workspace
 from ..program import Program, Shape, TensorInfo
 from .adaptive import HOT_CALLS, Adaptive
@@ -140,7 +140,7 @@ class Specializations:
         threads: int,
         kept: dict[int, np.ndarray] | None = None,
     ) -> list[Any]:
-        """Runs code on inputs of the shapes that it was compiled for; for `kept`, see `BoundedCall.run`.
+        """Runs code on inputs of the shapes that it was compiled for; for `kept`, see `RangedCall.run`.
 
         Raises:
             GuardError: their contents select a branch of the model that does not support these shapes.
@@ -150,7 +150,7 @@ class Specializations:
         idle = self._idle
         workspace = _begun(loaded, idle)
         try:
-            if kept is not None and isinstance(loaded, BoundedCall):
+            if kept is not None and isinstance(loaded, RangedCall):
                 return loaded.run(workspace, arrays, threads, kept)
             return loaded.run(workspace, arrays, threads)
         finally:
@@ -200,7 +200,7 @@ class Specializations:
         return made
 
     def _load_for(self, shapes: tuple[Shape, ...], arrays: Sequence[Any]) -> LoadedProgram | HybridModel:
-        bound = self._bounded(shapes)  # without a compile, so while another thread compiles
+        bound = self._ranged(shapes)  # without a compile, so while another thread compiles
         if bound is not None:
             return bound
         with self._lock:  # another thread may have loaded the code while this one waited
@@ -211,7 +211,7 @@ class Specializations:
             while True:
                 entry = entries.get(key)
                 if entry is None:
-                    entry = self._bounded(shapes)
+                    entry = self._ranged(shapes)
                 if entry is None:
                     count = len(self._programs)
                     made = self._made(shapes, known)
@@ -230,7 +230,7 @@ class Specializations:
                 known |= {position: arrays[position] for position in entry.by.positions}
                 entries, key = entry.entries, entry.key(arrays)
 
-    def _bounded(self, shapes: tuple[Shape, ...]) -> LoadedProgram | None:
+    def _ranged(self, shapes: tuple[Shape, ...]) -> LoadedProgram | None:
         """Returns the call of a program for a range of sizes that contains these; None if there is none.
 
         Raises:
@@ -246,7 +246,7 @@ class Specializations:
             loaded = self._bounded_programs[id(program)]
             call = devices.loader_of(program.target).bind(loaded, sizes)
             call.usage = loaded.usage
-            if self.adaptive is not None and self.adaptive.policy.adapts and isinstance(call, BoundedCall):
+            if self.adaptive is not None and self.adaptive.policy.adapts and isinstance(call, RangedCall):
                 adaptive = self.adaptive
                 call.watch(HOT_CALLS, lambda: adaptive.hot(shapes, lambda made: self._add_hot(shapes, made)))
             if len(self.loaded) >= MOST_BOUND:

@@ -184,7 +184,7 @@ class SelectOp(ElementwiseOp):
         return on_true.with_shape(broadcast(condition.shape, on_true.shape, on_false.shape))
 
 
-class KeepOp(ElementwiseOp):
+class MaskOp(ElementwiseOp):
     """`input` where the mask is not 0, the number `otherwise` elsewhere; both broadcast.
 
     Unlike `select` it takes a mask of the input's own element type, so a vector holds as many mask as input elements.
@@ -194,11 +194,11 @@ class KeepOp(ElementwiseOp):
             change the values.
 
     ```mlir
-    %2 = "stepwell.keep"(%0, %1) {otherwise = 0.0 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    %2 = "stepwell.mask"(%0, %1) {otherwise = 0.0 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
     ```
     """
 
-    OPERATION_NAME = "stepwell.keep"
+    OPERATION_NAME = "stepwell.mask"
     input = operand()
     mask = operand("the input's element type; 0 or 1")
     otherwise = attribute(float, default=0.0)

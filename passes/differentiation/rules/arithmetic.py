@@ -127,10 +127,10 @@ def choice(op: ops.SelectOp, gradient: ir.Value) -> Gradients:
     return (None, lambda: select(op.condition, gradient, 0), lambda: select(op.condition, 0, gradient))
 
 
-@DERIVATIVE.attach(ops.KeepOp)
-def keep(op: ops.KeepOp, gradient: ir.Value) -> Gradients:
+@DERIVATIVE.attach(ops.MaskOp)
+def mask(op: ops.MaskOp, gradient: ir.Value) -> Gradients:
     """g where the mask is not 0, None"""
-    return (lambda: ops.KeepOp(gradient, op.mask).result, None)
+    return (lambda: ops.MaskOp(gradient, op.mask).result, None)
 
 
 @DERIVATIVE.attach(ops.CastOp)

@@ -18,7 +18,7 @@ from ....dialects.core import Op
 from ....dialects.registry import OPS, view_of
 from ....dialects.specs import size_of
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
-from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, UnaryOp
+from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, LogicalOp, MaskOp, SelectOp, UnaryOp
 from ....dialects.stepwell.elementwise.arithmetic import AddOp
 from ....dialects.stepwell.movement import ConcatOp, ReshapeOp, ResizeOp, SliceOp
 from ....dialects.stepwell.normalization import BatchNormOp, LocalResponseNormOp
@@ -33,7 +33,7 @@ from ..values import is_fixed, is_float, static_shape
 IMAGE_OPS = (ConvOp, ConvTransposeOp, PoolOp, ResizeOp, LocalResponseNormOp, BatchNormOp)
 """The ops that have a layout."""
 
-_WITHOUT_LAYOUT = (UnaryOp, BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, ConcatOp)
+_WITHOUT_LAYOUT = (UnaryOp, BinaryOp, CastOp, ComparisonOp, MaskOp, LogicalOp, SelectOp, ConcatOp)
 
 # Cost factor of a weight whose rows are whole pages apart, so that they evict each other from the L1 cache.
 _CONFLICTS = 1.15

@@ -12,7 +12,7 @@ from mlir import ir
 from ....dialects import discardable
 from ....dialects.registry import view_of
 from ....dialects.specs import size_of
-from ....dialects.stepwell.elementwise import AddOp, DivOp, KeepOp, MaximumOp, MinimumOp, ModOp, MulOp, SubOp
+from ....dialects.stepwell.elementwise import AddOp, DivOp, MaskOp, MaximumOp, MinimumOp, ModOp, MulOp, SubOp
 from ....dialects.stepwell.movement import ReshapeOp, SliceOp, TakeRowsOp
 from ....dialects.stepwell.normalization import LayerNormOp, RmsNormOp, SoftmaxOp
 from ....dialects.stepwell.packed import PackedMatmulOp
@@ -100,7 +100,7 @@ def _lead(demand: Demand, op: ir.Operation) -> _Lead | None:
 def _works_on_rows(op: ir.Operation, demand: Demand, lead: _Lead) -> bool:
     """Returns whether an op computes each row of its result from the same rows of operands and from shared values."""
     view = view_of(op)
-    if isinstance(view, KeepOp):
+    if isinstance(view, MaskOp):
         # Such a mask has no effect on packed rows, which all hold data.
         mask = shape_of(op.operands[1])
         along = [axis for axis, size in enumerate(mask, len(shape_of(op.results[0])) - len(mask)) if size != 1]
@@ -156,7 +156,7 @@ class _Region:
 
 def _rows_of(op: ir.Operation) -> list[ir.Value]:
     """The operands with the same rows as the result."""
-    if view_of(op) is None or isinstance(view_of(op), PackedMatmulOp | KeepOp | _NORMS):
+    if view_of(op) is None or isinstance(view_of(op), PackedMatmulOp | MaskOp | _NORMS):
         return [op.operands[0]]
     lead = shape_of(op.results[0])[:2]
     rank = len(shape_of(op.results[0]))
@@ -236,7 +236,7 @@ class _Packer:
 
     def _packed_op(self, op: ir.Operation) -> ir.Value:
         rows = _rows_of(op)
-        if isinstance(view_of(op), KeepOp):
+        if isinstance(view_of(op), MaskOp):
             return self._rows(rows[0])
         operands = [self._rows(value) if value in rows else self._shared(value, op) for value in op.operands]
         new = op.clone()
@@ -269,6 +269,6 @@ class _Packer:
         packed = self._packed[op.results[0]]
         value = TakeRowsOp(packed, self.indices.to_packed, leading=1, extents=self.indices.entries[2:]).result
         view = view_of(op)
-        if isinstance(view, KeepOp):
-            return KeepOp(value, view.mask, otherwise=view.otherwise, extent=view.extent).result
+        if isinstance(view, MaskOp):
+            return MaskOp(value, view.mask, otherwise=view.otherwise, extent=view.extent).result
         return value

@@ -13,7 +13,7 @@ from ....dialects.dims import is_static
 from ....dialects.stepwell.attention import FEW_QUERIES, UNBOUNDED, AttentionOp
 from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import AddOp, DivOp, EqualOp, KeepOp, MulOp, NotOp, SelectOp, TanhOp
+from ....dialects.stepwell.elementwise import AddOp, DivOp, EqualOp, MaskOp, MulOp, NotOp, SelectOp, TanhOp
 from ....dialects.stepwell.movement import BroadcastToOp, ReshapeOp, TransposeOp
 from ....dialects.stepwell.normalization import SoftmaxOp
 from ....dialects.stepwell.reduction import ReduceMaxOp
@@ -79,7 +79,7 @@ class SplitAttention(Pattern[AttentionOp]):
 
     def rewrite(self, op: AttentionOp) -> Replacement:
         is_banded = min(op.before, op.after) < UNBOUNDED
-        kept = None if op.mask is None else defining_op(op.mask, KeepOp)
+        kept = None if op.mask is None else defining_op(op.mask, MaskOp)
         most = _MOST_KEYS if kept is None or kept.extent < 0 else _MOST_VARYING_KEYS
         if is_kernel(op.query, op.key, self.kernels, most) and (self.kernels == "tiles" or not is_banded):
             return None

@@ -13,8 +13,8 @@ from ....dialects.stepwell.elementwise import (
     AddOp,
     AndOp,
     DivOp,
-    KeepOp,
     LessOp,
+    MaskOp,
     MaximumOp,
     MinimumOp,
     ModOp,
@@ -79,9 +79,9 @@ def slots_in(page: ir.Value, positions: ir.Value, page_size: int) -> ir.Value:
 
 def _masked(mask: ir.Value, is_before: ir.Value) -> ir.Value:
     """Returns a mask that also hides the positions before a text; one that hides padding stays one."""
-    kept = defining_op(mask, KeepOp)
+    kept = defining_op(mask, MaskOp)
     if kept is not None:
-        return KeepOp(_masked(kept.input, is_before), kept.mask, **kept.attribute_values()).result
+        return MaskOp(_masked(kept.input, is_before), kept.mask, **kept.attribute_values()).result
     if is_float(mask):
         return SelectOp(is_before, scalar_like(-np.inf, mask), mask).result
     return AndOp(mask, NotOp(is_before)).result

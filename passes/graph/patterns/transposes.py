@@ -12,7 +12,7 @@ from mlir import ir
 from ....dialects.core import Op
 from ....dialects.registry import OPS
 from ....dialects.specs import size_of
-from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, UnaryOp
+from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, LogicalOp, MaskOp, SelectOp, UnaryOp
 from ....dialects.stepwell.movement import (
     ConcatOp,
     GatherOp,
@@ -77,7 +77,7 @@ class SinkThroughElementwise(Pattern):
     of the result undo p and it costs at most as much as the rewrite saves.
     """
 
-    root = (BinaryOp, ComparisonOp, LogicalOp, SelectOp, KeepOp, ConcatOp)
+    root = (BinaryOp, ComparisonOp, LogicalOp, SelectOp, MaskOp, ConcatOp)
 
     def rewrite(self, op: Op) -> Replacement:
         result = op.operation.results[0]

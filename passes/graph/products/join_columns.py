@@ -10,7 +10,7 @@ from mlir import ir
 
 from ....dialects import discardable
 from ....dialects.core import Op
-from ....dialects.stepwell.elementwise import BinaryOp, KeepOp, UnaryOp
+from ....dialects.stepwell.elementwise import BinaryOp, MaskOp, UnaryOp
 from ....dialects.stepwell.movement import BroadcastToOp, ReshapeOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
 from ....machines.families import WIDEST_VECTOR_BYTES
@@ -69,9 +69,9 @@ def _before_split(value: ir.Value) -> ir.Value | None:
 class JoinElementwise(Pattern):
     """f(reshape(x), y) --> reshape(f(x, reshape(broadcast_to(y)))) for a small y"""
 
-    root = (UnaryOp, BinaryOp, KeepOp)
+    root = (UnaryOp, BinaryOp, MaskOp)
 
-    def rewrite(self, op: UnaryOp | BinaryOp | KeepOp) -> Replacement:
+    def rewrite(self, op: UnaryOp | BinaryOp | MaskOp) -> Replacement:
         result = op.operation.results[0]
         operands = list(op.operation.operands)
         found = [_before_split(value) for value in operands]

@@ -16,7 +16,7 @@ import stepwell
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.driver.serving import inferred_ranges
 from stepwell.driver.serving.specializer import Specializer
-from stepwell.passes.ranges.errors import BoundedError
+from stepwell.passes.ranges.errors import RangesError
 from stepwell.support.errors import SlowWarning
 
 WEIGHT = np.random.default_rng(0).standard_normal((8, 5)).astype(np.float32)
@@ -132,7 +132,7 @@ def test_the_third_size_says_why_there_is_no_range(cache: Path, monkeypatch: pyt
 
     def refuse(*given: object, may_fail: bool = True) -> list:
         tries.append(given)
-        raise BoundedError("'node' mixes rows")
+        raise RangesError("'node' mixes rows")
 
     monkeypatch.setattr(Specializer, "_compile_buckets", refuse)
     run = stepwell.compile(DENSE)

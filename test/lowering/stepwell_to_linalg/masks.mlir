@@ -9,7 +9,7 @@ func.func private @relu(%x: tensor<8x4xf32>, %mask: tensor<8x1xf32>, %table: ten
     attributes {stepwell.kernel = {class = "elementwise"}, stepwell.extents = array<i64: 2, -1>,
                 stepwell.kept = array<i64: 1, -1>, stepwell.table_argument = 2 : i64} {
   %0 = "stepwell.sqrt"(%x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
-  %1 = "stepwell.keep"(%0, %mask) {otherwise = 0.0 : f64, extent = 1 : i64}
+  %1 = "stepwell.mask"(%0, %mask) {otherwise = 0.0 : f64, extent = 1 : i64}
     : (tensor<8x4xf32>, tensor<8x1xf32>) -> tensor<8x4xf32>
   return %1 : tensor<8x4xf32>
 }
@@ -21,7 +21,7 @@ func.func private @not_filled(%x: tensor<8x4xf32>, %mask: tensor<8x1xf32>, %tabl
     attributes {stepwell.kernel = {class = "elementwise"}, stepwell.extents = array<i64: 2, -1>,
                 stepwell.table_argument = 2 : i64} {
   %0 = "stepwell.sqrt"(%x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
-  %1 = "stepwell.keep"(%0, %mask) {otherwise = 0.0 : f64, extent = 1 : i64}
+  %1 = "stepwell.mask"(%0, %mask) {otherwise = 0.0 : f64, extent = 1 : i64}
     : (tensor<8x4xf32>, tensor<8x1xf32>) -> tensor<8x4xf32>
   return %1 : tensor<8x4xf32>
 }
@@ -31,7 +31,7 @@ func.func private @not_filled(%x: tensor<8x4xf32>, %mask: tensor<8x1xf32>, %tabl
 func.func private @mask_alone(%x: tensor<8x4xf32>, %mask: tensor<8x1xf32>, %table: tensor<256xi64>) -> tensor<8x4xf32>
     attributes {stepwell.kernel = {class = "elementwise"}, stepwell.extents = array<i64: 2, -1>,
                 stepwell.kept = array<i64: 1, -1>, stepwell.table_argument = 2 : i64} {
-  %0 = "stepwell.keep"(%x, %mask) {otherwise = 0.0 : f64, extent = 1 : i64}
+  %0 = "stepwell.mask"(%x, %mask) {otherwise = 0.0 : f64, extent = 1 : i64}
     : (tensor<8x4xf32>, tensor<8x1xf32>) -> tensor<8x4xf32>
   return %0 : tensor<8x4xf32>
 }

@@ -114,7 +114,7 @@ def _binary() -> list[Case]:
     ]
     mask = np.array([[True], [False], [True]])
     found += [Case(elementwise.SelectOp, (mask, numbers(3, 4), numbers(4, seed=1)))]
-    return [*found, Case(elementwise.KeepOp, (numbers(3, 4), np.array([1.0, 0.0, 1.0, 0.0])))]
+    return [*found, Case(elementwise.MaskOp, (numbers(3, 4), np.array([1.0, 0.0, 1.0, 0.0])))]
 
 
 def _reductions() -> list[Case]:

@@ -121,7 +121,7 @@ module attributes {stepwell.table = ["\"n\"", "\"m\""]} {
 module attributes {stepwell.table = ["\"n\""]} {
   func.func @main(%x: tensor<2x1x16xf32>, %mask: tensor<1x1x1xf32>, %table: tensor<256xi64>) -> tensor<2x16xf32> {
     %0 = "stepwell.softmax"(%x) {axis = 2 : i64} : (tensor<2x1x16xf32>) -> tensor<2x1x16xf32>
-    %1 = "stepwell.keep"(%0, %mask) {otherwise = 0.0 : f64, extent = 0 : i64}
+    %1 = "stepwell.mask"(%0, %mask) {otherwise = 0.0 : f64, extent = 0 : i64}
       : (tensor<2x1x16xf32>, tensor<1x1x1xf32>) -> tensor<2x1x16xf32>
     %2 = "stepwell.reduce_sum"(%1) {axes = array<i64: 1>, keepdims = false} : (tensor<2x1x16xf32>) -> tensor<2x16xf32>
     return %2 : tensor<2x16xf32>

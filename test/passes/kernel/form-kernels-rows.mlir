@@ -14,13 +14,13 @@
 module attributes {stepwell.table = ["\"n\""]} {
   func.func @main(%x: tensor<8x64xf32>, %mask: tensor<64xf32>, %count: tensor<f32>, %table: tensor<256xi64>)
       -> (tensor<8x64xf32> {stepwell.extents = array<i64: -1, 0>}) {
-    %0 = "stepwell.keep"(%x, %mask) {otherwise = 0.0 : f64, extent = 0 : i64}
+    %0 = "stepwell.mask"(%x, %mask) {otherwise = 0.0 : f64, extent = 0 : i64}
       : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
     %1 = "stepwell.reduce_sum"(%0) {axes = array<i64: 1>, keepdims = true} : (tensor<8x64xf32>) -> tensor<8x1xf32>
     %2 = "stepwell.div"(%1, %count) : (tensor<8x1xf32>, tensor<f32>) -> tensor<8x1xf32>
     %3 = "stepwell.sub"(%x, %2) : (tensor<8x64xf32>, tensor<8x1xf32>) -> tensor<8x64xf32>
     %4 = "stepwell.mul"(%3, %3) : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
-    %5 = "stepwell.keep"(%4, %mask) {otherwise = 0.0 : f64, extent = 0 : i64}
+    %5 = "stepwell.mask"(%4, %mask) {otherwise = 0.0 : f64, extent = 0 : i64}
       : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
     %6 = "stepwell.reduce_sum"(%5) {axes = array<i64: 1>, keepdims = true} : (tensor<8x64xf32>) -> tensor<8x1xf32>
     %7 = "stepwell.div"(%3, %6) : (tensor<8x64xf32>, tensor<8x1xf32>) -> tensor<8x64xf32>

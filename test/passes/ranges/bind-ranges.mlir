@@ -4,7 +4,7 @@
 // CHECK: stepwell.table = ["\22n\22"]
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  (%[[X:.+]]: tensor<64x8xf32> {{.+}}, %{{.+}}: tensor<256xi64> {stepwell.name = "stepwell.table"})
-// CHECK:       %[[KEPT:.+]] = "stepwell.keep"(%[[X]], %{{.+}}) {extent = 0 : i64, otherwise = 0.000000e+00 : f64}
+// CHECK:       %[[KEPT:.+]] = "stepwell.mask"(%[[X]], %{{.+}}) {extent = 0 : i64, otherwise = 0.000000e+00 : f64}
 // CHECK:       "stepwell.reduce_sum"(%[[KEPT]])
 module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
   func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?xf32> {
@@ -17,7 +17,7 @@ module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
 
 // A norm over neighbouring channels reads 0 beyond the data, along whichever dimension the channels lie.
 // CHECK-LABEL: func.func @main
-// CHECK:       %[[KEPT:.+]] = "stepwell.keep"(%{{.+}}, %{{.+}}) {{.+}} (tensor<2x4x8xf32>, tensor<8xf32>)
+// CHECK:       %[[KEPT:.+]] = "stepwell.mask"(%{{.+}}, %{{.+}}) {{.+}} (tensor<2x4x8xf32>, tensor<8xf32>)
 // CHECK:       "stepwell.local_response_norm"(%[[KEPT]])
 module attributes {stepwell.ranges = {n = [1, 8, 1]}} {
   func.func @main(%x: tensor<2x4x?xf32> {stepwell.dims = [2, 4, "n"]}) -> tensor<2x4x?xf32> {
@@ -31,7 +31,7 @@ module attributes {stepwell.ranges = {n = [1, 8, 1]}} {
 
 // A softmax along a static dimension reads no padding.
 // CHECK-LABEL: func.func @main
-// CHECK-NOT:   stepwell.keep
+// CHECK-NOT:   stepwell.mask
 // CHECK:       "stepwell.softmax"(%{{.+}}) {axis = 1 : i64} : (tensor<64x8xf32>) -> tensor<64x8xf32>
 module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
   func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?x8xf32> {
@@ -92,7 +92,7 @@ module attributes {stepwell.ranges = {n = [9, 13, 4]}} {
 
 // A product in blocks reads 0 beyond the data.
 // CHECK-LABEL: func.func @main
-// CHECK:       %[[KEPT:.+]] = "stepwell.keep"(%{{.+}}, %{{.+}}) {extent = 0 : i64, otherwise = 0.000000e+00 : f64}
+// CHECK:       %[[KEPT:.+]] = "stepwell.mask"(%{{.+}}, %{{.+}}) {extent = 0 : i64, otherwise = 0.000000e+00 : f64}
 // CHECK:       "stepwell.block_matmul"(%[[KEPT]], %{{.+}}, %{{.+}}) {bits = 4 : i64}
 module attributes {stepwell.ranges = {n = [33, 64, 1]}} {
   func.func @main(%x: tensor<2x?xf32> {stepwell.dims = [2, "n"]}, %w: tensor<8x2x16xui8>, %s: tensor<8x2xf32>) -> tensor<2x8xf32> {
@@ -106,8 +106,8 @@ module attributes {stepwell.ranges = {n = [33, 64, 1]}} {
 
 // So do the input and the weight of a convolution over channels whose number varies.
 // CHECK-LABEL: func.func @main
-// CHECK-DAG:   %[[X:.+]] = "stepwell.keep"(%{{.+}}, %{{.+}}) {{.+}} -> tensor<1x64x5xf32>
-// CHECK-DAG:   %[[W:.+]] = "stepwell.keep"(%{{.+}}, %{{.+}}) {{.+}} -> tensor<4x64x1xf32>
+// CHECK-DAG:   %[[X:.+]] = "stepwell.mask"(%{{.+}}, %{{.+}}) {{.+}} -> tensor<1x64x5xf32>
+// CHECK-DAG:   %[[W:.+]] = "stepwell.mask"(%{{.+}}, %{{.+}}) {{.+}} -> tensor<4x64x1xf32>
 // CHECK:       "stepwell.conv"(%[[X]], %[[W]])
 module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
   func.func @main(%x: tensor<1x?x5xf32> {stepwell.dims = [1, "n", 5]}, %w: tensor<4x?x1xf32> {stepwell.dims = [4, "n", 1]}) -> tensor<1x4x5xf32> {
@@ -123,7 +123,7 @@ module attributes {stepwell.ranges = {n = [1, 64, 1]}} {
 // The sum of a mean of integers has 64 bits.
 // CHECK-LABEL: func.func @main
 // CHECK:       %[[WIDE:.+]] = "stepwell.cast"(%arg0) {dtype = ui64}
-// CHECK:       %[[KEPT:.+]] = "stepwell.keep"(%[[WIDE]],
+// CHECK:       %[[KEPT:.+]] = "stepwell.mask"(%[[WIDE]],
 // CHECK:       %[[SUM:.+]] = "stepwell.reduce_sum"(%[[KEPT]])
 // CHECK:       %[[MEAN:.+]] = "stepwell.div"(%[[SUM]], %{{.+}}) : (tensor<ui64>, tensor<ui64>)
 // CHECK:       "stepwell.cast"(%[[MEAN]]) {dtype = ui8}

@@ -111,8 +111,8 @@ def shift(op: Any, nodes: NodeWriter) -> str:
     return nodes.add("BitShift", op.lhs, op.rhs, direction="LEFT" if isinstance(op, ops.ShiftLeftOp) else "RIGHT")
 
 
-@ONNX_FORM.attach(ops.KeepOp)
-def keep(op: ops.KeepOp, nodes: NodeWriter) -> str:
+@ONNX_FORM.attach(ops.MaskOp)
+def mask(op: ops.MaskOp, nodes: NodeWriter) -> str:
     """The input or `otherwise`, selected by Where(mask is not 0)"""
     condition = nodes.add("Cast", op.mask, to=helper.np_dtype_to_tensor_dtype(np.dtype(np.bool_)))
     return nodes.add("Where", condition, op.input, nodes.scalar_like(op.input, op.otherwise))

@@ -103,7 +103,7 @@ def _elementwise() -> list[Case]:
         Case(elementwise.ModOp, (x, y)),
         Case(elementwise.ModOp, (integers(3, 4, low=-9), integers(4, low=1))),
         Case(elementwise.SelectOp, (x > 0, x, y)),
-        Case(elementwise.KeepOp, (x, np.array([1, 0, 1, 0], np.float32)), {"otherwise": 7.0}),
+        Case(elementwise.MaskOp, (x, np.array([1, 0, 1, 0], np.float32)), {"otherwise": 7.0}),
         Case(elementwise.NotOp, (x > 0,)),
         Case(elementwise.NotOp, (integers(3, 4),)),
         Case(elementwise.ShiftLeftOp, (integers(3, dtype=np.uint32), integers(1, dtype=np.uint32))),

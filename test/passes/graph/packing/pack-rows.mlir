@@ -12,7 +12,7 @@
 // CHECK-NEXT:    %[[C:.+]] = "stepwell.packed_matmul"(%[[B]],
 // CHECK-NEXT:    %[[D:.+]] = "stepwell.layer_norm"(%[[C]], {{.+}}) {axis = 1
 // CHECK-NEXT:    %[[BACK:.+]] = "stepwell.take_rows"(%[[D]], %[[APART]]) {extents = array<i64: 2>, leading = 1 : i64}
-// CHECK-NEXT:    %[[Y:.+]] = "stepwell.keep"(%[[BACK]], %{{.+}}) {extent = 1
+// CHECK-NEXT:    %[[Y:.+]] = "stepwell.mask"(%[[BACK]], %{{.+}}) {extent = 1
 // CHECK-NEXT:    return %[[Y]]
 module attributes {stepwell.table = ["\"batch\"", "\"length\""]} {
   func.func @main(%x: tensor<4x8x512xf32>, %table: tensor<256xi64>) -> (tensor<4x8x512xf32> {stepwell.extents = array<i64: 0, 1, -1>}) {
@@ -23,7 +23,7 @@ module attributes {stepwell.table = ["\"batch\"", "\"length\""]} {
     %1 = "stepwell.relu"(%0) : (tensor<4x8x512xf32>) -> tensor<4x8x512xf32>
     %2 = "stepwell.packed_matmul"(%1, %w) {columns = 512, panel = 32} : (tensor<4x8x512xf32>, tensor<262144xf32>) -> tensor<4x8x512xf32>
     %3 = "stepwell.layer_norm"(%2, %s, %s) {axis = 2 : i64, epsilon = 1.0e-5 : f64, operandSegmentSizes = array<i32: 1, 1, 1>} : (tensor<4x8x512xf32>, tensor<512xf32>, tensor<512xf32>) -> tensor<4x8x512xf32>
-    %4 = "stepwell.keep"(%3, %mask) {extent = 1 : i64, otherwise = 0.0 : f64} : (tensor<4x8x512xf32>, tensor<8x1xf32>) -> tensor<4x8x512xf32>
+    %4 = "stepwell.mask"(%3, %mask) {extent = 1 : i64, otherwise = 0.0 : f64} : (tensor<4x8x512xf32>, tensor<8x1xf32>) -> tensor<4x8x512xf32>
     return %4 : tensor<4x8x512xf32>
   }
 }

@@ -23,12 +23,12 @@ module attributes {stepwell.ranges = {n = [1, 24, 1]}} {
 // A mask of rows has one element per row.
 // CHECK-LABEL: func.func @mask
 // CHECK: %[[MASK:.+]] = "stepwell.reshape"(%{{.+}}) {shape = array<i64: 1, 24, 1>}
-// CHECK: "stepwell.keep"(%{{.+}}, %[[MASK]])
+// CHECK: "stepwell.mask"(%{{.+}}, %[[MASK]])
 // CHECK-SAME: -> tensor<1x24x32xf32>
 module attributes {stepwell.ranges = {n = [1, 24, 1]}} {
   func.func @mask(%x: tensor<1x24x32xf32>, %m: tensor<1x24x1x1xf32>) -> tensor<1x24x8x4xf32> {
     %0 = "stepwell.reshape"(%x) {shape = array<i64: 1, 24, 8, 4>} : (tensor<1x24x32xf32>) -> tensor<1x24x8x4xf32>
-    %1 = "stepwell.keep"(%0, %m) {extent = 0 : i64, otherwise = 0.0 : f64}
+    %1 = "stepwell.mask"(%0, %m) {extent = 0 : i64, otherwise = 0.0 : f64}
       : (tensor<1x24x8x4xf32>, tensor<1x24x1x1xf32>) -> tensor<1x24x8x4xf32>
     return %1 : tensor<1x24x8x4xf32>
   }

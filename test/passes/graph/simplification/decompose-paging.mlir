@@ -6,13 +6,13 @@
 // CHECK-SAME:    %[[Q:[a-z0-9]+]]: tensor<2x4x8x8xf32>, %[[K:[a-z0-9]+]]: tensor<2x16x8xf32>
 // CHECK:         %[[SLOTS:.+]] = "stepwell.add"({{.*}}) : (tensor<2x12xi64>, tensor<2x12xi64>) -> tensor<2x12xi64>
 // CHECK:         %[[SEEN:.+]] = "stepwell.and"
-// CHECK:         %[[MASK:.+]] = "stepwell.keep"(%[[SEEN]]
+// CHECK:         %[[MASK:.+]] = "stepwell.mask"(%[[SEEN]]
 // CHECK-SAME:      extent = 0 : i64
 // CHECK:         %[[ROWS:.+]] = "stepwell.gather"(%[[K]], %[[SLOTS]]) {axis = 1 : i64
 // CHECK:         %[[KEYS:.+]] = "stepwell.transpose"(%[[ROWS]]) {permutation = array<i64: 1, 0, 2, 3>}
 // CHECK:         "stepwell.attention"(%[[Q]], %[[KEYS]], %{{.+}}, %[[MASK]])
 func.func @many(%q: tensor<2x4x8x8xf32>, %k: tensor<2x16x8xf32>, %v: tensor<2x16x8xf32>, %pages: tensor<2x3xi64>, %starts: tensor<2xi64>, %seen: tensor<2x1x8x12xi1>, %inside: tensor<12xi1>) -> tensor<2x4x8x8xf32> {
-  %mask = "stepwell.keep"(%seen, %inside) {otherwise = 0.0 : f64, extent = 0 : i64} : (tensor<2x1x8x12xi1>, tensor<12xi1>) -> tensor<2x1x8x12xi1>
+  %mask = "stepwell.mask"(%seen, %inside) {otherwise = 0.0 : f64, extent = 0 : i64} : (tensor<2x1x8x12xi1>, tensor<12xi1>) -> tensor<2x1x8x12xi1>
   %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask) {page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x8x8xf32>, tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x8x12xi1>) -> tensor<2x4x8x8xf32>
   return %0 : tensor<2x4x8x8xf32>
 }

@@ -12,7 +12,7 @@ import pytest
 import stepwell
 from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.dialects.stepwell.elementwise import KeepOp
+from stepwell.dialects.stepwell.elementwise import MaskOp
 from stepwell.dialects.stepwell.movement import GatherOp, ScatterOp
 from stepwell.dialects.stepwell.sorting import TopKOp
 from stepwell.passes.ir.named_ops import ops_named
@@ -141,7 +141,7 @@ def test_no_more_elements_are_sorted_than_there_are(kind: type, bound: int, larg
         counted.extend(
             TopKOp(op).count is not None and TopKOp(op).extent >= 0 for op in ops_named(module, TopKOp.OPERATION_NAME)
         )
-        masks.extend(ops_named(module, KeepOp.OPERATION_NAME))
+        masks.extend(ops_named(module, MaskOp.OPERATION_NAME))
 
     executable = _compiled(model, {"m": [bound]}, "graph", look)
     assert counted == [True]

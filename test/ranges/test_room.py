@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 import stepwell
-from stepwell.passes.ranges.errors import BoundedError
+from stepwell.passes.ranges.errors import RangesError
 from stepwell.passes.ranges.extents import MOST_PLACES, numbered
 
 CHILD = """
@@ -53,7 +53,7 @@ def test_masks_that_are_too_large() -> None:
 
 def test_the_limit_of_places() -> None:
     assert len(numbered(MOST_PLACES)) == MOST_PLACES
-    with pytest.raises(BoundedError, match="let the range end lower"):
+    with pytest.raises(RangesError, match="let the range end lower"):
         numbered(MOST_PLACES + 1)
 
 

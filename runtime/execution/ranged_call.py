@@ -27,7 +27,7 @@ def covering(programs: Iterable[Program], sizes: Mapping[str, int]) -> Program |
     return min(found, key=lambda program: program.bounds.volume if program.bounds else 0, default=None)
 
 
-class BoundedCall(LoadedProgram):
+class RangedCall(LoadedProgram):
     """A call, with inputs of one set of shapes, of a program for a range of sizes.
 
     Attributes:
@@ -135,7 +135,7 @@ class _Buffers:
     """
 
     def __init__(self, program: Program) -> None:
-        self.call: BoundedCall | None = None
+        self.call: RangedCall | None = None
         self.inputs: list[_Place] = []
         self.outputs: list[_Place] = []
         read_there = {item.input for item in program.appended}
@@ -150,7 +150,7 @@ class _Buffers:
         self.wholes = [np.empty(0)] * len(program.outputs)
         self._held: list[Shape] = [(0,) * len(info.shape) for info in program.inputs[:-1]]
 
-    def enter(self, call: BoundedCall, shapes: Sequence[Shape]) -> None:
+    def enter(self, call: RangedCall, shapes: Sequence[Shape]) -> None:
         """Makes the parts for the sizes of a call."""
         for number, (array, shape) in enumerate(zip(self._wide_inputs, shapes, strict=True)):
             held = self._held[number]
