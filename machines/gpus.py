@@ -20,8 +20,6 @@ BANKS, BANK_BYTES = 32, 4
 """Number of banks of shared memory, and bytes of a bank that are accessed at once."""
 LINE_BYTES = 128
 """Bytes of a cache line."""
-SECTOR_BYTES = 32
-"""Unit in bytes in which global memory is accessed."""
 SMALLEST_ASYNC_BYTES = 4
 """Minimum number of bytes that a thread copies to shared memory asynchronously (`cp.async`)."""
 

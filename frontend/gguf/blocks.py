@@ -35,11 +35,6 @@ def is_block_format(kind: str) -> bool:
     return kind in _FORMATS
 
 
-def block_formats() -> list[str]:
-    """Returns the names of the formats."""
-    return list(_FORMATS)
-
-
 def read_blocks(kind: str, data: np.ndarray) -> BlockWeight:
     """Converts the bytes of rows [.., rows, bytes] of a format."""
     (size, convert), (*outer, row) = _FORMATS[kind], data.shape

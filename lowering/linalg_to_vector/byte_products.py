@@ -38,7 +38,6 @@ _INTRINSICS = {
     "sdot": {4: f"{_ARM}.sdot.v4i32.v16i8"},
     "long_pairs": {4: f"{_ARM}.saddlp.v4i32.v8i16"},
 }
-METHODS = tuple(_INTRINSICS)
 """Methods of summing products of bytes: instructions of x86-64 ("dot", "pairs") and of AArch64 (the others)."""
 
 
@@ -59,7 +58,7 @@ def byte_step(
         chunks: vectors of a row.
         where: indices of the reduced dimensions, except the grain's.
         sums: sums so far, row by row.
-        method: one of `METHODS`, by the machine's instructions, or "bytes" to multiply bytes one by one.
+        method: a name of `_INTRINSICS`, by the machine's instructions, or "bytes" to multiply bytes one by one.
         lanes: number of sums per vector register.
     """
     words = {chunk: reader.grains(1, rows[0], chunk, where, GRAIN) for chunk in chunks}

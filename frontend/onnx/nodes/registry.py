@@ -55,8 +55,3 @@ def schema_of(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSchema 
         return onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
         return None
-
-
-def supported_operators() -> list[tuple[str, str, int]]:
-    """Every (domain, operator, opset from which on one handler imports it), sorted."""
-    return sorted((domain, op_type, since) for (domain, op_type), versions in _HANDLERS.items() for since in versions)

@@ -32,14 +32,12 @@ class KernelSegment:
     Attributes:
         sync: synchronization before the steps, at which threads may wait.
         steps: the steps.
-        instructions: instructions of the steps, for counts and messages.
-        threads: number of executions so far, counted per thread.
+        instructions: instructions of the steps, for messages.
     """
 
     sync: Sync | None = None
     steps: list[Step] = field(default_factory=list)
     instructions: list[Instruction] = field(default_factory=list)
-    threads: int = 0
 
 
 @dataclass

@@ -91,7 +91,6 @@ class Scheduler:
                     self._push(_packed(rank, index, True), chosen(selection, going))
                     return
             passed = False
-            piece.threads += count
             for step in piece.steps:
                 step(frame)
         frame.store(code.live)

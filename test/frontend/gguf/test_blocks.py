@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from stepwell.dialects.stepwell.blocks import numbers_of
-from stepwell.frontend.gguf.blocks import block_formats, read_blocks
+from stepwell.frontend.gguf.blocks import _FORMATS, read_blocks
 
 gguf = pytest.importorskip("gguf", reason="the package gguf is not installed")
 
 
-@pytest.mark.parametrize("kind", block_formats())
+@pytest.mark.parametrize("kind", _FORMATS)
 def test_elements_are_those_of_the_package(kind: str):
     rng = np.random.default_rng(0)
     form = gguf.GGMLQuantizationType[kind]
