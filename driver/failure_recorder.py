@@ -7,7 +7,7 @@ recorder; a compile that succeeds pays nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from mlir import ir
@@ -29,7 +29,6 @@ class FailureRecorder(Instrumentation):
 
     Args:
         folder: folder to write the module to before each pass, so that it survives a crash; None to keep it in memory.
-        note: called with the name of each pass.
 
     Attributes:
         phase: the phase that is in progress.
@@ -37,8 +36,8 @@ class FailureRecorder(Instrumentation):
         pipeline: the last pass, on the module.
     """
 
-    def __init__(self, folder: Path | None = None, note: Callable[[str], None] = lambda text: None) -> None:
-        self._folder, self._note = folder, note
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
         self.phase = ""
         self._anchors: list[str] = []
         self.snapshot: ir.Operation | None = None
@@ -62,7 +61,6 @@ class FailureRecorder(Instrumentation):
         if self._folder is None:
             self.snapshot = root.clone()
             return
-        self._note(step.name)
         (self._folder / MODULE).write_text(reproducer_text(root, self.pipeline), encoding="utf-8")
         record = {
             "pass": step.name,

@@ -30,6 +30,8 @@ from .recorder import CrashSite, ModuleRecord, PassRecorder
 
 SCHEMA = 1
 """Version of the record, raised when a key is removed or changes its meaning."""
+_PROFILED_CALLS = 20
+"""Number of timed calls of a profile: a choice."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +101,11 @@ def explore_model(
     return Exploration(record, executable, error)
 
 
-def add_profile(exploration: Exploration, inputs: Mapping[str, np.ndarray], calls: int = 20) -> None:
+def add_profile(exploration: Exploration, inputs: Mapping[str, np.ndarray]) -> None:
     """Adds the measured time of each kernel to the record, by running the model on some inputs."""
     if exploration.executable is None:
         return
-    rows = profile(exploration.executable, inputs, calls, warmup=2).record()["kernels"]
+    rows = profile(exploration.executable, inputs, _PROFILED_CALLS, warmup=2).record()["kernels"]
     seconds = {row["kernel"]: row["seconds"] / row["calls"] for row in rows if row["calls"]}
     for piece in exploration.record["pieces"]:
         for kernel in piece["kernels"]:

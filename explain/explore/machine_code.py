@@ -20,9 +20,11 @@ _NOISE = re.compile(
 )
 _REST = re.compile(r"^\s*\.section\s+\"?\.debug", re.MULTILINE)
 _COMMENT = re.compile(r"\s+#.*$|\s+//.*$")
+_THREADS = 2
+"""Number of functions compiled concurrently: a choice, as the default of `Options.codegen_threads`."""
 
 
-def add_assembly(piece: ModuleRecord, module: ir.Operation, target: str, threads: int = 2) -> None:
+def add_assembly(piece: ModuleRecord, module: ir.Operation, target: str) -> None:
     """Compiles a module of the LLVM dialect once more, with its locations as line numbers of debug information.
 
     LLVM does not let debug information change the code. Each line is the number of a location of the piece.
@@ -36,7 +38,7 @@ def add_assembly(piece: ModuleRecord, module: ir.Operation, target: str, threads
         note("the generation of machine code with line numbers")
         with module.context, ir.Location.unknown():
             copy = ir.Module.parse(text)
-            return json.dumps(backend_of(target).assembly(copy, target, threads)).encode()
+            return json.dumps(backend_of(target).assembly(copy, target, _THREADS)).encode()
 
     # In a child process: a crash here must not end the exploration.
     data = guarded(work)

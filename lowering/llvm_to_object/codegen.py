@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from typing import TypeVar
@@ -33,9 +33,7 @@ class CodegenError(CompileError):
     """LLVM rejected a function; the message names it."""
 
 
-def emit_objects(
-    module: ir.Module, target: Target, threads: int = 2, only: Collection[str] | None = None
-) -> dict[str, bytes]:
+def emit_objects(module: ir.Module, target: Target, threads: int = 2) -> dict[str, bytes]:
     """Compiles every function with a body that is visible from outside to an ELF object, returned by symbol.
 
     Private functions and data become part of every object that uses them.
@@ -44,12 +42,11 @@ def emit_objects(
         module: module in the LLVM dialect.
         target: the machine.
         threads: number of functions compiled concurrently.
-        only: symbols to compile; all if None.
 
     Raises:
         CodegenError: LLVM rejected a function.
     """
-    return _emit_all(module, target, threads, only, llvm.LlvmModule.object)
+    return _emit_all(module, target, threads, llvm.LlvmModule.object)
 
 
 def emit_assembly(module: ir.Module, target: Target, threads: int = 2) -> dict[str, str]:
@@ -58,18 +55,17 @@ def emit_assembly(module: ir.Module, target: Target, threads: int = 2) -> dict[s
     Raises:
         CodegenError: LLVM rejected a function.
     """
-    return _emit_all(module, target, threads, None, llvm.LlvmModule.assembly)
+    return _emit_all(module, target, threads, llvm.LlvmModule.assembly)
 
 
 def _emit_all(
     module: ir.Module,
     target: Target,
     threads: int,
-    only: Collection[str] | None,
     emit: Callable[[llvm.LlvmModule], T],
 ) -> dict[str, T]:
     # Translation holds Python's interpreter lock; code generation does not.
-    texts = {name: text for name, text in llvm_ir(module).items() if only is None or name in only}
+    texts = llvm_ir(module)
     threads = min(threads, len(texts))
     with ExitStack() as stack:
         machines = queue.SimpleQueue[llvm.TargetMachine]()

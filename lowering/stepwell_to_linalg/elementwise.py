@@ -30,13 +30,8 @@ SCALAR = Interface[Scalar](
 )
 
 
-def _floats_or_ints(on_floats: Callable, on_ints: Callable, on_unsigned: Callable | None = None) -> Scalar:
-    def compute(op: Op, dtype: np.dtype, *values: ir.Value) -> ir.Value:
-        if is_float(dtype):
-            return on_floats(*values)
-        return (on_unsigned or on_ints)(*values) if dtype.kind == "u" else on_ints(*values)
-
-    return compute
+def _floats_or_ints(on_floats: Callable, on_ints: Callable) -> Scalar:
+    return lambda op, dtype, *values: (on_floats if is_float(dtype) else on_ints)(*values)
 
 
 def _compare(on_floats: arith.CmpFPredicate, on_ints: arith.CmpIPredicate, on_unsigned: arith.CmpIPredicate) -> Scalar:

@@ -123,9 +123,9 @@ def annotate(kernel: ir.Operation, inputs: Sequence[ir.Value], results: Sequence
             kernel.attributes[name] = ir.ArrayAttr.get([_attribute(item) for item in strides])
 
 
-def argument_strides(function: ir.Operation | ir.OpView, key: str = "arg_attrs") -> list[list[int] | None]:
-    """The strides written by `annotate`, for each argument (or result); None for contiguous ones."""
-    found = (discardable.STRIDES.read(entry) for entry in dictionaries(function, key))
+def argument_strides(function: ir.Operation | ir.OpView) -> list[list[int] | None]:
+    """The strides written by `annotate`, for each argument; None for contiguous ones."""
+    found = (discardable.STRIDES.read(entry) for entry in dictionaries(function, "arg_attrs"))
     return [None if strides is None else list(strides) for strides in found]
 
 

@@ -71,15 +71,14 @@ class Terminal:
 
 
 class Bar:
-    """A callback for compiles, one at a time: shows a bar if a compile takes long, and removes it at the end.
+    """A callback for compiles, one at a time: shows a bar after `DELAY` seconds, and removes it at the end.
 
     Args:
         surface: displays the bar.
-        delay: seconds before the bar appears; by default `DELAY`.
     """
 
-    def __init__(self, surface: Surface, delay: float | None = None) -> None:
-        self._surface, self._delay = surface, DELAY if delay is None else delay
+    def __init__(self, surface: Surface) -> None:
+        self._surface = surface
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._event: Progress | None = None
@@ -99,7 +98,7 @@ class Bar:
             self._thread = None
 
     def _run(self) -> None:
-        if self._ended.wait(self._delay):
+        if self._ended.wait(DELAY):
             return
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn

@@ -119,9 +119,9 @@ class PerformanceReport:
         return html.heading(title) + slow + html.table(columns, kernels) + (host if self.host else "")
 
 
-def slow_kernels(program: Program, threads: int = 1) -> list[str]:
+def slow_kernels(program: Program) -> list[str]:
     """Returns warnings about a program's kernels on single elements, if they take a good part of the time."""
-    return [item["message"] for item in _scalar([_program(program, threads)])]
+    return [item["message"] for item in _scalar([_program(program, threads=1)])]
 
 
 def _program(program: Program, threads: int) -> dict[str, Any]:

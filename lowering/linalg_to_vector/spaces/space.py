@@ -84,9 +84,9 @@ class SearchSpace(ABC):
         """Returns the time of a schedule by the cost function, in any unit; None if the function does not cover it."""
 
 
-def counts_up_to(most: int, values: Iterable[int] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)) -> list[int]:
+def counts_up_to(most: int) -> list[int]:
     """Returns candidates for the number of parts into which `most` steps are cut."""
-    return [count for count in values if count <= most]
+    return [count for count in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32) if count <= most]
 
 
 def divisors_up_to(number: int, most: int) -> list[int]:

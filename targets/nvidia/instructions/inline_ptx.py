@@ -36,10 +36,10 @@ def assembly(
     return [llvm.extractvalue(result, value, ir.DenseI64ArrayAttr.get([place])) for place, result in enumerate(results)]
 
 
-def copy_async(shared: Int, source: ir.Value, size: int, valid: Int | None = None, offset: int = 0) -> None:
+def copy_async(shared: Int, source: ir.Value, size: int, valid: Int | None = None) -> None:
     """Starts copying `size` bytes (4, 8 or 16) from global to shared memory; bytes past `valid` become zeros."""
     cache = "cg" if size == 16 else "ca"
-    text = f"cp.async.{cache}.shared.global [$0+{offset}], [$1], {size}"
+    text = f"cp.async.{cache}.shared.global [$0], [$1], {size}"
     if valid is None:
         assembly(f"{text};", [shared.ir, source], ["r", "l"])
     else:

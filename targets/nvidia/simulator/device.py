@@ -14,7 +14,6 @@ from ....runtime.cuda.errors import SimulationError
 from ....runtime.launch_plan import Launch, TensorMap
 from .batch import Checks, GridGeometry
 from .memory import DEFINED, UNDEFINED, GlobalMemory
-from .observer import Observer
 from .simulate import SimulatedModule
 from .tensor_maps import encode
 
@@ -27,16 +26,10 @@ class SimulatedDevice:
 
     number = 0
 
-    def __init__(self, checks: Checks | None = None, observer: Observer | None = None) -> None:
-        """Creates a device with no memory allocated.
-
-        Args:
-            checks: the checks to apply to launches.
-            observer: receives every memory access.
-        """
-        checks = checks or Checks()
-        self.memory = GlobalMemory(allow_undefined=not checks.undefined_reads)
-        self._checks, self._observer = checks, observer
+    def __init__(self) -> None:
+        """Creates a device with no memory allocated."""
+        self._checks = Checks()
+        self.memory = GlobalMemory(allow_undefined=not self._checks.undefined_reads)
         self._modules: dict[bytes, SimulatedModule] = {}
 
     def describe(self) -> str:
@@ -96,7 +89,7 @@ class SimulatedDevice:
 
         def run(arguments: Arguments, stream: Stream) -> None:
             try:
-                module.launch(launch.entry, geometry, arguments, self._checks, self._observer)
+                module.launch(launch.entry, geometry, arguments, self._checks)
             except SimulationError as error:
                 raise SimulationError(f"{launch.entry}: {error}") from error
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mlir import ir
 from stepwell.lowering import llvm
-from stepwell.lowering.llvm_to_object.codegen import CodegenError, assembly, emit_objects, exported
+from stepwell.lowering.llvm_to_object.codegen import CodegenError, assembly, emit_objects
 from stepwell.lowering.target import Target
 from stepwell.runtime.native import orc
 
@@ -99,7 +99,7 @@ func.func @main(%x: tensor<16xbf16>) -> tensor<16xbf16> {
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "cpu"])
 def test_narrow_floats_need_no_library(lowered, tmp_path, target: str) -> None:
     with lowered(NARROW, target) as module:
-        objects = emit_objects(module, Target.parse(target), only={"narrow"})
+        objects = emit_objects(module, Target.parse(target))
     path = tmp_path / "narrow.o"
     path.write_bytes(objects["narrow"])
     assert not symbols(path, "--undefined-only")
@@ -110,12 +110,6 @@ def symbols(path, *flags: str) -> set[str]:
         [llvm.tool("llvm-nm"), "--format=just-symbols", *flags, path], check=True, capture_output=True, text=True
     )
     return set(listed.stdout.split())
-
-
-def test_only_requested_functions_are_emitted(lowered) -> None:
-    with lowered() as module:
-        assert exported(module) == FUNCTIONS
-        assert list(emit_objects(module, Target.host(), only={"double"})) == ["double"]
 
 
 def test_assembly_uses_the_whole_register(lowered) -> None:
