@@ -62,15 +62,22 @@ def find_peaks(threads: Sequence[int]) -> dict[int, peaks.Peaks]:
     return found
 
 
-def measure_model(model: Model, plan: Plan, limits: Mapping[int, peaks.Peaks], steps: ProgressBar) -> Iterator[Row]:
-    """Measures all systems on a model, at every number of threads."""
+def _found(model: Model, plan: Plan, steps: ProgressBar) -> Path | list[Row]:
+    """Returns the file of a model, or rows that say why there is none."""
     steps.next(f"{model.name}: finding the model")
     try:
-        path = model.file(plan.folder)
+        return model.file(plan.folder)
     except Missing as missing:
-        yield from (Row(model.name, "model", {}, count, HERE, f"not here: {missing}") for count in plan.threads)
+        return [Row(model.name, "model", {}, count, HERE, f"not here: {missing}") for count in plan.threads]
+
+
+def measure_model(model: Model, plan: Plan, limits: Mapping[int, peaks.Peaks], steps: ProgressBar) -> Iterator[Row]:
+    """Measures all systems on a model, at every number of threads."""
+    found = _found(model, plan, steps)
+    if not isinstance(found, Path):
+        yield from found
         return
-    inputs = model.inputs(path)
+    path, inputs = found, model.inputs(found)
     shapes = {name: array.shape for name, array in inputs.items()}
 
     def job(system: str, threads: int) -> Job:
@@ -129,13 +136,11 @@ def measure_module(name: str, plan: Plan, steps: ProgressBar) -> Iterator[Row]:
 
 def measure_sessions(model: Model, plan: Plan, steps: ProgressBar) -> Iterator[Row]:
     """Measures the calls per second of one session of a model, and of two concurrent ones in the same process."""
-    steps.next(f"{model.name}: finding the model")
-    try:
-        path = model.file(plan.folder)
-    except Missing as missing:
-        yield from (Row(model.name, "model", {}, count, HERE, f"not here: {missing}") for count in plan.threads)
+    found = _found(model, plan, steps)
+    if not isinstance(found, Path):
+        yield from found
         return
-    inputs = model.inputs(path)
+    path, inputs = found, model.inputs(found)
     shapes = {name: array.shape for name, array in inputs.items()}
     for threads in plan.threads:
         rows, rates = {}, {}

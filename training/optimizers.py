@@ -137,7 +137,35 @@ class SGD:
 
 
 @dataclass(frozen=True)
-class Adam:
+class _Moments:
+    """Base of the rules that divide the mean of gradients by the root of the mean of their squares."""
+
+    rate: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: float = 1e-8
+
+    @property
+    def slots(self) -> Sequence[str]:
+        """The means of gradients and of their squares."""
+        return ("mean", "mean_square")
+
+    def _step(
+        self, parameter: ir.Value, gradient: ir.Value, slots: Mapping[str, ir.Value], info: StepInfo
+    ) -> tuple[ir.Value, dict[str, ir.Value]]:
+        """p - rate * m / (sqrt(v) + epsilon), with the means m and v corrected for their start at 0"""
+        mean_share, square_share = self.betas
+        mean = add(mul(slots["mean"], mean_share), mul(gradient, 1 - mean_share))
+        mean_square = add(mul(slots["mean_square"], square_share), mul(square(gradient), 1 - square_share))
+        # In float64: in float32, 1 - 0.999 has an error of 6e-5.
+        size = div(cast(info.rate, np.dtype(np.float64)), _missing(mean_share, info.step))
+        root = unary(SqrtOp, _missing(square_share, info.step))
+        deviation = add(mul(unary(SqrtOp, mean_square), _like(unary(ReciprocalOp, root), parameter)), self.epsilon)
+        changed = sub(parameter, div(mul(mean, _like(size, parameter)), deviation))
+        return changed, {"mean": mean, "mean_square": mean_square}
+
+
+@dataclass(frozen=True)
+class Adam(_Moments):
     """Adam (torch.optim.Adam; Kingma and Ba 2015).
 
     Attributes:
@@ -147,27 +175,19 @@ class Adam:
         weight_decay: the share of a parameter that is added to its gradient.
     """
 
-    rate: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    epsilon: float = 1e-8
     weight_decay: float = 0.0
-
-    @property
-    def slots(self) -> Sequence[str]:
-        """The means of gradients and of their squares."""
-        return ("mean", "mean_square")
 
     def update(
         self, parameter: ir.Value, gradient: ir.Value, slots: Mapping[str, ir.Value], info: StepInfo
     ) -> tuple[ir.Value, dict[str, ir.Value]]:
-        """p - rate * m / (sqrt(v) + epsilon), with the means m and v corrected for their start at 0"""
+        """The step of Adam, with the gradient g + decay * p"""
         if self.weight_decay:
             gradient = add(gradient, mul(parameter, self.weight_decay))
-        return _adam(self, parameter, gradient, slots, info)
+        return self._step(parameter, gradient, slots, info)
 
 
 @dataclass(frozen=True)
-class AdamW:
+class AdamW(_Moments):
     """Adam with weight decay apart from the gradient (torch.optim.AdamW; Loshchilov and Hutter 2019).
 
     Attributes:
@@ -177,15 +197,7 @@ class AdamW:
         weight_decay: the share of a parameter, times the learning rate, that is taken off in each step.
     """
 
-    rate: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    epsilon: float = 1e-8
     weight_decay: float = 1e-2
-
-    @property
-    def slots(self) -> Sequence[str]:
-        """The means of gradients and of their squares."""
-        return ("mean", "mean_square")
 
     def update(
         self, parameter: ir.Value, gradient: ir.Value, slots: Mapping[str, ir.Value], info: StepInfo
@@ -193,27 +205,7 @@ class AdamW:
         """p * (1 - rate * decay), then the step of Adam"""
         if self.weight_decay:
             parameter = mul(parameter, _like(sub(1, mul(info.rate, self.weight_decay)), parameter))
-        return _adam(self, parameter, gradient, slots, info)
-
-
-def _adam(
-    rule: Adam | AdamW,
-    parameter: ir.Value,
-    gradient: ir.Value,
-    slots: Mapping[str, ir.Value],
-    info: StepInfo,
-) -> tuple[ir.Value, dict[str, ir.Value]]:
-    mean_share, square_share = rule.betas
-    mean = add(mul(slots["mean"], mean_share), mul(gradient, 1 - mean_share))
-    mean_square = add(mul(slots["mean_square"], square_share), mul(square(gradient), 1 - square_share))
-    # In float64: in float32, 1 - 0.999 has an error of 6e-5.
-    size = div(cast(info.rate, np.dtype(np.float64)), _missing(mean_share, info.step))
-    root = unary(SqrtOp, _missing(square_share, info.step))
-    deviation = add(mul(unary(SqrtOp, mean_square), _like(unary(ReciprocalOp, root), parameter)), rule.epsilon)
-    return sub(parameter, div(mul(mean, _like(size, parameter)), deviation)), {
-        "mean": mean,
-        "mean_square": mean_square,
-    }
+        return self._step(parameter, gradient, slots, info)
 
 
 def _missing(share: float, step: ir.Value) -> ir.Value:

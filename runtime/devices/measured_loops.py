@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from .. import processor
+from .peaks import counted_loop
 
 CHAIN = 64
 """Number of dependent operations in an iteration of `chain`."""
@@ -117,24 +118,8 @@ def products(name: str, lanes: int, element: str) -> str:
     phis = "\n".join(f"  %a{at} = phi {kind} [ zeroinitializer, %entry ], [ %b{at}, %loop ]" for at in range(SUMS))
     steps = "\n".join(_step(lanes, element, at) for at in range(SUMS))
     kept = "\n".join(f'  call void asm sideeffect "", "{_register()}"({kind} %b{at})' for at in range(SUMS))
-    declared = _declarations(lanes, element)
-    return f"""
-{declared}
-define void @{name}(i64 %n) {{
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-{phis}
-{steps}
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %n
-  br i1 %more, label %loop, label %end
-end:
-{kept}
-  ret void
-}}
-"""
+    loop = counted_loop(f"void @{name}", phis, steps, f"{kept}\n  ret void")
+    return f"{_declarations(lanes, element)}\n{loop}"
 
 
 def byte_products(features: Collection[str], lanes: int) -> tuple[str, ...] | None:

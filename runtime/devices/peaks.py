@@ -267,22 +267,33 @@ def _additions(lanes: int) -> str:
         f"  %b{i} = call {kind} @llvm.fma.v{lanes}f32({kind} %a{i}, {kind} {half}, {kind} {half})" for i in chains
     )
     sums = "\n".join(f"  %s{i} = fadd {kind} %b{i}, {f'%s{i - 1}' if i else half}" for i in chains)
+    last = f"{sums}\n  %r = extractelement {kind} %s{_ACCUMULATORS - 1}, i32 0\n  ret float %r"
+    declared = f"declare {kind} @llvm.fma.v{lanes}f32({kind}, {kind}, {kind})"
+    return f"{declared}\n{counted_loop('float @add', phis, steps, last)}"
+
+
+def counted_loop(head: str, carried: str, steps: str, last: str) -> str:
+    """Returns a function in IR of a loop of %n iterations, at least one.
+
+    Args:
+        head: its type and name.
+        carried: values carried from iteration to iteration.
+        steps: operations of an iteration.
+        last: operations at the end.
+    """
     return f"""
-declare {kind} @llvm.fma.v{lanes}f32({kind}, {kind}, {kind})
-define float @add(i64 %n) {{
+define {head}(i64 %n) {{
 entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-{phis}
+{carried}
 {steps}
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %n
   br i1 %more, label %loop, label %end
 end:
-{sums}
-  %r = extractelement {kind} %s{_ACCUMULATORS - 1}, i32 0
-  ret float %r
+{last}
 }}
 """
 

@@ -119,6 +119,20 @@ def of_many(loss: Loss | LossOfMany) -> LossOfMany:
     return loss if isinstance(loss, LossOfMany) else OfOne(loss)
 
 
+class WithReduction:
+    """A base of losses with an attribute `reduction`, which is "mean" or "sum"."""
+
+    reduction: str
+
+    def __post_init__(self) -> None:
+        checked(self.reduction)
+
+    @property
+    def is_sum(self) -> bool:
+        """True if `reduction` is "sum"."""
+        return self.reduction == "sum"
+
+
 def checked(reduction: str, allowed: Sequence[str] = ("mean", "sum")) -> None:
     """Checks how a loss sums up elements.
 

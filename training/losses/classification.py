@@ -42,18 +42,15 @@ from ...passes.differentiation.build import (
 from ...passes.graph.values import constant
 from ...passes.ir.values import shape_of
 from ...support.errors import OptionError
-from .base import checked, count_of, reduced, weight_of
+from .base import WithReduction, checked, count_of, reduced, weight_of
 
 
 @dataclass(frozen=True)
-class _Labels:
+class _Labels(WithReduction):
     axis: int = 1
     ignore_index: int = -100
     weights: Sequence[float] | None = None
     reduction: str = "mean"
-
-    def __post_init__(self) -> None:
-        checked(self.reduction)
 
     def target(self, output: TensorSpec) -> TensorSpec:
         """i64 labels."""
@@ -194,7 +191,7 @@ class NLL(_Labels):
 
 
 @dataclass(frozen=True)
-class BinaryCrossEntropy:
+class BinaryCrossEntropy(WithReduction):
     """Cross entropy of two classes per element (torch.nn.functional.binary_cross_entropy_with_logits).
 
     The output has scores before the sigmoid. The target is like the output, and has the probability of the first class.
@@ -207,9 +204,6 @@ class BinaryCrossEntropy:
 
     positive_weight: float | Sequence[float] = 1.0
     reduction: str = "mean"
-
-    def __post_init__(self) -> None:
-        checked(self.reduction)
 
     def target(self, output: TensorSpec) -> TensorSpec:
         """The output's shape and element type."""

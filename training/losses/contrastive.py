@@ -28,7 +28,7 @@ from ...passes.graph.values import constant, scalar_like
 from ...passes.ir.values import shape_of
 from ...runtime.program import Shape
 from ...support.errors import OptionError
-from .base import TARGET, Computed, checked, reduced, weight_of
+from .base import TARGET, Computed, WithReduction, reduced, weight_of
 from .classification import CrossEntropy
 
 
@@ -98,7 +98,7 @@ class Contrastive:
 
 
 @dataclass(frozen=True)
-class CosineEmbedding:
+class CosineEmbedding(WithReduction):
     """One minus the cosine of two embeddings, or its excess over a margin (torch.nn.functional.cosine_embedding_loss).
 
     The outputs are two batches of embeddings, [n, d]. The target, f32 [n], is 1 for rows that belong together and -1
@@ -113,14 +113,6 @@ class CosineEmbedding:
     reduction: str = "mean"
     outputs: int = 2
     targets: Sequence[str] = (TARGET,)
-
-    def __post_init__(self) -> None:
-        checked(self.reduction)
-
-    @property
-    def is_sum(self) -> bool:
-        """True if `reduction` is "sum"."""
-        return self.reduction == "sum"
 
     def specs(self, outputs: Sequence[TensorSpec], shapes: Mapping[str, Shape]) -> Sequence[TensorSpec]:
         """A number per row."""
@@ -142,7 +134,7 @@ class CosineEmbedding:
 
 
 @dataclass(frozen=True)
-class TripletMargin:
+class TripletMargin(WithReduction):
     """The difference of two distances plus a margin, at least 0 (torch.nn.functional.triplet_margin_loss).
 
     The outputs are three batches of embeddings, [n, d]: anchors, positive and negative examples; there is no target.
@@ -162,14 +154,9 @@ class TripletMargin:
     targets: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        checked(self.reduction)
+        super().__post_init__()
         if not self.p >= 1:
             raise OptionError(f"{self}: p must be 1 or more")
-
-    @property
-    def is_sum(self) -> bool:
-        """True if `reduction` is "sum"."""
-        return self.reduction == "sum"
 
     def specs(self, outputs: Sequence[TensorSpec], shapes: Mapping[str, Shape]) -> Sequence[TensorSpec]:
         """None."""

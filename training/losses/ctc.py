@@ -47,7 +47,7 @@ from ...passes.graph.values import constant, scalar_like
 from ...passes.ir.values import shape_of
 from ...runtime.program import Shape
 from ...support.errors import OptionError
-from .base import TARGET, Computed, checked, weight_of
+from .base import TARGET, Computed, WithReduction, weight_of
 
 INPUT_LENGTHS, TARGET_LENGTHS = "input_lengths", "target_lengths"
 """Names of the arrays of a batch that have the number of frames and of labels of each sequence, i64 [n]."""
@@ -56,7 +56,7 @@ _I64 = np.dtype(np.int64)
 
 
 @dataclass(frozen=True)
-class CTC:
+class CTC(WithReduction):
     """Connectionist temporal classification (torch.nn.functional.ctc_loss; Graves et al. 2006).
 
     The output has logarithms of probabilities, [frames, n, classes], as a log softmax computes them. A batch has three
@@ -77,14 +77,6 @@ class CTC:
     batch_first: bool = False
     outputs: int = 1
     targets: Sequence[str] = (TARGET, INPUT_LENGTHS, TARGET_LENGTHS)
-
-    def __post_init__(self) -> None:
-        checked(self.reduction)
-
-    @property
-    def is_sum(self) -> bool:
-        """True if `reduction` is "sum"."""
-        return self.reduction == "sum"
 
     def specs(self, outputs: Sequence[TensorSpec], shapes: Mapping[str, Shape]) -> Sequence[TensorSpec]:
         """Labels, and two lengths per sequence."""

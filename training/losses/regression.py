@@ -10,15 +10,12 @@ from ...dialects.stepwell.elementwise import AbsOp, LessOp
 from ...dialects.types import TensorSpec
 from ...passes.differentiation.build import compare, mul, select, square, sub, unary
 from ...support.errors import OptionError
-from .base import checked, count_of, reduced, weight_of
+from .base import WithReduction, count_of, reduced, weight_of
 
 
 @dataclass(frozen=True)
-class _Difference:
+class _Difference(WithReduction):
     reduction: str = "mean"
-
-    def __post_init__(self) -> None:
-        checked(self.reduction)
 
     def target(self, output: TensorSpec) -> TensorSpec:
         """The output's shape and element type."""

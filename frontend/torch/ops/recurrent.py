@@ -76,23 +76,38 @@ def lstm(
 ) -> tuple[ir.Value, ...]:
     """Layers of long short-term memory; the last states of all layers follow the outputs."""
     layers = _layers(params, has_biases, num_layers, bidirectional)
-    value = transposed(input, BATCH_SECOND) if batch_first else input
     count = 2 if bidirectional else 1
     finals: list[tuple[ir.Value, ir.Value]] = []
-    for number, layer in enumerate(layers):
-        if number and dropout and train:
-            value = dropped(node, value, dropout)
+
+    def through(layer: Sequence[_Weights], value: ir.Value) -> ir.Value:
         weights = [_stacked([_reordered(item[kind], _LSTM_ORDER) for item in layer]) for kind in range(2)]
         bias = None
         if has_biases:
             bias = _stacked([joined([_reordered(item[kind], _LSTM_ORDER) for kind in (2, 3)]) for item in layer])
-        states = [part_along(item, 0, number * count, (number + 1) * count) for item in hx]
+        first = len(finals) * count
+        states = [part_along(item, 0, first, first + count) for item in hx]
         direction = "bidirectional" if bidirectional else "forward"
         outputs, last_h, last_c = emit(LstmOp, value, *weights, bias, *states, direction=direction)
-        value = _merged_directions(outputs)
         finals.append((last_h, last_c))
-    outputs = transposed(value, BATCH_SECOND) if batch_first else value
+        return _merged_directions(outputs)
+
+    outputs = _through_layers(node, input, layers, through, dropout if train else 0.0, batch_first)
     return outputs, joined([item[0] for item in finals]), joined([item[1] for item in finals])
+
+
+def _through_layers(
+    node: AtenNode,
+    input: ir.Value,
+    layers: Sequence[Sequence[_Weights]],
+    through: Callable[[Sequence[_Weights], ir.Value], ir.Value],
+    dropout: float,
+    batch_first: bool,
+) -> ir.Value:
+    """The outputs of the last of several layers, between which elements are dropped with some probability."""
+    value = transposed(input, BATCH_SECOND) if batch_first else input
+    for number, layer in enumerate(layers):
+        value = through(layer, dropped(node, value, dropout) if number and dropout else value)
+    return transposed(value, BATCH_SECOND) if batch_first else value
 
 
 def _merged_directions(value: ir.Value) -> ir.Value:
@@ -136,19 +151,19 @@ def _recurrent(step: _Step) -> Handler:
         batch_first: bool,
     ) -> tuple[ir.Value, ...]:
         layers = _layers(params, has_biases, num_layers, bidirectional)
-        value = transposed(input, BATCH_SECOND) if batch_first else input
         finals: list[ir.Value] = []
-        for index, layer in enumerate(layers):
-            if index and dropout and train:
-                value = dropped(node, value, dropout)
+
+        def through(layer: Sequence[_Weights], value: ir.Value) -> ir.Value:
             outputs = []
             for number, weights in enumerate(layer):
                 initial = row(hx, constant(np.array(len(finals), np.int64)))
                 made, last = _direction(step, value, initial, weights, is_backward=number == 1)
                 outputs.append(made)
                 finals.append(last)
-            value = joined(outputs, 2)
-        return transposed(value, BATCH_SECOND) if batch_first else value, _stacked(finals)
+            return joined(outputs, 2)
+
+        outputs = _through_layers(node, input, layers, through, dropout if train else 0.0, batch_first)
+        return outputs, _stacked(finals)
 
     return handler
 

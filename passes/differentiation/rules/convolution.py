@@ -30,17 +30,8 @@ def convolution(op: ConvOp, gradient: ir.Value) -> Gradients:
             (positions[axis] - 1) * op.strides[axis] + window.extents[axis] - op.pads[axis] - op.pads[axis + rank]
             for axis in range(rank)
         ]
-        return ConvTransposeOp(
-            gradient,
-            op.weight,
-            None,
-            strides=op.strides,
-            pads=op.pads,
-            dilations=op.dilations,
-            output_padding=tuple(whole - part for whole, part in zip(size, reached, strict=True)),
-            group=op.group,
-            layout=op.layout,
-        ).result
+        padding = tuple(whole - part for whole, part in zip(size, reached, strict=True))
+        return ConvTransposeOp(gradient, op.weight, None, output_padding=padding, **op.attribute_values()).result
 
     return of_input, lambda: _of_weight(op, op.input, gradient), lambda: _of_bias(op, gradient)
 
@@ -50,16 +41,9 @@ def transposed_convolution(op: ConvTransposeOp, gradient: ir.Value) -> Gradients
     """conv(g, w), the products of x with the windows of g, sum(g)"""
 
     def of_input() -> ir.Value:
-        return ConvOp(
-            gradient,
-            op.weight,
-            None,
-            strides=op.strides,
-            pads=op.pads,
-            dilations=op.dilations,
-            group=op.group,
-            layout=op.layout,
-        ).result
+        attributes = op.attribute_values()
+        del attributes["output_padding"]  # which a convolution does not have
+        return ConvOp(gradient, op.weight, None, **attributes).result
 
     return of_input, lambda: _of_weight(op, gradient, op.input), lambda: _of_bias(op, gradient)
 

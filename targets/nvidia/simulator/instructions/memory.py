@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +11,9 @@ from .....support.wording import quantity
 from ..builder import Builder, Reader, Step, Writer, builds
 from ..frame import THREAD, Frame
 from ..kinds import STORAGE, Array, decode, encode
-from ..memory import MemoryAccess
+from ..memory import MemoryAccess, Space
 from ..spaces import SPACE_MODIFIERS, located, space_of, window_start
-from ..syntax import WIDTHS, Vector
+from ..syntax import WIDTHS, Operand, Vector
 from .elementwise import elementwise
 
 _ORDERS = ("weak", "volatile", "relaxed", "acquire", "release", "mmio")
@@ -32,29 +33,39 @@ WIDEST = 16
 def _load(builder: Builder) -> Step:
     builder.known(*_KNOWN)
     target, place = builder.operands[:2]
-    kind, space = builder.kind, space_of(builder)
+    kind = builder.kind
     writers = _vector(builder, target, kind)
-    addresses = builder.addresses(place)
     width = WIDTHS[kind] * len(writers)
+    accessed = _accesses(builder, place, width)
     unit, piece = STORAGE[WIDTHS[kind]], min(width, WIDEST)
     ordered = builder.one_of("volatile", "relaxed", "acquire") != ""
 
     def step(frame: Frame) -> None:
-        access = builder.access(frame)
-        memory, offsets = located(space, frame, addresses(frame), access)
-        batch = frame.batch
-        if batch.observer is not None:
-            batch.observer.accessed(memory, offsets, width, access)
+        memory, offsets, access = accessed(frame)
         rows = []
         for start in range(0, width, piece):
             at = offsets + np.int64(start) if start else offsets
             rows.append(memory.load(at, piece, access).view(unit).reshape(frame.count, -1))
-            batch.watch_read(memory, at, piece, frame, access, ordered=ordered)
+            frame.batch.watch_read(memory, at, piece, frame, access, ordered=ordered)
         columns = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
         for column, write in enumerate(writers):
             write(frame, columns[:, column].copy())
 
     return step
+
+
+def _accesses(builder: Builder, place: Operand, width: int) -> Callable[[Frame], tuple[Space, Array, MemoryAccess]]:
+    """Returns a function that finds what threads access: the memory, the offsets in it, and a description."""
+    space, addresses = space_of(builder), builder.addresses(place)
+
+    def accessed(frame: Frame) -> tuple[Space, Array, MemoryAccess]:
+        access = builder.access(frame)
+        memory, offsets = located(space, frame, addresses(frame), access)
+        if frame.batch.observer is not None:
+            frame.batch.observer.accessed(memory, offsets, width, access)
+        return memory, offsets, access
+
+    return accessed
 
 
 def _vector(builder: Builder, target: object, kind: str) -> list[Writer]:
@@ -71,28 +82,24 @@ def _vector(builder: Builder, target: object, kind: str) -> list[Writer]:
 def _store(builder: Builder) -> Step:
     builder.known(*_KNOWN)
     place, source = builder.operands[:2]
-    kind, space = builder.kind, space_of(builder)
+    kind = builder.kind
     items = source.items if isinstance(source, Vector) else (source,)
     if len(items) != _VECTORS.get(builder.one_of(*_VECTORS), 1):
         raise builder.error(f"has {quantity(len(items), 'operand')} for its vector")
     readers = [builder.read(item, f"b{8 * WIDTHS[kind]}") for item in items]
-    addresses = builder.addresses(place)
     width = WIDTHS[kind] * len(readers)
+    accessed = _accesses(builder, place, width)
     unit, piece = STORAGE[WIDTHS[kind]], min(width, WIDEST)
     ordered = builder.one_of("volatile", "relaxed", "release") != ""
 
     def step(frame: Frame) -> None:
-        access = builder.access(frame)
-        memory, offsets = located(space, frame, addresses(frame), access)
-        batch = frame.batch
-        if batch.observer is not None:
-            batch.observer.accessed(memory, offsets, width, access)
+        memory, offsets, access = accessed(frame)
         rows = gathered(frame, readers, unit)
         for start in range(0, width, piece):
             at = offsets + np.int64(start) if start else offsets
             part = rows[:, start // unit.itemsize : (start + piece) // unit.itemsize]
             memory.store(at, piece, np.ascontiguousarray(part).reshape(-1), access)
-            batch.watch_write(memory, at, piece, frame, access, ordered=ordered)
+            frame.batch.watch_write(memory, at, piece, frame, access, ordered=ordered)
 
     return step
 
