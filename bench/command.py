@@ -224,7 +224,7 @@ def _systems_and_files(
 def _models(options: argparse.Namespace) -> int:
     chosen = models.chosen(options.models, arguments.parse_shape_sets(options.shape))
 
-    def rows(plan: measure.Plan, limits: Limits, steps: ProgressBar) -> Iterator[Row]:
+    def rows(plan: measure.BenchPlan, limits: Limits, steps: ProgressBar) -> Iterator[Row]:
         for model in chosen:
             yield from measure.measure_model(model, plan, limits, steps)
 
@@ -240,7 +240,7 @@ def _torch(options: argparse.Namespace) -> int:
         raise UsageError(f"no module's name starts with '{unknown[0]}'; these are: {', '.join(MODELS)}")
     chosen = list(dict.fromkeys(name for names in found.values() for name in names)) or list(MODELS)
 
-    def rows(plan: measure.Plan, limits: Limits, steps: ProgressBar) -> Iterator[Row]:
+    def rows(plan: measure.BenchPlan, limits: Limits, steps: ProgressBar) -> Iterator[Row]:
         for name in chosen:
             yield from measure.measure_module(name, plan, steps)
 
@@ -261,7 +261,7 @@ def _kernels(options: argparse.Namespace) -> int:
 def _sessions(options: argparse.Namespace) -> int:
     chosen = models.chosen(options.models or _FOR_SESSIONS, arguments.parse_shape_sets(options.shape))
 
-    def rows(plan: measure.Plan, limits: Limits, steps: ProgressBar) -> Iterator[Row]:
+    def rows(plan: measure.BenchPlan, limits: Limits, steps: ProgressBar) -> Iterator[Row]:
         for model in chosen:
             yield from measure.measure_sessions(model, plan, steps)
 
@@ -402,7 +402,7 @@ def _measure(
     # pip compiles installed packages, such as the other systems; a source tree would be compiled at its first start.
     compileall.compile_dir(Path(__file__).parents[1], quiet=2)
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, progress(options, "machine") as steps:
-        plan = measure.Plan(systems, threads, options.rounds, options.seconds, options.limit, Path(folder))
+        plan = measure.BenchPlan(systems, threads, options.rounds, options.seconds, options.limit, Path(folder))
         limits = measure.find_peaks(threads) if what in ("models", "kernels") else {}
         try:
             for row in rows(plan, limits, steps):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .record import Case, Results, ResultsError, Row
+from .record import CaseRows, Results, ResultsError, Row
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def compare(old: Results, new: Results) -> Comparison:
     return Comparison(unit, sorted(changes, key=lambda change: -change.factor), gone)
 
 
-def _seconds(case: Case) -> float | None:
+def _seconds(case: CaseRows) -> float | None:
     """Returns the main figure of a case in seconds."""
     row: Row = case.here
     if row.two_sessions:
@@ -79,6 +79,6 @@ def _seconds(case: Case) -> float | None:
     return row.median_seconds if row.median_seconds is not None else row.cold_seconds
 
 
-def _relative(case: Case) -> float | None:
+def _relative(case: CaseRows) -> float | None:
     ratio = case.speedup(case.fastest)
     return None if ratio is None else 1 / ratio

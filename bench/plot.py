@@ -14,7 +14,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # pyrigh
 
 from ..runtime.devices.peaks import Peaks
 from ..support.wording import quantity
-from .record import Case, Results, ResultsError
+from .record import CaseRows, Results, ResultsError
 
 _COLORS = {
     "onnxruntime": "#4c78a8",
@@ -91,7 +91,7 @@ def _kernels(results: Results) -> Figure:
     return figure
 
 
-def _roofline(axes: Any, cases: list[Case], peaks: Peaks) -> None:
+def _roofline(axes: Any, cases: list[CaseRows], peaks: Peaks) -> None:
     # A transpose has no floating-point operations.
     families = list(dict.fromkeys(case.here.family for case in cases if case.here.flops))
     colors = {name: colormaps["tab20"](at % 20) for at, name in enumerate(families)}
@@ -122,7 +122,7 @@ def _roofline(axes: Any, cases: list[Case], peaks: Peaks) -> None:
     axes.legend(fontsize=6, frameon=False, loc="lower right")
 
 
-def _bars(axes: Any, cases: list[Case], threads: int) -> None:
+def _bars(axes: Any, cases: list[CaseRows], threads: int) -> None:
     for y, case in enumerate(reversed(cases)):
         ratio = case.speedup(case.fastest)
         if ratio is not None and case.fastest is not None:
@@ -202,7 +202,7 @@ def _threads(results: Results) -> list[int]:
     return found
 
 
-def _cases(results: Results, threads: int) -> list[Case]:
+def _cases(results: Results, threads: int) -> list[CaseRows]:
     return [case for case in results.cases() if case.here.threads == threads and case.here.median_seconds is not None]
 
 

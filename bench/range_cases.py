@@ -33,7 +33,7 @@ class RangeCase:
         sizes: the sets of sizes to measure, in their order.
     """
 
-    model: models.Model
+    model: models.BenchModel
     dims: Mapping[str, Any]
     sizes: Sequence[Sizes]
 
@@ -123,10 +123,10 @@ def at_new_sizes() -> list[RangeCase]:
     ]
 
 
-def _decoder(name: str, config: DecoderConfig) -> models.Model:
+def _decoder(name: str, config: DecoderConfig) -> models.BenchModel:
     def file(folder: Path) -> Path:
         path = folder / f"{name}.onnx"
         onnx.save(make_decoder(config), path)
         return path
 
-    return models.Model(name, file)
+    return models.BenchModel(name, file)

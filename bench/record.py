@@ -114,7 +114,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Case:
+class CaseRows:
     """All systems on one model or kernel at one number of threads.
 
     Attributes:
@@ -173,13 +173,13 @@ class Results:
     missing: dict[str, str] = field(default_factory=dict)
     date: str = ""
 
-    def cases(self) -> list[Case]:
+    def cases(self) -> list[CaseRows]:
         """Returns the rows by case, in their order."""
         groups: dict[tuple, dict[str, Row]] = {}
         for row in self.rows:
             groups.setdefault(row.key[:-1], {})[row.system] = row
         return [
-            Case(group[HERE], {name: row for name, row in group.items() if name != HERE})
+            CaseRows(group[HERE], {name: row for name, row in group.items() if name != HERE})
             for group in groups.values()
             if HERE in group
         ]

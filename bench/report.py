@@ -13,7 +13,7 @@ from .compare import Comparison
 from .language import LanguageFigure
 from .new_sizes import NewSizes
 from .ranges import Ranges
-from .record import Case, Results, Row
+from .record import CaseRows, Results, Row
 from .training import HERE, TrainingFigure
 
 _NONE = "-"
@@ -222,7 +222,7 @@ def _peaks(peaks: dict[int, Peaks]) -> Table:
     return Table("Measured limits of the machine; memory bandwidth by size of the data", headers, rows, ("",))
 
 
-def _times(results: Results, cases: Sequence[Case]) -> Table:
+def _times(results: Results, cases: Sequence[CaseRows]) -> Table:
     peers = list(dict.fromkeys(name for case in cases for name in case.peers))
     is_bare = results.what == "kernels"
     headers = [results.what[:-1], "threads", "stepwell", "GF/s", "GB/s", "of peak"]
@@ -248,7 +248,7 @@ def _times(results: Results, cases: Sequence[Case]) -> Table:
     return Table(title, headers, rows, (results.what[:-1], "fastest peer"))
 
 
-def _starts(cases: Sequence[Case]) -> Table:
+def _starts(cases: Sequence[CaseRows]) -> Table:
     headers = ("model", "threads", "system", "cold start", "processor", "cached start", "memory", "artefact")
     headers += ("difference", "arena", "lower bound")
     rows = [
@@ -272,7 +272,7 @@ def _starts(cases: Sequence[Case]) -> Table:
     return Table("Starts, memory, and differences of outputs", headers, rows, ("model", "system"))
 
 
-def _modules(cases: Sequence[Case]) -> Table:
+def _modules(cases: Sequence[CaseRows]) -> Table:
     peers = list(dict.fromkeys(name for case in cases for name in case.peers))
     rows = [
         (
@@ -288,7 +288,7 @@ def _modules(cases: Sequence[Case]) -> Table:
     return Table(title, ("module", "threads", "stepwell", *peers, "difference"), rows, ("module",))
 
 
-def _first_calls(cases: Sequence[Case]) -> Table:
+def _first_calls(cases: Sequence[CaseRows]) -> Table:
     headers = ("module", "threads", "system", "first call", "of it backend", "in a second process", "of it backend ")
     rows = [
         (
@@ -333,12 +333,12 @@ def _some(names: Sequence[str]) -> str:
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
-def _beside(case: Case) -> tuple[str, str]:
+def _beside(case: CaseRows) -> tuple[str, str]:
     """Returns the further figures of a kernel beside the machine's limits."""
     return _percent(case.share_of_peak_then), _share(case.here.copy_seconds, case.here.median_seconds)
 
 
-def _against(case: Case, peer: Row | None) -> str:
+def _against(case: CaseRows, peer: Row | None) -> str:
     if peer is None or peer.median_seconds is None:
         return _NONE
     return f"{duration(peer.median_seconds)} ({_times_faster(case.speedup(peer))})"

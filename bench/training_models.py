@@ -112,7 +112,7 @@ def _double(inputs: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(_normed(inputs, outputs, 3), nn.ReLU(), _normed(outputs, outputs, 3), nn.ReLU())
 
 
-class UNet(nn.Module):
+class SmallUNet(nn.Module):
     """U-Net of three resolutions, with transposed convolutions (https://arxiv.org/abs/1505.04597)."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ MODELS: dict[str, TrainingModel] = {
     "cnn": TrainingModel(cnn, (64, 1, 28, 28), (64,)),
     "resnet-18": TrainingModel(resnet18, (8, 3, 96, 96), (8,)),
     "mobilenet-v2": TrainingModel(mobilenet, (8, 3, 96, 96), (8,)),
-    "unet": TrainingModel(UNet, (4, 3, 64, 64), (4, 64, 64)),
+    "unet": TrainingModel(SmallUNet, (4, 3, 64, 64), (4, 64, 64)),
     "vit-tiny": TrainingModel(lambda: Transformer(192, 3, 12, 196, "image"), (4, 3, 224, 224), (4,)),
     "bert-mini": TrainingModel(lambda: Transformer(256, 4, 4, 128, "encoder"), (8, 128), (8,), is_text=True),
     "gpt2-mini": TrainingModel(lambda: Transformer(256, 4, 4, 128, "generator"), (8, 128), (8, 128), is_text=True),

@@ -27,11 +27,11 @@ CALLS_AT_MOST = 2000
 _MAIN = "import sys; from stepwell.bench.worker import main; main(sys.argv[1:])"
 
 
-class Failure(StepwellError):
+class SystemFailure(StepwellError):
     """Raised if a system fails; the message is the reason in one line."""
 
 
-class Worker(AbstractContextManager["Worker"]):
+class SystemProcess(AbstractContextManager["SystemProcess"]):
     """A process for one system; it is stopped between requests.
 
     Attributes:
@@ -68,14 +68,14 @@ class Worker(AbstractContextManager["Worker"]):
         try:
             self._connection.send((request, arguments))
             if not self._connection.poll(timeout):
-                raise Failure(f"no answer within {timeout:.0f} s")
+                raise SystemFailure(f"no answer within {timeout:.0f} s")
             status, result = self._connection.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
-            raise Failure(self._why_it_ended()) from None
+            raise SystemFailure(self._why_it_ended()) from None
         self._process.send_signal(signal.SIGSTOP)
         self.is_idle = True
         if status == "failed":
-            raise Failure(result)
+            raise SystemFailure(result)
         return result
 
     def close(self) -> None:
@@ -96,17 +96,17 @@ class Worker(AbstractContextManager["Worker"]):
         return f"the process {how}{': ' + lines[-1][:200] if lines else ''}"
 
 
-def pinned(threads: int) -> Worker:
+def pinned(threads: int) -> SystemProcess:
     """Creates a worker that is pinned to as many cores as a call may use threads."""
-    return Worker(cores()[:threads], threads)
+    return SystemProcess(cores()[:threads], threads)
 
 
-def free(threads: int) -> Worker:
+def free(threads: int) -> SystemProcess:
     """Creates a worker on all cores available to this process."""
-    return Worker(cpus(), threads)
+    return SystemProcess(cpus(), threads)
 
 
-def take_turns(workers: Mapping[str, Worker], seconds: float, times: dict[str, list[float]]) -> dict[str, str]:
+def take_turns(workers: Mapping[str, SystemProcess], seconds: float, times: dict[str, list[float]]) -> dict[str, str]:
     """Runs one round: every worker calls its session for about `seconds`, one after the other.
 
     Args:
@@ -121,7 +121,7 @@ def take_turns(workers: Mapping[str, Worker], seconds: float, times: dict[str, l
     for name, worker in workers.items():
         try:
             times[name] += worker.ask("turn", seconds, CALLS_AT_MOST)
-        except Failure as failure:
+        except SystemFailure as failure:
             reasons[name] = str(failure)
     return reasons
 

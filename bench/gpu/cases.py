@@ -21,7 +21,7 @@ TOLERANCES = {"float32": 1e-4, "float16": 5e-3, "bfloat16": 4e-2}
 
 
 @dataclass(frozen=True)
-class Case:
+class GpuCase:
     """A kernel to check or time.
 
     Attributes:
@@ -43,7 +43,7 @@ class Case:
     timed: bool = False
 
 
-def checked() -> list[Case]:
+def checked() -> list[GpuCase]:
     """Returns small cases, whose results are compared with the CPU's."""
     cases = []
     for dtype in _KINDS:
@@ -55,7 +55,7 @@ def checked() -> list[Case]:
     return [*cases, transpose((96, 130))]
 
 
-def timed() -> list[Case]:
+def timed() -> list[GpuCase]:
     """Returns large cases, which are timed."""
     squares = [(dtype, size) for dtype in ("bfloat16", "float16") for size in (4096, 8192)]
     cases = [product(size, size, size, dtype, timed=True) for dtype, size in squares]
@@ -67,7 +67,7 @@ def timed() -> list[Case]:
     return [*cases, transpose((8192, 8192), timed=True)]
 
 
-def product(rows_: int, inner: int, columns: int, dtype: str, *, timed: bool = False) -> Case:
+def product(rows_: int, inner: int, columns: int, dtype: str, *, timed: bool = False) -> GpuCase:
     """A matrix product of two inputs."""
     nodes = [helper.make_node("MatMul", ["a", "b"], ["y"])]
     shapes = {"a": (rows_, inner), "b": (inner, columns)}
@@ -75,10 +75,10 @@ def product(rows_: int, inner: int, columns: int, dtype: str, *, timed: bool = F
     nbytes = _BYTES[dtype] * (rows_ * inner + inner * columns + rows_ * columns)
     name = f"matmul-{dtype}-{rows_}x{inner}x{columns}"
     make = functools.partial(_model, nodes, shapes, {"y": (rows_, columns)}, dtype)
-    return Case(name, make, dtype, "matmul", flops, nbytes, timed)
+    return GpuCase(name, make, dtype, "matmul", flops, nbytes, timed)
 
 
-def rows(kind: str, shape: Shape, *, timed: bool = False) -> Case:
+def rows(kind: str, shape: Shape, *, timed: bool = False) -> GpuCase:
     """Softmax, layer normalisation or GELU over the last dimension, in float32."""
     constants = {"scale": np.linspace(0.5, 1.5, shape[-1], dtype=np.float32), "shift": np.ones(shape[-1], np.float32)}
     node, weights = {
@@ -88,20 +88,20 @@ def rows(kind: str, shape: Shape, *, timed: bool = False) -> Case:
     }[kind]
     name = f"{kind}-{'x'.join(map(str, shape))}"
     make = functools.partial(_model, [node], {"x": shape}, {"y": shape}, "float32", weights)
-    return Case(name, make, "float32", kind, 0, 8 * math.prod(shape), timed)
+    return GpuCase(name, make, "float32", kind, 0, 8 * math.prod(shape), timed)
 
 
-def transpose(shape: tuple[int, int], *, timed: bool = False) -> Case:
+def transpose(shape: tuple[int, int], *, timed: bool = False) -> GpuCase:
     """The transpose of a matrix of float32."""
     node = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])
     make = functools.partial(_model, [node], {"x": shape}, {"y": shape[::-1]}, "float32")
     name = f"transpose-{shape[0]}x{shape[1]}"
-    return Case(name, make, "float32", "transpose", 0, 8 * math.prod(shape), timed)
+    return GpuCase(name, make, "float32", "transpose", 0, 8 * math.prod(shape), timed)
 
 
 def attention(
     batch: int, heads: int, length: int, depth: int, dtype: str, *, causal: bool = False, timed: bool = False
-) -> Case:
+) -> GpuCase:
     """Attention with as many queries as keys; a causal query attends to the keys up to its own position."""
     shape = batch, heads, length, depth
     node = helper.make_node("Attention", ["q", "k", "v"], ["y"], is_causal=int(causal))
@@ -109,17 +109,17 @@ def attention(
     flops = 4 * batch * heads * length * length * depth // (1 + causal)
     nbytes = 4 * _BYTES[dtype] * math.prod(shape)
     kind = "causal_attention" if causal else "attention"
-    return Case(f"{kind}-{dtype}-{length}-d{depth}", make, dtype, kind, flops, nbytes, timed)
+    return GpuCase(f"{kind}-{dtype}-{length}-d{depth}", make, dtype, kind, flops, nbytes, timed)
 
 
-def decoding(batch: int, heads: int, keys: int, depth: int, dtype: str, *, timed: bool = False) -> Case:
+def decoding(batch: int, heads: int, keys: int, depth: int, dtype: str, *, timed: bool = False) -> GpuCase:
     """Attention of one query to many keys."""
     query, past = (batch, heads, 1, depth), (batch, heads, keys, depth)
     node = helper.make_node("Attention", ["q", "k", "v"], ["y"])
     make = functools.partial(_model, [node], {"q": query, "k": past, "v": past}, {"y": query}, dtype)
     nbytes = 2 * _BYTES[dtype] * (math.prod(query) + math.prod(past))
     name = f"decoding-{dtype}-{batch}x{heads}x{keys}-d{depth}"
-    return Case(name, make, dtype, "attention", 4 * math.prod(past), nbytes, timed)
+    return GpuCase(name, make, dtype, "attention", 4 * math.prod(past), nbytes, timed)
 
 
 def _model(

@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         try:
             records.append({"name": name, **make()})
-        except (CompileError, RuntimeFailure, models.Missing) as error:
+        except (CompileError, RuntimeFailure, models.MissingModel) as error:
             failed = True
             print(f"{name}: {error}", file=sys.stderr)
     record = {"schema": 1, "target": given.target, "cases": records}
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(failed)
 
 
-def _kernel(case: cases.Case, target: str, folder: Path) -> dict[str, Any]:
+def _kernel(case: cases.GpuCase, target: str, folder: Path) -> dict[str, Any]:
     """Compiles a case; returns its record."""
     model = case.make()
     facts = {name: value for name, value in asdict(case).items() if name in ("dtype", "peer", "flops", "nbytes")}
@@ -117,7 +117,7 @@ def _kernel(case: cases.Case, target: str, folder: Path) -> dict[str, Any]:
     return {**record, **_compiled(model, case.name, target, folder, (given, executable))}
 
 
-def _model(model: models.Model, name: str, target: str, precision: str, folder: Path) -> dict[str, Any]:
+def _model(model: models.BenchModel, name: str, target: str, precision: str, folder: Path) -> dict[str, Any]:
     """Compiles a model of the benchmark's list; a CPU computes the expected results in the same precision."""
     with tempfile.TemporaryDirectory() as scratch:
         path = model.file(Path(scratch))
@@ -128,7 +128,7 @@ def _model(model: models.Model, name: str, target: str, precision: str, folder: 
         return {**record, **_compiled(str(path), name, target, folder, (given, executable), precision)}
 
 
-def _whole(model: whole.Whole, name: str, target: str, precision: str, folder: Path) -> dict[str, Any]:
+def _whole(model: whole.WholeModel, name: str, target: str, precision: str, folder: Path) -> dict[str, Any]:
     """Compiles a model that is only timed, and stores the peers' version of it."""
     made = model.make()
     on_gpu = api.compile(made, target, options=api.Options(fallback="error", precision=precision))

@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace) -> int:
     return int(any(record["refused"] or record["spilling"] for record in records))
 
 
-def _record(model: models.Model, target: str, precision: str, scratch: Path, tool: Path) -> dict[str, Any]:
+def _record(model: models.BenchModel, target: str, precision: str, scratch: Path, tool: Path) -> dict[str, Any]:
     """Returns the resources of a model's kernels on a GPU."""
     path = model.file(scratch)
     shapes = {name: array.shape for name, array in model.inputs(path).items()}

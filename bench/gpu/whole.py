@@ -21,7 +21,7 @@ _ELEMENT = 0.01
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeModel:
     """A model to time.
 
     Attributes:
@@ -37,16 +37,18 @@ class Whole:
     torch: str
 
 
-def timed() -> list[Whole]:
+def timed() -> list[WholeModel]:
     """Returns the models, at batches of 1 and 64."""
     names = ("input_ids", "attention_mask", "token_type_ids")
     found = [
-        Whole(f"time-minilm-{batch}x128", lambda: light(bert.make_bert()), dict.fromkeys(names, (batch, 128)), "bert")
+        WholeModel(
+            f"time-minilm-{batch}x128", lambda: light(bert.make_bert()), dict.fromkeys(names, (batch, 128)), "bert"
+        )
         for batch in (1, 64)
     ]
     for batch in (1, 64):
         shapes = {"data": (batch, 3, 224, 224)}
-        found.append(Whole(f"time-resnet50-{batch}", lambda batch=batch: resnet50(batch), shapes, "resnet50"))
+        found.append(WholeModel(f"time-resnet50-{batch}", lambda batch=batch: resnet50(batch), shapes, "resnet50"))
     return found
 
 

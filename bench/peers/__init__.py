@@ -44,7 +44,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Session:
+class PeerSession:
     """A model in one of the systems, ready to be called on the inputs of its job.
 
     Attributes:
@@ -64,7 +64,7 @@ class System:
 
     Attributes:
         name: the name in `--peers`.
-        module: the module of this package whose function `function` returns a Session for a Job.
+        module: the module of this package whose function `function` returns a PeerSession for a Job.
         packages: the distributions that it needs; the first one's version is the system's.
         function: see `module`.
     """
@@ -74,7 +74,7 @@ class System:
     packages: tuple[str, ...]
     function: str = "open_session"
 
-    def open(self, job: Job) -> Session:
+    def open(self, job: Job) -> PeerSession:
         """Imports the system and creates a session.
 
         Raises:

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from . import Job, Session, Unsupported
+from . import Job, PeerSession, Unsupported
 
 _FLAGS = ["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3"]
 _OPSET = "17"
 
 
-def open_session(job: Job) -> Session:
+def open_session(job: Job) -> PeerSession:
     """Loads the module from the job's folder, or compiles it for the inputs' shapes."""
     compiled = job.folder / f"{_key(job)}.vmfb"
     if not compiled.exists():
@@ -36,7 +36,7 @@ def open_session(job: Job) -> Session:
         several = results if isinstance(results, tuple | list) else [results]
         return [np.array(item.to_host()) for item in several]
 
-    return Session(lambda: function(*arrays), outputs, lambda: {"artefact_bytes": compiled.stat().st_size})
+    return PeerSession(lambda: function(*arrays), outputs, lambda: {"artefact_bytes": compiled.stat().st_size})
 
 
 def _key(job: Job) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from .. import kernels
-from . import Job, Session, Unsupported
+from . import Job, PeerSession, Unsupported
 
 
-def open_session(job: Job) -> Session:
+def open_session(job: Job) -> PeerSession:
     """Applies the kernel's numpy function to the job's inputs and the kernel's weights."""
     case = kernels.find(job.name)
     if case is None or case.numpy is None:
         raise Unsupported("numpy has no such function")
     function, arrays = case.numpy, [*job.inputs.values(), *case.weights()]
-    return Session(lambda: function(*arrays), lambda: [np.asarray(function(*arrays))])
+    return PeerSession(lambda: function(*arrays), lambda: [np.asarray(function(*arrays))])

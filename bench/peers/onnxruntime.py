@@ -6,10 +6,10 @@ import importlib
 
 import numpy as np
 
-from . import Job, Session
+from . import Job, PeerSession
 
 
-def open_session(job: Job) -> Session:
+def open_session(job: Job) -> PeerSession:
     """Creates a session with a pool of `threads` threads, which spins between calls, as is the default."""
     ort = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
@@ -22,4 +22,4 @@ def open_session(job: Job) -> Session:
     def outputs() -> list[np.ndarray]:
         return [np.asarray(item) for item in session.run(None, feed)]
 
-    return Session(lambda: session.run(None, feed), outputs, lambda: {"artefact_bytes": job.path.stat().st_size})
+    return PeerSession(lambda: session.run(None, feed), outputs, lambda: {"artefact_bytes": job.path.stat().st_size})

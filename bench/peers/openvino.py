@@ -6,10 +6,10 @@ import importlib
 
 import numpy as np
 
-from . import Job, Session
+from . import Job, PeerSession
 
 
-def open_session(job: Job) -> Session:
+def open_session(job: Job) -> PeerSession:
     """Creates one stream of `threads` threads; inputs and outputs are shared, not copied, which is its fastest way."""
     ov = importlib.import_module("openvino")
     core = ov.Core()
@@ -31,4 +31,4 @@ def open_session(job: Job) -> Session:
     def outputs() -> list[np.ndarray]:
         return [np.array(item) for item in request.infer(feed).values()]
 
-    return Session(call, outputs)
+    return PeerSession(call, outputs)

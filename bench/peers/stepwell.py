@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ...runtime.program import Program
-from . import Job, Session
+from . import Job, PeerSession
 
 
-def open_session(job: Job) -> Session:
+def open_session(job: Job) -> PeerSession:
     """Compiles the model, or takes it from the cache in the job's folder."""
     os.environ["STEPWELL_CACHE_DIR"] = str(job.folder)
     os.environ["STEPWELL_CACHE"] = "1"
@@ -36,7 +36,7 @@ def open_session(job: Job) -> Session:
             facts = {} if program is None else work(program)
             return {**facts, "artefact_bytes": artefact.stat().st_size}
 
-    return Session(lambda: executable(**inputs), outputs, facts)
+    return PeerSession(lambda: executable(**inputs), outputs, facts)
 
 
 def work(program: Program) -> dict[str, Any]:

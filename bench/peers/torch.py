@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from .. import kernels
-from . import Job, Session, Unsupported
+from . import Job, PeerSession, Unsupported
 
 
-def open_session(job: Job) -> Session:
+def open_session(job: Job) -> PeerSession:
     """Runs the model eagerly, op by op."""
     load = _find_model(job)
     torch = _import(job)
     return _session(torch, load(torch), job)
 
 
-def open_compiled_session(job: Job) -> Session:
+def open_compiled_session(job: Job) -> PeerSession:
     """Runs the model with torch.compile and frozen weights, which can be packed."""
     load = _find_model(job)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(job.folder)
@@ -52,7 +52,7 @@ def _kernel(torch: Any, case: kernels.Kernel) -> Callable[..., Any]:
     return lambda *inputs: function(*inputs, *weights)
 
 
-def _session(torch: Any, model: Callable[..., Any], job: Job) -> Session:
+def _session(torch: Any, model: Callable[..., Any], job: Job) -> PeerSession:
     inputs = [torch.from_numpy(np.ascontiguousarray(array)) for array in job.inputs.values()]
 
     def call() -> Any:
@@ -63,4 +63,4 @@ def _session(torch: Any, model: Callable[..., Any], job: Job) -> Session:
         results = call()
         return [item.numpy().copy() for item in (results if isinstance(results, tuple) else (results,))]
 
-    return Session(call, outputs)
+    return PeerSession(call, outputs)

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from . import Job, Session, Unsupported
+from . import Job, PeerSession, Unsupported
 
 
-def open_eager(job: Job) -> Session:
+def open_eager(job: Job) -> PeerSession:
     """Runs the module op by op."""
     return _session(job, lambda torch, model, inputs: model)
 
 
-def open_inductor(job: Job, mode: str | None = None) -> Session:
+def open_inductor(job: Job, mode: str | None = None) -> PeerSession:
     """Runs it by torch.compile, with weights that are constants."""
     if shutil.which(os.environ.get("CXX", "g++")) is None:
         raise Unsupported("inductor needs a C++ compiler on the PATH")
@@ -35,12 +35,12 @@ def open_inductor(job: Job, mode: str | None = None) -> Session:
     return _session(job, prepared, _inductor_seconds)
 
 
-def open_inductor_tuned(job: Job) -> Session:
+def open_inductor_tuned(job: Job) -> PeerSession:
     """Runs it by torch.compile in the mode that searches for the fastest kernels."""
     return open_inductor(job, "max-autotune")
 
 
-def open_stepwell(job: Job) -> Session:
+def open_stepwell(job: Job) -> PeerSession:
     """Runs it by torch.compile with the backend of this package, with weights that are constants."""
     _use_cache(job)
 
@@ -50,7 +50,7 @@ def open_stepwell(job: Job) -> Session:
     return _session(job, prepared, _stepwell_seconds)
 
 
-def open_export(job: Job) -> Session:
+def open_export(job: Job) -> PeerSession:
     """Runs what `stepwell.compile` makes of an exported program."""
     _use_cache(job)
 
@@ -76,7 +76,7 @@ def _session(
     job: Job,
     prepared: Callable[[Any, Any, Any], Callable[..., Any]],
     seconds_of: Callable[[Any], float | None] = lambda torch: None,
-) -> Session:
+) -> PeerSession:
     """Makes a session.
 
     Args:
@@ -90,7 +90,7 @@ def _session(
     catalog = importlib.import_module("..torch_models.catalog", __package__)
     try:
         model, inputs = catalog.MODELS[job.name].created()
-    except catalog.Missing as missing:
+    except catalog.MissingModule as missing:
         raise Unsupported(str(missing)) from missing
     start = time.perf_counter()
     with torch.no_grad():
@@ -109,7 +109,7 @@ def _session(
     def facts() -> Mapping[str, Any]:
         return {"first_call_seconds": first, "backend_seconds": seconds_of(torch)}
 
-    return Session(call, outputs, facts)
+    return PeerSession(call, outputs, facts)
 
 
 def _stepwell_seconds(torch: Any) -> float:

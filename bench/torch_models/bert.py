@@ -14,7 +14,7 @@ from torch.nn import functional  # pyright: ignore[reportMissingImports]
 from ..bert import BertConfig
 
 
-class Layer(nn.Module):
+class BertLayer(nn.Module):
     """One layer: attention and the dense part, each followed by a residual and a norm."""
 
     def __init__(self, config: BertConfig) -> None:
@@ -50,7 +50,7 @@ class Bert(nn.Module):
         self.position = nn.Embedding(config.positions, config.hidden)
         self.token_type = nn.Embedding(2, config.hidden)
         self.norm = nn.LayerNorm(config.hidden, eps=config.epsilon)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        self.layers = nn.ModuleList(BertLayer(config) for _ in range(config.layers))
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
         """Returns the last hidden state, [batch, length, hidden]."""

@@ -18,7 +18,7 @@ from . import modules, resnet50
 Inputs = dict[str, torch.Tensor]
 
 
-class Missing(StepwellError):
+class MissingModule(StepwellError):
     """Raised if the package of a module is not installed; the message says what to install."""
 
 
@@ -162,7 +162,7 @@ def _imported(name: str) -> Any:
     if importlib.util.find_spec(package) is None:
         extra = "" if package == "transformers" else "--no-deps "
         needs = "torchvision timm" if package == "timm" else package
-        raise Missing(f"pip install {extra}{needs}")
+        raise MissingModule(f"pip install {extra}{needs}")
     if importlib.util.find_spec("torchvision") is not None:  # transformers and timm import it
         _define_missing_ops()
     return importlib.import_module(name)

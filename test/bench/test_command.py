@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import stepwell
 from stepwell.bench import command, measure, range_cases, ranges, training
-from stepwell.bench.models import Model
+from stepwell.bench.models import BenchModel
 from stepwell.bench.peers import SYSTEMS, System
 from stepwell.bench.range_cases import RangeCase
 from stepwell.bench.record import Results
@@ -143,7 +143,9 @@ def test_ranges_of_the_list_end_with_a_summary(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (dim,) = [dim for info in stepwell.compile(str(tiny)).inputs for dim in info.shape if isinstance(dim, str)]
-    cases = [RangeCase(Model(name, lambda folder: tiny), {dim: (1, 9)}, [{dim: 4}]) for name in ("first", "second")]
+    cases = [
+        RangeCase(BenchModel(name, lambda folder: tiny), {dim: (1, 9)}, [{dim: 4}]) for name in ("first", "second")
+    ]
     monkeypatch.setattr(range_cases, "in_ranges", lambda: cases)
     assert command.main(["ranges", "--rounds=1", "--seconds=0.001"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -52,7 +52,7 @@ def test_indices_of_made_scatters_are_in_range(tmp_path: Path) -> None:
 
 def test_a_model_that_is_not_here_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(models.Missing, match="pip install --no-deps silero-vad"):
+    with pytest.raises(models.MissingModel, match="pip install --no-deps silero-vad"):
         models.chosen(["silero-vad"])[0].file(tmp_path)
 
 

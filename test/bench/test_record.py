@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from stepwell.bench import compare, report
 from stepwell.bench.machine import HostRecord
-from stepwell.bench.record import Case, Results, ResultsError, Row
+from stepwell.bench.record import CaseRows, Results, ResultsError, Row
 from stepwell.runtime.devices.peaks import Peaks
 
 MACHINE = HostRecord(
@@ -48,7 +48,7 @@ def test_ratios(results: Results) -> None:
     assert swift.share_of_peak == pytest.approx(0.2)
     assert swift.share_of_peak_then is None
     # 2e10 operations in one second.
-    assert Case(replace(swift.here, peak_then=8e10), {}).share_of_peak_then == pytest.approx(0.25)
+    assert CaseRows(replace(swift.here, peak_then=8e10), {}).share_of_peak_then == pytest.approx(0.25)
 
 
 def test_a_file_is_read_as_it_was_written(results: Results, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     from stepwell.bench.torch_models import catalog
 
     made = catalog._of_package("no_such_package", "create", "net", 8)
-    with pytest.raises(catalog.Missing, match="pip install --no-deps no_such_package"):
+    with pytest.raises(catalog.MissingModule, match="pip install --no-deps no_such_package"):
         made.created()
 
 

@@ -66,22 +66,22 @@ def test_the_peak_right_after_calls_is_measured(tmp_path: Path) -> None:
 
 def test_an_exception_of_a_system_is_the_reason(tmp_path: Path) -> None:
     with turns.pinned(1) as worker:
-        with pytest.raises(turns.Failure, match="numpy has no such function"):
+        with pytest.raises(turns.SystemFailure, match="numpy has no such function"):
             worker.ask("open", "numpy", job(tmp_path, "gelu 1x128x1536"))
         assert worker.is_idle
         assert worker.ask("open", "numpy", job(tmp_path)).outputs
 
 
 def test_a_process_that_ends_is_a_reason() -> None:
-    with turns.pinned(1) as worker, pytest.raises(turns.Failure, match="ended by SIGABRT"):
+    with turns.pinned(1) as worker, pytest.raises(turns.SystemFailure, match="ended by SIGABRT"):
         worker.ask("run", "os", "abort")
-    with turns.pinned(1) as worker, pytest.raises(turns.Failure, match="exit code 3"):
+    with turns.pinned(1) as worker, pytest.raises(turns.SystemFailure, match="exit code 3"):
         worker.ask("run", "os", "_exit", 3)
 
 
 def test_a_process_that_hangs_is_a_reason() -> None:
     with turns.pinned(1) as worker:
-        with pytest.raises(turns.Failure, match=r"no answer within 0 s"):
+        with pytest.raises(turns.SystemFailure, match=r"no answer within 0 s"):
             worker.ask("run", "time", "sleep", 60, timeout=0.1)
         assert not worker.is_idle
 

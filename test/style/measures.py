@@ -17,6 +17,8 @@ import cycles
 
 ROOT = Path(__file__).parents[2]
 _OP = "CumulativeOp"
+_OPTIONAL = ("DERIVATIVE", "ONNX_FORM")
+"""Interfaces that an op may lack in programs for inference."""
 _ROUTE = ("driver/route.py", "targets/", "passes/graph/pipelines.py", "lowering/vector_to_llvm/pipelines.py")
 _GROUP = re.compile(r'^\[project\.entry-points\."(stepwell\.\w+)"\]', re.MULTILINE)
 _FEW, _MOST_LINES = 3, 400
@@ -27,7 +29,8 @@ def main() -> int:
     none = range(1)
     rows = [
         ("modules outside the route with a sequence of its passes", len(list(_sequences())), none),
-        (f"product files that mention {_OP}", sum(_mentions(tree, _OP) for _, tree in _trees()), range(1, 6)),
+        (f"product files that mention {_OP}", len(list(_mentions())), range(1, 7)),
+        ("of these, without those of the interfaces of training and of ONNX files", len(list(_needed())), range(1, 5)),
         ("tables keyed by op", len(list(_tables())), none),
         *(
             (f"modules in import cycles, {kind}", count, none)
@@ -48,6 +51,7 @@ def main() -> int:
 
 @functools.cache
 def _paths() -> list[Path]:
+    """The files of the product, without the harness of its benchmarks."""
     return [path for path in cycles.modules().values() if path.parts[0] != "bench"]
 
 
@@ -78,11 +82,19 @@ def _is_pass(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("stepwell-")
 
 
-def _mentions(tree: ast.Module, name: str) -> bool:
-    return any(
-        isinstance(node, ast.Name | ast.ClassDef) and name in (getattr(node, "id", ""), getattr(node, "name", ""))
-        for node in ast.walk(tree)
-    )
+def _mentions() -> Iterator[ast.Module]:
+    """Yields the modules in which the op is named."""
+    for _, tree in _trees():
+        if any(_OP in (getattr(node, name, "") for name in ("id", "name", "attr")) for node in ast.walk(tree)):
+            yield tree
+
+
+def _needed() -> Iterator[ast.Module]:
+    """Yields the modules in which the op is named, without those that attach an optional interface to it."""
+    for tree in _mentions():
+        attached = (ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
+        if not any(text.startswith(_OPTIONAL) and _OP in text and ".attach(" in text for text in attached):
+            yield tree
 
 
 def _tables() -> Iterator[str]:
@@ -110,8 +122,8 @@ def _cycles() -> list[int]:
 
 def _shared_names() -> int:
     places: defaultdict[str, int] = defaultdict(int)
-    for _, tree in _trees():
-        for node in tree.body:
+    for path in cycles.modules().values():
+        for node in cycles.parsed(ROOT / path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name] += 1
     return sum(count > 1 for count in places.values())

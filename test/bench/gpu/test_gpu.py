@@ -80,7 +80,7 @@ def test_whole_models_carry_no_weights_and_say_why_others_are_missing(
     nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "w"], ["y"])]
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 64]) for name in "xy")
     model = helper.make_model(helper.make_graph(nodes, "m", [x], [y], [weight]), ir_version=8)
-    small = whole.Whole("time-small", lambda: whole.light(model), {"x": (3, 64)}, "bert")
+    small = whole.WholeModel("time-small", lambda: whole.light(model), {"x": (3, 64)}, "bert")
     monkeypatch.setattr(whole, "timed", lambda: [small])
     assert prepare.main([str(tmp_path), "--only=time-", "--models", "--target=cuda:sm_80"]) == 0
     assert (tmp_path / "time-small.onnx").stat().st_size < 1000

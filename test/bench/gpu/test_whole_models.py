@@ -27,7 +27,7 @@ def test_nothing_is_refused_or_spills(
     monkeypatch.setattr(worker_pool, "available_cores", lambda: 1)
     try:
         models.named(name).file(tmp_path_factory.mktemp("models"))
-    except models.Missing as missing:
+    except models.MissingModel as missing:
         pytest.skip(str(missing))
     assert resources.main([name]) == 0
     shown = capsys.readouterr().out
