@@ -5,11 +5,22 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import socket
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 import stepwell
+from mlir import ir
+from stepwell.dialects.registry import load_dialects
+from stepwell.driver import route
+from stepwell.driver.context import compiler_context
+from stepwell.driver.state import state_for
+from stepwell.driver.workers import worker
+from stepwell.driver.workers.library import library_of
 from stepwell.explain.bisect.native import SUBSTITUTES
+from stepwell.lowering import invariants
 from stepwell.passes.infra.elements import print_element
 from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.passes.infra.progress_note import SharedNote
@@ -75,6 +86,21 @@ def test_every_way_to_compile_runs_the_same_passes(executed, tmp_path):
     assert [BIND, *opt] == plain
 
     _check_bisected(executed(lambda: bisect.main([str(path), "--shape", "input0=4x8"])), plain)
+
+    parallel = executed(lambda: _compile_in_worker(static))
+    assert [BIND, *parallel] == plain
+
+
+def _compile_in_worker(path: Path) -> None:
+    """Compiles the kernels of a model as worker processes do, from the bytes of a library that a worker receives."""
+    with compiler_context() as context, ir.Location.unknown():
+        load_dialects(context)
+        module, state = ir.Module.parseFile(str(path)), state_for("cpu")
+        route.run(module, state, stop="graph")
+        route.form_kernels_pipeline().run(module, state=state)
+        library = str(library_of(invariants.kernels(module))).encode()
+        with socket.socket() as unused:
+            assert worker._Server(unused, SimpleQueue())._compiled(library, "cpu") is not None
 
 
 def _check_bisected(bisected: list[str], plain: list[str]) -> None:
