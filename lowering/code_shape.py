@@ -14,6 +14,8 @@ from ..runtime.facts import CodeShape
 
 # Assumed number of iterations of a loop whose bounds are not constant.
 _ROUNDS = 16
+# Less than any register: vectors of two and more dimensions have whole registers innermost, or grains of this size.
+_GRAIN_BITS = 64
 # Ops that move a value into a vector or an address instead of computing with it.
 _FREE = {
     *("arith.constant", "arith.bitcast", "arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui"),
@@ -102,6 +104,8 @@ def _width(kind: ir.Type) -> tuple[int, int] | None:
         return None
     element = kind.element_type
     bits = element.width if isinstance(element, ir.IntegerType | ir.FloatType) else 64
+    while others and lanes * bits < _GRAIN_BITS:  # a tile of a matrix unit, whose innermost dimension is a grain
+        lanes *= others.pop()
     return (lanes * bits if bits >= 8 else 0), math.prod(others)
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 from ..machines.block_tiles import has_dots
 from ..machines.machine import Machine
 from ..machines.names import machine_of_cpu, with_figures
+from ..runtime import processor
 from ..runtime.devices import figures
 from ..support.short_repr import short_repr
 from . import llvm
@@ -68,7 +69,7 @@ class Target:
     def host() -> Target:
         """Returns the target for this machine."""
         triple, cpu, features = llvm.host()
-        names = tuple(sorted(filter(None, features.split(",")), key=lambda item: item[1:]))
+        names = tuple(sorted(filter(None, _usable(features).split(",")), key=lambda item: item[1:]))
         return replace(_measured(triple, cpu, names), figures=tuple(sorted(figures.figures().items())))
 
     @staticmethod
@@ -155,6 +156,12 @@ class Target:
 @functools.cache
 def _as_json(target: Target) -> str:
     return json.dumps({"device": target.device, **asdict(target)}, sort_keys=True)
+
+
+def _usable(features: str) -> str:
+    """Returns LLVM's features of this machine without tile registers if this process may not use them."""
+    is_granted = processor.TILE_FEATURES & (processor.features() or frozenset())
+    return features if is_granted else features.replace("+amx", "-amx")
 
 
 def _measured(triple: str, cpu: str, features: tuple[str, ...]) -> Target:

@@ -26,7 +26,7 @@ _FIELDS = tuple(item.name for item in dataclasses.fields(Machine) if item.name n
 
 def _family(name: str, *groups: Group, base: Machine | None = None, is_level: bool = False) -> Machine:
     """Returns a description from groups of fields: later groups win, and missing fields are those of `base`."""
-    sources = dict(base.sources) if base is not None else {}
+    sources = dict(base.sources) if base is not None else {"matrix_rate": "none, unless the target's features have one"}
     values = {} if base is None else {item: getattr(base, item) for item in _FIELDS}
     for source, group in groups:
         values |= group

@@ -40,6 +40,7 @@ class Machine:
         wake_ns: nanoseconds to wake a sleeping thread on another core.
         handover_ns: nanoseconds for a line to reach a waiting core and an answer to return.
         call_ns: nanoseconds to enter and leave a kernel.
+        matrix_rate: multiply-adds of bytes per cycle of a matrix unit; 0 if there is none.
         sources: origin of each number, by field.
     """
 
@@ -78,6 +79,7 @@ class Machine:
     wake_ns: float
     handover_ns: float
     call_ns: float
+    matrix_rate: float = 0.0
     sources: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
     def source(self, name: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..support.errors import StepwellError
-from .families import FAMILIES, REFERENCE
+from .families import FAMILIES, INTEL, REFERENCE
 from .machine import Machine
 
 _CPUS = {
@@ -19,6 +19,12 @@ _CPUS = {
     **{f"apple-m{number}": "apple-m1" for number in (2, 3, 4)},
 }
 """Families of LLVM's CPUs that have another name."""
+
+CPUS_WITH_TILES = frozenset(("sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d", "diamondrapids"))
+"""LLVM's CPUs that have tile registers (AMX) by their name alone."""
+
+_AMX_RATE = 1024.0
+"""Products of bytes per cycle of AMX: 16 x 16 x 64 in 16 cycles."""
 
 _FIELDS = {item.name: item for item in dataclasses.fields(Machine) if item.compare and item.name != "name"}
 
@@ -46,6 +52,8 @@ def machine_of_cpu(
     # Virtual machines may report the model of an older CPU with the features of the real one.
     if "+amx-tile" in features and not known.is_level:
         known = REFERENCE
+    if "+amx-int8" in features or (cpu in CPUS_WITH_TILES and not features):
+        known = with_figures(known, {"matrix_rate": _AMX_RATE}, INTEL)
     return dataclasses.replace(known, vector_bytes=vector_bytes, vector_registers=vector_registers)
 
 

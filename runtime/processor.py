@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..machines.names import CPUS_WITH_TILES
 from .program import CodeTarget
 
 _X86_64_V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
@@ -45,6 +46,12 @@ _ARM_CAPABILITIES = {
 }
 """LLVM's names of the bits in the auxiliary vector on AArch64, from Linux's arch/arm64/include/uapi/asm/hwcap.h."""
 
+TILE_FEATURES = frozenset(("amxbf16", "amxint8", "amxtile"))
+"""Instruction sets that a process must ask for, without punctuation."""
+
+_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
+"""Number of the system call on x86-64, its request ARCH_REQ_XCOMP_PERM, and the component of the state."""
+
 # Features that tensor code uses and that both LLVM and the system name. Other features that LLVM lists (`64bit`,
 # `avx10.1`) do not make a machine unsupported.
 _TENSOR_FEATURES = frozenset(
@@ -59,7 +66,10 @@ _TENSOR_FEATURES = frozenset(
 
 @functools.cache
 def features() -> frozenset[str] | None:
-    """Returns this machine's instruction sets, without punctuation; None if the system does not report them."""
+    """Returns this machine's instruction sets, without punctuation; None if the system does not report them.
+
+    Those with tile registers are among them only if this process may use them, which it asks for.
+    """
     if architecture() == "aarch64" and system() == "linux":
         # An emulator of processes, which containers for AArch64 use elsewhere, does not replace /proc/cpuinfo.
         vector = ctypes.CDLL(None).getauxval
@@ -71,7 +81,20 @@ def features() -> frozenset[str] | None:
     line = re.search(r"^(?:flags|Features)\s*:(.*)$", path.read_text(), re.MULTILINE)
     if line is None:
         return None
-    return frozenset(_plain(_KERNEL_NAMES.get(name, name)) for name in line.group(1).split())
+    found = frozenset(_plain(_KERNEL_NAMES.get(name, name)) for name in line.group(1).split())
+    if TILE_FEATURES & found and not _may_use_tiles():
+        return found - TILE_FEATURES
+    return found
+
+
+def _may_use_tiles() -> bool:
+    """Asks Linux for the use of tile registers in this process and its children; returns whether it is granted.
+
+    Without it, their first use ends the process (https://docs.kernel.org/arch/x86/xstate.html).
+    """
+    call = ctypes.CDLL(None).syscall
+    call.restype, call.argtypes = ctypes.c_long, [ctypes.c_long] * 3
+    return call(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) == 0
 
 
 def arm_features(words: Mapping[int, int]) -> frozenset[str]:
@@ -122,6 +145,8 @@ def missing(target: CodeTarget) -> list[str]:
 def needs(target: CodeTarget) -> list[str]:
     """Returns the instruction sets beyond the architecture's baseline that code for `target` may use."""
     named = {*LEVELS.get(target.cpu, ()), *(name.lstrip("+") for name in target.features if not name.startswith("-"))}
+    if target.cpu in CPUS_WITH_TILES and not target.features:
+        named |= {"amx-int8", "amx-tile"}
     return sorted(name for name in named if name in _TENSOR_FEATURES)
 
 

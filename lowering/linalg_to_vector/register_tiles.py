@@ -24,6 +24,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 from mlir import ir
 from mlir.dialects import linalg, vector
@@ -35,6 +36,7 @@ from ...passes.ir.values import constant_index, shape_of
 from ..builders.linear_forms import LinearIndex
 from .block_products import BlockProduct
 from .byte_products import byte_step
+from .matrix_tiles import MATRIX_METHOD, MatrixProduct
 from .reduction_nest import ReductionNest
 from .scalar_bodies import evaluate_body
 from .tile_reads import Chunk, Indexing, Reader, chunks_of, linear_form
@@ -81,10 +83,16 @@ class RegisterTiler:
         self._inside = {op.results[0] for op in ops}
         for op in ops:
             with op.operation.location, ir.InsertionPoint(op):
+                if self._is_matrix_product(op):
+                    op.results[0].replace_all_uses_with(MatrixProduct(op).emit())
+                    continue
                 self._tiles[op.results[0]] = self._fill(op) if isinstance(op, linalg.FillOp) else self._generic(op)
                 self._write_back(op)
         for op in reversed(ops):
             op.operation.erase()
+
+    def _is_matrix_product(self, op: ir.OpView) -> TypeGuard[linalg.GenericOp]:
+        return self.bytes_method == MATRIX_METHOD and discardable.GRAIN.is_on(op)
 
     def _fill(self, op: linalg.FillOp) -> _Tile:
         shape, chunks = shape_of(op.results[0]), self._chunks(op.results[0])

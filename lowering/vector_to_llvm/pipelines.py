@@ -52,6 +52,7 @@ def llvm_pipeline(target: str) -> Pipeline:
     return Pipeline(
         (
             "stepwell-lower-copies",
+            f"stepwell-lower-matrix-tiles{{target={target}}}",
             "stepwell-lower-vectors",
             # Before loops are duplicated.
             f"stepwell-prefetch-rows{{target={target}}}",

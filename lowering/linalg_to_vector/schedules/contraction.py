@@ -12,20 +12,24 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from mlir import ir
 
 from ....dialects import discardable
 from ....machines import caches
+from ....machines.matrix_units import LINE_BYTES, ROWS, choose_tile, fits
 from ....machines.paces import paces_of
 from ....machines.tiles import panels_together, waiting_cycles
 from ....passes.ir.rewriting import walk
 from ...target import Target
+from ..matrix_tiles import MATRIX_METHOD
 from .base import Schedule
 from .tile_script import make_schedule
 from .tiles import (
+    ColumnGroupExtents,
     Extents,
     cut_rows,
     divisor,
@@ -66,6 +70,7 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
         [*rows, width * divisor(group.extents.panels // width, part // width)]
         for group, width, (*rows, part) in zip(groups, panels, blocks, strict=True)
     ]
+    lanes = [_lanes(group.extents) for group in groups]
     ahead = target.vector_bytes // 4 if target.multiplies_by_lane else 1
     schedule = make_schedule(
         "contraction",
@@ -76,15 +81,37 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
         is_panel_outermost=is_panel_outermost,
         panels=panels,
         ahead=ahead,
+        lanes=lanes if any(lane < group.extents.lane for group, lane in zip(groups, lanes, strict=True)) else (),
     )
     if not any(discardable.GRAIN.is_on(op) or discardable.BLOCK_BITS.is_on(op) for op in walk(kernel)):
         return schedule
-    return replace(schedule, parameters={"bytes_method": target.bytes_method, **schedule.parameters})
+    has_tiles = all(group.extents.grains for group in groups) and _fit_unit(groups, schedule.parameters)
+    method = MATRIX_METHOD if has_tiles else target.bytes_method
+    return replace(schedule, parameters={"bytes_method": method, **schedule.parameters})
+
+
+def _fit_unit(groups: Sequence[ColumnGroupExtents], parameters: Mapping[str, Any]) -> bool:
+    """Returns whether the tiles of a schedule, which may be given, fit the registers of a matrix unit."""
+    lanes = parameters.get("lanes", [group.extents.lane for group in groups])
+    panels = parameters.get("panels", [1] * len(groups))
+    return all(
+        fits(math.prod(tile) // tile[last] * -(-tile[last] // ROWS), width * -(-lane // (LINE_BYTES // 4)))
+        for last, tile, lane, width in zip(
+            (group.extents.rows[-1] for group in groups), parameters["tiles"], lanes, panels, strict=True
+        )
+    )
+
+
+def _lanes(extents: Extents) -> int:
+    """Returns the columns of a tile: of a matrix unit, as many as are fastest."""
+    if not extents.grains:
+        return extents.lane
+    return choose_tile([extents.outer[dim] for dim in extents.rows[-2:]], extents.lane, extents.grains)[1]
 
 
 def _panels(extents: Extents, tile: Sequence[int]) -> int:
     """Returns the number of panels of a register tile."""
-    if extents.block is not None:
+    if extents.block is not None or extents.grains:
         return 1
     return panels_together(extents.machine, math.prod(tile), registers_per_row(extents), extents.panels)
 
@@ -199,6 +226,8 @@ def _tile(extents: Extents, sizes: Sequence[int]) -> tuple[float, list[int]]:
         extents: the iteration space.
         sizes: the block's extents along the last two row dimensions.
     """
+    if extents.grains:
+        return _matrix_tile(extents, sizes)
     machine, vectors, limit = extents.machine, registers_per_row(extents), most_rows(extents)
     depth = math.prod(extents.reduction)
     panel_bytes = extents.element_bytes * depth * extents.lane
@@ -226,3 +255,13 @@ def _tile(extents: Extents, sizes: Sequence[int]) -> tuple[float, list[int]]:
         tile[dim] = step
     per_tile = depth * tile_step_cycles(extents, math.prod(best), streamed)
     return tiles_in(sizes, sizes, best) * per_tile, tile
+
+
+def _matrix_tile(extents: Extents, sizes: Sequence[int]) -> tuple[float, list[int]]:
+    """Returns the cycles of a panel in a block and the fastest tile of a matrix unit, as `_tile`."""
+    shape, _ = choose_tile(sizes, extents.lane, extents.grains)
+    tile = [1] * len(extents.outer)
+    for dim, step in zip(extents.rows[-2:], shape, strict=True):
+        tile[dim] = step
+    per_tile = math.prod(extents.reduction) * tile_step_cycles(extents, math.prod(shape), 0)
+    return tiles_in(sizes, sizes, shape) * per_tile, tile

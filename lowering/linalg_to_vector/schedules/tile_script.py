@@ -10,6 +10,7 @@ from mlir import ir
 
 from ....dialects import discardable
 from ....dialects.discardable_attribute import DiscardableAttribute
+from ....machines.matrix_units import whole_parts
 from ....passes.infra.base import PassError
 from ....support.wording import quantity
 from .base import Schedule, given_parameters
@@ -17,6 +18,9 @@ from .tiles import ColumnGroupExtents, Extents
 
 _PER_GROUP = ("tiles", "blocks", "panels", "lanes", "outermost")
 """Parameters with one entry for each column group."""
+
+_EPILOGUE_ROWS = 4
+"""Rows of vectors that an epilogue of a matrix unit's sums computes at once: enough to hide latencies."""
 
 _ANNOTATIONS = {"steps": discardable.STEPS, "prefetch": discardable.PREFETCH}
 """Parameters that a schedule records only if they were given, with the attributes that carry them on sums."""
@@ -129,7 +133,21 @@ def _group_script(
             f"%tile{number}, %loops{number}:{count} = transform.structured.fuse {handle} tile_sizes {tiles}"
             f" interchange {order} : (!transform.any_op) -> ({kinds})"
         )
+        handle = f"%tile{number}"
+    if extents.grains and group.has_epilogue:
+        lines += _epilogue_script(extents, number, handle, tile)
     return "\n".join(f"    {line}" for line in lines)
+
+
+def _epilogue_script(extents: Extents, number: int, handle: str, tile: Sequence[int]) -> list[str]:
+    """Returns the script lines that tile the epilogue of a tile of a matrix unit, whose sums come from memory."""
+    *_, last = extents.rows
+    rows = [whole_parts(tile[last], _EPILOGUE_ROWS) if dim == last else 1 for dim in range(len(extents.outer))]
+    kinds = ", ".join(["!transform.any_op"] * (len(rows) + 1))
+    return [
+        f"%rows{number}, %inner{number}:{len(rows)} = transform.structured.tile_using_for {handle}"
+        f" tile_sizes {rows} : (!transform.any_op) -> ({kinds})"
+    ]
 
 
 def _is_alone(extents: Extents, tile: Sequence[int]) -> bool:

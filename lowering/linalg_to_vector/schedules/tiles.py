@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 
 from ....dialects import discardable
 from ....dialects.discardable import KernelFacts
 from ....dialects.types import numpy_dtype
-from ....machines import caches, costs, tiles
+from ....machines import caches, costs, matrix_units, tiles
 from ....machines.block_tiles import BlockWork, block_cycles, most_block_rows
 from ....machines.machine import Machine
 from ....passes.ir.rewriting import walk
+from ..matrix_tiles import row_dim
 from ..tile_reads import Indexing, chunks_of, linear_form
 from .typical import chosen_tile, typical_sizes
 
@@ -42,6 +43,7 @@ class Extents:
         typical: extents along the last two row dimensions at some representative sizes; empty if sizes do not vary.
         tile: a tile along these two dimensions that was chosen before; empty if none was.
         block: work per block of a weight of few bits; None for other weights.
+        grains: number of grains of a step of a matrix unit; 0 if vectors multiply.
     """
 
     machine: Machine
@@ -56,6 +58,7 @@ class Extents:
     typical: tuple[tuple[int, ...], ...] = ()
     tile: tuple[int, ...] = ()
     block: BlockWork | None = None
+    grains: int = 0
 
     @property
     def weight_bytes(self) -> int:
@@ -87,10 +90,17 @@ class Extents:
 
 @dataclass(frozen=True)
 class ColumnGroupExtents:
-    """A column group of a kernel: its number in the tags set by the lowering, and its extents."""
+    """A column group of a kernel.
+
+    Attributes:
+        number: its number in the tags set by the lowering.
+        extents: its iteration space.
+        has_epilogue: whether an op after the sum makes its result.
+    """
 
     number: int
     extents: Extents
+    has_epilogue: bool = True
 
 
 def groups_of(kernel: ir.Operation, machine: Machine) -> list[ColumnGroupExtents]:
@@ -124,9 +134,21 @@ def groups_of(kernel: ir.Operation, machine: Machine) -> list[ColumnGroupExtents
             typical=tuple(tuple(found[dim] for dim in rows[-2:]) for found in typical_sizes(kernel, outer) if rows),
             tile=chosen_tile(kernel),
             block=block,
+            grains=_grains(op, loops, rows, machine),
         )
-        groups.append(ColumnGroupExtents(number, extents))
-    return groups
+        groups.append(ColumnGroupExtents(number, extents, not discardable.ROOT.is_on(op)))
+    if all(group.extents.grains for group in groups):
+        return groups
+    return [replace(group, extents=replace(group.extents, grains=0)) for group in groups]
+
+
+def _grains(op: ir.Operation, loops: Indexing, rows: Sequence[int], machine: Machine) -> int:
+    """Returns the grains of a step of the matrix unit; 0 if there is none, or vectors are as fast."""
+    if not (rows and discardable.GRAIN.is_on(op) and matrix_units.has_matrix_unit(machine)):
+        return 0
+    is_tall = loops.sizes[rows[-1]] >= matrix_units.LEAST_ROWS and row_dim(loops) == rows[-1]
+    grains = matrix_units.whole_parts(loops.sizes[-2], matrix_units.LINE_BYTES // loops.sizes[-1])
+    return grains if is_tall and grains >= matrix_units.LEAST_GRAINS else 0
 
 
 def _block_work(op: ir.Operation, sizes: Sequence[int]) -> BlockWork | None:
@@ -151,6 +173,8 @@ def registers_per_row(extents: Extents) -> int:
 
 def most_rows(extents: Extents) -> int:
     """Returns the number of rows that fit the registers beside one row of the weight and the broadcast element."""
+    if extents.grains:
+        return matrix_units.MOST_ROWS
     vectors = registers_per_row(extents)
     if extents.block is not None:
         return most_block_rows(extents.machine, extents.block, vectors)
@@ -165,6 +189,8 @@ def tile_step_cycles(extents: Extents, rows: int, streamed: int) -> float:
         rows: rows of the tile.
         streamed: registers of the weight that come from the second-level cache.
     """
+    if extents.grains:
+        return matrix_units.step_cycles(rows, extents.lane, extents.grains, math.prod(extents.reduction))
     vectors = registers_per_row(extents)
     if extents.block is None:
         return tiles.step_cycles(extents.machine, rows, vectors, streamed)

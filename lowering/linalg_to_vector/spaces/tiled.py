@@ -12,7 +12,7 @@ from ....machines import caches
 from ....machines.paces import paces_of
 from ....machines.tiles import TILE_CYCLES, depthwise_cycles, step_cycles, waiting_cycles
 from ..schedules.contraction import is_panel_outermost
-from ..schedules.tiles import Extents, cut_rows, divisor, registers_per_row, whole_tiles
+from ..schedules.tiles import Extents, cut_rows, divisor, registers_per_row, tile_step_cycles, whole_tiles
 from ..schedules.typical import tiles_in
 from .space import Axis, Choice, Parameters, RefusedError, SearchSpace, counts_up_to, divisors_up_to, log2
 
@@ -45,8 +45,8 @@ class TiledSpace(SearchSpace):
     def of(groups: Sequence[Extents], default: Mapping[str, Any], *, is_depthwise: bool) -> TiledSpace:
         """Returns the space of a kernel with these column groups and this default schedule."""
         axes = [axis for number, group in enumerate(groups) for axis in _axes(group, _suffix(number), is_depthwise)]
-        if any(group.block is not None for group in groups):
-            pass  # a step is a block of numbers, which is not unrolled
+        if any(group.block is not None or group.grains for group in groups):
+            pass  # a step is a block of numbers or a product of tiles, which is not unrolled
         elif is_depthwise:
             most = max(math.prod(group.reduction[-2:]) for group in groups)
             axes.append(Axis.of("unroll", [count for count in _UNROLLS if count <= most]))
@@ -94,6 +94,8 @@ class TiledSpace(SearchSpace):
         Raises:
             RefusedError: they do not.
         """
+        if group.grains:
+            return  # the tiles are always those of the default schedule
         vectors = registers_per_row(replace(group, lane=lanes)) * panels
         needed = math.prod(tile) * vectors + (1 if self.is_depthwise else vectors + 1)
         if needed > self.machine.vector_registers:
@@ -194,6 +196,8 @@ class TiledSpace(SearchSpace):
         sums = vectors * together
         streamed = sums if panel_bytes * together > caches.near_bytes(machine) else 0
         step = step_cycles(machine, math.prod(tile), sums, streamed)
+        if group.grains:
+            step = tile_step_cycles(group, math.prod(tile), streamed)
         waits = waiting_cycles(machine, group.weights * group.weight_bytes, together * panel_bytes / depth)
         passes = min(block[-1], group.panels) / together
         stream = panel_bytes * min(block[-1], group.panels) / paces_of(machine).stream_bytes
@@ -207,16 +211,14 @@ def _axes(group: Extents, suffix: str, is_depthwise: bool) -> list[Axis]:
     shapes = itertools.product(*(range(1, min(size, most) + 1) for size in sizes))
     tiles = sorted((shape for shape in shapes if math.prod(shape) <= most), key=lambda s: (math.prod(s), s))
     places = math.prod(sizes)
-    axes = [
-        Axis.of(f"tile{suffix}", tiles),
-        Axis.of(f"rows{suffix}", counts_up_to(places)),
-    ]
+    axes = [] if group.grains else [Axis.of(f"tile{suffix}", tiles)]
+    axes.append(Axis.of(f"rows{suffix}", counts_up_to(places)))
     if is_depthwise:
         lanes = group.machine.lanes(group.element_bytes)
         widths = [lanes * count for count in (1, 2, 4) if group.lane % (lanes * count) == 0]
         return [*axes, Axis.of(f"lanes{suffix}", [*widths, group.lane])]
     axes.append(Axis.of(f"columns{suffix}", divisors_up_to(group.panels, 32)))
-    if group.block is None:
+    if group.block is None and not group.grains:
         axes.append(Axis.of(f"panels{suffix}", divisors_up_to(group.panels, _MOST_TOGETHER)))
     axes.append(Axis.of(f"outermost{suffix}", (0, 1)))
     return axes
