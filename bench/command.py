@@ -42,7 +42,7 @@ from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, MODULE_PEERS, MODULE_SYSTEMS
 from .range_commands import measure_new_sizes, measure_ranges
 from .record import Results, Row
 
-Limits = Mapping[int, Peaks]
+_Limits = Mapping[int, Peaks]
 
 NAME = "stepwell-bench"
 _PICTURES = (".png", ".svg", ".pdf")
@@ -224,7 +224,7 @@ def _systems_and_files(
 def _models(options: argparse.Namespace) -> int:
     chosen = models.chosen(options.models, arguments.parse_shape_sets(options.shape))
 
-    def rows(plan: measure.BenchPlan, limits: Limits, steps: ProgressBar) -> Iterator[Row]:
+    def rows(plan: measure.BenchPlan, limits: _Limits, steps: ProgressBar) -> Iterator[Row]:
         for model in chosen:
             yield from measure.measure_model(model, plan, limits, steps)
 
@@ -240,7 +240,7 @@ def _torch(options: argparse.Namespace) -> int:
         raise UsageError(f"no module's name starts with '{unknown[0]}'; these are: {', '.join(MODELS)}")
     chosen = list(dict.fromkeys(name for names in found.values() for name in names)) or list(MODELS)
 
-    def rows(plan: measure.BenchPlan, limits: Limits, steps: ProgressBar) -> Iterator[Row]:
+    def rows(plan: measure.BenchPlan, limits: _Limits, steps: ProgressBar) -> Iterator[Row]:
         for name in chosen:
             yield from measure.measure_module(name, plan, steps)
 
@@ -261,7 +261,7 @@ def _kernels(options: argparse.Namespace) -> int:
 def _sessions(options: argparse.Namespace) -> int:
     chosen = models.chosen(options.models or _FOR_SESSIONS, arguments.parse_shape_sets(options.shape))
 
-    def rows(plan: measure.BenchPlan, limits: Limits, steps: ProgressBar) -> Iterator[Row]:
+    def rows(plan: measure.BenchPlan, limits: _Limits, steps: ProgressBar) -> Iterator[Row]:
         for model in chosen:
             yield from measure.measure_sessions(model, plan, steps)
 

@@ -19,7 +19,7 @@ from .bert import make_bert
 from .networks import NETWORKS, Network
 
 Maker = Callable[[Path], Path]
-Contents = Callable[[np.random.Generator, Shape], np.ndarray]
+_Contents = Callable[[np.random.Generator, Shape], np.ndarray]
 
 _VOCABULARY = 30522
 _QUIET_SCALE = 0.1
@@ -44,7 +44,7 @@ class BenchModel:
     name: str
     file: Maker
     shapes: Mapping[str, Shape] = field(default_factory=dict)
-    contents: Mapping[str, Contents] = field(default_factory=dict)
+    contents: Mapping[str, _Contents] = field(default_factory=dict)
     torch: str = ""
 
     def inputs(self, path: Path) -> dict[str, np.ndarray]:
@@ -190,10 +190,10 @@ def _quiet(random: np.random.Generator, shape: Shape) -> np.ndarray:
     return _QUIET_SCALE * random.standard_normal(shape)
 
 
-_SENTENCE: Mapping[str, Contents] = {
+_SENTENCE: Mapping[str, _Contents] = {
     "input_ids": lambda random, shape: random.integers(0, _VOCABULARY, shape),
     "attention_mask": lambda random, shape: np.ones(shape),
     "token_type_ids": lambda random, shape: np.zeros(shape),
 }
-_VOICE: Mapping[str, Contents] = {"input": _quiet, "state": _quiet, "sr": lambda random, shape: np.array(16000)}
+_VOICE: Mapping[str, _Contents] = {"input": _quiet, "state": _quiet, "sr": lambda random, shape: np.array(16000)}
 _VOICE_SHAPES: Mapping[str, Shape] = {"input": (1, 576), "state": (2, 1, 128), "sr": ()}

@@ -99,7 +99,7 @@ class _Graph:
 
 
 Act = Callable[[str], str]
-Make = Callable[[Path], Path]
+_Make = Callable[[Path], Path]
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Network:
         bounds: the numbers of positions that the components of its input `indices` choose from, if it has one.
     """
 
-    make: Make
+    make: _Make
     bounds: Sequence[int] = ()
 
 
@@ -154,7 +154,7 @@ class _Inverted:
     gate: str = "HardSigmoid"
 
 
-def _mobilenet_v2(batch: int) -> Make:
+def _mobilenet_v2(batch: int) -> _Make:
     def make(path: Path) -> Path:
         graph = _Graph((batch, 3, 224, 224))
         x, source, blocks = graph.relu6(graph.conv("x", 3, 32, 3, 2)), 32, []
@@ -177,7 +177,7 @@ def _mobilenet_v2(batch: int) -> Make:
     return make
 
 
-def _mobilenet_v3(batch: int) -> Make:
+def _mobilenet_v3(batch: int) -> _Make:
     """The small variant, with squeeze-excite in most blocks."""
 
     def make(path: Path) -> Path:
@@ -202,7 +202,7 @@ def _mobilenet_v3(batch: int) -> Make:
     return make
 
 
-def _efficientnet(batch: int, size: int) -> Make:
+def _efficientnet(batch: int, size: int) -> _Make:
     """The variant B0."""
 
     def make(path: Path) -> Path:
@@ -221,7 +221,7 @@ def _efficientnet(batch: int, size: int) -> Make:
     return make
 
 
-def _resnet(depths: Sequence[int], shape: Sequence[int], bottleneck: bool, groups: int = 1, width: int = 64) -> Make:
+def _resnet(depths: Sequence[int], shape: Sequence[int], bottleneck: bool, groups: int = 1, width: int = 64) -> _Make:
     """A residual network; the input may be of images or volumes."""
 
     def make(path: Path) -> Path:
@@ -249,7 +249,7 @@ def _resnet(depths: Sequence[int], shape: Sequence[int], bottleneck: bool, group
     return make
 
 
-def _temporal(channels: int, length: int, kernel: int, layers: int, batch: int = 1) -> Make:
+def _temporal(channels: int, length: int, kernel: int, layers: int, batch: int = 1) -> _Make:
     """A stack of residual blocks of dilated 1-d convolutions."""
 
     def make(path: Path) -> Path:
@@ -264,7 +264,7 @@ def _temporal(channels: int, length: int, kernel: int, layers: int, batch: int =
     return make
 
 
-def _wavenet(channels: int, length: int, layers: int) -> Make:
+def _wavenet(channels: int, length: int, layers: int) -> _Make:
     """A stack of gated dilated convolutions with sums of their outputs."""
 
     def make(path: Path) -> Path:
@@ -284,7 +284,7 @@ def _wavenet(channels: int, length: int, layers: int) -> Make:
     return make
 
 
-def _volumes(shape: Sequence[int], channels: Sequence[int]) -> Make:
+def _volumes(shape: Sequence[int], channels: Sequence[int]) -> _Make:
     """A stack of 3-d convolutions that halves sizes between pairs."""
 
     def make(path: Path) -> Path:
@@ -298,7 +298,7 @@ def _volumes(shape: Sequence[int], channels: Sequence[int]) -> Make:
     return make
 
 
-def _top(shape: Sequence[int], count: int, axis: int = -1, largest: int = 1) -> Make:
+def _top(shape: Sequence[int], count: int, axis: int = -1, largest: int = 1) -> _Make:
     def make(path: Path) -> Path:
         node = helper.make_node("TopK", ["x", "k"], ["values", "indices"], axis=axis, largest=largest)
         takes = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
@@ -323,7 +323,7 @@ def _scatter(op_type: str, data: Sequence[int], indices: Sequence[int], updates:
     return Network(make, data[: indices[-1]] if op_type == "ScatterND" else [data[how["axis"]]])
 
 
-_MADE: dict[str, Make | Network] = {
+_MADE: dict[str, _Make | Network] = {
     **{f"mobilenet-v2-{batch}": _mobilenet_v2(batch) for batch in (1, 4)},
     **{f"mobilenet-v3-{batch}": _mobilenet_v3(batch) for batch in (1, 8)},
     "efficientnet-1": _efficientnet(1, 224),

@@ -15,7 +15,7 @@ from ..driver.sources.reading import read_source
 from . import models, turns
 from .decoder import LARGE, DecoderConfig, make_decoder
 
-Sizes = Mapping[str, int]
+_Sizes = Mapping[str, int]
 
 _SECONDS = 3600.0
 """Longest duration of the compiles and calls of one model."""
@@ -35,7 +35,7 @@ class RangeCase:
 
     model: models.BenchModel
     dims: Mapping[str, Any]
-    sizes: Sequence[Sizes]
+    sizes: Sequence[_Sizes]
 
     def measured(self, threads: int, seconds: float, rounds: int | None) -> Any:
         """Measures the model in a process of its own: in ranges, or first calls at new sizes without `rounds`.

@@ -21,7 +21,7 @@ from .measure import difference
 from .turns import CALLS_AT_MOST
 from .worker import timed_calls
 
-Dims = Mapping[str, Any]
+_Dims = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Ranges:
 
 def measure(
     path: Path,
-    dims: Dims,
+    dims: _Dims,
     sizes: Sequence[Mapping[str, int]],
     threads: int,
     rounds: int,
@@ -126,7 +126,7 @@ def _listed(outputs: Any) -> list[np.ndarray]:
     return list(outputs) if isinstance(outputs, tuple) else [outputs]
 
 
-def chosen_sizes(dims: Dims) -> list[dict[str, int]]:
+def chosen_sizes(dims: _Dims) -> list[dict[str, int]]:
     """Returns the bounds of all ranges, and sizes in between in steps of a factor of about three; or a list's buckets.
 
     The dimensions grow together.

@@ -21,7 +21,7 @@ from ..sizes.ratios import Ratio
 __all__ = [
     "MAX_RANK",
     "Dim",
-    "Shape",
+    "DimShape",
     "Symbolic",
     "bind",
     "ceil_div",
@@ -37,7 +37,7 @@ __all__ = [
 _FRESH = itertools.count()
 _UNNAMED = "?"
 
-Shape = tuple[Dim, ...]
+DimShape = tuple[Dim, ...]
 
 MAX_RANK = 32 if np.__version__.startswith("1.") else 64
 """Maximum number of dimensions of a numpy array."""

@@ -11,11 +11,11 @@ from mlir import ir
 from ..sizes.ratios import ratio
 from . import forms
 from .attributes import OpError
-from .dims import MAX_RANK, Dim, Shape, array, numbers
+from .dims import MAX_RANK, Dim, DimShape, array, numbers
 from .types import TensorSpec, array_of, is_float, spec_of_type
 
 
-def check_extents(*shapes: Shape) -> None:
+def check_extents(*shapes: DimShape) -> None:
     """Checks that tensors of these shapes could exist: MLIR's types hold 64-bit extents and do not report overflow.
 
     Raises:

@@ -15,7 +15,7 @@ from mlir import ir
 
 from ..support.errors import StepwellError
 from . import dims
-from .dims import Shape
+from .dims import DimShape
 
 _MLIR_NAMES: dict[np.dtype, str] = {
     np.dtype(np.float64): "f64",
@@ -95,7 +95,7 @@ class TensorSpec:
         symbols: the contents, if they are not constant but expressions over sizes, as an array of objects.
     """
 
-    shape: Shape
+    shape: DimShape
     dtype: np.dtype
     value: np.ndarray | None = None
     symbols: np.ndarray | None = field(default=None, compare=False)
@@ -115,7 +115,7 @@ class TensorSpec:
         """Returns whether every dimension is a number."""
         return dims.is_static(self.shape)
 
-    def with_shape(self, shape: Shape) -> TensorSpec:
+    def with_shape(self, shape: DimShape) -> TensorSpec:
         """A tensor of the same element type and another shape, contents unknown."""
         return TensorSpec(tuple(shape), self.dtype)
 
@@ -163,7 +163,7 @@ def tensor_type(spec: TensorSpec) -> ir.RankedTensorType:
     return ir.RankedTensorType.get(shape, element_type(spec.dtype), dims_attribute(spec.shape) if is_named else None)
 
 
-def dims_attribute(shape: Shape) -> ir.ArrayAttr:
+def dims_attribute(shape: DimShape) -> ir.ArrayAttr:
     """A shape as an attribute: integers, expressions as strings, and "?" for an unknown dimension."""
     i64 = ir.IntegerType.get_signless(64)
     return ir.ArrayAttr.get(
@@ -176,7 +176,7 @@ def dims_attribute(shape: Shape) -> ir.ArrayAttr:
     )
 
 
-def shape_of_type(tensor: ir.Type) -> Shape:
+def shape_of_type(tensor: ir.Type) -> DimShape:
     """The shape that an MLIR tensor type gives; every `?` that its encoding does not name becomes a fresh symbol.
 
     Raises:

@@ -200,7 +200,7 @@ def specializer_of(source: ModelSource, inputs: tuple[TensorInfo, ...], setup: S
     return TorchSpecializer(source, names, setup, compile_piece_of=functools.partial(compile_piece, setup=setup))
 
 
-def load(path: reader.Given, threads: int | None = None) -> Executable:
+def load(path: reader.ArtefactFile, threads: int | None = None) -> Executable:
     """Loads a model that `Executable.save` or `stepwell-compile` wrote; does not need MLIR.
 
     If the file also holds the model, and MLIR is installed, calls with further input shapes are compiled on demand.

@@ -20,11 +20,11 @@ from .failure_recorder import FailureRecorder
 Made = TypeVar("Made")
 
 
-Work = Callable[[FailureRecorder | None], Made]
+_Work = Callable[[FailureRecorder | None], Made]
 """A compile, which may be recorded."""
 
 
-def in_child_process(work: Work[Made], reporter: CompileReporter | None = None) -> Made:
+def in_child_process(work: _Work[Made], reporter: CompileReporter | None = None) -> Made:
     """Returns the result of `work`, computed in a child process.
 
     If the child raises an exception, `work` runs again in this process and raises it here.
@@ -53,7 +53,7 @@ def _events(reporter: CompileReporter | None) -> Lines | None:
     return Lines(reporter.write_to, reporter.relay) if reporter is not None and reporter.has_listener else None
 
 
-def _recorded_crash(work: Work[object], crash: Crash, reporter: CompileReporter | None) -> CompilerCrash:
+def _recorded_crash(work: _Work[object], crash: Crash, reporter: CompileReporter | None) -> CompilerCrash:
     """Runs the work again with a recorder and returns the error of the crash."""
     folder = Path(tempfile.mkdtemp(prefix="stepwell-"))
 

@@ -14,7 +14,7 @@ from mlir import ir
 
 from ..dialects import discardable
 from ..passes.infra.elements import Nested
-from ..passes.infra.instrumentation import Instrumentation, Step
+from ..passes.infra.instrumentation import Instrumentation, PassStep
 from ..passes.infra.pipeline import Pipeline
 from ..passes.infra.reproducer import Reproducer
 from ..passes.ir.functions import kernels_in
@@ -51,7 +51,7 @@ class FailureRecorder(Instrumentation):
         """Pops the anchor."""
         self._anchors.pop()
 
-    def before_pass(self, step: Step, op: ir.Operation) -> None:
+    def before_pass(self, step: PassStep, op: ir.Operation) -> None:
         """Stores the whole module."""
         root = op
         while root.parent is not None:
@@ -72,7 +72,7 @@ class FailureRecorder(Instrumentation):
         (self._folder / STEP).write_text(json.dumps(record), encoding="utf-8")
 
 
-def _nested(step: Step, anchors: Sequence[str]) -> Pipeline:
+def _nested(step: PassStep, anchors: Sequence[str]) -> Pipeline:
     pipeline = Pipeline((step,), anchors[-1])
     for anchor in reversed(anchors[:-1]):
         pipeline = Pipeline((Nested(pipeline.anchor, pipeline.elements),), anchor)

@@ -17,7 +17,7 @@ from ..dialects.stepwell.shape import FillOp
 from .build import constant, dims_of, dtype, emit, integers, joined, rank, reshaped, shape, shape_of
 from .errors import NeedsShapes, UnsupportedError
 
-Values = Sequence[ir.Value]
+Carried = Sequence[ir.Value]
 
 BATCH_SECOND = (1, 0, 2)
 """The permutation between [batch, time, depth] and [time, batch, depth], whose rows loops over time take."""
@@ -42,11 +42,11 @@ class Stack:
     length: ir.Value | None = None
 
 
-Body = Callable[[ir.Value, Values], tuple[Values, list[Stack]]]
+LoopBody = Callable[[ir.Value, Carried], tuple[Carried, list[Stack]]]
 """`body(iteration number, carried values)` returns the next carried values, and rows of tensors."""
 
 
-def counted(count: ir.Value, initial: Sequence[ir.Value], body: Body) -> tuple[Values, Values]:
+def counted(count: ir.Value, initial: Sequence[ir.Value], body: LoopBody) -> tuple[Carried, Carried]:
     """Runs `body` `count` times; returns the last carried values, and the tensors of rows.
 
     A single iteration needs no loop.
@@ -71,7 +71,7 @@ def counted(count: ir.Value, initial: Sequence[ir.Value], body: Body) -> tuple[V
         draft.erase()
 
 
-def written_out(count: int, initial: Sequence[ir.Value], body: Body) -> tuple[Values, Values]:
+def written_out(count: int, initial: Sequence[ir.Value], body: LoopBody) -> tuple[Carried, Carried]:
     """Does the same as `counted`, unrolled."""
     carried, rounds = list(initial), []
     for number in range(count):
@@ -84,7 +84,7 @@ def written_out(count: int, initial: Sequence[ir.Value], body: Body) -> tuple[Va
     return carried, [_joined_rows(stack) for stack in together]
 
 
-def _loop(region: ir.Region, count: ir.Value, initial: Values, body: Body) -> tuple[Values, Values]:
+def _loop(region: ir.Region, count: ir.Value, initial: Carried, body: LoopBody) -> tuple[Carried, Carried]:
     """%r = scf.for %i = 0 to count iter_args(%c = initial, %s = zeros) { ...; yield %next, with_row(%s, %row, %i) }"""
     types = [value.type for value in initial]
     block = _block(region, [ir.IndexType.get(), *types])
@@ -117,8 +117,8 @@ def repeated(
     limit: ir.Value | None,
     condition: ir.Value | None,
     initial: Sequence[ir.Value],
-    body: Callable[[ir.Value, Values], tuple[ir.Value | None, Values]],
-) -> Values:
+    body: Callable[[ir.Value, Carried], tuple[ir.Value | None, Carried]],
+) -> Carried:
     """Runs `body` while its condition holds, and at most `limit` times; returns the last carried values.
 
     Args:

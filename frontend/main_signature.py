@@ -16,11 +16,11 @@ from ..support.wording import quantity
 from .errors import ModelError, NeedsShapes
 from .imported import ModelInfo, ValueInfo
 
-Dims = tuple[int | str | Symbolic, ...]
+PortDims = tuple[int | str | Symbolic, ...]
 """The dimensions of an input: numbers, names, and expressions over sizes that a compile is for."""
 
 
-def bound_inputs(info: ModelInfo, shapes: Mapping[str, Sequence[Dim]]) -> list[Dims]:
+def bound_inputs(info: ModelInfo, shapes: Mapping[str, Sequence[Dim]]) -> list[PortDims]:
     """The dimensions of each input: the declared ones, with symbols replaced by the numbers that `shapes` gives.
 
     Raises:
@@ -65,7 +65,7 @@ def _symbol(dim: Dim | str, number: Dim) -> str:
     return f" with {dim} = {number}" if isinstance(dim, str) else ""
 
 
-def _resolved(value: ValueInfo, shape: Sequence[Dim] | None, numbers: Mapping[str, Dim]) -> Dims:
+def _resolved(value: ValueInfo, shape: Sequence[Dim] | None, numbers: Mapping[str, Dim]) -> PortDims:
     if shape is not None:
         return tuple(shape)
     if value.kind != "tensor":
@@ -79,12 +79,12 @@ def _text(dims: Sequence[Dim | str]) -> str:
     return f"[{', '.join(map(str, dims))}]"
 
 
-def tensor_of(info: ValueInfo, dims: Dims) -> ir.Type:
+def tensor_of(info: ValueInfo, dims: PortDims) -> ir.Type:
     """The type of an input with these dimensions; names that are only declared are for passes to deduce shapes from."""
     return tensor_type(TensorSpec(tuple(unknown() if isinstance(dim, str) else dim for dim in dims), info.dtype))
 
 
-def result_dims(info: ValueInfo, value: ir.Value) -> Dims:
+def result_dims(info: ValueInfo, value: ir.Value) -> PortDims:
     """The known dimensions of an output, and the declared names of the others."""
     shape = spec_of(value).shape
     names = info.dims if info.dims is not None and len(info.dims) == len(shape) else (0,) * len(shape)
@@ -97,7 +97,7 @@ def result_dims(info: ValueInfo, value: ir.Value) -> Dims:
 def declare(
     main: func.FuncOp,
     info: ModelInfo,
-    dims: Sequence[Dims],
+    dims: Sequence[PortDims],
     outputs: Sequence[ir.Value],
     others: Sequence[ir.DictAttr] = (),
 ) -> None:
@@ -117,7 +117,7 @@ def declare(
     main.attributes["res_attrs"] = ir.ArrayAttr.get([*results, *others])
 
 
-def named(name: str, dims: Dims) -> ir.Attribute:
+def named(name: str, dims: PortDims) -> ir.Attribute:
     """The attributes that describe an argument or a result of @main."""
     written = tuple(str(dim) if isinstance(dim, Symbolic) else dim for dim in dims)
     return ir.DictAttr.get(discardable.NAME.entry(name) | discardable.DIMS.entry(written))

@@ -11,7 +11,7 @@ from typing import Any
 
 from .machine import Machine
 
-Group = tuple[str, Mapping[str, Any]]
+_Group = tuple[str, Mapping[str, Any]]
 """Fields that have one source: the source, and the values."""
 
 MEASURED = "stepwell-bench machine, on a virtual machine with two cores of a Sapphire Rapids"
@@ -24,7 +24,7 @@ _ARM = "Arm {} Software Optimization Guide"
 _FIELDS = tuple(item.name for item in dataclasses.fields(Machine) if item.name not in ("name", "is_level", "sources"))
 
 
-def _family(name: str, *groups: Group, base: Machine | None = None, is_level: bool = False) -> Machine:
+def _family(name: str, *groups: _Group, base: Machine | None = None, is_level: bool = False) -> Machine:
     """Returns a description from groups of fields: later groups win, and missing fields are those of `base`."""
     sources = dict(base.sources) if base is not None else {"matrix_rate": "none, unless the target's features have one"}
     values = {} if base is None else {item: getattr(base, item) for item in _FIELDS}

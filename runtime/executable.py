@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .profile.profile import Profile
 
 
-Outputs = np.ndarray | tuple[np.ndarray, ...]
+CallOutputs = np.ndarray | tuple[np.ndarray, ...]
 
 
 class Executable:
@@ -360,7 +360,7 @@ class Executable:
         title = f"{self.name}, {quantity(self.threads, 'thread')}"
         return html.heading(title) + html.table(("", "name", "type"), rows) + (programs if code else "")
 
-    def _call_on_values(self, args: Sequence[Any]) -> Outputs:
+    def _call_on_values(self, args: Sequence[Any]) -> CallOutputs:
         """Runs a model whose inputs include strings or other values than tensors."""
         values = [accept_any(value, info) for value, info in zip(args, self.inputs, strict=True)]
         tensors = [(info, value.shape) for info, value in zip(self.inputs, values, strict=True) if is_tensor(info)]

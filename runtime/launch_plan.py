@@ -23,7 +23,7 @@ ELEMENT_BYTES = {
 
 SCALAR_BYTES = {"int32": 4, "int64": 8, "float32": 4, "float64": 8}
 
-Dims = tuple[int, int, int]
+GridDims = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Scalar:
     value: int | float
 
 
-Argument = BufferSlice | TensorMap | Scalar
+LaunchArgument = BufferSlice | TensorMap | Scalar
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ class LaunchGeometry:
         shared_bytes: dynamic shared memory per block.
     """
 
-    grid: Dims
-    block: Dims
-    cluster: Dims = (1, 1, 1)
+    grid: GridDims
+    block: GridDims
+    cluster: GridDims = (1, 1, 1)
     shared_bytes: int = 0
 
 
@@ -132,7 +132,7 @@ class Launch(LaunchGeometry):
 
     module: str = field(kw_only=True)
     entry: str = field(kw_only=True)
-    arguments: tuple[Argument, ...] = field(kw_only=True)
+    arguments: tuple[LaunchArgument, ...] = field(kw_only=True)
     kernel: str = field(default="", kw_only=True)
 
 
@@ -152,7 +152,7 @@ class DeviceCopy:
     target: BufferSlice
 
 
-Step = Launch | Fill | DeviceCopy
+DeviceStep = Launch | Fill | DeviceCopy
 
 
 @short_repr
@@ -165,7 +165,7 @@ class LaunchPlan:
         arena_bytes: scratch memory on the device per call.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[DeviceStep, ...]
     arena_bytes: int
 
     @property
@@ -193,14 +193,14 @@ class LaunchPlan:
         return LaunchPlan(tuple(_read_step(entry) for entry in record["steps"]), arena_bytes)
 
 
-def argument_bytes(argument: Argument) -> int:
+def argument_bytes(argument: LaunchArgument) -> int:
     """Returns the size of an argument in the kernel's parameters, in bytes."""
     if isinstance(argument, Scalar):
         return SCALAR_BYTES[argument.type]
     return 128 if isinstance(argument, TensorMap) else 8
 
 
-def _step_record(step: Step) -> dict[str, Any]:
+def _step_record(step: DeviceStep) -> dict[str, Any]:
     if isinstance(step, Fill):
         return {"kind": "fill", "buffer": asdict(step.buffer), "value": step.value}
     if isinstance(step, DeviceCopy):
@@ -213,12 +213,12 @@ def _step_record(step: Step) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _argument_record(argument: Argument) -> dict[str, Any]:
+def _argument_record(argument: LaunchArgument) -> dict[str, Any]:
     kind = {BufferSlice: "buffer", TensorMap: "map", Scalar: "scalar"}[type(argument)]
     return {"kind": kind, **asdict(argument)}
 
 
-def _read_step(entry: Mapping[str, Any]) -> Step:
+def _read_step(entry: Mapping[str, Any]) -> DeviceStep:
     kind = entry["kind"]
     if kind == "fill":
         return Fill(_read_buffer(entry["buffer"]), _natural(entry["value"]))
@@ -238,7 +238,7 @@ def _read_step(entry: Mapping[str, Any]) -> Step:
     )
 
 
-def _read_argument(entry: Mapping[str, Any]) -> Argument:
+def _read_argument(entry: Mapping[str, Any]) -> LaunchArgument:
     kind = entry["kind"]
     if kind == "buffer":
         return _read_buffer(entry)
@@ -272,7 +272,7 @@ def _read_buffer(entry: Mapping[str, Any]) -> BufferSlice:
     return BufferSlice(entry["space"], *(_natural(entry[name]) for name in ("index", "offset", "bytes")))
 
 
-def _dims(entry: Sequence[Any]) -> Dims:
+def _dims(entry: Sequence[Any]) -> GridDims:
     x, y, z = _naturals(entry)
     return x, y, z
 

@@ -34,7 +34,7 @@ REWRITTEN, ABSORBED, FOLDED, SHARED, UNREAD = "rewritten", "absorbed", "folded",
 """Values of `HOW`: replaced by a pattern rooted at the op, or rooted at its only reader; computed at compile time;
 replaced by an equal op; erased because nothing reads it."""
 
-Argument = str | int | float | tuple[str, ...]
+RemarkValue = str | int | float | tuple[str, ...]
 _YAML_TAGS = {PASSED: "!Passed", MISSED: "!Missed", ANALYSIS: "!Analysis"}
 
 
@@ -56,9 +56,9 @@ class Remark:
     rule: str
     nodes: tuple[str, ...]
     message: str
-    arguments: tuple[tuple[str, Argument], ...] = ()
+    arguments: tuple[tuple[str, RemarkValue], ...] = ()
 
-    def argument(self, name: str) -> Argument:
+    def argument(self, name: str) -> RemarkValue:
         """Returns an argument by name; () if there is none."""
         return dict(self.arguments).get(name, ())
 
@@ -104,7 +104,7 @@ def _names(names: Sequence[Any]) -> tuple[str, ...]:
     return tuple(map(str, names))
 
 
-def _arguments(record: Mapping[str, Any]) -> tuple[tuple[str, Argument], ...]:
+def _arguments(record: Mapping[str, Any]) -> tuple[tuple[str, RemarkValue], ...]:
     return tuple((str(name), _names(value) if isinstance(value, list) else value) for name, value in record.items())
 
 
@@ -130,7 +130,7 @@ def _document(remark: Remark) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _text(value: Argument) -> str:
+def _text(value: RemarkValue) -> str:
     return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 

@@ -231,7 +231,7 @@ class Trainer:
         write(Path(path), replace(stored, name=self.name, programs=tuple(programs), training=training))
 
     @staticmethod
-    def load(path: reader.Given, threads: int | None = None, *, processes: Processes | None = None) -> Trainer:
+    def load(path: reader.ArtefactFile, threads: int | None = None, *, processes: Processes | None = None) -> Trainer:
         """Loads a trainer that `save` wrote, and continues it; needs neither the compiler nor the model.
 
         Args:

@@ -36,7 +36,7 @@ the sum of the weights of these."""
 COUNT = "micro_batches"
 """Name of the state that is the number of micro-batches since the last step."""
 
-Make = Callable[[Mapping[str, Shape]], StepCode]
+_Make = Callable[[Mapping[str, Shape]], StepCode]
 """Compiles code for the shapes of a batch, by the names of its arrays."""
 
 
@@ -52,7 +52,7 @@ class TrainingStep:
     def __init__(
         self,
         batch: Sequence[str],
-        make: Make | None,
+        make: _Make | None,
         codes: Mapping[tuple[Shape, ...], StepCode] | None = None,
         held: dict[str, np.ndarray] | None = None,
     ) -> None:

@@ -15,7 +15,7 @@ from .ranges import HasShape, Range
 
 _ENDS = ((0, "low"), (-1, "high"))
 
-Tensor = TypeVar("Tensor", bound=HasShape)
+_Tensor = TypeVar("_Tensor", bound=HasShape)
 
 Dims = dict[str, int | tuple[int, ...] | list[int] | list[tuple[int, ...]] | str]
 """The sizes a user gives, by dimension name; a text is another dimension or an expression over dimensions."""
@@ -58,7 +58,7 @@ def read_sizes(parts: Sequence[str], where: str) -> tuple[int, ...]:
 
 @short_repr
 @dataclass(frozen=True)
-class Resolved(Generic[Tensor]):
+class Resolved(Generic[_Tensor]):
     """The user's sizes, with derived dimensions resolved.
 
     Attributes:
@@ -68,7 +68,7 @@ class Resolved(Generic[Tensor]):
     """
 
     dims: Mapping[str, Any]
-    inputs: tuple[Tensor, ...]
+    inputs: tuple[_Tensor, ...]
     derived: Mapping[str, Expression]
 
 
@@ -90,7 +90,7 @@ def _alone(values: Range) -> int | list[tuple[int, int, int]]:
     return values.low if values.low == values.high else [(values.low, values.high, values.step)]
 
 
-def resolve_dims(dims: Mapping[str, Any], inputs: Sequence[Tensor]) -> Resolved[Tensor]:
+def resolve_dims(dims: Mapping[str, Any], inputs: Sequence[_Tensor]) -> Resolved[_Tensor]:
     """Finds dimensions that follow from others: declared by the user (`{"m": "n", "t": "m + 1"}`) or by their names.
 
     Exporters name a mask's length "past_length + length" if there are dimensions of these names.

@@ -17,7 +17,7 @@ from ..sizes.dims_option import Dims, resolve_dims
 from . import arguments
 from .flags import UsageError
 
-Sizes = Mapping[str, int]
+_Sizes = Mapping[str, int]
 """Sizes of symbolic dimensions, by name."""
 
 
@@ -125,7 +125,7 @@ class Given:
             arguments.check_names(each, inputs, "--shape")
         arguments.check_names(self.arrays, inputs, "--input")
 
-    def complete(self, inputs: Sequence[TensorInfo], known: Sizes | None = None) -> dict[str, Shape]:
+    def complete(self, inputs: Sequence[TensorInfo], known: _Sizes | None = None) -> dict[str, Shape]:
         """Returns a shape for every tensor input: given, fixed, or derived from sizes of dimensions.
 
         Args:
@@ -140,7 +140,7 @@ class Given:
         arguments.check_shapes(shapes, [info for info in inputs if info.kind == "tensor"], "--shape")
         return shapes
 
-    def shapes_of_sizes(self, inputs: Sequence[TensorInfo], known: Sizes | None = None) -> dict[str, Shape]:
+    def shapes_of_sizes(self, inputs: Sequence[TensorInfo], known: _Sizes | None = None) -> dict[str, Shape]:
         """Returns the shapes that follow from sizes of dimensions; `known` are further sizes."""
         given, found = self.shapes, {}
         sizes = {**(known or {}), **_greatest(self.dims)}
@@ -155,7 +155,7 @@ class Given:
         return found
 
     def all_inputs(
-        self, inputs: Sequence[TensorInfo], random: np.random.Generator, known: Sizes | None = None
+        self, inputs: Sequence[TensorInfo], random: np.random.Generator, known: _Sizes | None = None
     ) -> dict[str, np.ndarray]:
         """Returns contents for every input, given or generated.
 

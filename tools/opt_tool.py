@@ -16,7 +16,7 @@ from ..passes.infra.diagnostics import DiagnosticPrinter, DiagnosticVerifier, ML
 from ..passes.infra.sources import DEFAULT_MARKER, SHORTEST_MARKER, SourceText, read_source, split_source
 from ..passes.infra.upstream import bare_context
 from ..passes.ir.native import parse_flags
-from ..passes.ir.resources import REPRODUCER, Resources, read_resources, reproducer_of, with_resources
+from ..passes.ir.resources import REPRODUCER, AsmResources, read_resources, reproducer_of, with_resources
 from . import opt_flags
 from .flags import CommandLine, UsageError
 from .opt_pipeline import NativePipeline, PipelineText, is_native
@@ -25,7 +25,7 @@ from .opt_remarks import RemarkWriter, wants_remarks
 if TYPE_CHECKING:
     from ..passes.infra.timing import Timing
 
-Handler = Callable[[Any], bool]
+_Handler = Callable[[Any], bool]
 """Receives diagnostics, from the bindings or from `native`; both have the same form."""
 
 _HIDDEN = {"errors": ("warning", "remark"), "warnings": ("remark",)}
@@ -162,7 +162,7 @@ class Tool:
         context.allow_unregistered_dialects = self._line.has("allow-unregistered-dialect")
         return context
 
-    def _compile(self, source: SourceText, handler: Handler, write: Callable[[bytes], None]) -> bool:
+    def _compile(self, source: SourceText, handler: _Handler, write: Callable[[bytes], None]) -> bool:
         timing = self._timing()
         try:
             with _measured(timing, "Parser"), _reported(source):
@@ -223,7 +223,7 @@ class Tool:
         return False
 
     def _transform(
-        self, parsed: ir.Module | ir.Operation, text: PipelineText, timing: Timing | None, handler: Handler
+        self, parsed: ir.Module | ir.Operation, text: PipelineText, timing: Timing | None, handler: _Handler
     ) -> bool:
         is_plain = "compile-to" not in self._line.values and self._remarks is None
         if is_plain and is_native(text, self._line):
@@ -232,7 +232,7 @@ class Tool:
 
         return PythonPipeline(self._program, self._line, text, self._note, timing, self._remarks).run(parsed)
 
-    def _output(self, root: ir.Operation, source: SourceText, resources: Resources) -> bytes | None:
+    def _output(self, root: ir.Operation, source: SourceText, resources: AsmResources) -> bytes | None:
         """Returns the result as text, or as bytecode if requested; None, after a message, if that fails."""
         version = self._line.number("emit-bytecode-version")
         if self._line.has("emit-bytecode"):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..passes.infra.failure import Failure
 
 
-Handler = Callable[[int, FrameType | None], None]
+_Handler = Callable[[int, FrameType | None], None]
 """A signal handler, as `signal.signal` takes it."""
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 _GUARDED = "STEPWELL_GUARDED"
@@ -199,7 +199,7 @@ def _wake(number: int, frame: FrameType | None) -> None:
 
 
 @contextlib.contextmanager
-def _woken_by(handlers: Mapping[int, Handler]) -> Iterator[int]:
+def _woken_by(handlers: Mapping[int, _Handler]) -> Iterator[int]:
     """Installs signal handlers, and yields a file that becomes readable with each signal.
 
     Python runs handlers between its own instructions. The handler of a signal that arrives just before a blocking

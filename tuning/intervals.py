@@ -24,7 +24,7 @@ LEAST = 6
 
 
 @dataclass(frozen=True)
-class Interval:
+class GainRange:
     """A ratio with its confidence interval.
 
     Attributes:
@@ -40,19 +40,19 @@ class Interval:
     count: int
 
     @staticmethod
-    def of(above: Sequence[float], below: Sequence[float]) -> Interval:
+    def of(above: Sequence[float], below: Sequence[float]) -> GainRange:
         """Returns the ratio of two times, from what was measured of both in the same turns."""
         count = len(above)
         if not count:
-            return Interval(math.nan, 0.0, math.inf, 0)
+            return GainRange(math.nan, 0.0, math.inf, 0)
         both = np.array([above, below], np.float64)
         usual = np.quantile(both, _QUANTILE, axis=1)
         value = float(usual[0] / usual[1])
         if count < LEAST:
-            return Interval(value, 0.0, math.inf, count)
+            return GainRange(value, 0.0, math.inf, count)
         # The same seed each time, so that the same times give the same interval.
         drawn = np.random.default_rng(count).integers(0, count, (_DRAWS, count))
         quantiles = np.quantile(both[:, drawn], _QUANTILE, axis=2)
         edge = (1 - CONFIDENCE) / 2
         low, high = np.quantile(quantiles[0] / quantiles[1], (edge, 1 - edge))
-        return Interval(value, float(low), float(high), count)
+        return GainRange(value, float(low), float(high), count)

@@ -17,7 +17,7 @@ from ..runtime.executable import Executable
 from ..runtime.execution.recorder import CallRecorder
 from ..runtime.profile.profiler import instances
 from ..runtime.program import Program
-from .intervals import LEAST, Interval
+from .intervals import LEAST, GainRange
 
 WHOLE = ""
 """The name of the time of all kernels of a call together.
@@ -48,7 +48,7 @@ class Measured:
         default: the default's time in nanoseconds.
     """
 
-    gain: Interval
+    gain: GainRange
     nanoseconds: float
     default: float
 
@@ -94,9 +94,9 @@ class Race:
     def _columns(self) -> dict[str, tuple[list[float], list[float]]]:
         return {name: ([a for a, _ in rows], [b for _, b in rows]) for name, rows in self.times.items()}
 
-    def _gain(self, name: str) -> Interval:
+    def _gain(self, name: str) -> GainRange:
         rows = self.times.get(name, [])
-        return Interval.of([default for default, _ in rows], [candidate for _, candidate in rows])
+        return GainRange.of([default for default, _ in rows], [candidate for _, candidate in rows])
 
 
 class KernelTimer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from ..lowering.linalg_to_vector.spaces.space import Choice, RefusedError, SearchSpace
+from ..lowering.linalg_to_vector.spaces.space import RefusedError, SearchSpace, SpaceChoice
 from .choices import best_trials
 from .database import Trial
 
@@ -13,7 +13,7 @@ _MOST = 4
 """Maximum number of starting points."""
 
 
-def starting_points(space: SearchSpace, trials: Iterable[Trial]) -> list[Choice]:
+def starting_points(space: SearchSpace, trials: Iterable[Trial]) -> list[SpaceChoice]:
     """Returns the best choices for the most similar kernels that are legal for this one, the most similar first.
 
     Args:
@@ -21,7 +21,7 @@ def starting_points(space: SearchSpace, trials: Iterable[Trial]) -> list[Choice]
         trials: trials of other kernels on the same machine.
     """
     names = {axis.name for axis in space.axes}
-    found: dict[str, tuple[float, Choice]] = {}
+    found: dict[str, tuple[float, SpaceChoice]] = {}
     for trial in best_trials(trials):
         if not trial.choice or not names.issuperset(trial.choice):
             continue

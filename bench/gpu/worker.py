@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-Result = dict[str, Any]
+_Result = dict[str, Any]
 _CLOSING = 5.0
 """Seconds to wait for the remaining output of a process that has ended."""
 
@@ -29,7 +29,7 @@ def python() -> list[str]:
     return [sys.executable, "-c", start]
 
 
-def serve(names: Sequence[str], run: Callable[[str], Result]) -> None:
+def serve(names: Sequence[str], run: Callable[[str], _Result]) -> None:
     """The main loop of the process: prints the begin and the result of each case as a line of JSON."""
     for name in names:
         print(json.dumps({"begin": name}), flush=True)
@@ -38,7 +38,7 @@ def serve(names: Sequence[str], run: Callable[[str], Result]) -> None:
 
 def results(
     command: Callable[[Sequence[str]], Sequence[str]], names: Sequence[str], patience: float, deadline: float
-) -> Iterator[Result]:
+) -> Iterator[_Result]:
     """Yields the results of cases in order, also if processes fail.
 
     Args:
@@ -62,7 +62,7 @@ def results(
                 break
 
 
-def _results_of_process(command: Sequence[str], first: str, patience: float, deadline: float) -> Iterator[Result]:
+def _results_of_process(command: Sequence[str], first: str, patience: float, deadline: float) -> Iterator[_Result]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     lines: queue.Queue[str | None] = queue.Queue()
     reader = threading.Thread(target=_read, args=(process, lines), daemon=True)
@@ -113,5 +113,5 @@ def _parsed(line: str) -> Mapping[str, Any]:
     return {}
 
 
-def _failed(name: str, reason: str) -> Result:
+def _failed(name: str, reason: str) -> _Result:
     return {"name": name, "state": "failed", "reason": reason}

@@ -11,7 +11,7 @@ from typing import Any
 
 import onnx
 
-from ...runtime.executable import Executable, Outputs
+from ...runtime.executable import CallOutputs, Executable
 from ...runtime.program import Program, TensorInfo
 from ...runtime.specialization.size_advice import Suggested, as_text
 from ...sizes.dims_option import Dims, read_dims, read_sizes, resolve_dims
@@ -73,7 +73,7 @@ class Ranged:
         """The code compiled so far."""
         return self._ranged.programs + self._plain.programs
 
-    def __call__(self, *args: Any) -> Outputs:
+    def __call__(self, *args: Any) -> CallOutputs:
         """Runs the model; see `Executable`.
 
         Warns:

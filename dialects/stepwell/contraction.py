@@ -9,7 +9,7 @@ from mlir import ir
 
 from ...support.wording import quantity
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
-from ..dims import Shape, numbers
+from ..dims import DimShape, numbers
 from ..specs import size_of
 from ..types import TensorSpec
 from .numerics import summed_up
@@ -96,7 +96,7 @@ class MatmulOp(Op):
         return 2 * size_of(self.result) * depth
 
 
-def _matrix(shape: Shape, is_transposed: bool) -> Shape:
+def _matrix(shape: DimShape, is_transposed: bool) -> DimShape:
     return (shape[-1], shape[-2]) if is_transposed else shape[-2:]
 
 
@@ -310,7 +310,7 @@ def _kernel_of(input: TensorSpec, weight: TensorSpec, bias: TensorSpec | None) -
     return kernel
 
 
-def _transposed_shape(window: Window, spatial: Shape, output_padding: tuple[int, ...]) -> Shape:
+def _transposed_shape(window: Window, spatial: DimShape, output_padding: tuple[int, ...]) -> DimShape:
     rank = len(spatial)
     return tuple(
         (dim - 1) * window.strides[axis] + window.extents[axis] + output_padding[axis] - sum(window.pads[axis::rank])

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, result
-from ..dims import Shape, numbers
+from ..dims import DimShape, numbers
 from ..specs import size_of
 from ..types import TensorSpec, is_float
 from .numerics import widened
@@ -63,7 +63,7 @@ class NumericReductionOp(ReductionOp):
         return ReductionOp.infer(input, axes=axes, keepdims=keepdims)
 
 
-def _reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+def _reduced(shape: DimShape, axes: tuple[int, ...], keepdims: bool) -> DimShape:
     if keepdims:
         return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
     return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)

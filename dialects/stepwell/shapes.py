@@ -6,11 +6,11 @@ import numpy as np
 
 from ...sizes.assumptions import suppose_equal
 from ..core import OpError
-from ..dims import Dim, Shape, Symbolic, text
+from ..dims import Dim, DimShape, Symbolic, text
 from ..types import TensorSpec, is_float, type_name
 
 
-def broadcast(*shapes: Shape) -> Shape:
+def broadcast(*shapes: DimShape) -> DimShape:
     """The shape of several shapes broadcast together by numpy's rules.
 
     A symbol broadcast with a number greater than 1 gives that number; with 1 it gives the symbol. Two different symbols
@@ -26,7 +26,7 @@ def broadcast(*shapes: Shape) -> Shape:
     return tuple(_broadcast_dim(dims, shapes) for dims in zip(*padded, strict=True))
 
 
-def _broadcast_dim(dims: tuple[Dim, ...], shapes: tuple[Shape, ...]) -> Dim:
+def _broadcast_dim(dims: tuple[Dim, ...], shapes: tuple[DimShape, ...]) -> Dim:
     numbers = {dim for dim in dims if isinstance(dim, int) and dim != 1}
     if len(numbers) > 1:
         raise OpError(f"shapes {' and '.join(map(shape_text, shapes))} cannot be broadcast together")
@@ -38,7 +38,7 @@ def _broadcast_dim(dims: tuple[Dim, ...], shapes: tuple[Shape, ...]) -> Dim:
     return found
 
 
-def broadcasts_to(shape: Shape, target: Shape) -> bool:
+def broadcasts_to(shape: DimShape, target: DimShape) -> bool:
     """Returns whether `shape` can be broadcast to exactly `target`."""
     aligned = zip(reversed(shape), reversed(target), strict=False)
     return len(shape) <= len(target) and all(dim == 1 or may_equal(dim, wide) for dim, wide in aligned)
@@ -138,7 +138,7 @@ def require_count(count: TensorSpec | None) -> None:
         require_rank(0, count=count)
 
 
-def require_shape(shape: Shape, **specs: TensorSpec | None) -> None:
+def require_shape(shape: DimShape, **specs: TensorSpec | None) -> None:
     """Checks that the named operands (except absent ones) have the dimensions of `shape`.
 
     Raises:
@@ -177,7 +177,7 @@ def common_dim(lhs: Dim, rhs: Dim) -> Dim:
     return rhs if isinstance(lhs, Symbolic) else lhs
 
 
-def shape_text(shape: Shape) -> str:
+def shape_text(shape: DimShape) -> str:
     """A shape as it is spelt in a type."""
     return "x".join(map(text, shape)) or "()"
 

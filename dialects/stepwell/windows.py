@@ -11,7 +11,7 @@ from mlir import ir
 
 from ...sizes.extrema import is_surely_less, least
 from ..core import OpError
-from ..dims import Dim, Shape, ceil_div
+from ..dims import Dim, DimShape, ceil_div
 from ..specs import size_of
 from .shapes import require_length
 
@@ -82,7 +82,7 @@ class Window:
         pads = zip(self.pads, self.extents * 2, strict=True)
         return [extent for pad, extent in pads if not is_surely_less(pad, extent)]
 
-    def output_shape(self, spatial: Shape) -> Shape:
+    def output_shape(self, spatial: DimShape) -> DimShape:
         """The number of positions per spatial dimension of an input.
 
         Raises:
@@ -147,14 +147,14 @@ class Window:
             yield slice(offset * dilation, offset * dilation + (count - 1) * stride + 1, stride)
 
 
-def split_layout(shape: Shape, layout: str) -> tuple[Dim, Dim, Shape]:
+def split_layout(shape: DimShape, layout: str) -> tuple[Dim, Dim, DimShape]:
     """The batch, the channels and the spatial dimensions of a shape."""
     if layout == CHANNELS_FIRST:
         return shape[0], shape[1], shape[2:]
     return shape[0], shape[-1], shape[1:-1]
 
 
-def join_layout(batch: Dim, channels: Dim, spatial: Shape, layout: str) -> Shape:
+def join_layout(batch: Dim, channels: Dim, spatial: DimShape, layout: str) -> DimShape:
     """The inverse of `split_layout`."""
     return (batch, channels, *spatial) if layout == CHANNELS_FIRST else (batch, *spatial, channels)
 

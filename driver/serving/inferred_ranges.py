@@ -19,10 +19,10 @@ from ...targets.registry import backend_of
 from ..caching.cache_key import CacheKey, CacheMissError
 from ..caching.program_cache import ProgramCache
 
-Compile = Callable[
+_Compile = Callable[
     [CacheKey, CompileReporter, Sequence[TensorInfo], Buckets, Mapping[str, Expression]], Sequence[Program]
 ]
-Report = Callable[[str, str], AbstractContextManager[CompileReporter]]
+_Report = Callable[[str, str], AbstractContextManager[CompileReporter]]
 
 _ARENA_SHARE = 0.5
 """Maximum fraction of the machine's memory for the arena of a range; if it needs more, a narrower range is tried."""
@@ -39,8 +39,8 @@ class InferredRanges:
     """
 
     cached: ProgramCache
-    compile: Compile
-    report: Report
+    compile: _Compile
+    report: _Report
 
     def known(self, sizes: Mapping[str, int]) -> Program | None:
         """Returns the best program in the cache that contains some sizes and was compiled for an inferred range."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...runtime.host.fallback import Fallback, FallbackWarning, summary
 from ...runtime.host.step import HostNode, HostStepError
-from ...runtime.hybrid.plan import ExecutionPlan, HostStep, NativeStep, Step
+from ...runtime.hybrid.plan import ExecutionPlan, HostStep, NativeStep, PlanStep
 from ...support.warning import warn
 from ...support.wording import quantity
 from ..options import Options
@@ -116,7 +116,7 @@ class HybridPlanner:
         from ...frontend.onnx.fallback import bodies, partition
 
         model = self._model
-        steps: list[Step] = []
+        steps: list[PlanStep] = []
         for cut in cuts:
             if cut.fallback is None:
                 steps.append(NativeStep(cut.inputs, cut.outputs, cut.nodes))

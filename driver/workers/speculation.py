@@ -14,7 +14,7 @@ from mlir.dialects import func
 
 from ...dialects.symbols import symbol_of
 from ...lowering import invariants
-from ...passes.infra.instrumentation import Instrumentation, Step
+from ...passes.infra.instrumentation import Instrumentation, PassStep
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, main_function
 from ...support.errors import StepwellError
@@ -104,6 +104,6 @@ class _UntilSettled(Instrumentation):
     def __init__(self, claims: Claims) -> None:
         self._claims = claims
 
-    def before_pass(self, step: Step, op: ir.Operation) -> None:
+    def before_pass(self, step: PassStep, op: ir.Operation) -> None:
         if self._claims.is_settled:
             raise _Settled

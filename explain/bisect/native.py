@@ -13,7 +13,7 @@ from ...driver import route
 from ...driver.compile.program import program_of
 from ...driver.workers.library import generate
 from ...passes.infra.base import Pass
-from ...passes.infra.elements import Element, Nested, Upstream
+from ...passes.infra.elements import Nested, PassElement, Upstream
 from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.state import CompileState
 from ...runtime.compiled_model import CompiledModel
@@ -21,7 +21,7 @@ from ...runtime.executable import Executable
 from ...runtime.native import poison
 from ...runtime.program import Program
 
-SUBSTITUTES: Mapping[str, tuple[Element | str, ...]] = {
+SUBSTITUTES: Mapping[str, tuple[PassElement | str, ...]] = {
     # Kernels stay linalg on whole tensors, which upstream lowers to plain loops.
     "stepwell-apply-schedules": (),
     "stepwell-vectorize": (),
@@ -50,7 +50,7 @@ NEEDED = ("stepwell-lower-vectors",)
 """Passes that some vector code needs: upstream does not lower all of it."""
 
 
-def lowering_passes(target: str) -> list[Element]:
+def lowering_passes(target: str) -> list[PassElement]:
     """Returns the passes from kernels of stepwell ops to the input of code generation, each as one element."""
     whole = list(route.lower_kernels_pipeline(target).elements)
     for phase in route.between("kernels", route.last(target), target):
@@ -58,7 +58,7 @@ def lowering_passes(target: str) -> list[Element]:
     return [element for item in whole for element in _single(item)]
 
 
-def _single(element: Element) -> Iterator[Element]:
+def _single(element: PassElement) -> Iterator[PassElement]:
     if not isinstance(element, Nested):
         yield element
         return
@@ -67,7 +67,7 @@ def _single(element: Element) -> Iterator[Element]:
             yield Nested(element.anchor, (single,))
 
 
-def name_of(element: Element) -> str:
+def name_of(element: PassElement) -> str:
     """Returns the name of the one pass in an element."""
     while isinstance(element, Nested):
         element = element.elements[0]
@@ -75,9 +75,9 @@ def name_of(element: Element) -> str:
     return element.name
 
 
-def partly_simple(elements: Sequence[Element], count: int, kept: Collection[str] = ()) -> Pipeline:
+def partly_simple(elements: Sequence[PassElement], count: int, kept: Collection[str] = ()) -> Pipeline:
     """Returns the first `count` passes, followed by the substitutes of the others except those in `kept`."""
-    rest: list[Element | str] = []
+    rest: list[PassElement | str] = []
     calls_library = any(name_of(element) == _APPROXIMATE for element in elements[count:])
     for element in elements[count:]:
         name = name_of(element)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from mlir import ir
 
 from ...dialects import discardable
-from ...passes.infra.elements import Element
+from ...passes.infra.elements import PassElement
 from ...passes.infra.pipeline import Pipeline
 from ...passes.ir.functions import main_function
 from ...passes.ir.named_ops import ops_named
@@ -41,7 +41,7 @@ class _Buffer:
         return f"{self.name}{node} (bytes {self.offset} to {self.end}, steps {self.first} to {self.last})"
 
 
-def find_overlap(module: ir.Operation, elements: Sequence[Element]) -> tuple[str, str] | None:
+def find_overlap(module: ir.Operation, elements: Sequence[PassElement]) -> tuple[str, str] | None:
     """Finds two overlapping buffers in use at the same time; returns the pass that placed them, and a note.
 
     Args:

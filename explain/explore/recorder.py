@@ -12,7 +12,7 @@ from mlir import ir
 
 from ...driver import route
 from ...passes.infra.elements import Nested
-from ...passes.infra.instrumentation import Instrumentation, Step, title_of
+from ...passes.infra.instrumentation import Instrumentation, PassStep, title_of
 from ...passes.infra.pipeline import Pipeline
 from ...support.errors import StepwellError
 from .graph import calls_of, graph_of
@@ -90,7 +90,7 @@ class PassRecorder(Instrumentation):
         self._latest: dict[str, int] = {}
         self._started = 0.0
 
-    def before_pass(self, step: Step, op: ir.Operation) -> None:
+    def before_pass(self, step: PassStep, op: ir.Operation) -> None:
         """Starts a piece for a new module, unless `after_phase` has."""
         if not self.pieces or self.pieces[-1].failure is not None:
             self._begin(_root(op))
@@ -103,7 +103,7 @@ class PassRecorder(Instrumentation):
             self._stop()
         self._started = time.perf_counter()
 
-    def after_pass(self, step: Step, op: ir.Operation) -> None:
+    def after_pass(self, step: PassStep, op: ir.Operation) -> None:
         """Records the changes of the pass."""
         seconds = time.perf_counter() - self._started
         self._record(step, op, seconds)
@@ -120,7 +120,7 @@ class PassRecorder(Instrumentation):
         elif phase == route.last(self._target):
             self._finished(self.pieces[-1], op)
 
-    def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
+    def after_pass_failed(self, step: PassStep, op: ir.Operation) -> None:
         """Records the IR that the failed pass has left."""
         entry = self._record(step, op, time.perf_counter() - self._started)
         while self._nesting:
@@ -162,7 +162,7 @@ class PassRecorder(Instrumentation):
         self.pieces.append(piece)
         self._phase = 0
 
-    def _record(self, step: Step, op: ir.Operation, seconds: float) -> dict[str, Any]:
+    def _record(self, step: PassStep, op: ir.Operation, seconds: float) -> dict[str, Any]:
         piece, texts = self.pieces[-1], self.pieces[-1].texts
         entry = self._entry(step, op, piece)
         entry["seconds"] = round(entry["seconds"] + seconds, 6)
@@ -179,7 +179,7 @@ class PassRecorder(Instrumentation):
             entry["state"] = self._state = after
         return entry
 
-    def _entry(self, step: Step, op: ir.Operation, piece: ModuleRecord) -> dict[str, Any]:
+    def _entry(self, step: PassStep, op: ir.Operation, piece: ModuleRecord) -> dict[str, Any]:
         names = _names(self._target)
         # The first phase, from the current one on, that has a pass of that name.
         later = (index for index in range(self._phase, len(names)) if step.name in names[index])

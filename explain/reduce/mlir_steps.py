@@ -12,7 +12,7 @@ from mlir import ir
 
 from ...dialects.verifier import violations
 from ...passes.infra.diagnostics import MLIRError
-from ...passes.infra.elements import Element, Nested
+from ...passes.infra.elements import Nested, PassElement
 from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.runner import PassFailure
 from . import mlir_edits
@@ -130,7 +130,7 @@ def _passes(search: Search) -> None:
         minimise(search, "passes", range(count), build)
 
 
-def _flat(elements: tuple[Element, ...], path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Element]]:
+def _flat(elements: tuple[PassElement, ...], path: tuple[str, ...]) -> list[tuple[tuple[str, ...], PassElement]]:
     found = []
     for element in elements:
         if isinstance(element, Nested):
@@ -140,9 +140,9 @@ def _flat(elements: tuple[Element, ...], path: tuple[str, ...]) -> list[tuple[tu
     return found
 
 
-def _nested(elements: tuple[Element, ...], kept: set[int], start: int = 0) -> list[Element]:
+def _nested(elements: tuple[PassElement, ...], kept: set[int], start: int = 0) -> list[PassElement]:
     """Returns the elements with only the `kept` passes, numbered as in `_flat`."""
-    found: list[Element] = []
+    found: list[PassElement] = []
     for element in elements:
         if isinstance(element, Nested):
             inner = _nested(element.elements, kept, start)

@@ -20,7 +20,7 @@ from ...driver.api import compile
 from ...driver.options import Options
 from ...frontend.errors import ModelError
 from ...passes.infra.diagnostics import MLIRError
-from ...passes.infra.instrumentation import Instrumentation, Step
+from ...passes.infra.instrumentation import Instrumentation, PassStep
 from ...passes.infra.options import PipelineError
 from ...passes.infra.pipeline import Pipeline
 from ...passes.infra.runner import PassFailure, PipelineRunner
@@ -39,7 +39,7 @@ class _Noting(Instrumentation):
     def __init__(self, note: Note) -> None:
         self._note = note
 
-    def before_pass(self, step: Step, op: ir.Operation) -> None:
+    def before_pass(self, step: PassStep, op: ir.Operation) -> None:
         self._note(step.name)
 
 

@@ -27,7 +27,7 @@ from ..counts import Counts
 from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, SizedByData, UnsupportedError
 from ..imported import ImportedModel, ImportedNode, ModelInfo
 from ..literals import is_literal, read_parameters
-from ..main_signature import Dims, bound_inputs, declare, tensor_of
+from ..main_signature import PortDims, bound_inputs, declare, tensor_of
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .nodes.context import Checked
 from .nodes.definitions import definition_of
@@ -35,7 +35,7 @@ from .nodes.functions import FunctionTable
 from .nodes.lists import TAKE_SEQUENCES, ValueList, has_lists, tensors_of
 from .nodes.node import Node
 from .nodes.origins import Origins, is_dynamic
-from .nodes.registry import Handler, handler_for
+from .nodes.registry import OnnxHandler, handler_for
 from .nodes.scope import Scope, Unavailable
 from .ops.parts.spans import only_reduced, span_of
 from .reading.limits import MAX_NODES
@@ -291,7 +291,7 @@ class Importer:
             raise results
         return results
 
-    def _handled(self, handler: Handler, node: Node, inputs: list[ir.Value | None]) -> Sequence[ir.Value]:
+    def _handled(self, handler: OnnxHandler, node: Node, inputs: list[ir.Value | None]) -> Sequence[ir.Value]:
         node.check_inputs(handler, inputs)
         results = handler(node, *inputs)
         node.check_all_read()
@@ -380,7 +380,7 @@ def _check_native(info: ModelInfo) -> None:
                 raise UnsupportedError(f"{what} '{value.name}' has the type {text}, which is not supported")
 
 
-def _is_small(dtype: np.dtype, dims: Dims) -> bool:
+def _is_small(dtype: np.dtype, dims: PortDims) -> bool:
     limit = MAX_BOUND_FLOATS if is_float(dtype) else MAX_BOUND
     return math.prod(dim for dim in dims if isinstance(dim, int)) <= limit
 

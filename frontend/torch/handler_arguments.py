@@ -12,7 +12,7 @@ import torch
 
 from ..errors import UnsupportedError
 from .node import arguments_of
-from .registry import Handler
+from .registry import AtenHandler
 from .tensors import numpy_dtype
 
 _IGNORED = frozenset(
@@ -29,7 +29,7 @@ _IGNORED = frozenset(
 """Arguments that do not matter to a handler that does not take them."""
 
 
-def given_to(handler: Handler, fx: torch.fx.Node, values: Mapping[torch.fx.Node, Any]) -> dict[str, Any]:
+def given_to(handler: AtenHandler, fx: torch.fx.Node, values: Mapping[torch.fx.Node, Any]) -> dict[str, Any]:
     """Returns the arguments that a handler takes; others must have their defaults.
 
     Raises:

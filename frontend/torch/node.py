@@ -16,7 +16,7 @@ from torch.fx.node import map_arg
 from ...runtime.host.fallback import Fallback
 from ..build import rank
 from .context import ProgramContext
-from .symbols import Size, Symbols, extents
+from .symbols import AtenSize, Symbols, extents
 from .tensors import part_dtype
 
 _FRAME = re.compile(r'File "([^"]*)", line (\d+), in ')
@@ -53,7 +53,7 @@ class AtenNode:
         """Returns the element type of a result; of complex numbers that of their parts."""
         return part_dtype(self.results[index].dtype)
 
-    def sizes(self, index: int = 0) -> list[Size]:
+    def sizes(self, index: int = 0) -> list[AtenSize]:
         """Returns the shape of a result."""
         return self.symbols.sizes(self.results[index].shape)
 

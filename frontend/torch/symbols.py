@@ -18,7 +18,7 @@ from ...dialects.stepwell.movement import ExpandDimsOp
 from ..build import cast, chained, constant, dtype, emit, integers, joined, part, reshaped, shape_of
 from ..errors import UnsupportedError
 
-Size = int | ir.Value
+AtenSize = int | ir.Value
 """A size: a number, or a scalar of i64."""
 
 _COMPARISONS: dict[type, type[Op]] = {
@@ -49,7 +49,7 @@ class Symbols:
         values: the size that each symbol stands for.
     """
 
-    def __init__(self, values: Mapping[Any, Size]) -> None:
+    def __init__(self, values: Mapping[Any, AtenSize]) -> None:
         """Starts with the sizes that symbols, and expressions whose symbols are not known, stand for."""
         self.values = {known: size for known, size in values.items() if isinstance(known, sympy.Symbol)}
         self._numbers = {known: sympy.Integer(size) for known, size in values.items() if isinstance(size, int)}
@@ -101,7 +101,7 @@ class Symbols:
         made._known = dict(self._known)
         return made
 
-    def sizes(self, values: Sequence[Any]) -> list[Size]:
+    def sizes(self, values: Sequence[Any]) -> list[AtenSize]:
         """Returns the sizes of a shape."""
         return [self.number(value) for value in values]
 
@@ -130,13 +130,13 @@ class Symbols:
         return [cast(self._scalar(item), np.float64) for item in expression.args]
 
 
-def symbols_of(graph: torch.fx.Graph, arguments: Mapping[str, ir.Value]) -> dict[sympy.Basic, Size]:
+def symbols_of(graph: torch.fx.Graph, arguments: Mapping[str, ir.Value]) -> dict[sympy.Basic, AtenSize]:
     """Returns the value of each symbol that follows from the sizes of a graph's inputs.
 
     Sizes that are a symbol determine it first; then symbols are computed from sizes that are linear in one symbol. Of a
     size such as `(s - 3) // 2 + 1`, which several `s` have, the value of the quotient follows.
     """
-    found: dict[sympy.Basic, Size] = {}
+    found: dict[sympy.Basic, AtenSize] = {}
     sizes: list[tuple[Any, ir.Value, int]] = []
     for node in graph.nodes:
         if node.op != "placeholder" or node.name not in arguments:
@@ -160,8 +160,8 @@ def symbols_of(graph: torch.fx.Graph, arguments: Mapping[str, ir.Value]) -> dict
 
 
 def _solved(
-    symbol: sympy.Symbol, expression: Any, size: Size, known: Mapping[sympy.Basic, Size]
-) -> dict[sympy.Basic, Size]:
+    symbol: sympy.Symbol, expression: Any, size: AtenSize, known: Mapping[sympy.Basic, AtenSize]
+) -> dict[sympy.Basic, AtenSize]:
     """The value of a symbol, or of the largest function of it, with which an expression equals a size."""
     functions = sorted(expression.atoms(sympy.Function), key=sympy.count_ops, reverse=True)
     for wanted in (symbol, *(function for function in functions if function.has(symbol))):
@@ -180,13 +180,13 @@ def _solved(
     return {}
 
 
-def extent_of(value: ir.Value, axis: int) -> Size:
+def extent_of(value: ir.Value, axis: int) -> AtenSize:
     """Returns a size of a value."""
     dim = spec_of(value).shape[axis]
     return dim if isinstance(dim, int) else reshaped(part(shape_of(value), axis, axis + 1), integers([]))
 
 
-def extents(sizes: Sequence[Size]) -> ir.Value:
+def extents(sizes: Sequence[AtenSize]) -> ir.Value:
     """Returns sizes as a list of i64: a literal if all of them are numbers."""
     if all(isinstance(size, int) for size in sizes):
         return integers([int(size) for size in sizes if isinstance(size, int)])
@@ -202,7 +202,7 @@ def extents(sizes: Sequence[Size]) -> ir.Value:
     return joined([*parts, integers(numbers)] if numbers else parts)
 
 
-def scalar_size(size: Size) -> ir.Value:
+def scalar_size(size: AtenSize) -> ir.Value:
     """Returns a size as a scalar of i64."""
     return size if isinstance(size, ir.Value) else constant(np.array(size, np.int64))
 

@@ -10,14 +10,14 @@ from mlir.dialects import affine
 from ...passes.infra.base import PassError
 from ...passes.ir.values import constant_index
 
-Linear = tuple[int, tuple[tuple[ir.Value, int], ...]]
+LinearForm = tuple[int, tuple[tuple[ir.Value, int], ...]]
 """A constant and a sum of values with factors."""
 
-LinearIndex = int | ir.Value | Linear
+LinearIndex = int | ir.Value | LinearForm
 """An index."""
 
 
-def apply_linear(linear: Linear) -> ir.Value:
+def apply_linear(linear: LinearForm) -> ir.Value:
     """Emits the value of a linear form."""
     base, terms = linear
     if not terms:
@@ -30,7 +30,7 @@ def apply_linear(linear: Linear) -> ir.Value:
     return affine.apply(ir.AffineMap.get(len(terms), 0, [expr]), [value for value, _ in terms])
 
 
-def linear_form(expr: ir.AffineExpr, places: Mapping[int, LinearIndex]) -> Linear:
+def linear_form(expr: ir.AffineExpr, places: Mapping[int, LinearIndex]) -> LinearForm:
     """Returns an affine expression as a linear form, with its dimensions at `places`.
 
     Raises:
@@ -55,7 +55,7 @@ def linear_form(expr: ir.AffineExpr, places: Mapping[int, LinearIndex]) -> Linea
     raise PassError(f"a register tile cannot be indexed by {expr}")
 
 
-def linear_index(place: LinearIndex) -> Linear:
+def linear_index(place: LinearIndex) -> LinearForm:
     """Returns an index as a linear form."""
     if isinstance(place, tuple):
         return place

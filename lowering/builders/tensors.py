@@ -10,7 +10,7 @@ from mlir.dialects import arith, linalg, tensor
 
 from ...passes.ir.values import element_type_of, shape_of
 
-Body = Callable[..., ir.Value]
+EmitBody = Callable[..., ir.Value]
 
 
 def empty(shape: Sequence[int], element: ir.Type) -> ir.Value:
@@ -65,7 +65,7 @@ def broadcast_map(shape: Sequence[int], onto: Sequence[int]) -> list[ir.AffineEx
     ]
 
 
-def elementwise_generic(inputs: Sequence[ir.Value], out: ir.Value, body: Body) -> ir.Value:
+def elementwise_generic(inputs: Sequence[ir.Value], out: ir.Value, body: EmitBody) -> ir.Value:
     """Emits `body` of every element; inputs broadcast to the shape of `out`."""
     wide = shape_of(out)
     maps = [broadcast_map(shape_of(value), wide) for value in inputs]
@@ -74,7 +74,7 @@ def elementwise_generic(inputs: Sequence[ir.Value], out: ir.Value, body: Body) -
 
 
 def elementwise_over(
-    inputs: Sequence[ir.Value], body: Body, like: ir.Value, element: ir.Type | None = None
+    inputs: Sequence[ir.Value], body: EmitBody, like: ir.Value, element: ir.Type | None = None
 ) -> ir.Value:
     """Like `elementwise_generic`, with a new destination of the shape of `like`."""
     return elementwise_generic(inputs, empty(shape_of(like), element or element_type_of(like)), body)
@@ -92,7 +92,7 @@ def reduce(
     return structured([value], [out], [loops, [loops[axis] for axis in kept]], iterators, body)[0]
 
 
-def along(value: ir.Value, reduced: Sequence[ir.Value], axes: Sequence[int], body: Body, out: ir.Value) -> ir.Value:
+def along(value: ir.Value, reduced: Sequence[ir.Value], axes: Sequence[int], body: EmitBody, out: ir.Value) -> ir.Value:
     """Emits `body` for every element of `value`, with the elements of tensors that lack the dimensions `axes`."""
     loops = dims(len(shape_of(value)))
     kept = [loop for axis, loop in enumerate(loops) if axis not in axes]

@@ -24,7 +24,7 @@ from mlir.dialects import arith, scf, vector
 from ...dialects.stepwell.blocks import GRAIN
 from ...machines.block_tiles import BlockWork, scales_sums
 from ...passes.ir.values import constant_index
-from ..builders.linear_forms import Linear, LinearIndex
+from ..builders.linear_forms import LinearForm, LinearIndex
 from .byte_products import add_products, add_shorts, joined, shorts_of, slice_of, widen_shorts
 from .tile_reads import Chunk, Reader, registers_of, resized
 
@@ -34,9 +34,9 @@ _INPUT, _WEIGHT, _SUMS, _SCALES = range(4)
 # Number of 32-bit lanes of the narrowest registers; a vector with fewer lanes is a part of a register.
 _FEWEST_LANES = 4
 
-Row = tuple[int, ...]
-Totals = dict[tuple[Row, Chunk], ir.Value]
-AddWord = Callable[[Reader, Mapping[int, LinearIndex], Sequence[Chunk], Totals], None]
+_Row = tuple[int, ...]
+_Totals = dict[tuple[_Row, Chunk], ir.Value]
+AddWord = Callable[[Reader, Mapping[int, LinearIndex], Sequence[Chunk], _Totals], None]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class BlockProduct:
     def step(
         self,
         reader: Reader,
-        rows: Sequence[Row],
+        rows: Sequence[_Row],
         chunks: Sequence[Chunk],
         where: Mapping[int, LinearIndex],
         sums: Sequence[ir.Value],
@@ -72,7 +72,7 @@ class BlockProduct:
         """Returns the sums after one more block of the reduction for every row and column."""
         split = {chunk: registers_of(chunk, self.lanes, _FEWEST_LANES) for chunk in chunks}
         parts = list(itertools.chain(*split.values()))
-        carried: Totals = {}
+        carried: _Totals = {}
         for (row, chunk), value in zip(itertools.product(rows, chunks), sums, strict=True):
             for part in split[chunk]:
                 carried[row, part] = resized(slice_of(value, part.start - chunk.start, part.lanes), part.lanes)
@@ -89,11 +89,11 @@ class BlockProduct:
     def _scaled_sums(
         self,
         reader: Reader,
-        rows: Sequence[Row],
+        rows: Sequence[_Row],
         parts: Sequence[Chunk],
         where: Mapping[int, LinearIndex],
-        carried: Totals,
-    ) -> Totals:
+        carried: _Totals,
+    ) -> _Totals:
         """Multiplies rows with numbers, and scales the sums of the block."""
         if self.has_factors:
             totals = self._sums_of_bytes(reader, rows, parts, where)
@@ -110,11 +110,11 @@ class BlockProduct:
     def _scaled_numbers(
         self,
         reader: Reader,
-        rows: Sequence[Row],
+        rows: Sequence[_Row],
         parts: Sequence[Chunk],
         where: Mapping[int, LinearIndex],
-        carried: Totals,
-    ) -> Totals:
+        carried: _Totals,
+    ) -> _Totals:
         """Scales the numbers instead of the sums, which is faster if each number is multiplied by many rows."""
         scales = {part: self._scale(reader, rows[0], part, where) for part in parts}
         starts = {
@@ -124,7 +124,7 @@ class BlockProduct:
         def scaled(part: Chunk, numbers: ir.Value) -> ir.Value:
             return vector.fma(numbers, scales[part], starts[part])
 
-        def add(inner: Reader, where: Mapping[int, LinearIndex], group: Sequence[Chunk], totals: Totals) -> None:
+        def add(inner: Reader, where: Mapping[int, LinearIndex], group: Sequence[Chunk], totals: _Totals) -> None:
             self._floats(inner, where, group, totals, scaled)
 
         return self._run(reader, rows, parts, where, add, range(self.words), carried)
@@ -134,7 +134,7 @@ class BlockProduct:
         reader: Reader,
         where: Mapping[int, LinearIndex],
         group: Sequence[Chunk],
-        totals: Totals,
+        totals: _Totals,
         scaled: Callable[[Chunk, ir.Value], ir.Value] = lambda _, numbers: numbers,
     ) -> None:
         """Adds the products of a word with floats."""
@@ -146,7 +146,7 @@ class BlockProduct:
                     value = reader.read(_INPUT, row, part, {**place, self.dims[2]: byte})
                     totals[row, part] = vector.fma(value, numbers[part], totals[row, part])
 
-    def _bytes(self, reader: Reader, where: Mapping[int, LinearIndex], group: Sequence[Chunk], totals: Totals) -> None:
+    def _bytes(self, reader: Reader, where: Mapping[int, LinearIndex], group: Sequence[Chunk], totals: _Totals) -> None:
         """Adds the products of a word with bytes."""
         rows = _rows_of(totals)
         for place, words in self._parts(reader, rows[0], where, group):
@@ -168,8 +168,8 @@ class BlockProduct:
         return shorts_of(self.bits, self.bytes_method, self.lanes)
 
     def _sums_of_bytes(
-        self, reader: Reader, rows: Sequence[Row], parts: Sequence[Chunk], where: Mapping[int, LinearIndex]
-    ) -> Totals:
+        self, reader: Reader, rows: Sequence[_Row], parts: Sequence[Chunk], where: Mapping[int, LinearIndex]
+    ) -> _Totals:
         """Returns the sums of the products of bytes and numbers."""
         places = list(itertools.product(rows, parts))
         totals = {(row, part): _splat(part.type(ir.IntegerType.get_signless(32)), 0) for row, part in places}
@@ -187,13 +187,13 @@ class BlockProduct:
     def _run(
         self,
         reader: Reader,
-        rows: Sequence[Row],
+        rows: Sequence[_Row],
         parts: Sequence[Chunk],
         where: Mapping[int, LinearIndex],
         add: AddWord,
         words: range,
-        totals: Totals,
-    ) -> Totals:
+        totals: _Totals,
+    ) -> _Totals:
         """Returns the sums after a run of words.
 
         With several rows it is a loop, so that LLVM does not unpack all words before it multiplies the first one. With
@@ -208,14 +208,14 @@ class BlockProduct:
             return totals
         loop = scf.ForOp(constant_index(0), constant_index(len(words)), constant_index(1), list(totals.values()))
         with ir.InsertionPoint(loop.body):
-            at: Linear = (words.start, ((loop.induction_variable, 1),))
+            at: LinearForm = (words.start, ((loop.induction_variable, 1),))
             inside = dict(zip(totals, loop.inner_iter_args, strict=True))
             add(reader.inner(), {**where, self.dims[0]: at}, parts, inside)
             scf.YieldOp([inside[place] for place in totals])
         return dict(zip(totals, loop.results, strict=True))
 
     def _parts(
-        self, reader: Reader, row: Row, where: Mapping[int, LinearIndex], group: Sequence[Chunk]
+        self, reader: Reader, row: _Row, where: Mapping[int, LinearIndex], group: Sequence[Chunk]
     ) -> Iterator[tuple[dict[int, LinearIndex], dict[Chunk, ir.Value]]]:
         """Yields the reduction indices of each part of the bytes of a word, with the words by vector."""
         words = {part: reader.grains(_WEIGHT, row, part, {**where, self.dims[2]: 0}, GRAIN) for part in group}
@@ -239,12 +239,12 @@ class BlockProduct:
         spread = sum(((1 << self.bits) - 1) << (8 * byte) for byte in range(GRAIN))
         return arith.andi(_right(words, self.bits * part), _splat(words.type, spread))
 
-    def _start(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, LinearIndex]) -> ir.Value:
+    def _start(self, reader: Reader, row: _Row, part: Chunk, where: Mapping[int, LinearIndex]) -> ir.Value:
         """The sum of a block before its first product: minus the sum of the row times the zero point."""
         total = reader.read(_SUMS, row, part, where)
         return arith.mulf(arith.negf(total), self._zero(reader, row, part, where))
 
-    def _zero(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, LinearIndex]) -> ir.Value:
+    def _zero(self, reader: Reader, row: _Row, part: Chunk, where: Mapping[int, LinearIndex]) -> ir.Value:
         """The zero points."""
         kind = part.type(ir.F32Type.get())
         if not self.has_zeros:
@@ -254,12 +254,12 @@ class BlockProduct:
             return zero if zero.type == kind else arith.extf(kind, zero)
         return arith.sitofp(kind, arith.extui(part.type(ir.IntegerType.get_signless(32)), zero))
 
-    def _scale(self, reader: Reader, row: Row, part: Chunk, where: Mapping[int, LinearIndex]) -> ir.Value:
+    def _scale(self, reader: Reader, row: _Row, part: Chunk, where: Mapping[int, LinearIndex]) -> ir.Value:
         scale, kind = reader.read(_SCALES, row, part, where), part.type(ir.F32Type.get())
         return scale if scale.type == kind else arith.extf(kind, scale)
 
 
-def _rows_of(totals: Totals) -> list[Row]:
+def _rows_of(totals: _Totals) -> list[_Row]:
     return list(dict.fromkeys(row for row, _ in totals))
 
 

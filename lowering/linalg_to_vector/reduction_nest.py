@@ -19,13 +19,13 @@ from mlir.dialects import linalg, scf
 
 from ...dialects import discardable
 from ...passes.ir.values import constant_index, shape_of
-from ..builders.linear_forms import Linear, LinearIndex, linear_index
+from ..builders.linear_forms import LinearForm, LinearIndex, linear_index
 from .row_stream import RowStream, row_stream
 from .tile_reads import Reader
 from .tile_stream import TileStream, tile_streams
 from .weight_stream import WeightStream, weight_stream
 
-Step = Callable[[Reader, Mapping[int, LinearIndex], list[ir.Value]], list[ir.Value]]
+_Step = Callable[[Reader, Mapping[int, LinearIndex], list[ir.Value]], list[ir.Value]]
 """Emits one step; takes the operands' reader, the indices of the reduced dimensions and the sums, and returns the sums.
 """
 
@@ -33,7 +33,7 @@ Part = Callable[[Reader, Mapping[int, LinearIndex], int, ir.Value], ir.Value]
 """Emits the part of a step for one sum; takes the operands' reader, the indices, and the number and value of the sum.
 """
 
-Stream = WeightStream | RowStream | TileStream
+_Stream = WeightStream | RowStream | TileStream
 
 # Maximum number of steps of an unrolled reduction, unless the op specifies another.
 _UNROLL = 4
@@ -59,7 +59,7 @@ class ReductionNest:
     """
 
     op: linalg.GenericOp
-    step: Step
+    step: _Step
     dims: Sequence[int]
     sizes: Sequence[int]
     width: int
@@ -106,7 +106,7 @@ class ReductionNest:
         depth: int,
         where: dict[int, LinearIndex],
         sums: list[ir.Value],
-        streams: Sequence[Stream],
+        streams: Sequence[_Stream],
     ) -> list[ir.Value]:
         """Emits all steps of the dimensions from `depth` on, with the outer ones at `where`."""
         dims, sizes = self.dims[depth:], self.sizes[depth:]
@@ -150,7 +150,7 @@ class ReductionNest:
         reader: Reader,
         where: dict[int, LinearIndex],
         sums: list[ir.Value],
-        streams: Sequence[Stream],
+        streams: Sequence[_Stream],
     ) -> list[ir.Value]:
         dim, size = self.dims[-1], self.sizes[-1]
         whole, rest = divmod(size, self._steps)
@@ -168,7 +168,7 @@ class ReductionNest:
             sums = self.step(reader, where | {dim: number}, sums)
         return sums
 
-    def _iteration(self, where: Mapping[int, LinearIndex], whole: int, innermost: ir.Value) -> Linear:
+    def _iteration(self, where: Mapping[int, LinearIndex], whole: int, innermost: ir.Value) -> LinearForm:
         """Returns the linear index of the current iteration over all loops."""
         base, terms, factor = 0, ((innermost, 1),), whole
         for dim, size in zip(reversed(self.dims[:-1]), reversed(self.sizes[:-1]), strict=True):

@@ -44,14 +44,14 @@ from .tile_reads import Chunk, Indexing, Reader, chunks_of, linear_form
 # A larger number of rows means that the op was never tiled: unrolling it would only make a huge function.
 _MAX_ROWS = 512
 
-Rows = dict[tuple[int, ...], list[ir.Value]]
+_Rows = dict[tuple[int, ...], list[ir.Value]]
 
 
 @dataclass
 class _Tile:
     """The result of a linalg op: its vectors by row."""
 
-    rows: Rows
+    rows: _Rows
     chunks: Sequence[Chunk]
 
 
@@ -198,7 +198,7 @@ def _step(
     chunks: Sequence[Chunk],
     where: Mapping[int, LinearIndex],
     accumulators: list[ir.Value] | None,
-) -> Rows:
+) -> _Rows:
     """Emits one execution of the op's body for every element of the tile."""
     block, results, carried = op.regions[0].blocks[0], {}, iter(accumulators or ())
     for row in rows:

@@ -19,7 +19,7 @@ from mlir.dialects import affine, bufferization, linalg, memref
 
 from ...dialects.types import numpy_dtype
 from ...passes.ir.values import shape_of
-from ..builders.linear_forms import Linear, apply_linear
+from ..builders.linear_forms import LinearForm, apply_linear
 from .slices import whole
 from .weight_stream import tile_loops
 
@@ -43,12 +43,12 @@ class RowStream:
     """
 
     memory: ir.Value
-    places: Sequence[Linear]
-    first: Linear
+    places: Sequence[LinearForm]
+    first: LinearForm
     rows: int
     line: int
 
-    def fetch(self, iteration: Linear) -> None:
+    def fetch(self, iteration: LinearForm) -> None:
         """Prefetches the rows of one iteration."""
         *outer, rows, panels, lanes = ir.MemRefType(self.memory.type).shape
         base, terms = iteration
@@ -91,6 +91,6 @@ def row_stream(contraction: linalg.GenericOp, block: ir.Block, iterations: int, 
     return RowStream(memory, offsets, (0, terms), rows, line_bytes // size)
 
 
-def _at_most(limit: int, place: Linear) -> ir.Value:
+def _at_most(limit: int, place: LinearForm) -> ir.Value:
     bounds = [ir.AffineExpr.get_dim(0), ir.AffineExpr.get_constant(limit)]
     return affine.AffineMinOp(ir.AffineMapAttr.get(ir.AffineMap.get(1, 0, bounds)), [apply_linear(place)]).result

@@ -5,12 +5,12 @@ from __future__ import annotations
 from mlir import ir
 
 from ...passes.ir.values import shape_of
-from ..builders.linear_forms import Linear, linear_index
+from ..builders.linear_forms import LinearForm, linear_index
 
 
-def whole(part: ir.Value) -> tuple[ir.Value, list[Linear]]:
+def whole(part: ir.Value) -> tuple[ir.Value, list[LinearForm]]:
     """Returns the tensor that `part` is a (nested) slice of, and the offsets of `part` in it."""
-    offsets: list[Linear] = [(0, ())] * len(shape_of(part))
+    offsets: list[LinearForm] = [(0, ())] * len(shape_of(part))
     while not isinstance(part.owner, ir.Block) and part.owner.name == "tensor.extract_slice":
         op = part.owner
         strides = ir.DenseI64ArrayAttr(op.attributes["static_strides"])

@@ -10,7 +10,7 @@ from mlir import ir
 from mlir.dialects import arith, tensor, vector
 
 from ...passes.infra.base import PassError
-from ..builders.linear_forms import Linear, LinearIndex, apply_linear, linear_form
+from ..builders.linear_forms import LinearForm, LinearIndex, apply_linear, linear_form
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Reader:
             ahead: number of successively used elements, each for a whole row, that may be read as one vector.
         """
         self.loops, self._registers, self._ahead = loops, registers, ahead
-        self._indices: dict[Linear, ir.Value] = {}
+        self._indices: dict[LinearForm, ir.Value] = {}
         self._vectors: dict[tuple, ir.Value] = {}
         self._neighbours: dict[tuple, ir.Value] = {}
         self._steps: dict[tuple[int, Chunk], list[Steps]] = {}
@@ -190,7 +190,7 @@ class Reader:
             start += ir.VectorType(value.type).shape[0]
         raise PassError(f"no vector starts at column {chunk.start} of {self.loops.operands[operand].type}")
 
-    def _load(self, operand: int, linear: Sequence[Linear], steps: Sequence[Steps], chunk: Chunk) -> ir.Value:
+    def _load(self, operand: int, linear: Sequence[LinearForm], steps: Sequence[Steps], chunk: Chunk) -> ir.Value:
         source = self.loops.operands[operand]
         element = ir.RankedTensorType(source.type).element_type
         if not any(map(any, steps)):
@@ -201,7 +201,7 @@ class Reader:
             return self._row(operand, linear, chunk)
         return self._spread(operand, linear, steps, chunk)
 
-    def _scalar(self, operand: int, linear: Sequence[Linear]) -> ir.Value:
+    def _scalar(self, operand: int, linear: Sequence[LinearForm]) -> ir.Value:
         """Reads one element; if a loop advances by several elements, it may be extracted from a vector."""
         base, terms = linear[-1] if linear else (0, ())
         count = math.gcd(*(factor for _, factor in terms))
@@ -210,7 +210,7 @@ class Reader:
         vector_of = self._row(operand, [*linear[:-1], (0, terms)], Chunk(0, count, count, count))
         return vector.extract(vector_of, [], [base])
 
-    def _row(self, operand: int, linear: Sequence[Linear], chunk: Chunk) -> ir.Value:
+    def _row(self, operand: int, linear: Sequence[LinearForm], chunk: Chunk) -> ir.Value:
         """Reads a vector of neighbouring elements."""
         key = (operand, tuple(linear), chunk)
         if key not in self._neighbours:
@@ -226,7 +226,7 @@ class Reader:
             self._neighbours[key] = chunk.widened(row)
         return self._neighbours[key]
 
-    def _spread(self, operand: int, linear: Sequence[Linear], steps: Sequence[Steps], chunk: Chunk) -> ir.Value:
+    def _spread(self, operand: int, linear: Sequence[LinearForm], steps: Sequence[Steps], chunk: Chunk) -> ir.Value:
         """Reads a vector whose lanes share elements of one short row: the row is read once and its elements are spread.
 
         The row begins at a group of lanes, so that all offsets within the groups read the same row.
@@ -243,7 +243,7 @@ class Reader:
         )
         return vector.shuffle(row, row, [places[min(lane, chunk.used - 1)] for lane in range(chunk.lanes)])
 
-    def _gather(self, source: ir.Value, linear: Sequence[Linear], steps: Sequence[Steps], chunk: Chunk) -> ir.Value:
+    def _gather(self, source: ir.Value, linear: Sequence[LinearForm], steps: Sequence[Steps], chunk: Chunk) -> ir.Value:
         """Reads a vector whose elements are not contiguous; lanes that are not used repeat the last element."""
         scalars = []
         for lane in range(chunk.lanes):
@@ -252,7 +252,7 @@ class Reader:
             scalars.append(tensor.extract(source, [self._index(item) for item in moved]))
         return vector.from_elements(chunk.type(scalars[0].type), scalars)
 
-    def _index(self, linear: Linear) -> ir.Value:
+    def _index(self, linear: LinearForm) -> ir.Value:
         if linear not in self._indices:
             self._indices[linear] = apply_linear(linear)
         return self._indices[linear]

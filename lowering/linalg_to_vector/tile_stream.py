@@ -18,7 +18,7 @@ from mlir.dialects import affine, bufferization, linalg, memref
 
 from ...dialects.types import numpy_dtype
 from ...passes.ir.values import shape_of
-from ..builders.linear_forms import Linear, apply_linear
+from ..builders.linear_forms import LinearForm, apply_linear
 from .slices import whole
 
 # A smaller tensor is in the cache anyway.
@@ -48,13 +48,13 @@ class TileStream:
     """
 
     memory: ir.Value
-    offsets: Sequence[Linear]
+    offsets: Sequence[LinearForm]
     part: Sequence[int]
     line: int
     rows: int
     is_written: bool
 
-    def fetch(self, iteration: Linear) -> None:
+    def fetch(self, iteration: LinearForm) -> None:
         """Prefetches the rows of one iteration; iterations after the last row prefetch that row again."""
         count = math.prod(self.part[:-1])
         base, terms = iteration
@@ -66,9 +66,9 @@ class TileStream:
                 indices = [apply_linear(offset) for offset in self._indices(row, column)]
                 memref.prefetch(self.memory, indices, self.is_written, _FIRST_LEVEL, True)
 
-    def _indices(self, row: ir.Value, column: int) -> list[Linear]:
+    def _indices(self, row: ir.Value, column: int) -> list[LinearForm]:
         """Returns the index of a row of the part, with rows counted over all dimensions but the last."""
-        forms: list[Linear] = []
+        forms: list[LinearForm] = []
         inner = count = math.prod(self.part[:-1])
         for size, (base, terms) in zip(self.part[:-1], self.offsets[:-1], strict=True):
             inner //= size

@@ -24,7 +24,7 @@ from mlir.dialects import affine, bufferization, memref, tensor
 from ...dialects.types import numpy_dtype
 from ...passes.ir.values import shape_of
 from ...passes.kernel.views import argument_strides
-from ..builders.linear_forms import Linear, apply_linear
+from ..builders.linear_forms import LinearForm, apply_linear
 from .slices import whole
 
 # Minimum size of a weight in bytes; a smaller one enters the cache quickly, and stays there.
@@ -61,7 +61,7 @@ class WeightStream:
     line: int
     stride: int
 
-    def fetch(self, iteration: Linear) -> None:
+    def fetch(self, iteration: LinearForm) -> None:
         """Prefetches the elements of one iteration."""
         base, terms = iteration
         ahead = tuple((value, factor * self.stride) for value, factor in terms)
@@ -155,7 +155,7 @@ def _is_contiguous_slice(slice: tensor.ExtractSliceOp) -> bool:
     return steps_are_one and _is_contiguous(list(slice.static_sizes), shape_of(slice.source))
 
 
-def _flat(shape: Sequence[int], offsets: Sequence[Linear]) -> Linear:
+def _flat(shape: Sequence[int], offsets: Sequence[LinearForm]) -> LinearForm:
     base, stride = 0, 1
     terms: tuple[tuple[ir.Value, int], ...] = ()
     for size, (start, values) in zip(reversed(shape), reversed(offsets), strict=True):

@@ -48,13 +48,13 @@ from ..builders import scalars
 from ..builders.generics import multiply_add
 from ..builders.indices import Index, at_most, value_of
 from ..builders.scalars import number
-from ..builders.tensors import Body, empty, structured, with_shape
+from ..builders.tensors import EmitBody, empty, structured, with_shape
 from .few_queries import FewQueries, limited
 from .rules import LINALG_BY_ELEMENT, LINALG_KERNEL, Lowering
 from .view_rows import PagedRows
 from .views import TensorView
 
-Named = tuple[ir.Value, str]
+_Named = tuple[ir.Value, str]
 
 # Minimum number of queries for which a key or value is copied: fewer queries are only a few blocks.
 _FEW_QUERIES = 128
@@ -218,7 +218,7 @@ class _Attention:
         nothing = number(0, self._element)
         return arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, total, nothing), nothing, quotient)
 
-    def _gathered(self, role: str, view: TensorView, names: str) -> Named:
+    def _gathered(self, role: str, view: TensorView, names: str) -> _Named:
         """Returns a key or value, copied head by head if its rows are not contiguous and are often read from memory."""
         named = self._named(view, names)
         read = 4 * self._sizes["k"] * (self._sizes["d"] + self._sizes["v"])
@@ -229,7 +229,7 @@ class _Attention:
         out, _ = self._new(kept, self._stored)
         return self._map(role, [named], kept, lambda item: item, out)
 
-    def _named(self, view: TensorView, names: str) -> Named:
+    def _named(self, view: TensorView, names: str) -> _Named:
         """Returns the base of a view [b, heads, .., ..] with the loops that index it."""
         if names[1] == "h" and self._shared > 1 and view.shape[1] == self._heads * self._shared:
             view = view.split(1, (self._heads, self._shared))
@@ -239,7 +239,7 @@ class _Attention:
         seen = {axis: name for axis, name in zip(view.axes, names, strict=True) if axis is not None}
         return view.base, "".join(seen.get(axis) or next(unseen) for axis in range(len(shape_of(view.base))))
 
-    def _masked(self, scores: Named) -> Named:
+    def _masked(self, scores: _Named) -> _Named:
         if self._op.mask is None:
             return self._map("masked", [scores], scores[1], self._limited) if self._op.cap else scores
         constant = _constant(self._op.mask)
@@ -255,7 +255,7 @@ class _Attention:
 
         return self._map("masked", [scores, mask], scores[1], select)
 
-    def _masked_alike(self, scores: Named, mask: np.generic) -> Named:
+    def _masked_alike(self, scores: _Named, mask: np.generic) -> _Named:
         """Returns scores with the same mask at all positions."""
 
         def body(score: ir.Value) -> ir.Value:
@@ -268,7 +268,7 @@ class _Attention:
     def _limited(self, score: ir.Value) -> ir.Value:
         return limited(score, self._op.cap)
 
-    def _banded(self, scores: Named) -> Named:
+    def _banded(self, scores: _Named) -> _Named:
         """Sets the scores of keys outside the band to -inf."""
         before, after = self._op.before, self._op.after
         if min(before, after) >= UNBOUNDED:
@@ -285,7 +285,7 @@ class _Attention:
         discardable.BAND.write(made[0].owner, [before, after])
         return made
 
-    def _mask(self, view: TensorView) -> Named:
+    def _mask(self, view: TensorView) -> _Named:
         """Returns the mask with the queries innermost."""
         axes = (*[None] * (4 - len(view.axes)), *view.axes)
         base, names = self._named(TensorView(view.base, axes), "bhqk")
@@ -296,26 +296,28 @@ class _Attention:
         out, _ = self._new(order, element_type_of(base))
         return self._map("mask", [(base, names)], order, lambda item: item, out)
 
-    def _new(self, names: str, element: ir.Type | None = None) -> Named:
+    def _new(self, names: str, element: ir.Type | None = None) -> _Named:
         return empty([self._sizes.get(name, 1) for name in names], element or self._element), names
 
-    def _map(self, role: str, inputs: Sequence[Named], names: str, body: Body, out: ir.Value | None = None) -> Named:
+    def _map(
+        self, role: str, inputs: Sequence[_Named], names: str, body: EmitBody, out: ir.Value | None = None
+    ) -> _Named:
         """Emits `body` of the elements of the inputs, for all loops `names`."""
         base = self._new(names)[0] if out is None else out
         return self._generic(role, inputs, (base, names), names, lambda *items: body(*items[:-1])), names
 
-    def _reduce(self, role: str, value: Named, names: str, start: float, body: Body) -> Named:
+    def _reduce(self, role: str, value: _Named, names: str, start: float, body: EmitBody) -> _Named:
         """Reduces `value` over the loops that are not in `names`, by `body(element, accumulator)`."""
         out = linalg.fill(number(start, self._element), outs=[self._new(names)[0]])
         return self._generic(role, [value], (out, names), value[1], body), names
 
-    def _contract(self, role: str, factors: Sequence[Named], out: Named, reduced: str) -> Named:
+    def _contract(self, role: str, factors: Sequence[_Named], out: _Named, reduced: str) -> _Named:
         """Emits the sum over the loop `reduced` of the products of two tensors."""
         start = linalg.fill(number(0, self._element), outs=[out[0]])
         discardable.ROLE.write(start.owner, f"{role} start")
         return self._generic(role, factors, (start, out[1]), out[1] + reduced, _multiply_add), out[1]
 
-    def _generic(self, role: str, inputs: Sequence[Named], out: Named, loops: str, body: Body) -> ir.Value:
+    def _generic(self, role: str, inputs: Sequence[_Named], out: _Named, loops: str, body: EmitBody) -> ir.Value:
         """Emits a linalg.generic over `loops`; those that `out` lacks are reduced."""
         positions = {name: ir.AffineExpr.get_dim(position) for position, name in enumerate(loops)}
         first = ir.AffineExpr.get_constant(0)

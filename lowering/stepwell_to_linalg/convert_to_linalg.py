@@ -26,7 +26,7 @@ from ..builders.strides import add_destination_strides
 from .collapse import collapse
 from .destinations import bind_destination, copy_inserted
 from .masks import drop_masks
-from .rules import LINALG_KERNEL, KernelRule, Lowering, Rule, lower, preferred
+from .rules import LINALG_KERNEL, KernelRule, LinalgRule, Lowering, lower, preferred
 
 # Fused before unit dimensions are folded, as reshapes between ops prevent fusion.
 _FUSE = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,canonicalize,cse)"
@@ -110,7 +110,7 @@ def _lower_declaration(kernel: ir.Operation) -> None:
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, results))
 
 
-def _to_linalg(kernel: ir.Operation, rules: Sequence[Interface[Rule]]) -> None:
+def _to_linalg(kernel: ir.Operation, rules: Sequence[Interface[LinalgRule]]) -> None:
     """Replaces the body, rule by rule, and the arguments by signless ones and a destination."""
     block = kernel.regions[0].blocks[0]
     old = list(block.arguments)
@@ -138,7 +138,7 @@ def _lower_op(
     op: ir.Operation,
     lowered: dict[ir.Value, ir.Value],
     destination: ir.Value | None,
-    rules: Sequence[Interface[Rule]],
+    rules: Sequence[Interface[LinalgRule]],
 ) -> list[ir.Value]:
     view = view_of(op)
     if view is None:

@@ -22,19 +22,19 @@ from ..builders.tensors import elementwise_generic
 from . import activations, integers
 from .rules import LINALG
 
-Scalar = Callable[..., ir.Value]
+_Scalar = Callable[..., ir.Value]
 """A function of an op, the dtype of its first operand, and one unpacked scalar in the compute type per operand."""
 
-SCALAR = Interface[Scalar](
+SCALAR = Interface[_Scalar](
     "scalar", "emits one element of an elementwise op's result", rooms=("lowering.stepwell_to_linalg.elementwise",)
 )
 
 
-def _floats_or_ints(on_floats: Callable, on_ints: Callable) -> Scalar:
+def _floats_or_ints(on_floats: Callable, on_ints: Callable) -> _Scalar:
     return lambda op, dtype, *values: (on_floats if is_float(dtype) else on_ints)(*values)
 
 
-def _compare(on_floats: arith.CmpFPredicate, on_ints: arith.CmpIPredicate, on_unsigned: arith.CmpIPredicate) -> Scalar:
+def _compare(on_floats: arith.CmpFPredicate, on_ints: arith.CmpIPredicate, on_unsigned: arith.CmpIPredicate) -> _Scalar:
     def compute(op: Op, dtype: np.dtype, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
         if is_float(dtype):
             return arith.cmpf(on_floats, lhs, rhs)
@@ -43,7 +43,7 @@ def _compare(on_floats: arith.CmpFPredicate, on_ints: arith.CmpIPredicate, on_un
     return compute
 
 
-def _plain(function: Callable[..., ir.Value]) -> Scalar:
+def _plain(function: Callable[..., ir.Value]) -> _Scalar:
     return lambda op, dtype, *values: function(*values)
 
 
@@ -133,7 +133,7 @@ def _masked(op: Op, dtype: np.dtype, value: ir.Value, mask: ir.Value) -> ir.Valu
 
 
 _FLOAT, _INT = arith.CmpFPredicate, arith.CmpIPredicate
-_SCALARS: dict[str, Scalar] = {
+_SCALARS: dict[str, _Scalar] = {
     "abs": _abs,
     "neg": _neg,
     "sign": _sign,

@@ -22,13 +22,13 @@ from ...dialects.interfaces import INTERFACES, Interface
 from ...machines.machine import Machine
 from ...passes.infra.base import PassError
 
-Rule = Callable[[Any, list[Any], list[ir.Value]], list[ir.Value]]
+LinalgRule = Callable[[Any, list[Any], list[ir.Value]], list[ir.Value]]
 
 _HOME = "lowering.stepwell_to_linalg"
 _ROOMS = (_HOME, f"{_HOME}.ordering", f"{_HOME}.positions")
 
-LINALG = Interface[Rule]("linalg", "lowering of the op to linalg on tensors", rooms=_ROOMS)
-LINALG_BY_ELEMENT = Interface[Rule](
+LINALG = Interface[LinalgRule]("linalg", "lowering of the op to linalg on tensors", rooms=_ROOMS)
+LINALG_BY_ELEMENT = Interface[LinalgRule](
     "linalg-by-element",
     "lowering to independent elements of the result, if it differs",
     rooms=_ROOMS,
@@ -44,7 +44,7 @@ class Lowering:
         machine: the machine.
     """
 
-    rules: Sequence[Interface[Rule]]
+    rules: Sequence[Interface[LinalgRule]]
     machine: Machine
 
 
@@ -56,7 +56,7 @@ LINALG_KERNEL = Interface[KernelRule](
 )
 
 
-def preferred(names: Sequence[str]) -> Sequence[Interface[Rule]]:
+def preferred(names: Sequence[str]) -> Sequence[Interface[LinalgRule]]:
     """Returns interfaces of lowering rules by their names, followed by `linalg`.
 
     Raises:
@@ -72,7 +72,7 @@ def lower(
     op: Op,
     inputs: Sequence[ir.Value | None],
     outs: Sequence[ir.Value],
-    rules: Sequence[Interface[Rule]] = (LINALG,),
+    rules: Sequence[Interface[LinalgRule]] = (LINALG,),
 ) -> list[ir.Value]:
     """Emits the computation of `op` by the first of some interfaces that has a rule; returns its results.
 

@@ -10,7 +10,7 @@ from mlir.dialects import arith, scf, tensor
 from ...passes.ir.values import element_type_of
 from ..builders.indices import Index, value_of
 
-Values = list[ir.Value]
+Elements = list[ir.Value]
 
 
 def where(condition: ir.Value, value: ir.Value, body: Callable[[], ir.Value]) -> ir.Value:
@@ -23,7 +23,7 @@ def where(condition: ir.Value, value: ir.Value, body: Callable[[], ir.Value]) ->
     return op.results[0]
 
 
-def when(condition: ir.Value, values: Values, body: Callable[[], Values]) -> Values:
+def when(condition: ir.Value, values: Elements, body: Callable[[], Elements]) -> Elements:
     """Returns the results of `body` if the condition holds, else `values`."""
     op = scf.IfOp(condition, [value.type for value in values], has_else=True)
     with ir.InsertionPoint(op.thenRegion.blocks[0]):
@@ -34,8 +34,8 @@ def when(condition: ir.Value, values: Values, body: Callable[[], Values]) -> Val
 
 
 def repeat(
-    start: Index, stop: Index, carried: Sequence[ir.Value], body: Callable[[ir.Value, Values], Sequence[ir.Value]]
-) -> Values:
+    start: Index, stop: Index, carried: Sequence[ir.Value], body: Callable[[ir.Value, Elements], Sequence[ir.Value]]
+) -> Elements:
     """Emits `for i in range(start, stop): carried = body(i, carried)`."""
     op = scf.ForOp(value_of(start), value_of(stop), value_of(1), list(carried))
     with ir.InsertionPoint(op.body):
@@ -44,8 +44,8 @@ def repeat(
 
 
 def as_long_as(
-    condition: Callable[[Values], ir.Value], carried: Sequence[ir.Value], body: Callable[[Values], Values]
-) -> Values:
+    condition: Callable[[Elements], ir.Value], carried: Sequence[ir.Value], body: Callable[[Elements], Elements]
+) -> Elements:
     """Emits `while condition(carried): carried = body(carried)`."""
     start = list(carried)
     kinds = [value.type for value in start]

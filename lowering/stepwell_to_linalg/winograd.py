@@ -30,7 +30,7 @@ from .epilogues import Epilogue, lower_around
 from .products import emit_contraction, panels_of
 from .rules import LINALG_KERNEL, Lowering
 
-Factor = tuple[ir.Value, Sequence[ir.AffineExpr]]
+_Factor = tuple[ir.Value, Sequence[ir.AffineExpr]]
 
 
 @LINALG_KERNEL.attach(WinogradConvOp)
@@ -128,7 +128,7 @@ def _view(value: ir.Value, shape: Sequence[int], group: ColumnGroup) -> tuple[ir
 
 
 def twice_transformed(
-    step: str, source: ir.Value, source_map: Sequence[ir.AffineExpr], matrices: tuple[Factor, Factor], out: ir.Value
+    step: str, source: ir.Value, source_map: Sequence[ir.AffineExpr], matrices: tuple[_Factor, _Factor], out: ir.Value
 ) -> linalg.GenericOp:
     """Makes a generic that multiplies `source` by elements of two matrices and sums over the last two dimensions.
 

@@ -16,7 +16,7 @@ from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, class_of, computed_extents
 from ...passes.ir.rewriting import walk
 from ...passes.ir.values import constant_index, integer_of
-from ..builders.linear_forms import Linear
+from ..builders.linear_forms import LinearForm
 from .bound_keys import bound_keys, is_along_keys
 from .fill_beyond import fill_beyond
 from .limits import Limit, end_of, guard, is_row_needed
@@ -24,7 +24,7 @@ from .needed_rounds import note_rounds
 from .positions import WRITES, Position, is_local, linear_of, positions, root_of, split
 from .skip_masked import assume_kept, skip_masked
 
-_Move = tuple[Position, int, Linear]
+_Move = tuple[Position, int, LinearForm]
 """The movement of a write with a loop index: the dimensions, the distance per step, and the start."""
 
 _KNOWN = ("arith.", "math.", "affine.", "vector.", "scf.", "memref.", "index.", "ub.", "llvm.call_intrinsic")
@@ -223,9 +223,9 @@ class _Bounder:
                 self._extents[entry] = arith.IndexCastOp(ir.IndexType.get(), number).result
         return self._extents[entry]
 
-    def _places(self, loop: ir.Operation, index: ir.Value) -> tuple[_Target, Position, int, Linear] | None:
+    def _places(self, loop: ir.Operation, index: ir.Value) -> tuple[_Target, Position, int, LinearForm] | None:
         """Returns the target that all writes of a loop move along with an index: dimensions, distance and start."""
-        found: tuple[_Target, Position, int, Linear] | None = None
+        found: tuple[_Target, Position, int, LinearForm] | None = None
         local: dict[ir.Value, bool] = {}  # Many writes have the same root, which has many uses.
 
         def is_own(root: ir.Value) -> bool:

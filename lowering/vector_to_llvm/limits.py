@@ -8,7 +8,7 @@ from mlir import ir
 from mlir.dialects import arith, scf
 
 from ...passes.ir.values import constant_index
-from ..builders.linear_forms import Linear
+from ..builders.linear_forms import LinearForm
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Limit:
     is_outermost: bool
 
 
-def end_of(most: ir.Value, base: Linear, factor: int) -> ir.Value:
+def end_of(most: ir.Value, base: LinearForm, factor: int) -> ir.Value:
     """Returns the least index for which `base + factor * index` is at least `most`."""
     left = arith.SubIOp(most, apply(base)).result
     return left if factor == 1 else arith.CeilDivSIOp(left, constant_index(factor)).result
 
 
-def is_row_needed(limit: Limit, index: ir.Value, factor: int, base: Linear, step: int) -> ir.Value:
+def is_row_needed(limit: Limit, index: ir.Value, factor: int, base: LinearForm, step: int) -> ir.Value:
     """Returns whether some of `step` iterations are of needed elements, by their position in their row."""
     start = arith.AddIOp(apply(base), arith.MulIOp(index, constant_index(factor)).result).result
     place = arith.RemUIOp(start, constant_index(limit.size * limit.inner)).result
@@ -44,7 +44,7 @@ def is_row_needed(limit: Limit, index: ir.Value, factor: int, base: Linear, step
     return arith.OrIOp(before, arith.CmpIOp(arith.CmpIPredicate.sgt, place, last).result).result
 
 
-def apply(linear: Linear) -> ir.Value:
+def apply(linear: LinearForm) -> ir.Value:
     """Emits the value of a linear form."""
     base, terms = linear
     total = constant_index(base)

@@ -40,7 +40,7 @@ module attributes {transform.with_named_sequence} {
   }
 }
 """
-Transfer = vector.TransferReadOp | vector.TransferWriteOp
+_Transfer = vector.TransferReadOp | vector.TransferWriteOp
 _TRANSFERS = frozenset({"vector.transfer_read", "vector.transfer_write"})
 _FLOAT_OPS = frozenset({"arith.addf", "arith.mulf", "arith.subf"})
 
@@ -90,13 +90,13 @@ def _is_strided(transfer: ir.Operation) -> bool:
     return is_last and is_known and is_inside
 
 
-def _view(transfer: ir.Operation) -> Transfer:
+def _view(transfer: ir.Operation) -> _Transfer:
     view = transfer.opview
     assert isinstance(view, vector.TransferReadOp | vector.TransferWriteOp)
     return view
 
 
-def _vector(view: Transfer) -> ir.Value:
+def _vector(view: _Transfer) -> ir.Value:
     return view.results[0] if isinstance(view, vector.TransferReadOp) else view.valueToStore
 
 

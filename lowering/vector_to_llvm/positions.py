@@ -10,7 +10,7 @@ from mlir import ir
 
 from ...passes.infra.base import PassError
 from ...passes.ir.values import integer_of
-from ..builders.linear_forms import Linear, linear_form
+from ..builders.linear_forms import LinearForm, linear_form
 from ..builders.strides import reassociation
 
 WRITES = {"memref.store": 1, "vector.store": 1, "vector.transfer_write": 1, "memref.copy": 1}
@@ -29,7 +29,7 @@ class Position:
     """
 
     dims: tuple[int, ...]
-    index: Linear
+    index: LinearForm
 
 
 def root_of(value: ir.Value) -> ir.Value:
@@ -39,7 +39,7 @@ def root_of(value: ir.Value) -> ir.Value:
     return value
 
 
-def positions(value: ir.Value, indices: Sequence[Linear], root: ir.Value) -> list[Position] | None:
+def positions(value: ir.Value, indices: Sequence[LinearForm], root: ir.Value) -> list[Position] | None:
     """Returns the position in `root` of the element of a view at some indices; None if it is not a sum."""
     while value != root:
         if isinstance(value.owner, ir.Block) or value.owner.name not in _STEPS:
@@ -55,7 +55,7 @@ def positions(value: ir.Value, indices: Sequence[Linear], root: ir.Value) -> lis
     return [Position((axis,), index) for axis, index in enumerate(indices)]
 
 
-def linear_of(value: ir.Value) -> Linear:
+def linear_of(value: ir.Value) -> LinearForm:
     """Returns an index as a sum, as far as it is one."""
     if isinstance(value.owner, ir.Block):
         return 0, ((value, 1),)
@@ -75,7 +75,7 @@ def linear_of(value: ir.Value) -> Linear:
     return 0, ((value, 1),)
 
 
-def loop_of(linear: Linear) -> tuple[ir.Operation, int] | None:
+def loop_of(linear: LinearForm) -> tuple[ir.Operation, int] | None:
     """Returns the single loop that an index depends on, and its factor."""
     if len(linear[1]) != 1:
         return None
@@ -89,8 +89,8 @@ def loop_of(linear: Linear) -> tuple[ir.Operation, int] | None:
 
 
 def split(
-    linear: Linear, loop: ir.Operation, index: ir.Value, natural: Sequence[ir.Value] = ()
-) -> tuple[int | None, Linear]:
+    linear: LinearForm, loop: ir.Operation, index: ir.Value, natural: Sequence[ir.Value] = ()
+) -> tuple[int | None, LinearForm]:
     """Returns the factor of a loop's index in a sum (None if unknown), and the sum's terms from outside of the loop.
 
     Values in `natural` are known to be non-negative, as memory is addressed by them.
@@ -163,7 +163,7 @@ def _op_inside(op: ir.Operation, loop: ir.Operation) -> bool:
     return parent is not None
 
 
-def _sum(parts: Sequence[tuple[Linear, int]]) -> Linear:
+def _sum(parts: Sequence[tuple[LinearForm, int]]) -> LinearForm:
     base, terms = 0, {}
     for (start, values), factor in parts:
         base += start * factor
@@ -172,7 +172,7 @@ def _sum(parts: Sequence[tuple[Linear, int]]) -> Linear:
     return base, tuple((value, count) for value, count in terms.items() if count)
 
 
-def _subview(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None:
+def _subview(op: ir.Operation, indices: Sequence[LinearForm]) -> list[LinearForm] | None:
     offsets, sizes, strides = (
         list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides")
     )
@@ -182,7 +182,7 @@ def _subview(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None
         return None
     rest = list(indices)
     shape = list(ir.MemRefType(op.results[0].type).shape)
-    found: list[Linear] = []
+    found: list[LinearForm] = []
     for start, size, stride in zip(starts, sizes, strides, strict=True):
         is_kept = len(shape) == len(sizes) or (bool(shape) and shape[0] == size)
         if not is_kept:
@@ -194,7 +194,7 @@ def _subview(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None
     return found if not rest else None
 
 
-def _expand(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None:
+def _expand(op: ir.Operation, indices: Sequence[LinearForm]) -> list[LinearForm] | None:
     shape = list(ir.MemRefType(op.results[0].type).shape)
     found = []
     for run in reassociation(op):
@@ -202,9 +202,9 @@ def _expand(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None:
     return found
 
 
-def _collapse(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None:
+def _collapse(op: ir.Operation, indices: Sequence[LinearForm]) -> list[LinearForm] | None:
     shape = list(ir.MemRefType(op.operands[0].type).shape)
-    found: list[Linear] = [(0, ())] * len(shape)
+    found: list[LinearForm] = [(0, ())] * len(shape)
     for run, index in zip(reassociation(op), indices, strict=True):
         outer, *inner = [axis for axis in run if shape[axis] != 1] or run[-1:]
         for axis in reversed(inner):
@@ -216,7 +216,7 @@ def _collapse(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | Non
     return found
 
 
-def _divide(linear: Linear, size: int) -> tuple[Linear, int] | None:
+def _divide(linear: LinearForm, size: int) -> tuple[LinearForm, int] | None:
     """Returns the quotient and the constant remainder of a division; None if a term has a remainder of its own."""
     base, terms = linear
     if any(factor % size for _, factor in terms):
@@ -224,7 +224,7 @@ def _divide(linear: Linear, size: int) -> tuple[Linear, int] | None:
     return (base // size, tuple((value, factor // size) for value, factor in terms)), base % size
 
 
-def _same(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None:
+def _same(op: ir.Operation, indices: Sequence[LinearForm]) -> list[LinearForm] | None:
     return list(indices)
 
 

@@ -9,7 +9,7 @@ from mlir.dialects import arith
 
 from ...passes.ir.rewriting import walk
 from ...passes.ir.values import integer_of
-from ..builders.linear_forms import Linear
+from ..builders.linear_forms import LinearForm
 from .limits import end_of
 from .positions import linear_of, positions, root_of, split
 
@@ -64,12 +64,12 @@ def assume_kept(mask: ir.Value, loops: Sequence[ir.Operation]) -> None:
                 op.erase()
 
 
-def _place(loop: ir.Operation, value: ir.Value, axis: int) -> tuple[int, Linear] | None:
+def _place(loop: ir.Operation, value: ir.Value, axis: int) -> tuple[int, LinearForm] | None:
     """Returns the step per iteration of all reads of a value along the dimension, and the start; None if unknown."""
     index = loop.regions[0].blocks[0].arguments[0]
     if not _only_reads(loop, index):
         return None
-    found: tuple[int, Linear] | None = None
+    found: tuple[int, LinearForm] | None = None
     for op in walk(loop):
         if op.name not in _READS or root_of(op.operands[0]) != value:
             continue
@@ -83,9 +83,9 @@ def _place(loop: ir.Operation, value: ir.Value, axis: int) -> tuple[int, Linear]
 
 def _read(
     op: ir.Operation, value: ir.Value, axis: int, loop: ir.Operation, index: ir.Value
-) -> tuple[int, Linear] | None:
+) -> tuple[int, LinearForm] | None:
     rank = ir.MemRefType(op.operands[0].type).rank
-    indices: Sequence[Linear] = [linear_of(item) for item in list(op.operands)[1 : 1 + rank]]
+    indices: Sequence[LinearForm] = [linear_of(item) for item in list(op.operands)[1 : 1 + rank]]
     moved = []
     for position in positions(op.operands[0], indices, value) or ():
         own, base = split(position.index, loop, index)

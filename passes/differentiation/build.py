@@ -16,7 +16,7 @@ from ...dialects.stepwell.reduction import ReduceSumOp
 from ..graph.values import constant, dtype_of, scalar_like, splat_constant
 from ..ir.values import Shape, shape_of
 
-Operand = ir.Value | float
+ValueOrNumber = ir.Value | float
 
 
 def full(number: float, like: ir.Value, shape: Sequence[int] | None = None) -> ir.Value:
@@ -34,23 +34,23 @@ def literal(array: np.ndarray, like: ir.Value) -> ir.Value:
     return constant(np.asarray(array).astype(dtype_of(like)))
 
 
-def add(lhs: Operand, rhs: Operand) -> ir.Value:
+def add(lhs: ValueOrNumber, rhs: ValueOrNumber) -> ir.Value:
     """The sum."""
     return _binary(ops.AddOp, lhs, rhs)
 
 
-def sub(lhs: Operand, rhs: Operand) -> ir.Value:
+def sub(lhs: ValueOrNumber, rhs: ValueOrNumber) -> ir.Value:
     """The difference."""
     return _binary(ops.SubOp, lhs, rhs)
 
 
-def mul(lhs: Operand, rhs: Operand, *others: Operand) -> ir.Value:
+def mul(lhs: ValueOrNumber, rhs: ValueOrNumber, *others: ValueOrNumber) -> ir.Value:
     """The product of two or more values, multiplied from left to right."""
     product = _binary(ops.MulOp, lhs, rhs)
     return mul(product, *others) if others else product
 
 
-def div(lhs: Operand, rhs: Operand) -> ir.Value:
+def div(lhs: ValueOrNumber, rhs: ValueOrNumber) -> ir.Value:
     """The quotient."""
     return _binary(ops.DivOp, lhs, rhs)
 
@@ -60,7 +60,7 @@ def square(value: ir.Value) -> ir.Value:
     return mul(value, value)
 
 
-def _binary(kind: type[Op], lhs: Operand, rhs: Operand) -> ir.Value:
+def _binary(kind: type[Op], lhs: ValueOrNumber, rhs: ValueOrNumber) -> ir.Value:
     if not isinstance(lhs, ir.Value):
         assert isinstance(rhs, ir.Value)
         lhs = scalar_like(lhs, rhs)
@@ -84,7 +84,7 @@ def exp(value: ir.Value) -> ir.Value:
     return unary(ops.ExpOp, value)
 
 
-def compare(kind: type[ops.ComparisonOp], lhs: ir.Value, rhs: Operand) -> ir.Value:
+def compare(kind: type[ops.ComparisonOp], lhs: ir.Value, rhs: ValueOrNumber) -> ir.Value:
     """The result of a comparison op of the class `kind`, as bools."""
     return _binary(kind, lhs, rhs)
 
@@ -94,7 +94,7 @@ def both(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
     return ops.AndOp(lhs, rhs).result
 
 
-def select(condition: ir.Value, on_true: Operand, on_false: Operand) -> ir.Value:
+def select(condition: ir.Value, on_true: ValueOrNumber, on_false: ValueOrNumber) -> ir.Value:
     """`on_true` where the condition holds, else `on_false`; one of them is a value."""
     if not isinstance(on_true, ir.Value):
         assert isinstance(on_false, ir.Value)

@@ -26,10 +26,10 @@ broadcast to: the caller then sums the gradient over the broadcast dimensions.""
 Gradients = Sequence[Build | None]
 """One entry for each declared operand of an op."""
 
-Rule = Callable[..., Gradients]
+_Rule = Callable[..., Gradients]
 """Takes an op and the gradient of each of its results; None for a result that is not used."""
 
-DERIVATIVE = Interface[Rule](
+DERIVATIVE = Interface[_Rule](
     "derivative", "gradients of the operands, from those of the results", rooms=("passes.differentiation.rules",)
 )
 
@@ -38,7 +38,7 @@ class NotDifferentiableError(StepwellError):
     """An op has a derivative, but not with these attributes or operands; the message gives the reason."""
 
 
-def constant(count: int) -> Rule:
+def constant(count: int) -> _Rule:
     """The rule of a piecewise constant op with `count` operands: no operand has a gradient."""
 
     def rule(op: Any, *gradients: ir.Value | None) -> Gradients:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..infra.elements import Element
+from ..infra.elements import PassElement
 from ..infra.pipeline import Pipeline
 from .constants.fold_constants import FoldConstantsPass
 from .constants.hoist_invariants import HoistInvariantsPass
@@ -30,9 +30,9 @@ from .simplification.dce import DcePass
 from .simplification.decompose import DecomposePass
 from .simplification.fuse_composites import FuseCompositesPass
 
-CLEAN_UP: tuple[Element, ...] = (CanonicalizePass(), CsePass(), DcePass())
+CLEAN_UP: tuple[PassElement, ...] = (CanonicalizePass(), CsePass(), DcePass())
 
-GRAPH_PIPELINE: tuple[Element, ...] = (
+GRAPH_PIPELINE: tuple[PassElement, ...] = (
     # Shapes first, because most patterns need them; then shape arithmetic is constant and folds away.
     InferShapesPass(),
     # While weights are still computed from their bytes.
@@ -63,7 +63,7 @@ GRAPH_PIPELINE: tuple[Element, ...] = (
 )
 
 
-def in_precision(precision: str) -> Iterable[Element]:
+def in_precision(precision: str) -> Iterable[PassElement]:
     """The passes that convert products of float32 to a shorter type, after all products are known."""
     return [] if precision == "f32" else [ReducePrecisionPass(precision), *CLEAN_UP]
 

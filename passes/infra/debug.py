@@ -14,7 +14,7 @@ import time
 from mlir import ir
 
 from ...support import environment
-from .instrumentation import Instrumentation, PrintIR, Step, always
+from .instrumentation import Instrumentation, PassStep, PrintIR, always
 
 TRACEBACKS, PASSES, FAILING_IR, ALL_IR = 1, 2, 3, 4
 """The levels of `STEPWELL_DEBUG`; each prints also what those below it print."""
@@ -31,19 +31,19 @@ class Trace(Instrumentation):
     def __init__(self) -> None:
         self._start = 0.0
 
-    def before_pass(self, step: Step, op: ir.Operation) -> None:
+    def before_pass(self, step: PassStep, op: ir.Operation) -> None:
         """Starts the clock."""
         self._start = time.perf_counter()
 
-    def after_pass(self, step: Step, op: ir.Operation) -> None:
+    def after_pass(self, step: PassStep, op: ir.Operation) -> None:
         """Prints the pass."""
         self._print(step, op, "")
 
-    def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
+    def after_pass_failed(self, step: PassStep, op: ir.Operation) -> None:
         """Prints the pass as failed."""
         self._print(step, op, " FAILED")
 
-    def _print(self, step: Step, op: ir.Operation, end: str) -> None:
+    def _print(self, step: PassStep, op: ir.Operation, end: str) -> None:
         took = 1e3 * (time.perf_counter() - self._start)
         symbol = f" @{ir.StringAttr(op.attributes['sym_name']).value}" if "sym_name" in op.attributes else ""
         print(f"stepwell: {took:8.2f} ms  {step.name}{symbol}{end}", file=sys.stderr, flush=True)

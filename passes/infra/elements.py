@@ -32,9 +32,9 @@ class Nested:
     """Passes that run on each op called `anchor` directly inside the current op."""
 
     anchor: str
-    elements: tuple[Element, ...]
+    elements: tuple[PassElement, ...]
 
-    def __init__(self, anchor: str, elements: Iterable[Element | str]) -> None:
+    def __init__(self, anchor: str, elements: Iterable[PassElement | str]) -> None:
         object.__setattr__(self, "anchor", anchor)
         object.__setattr__(self, "elements", tuple(parsed(elements)))
 
@@ -57,10 +57,10 @@ class Nested:
         return f"{self.anchor}({','.join(map(print_element, self.elements))})"
 
 
-Element = Pass | Upstream | Nested
+PassElement = Pass | Upstream | Nested
 
 
-def print_element(element: Element) -> str:
+def print_element(element: PassElement) -> str:
     """The textual form of one element."""
     if not isinstance(element, Pass):
         return str(element)
@@ -68,7 +68,7 @@ def print_element(element: Element) -> str:
     return f"{element.name}{{{options}}}" if options else element.name
 
 
-def parse_elements(text: str) -> list[Element]:
+def parse_elements(text: str) -> list[PassElement]:
     """Parses elements separated by commas.
 
     Raises:
@@ -77,7 +77,7 @@ def parse_elements(text: str) -> list[Element]:
     return [_parse_element(piece) for piece in split_balanced(text, ",".__eq__)]
 
 
-def parsed(elements: Iterable[Element | str]) -> Iterable[Element]:
+def parsed(elements: Iterable[PassElement | str]) -> Iterable[PassElement]:
     """Yields the elements; a string may hold several."""
     for element in elements:
         if isinstance(element, str):
@@ -86,7 +86,7 @@ def parsed(elements: Iterable[Element | str]) -> Iterable[Element]:
             yield element
 
 
-def _parse_element(text: str) -> Element:
+def _parse_element(text: str) -> PassElement:
     match = _ELEMENT.fullmatch(text)
     if match is None:
         raise PipelineError(f"expected a pass name, but found '{text}'")

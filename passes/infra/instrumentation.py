@@ -19,10 +19,10 @@ from .base import Pass
 from .elements import Nested, Upstream
 from .upstream import class_name
 
-Step = Pass | Upstream
+PassStep = Pass | Upstream
 
 
-def title_of(step: Step) -> str:
+def title_of(step: PassStep) -> str:
     """The name of a step in dumps and reports: its C++ or Python class name."""
     return class_name(step.name) if isinstance(step, Upstream) else type(step).__name__
 
@@ -36,13 +36,13 @@ class Instrumentation:
     def after_nested(self, nested: Nested) -> None:
         """Called after the passes inside `nested` have run on all their ops."""
 
-    def before_pass(self, step: Step, op: ir.Operation) -> None:
+    def before_pass(self, step: PassStep, op: ir.Operation) -> None:
         """Called before `step` runs on `op`."""
 
-    def after_pass(self, step: Step, op: ir.Operation) -> None:
+    def after_pass(self, step: PassStep, op: ir.Operation) -> None:
         """Called after `step` has run on `op`, with valid IR."""
 
-    def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
+    def after_pass_failed(self, step: PassStep, op: ir.Operation) -> None:
         """Called after `step` has failed on `op`; the IR may be invalid."""
 
     def after_phase(self, phase: str, op: ir.Operation) -> None:
@@ -106,25 +106,25 @@ class PrintIR(Instrumentation):
         self._previous = ""
         self._counters: dict[ir.Operation, int] = {}
 
-    def before_pass(self, step: Step, op: ir.Operation) -> None:
+    def before_pass(self, step: PassStep, op: ir.Operation) -> None:
         """Prints the IR if selected, and stores it if changes must be detected."""
         if self.only_on_change:
             self._previous = str(op)
         if self.before(step.name):
             self._dump(f"IR Dump Before {title_of(step)} ({step.name})", step, op)
 
-    def after_pass(self, step: Step, op: ir.Operation) -> None:
+    def after_pass(self, step: PassStep, op: ir.Operation) -> None:
         """Prints the IR if selected and, with `only_on_change`, if the pass changed it."""
         is_same = self.only_on_change and str(op) == self._previous
         if self.after(step.name) and not self.on_failure and not is_same:
             self._dump(f"IR Dump After {title_of(step)} ({step.name})", step, op)
 
-    def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
+    def after_pass_failed(self, step: PassStep, op: ir.Operation) -> None:
         """Prints the IR that the failed pass left."""
         if self.after(step.name) or self.on_failure:
             self._dump(f"IR Dump After {title_of(step)} Failed ({step.name})", step, op)
 
-    def _dump(self, header: str, step: Step, op: ir.Operation) -> None:
+    def _dump(self, header: str, step: PassStep, op: ir.Operation) -> None:
         flags = self.flags
         if self.module_scope:
             name = f": @{symbol_of(op)}" if symbol_of(op) else ""
@@ -134,7 +134,7 @@ class PrintIR(Instrumentation):
         text = flags.print(_root(op) if self.module_scope else op)
         self._write(f"// -----// {header} //----- //\n{text}\n\n", step, op)
 
-    def _write(self, text: str, step: Step, op: ir.Operation) -> None:
+    def _write(self, text: str, step: PassStep, op: ir.Operation) -> None:
         if self.folder is None:
             print(text, end="", file=self.stream or sys.stderr, flush=True)
             return

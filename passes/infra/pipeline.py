@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from .base import Pass
-from .elements import Element, Nested, parsed, print_element
+from .elements import Nested, PassElement, parsed, print_element
 from .runner import PipelineRunner
 from .state import CompileState, Watcher
 
@@ -30,10 +30,10 @@ from .state import CompileState, Watcher
 class Pipeline:
     """Passes that run in sequence on one op, normally a module."""
 
-    elements: tuple[Element, ...]
+    elements: tuple[PassElement, ...]
     anchor: str
 
-    def __init__(self, elements: Iterable[Element | str] = (), anchor: str = "builtin.module") -> None:
+    def __init__(self, elements: Iterable[PassElement | str] = (), anchor: str = "builtin.module") -> None:
         object.__setattr__(self, "elements", tuple(parsed(elements)))
         object.__setattr__(self, "anchor", anchor)
 

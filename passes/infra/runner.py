@@ -23,9 +23,9 @@ from ...support.errors import OptionError
 from . import debug
 from .base import Pass, PassError
 from .diagnostics import MLIRError
-from .elements import Element, Nested, Upstream, print_element
+from .elements import Nested, PassElement, Upstream, print_element
 from .failure import CompileError
-from .instrumentation import Step
+from .instrumentation import PassStep
 from .options import PipelineError
 from .rejections import explain_rejection
 from .state import CompileState, Watcher
@@ -76,7 +76,7 @@ class PipelineRunner:
         self.verify = verify or self.state.is_recorded
         self.statistics, self.note = statistics, note or self.state.note_pass
 
-    def run(self, anchor: str, elements: Sequence[Element], op: ir.Operation) -> None:
+    def run(self, anchor: str, elements: Sequence[PassElement], op: ir.Operation) -> None:
         """Runs the elements of a pipeline that is anchored on `anchor`.
 
         Raises:
@@ -89,7 +89,7 @@ class PipelineRunner:
             check(op.name, elements)
             self._run_elements(elements, op)
 
-    def _run_elements(self, elements: Sequence[Element], op: ir.Operation) -> None:
+    def _run_elements(self, elements: Sequence[PassElement], op: ir.Operation) -> None:
         for is_native, group in itertools.groupby(elements, self._is_native):
             if is_native:
                 self._run_upstream(list(group), op)
@@ -97,14 +97,14 @@ class PipelineRunner:
             for element in group:
                 self._run_element(element, op)
 
-    def _is_native(self, element: Element) -> bool:
+    def _is_native(self, element: PassElement) -> bool:
         """Returns whether MLIR's pass manager can run the whole element by itself."""
         if isinstance(element, Nested):
             # Only MLIR knows which ops `any` matches.
             return element.anchor == _ANY or all(map(self._is_native, element.elements))
         return isinstance(element, Upstream) and not self.instrumentation
 
-    def _run_element(self, element: Element, op: ir.Operation) -> None:
+    def _run_element(self, element: PassElement, op: ir.Operation) -> None:
         if isinstance(element, Pass):
             self._run_step(element, op)
         elif isinstance(element, Nested):
@@ -121,7 +121,7 @@ class PipelineRunner:
         for watcher in reversed(self.instrumentation):
             watcher.after_nested(nested)
 
-    def _run_step(self, step: Step, op: ir.Operation) -> None:
+    def _run_step(self, step: PassStep, op: ir.Operation) -> None:
         for watcher in self.instrumentation:
             watcher.before_pass(step, op)
         try:
@@ -133,7 +133,7 @@ class PipelineRunner:
         for watcher in reversed(self.instrumentation):
             watcher.after_pass(step, op)
 
-    def _run_upstream(self, elements: Sequence[Element], op: ir.Operation) -> None:
+    def _run_upstream(self, elements: Sequence[PassElement], op: ir.Operation) -> None:
         self.note(_names(elements))
         pipelines = self.state.pipelines if self.statistics is None else PreparedPipelines()
         manager = pipelines.manager(f"{op.name}({_names(elements)})", self.verify)
@@ -181,7 +181,7 @@ class PipelineRunner:
             raise PassFailure(name, f"it left invalid IR: {wrong.message} (this is a bug in the pass)", wrong.location)
 
 
-def check(anchor: str, elements: Sequence[Element]) -> None:
+def check(anchor: str, elements: Sequence[PassElement]) -> None:
     """Checks in the current context that every pass exists, accepts its options and can run on its op.
 
     Raises:
@@ -218,7 +218,7 @@ def wrong_anchor(name: str, wanted: str, anchor: str) -> str:
     )
 
 
-def _expand(element: Upstream, anchor: str) -> Sequence[Step | Nested]:
+def _expand(element: Upstream, anchor: str) -> Sequence[PassStep | Nested]:
     """The passes of an upstream pipeline such as `buffer-deallocation-pipeline`; a single pass stays as it is."""
     spelt_out = Nested.parse(str(PassManager.parse(f"{anchor}({element})"))).elements
     if len(spelt_out) == 1 and isinstance(spelt_out[0], Upstream) and spelt_out[0].name == element.name:
@@ -240,7 +240,7 @@ def _children(op: ir.Operation, anchor: str) -> Iterator[ir.Operation]:
             yield from (inner.operation for inner in list(block.operations) if inner.operation.name == anchor)
 
 
-def _names(elements: Sequence[Element]) -> str:
+def _names(elements: Sequence[PassElement]) -> str:
     """The elements as text, for messages that cannot name the exact pass."""
     return ",".join(map(print_element, elements))
 

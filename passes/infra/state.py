@@ -21,7 +21,7 @@ from ...machines.families import FAMILIES
 from ...machines.machine import Machine
 from ...runtime.program import Shape
 from ...runtime.progress.progress import CompileReporter
-from ...runtime.remarks import ANALYSIS, MISSED, PASSED, Argument, Remark
+from ...runtime.remarks import ANALYSIS, MISSED, PASSED, Remark, RemarkValue
 from .bindings import ir
 from .failure import CompileError
 from .progress_note import set_note
@@ -121,19 +121,19 @@ class CompileState:
     limit: RewriteLimit | None = None
     prepared: PreparedPipelines | None = None
 
-    def passed(self, rule: str, nodes: Sequence[str], message: str, **arguments: Argument) -> None:
+    def passed(self, rule: str, nodes: Sequence[str], message: str, **arguments: RemarkValue) -> None:
         """Adds the remark that the current pass applied a rule to some nodes of the model; see `Remark`."""
         self._add(PASSED, rule, nodes, message, arguments)
 
-    def missed(self, rule: str, nodes: Sequence[str], reason: str, **arguments: Argument) -> None:
+    def missed(self, rule: str, nodes: Sequence[str], reason: str, **arguments: RemarkValue) -> None:
         """Adds the remark that the current pass considered a rule, and why it did not apply it."""
         self._add(MISSED, rule, nodes, reason, arguments)
 
-    def found(self, rule: str, nodes: Sequence[str], message: str, **arguments: Argument) -> None:
+    def found(self, rule: str, nodes: Sequence[str], message: str, **arguments: RemarkValue) -> None:
         """Adds a remark on what the current pass found out."""
         self._add(ANALYSIS, rule, nodes, message, arguments)
 
-    def _add(self, kind: str, rule: str, nodes: Sequence[str], message: str, arguments: dict[str, Argument]) -> None:
+    def _add(self, kind: str, rule: str, nodes: Sequence[str], message: str, arguments: dict[str, RemarkValue]) -> None:
         self.remarks.append(Remark(kind, self.pass_name, rule, tuple(nodes), message, tuple(arguments.items())))
 
     @property

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from .elements import Nested
-from .instrumentation import Instrumentation, Step, title_of
+from .instrumentation import Instrumentation, PassStep, title_of
 
 _RULE = "===" + "-" * 73 + "==="
 _TITLE = f"{_RULE}\n{'... Execution time report ...':^79}".rstrip() + f"\n{_RULE}"
@@ -51,15 +51,15 @@ class Timing(Instrumentation):
         """Stops the timer."""
         self._stop()
 
-    def before_pass(self, step: Step, op: ir.Operation) -> None:
+    def before_pass(self, step: PassStep, op: ir.Operation) -> None:
         """Starts the timer of a pass."""
         self._start(step, title_of(step))
 
-    def after_pass(self, step: Step, op: ir.Operation) -> None:
+    def after_pass(self, step: PassStep, op: ir.Operation) -> None:
         """Stops the timer."""
         self._stop()
 
-    def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
+    def after_pass_failed(self, step: PassStep, op: ir.Operation) -> None:
         """Stops the timer."""
         self._stop()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-Resources = dict[str, dict[str, str]]
+AsmResources = dict[str, dict[str, str]]
 """The entries of each tool, as written in the text."""
 
 REPRODUCER = "mlir_reproducer"
@@ -18,13 +18,13 @@ _TOKEN = re.compile(r"\s*(?:(?P<word>[\w.$-]+|\"(?:[^\"\\]|\\.)*\")|(?P<mark>[{}
 _END = "#-}"
 
 
-def read_resources(text: str) -> Resources:
+def read_resources(text: str) -> AsmResources:
     """The external resources in the text of a module; reporting malformed ones is left to MLIR's parser."""
     begin = text.rfind("{-#")
     found = _SECTION.search(text, begin) if begin >= 0 else None
     if found is None:
         return {}
-    resources: Resources = {}
+    resources: AsmResources = {}
     tool, words, position = "", [], found.end()
     while match := _TOKEN.match(text, position):
         position = match.end()

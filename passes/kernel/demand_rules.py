@@ -31,13 +31,13 @@ from ...dialects.stepwell.paging import PagedAttentionOp, StoreRowsOp
 from ..ir.rewriting import defining_op
 from ..ir.values import shape_of
 from .masks import masked_axis
-from .prefixes import DEMAND, Prefix, Rule, all_of, broadcast, divided, scaled
+from .prefixes import DEMAND, LiveRule, Prefix, all_of, broadcast, divided, scaled
 from .views import EXTRACT, INSERT, box_of, kept_dims
 
 _COMPUTED = ir.ShapedType.get_dynamic_size()
 
 
-def rule_of(op: ir.Operation) -> Rule | None:
+def rule_of(op: ir.Operation) -> LiveRule | None:
     """The rule for an op; None if it needs its operands in full."""
     if op.name in _BY_NAME:
         return _BY_NAME[op.name]
@@ -280,5 +280,5 @@ def _resample(op: ir.Operation, index: int, needed: Sequence[Prefix], table: Seq
     return found
 
 
-_BY_NAME: dict[str, Rule] = {EXTRACT: _extract, INSERT: _insert}
+_BY_NAME: dict[str, LiveRule] = {EXTRACT: _extract, INSERT: _insert}
 DEMAND.attach(ElementwiseOp, BroadcastToOp)(broadcast)

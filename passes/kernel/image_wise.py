@@ -22,8 +22,8 @@ from ..ir.values import shape_if_tensor
 Attributes = dict[str, Any]
 """The attributes of an op that change when it computes one image."""
 
-Rule = Callable[[Any, Collection[ir.Value], int], Attributes | None]
-IMAGE_WISE = Interface[Rule](
+_Rule = Callable[[Any, Collection[ir.Value], int], Attributes | None]
+IMAGE_WISE = Interface[_Rule](
     "image-wise", "attributes for one image, if images are computed separately", rooms=("passes.kernel.image_wise",)
 )
 
@@ -64,7 +64,7 @@ def _concat(op: ConcatOp, images: Collection[ir.Value], batch: int) -> Attribute
     return {} if axis and all(value in images for value in op.operation.operands) else None
 
 
-def _of_first_operand(rule: Callable[[Any], Attributes | None]) -> Rule:
+def _of_first_operand(rule: Callable[[Any], Attributes | None]) -> _Rule:
     """Limits a rule to ops whose first operand alone holds images; all images share the other operands."""
 
     def limited(op: Op, images: Collection[ir.Value], batch: int) -> Attributes | None:

@@ -16,10 +16,10 @@ from ..ir.values import shape_of
 Prefix = int | str | list | None
 """The number of live elements along a dimension: an expression over symbolic sizes; None for all."""
 
-Rule = Callable[[ir.Operation, int, Sequence[Prefix], Sequence[Any]], Sequence[Prefix]]
+LiveRule = Callable[[ir.Operation, int, Sequence[Prefix], Sequence[Any]], Sequence[Prefix]]
 """Computes an operand's live prefixes from the op, the operand's index, the result's prefixes and the table."""
 
-DEMAND = Interface[Rule]("demand", "live prefix of each operand, from that of the result", rooms=("passes.kernel",))
+DEMAND = Interface[LiveRule]("demand", "live prefix of each operand, from that of the result", rooms=("passes.kernel",))
 """An op without an implementation needs all of its operands."""
 
 

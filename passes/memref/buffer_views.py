@@ -9,7 +9,7 @@ from mlir import ir
 
 from ..kernel.views import Box, is_contiguous, kept_dims, row_major
 
-Range = tuple[int, int]
+_Range = tuple[int, int]
 
 ALIASES = frozenset(
     {
@@ -42,7 +42,7 @@ class BufferView:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     whole: tuple[int, ...]
-    box: tuple[Range, ...]
+    box: tuple[_Range, ...]
     shifts: tuple[tuple[ir.Value, int], ...] = ()
 
     @staticmethod
@@ -108,7 +108,7 @@ class BufferView:
         pairs = zip(self.box, other.box, strict=True)
         return all(mine[0] < others[1] and others[0] < mine[1] for mine, others in pairs)
 
-    def _part_box(self, box: Box) -> tuple[Range, ...]:
+    def _part_box(self, box: Box) -> tuple[_Range, ...]:
         if list(self.strides) != row_major(self.whole):
             # The indices in the whole tensor are unknown, so the box of this view is the tightest bound.
             return self.box

@@ -10,7 +10,7 @@ from mlir import ir
 
 from ...dialects import discardable
 from ...dialects.core import Op, spec_of
-from ...dialects.dims import Dim, Shape, Symbolic, limits_of
+from ...dialects.dims import Dim, DimShape, Symbolic, limits_of
 from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import AppendOp
 from ...sizes.assumptions import assuming, suppositions
@@ -102,7 +102,7 @@ def _bind_main(module: ir.Operation, units: Units, state: CompileState, memory: 
     discardable.TYPICAL_SIZES.write(module, typical_sizes(units.ranges))
 
 
-def _input_shape(argument: ir.BlockArgument, units: Units) -> Shape:
+def _input_shape(argument: ir.BlockArgument, units: Units) -> DimShape:
     """The shape of an input.
 
     Raises:

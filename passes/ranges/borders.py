@@ -26,7 +26,7 @@ from .checks import require_static_attributes
 from .extents import count_of, is_dynamic, numbered, prefix, whole
 from .layout import compacted
 from .rewriter import PADDING, Rewriter, replace
-from .rules import Result
+from .rules import ResultExtents
 from .states import OpState
 
 _INDEX = np.dtype(np.int64)
@@ -91,7 +91,7 @@ def _number(graph: Rewriter, dim: Dim) -> ir.Value:
 
 
 @PADDING.attach(PadOp)
-def pad(graph: Rewriter, op: PadOp, state: OpState) -> Result | None:
+def pad(graph: Rewriter, op: PadOp, state: OpState) -> ResultExtents | None:
     """Pads after masking the padding behind the data; non-constant borders and varying offsets use a gather instead."""
     require_static_attributes(state, but=("low", "high"))
     shape, rank = static_shape(op.result) or (), len(graph.of(op.input))

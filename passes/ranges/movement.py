@@ -31,14 +31,14 @@ from .errors import RangesError
 from .extents import Extent, count_of, is_dynamic, numbered, prefix, regroup, size_of, whole
 from .layout import agree, compact_all, compacted, is_apart, located, rearranged, set_operands
 from .rewriter import PADDING, Rewriter, replace
-from .rules import Result
+from .rules import ResultExtents
 from .states import OpState
 
 _INDEX = np.dtype(np.int64)
 
 
 @PADDING.attach(TransposeOp)
-def transpose(graph: Rewriter, op: TransposeOp, state: OpState) -> Result:
+def transpose(graph: Rewriter, op: TransposeOp, state: OpState) -> ResultExtents:
     """The dimensions in permuted order."""
     require_static_attributes(state)
     extents = graph.of(op.input)
@@ -46,7 +46,7 @@ def transpose(graph: Rewriter, op: TransposeOp, state: OpState) -> Result:
 
 
 @PADDING.attach(ReshapeOp)
-def reshape(graph: Rewriter, op: ReshapeOp, state: OpState) -> Result | None:
+def reshape(graph: Rewriter, op: ReshapeOp, state: OpState) -> ResultExtents | None:
     """Varying dimensions may be merged and split again in place; for any other grouping the data is moved."""
     shape = static_shape(op.result) or ()
     found = regroup(graph.of(op.input), shape, graph.divided)
@@ -57,7 +57,7 @@ def reshape(graph: Rewriter, op: ReshapeOp, state: OpState) -> Result | None:
 
 
 @PADDING.attach(BroadcastToOp)
-def broadcast_to(graph: Rewriter, op: BroadcastToOp, state: OpState) -> Result:
+def broadcast_to(graph: Rewriter, op: BroadcastToOp, state: OpState) -> ResultExtents:
     """The input's dimensions, and new ones."""
     shape = static_shape(op.result) or ()
     extents = graph.of(op.input)
@@ -73,7 +73,7 @@ def _extent(graph: Rewriter, state: OpState, axis: int, size: int) -> Extent:
 
 
 @PADDING.attach(TileOp)
-def tile(graph: Rewriter, op: TileOp, state: OpState) -> Result | None:
+def tile(graph: Rewriter, op: TileOp, state: OpState) -> ResultExtents | None:
     """Repeats static dimensions any number of times, and varying ones by a gather."""
     require_static_attributes(state, but=("repeats",))
     repeats = state.attributes["repeats"]
@@ -99,7 +99,7 @@ def tile(graph: Rewriter, op: TileOp, state: OpState) -> Result | None:
 
 
 @PADDING.attach(ConcatOp)
-def concat(graph: Rewriter, op: ConcatOp, state: OpState) -> Result | None:
+def concat(graph: Rewriter, op: ConcatOp, state: OpState) -> ResultExtents | None:
     """Concatenates at the bounds; if the first part varies, the second one is copied to where the first one ends."""
     require_static_attributes(state)
     rank = len(graph.of(op.lhs))
@@ -131,7 +131,7 @@ def _gathered(graph: Rewriter, value: ir.Value, indices: ir.Value, axis: int, ex
 
 
 @PADDING.attach(SliceOp)
-def slice_(graph: Rewriter, op: SliceOp, state: OpState) -> Result | None:
+def slice_(graph: Rewriter, op: SliceOp, state: OpState) -> ResultExtents | None:
     """A slice with constant starts stays a slice; others become gathers."""
     require_static_attributes(state, but=("starts", "stops"))
     cut = [axis for axis, extent in enumerate(graph.of(op.input)) if not _takes_all(state, axis, count_of(extent))]
@@ -178,7 +178,7 @@ def _gathered_slice(graph: Rewriter, op: SliceOp, state: OpState, value: ir.Valu
 
 
 @PADDING.attach(ReverseOp)
-def reverse(graph: Rewriter, op: ReverseOp, state: OpState) -> Result | None:
+def reverse(graph: Rewriter, op: ReverseOp, state: OpState) -> ResultExtents | None:
     """Along a varying dimension, gathers from the last data element backwards."""
     require_static_attributes(state)
     extents = graph.of(op.input)
@@ -228,7 +228,7 @@ def gather(graph: Rewriter, op: GatherOp, state: OpState) -> None:
 
 
 @PADDING.attach(RowOp)
-def row(graph: Rewriter, op: RowOp, state: OpState) -> Result:
+def row(graph: Rewriter, op: RowOp, state: OpState) -> ResultExtents:
     """The other dimensions; rows without data are never read."""
     require_static_attributes(state)
     extents = graph.of(op.input)
@@ -239,7 +239,7 @@ def row(graph: Rewriter, op: RowOp, state: OpState) -> Result:
 
 
 @PADDING.attach(WithRowOp)
-def with_row(graph: Rewriter, op: WithRowOp, state: OpState) -> Result:
+def with_row(graph: Rewriter, op: WithRowOp, state: OpState) -> ResultExtents:
     """The dimensions of the tensor."""
     require_static_attributes(state)
     return [graph.of(op.input)]

@@ -16,12 +16,12 @@ from .checks import require_static_attributes
 from .extents import count_of, is_dynamic, whole
 from .layout import unmerged
 from .rewriter import PADDING, Rewriter, replace
-from .rules import Result
+from .rules import ResultExtents
 from .states import OpState
 
 
 @PADDING.attach(LayerNormOp, RmsNormOp)
-def normalisation(graph: Rewriter, op: LayerNormOp | RmsNormOp, state: OpState) -> Result | None:
+def normalisation(graph: Rewriter, op: LayerNormOp | RmsNormOp, state: OpState) -> ResultExtents | None:
     """Unchanged if no normalised dimension varies, otherwise decomposed into sums.
 
     around = x - mean(x); around = around - mean(around); around * rsqrt(mean(around**2) + epsilon)

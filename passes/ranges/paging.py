@@ -13,7 +13,7 @@ from .extents import is_dynamic
 from .layout import agree
 from .reductions import mask_of
 from .rewriter import PADDING, Rewriter, replace
-from .rules import Result
+from .rules import ResultExtents
 from .states import OpState
 
 
@@ -32,7 +32,7 @@ def store_rows(graph: Rewriter, op: StoreRowsOp, state: OpState) -> None:
 
 
 @PADDING.attach(PagedAttentionOp)
-def paged_attention(graph: Rewriter, op: PagedAttentionOp, state: OpState) -> Result | None:
+def paged_attention(graph: Rewriter, op: PagedAttentionOp, state: OpState) -> ResultExtents | None:
     """Masks keys beyond the data."""
     require_static_attributes(state)
     _require_static_pools(graph, [op.key, op.value])

@@ -20,7 +20,7 @@ from .errors import RangesError
 from .extents import Extent, count_of, is_dynamic, prefix
 from .layout import agree, compacted, is_apart, located
 from .rewriter import PADDING, Rewriter, replace
-from .rules import Result
+from .rules import ResultExtents
 from .states import OpState
 from .windows import windows
 
@@ -28,7 +28,7 @@ _INDEX = np.dtype(np.int64)
 
 
 @PADDING.attach(TopKOp)
-def top_k(graph: Rewriter, op: TopKOp, state: OpState) -> Result | None:
+def top_k(graph: Rewriter, op: TopKOp, state: OpState) -> ResultExtents | None:
     """Sorts padding behind the data."""
     require_static_attributes(state, but=("k",))
     shape = static_shape(op.result) or ()
@@ -46,7 +46,7 @@ def top_k(graph: Rewriter, op: TopKOp, state: OpState) -> Result | None:
 
 
 @PADDING.attach(CumulativeOp)
-def cumulative(graph: Rewriter, op: CumulativeOp, state: OpState) -> Result:
+def cumulative(graph: Rewriter, op: CumulativeOp, state: OpState) -> ResultExtents:
     """Moves data to the front, so that padding affects no total; for a reverse scan, makes it neutral."""
     require_static_attributes(state)
     axis = op.axis % len(static_shape(op.input) or ())
@@ -111,7 +111,7 @@ def _located(graph: Rewriter, indices: ir.Value, data: Extent, end: ir.Value, ou
 
 
 @PADDING.attach(MaxPoolIndicesOp)
-def max_pool_indices(graph: Rewriter, op: MaxPoolIndicesOp, state: OpState) -> Result | None:
+def max_pool_indices(graph: Rewriter, op: MaxPoolIndicesOp, state: OpState) -> ResultExtents | None:
     """Renumbers the indices so that they count only data, not padding."""
     found = windows(graph, op, state)
     if found is None:
@@ -142,7 +142,7 @@ def _renumbered(graph: Rewriter, index: ir.Value, sizes: Sequence[int], counts: 
 
 
 @PADDING.attach(SampleOp)
-def sample(graph: Rewriter, op: SampleOp, state: OpState) -> Result:
+def sample(graph: Rewriter, op: SampleOp, state: OpState) -> ResultExtents:
     """Any number of positions in images of one size; positions beyond the data are arbitrary."""
     require_static_attributes(state)
     images, positions = graph.of(op.input), graph.of(op.positions)

@@ -31,12 +31,12 @@ from .extents import Extent, Factor, is_dynamic, size_of, whole
 from .layout import compacted
 from .norms import mean
 from .rewriter import PADDING, Rewriter, replace
-from .rules import Result
+from .rules import ResultExtents
 from .states import OpState
 
 
 @PADDING.attach(ReductionOp)
-def reduction(graph: Rewriter, op: Any, state: OpState) -> Result | None:
+def reduction(graph: Rewriter, op: Any, state: OpState) -> ResultExtents | None:
     """Fills padding with the neutral element; a mean is divided by the number of data elements."""
     require_static_attributes(state)
     extents = graph.of(op.input)
@@ -80,7 +80,7 @@ def _reduced(extents: Sequence[Extent], axes: Sequence[int], keepdims: bool) -> 
 
 
 @PADDING.attach(ArgmaxOp)
-def argmax(graph: Rewriter, op: ArgmaxOp, state: OpState) -> Result:
+def argmax(graph: Rewriter, op: ArgmaxOp, state: OpState) -> ResultExtents:
     """Fills padding with the least number; ties take the first element, so padding never wins over data."""
     require_static_attributes(state)
     extents = graph.of(op.input)
@@ -92,7 +92,7 @@ def argmax(graph: Rewriter, op: ArgmaxOp, state: OpState) -> Result:
 
 
 @PADDING.attach(SoftmaxOp, LogSoftmaxOp)
-def softmax(graph: Rewriter, op: SoftmaxOp | LogSoftmaxOp, state: OpState) -> Result:
+def softmax(graph: Rewriter, op: SoftmaxOp | LogSoftmaxOp, state: OpState) -> ResultExtents:
     """Fills padding with minus infinity, whose exponential is 0."""
     require_static_attributes(state)
     axis = op.axis % len(graph.of(op.input))
@@ -101,7 +101,7 @@ def softmax(graph: Rewriter, op: SoftmaxOp | LogSoftmaxOp, state: OpState) -> Re
 
 
 @PADDING.attach(BatchNormOp, LocalResponseNormOp)
-def normalisation(graph: Rewriter, op: Any, state: OpState) -> Result:
+def normalisation(graph: Rewriter, op: Any, state: OpState) -> ResultExtents:
     """Sets channels beyond the data to 0 for a norm over neighbouring channels; others keep channels apart."""
     require_static_attributes(state)
     axis = 1 if op.layout == CHANNELS_FIRST else len(graph.of(op.input)) - 1
@@ -112,7 +112,7 @@ def normalisation(graph: Rewriter, op: Any, state: OpState) -> Result:
 
 
 @PADDING.attach(AttentionOp)
-def attention(graph: Rewriter, op: AttentionOp, state: OpState) -> Result | None:
+def attention(graph: Rewriter, op: AttentionOp, state: OpState) -> ResultExtents | None:
     """Masks keys in the padding, which must be finite: their weights are 0, and so are their contributions."""
     require_static_attributes(state)
     query, key, value = (graph.of(item) for item in (op.query, op.key, op.value))

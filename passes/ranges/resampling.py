@@ -35,14 +35,14 @@ from .extents import Extent, count_of, is_dynamic, numbered, prefix, whole
 from .layout import compacted
 from .projections import repeats_elements
 from .rewriter import PADDING, Rewriter, replace
-from .rules import Result
+from .rules import ResultExtents
 from .states import OpState
 
 _INDEX, _FLOAT = np.dtype(np.int64), np.dtype(np.float32)
 
 
 @PADDING.attach(ResizeOp)
-def resize(graph: Rewriter, op: ResizeOp, state: OpState) -> Result | None:
+def resize(graph: Rewriter, op: ResizeOp, state: OpState) -> ResultExtents | None:
     """Unchanged for nearest by integer factors; otherwise one varying dimension at a time."""
     require_static_attributes(state, but=("sizes", "scales"))
     shape = static_shape(op.result) or ()

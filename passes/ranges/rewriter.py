@@ -220,10 +220,10 @@ class Rewriter:
         return quotient if quotient * count == dim else None
 
 
-Rule = Callable[[Rewriter, Any, OpState], Sequence[Sequence[Extent]] | None]
+_Rule = Callable[[Rewriter, Any, OpState], Sequence[Sequence[Extent]] | None]
 """Makes an op correct for every size and returns the dimensions of its results; None if it replaced the op."""
 
-PADDING = Interface[Rule](
+PADDING = Interface[_Rule](
     "padding", "keeps an op correct if padding follows the data of a dimension", rooms=("passes.ranges",)
 )
 """An op without an implementation may only have operands whose dimensions do not vary."""

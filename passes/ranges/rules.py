@@ -39,11 +39,11 @@ from .layout import agree, compacted, is_apart, set_operands
 from .rewriter import PADDING, Rewriter, replace
 from .states import OpState
 
-Result = Sequence[Sequence[Extent]]
+ResultExtents = Sequence[Sequence[Extent]]
 
 
 @PADDING.attach(UnaryOp, BinaryOp, ShiftOp, LogicalOp, ComparisonOp, SelectOp, CastOp)
-def elementwise(graph: Rewriter, op: Op, state: OpState) -> Result | None:
+def elementwise(graph: Rewriter, op: Op, state: OpState) -> ResultExtents | None:
     """Takes each dimension from the operands that have it; splits merged dimensions again."""
     require_static_attributes(state)
     shape = static_shape(op.operation.results[0]) or ()
@@ -82,14 +82,14 @@ def _separated(graph: Rewriter, value: ir.Value, wanted: Sequence[Extent]) -> ir
 
 
 @PADDING.attach(ParameterOp)
-def parameter(graph: Rewriter, op: ParameterOp, state: OpState) -> Result:
+def parameter(graph: Rewriter, op: ParameterOp, state: OpState) -> ResultExtents:
     """Weights have the same size in all calls."""
     require_static_attributes(state)
     return [graph.of(op.result)]
 
 
 @PADDING.attach(ConstantOp)
-def literal(graph: Rewriter, op: ConstantOp, state: OpState) -> Result:
+def literal(graph: Rewriter, op: ConstantOp, state: OpState) -> ResultExtents:
     """Constants have the same size in all calls."""
     return [graph.of(op.result)]
 
@@ -113,7 +113,7 @@ def range_(graph: Rewriter, op: RangeOp, state: OpState) -> None:
 
 
 @PADDING.attach(MatmulOp)
-def matmul(graph: Rewriter, op: MatmulOp, state: OpState) -> Result | None:
+def matmul(graph: Rewriter, op: MatmulOp, state: OpState) -> ResultExtents | None:
     """Sets both operands to 0 beyond the data along the contracted dimension, because 0 times padding may be NaN.
 
     Merged rows with padding in between are split again:
@@ -149,7 +149,7 @@ def matmul(graph: Rewriter, op: MatmulOp, state: OpState) -> Result | None:
     return None
 
 
-def inferred(graph: Rewriter, op: Op, state: OpState) -> Result:
+def inferred(graph: Rewriter, op: Op, state: OpState) -> ResultExtents:
     """The dimensions from the op's shape function, as prefixes unless they equal a dimension of the first operand."""
 
     def spec(value: ir.Value) -> TensorSpec:
@@ -167,7 +167,7 @@ def inferred(graph: Rewriter, op: Op, state: OpState) -> Result:
 
 
 @PADDING.attach(BlockMatmulOp)
-def block_matmul(graph: Rewriter, op: BlockMatmulOp, state: OpState) -> Result:
+def block_matmul(graph: Rewriter, op: BlockMatmulOp, state: OpState) -> ResultExtents:
     """Sets the input and the scales to 0 beyond the data along the contracted dimension; the weight's are finite."""
     require_static_attributes(state)
     if 2 in graph.dynamic(op.weight):
@@ -181,7 +181,7 @@ def block_matmul(graph: Rewriter, op: BlockMatmulOp, state: OpState) -> Result:
 
 
 @PADDING.attach(LstmOp)
-def lstm(graph: Rewriter, op: LstmOp, state: OpState) -> Result:
+def lstm(graph: Rewriter, op: LstmOp, state: OpState) -> ResultExtents:
     """Unchanged if only the batch varies."""
     require_static_attributes(state)
     for value in op.operation.operands:

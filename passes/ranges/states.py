@@ -9,7 +9,7 @@ from typing import Any
 from mlir import ir
 
 from ...dialects import discardable
-from ...dialects.dims import Dim, Shape, Symbolic, is_known
+from ...dialects.dims import Dim, DimShape, Symbolic, is_known
 from ...dialects.op import Op
 from ...dialects.registry import view_of
 from ...dialects.stepwell.shape import SizesOp
@@ -30,7 +30,7 @@ class OpState:
     """
 
     attributes: Mapping[str, Any]
-    shapes: tuple[Shape, ...]
+    shapes: tuple[DimShape, ...]
 
     @property
     def varying(self) -> set[str]:

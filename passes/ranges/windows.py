@@ -22,12 +22,12 @@ from .errors import RangesError
 from .extents import count_of, is_dynamic, prefix, whole
 from .layout import compacted, set_operands
 from .rewriter import PADDING, Rewriter, replace
-from .rules import Result, inferred
+from .rules import ResultExtents, inferred
 from .states import OpState
 
 
 @PADDING.attach(ConvOp, ConvTransposeOp, MaxPoolOp, AveragePoolOp, SumPoolOp)
-def windows(graph: Rewriter, op: Any, state: OpState) -> Result | None:
+def windows(graph: Rewriter, op: Any, state: OpState) -> ResultExtents | None:
     """Fills padding where windows reach beyond the data; offsets that depend on sizes become explicit borders."""
     require_static_attributes(state, but=("pads",))
     rank = len(graph.of(op.input)) - 2
@@ -103,7 +103,7 @@ def _with_moved_windows(
     reach: Sequence[int],
     moved: Sequence[int],
     otherwise: float,
-) -> Result | None:
+) -> ResultExtents | None:
     """Convolves or pools data with an explicit border before it if the padding there depends on sizes."""
     shape = static_shape(op.operation.results[0]) or ()
     rank = len(reach)

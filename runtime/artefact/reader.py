@@ -35,7 +35,7 @@ from ...support.large_file import LargeFile
 from ...support.short_repr import short_repr
 from .. import safetensors
 from ..devices import registry as devices
-from ..hybrid.plan import ExecutionPlan, HostStep, NativeStep, Step, Variant
+from ..hybrid.plan import ExecutionPlan, HostStep, NativeStep, PlanStep, Variant
 from ..program import ANY_RANK, Program, TensorInfo
 from .manifest import (
     Manifest,
@@ -126,11 +126,11 @@ class Artefact:
     training: Training | None = None
 
 
-Given = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
+ArtefactFile = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
 """The source of an artefact: a file path, the contents, or a file opened for reading bytes."""
 
 
-def read(given: Given) -> Artefact:
+def read(given: ArtefactFile) -> Artefact:
     """Reads a model and checks all of it; of several programs for the same shapes it keeps the best supported one.
 
     Args:
@@ -151,7 +151,7 @@ def read_manifest(path: Path) -> tuple[Manifest, dict[str, np.ndarray]]:
     return _read(path, _manifest)
 
 
-def _read(given: Given, decode: Callable[[dict[str, np.ndarray]], _Read]) -> _Read:
+def _read(given: ArtefactFile, decode: Callable[[dict[str, np.ndarray]], _Read]) -> _Read:
     if not isinstance(given, str | os.PathLike):
         return _read_contents(given, decode)
     path = Path(given)
@@ -246,7 +246,7 @@ def _plan(plan: StoredPlan, members: Mapping[str, np.ndarray], tensors: Mapping[
     return ExecutionPlan(plan.inputs, plan.outputs, tuple(_step(step, members, tensors) for step in plan.steps))
 
 
-def _step(step: StoredStep, members: Mapping[str, np.ndarray], tensors: Mapping[str, np.ndarray]) -> Step:
+def _step(step: StoredStep, members: Mapping[str, np.ndarray], tensors: Mapping[str, np.ndarray]) -> PlanStep:
     if isinstance(step, StoredHostStep):
         return HostStep(step.inputs, step.outputs, _member(members, step.member), step.fallback)
     if isinstance(step, StoredControlStep):

@@ -14,7 +14,7 @@ from ...support.large_file import LargeFile
 from ..cache.cache import Cache
 from ..cache.keys import key_of
 from ..host.fallback import read_fallback
-from ..hybrid.plan import ExecutionPlan, HostStep, NativeStep, Step, read_control_step
+from ..hybrid.plan import ExecutionPlan, HostStep, NativeStep, PlanStep, read_control_step
 from ..program import Program, TensorInfo
 from ..specialization.interfaces import ByContents
 from .codec import decode_program, decode_tensors, encode_program, encode_tensors
@@ -99,7 +99,7 @@ def put_plan(cache: Cache, key: str, plan: ExecutionPlan) -> None:
     cache.put("programs", key, json.dumps(record).encode())
 
 
-def _step(cache: Cache, step: Step) -> dict[str, Any]:
+def _step(cache: Cache, step: PlanStep) -> dict[str, Any]:
     if isinstance(step, HostStep):
         model, fallback = _put_object(cache, step.model), step.fallback.record()
         return {"inputs": step.inputs, "outputs": step.outputs, "model": model, "fallback": fallback}
@@ -107,7 +107,7 @@ def _step(cache: Cache, step: Step) -> dict[str, Any]:
 
 
 def _get_plan(cache: Cache, record: dict[str, Any]) -> ExecutionPlan | None:
-    steps: list[Step] = []
+    steps: list[PlanStep] = []
     for entry in record["steps"]:
         inputs, outputs = tuple(entry["inputs"]), tuple(entry["outputs"])
         if "nodes" in entry:

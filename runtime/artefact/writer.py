@@ -19,7 +19,7 @@ from ...support.version import VERSION
 from .. import safetensors
 from ..cuda import assembler
 from ..devices.registry import loader_of
-from ..hybrid.plan import ControlStep, ExecutionPlan, HostStep, NativeStep, Step
+from ..hybrid.plan import ControlStep, ExecutionPlan, HostStep, NativeStep, PlanStep
 from ..memory import ALIGNMENT, is_splat
 from ..program import ENTRY, WORK, Program
 from . import linker
@@ -128,7 +128,7 @@ class _Content:
     def add_plan(self, plan: ExecutionPlan) -> StoredPlan:
         return StoredPlan(plan.inputs, plan.outputs, tuple(map(self._add_step, plan.steps)))
 
-    def _add_step(self, step: Step) -> StoredStep:
+    def _add_step(self, step: PlanStep) -> StoredStep:
         if isinstance(step, ControlStep):
             return StoredControlStep(step, tuple(map(self._add_native_step, step.bodies)))
         return self._add_node(step) if isinstance(step, HostStep) else self._add_native_step(step)

@@ -11,13 +11,13 @@ from ..launch_plan import Launch, TensorMap
 from .boxes import BoxCopy
 from .errors import DeviceError
 
-Stream = int
+StreamId = int
 """A handle of the driver for a queue of work that a device executes in order."""
 
-Arguments = Sequence[bytes]
+KernelArguments = Sequence[bytes]
 """The parameters of a kernel, each as bytes."""
 
-Kernel = Callable[[Arguments, Stream], None]
+KernelLauncher = Callable[[KernelArguments, StreamId], None]
 """Enqueues a launch on a stream; the driver copies the arguments immediately."""
 
 
@@ -33,7 +33,7 @@ class Device(Protocol):
         """Returns the device's name, for messages and tables."""
         ...
 
-    def new_stream(self) -> Stream:
+    def new_stream(self) -> StreamId:
         """Creates a stream that is not ordered with other streams."""
         ...
 
@@ -53,27 +53,27 @@ class Device(Protocol):
         """Marks bytes as undefined; `padding` permits kernels to read them, as results do not depend on them."""
         ...
 
-    def write(self, address: int, array: np.ndarray, stream: Stream) -> None:
+    def write(self, address: int, array: np.ndarray, stream: StreamId) -> None:
         """Copies a contiguous array to the device; the array may be modified after the call."""
         ...
 
-    def read(self, address: int, array: np.ndarray, stream: Stream) -> None:
+    def read(self, address: int, array: np.ndarray, stream: StreamId) -> None:
         """Copies from the device into a contiguous array, which is valid after `synchronize`."""
         ...
 
-    def copy(self, target: int, source: int, nbytes: int, stream: Stream) -> None:
+    def copy(self, target: int, source: int, nbytes: int, stream: StreamId) -> None:
         """Copies within the device."""
         ...
 
-    def copy_box(self, target: int, source: int, box: BoxCopy, stream: Stream) -> None:
+    def copy_box(self, target: int, source: int, box: BoxCopy, stream: StreamId) -> None:
         """Copies a part of a tensor into a part of another tensor on the same device."""
         ...
 
-    def fill(self, address: int, nbytes: int, value: int, stream: Stream) -> None:
+    def fill(self, address: int, nbytes: int, value: int, stream: StreamId) -> None:
         """Sets every byte of a range to a value."""
         ...
 
-    def prepare(self, launch: Launch, objects: Mapping[str, bytes]) -> Kernel:
+    def prepare(self, launch: Launch, objects: Mapping[str, bytes]) -> KernelLauncher:
         """Prepares a launch, with the code of its module from the program's objects.
 
         Raises:
@@ -85,7 +85,7 @@ class Device(Protocol):
         """Returns the descriptor of a tensor at an address."""
         ...
 
-    def synchronize(self, stream: Stream) -> None:
+    def synchronize(self, stream: StreamId) -> None:
         """Waits for all work enqueued on a stream.
 
         Raises:
@@ -93,15 +93,15 @@ class Device(Protocol):
         """
         ...
 
-    def hand_over(self, stream: Stream, consumer: Stream) -> None:
+    def hand_over(self, stream: StreamId, consumer: StreamId) -> None:
         """Makes later work on the stream `consumer` wait for the work enqueued on `stream` so far."""
         ...
 
-    def record(self, run: Callable[[Stream], None], stream: Stream) -> Callable[[Stream], None] | None:
+    def record(self, run: Callable[[StreamId], None], stream: StreamId) -> Callable[[StreamId], None] | None:
         """Records the work that `run` enqueues as a graph that is cheaper to run; None if not supported."""
         ...
 
-    def times(self, runs: Sequence[Callable[[Stream], None]], stream: Stream) -> list[float]:
+    def times(self, runs: Sequence[Callable[[StreamId], None]], stream: StreamId) -> list[float]:
         """Returns the seconds that each of several runs takes on the device, in sequence."""
         ...
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..launch_plan import Launch, TensorMap
 from .boxes import BoxCopy
-from .device import Arguments, Kernel, Stream, ptx_of
+from .device import KernelArguments, KernelLauncher, StreamId, ptx_of
 from .errors import DeviceError, DeviceMemoryError
 
 _DEFAULT_DYNAMIC_BYTES = 48 * 1024
@@ -116,7 +116,7 @@ class CudaDevice:
         )
         return 10 * int(major) + int(minor)
 
-    def new_stream(self) -> Stream:
+    def new_stream(self) -> StreamId:
         flags = self._driver.CUstream_flags.CU_STREAM_NON_BLOCKING
         return int(self._call("make a stream", "cuStreamCreate", flags))
 
@@ -136,20 +136,20 @@ class CudaDevice:
     def discard(self, address: int, nbytes: int, *, padding: bool = False) -> None:
         pass  # a device does not track undefined bytes
 
-    def write(self, address: int, array: np.ndarray, stream: Stream) -> None:
+    def write(self, address: int, array: np.ndarray, stream: StreamId) -> None:
         if array.nbytes:
             # For memory that is not pinned, the driver has copied the bytes when the call returns.
             self._call("copy to the device", "cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, stream)
 
-    def read(self, address: int, array: np.ndarray, stream: Stream) -> None:
+    def read(self, address: int, array: np.ndarray, stream: StreamId) -> None:
         if array.nbytes:
             self._call("copy from the device", "cuMemcpyDtoHAsync", array.ctypes.data, address, array.nbytes, stream)
 
-    def copy(self, target: int, source: int, nbytes: int, stream: Stream) -> None:
+    def copy(self, target: int, source: int, nbytes: int, stream: StreamId) -> None:
         if nbytes:
             self._call("copy on the device", "cuMemcpyDtoDAsync", target, source, nbytes, stream)
 
-    def copy_box(self, target: int, source: int, box: BoxCopy, stream: Stream) -> None:
+    def copy_box(self, target: int, source: int, box: BoxCopy, stream: StreamId) -> None:
         driver = self._driver
         what = driver.CUDA_MEMCPY3D()
         what.srcMemoryType = what.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
@@ -159,15 +159,15 @@ class CudaDevice:
         what.WidthInBytes, what.Height, what.Depth = box.width, box.height, box.depth
         self._call("copy on the device", "cuMemcpy3DAsync", what, stream)
 
-    def fill(self, address: int, nbytes: int, value: int, stream: Stream) -> None:
+    def fill(self, address: int, nbytes: int, value: int, stream: StreamId) -> None:
         if nbytes:
             self._call("fill memory", "cuMemsetD8Async", address, value, nbytes, stream)
 
-    def prepare(self, launch: Launch, objects: Mapping[str, bytes]) -> Kernel:
+    def prepare(self, launch: Launch, objects: Mapping[str, bytes]) -> KernelLauncher:
         function = self._function(launch, objects)
         config, doing = self._config(launch), f"launch {launch.entry}"
 
-        def run(arguments: Arguments, stream: Stream) -> None:
+        def run(arguments: KernelArguments, stream: StreamId) -> None:
             holders = [ctypes.create_string_buffer(argument, len(argument)) for argument in arguments]
             pointers = (ctypes.c_void_p * len(holders))(*(ctypes.addressof(holder) for holder in holders))
             with self._lock:
@@ -198,10 +198,10 @@ class CudaDevice:
         )
         return ctypes.string_at(int(descriptor.getPtr()), 128)
 
-    def synchronize(self, stream: Stream) -> None:
+    def synchronize(self, stream: StreamId) -> None:
         self._call("finish", "cuStreamSynchronize", stream)
 
-    def record(self, run: Callable[[Stream], None], stream: Stream) -> Callable[[Stream], None] | None:
+    def record(self, run: Callable[[StreamId], None], stream: StreamId) -> Callable[[StreamId], None] | None:
         driver = self._driver
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self._call("record a graph", "cuStreamBeginCapture", stream, mode)
@@ -213,7 +213,7 @@ class CudaDevice:
         self._call("make a graph", "cuGraphDestroy", graph)
         return lambda stream: self._call("run a graph", "cuGraphLaunch", executable, stream)
 
-    def times(self, runs: Sequence[Callable[[Stream], None]], stream: Stream) -> list[float]:
+    def times(self, runs: Sequence[Callable[[StreamId], None]], stream: StreamId) -> list[float]:
         flags = self._driver.CUevent_flags.CU_EVENT_DEFAULT
         events = [self._call("make an event", "cuEventCreate", flags) for _ in range(len(runs) + 1)]
         self._call("record an event", "cuEventRecord", events[0], stream)
@@ -227,7 +227,7 @@ class CudaDevice:
             self._call("free an event", "cuEventDestroy", event)
         return seconds
 
-    def hand_over(self, stream: Stream, consumer: Stream) -> None:
+    def hand_over(self, stream: StreamId, consumer: StreamId) -> None:
         """Makes later work on the stream `consumer` wait for the work enqueued on `stream` so far."""
         flags = self._driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
         event = self._call("make an event", "cuEventCreate", flags)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ...support.errors import CapacityError
-from ..launch_plan import ARENA, INPUT, OUTPUT, PARAMETER, Argument, BufferSlice, DeviceCopy, Fill, Launch, Scalar
+from ..launch_plan import ARENA, INPUT, OUTPUT, PARAMETER, BufferSlice, DeviceCopy, Fill, Launch, LaunchArgument, Scalar
 from ..program import Program, Shape, TensorInfo
 from .boxes import boxes
-from .device import Device, Kernel, Stream
+from .device import Device, KernelLauncher, StreamId
 from .dlpack import DEFAULT_STREAM, DeviceArray
 from .errors import DeviceError, DeviceMemoryError
 
@@ -28,7 +28,7 @@ _SCALARS = {"int32": np.int32, "int64": np.int64, "float32": np.float32, "float6
 _GRAPHS = 8
 """Maximum number of cached graphs; each is for one combination of input and output addresses."""
 
-Run = Callable[[Stream], None]
+_Run = Callable[[StreamId], None]
 Addresses = tuple[int, ...]
 
 
@@ -47,11 +47,11 @@ class CallSlot:
         held: shapes of the data in the zero-padded input buffers.
     """
 
-    stream: Stream
+    stream: StreamId
     arena: int
     inputs: Addresses
     outputs: Addresses
-    graphs: dict[tuple[Addresses, Addresses], Run | None] = field(default_factory=dict)
+    graphs: dict[tuple[Addresses, Addresses], _Run | None] = field(default_factory=dict)
     spare: list[Addresses] = field(default_factory=list)
     staged: tuple[Addresses, Addresses] | None = None
     held: dict[int, Shape] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class DeviceProgram:
         self._outputs = [info.nbytes for info in self._results]
         self._lock = threading.Lock()
         self._idle: list[CallSlot] = []
-        self._kernels: dict[int, Kernel] = {
+        self._kernels: dict[int, KernelLauncher] = {
             place: device.prepare(step, program.objects)
             for place, step in enumerate(self._plan.steps)
             if isinstance(step, Launch)
@@ -183,7 +183,7 @@ class DeviceProgram:
             self._device.read(source, array, slot.stream)
         self._device.synchronize(slot.stream)
 
-    def _copy_box(self, place: int, target: int, source: int, shape: Shape, stream: Stream) -> None:
+    def _copy_box(self, place: int, target: int, source: int, shape: Shape, stream: StreamId) -> None:
         """Copies the prefix of a result with the given shape into a dense tensor of that shape."""
         info = self._results[place]
         for box in boxes(_shape(info), shape, info.dtype.itemsize):
@@ -198,7 +198,7 @@ class DeviceProgram:
         owner = _Owner(self, tuple(inputs))
         weakref.finalize(owner, _give_back, device, slot, targets, readers).atexit = False
 
-        def hand_over(consumer: Stream) -> None:
+        def hand_over(consumer: StreamId) -> None:
             readers.add(consumer)
             device.hand_over(slot.stream, consumer)
 
@@ -269,12 +269,12 @@ class DeviceProgram:
             slot.graphs[key] = graph
         graph(slot.stream)
 
-    def _steps(self, slot: CallSlot, inputs: Addresses, outputs: Addresses, stream: Stream) -> None:
+    def _steps(self, slot: CallSlot, inputs: Addresses, outputs: Addresses, stream: StreamId) -> None:
         self._device.discard(slot.arena, self._plan.arena_bytes, padding=self._is_ranged)
         for place in range(len(self._plan.steps)):
             self._step(place, slot, inputs, outputs)(stream)
 
-    def _step(self, place: int, slot: CallSlot, inputs: Addresses, outputs: Addresses) -> Run:
+    def _step(self, place: int, slot: CallSlot, inputs: Addresses, outputs: Addresses) -> _Run:
         device, step = self._device, self._plan.steps[place]
         spaces = {INPUT: inputs, OUTPUT: outputs, PARAMETER: self._parameters, ARENA: (slot.arena,)}
 
@@ -289,7 +289,7 @@ class DeviceProgram:
         arguments = [self._argument(argument, at) for argument in step.arguments]
         return lambda stream: kernel(arguments, stream)
 
-    def _argument(self, argument: Argument, at: Callable[[BufferSlice], int]) -> bytes:
+    def _argument(self, argument: LaunchArgument, at: Callable[[BufferSlice], int]) -> bytes:
         if isinstance(argument, BufferSlice):
             return at(argument).to_bytes(8, "little")
         if isinstance(argument, Scalar):
@@ -350,7 +350,7 @@ class _Owner:
     inputs: tuple[Any, ...]
 
 
-def _give_back(device: Device, slot: CallSlot, targets: Addresses, readers: set[Stream]) -> None:
+def _give_back(device: Device, slot: CallSlot, targets: Addresses, readers: set[StreamId]) -> None:
     """Returns result buffers for reuse after all streams that read them."""
     for reader in readers:
         device.hand_over(reader, slot.stream)

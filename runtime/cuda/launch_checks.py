@@ -19,13 +19,13 @@ from ..launch_plan import (
     OUTPUT,
     PARAMETER,
     SCALAR_BYTES,
-    Argument,
     BufferSlice,
     DeviceCopy,
+    DeviceStep,
     Fill,
     Launch,
+    LaunchArgument,
     LaunchPlan,
-    Step,
     TensorMap,
     argument_bytes,
 )
@@ -71,7 +71,7 @@ def check_plan(plan: LaunchPlan, inputs: Iterable[int], outputs: Iterable[int], 
             raise ValueError(f"step {place} of the launch plan: {error}") from None
 
 
-def check_step(step: Step, sizes: BufferSizes) -> None:
+def check_step(step: DeviceStep, sizes: BufferSizes) -> None:
     """Checks that a device can execute a step, and that the step stays inside the program's buffers.
 
     Raises:
@@ -124,7 +124,7 @@ def _check_launch(launch: Launch) -> None:
     _require(total <= MOST_ARGUMENT_BYTES, f"{name}: its arguments take too many bytes ({total})")
 
 
-def _check_argument(argument: Argument, sizes: BufferSizes) -> None:
+def _check_argument(argument: LaunchArgument, sizes: BufferSizes) -> None:
     if isinstance(argument, BufferSlice):
         _check_buffer(argument, sizes)
     elif isinstance(argument, TensorMap):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...support.errors import RuntimeFailure
 
-Body = Callable[[Sequence[Any]], Sequence[Any]]
+ControlBody = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def loop(
     condition: np.ndarray | None,
     carried: Sequence[Any],
     stacks: Sequence[Stacked],
-    body: Body,
+    body: ControlBody,
 ) -> list[Any]:
     """Runs ONNX Loop: iterates while the condition holds, at most `limit` times.
 
@@ -104,7 +104,7 @@ def scan(
     taken: Sequence[np.ndarray],
     slicing: Sequence[Sliced],
     stacks: Sequence[Stacked],
-    body: Body,
+    body: ControlBody,
 ) -> list[Any]:
     """Runs ONNX Scan: one iteration for each slice.
 

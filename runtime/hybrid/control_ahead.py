@@ -9,7 +9,7 @@ import numpy as np
 
 from ..program import TensorInfo
 from ..specialization.interfaces import UNKNOWN, Known
-from .foresight import Ahead, Contents, StepRunner
+from .foresight import Ahead, ContentsAhead, StepRunner
 from .plan import ControlStep
 
 _MAX_ITERATIONS = 4
@@ -20,7 +20,7 @@ _CONDITION = Known(TensorInfo("", np.dtype(np.bool_), ()))
 
 
 def prepare_control(
-    step: ControlStep, bodies: Sequence[StepRunner], inputs: Sequence[Known], ahead: Ahead, contents: Contents
+    step: ControlStep, bodies: Sequence[StepRunner], inputs: Sequence[Known], ahead: Ahead, contents: ContentsAhead
 ) -> list[Known]:
     """Compiles the bodies of a control-flow node.
 
@@ -65,7 +65,7 @@ class _Bodies:
         bodies: Sequence[StepRunner],
         types: Mapping[str, Known],
         ahead: Ahead,
-        contents: Contents,
+        contents: ContentsAhead,
     ) -> None:
         self._bodies, self._types, self._ahead = bodies, types, ahead
         self._places = {name: position for position, name in enumerate(step.inputs)}

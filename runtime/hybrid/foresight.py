@@ -12,10 +12,10 @@ from ...support.errors import RuntimeFailure
 from ..specialization.interfaces import UNKNOWN, Known
 
 if TYPE_CHECKING:
-    from .plan import ExecutionPlan, HostStep, Step
+    from .plan import ExecutionPlan, HostStep, PlanStep
 
 
-Contents = Callable[[int], np.ndarray | None]
+ContentsAhead = Callable[[int], np.ndarray | None]
 """The contents of a step's input, by position; None if they are known only at run time."""
 
 
@@ -37,7 +37,7 @@ class StepRunner(Protocol):
     """A step of a plan, ready to be prepared and run."""
 
     @property
-    def step(self) -> Step:
+    def step(self) -> PlanStep:
         """The step."""
         ...
 
@@ -50,7 +50,7 @@ class StepRunner(Protocol):
         """Runs the step and returns its outputs."""
         ...
 
-    def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: Contents) -> list[Known]:
+    def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: ContentsAhead) -> list[Known]:
         """Compiles the step for the given input types; returns the types of its outputs."""
         ...
 

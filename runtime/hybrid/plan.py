@@ -103,7 +103,7 @@ class ControlStep:
     fallback: Fallback
 
 
-Step = HostStep | NativeStep | ControlStep
+PlanStep = HostStep | NativeStep | ControlStep
 
 
 @short_repr
@@ -119,7 +119,7 @@ class ExecutionPlan:
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
 
     @property
     def fallbacks(self) -> tuple[Fallback, ...]:
@@ -142,7 +142,7 @@ class ExecutionPlan:
         return replace(self, steps=tuple(_merged_step(step, theirs) for step, theirs in pairs))
 
 
-def _missing_inside(step: Step) -> str | None:
+def _missing_inside(step: PlanStep) -> str | None:
     """Returns a value that a control-flow node reads or returns but that is not available; None if there is none."""
     if not isinstance(step, ControlStep):
         return None
@@ -152,7 +152,7 @@ def _missing_inside(step: Step) -> str | None:
     return next(iter([*absent, *(name for name in step.outputs if name not in step.results)]), None)
 
 
-def _merged_step(step: Step, other: Step) -> Step:
+def _merged_step(step: PlanStep, other: PlanStep) -> PlanStep:
     if isinstance(step, NativeStep) and isinstance(other, NativeStep):
         return _merged(step, other)
     if isinstance(step, ControlStep) and isinstance(other, ControlStep):

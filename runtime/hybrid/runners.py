@@ -18,8 +18,8 @@ from ..specialization.interfaces import UNKNOWN, ByContents, HybridModel, Known,
 from ..specialization.specialization import Specializations
 from . import control
 from .control_ahead import prepare_control
-from .foresight import Ahead, Contents, Foresight
-from .plan import ControlStep, ExecutionPlan, HostStep, Kinds, NativeStep, Step, Variant
+from .foresight import Ahead, ContentsAhead, Foresight
+from .plan import ControlStep, ExecutionPlan, HostStep, Kinds, NativeStep, PlanStep, Variant
 
 if TYPE_CHECKING:
     from ..execution.recorder import CallRecorder
@@ -126,7 +126,7 @@ class HostRunner:
     def bodies(self) -> Sequence[NativeRunner]:
         return ()
 
-    def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: Contents) -> list[Known]:
+    def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: ContentsAhead) -> list[Known]:
         if ahead.foresight is None:
             return [UNKNOWN] * len(self.step.outputs)
         held = {name: contents(position) for position, name in enumerate(self.step.inputs)}
@@ -172,7 +172,7 @@ class ControlRunner:
             return control.loop(limit, condition, carried, step.stacks, body)
         return control.scan(operands[: step.carried], operands[step.carried :], step.slicing, step.stacks, body)
 
-    def _body(self, index: int, known: dict[str, Any], threads: int) -> control.Body:
+    def _body(self, index: int, known: dict[str, Any], threads: int) -> control.ControlBody:
         """Returns a function that runs one of the graphs on the graph's own inputs."""
         runner = self.bodies[index]
 
@@ -186,7 +186,7 @@ class ControlRunner:
     def can_run_ahead(self) -> bool:
         return False  # the number of iterations may depend on computed data
 
-    def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: Contents) -> list[Known]:
+    def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: ContentsAhead) -> list[Known]:
         return prepare_control(self.step, self.bodies, inputs, ahead, contents)
 
     def codes(self) -> Sequence[Specializations]:
@@ -196,7 +196,7 @@ class ControlRunner:
         return replace(self.step, bodies=tuple(body.stored() for body in self.bodies))
 
 
-def runner_of(step: Step, context: RunnerContext) -> HostRunner | ControlRunner | NativeRunner:
+def runner_of(step: PlanStep, context: RunnerContext) -> HostRunner | ControlRunner | NativeRunner:
     """Makes a step ready to run."""
     if isinstance(step, HostStep):
         return HostRunner(step, context)
@@ -233,7 +233,7 @@ class NativeRunner:
         programs = [program for code in self.codes() for program in code.own_programs]
         return all(code.steps is None for code in self.codes()) and not any(map(_is_unsupported, programs))
 
-    def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: Contents) -> list[Known]:
+    def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: ContentsAhead) -> list[Known]:
         unknown = [name for name, known in zip(self.step.inputs, inputs, strict=True) if known.info is None]
         if unknown:
             return self._skip(ahead, f"the shape of {quoted(unknown)} is known only at run time")

@@ -16,14 +16,14 @@ from ..program import Program, Shape, TensorInfo
 from .interfaces import ByContents, Contents
 from .records import ProgramRecord
 
-Key = tuple[tuple[Shape, ...], tuple[tuple[int, bytes], ...]]
+_Key = tuple[tuple[Shape, ...], tuple[tuple[int, bytes], ...]]
 """Input shapes, and the contents of some inputs by position. Shapes of a program for a range are its upper bounds."""
 
 LIGHT_FLOPS = 10_000_000
 """Maximum number of operations of a light model, which numpy executes in the time of a compile."""
 
 
-def key_of(shapes: tuple[Shape, ...], contents: Contents) -> Key:
+def key_of(shapes: tuple[Shape, ...], contents: Contents) -> _Key:
     """Returns the key of the program for shapes and contents."""
     return shapes, tuple((position, array.tobytes()) for position, array in contents.items())
 
@@ -53,7 +53,7 @@ class ProgramTable:
         """Starts with programs that are never dropped."""
         self._inputs = tuple(inputs)
         names = [info.name for info in inputs]
-        self._programs: dict[Key, Program] = {}
+        self._programs: dict[_Key, Program] = {}
         self._usage: dict[int, Usage] = {}
         for program in programs:
             contents = {names.index(name): array for name, array in program.contents.items()}
@@ -69,15 +69,15 @@ class ProgramTable:
         return tuple(self._programs.copy().values())
 
     @property
-    def keys(self) -> tuple[Key, ...]:
+    def keys(self) -> tuple[_Key, ...]:
         """The keys of the programs."""
         return tuple(self._programs.copy())
 
-    def get(self, key: Key) -> Program | None:
+    def get(self, key: _Key) -> Program | None:
         """Returns the program with a key; None if there is none."""
         return self._programs.get(key)
 
-    def add(self, key: Key, program: Program) -> None:
+    def add(self, key: _Key, program: Program) -> None:
         """Adds a program; one with the same key is replaced."""
         replaced = self._programs.get(key)
         if replaced is not None:
@@ -85,7 +85,7 @@ class ProgramTable:
         self._programs[key] = program
         self.usage_of(program)
 
-    def pin(self, key: Key) -> None:
+    def pin(self, key: _Key) -> None:
         """Keeps the program with a key, present or future."""
         self._pinned.add(key)
 
@@ -133,7 +133,7 @@ class ProgramTable:
         unused = Usage()
         return tuple(ProgramRecord(program, usage.get(id(program), unused).calls) for program in (*self.all, *others))
 
-    def drop_unused(self, most: int, is_kept: Callable[[Program], bool]) -> list[tuple[Key, Program]]:
+    def drop_unused(self, most: int, is_kept: Callable[[Program], bool]) -> list[tuple[_Key, Program]]:
         """Removes the programs whose last call is longest ago, until `most` are left, and returns them.
 
         Those that are pinned, or that `is_kept` selects, are not counted and not removed.

@@ -14,7 +14,7 @@ from ...passes.graph.simplification.cse import CsePass
 from ...passes.graph.simplification.dce import DcePass
 from ...passes.graph.simplification.decompose import DecomposePass
 from ...passes.graph.simplification.fuse_composites import FuseCompositesPass
-from ...passes.infra.elements import Element, Nested
+from ...passes.infra.elements import Nested, PassElement
 from ...passes.infra.machine_option import WHOLE_ROWS
 from ...passes.infra.pipeline import Pipeline
 
@@ -46,7 +46,7 @@ def graph_pipeline(precision: str = "f32", has_wgmma: bool = False) -> Pipeline:
     )
 
 
-def _for_gpu(element: Element) -> Element:
+def _for_gpu(element: PassElement) -> PassElement:
     """The pass with the options for GPU kernels, if it depends on the available kernels."""
     if isinstance(element, DecomposePass):
         return replace(element, attention="tiles", widens_half=False)

@@ -13,7 +13,7 @@ from proposals import PROPOSALS, Proposal
 from random_graphs import Graph, Grower, Value
 from stepwell.dialects import dims, discardable
 from stepwell.dialects.core import Op, OpError, check_extents
-from stepwell.dialects.dims import Dim, Shape
+from stepwell.dialects.dims import Dim, DimShape
 from stepwell.dialects.types import TensorSpec
 from stepwell.passes.ir.functions import main_function
 from stepwell.sizes.algebra import UndecidedError
@@ -44,7 +44,7 @@ class RangedValue(Value):
         at: the tensor at each of the sizes; the tensor itself is that of the greatest ones.
     """
 
-    dims: Shape = ()
+    dims: DimShape = ()
     at: list[Value] = field(default_factory=list)
 
     @property
@@ -112,7 +112,7 @@ class RangedGrower(Grower):
         value = Value(array, _precise(array) if precise is None else precise, is_exact, slack=slack)
         return self._add(array.shape, [value] * SIZES, source)
 
-    def _add(self, shape: Shape, at: list[Value], source: str) -> int:
+    def _add(self, shape: DimShape, at: list[Value], source: str) -> int:
         first = at[0]
         self.graph.values.append(RangedValue(first.array, first.precise, first.is_exact, source, shape, at))
         return len(self.graph.values) - 1
@@ -137,7 +137,7 @@ class RangedGrower(Grower):
 
     def _computed(
         self, name: str, op: type[Op], operands: Sequence[RangedValue | None], attributes: dict[str, Any]
-    ) -> tuple[list[Shape], list[list[Value]]]:
+    ) -> tuple[list[DimShape], list[list[Value]]]:
         """The deduced shapes of an op's results, and the results at each of the sizes.
 
         Raises:
@@ -203,7 +203,7 @@ def _name(dim: Dim) -> Any:
     return dim if isinstance(dim, int) else str(dim)
 
 
-def _at(shape: Shape, sizes: dict[str, int]) -> tuple[int, ...]:
+def _at(shape: DimShape, sizes: dict[str, int]) -> tuple[int, ...]:
     return dims.numbers(dims.bind(dim, sizes) for dim in shape)
 
 

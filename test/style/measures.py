@@ -37,7 +37,7 @@ def main() -> int:
             for kind, count in zip(cycles.KINDS, _cycles(), strict=True)
         ),
         ("modules at the root beside __init__", len(list(ROOT.glob("*.py"))) - 1, none),
-        ("public classes that share a name", _shared_names(), none),
+        ("public classes and types that share a name", len(list(_shared_names())), none),
         ("groups of entry points with an example package", len(set(_groups())), range(5, 6)),
         (f"product files of more than {_MOST_LINES} lines", sum(_lines(path) > _MOST_LINES for path in _paths()), none),
         ("lines of Python in the product", sum(map(_lines, _paths())), range(50_000, 10**6)),
@@ -120,13 +120,18 @@ def _cycles() -> list[int]:
     ]
 
 
-def _shared_names() -> int:
-    places: defaultdict[str, int] = defaultdict(int)
+def _shared_names() -> Iterator[str]:
+    """Yields the public names of different classes, and of names for types that have different definitions."""
+    meanings: defaultdict[str, set[str]] = defaultdict(set)
     for path in cycles.modules().values():
         for node in cycles.parsed(ROOT / path).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name] += 1
-    return sum(count > 1 for count in places.values())
+            if isinstance(node, ast.ClassDef):
+                meanings[node.name].add(str(path))
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                if name[0].isupper() and not name.isupper() and "TypeVar(" not in ast.unparse(node.value):
+                    meanings[name].add(ast.unparse(node.value))
+    yield from (name for name, found in meanings.items() if len(found) > 1 and not name.startswith("_"))
 
 
 def _groups() -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from stepwell.lowering.linalg_to_vector.spaces.space import Axis, Choice, RefusedError, SearchSpace
+from stepwell.lowering.linalg_to_vector.spaces.space import Axis, RefusedError, SearchSpace, SpaceChoice
 from stepwell.machines.families import FAMILIES
 from stepwell.support.errors import OptionError
 from stepwell.tuning.cost_model import LearnedModel
@@ -22,7 +22,7 @@ from stepwell.tuning.searchers.simple import ExhaustiveSearcher, RandomSearcher
 class Bowl(SearchSpace):
     """A space whose best place is a=9, b=4, and in which a sum of 13 is not legal."""
 
-    def parameters(self, choice: Choice) -> dict[str, Any]:
+    def parameters(self, choice: SpaceChoice) -> dict[str, Any]:
         found = self.changed({name: value for name, value in choice.items() if value is not None})
         if sum(found.values()) == 13 and found != {"a": 9, "b": 4}:
             raise RefusedError("thirteen")

@@ -15,7 +15,7 @@ from stepwell.tuning import session as sessions
 from stepwell.tuning.children import TrialFailure
 from stepwell.tuning.choices import tuning_of
 from stepwell.tuning.database import Database
-from stepwell.tuning.intervals import Interval
+from stepwell.tuning.intervals import GainRange
 from stepwell.tuning.measurement import WHOLE, Measured
 from stepwell.tuning.options import TuningOptions
 from stepwell.tuning.report import page, summary
@@ -139,8 +139,8 @@ def test_the_winners_make_the_model_faster(model, database, monkeypatch, tmp_pat
     """A search whose measurements are given: the fastest candidate wins, is shipped, and is reported."""
 
     def measure(self, schedules, best, turns=None):
-        times = {name: Measured(Interval(1.5, 1.4, 1.6, 9), 100.0, 150.0) for name in schedules}
-        return {**times, WHOLE: Measured(Interval(1.3, 1.2, 1.4, 9), 1000.0, 1300.0)}
+        times = {name: Measured(GainRange(1.5, 1.4, 1.6, 9), 100.0, 150.0) for name in schedules}
+        return {**times, WHOLE: Measured(GainRange(1.3, 1.2, 1.4, 9), 1000.0, 1300.0)}
 
     monkeypatch.setattr(sessions.Trials, "measure", measure)
     result = TuningSession(model, inputs_of(model), database, SHORT).run()
@@ -170,8 +170,8 @@ def test_winners_that_are_slower_beside_the_others_are_dropped(model, database, 
         if turns == 2 * SHORT.turns:
             finals.append(set(schedules))
         gains = {name: 0.9 if name == loser and len(finals) == 2 else 1.5 for name in schedules}
-        found = {name: Measured(Interval(gain, gain, gain, 9), 100.0, 100.0 * gain) for name, gain in gains.items()}
-        return {**found, WHOLE: Measured(Interval(1.2, 1.1, 1.3, 9), 100.0, 120.0)}
+        found = {name: Measured(GainRange(gain, gain, gain, 9), 100.0, 100.0 * gain) for name, gain in gains.items()}
+        return {**found, WHOLE: Measured(GainRange(1.2, 1.1, 1.3, 9), 100.0, 120.0)}
 
     monkeypatch.setattr(sessions.Trials, "measure", measure)
     monkeypatch.setattr(sessions, "_FINALISTS", 1)

@@ -19,7 +19,7 @@ from ...support.errors import OptionError
 TARGET = "target"
 """Name of the array of a batch that is the target of a loss."""
 
-Reduction = Literal["mean", "sum"]
+_Reduction = Literal["mean", "sum"]
 
 
 class Loss(Protocol):

@@ -23,7 +23,7 @@ from ...dialects.stepwell.elementwise import (
 )
 from ...dialects.stepwell.movement import GatherOp, RowOp, ScatterOp
 from ...dialects.types import TensorSpec
-from ...frontend.loops import Stack, Values, counted
+from ...frontend.loops import Carried, Stack, counted
 from ...passes.differentiation.build import (
     add,
     broadcast,
@@ -184,7 +184,7 @@ class _Lattice:
         steps, batch, places = shape_of(self.entries)
         start = select(constant(np.arange(places) < 2), full(0, self.scores, (batch, places)), -np.inf)
 
-        def body(number: ir.Value, carried: Values) -> tuple[Values, list[Stack]]:
+        def body(number: ir.Value, carried: Carried) -> tuple[Carried, list[Stack]]:
             sums, last = carried
             before = _log_sum([sums, _shifted(sums, 1), add(_shifted(sums, 2), self.skips)], stacked=False)
             is_first = compare(EqualOp, number, 0)
@@ -201,7 +201,7 @@ class _Lattice:
         steps, batch, places = shape_of(self.entries)
         ends = select(self.is_end, full(0, self.scores, (batch, places)), -np.inf)
 
-        def body(number: ir.Value, carried: Values) -> tuple[Values, list[Stack]]:
+        def body(number: ir.Value, carried: Carried) -> tuple[Carried, list[Stack]]:
             (sums,) = carried
             frame = sub(constant(np.array(steps - 1)), number)
             following = _log_sum([sums, _shifted(sums, -1), _shifted(add(sums, self.skips), -2)], stacked=False)

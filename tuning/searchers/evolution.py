@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ...lowering.linalg_to_vector.spaces.space import Choice
+from ...lowering.linalg_to_vector.spaces.space import SpaceChoice
 from .searcher import Candidate, Searcher
 
 _POPULATION = 96
@@ -74,12 +74,12 @@ class EvolutionarySearcher(Searcher):
                 found[made.key] = made
         return list(found.values())
 
-    def _parents(self) -> list[Choice]:
+    def _parents(self) -> list[SpaceChoice]:
         measured = [(gain, key) for key, gain in self.seen.items() if gain is not None and key in self.choices]
         best = sorted(measured, reverse=True)[:_PARENTS]
         return [self.choices[key] for _, key in best]
 
-    def _mutated(self, parent: Choice) -> Choice:
+    def _mutated(self, parent: SpaceChoice) -> SpaceChoice:
         """Returns a choice with other values on one or two axes, often neighbours of the parent's."""
         choice = dict(parent)
         for axis in self.random.sample(self.space.axes, min(len(self.space.axes), self.random.choice((1, 1, 2)))):
@@ -91,6 +91,6 @@ class EvolutionarySearcher(Searcher):
             choice[axis.name] = axis.values[place]
         return choice
 
-    def _crossed(self, one: Choice, other: Choice) -> Choice:
+    def _crossed(self, one: SpaceChoice, other: SpaceChoice) -> SpaceChoice:
         """Returns a choice with each value from one of two parents."""
         return {axis.name: self.random.choice((one, other)).get(axis.name) for axis in self.space.axes}

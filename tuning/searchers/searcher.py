@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...lowering.linalg_to_vector.spaces.space import Choice, RefusedError, SearchSpace
+from ...lowering.linalg_to_vector.spaces.space import RefusedError, SearchSpace, SpaceChoice
 
 FAILED_GAIN = 0.05
 """The gain that a candidate without a time counts as."""
@@ -27,7 +27,7 @@ class Candidate:
         parameters: the parameters that differ from the default schedule.
     """
 
-    choice: Choice
+    choice: SpaceChoice
     parameters: Mapping[str, Any]
 
     @property
@@ -53,8 +53,8 @@ class Searcher(ABC):
     random: random.Random
     seen: dict[str, float | None] = field(default_factory=lambda: {"{}": 1.0})
     parameters: dict[str, Mapping[str, Any]] = field(default_factory=lambda: {"{}": {}})
-    choices: dict[str, Choice] = field(default_factory=lambda: {"{}": {}})
-    seeds: list[Choice] = field(default_factory=list)
+    choices: dict[str, SpaceChoice] = field(default_factory=lambda: {"{}": {}})
+    seeds: list[SpaceChoice] = field(default_factory=list)
 
     def ask(self) -> Candidate | None:
         """Returns a candidate that was not proposed before; None if there are no more."""
@@ -67,7 +67,7 @@ class Searcher(ABC):
             self.parameters[found.key], self.choices[found.key] = found.parameters, found.choice
         return found
 
-    def tell(self, parameters: Mapping[str, Any], gain: float | None, choice: Choice | None = None) -> None:
+    def tell(self, parameters: Mapping[str, Any], gain: float | None, choice: SpaceChoice | None = None) -> None:
         """Takes the gain that was measured for a candidate; None if it has no time.
 
         Args:
@@ -85,11 +85,11 @@ class Searcher(ABC):
     def propose(self) -> Candidate | None:
         """Returns a candidate that is not in `seen`; None if there are no more."""
 
-    def choice_of(self, parameters: Mapping[str, Any]) -> Choice:
+    def choice_of(self, parameters: Mapping[str, Any]) -> SpaceChoice:
         """Returns the values by axis of a candidate; none if they are not known."""
         return self.choices.get(json.dumps(parameters, sort_keys=True), {})
 
-    def candidate(self, choice: Choice) -> Candidate | None:
+    def candidate(self, choice: SpaceChoice) -> Candidate | None:
         """Returns the candidate of a choice; None if it is refused, or was proposed before."""
         try:
             found = Candidate(choice, self.space.parameters(choice))

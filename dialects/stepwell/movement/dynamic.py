@@ -11,7 +11,7 @@ from ....sizes.assumptions import suppose_equal
 from ....support.wording import quantity
 from ... import dims
 from ...core import KernelTraits, Op, OpError, attribute, operand, optional_operand, result
-from ...dims import Dim, Shape, Symbolic, ceil_div, numbers, product
+from ...dims import Dim, DimShape, Symbolic, ceil_div, numbers, product
 from ...types import TensorSpec, is_integer
 from ..shape import shape_from
 from ..shapes import broadcast, normalize_axes, normalize_axis, require_dtype, require_rank, same_dtype
@@ -53,7 +53,7 @@ class DynamicReshapeOp(Op):
         return input.reshape(numbers(_reshaped(input.shape, tuple(map(int, shape)), allow_zero)))
 
 
-def _reshaped(old: Shape, new: Shape, allow_zero: bool) -> Shape:
+def _reshaped(old: DimShape, new: DimShape, allow_zero: bool) -> DimShape:
     text = ", ".join(map(str, new))
     if any(isinstance(dim, int) and dim < -1 for dim in new) or new.count(-1) > 1:
         raise OpError(f"shape {text} must have no negative extent except one -1")
@@ -70,7 +70,7 @@ def _reshaped(old: Shape, new: Shape, allow_zero: bool) -> Shape:
     return tuple(extents)
 
 
-def _left_over(old: Shape, others: list[Dim], text: str) -> Dim:
+def _left_over(old: DimShape, others: list[Dim], text: str) -> Dim:
     """`product(old) / product(others)`."""
     total, divisor = product(old), product(others)
     if divisor == 0:
@@ -280,7 +280,7 @@ class DynamicBroadcastToOp(Op):
         return np.broadcast_to(input, np.broadcast_shapes(input.shape, tuple(shape)))
 
 
-def _expanded(old: Shape, new: Shape, is_known: bool) -> Shape:
+def _expanded(old: DimShape, new: DimShape, is_known: bool) -> DimShape:
     wide = broadcast(old, new)
     if is_known:
         return wide

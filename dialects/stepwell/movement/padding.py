@@ -8,7 +8,7 @@ import numpy as np
 
 from ....sizes.extrema import is_surely_less
 from ...core import KernelTraits, Op, OpError, attribute, operand, result
-from ...dims import Dim, Shape
+from ...dims import Dim, DimShape
 from ...types import TensorSpec
 from ..shapes import (
     require_length,
@@ -52,7 +52,7 @@ class PadOp(Op):
         return padded(input, low, high, mode, value)
 
 
-def padded_shape(shape: Shape, low: tuple[Dim, ...], high: tuple[Dim, ...], mode: str) -> Shape:
+def padded_shape(shape: DimShape, low: tuple[Dim, ...], high: tuple[Dim, ...], mode: str) -> DimShape:
     """`shape` after padding.
 
     Raises:

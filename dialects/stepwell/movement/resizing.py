@@ -13,7 +13,7 @@ from ....sizes.extrema import is_surely_less
 from ....support.wording import quantity
 from ... import dims
 from ...core import KernelTraits, Op, OpError, Rounding, attribute, operand, optional_operand, result
-from ...dims import Dim, Shape, Symbolic
+from ...dims import Dim, DimShape, Symbolic
 from ...specs import size_of
 from ...types import TensorSpec, is_float
 from ..numerics import widened
@@ -228,8 +228,8 @@ class DynamicResizeOp(Op):
 
 
 def resolve_sizes(
-    shape: Shape, scales: np.ndarray | None, sizes: np.ndarray | None, axes: tuple[int, ...]
-) -> tuple[Shape, np.ndarray]:
+    shape: DimShape, scales: np.ndarray | None, sizes: np.ndarray | None, axes: tuple[int, ...]
+) -> tuple[DimShape, np.ndarray]:
     """The `sizes` and `scales` of the `resize` that a `dynamic_resize` with known operands is equal to.
 
     Raises:
@@ -270,7 +270,7 @@ _EXACT = 1 << 6
 """Greatest numerator and denominator of a factor whose products with extents below 2**18 are exact in float32."""
 
 
-def _replaced(shape: Shape, axes: tuple[int, ...], extents: Shape) -> Shape:
+def _replaced(shape: DimShape, axes: tuple[int, ...], extents: DimShape) -> DimShape:
     if len(extents) != len(axes):
         raise OpError(f"resizes {quantity(len(axes), 'dimension')}, but {quantity(len(extents), 'entry')} are given")
     new = dict(zip(axes, extents, strict=True))

@@ -24,7 +24,7 @@ from ..reading.names import normal_domain
 from ..reading.weights import tensor_array
 from .context import ImportContext
 from .lists import ValueList
-from .registry import Handler, schema_of
+from .registry import OnnxHandler, schema_of
 from .scope import Scope
 
 _KINDS = onnx.AttributeProto.AttributeType
@@ -100,7 +100,7 @@ class Node:
             if not is_default:
                 raise UnsupportedError(f"attribute '{name}' is not supported")
 
-    def check_inputs(self, handler: Handler, inputs: Sequence[ir.Value | None]) -> None:
+    def check_inputs(self, handler: OnnxHandler, inputs: Sequence[ir.Value | None]) -> None:
         """Checks the number and element types of the inputs against the operator's declaration.
 
         Raises:
@@ -254,7 +254,7 @@ def _formal_inputs(op_type: str, opset: int) -> _Formals:
 
 
 @functools.cache
-def _handler_inputs(handler: Handler) -> _Formals:
+def _handler_inputs(handler: OnnxHandler) -> _Formals:
     """The inputs that the handler takes, for an operator outside ONNX."""
     formals = list(inspect.signature(handler).parameters.values())[1:]
     variadic = [formal for formal in formals if formal.kind is inspect.Parameter.VAR_POSITIONAL]

@@ -8,27 +8,27 @@ from typing import Any
 
 import onnx
 
-Handler = Callable[..., Any]
+OnnxHandler = Callable[..., Any]
 """`handler(node, *inputs)`: gets the inputs as values, None for omitted ones; returns a value or a tuple of values.
 
 Outputs beyond those returned are not supported; using one is an error.
 """
 
-_HANDLERS: dict[tuple[str, str], dict[int, Handler]] = {}
+_HANDLERS: dict[tuple[str, str], dict[int, OnnxHandler]] = {}
 
 
 _MISPLACED = frozenset({"SimplifiedLayerNormalization"})
 """Operators of ONNX Runtime that it places in ONNX's domain."""
 
 
-def imports(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Handler], Handler]:
+def imports(*op_types: str, since: int = 1, domain: str = "") -> Callable[[OnnxHandler], OnnxHandler]:
     """Registers a function as the importer of operators, from opset `since` up to the next one registered.
 
     Raises:
         ValueError: the operator already has a handler for that opset.
     """
 
-    def register(handler: Handler) -> Handler:
+    def register(handler: OnnxHandler) -> OnnxHandler:
         for op_type in op_types:
             versions = _HANDLERS.setdefault((domain, op_type), {})
             if since in versions:
@@ -39,7 +39,7 @@ def imports(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Handl
     return register
 
 
-def handler_for(domain: str, op_type: str, opset: int) -> Handler | None:
+def handler_for(domain: str, op_type: str, opset: int) -> OnnxHandler | None:
     """The handler for an operator at an opset, or None if there is none."""
     domain = "com.microsoft" if not domain and op_type in _MISPLACED else domain
     versions = _HANDLERS.get((domain, op_type), {})

@@ -25,7 +25,7 @@ from ...build import (
     shape_of,
 )
 from ..nodes.node import Node
-from ..nodes.registry import Handler, imports
+from ..nodes.registry import OnnxHandler, imports
 
 _PLAIN: dict[str, type[Op]] = {
     "HardSwish": ew.HardSwishOp,
@@ -35,7 +35,7 @@ _PLAIN: dict[str, type[Op]] = {
 }
 
 
-def _plain(op: type[Op]) -> Handler:
+def _plain(op: type[Op]) -> OnnxHandler:
     return lambda node, input: emit(op, input)
 
 

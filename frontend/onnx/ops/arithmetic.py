@@ -12,7 +12,7 @@ from ...build import cast, chained, dtype, emit, scalar
 from ...errors import AttributeFault
 from ..nodes.data_checks import check_divisor
 from ..nodes.node import Node
-from ..nodes.registry import Handler, imports
+from ..nodes.registry import OnnxHandler, imports
 
 _UNARY: dict[str, type[Op]] = {
     "Abs": ew.AbsOp,
@@ -43,15 +43,15 @@ _BINARY: dict[str, type[Op]] = {"Add": ew.AddOp, "Sub": ew.SubOp, "Mul": ew.MulO
 _VARIADIC: dict[str, type[Op]] = {"Max": ew.MaximumOp, "Min": ew.MinimumOp, "Sum": ew.AddOp}
 
 
-def _unary(op: type[Op]) -> Handler:
+def _unary(op: type[Op]) -> OnnxHandler:
     return lambda node, input: emit(op, input)
 
 
-def _binary(op: type[Op]) -> Handler:
+def _binary(op: type[Op]) -> OnnxHandler:
     return lambda node, lhs, rhs: emit(op, lhs, rhs)
 
 
-def _variadic(op: type[Op]) -> Handler:
+def _variadic(op: type[Op]) -> OnnxHandler:
     return lambda node, *inputs: chained(op, inputs)
 
 

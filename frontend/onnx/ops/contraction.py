@@ -17,7 +17,7 @@ from ..nodes.registry import imports
 from .parts.blocked_products import blocked_product
 from .parts.windows import NodeWindow, halved, pads_of, window_of
 
-Dims = tuple[int, ...]
+_Dims = tuple[int, ...]
 
 
 @imports("MatMul")
@@ -119,7 +119,7 @@ def kernel_of(node: Node, weight: ir.Value) -> tuple[int, ...]:
     return actual
 
 
-def _transposed_pads(node: Node, input: ir.Value, window: NodeWindow, padding: Sequence[int]) -> tuple[Dims, Dims]:
+def _transposed_pads(node: Node, input: ir.Value, window: NodeWindow, padding: Sequence[int]) -> tuple[_Dims, _Dims]:
     """The pads of the input and the padding of the output.
 
     If `output_shape` or `auto_pad` give the output's extents, these determine the pads. An output larger than the

@@ -9,7 +9,7 @@ from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
 from ...build import emit, scalar
 from ..nodes.node import Node
-from ..nodes.registry import Handler, imports
+from ..nodes.registry import OnnxHandler, imports
 
 _BINARY: dict[str, type[Op]] = {
     "And": ew.AndOp,
@@ -26,7 +26,7 @@ _BINARY: dict[str, type[Op]] = {
 }
 
 
-def _binary(op: type[Op]) -> Handler:
+def _binary(op: type[Op]) -> OnnxHandler:
     return lambda node, lhs, rhs: emit(op, lhs, rhs)
 
 

@@ -13,13 +13,13 @@ from ....dialects.stepwell.movement import ReverseOp, SqueezeOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
 from ...build import cast, dims_of, dtype, emit, integers, normal_axis, rank, reshaped, running, scalar
 from ..nodes.node import Node
-from ..nodes.registry import Handler, imports
+from ..nodes.registry import OnnxHandler, imports
 from .parts.spans import REDUCTIONS, span_of
 
-Reduction = Callable[[ir.Value, tuple[int, ...], bool], ir.Value]
+_Reduction = Callable[[ir.Value, tuple[int, ...], bool], ir.Value]
 
 
-def _plain(op: type[Op]) -> Reduction:
+def _plain(op: type[Op]) -> _Reduction:
     return lambda input, axes, keepdims: emit(op, input, axes=axes, keepdims=keepdims)
 
 
@@ -49,7 +49,7 @@ def _log_sum_exp(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.V
     return result if keepdims or not axes else emit(SqueezeOp, result, axes=axes)
 
 
-def _in_floats(reduction: Reduction) -> Reduction:
+def _in_floats(reduction: _Reduction) -> _Reduction:
     """A reduction computed in f64 if the input is integer, as its result is not; it is rounded towards zero."""
 
     def reduced(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value:
@@ -61,7 +61,7 @@ def _in_floats(reduction: Reduction) -> Reduction:
     return reduced
 
 
-_REDUCTIONS: dict[str, tuple[Reduction, int]] = {
+_REDUCTIONS: dict[str, tuple[_Reduction, int]] = {
     "ReduceL1": (_absolute_sum, 18),
     "ReduceL2": (_in_floats(_norm), 18),
     "ReduceLogSum": (_in_floats(_log_sum), 18),
@@ -76,11 +76,11 @@ _REDUCTIONS: dict[str, tuple[Reduction, int]] = {
 """The reduction, and the opset from which on its axes are an input instead of an attribute."""
 
 
-def _by_attribute(reduction: Reduction) -> Handler:
+def _by_attribute(reduction: _Reduction) -> OnnxHandler:
     return lambda node, input: _reduced(node, reduction, input, node.attribute("axes"))
 
 
-def _by_input(reduction: Reduction) -> Handler:
+def _by_input(reduction: _Reduction) -> OnnxHandler:
     def handler(node: Node, input: ir.Value, axes: ir.Value | None = None) -> ir.Value:
         return _reduced(node, reduction, input, None if axes is None else node.integers(axes, "axes"))
 
@@ -92,7 +92,7 @@ for _name, (_reduction, _since) in _REDUCTIONS.items():
     imports(_name, since=_since)(_by_input(_reduction))
 
 
-def _reduced(node: Node, reduction: Reduction, input: ir.Value, axes: Sequence[int] | None) -> ir.Value:
+def _reduced(node: Node, reduction: _Reduction, input: ir.Value, axes: Sequence[int] | None) -> ir.Value:
     """Applies a reduction; without axes over all dimensions, or over none if the node requests it (still mapping)."""
     without_axes = () if node.attribute("noop_with_empty_axes", 0) else tuple(range(rank(input)))
     chosen = tuple(normal_axis(axis, rank(input)) for axis in axes) if axes else without_axes

@@ -17,11 +17,11 @@ from ..nodes.registry import imports
 
 TRAINING = "ai.onnx.preview.training"
 
-Step = Callable[..., tuple[ir.Value, ...]]
+_Step = Callable[..., tuple[ir.Value, ...]]
 """One step for one tensor: returns the tensor's new value, then the new values of its accumulators."""
 
 
-def _each(tensors: Sequence[ir.Value], kinds: int, step: Step) -> tuple[ir.Value, ...]:
+def _each(tensors: Sequence[ir.Value], kinds: int, step: _Step) -> tuple[ir.Value, ...]:
     """Applies one step to each tensor; the inputs are grouped by kind: all tensors, all gradients, each accumulator."""
     if not tensors or len(tensors) % kinds:
         raise NodeError(f"takes {kinds} inputs for each tensor, but {len(tensors)} are given")

@@ -17,7 +17,7 @@ from ....sizes.expressions import Expression, expression_of
 _OPERATORS = {"+": "Add", "*": "Mul", "mod": "Mod", "floordiv": "Div", "min": "Min", "max": "Max"}
 """Operators of expressions over sizes, which are not negative."""
 
-Tensor = ir.Value | str
+TensorName = ir.Value | str
 """A value of the IR, or the name of a tensor of the graph."""
 
 
@@ -50,16 +50,16 @@ class NodeWriter:
         """Gives a value of the IR the name of a tensor."""
         self._names[value] = name
 
-    def name_of(self, tensor: Tensor) -> str:
+    def name_of(self, tensor: TensorName) -> str:
         """Returns the name of a tensor."""
         return tensor if isinstance(tensor, str) else self._names[tensor]
 
-    def add(self, kind: str, *inputs: Tensor | None, domain: str = "", **attributes: Any) -> str:
+    def add(self, kind: str, *inputs: TensorName | None, domain: str = "", **attributes: Any) -> str:
         """Adds a node with one output, and returns its name; an input that is None is left out."""
         return self.add_many(kind, inputs, 1, domain, **attributes)[0]
 
     def add_many(
-        self, kind: str, inputs: Sequence[Tensor | None], outputs: int, domain: str = "", **attributes: Any
+        self, kind: str, inputs: Sequence[TensorName | None], outputs: int, domain: str = "", **attributes: Any
     ) -> list[str]:
         """Adds a node with several outputs, and returns their names."""
         names = ["" if item is None else self.name_of(item) for item in inputs]
@@ -147,11 +147,11 @@ class NodeWriter:
             self._derived[key] = self.constant(scalar, "scalar")
         return self._derived[key]
 
-    def array_of(self, tensor: Tensor) -> np.ndarray | None:
+    def array_of(self, tensor: TensorName) -> np.ndarray | None:
         """Returns the contents of a constant tensor; None for others."""
         return self._arrays.get(self.name_of(tensor))
 
-    def transposed(self, tensor: Tensor, permutation: Sequence[int]) -> str:
+    def transposed(self, tensor: TensorName, permutation: Sequence[int]) -> str:
         """Returns a tensor with its dimensions in another order; a constant is stored that way."""
         name, order = self.name_of(tensor), tuple(permutation)
         if order == tuple(range(len(order))):
@@ -173,7 +173,7 @@ class NodeWriter:
         self._taken.add(found)
         return found
 
-    def finish(self, outputs: Sequence[tuple[str, Tensor]]) -> None:
+    def finish(self, outputs: Sequence[tuple[str, TensorName]]) -> None:
         """Gives tensors the names of the model's outputs, and drops constants that no node takes.
 
         Args:

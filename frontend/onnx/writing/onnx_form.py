@@ -22,17 +22,17 @@ from ....support.errors import StepwellError
 if TYPE_CHECKING:
     from .node_writer import NodeWriter
 
-Rule = Callable[[Any, "NodeWriter"], "str | Sequence[str]"]
+_Rule = Callable[[Any, "NodeWriter"], "str | Sequence[str]"]
 """Takes an op and the writer, and returns the name of the result, or of each of several results."""
 
-ONNX_FORM = Interface[Rule]("onnx", "nodes of ONNX that compute the results", rooms=("frontend.onnx.writing.rules",))
+ONNX_FORM = Interface[_Rule]("onnx", "nodes of ONNX that compute the results", rooms=("frontend.onnx.writing.rules",))
 
 
 class NoOnnxFormError(StepwellError):
     """An op has no form in ONNX, with these attributes or at all; the message gives the op and the reason."""
 
 
-def same(kind: str, *attributes: str, **fixed: Any) -> Rule:
+def same(kind: str, *attributes: str, **fixed: Any) -> _Rule:
     """Returns the rule of an op that one node computes, with the same operands in the same order.
 
     Args:

@@ -12,7 +12,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.types import is_float
 from ...build import cast, constant, dtype, emit, scalar
 from ..node import AtenNode
-from ..registry import Handler, imports
+from ..registry import AtenHandler, imports
 from ..symbols import like
 from .elementwise import truncated
 
@@ -39,11 +39,11 @@ def as_value(value: Any, kind: np.dtype) -> ir.Value:
     return cast(value, kind) if isinstance(value, ir.Value) else constant(np.array(value).astype(kind))
 
 
-def _in_result_type(op: type[Op]) -> Handler:
+def _in_result_type(op: type[Op]) -> AtenHandler:
     return lambda node, input, other: emit(op, as_value(input, node.dtype()), as_value(other, node.dtype()))
 
 
-def _compared(op: type[Op]) -> Handler:
+def _compared(op: type[Op]) -> AtenHandler:
     def handler(node: AtenNode, input: ir.Value, other: Any) -> ir.Value:
         kind = node.promoted("self", "other")
         return emit(op, as_value(input, kind), as_value(other, kind))
@@ -51,7 +51,7 @@ def _compared(op: type[Op]) -> Handler:
     return handler
 
 
-def _logical(op: type[Op]) -> Handler:
+def _logical(op: type[Op]) -> AtenHandler:
     return lambda node, input, other: emit(op, cast(input, np.bool_), cast(other, np.bool_))
 
 

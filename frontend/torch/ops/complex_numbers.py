@@ -28,7 +28,7 @@ from ...build import (
 from ...errors import UnsupportedError
 from ..node import AtenNode
 from ..pairs import Complex
-from ..registry import Handler, handler_for, imports, imports_complex
+from ..registry import AtenHandler, handler_for, imports, imports_complex
 from . import arithmetic, contraction, creation, elementwise, indexing, movement, padding, reduction
 
 _FAMILIES = (arithmetic, contraction, creation, elementwise, indexing, movement, padding, reduction)
@@ -54,7 +54,7 @@ _BY_PARTS: dict[tuple[str, ...], tuple[str, ...]] = {
 """Ops that act on each part alone, by the arguments of which real ones have an imaginary part of 0."""
 
 
-def _by_parts(handler: Handler, promoted: Sequence[str]) -> Handler:
+def _by_parts(handler: AtenHandler, promoted: Sequence[str]) -> AtenHandler:
     @functools.wraps(handler)
     def both(node: AtenNode, **arguments: Any) -> Any:
         if isinstance(arguments.get("alpha"), complex):
@@ -229,7 +229,7 @@ def _from_polar(size: ir.Value, angle: ir.Value) -> Complex:
     return Complex(_times(size, emit(ew.CosOp, angle)), _times(size, emit(ew.SinOp, angle)))
 
 
-def _functions(first: tuple[type[Op], type[Op]], second: tuple[type[Op], type[Op]], sign: int) -> Handler:
+def _functions(first: tuple[type[Op], type[Op]], second: tuple[type[Op], type[Op]], sign: int) -> AtenHandler:
     """f(a) g(b) + sign i h(a) k(b)"""
 
     def handler(node: AtenNode, input: Complex) -> Complex:
@@ -341,7 +341,7 @@ def scalar_tensor(node: AtenNode, s: Any) -> Complex:
     return pair(s, node.dtype())
 
 
-def _bilinear(handler: Handler, left: str, right: str) -> Handler:
+def _bilinear(handler: AtenHandler, left: str, right: str) -> AtenHandler:
     """A product of matrices: that of each pair of parts."""
 
     @functools.wraps(handler)

@@ -14,7 +14,7 @@ from mlir.dialects import scf
 from ...build import constant
 from ...errors import UnsupportedError
 from ...index_arithmetic import extent
-from ...loops import Stack, Values, as_type, counted, repeated, row, scalar_in
+from ...loops import Carried, Stack, as_type, counted, repeated, row, scalar_in
 from ..node import AtenNode
 from ..registry import runs
 from ..symbols import extents
@@ -75,12 +75,12 @@ def while_loop(
 ) -> tuple[Any, ...]:
     """The values that a graph returns, applied again to them while a condition holds."""
 
-    def holds(values: Values) -> ir.Value:
+    def holds(values: Carried) -> ir.Value:
         with node.importer.inner():
             (flag,) = node.importer.graph(condition, [*values, *more])
         return flag if isinstance(flag, ir.Value) else constant(np.array(flag))
 
-    def following(number: ir.Value, values: Values) -> tuple[ir.Value, Values]:
+    def following(number: ir.Value, values: Carried) -> tuple[ir.Value, Carried]:
         with node.importer.inner():
             made = _values(node.importer.graph(body, [*values, *more]), node.results)
         return holds(made), made
@@ -116,11 +116,11 @@ def _scanned(
     initial: Sequence[Any],
     sequences: Sequence[ir.Value],
     more: Sequence[Any],
-) -> tuple[Values, Values]:
+) -> tuple[Carried, Carried]:
     count, known = len(initial), node.results
     rows = [extents(node.symbols.sizes(value.shape[1:])) for value in known[count:]]
 
-    def body(number: ir.Value, carried: Values) -> tuple[Values, list[Stack]]:
+    def body(number: ir.Value, carried: Carried) -> tuple[Carried, list[Stack]]:
         with node.importer.inner():
             made = node.importer.graph(graph, [*carried, *(row(value, number) for value in sequences), *more])
         added = zip(made[count:], rows, strict=True)

@@ -13,7 +13,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.types import is_float
 from ...build import cast, constant, dtype, emit, scalar
 from ..node import AtenNode
-from ..registry import Handler, imports
+from ..registry import AtenHandler, imports
 from ..symbols import like
 
 _FLOAT_FUNCTIONS: dict[str, type[Op]] = {
@@ -44,11 +44,11 @@ _ROUNDINGS: dict[str, type[Op]] = {"ceil": ew.CeilOp, "floor": ew.FloorOp, "roun
 _SIGNED: dict[str, type[Op]] = {"abs": ew.AbsOp, "neg": ew.NegOp}
 
 
-def _in_result_type(op: type[Op]) -> Handler:
+def _in_result_type(op: type[Op]) -> AtenHandler:
     return lambda node, input: emit(op, cast(input, node.dtype()))
 
 
-def _unless_integer(op: type[Op]) -> Handler:
+def _unless_integer(op: type[Op]) -> AtenHandler:
     return lambda node, input: emit(op, input) if is_float(dtype(input)) else input
 
 

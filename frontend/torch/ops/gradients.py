@@ -16,7 +16,7 @@ from ....passes.infra.base import PassError
 from ...build import emit, rank, reshaped, shape
 from ...errors import NeedsShapes, UnsupportedError
 from ..node import AtenNode
-from ..registry import Handler, imports
+from ..registry import AtenHandler, imports
 from .contraction import attention, attention_scores, convolution, scaled_query
 from .padding import padded
 from .pooling import adaptive_average_pool, average_pool, interval_table, window_of
@@ -97,7 +97,7 @@ def attention_with_sums(
     return made, reshaped(kept_log_sum_exp(scores, (rank(scores) - 1,)), node.shape(1))
 
 
-def _average_pool_gradient(dimensions: int) -> Handler:
+def _average_pool_gradient(dimensions: int) -> AtenHandler:
     def handler(
         node: AtenNode,
         grad_output: ir.Value,
@@ -117,7 +117,7 @@ def _average_pool_gradient(dimensions: int) -> Handler:
     return handler
 
 
-def _adaptive_average_pool_gradient(dimensions: int) -> Handler:
+def _adaptive_average_pool_gradient(dimensions: int) -> AtenHandler:
     def handler(node: AtenNode, grad_output: ir.Value, input: ir.Value) -> ir.Value:
         """The sums of the shares that an element has in windows, which may overlap."""
         _require_sizes(grad_output, input)
@@ -159,7 +159,7 @@ def sample_gradients(
     return tuple(next(found) if is_needed else None for is_needed in output_mask)
 
 
-def _max_pool_gradient(dimensions: int) -> Handler:
+def _max_pool_gradient(dimensions: int) -> AtenHandler:
     def handler(
         node: AtenNode,
         grad_output: ir.Value,

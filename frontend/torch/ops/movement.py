@@ -43,7 +43,7 @@ from ...errors import UnsupportedError
 from ...index_arithmetic import extent
 from ..node import AtenNode, axes_of, axis_of
 from ..registry import imports
-from ..symbols import Size, extents, scalar_size
+from ..symbols import AtenSize, extents, scalar_size
 
 _END = np.iinfo(np.int64).max
 
@@ -97,7 +97,7 @@ def expand(node: AtenNode, input: ir.Value) -> ir.Value:
     return broadcast(input, node.sizes())
 
 
-def broadcast(value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
+def broadcast(value: ir.Value, sizes: Sequence[AtenSize]) -> ir.Value:
     """A tensor broadcast to a shape; returned unchanged if it has that shape."""
     if tuple(sizes) == shape(value):
         return value
@@ -105,7 +105,7 @@ def broadcast(value: ir.Value, sizes: Sequence[Size]) -> ir.Value:
 
 
 @imports("aten.repeat.default")
-def repeat(node: AtenNode, input: ir.Value, repeats: Sequence[Size]) -> ir.Value:
+def repeat(node: AtenNode, input: ir.Value, repeats: Sequence[AtenSize]) -> ir.Value:
     """The tensor repeated along each dimension; missing dimensions have extent 1."""
     missing = len(repeats) - rank(input)
     value = emit(ExpandDimsOp, input, axes=tuple(range(missing))) if missing else input
@@ -114,7 +114,7 @@ def repeat(node: AtenNode, input: ir.Value, repeats: Sequence[Size]) -> ir.Value
         return emit(TileOp, value, repeats=tuple(counts)) if any(count != 1 for count in counts) else value
     # [a] --> [1, a] --> [n, a] --> [n * a], along each dimension
     spread = emit(ExpandDimsOp, value, axes=tuple(range(0, 2 * rank(value), 2)))
-    sizes: list[Size] = []
+    sizes: list[AtenSize] = []
     for axis, count in enumerate(repeats):
         sizes += [count, extent(value, axis)]
     return reshaped(emit(DynamicBroadcastToOp, spread, extents(sizes)), node.shape())
@@ -129,7 +129,7 @@ def flip(node: AtenNode, input: ir.Value, dims: Sequence[int]) -> ir.Value:
 
 @imports("aten.slice.Tensor")
 def slice_tensor(
-    node: AtenNode, input: ir.Value, dim: int, start: Size | None, end: Size | None, step: int
+    node: AtenNode, input: ir.Value, dim: int, start: AtenSize | None, end: AtenSize | None, step: int
 ) -> ir.Value:
     """Every `step`-th element from a start up to and excluding an end."""
     bounds = (extents([0 if start is None else start]), extents([_END if end is None else end]))
@@ -137,7 +137,7 @@ def slice_tensor(
 
 
 @imports("aten.select.int")
-def select(node: AtenNode, input: ir.Value, dim: int, index: Size) -> ir.Value:
+def select(node: AtenNode, input: ir.Value, dim: int, index: AtenSize) -> ir.Value:
     """The slice at an index, without its dimension."""
     axis = axis_of(input, dim)
     if isinstance(index, ir.Value):
@@ -148,7 +148,7 @@ def select(node: AtenNode, input: ir.Value, dim: int, index: Size) -> ir.Value:
 
 
 @imports("aten.split_with_sizes.default", "aten.split_with_sizes_copy.default")
-def split(node: AtenNode, input: ir.Value, split_sizes: Sequence[Size], dim: int) -> tuple[ir.Value, ...]:
+def split(node: AtenNode, input: ir.Value, split_sizes: Sequence[AtenSize], dim: int) -> tuple[ir.Value, ...]:
     """Consecutive parts along a dimension."""
     axis, start, parts = axis_of(input, dim), scalar_size(0), []
     for size in split_sizes:
@@ -205,7 +205,11 @@ def _flat_diagonal(input: ir.Value, offset: int, dim1: int, dim2: int) -> tuple[
 
 @imports("aten.as_strided.default")
 def as_strided(
-    node: AtenNode, input: ir.Value, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None
+    node: AtenNode,
+    input: ir.Value,
+    size: Sequence[AtenSize],
+    stride: Sequence[AtenSize],
+    storage_offset: AtenSize | None,
 ) -> ir.Value:
     """Elements of a contiguous tensor at multiples of strides."""
     return gathered(line_of(input), _strided_places(node, size, stride, storage_offset), 0)
@@ -216,9 +220,9 @@ def as_strided_scatter(
     node: AtenNode,
     input: ir.Value,
     src: ir.Value,
-    size: Sequence[Size],
-    stride: Sequence[Size],
-    storage_offset: Size | None,
+    size: Sequence[AtenSize],
+    stride: Sequence[AtenSize],
+    storage_offset: AtenSize | None,
 ) -> ir.Value:
     """A contiguous tensor with the elements at multiples of strides replaced."""
     indices = _strided_places(node, size, stride, storage_offset)
@@ -227,7 +231,7 @@ def as_strided_scatter(
 
 
 def _strided_places(
-    node: AtenNode, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None
+    node: AtenNode, size: Sequence[AtenSize], stride: Sequence[AtenSize], storage_offset: AtenSize | None
 ) -> ir.Value:
     known = node.argument("self")
     numbers = [item for item in (*size, *stride, storage_offset or 0) if isinstance(item, int)]
@@ -250,12 +254,12 @@ def resize(node: AtenNode, input: ir.Value) -> ir.Value:
     return reshaped(first, node.shape())
 
 
-def _both_sizes(node: AtenNode, input: ir.Value) -> tuple[list[Size], list[Size]]:
+def _both_sizes(node: AtenNode, input: ir.Value) -> tuple[list[AtenSize], list[AtenSize]]:
     return node.sizes(), [extent(input, axis) for axis in range(rank(input))]
 
 
 @imports("aten.select_scatter.default")
-def select_scatter(node: AtenNode, input: ir.Value, src: ir.Value, dim: int, index: Size) -> ir.Value:
+def select_scatter(node: AtenNode, input: ir.Value, src: ir.Value, dim: int, index: AtenSize) -> ir.Value:
     """A tensor with the slice at an index replaced."""
     axis = axis_of(input, dim)
     row = cast(emit(ExpandDimsOp, src, axes=(axis,)), dtype(input))
@@ -265,7 +269,7 @@ def select_scatter(node: AtenNode, input: ir.Value, src: ir.Value, dim: int, ind
 
 @imports("aten.slice_scatter.default")
 def slice_scatter(
-    node: AtenNode, input: ir.Value, src: ir.Value, dim: int, start: Size | None, end: Size | None, step: int
+    node: AtenNode, input: ir.Value, src: ir.Value, dim: int, start: AtenSize | None, end: AtenSize | None, step: int
 ) -> ir.Value:
     """A tensor with a slice replaced."""
     axis = axis_of(input, dim)
@@ -285,7 +289,7 @@ def slice_scatter(
     return _put(input, src, axis, position)
 
 
-def _from_front(start: Size, count: ir.Value) -> ir.Value:
+def _from_front(start: AtenSize, count: ir.Value) -> ir.Value:
     """A start that may count from the end, as a number from 0 to `count`."""
     value = scalar_size(start)
     is_negative = emit(ew.LessOp, value, scalar(0, value))
@@ -308,7 +312,7 @@ def copy(node: AtenNode, input: ir.Value, src: ir.Value) -> ir.Value:
 
 
 @imports("aten.roll.default")
-def roll(node: AtenNode, input: ir.Value, shifts: Sequence[Size], dims: Sequence[int]) -> ir.Value:
+def roll(node: AtenNode, input: ir.Value, shifts: Sequence[AtenSize], dims: Sequence[int]) -> ir.Value:
     """Elements moved along dimensions; those beyond the end come to the start. Without dimensions the flat tensor."""
     value = input if dims else line_of(input)
     for shift, axis in zip(shifts, dims or (0,), strict=True):

@@ -16,8 +16,8 @@ from ....dialects.stepwell.shape import FillOp
 from ...build import cast, dims_of, dtype, emit, integers, rank, reshaped, scalar, shape_of
 from ...errors import UnsupportedError
 from ..node import AtenNode, axis_of
-from ..registry import Handler, imports
-from ..symbols import Size
+from ..registry import AtenHandler, imports
+from ..symbols import AtenSize
 from .reduction import squared_deviation
 
 
@@ -28,7 +28,7 @@ def _softmax(op: type[Op], node: AtenNode, input: ir.Value, dim: int) -> ir.Valu
     return emit(op, value, axis=axis_of(value, dim))
 
 
-def _handler(op: type[Op]) -> Handler:
+def _handler(op: type[Op]) -> AtenHandler:
     return lambda node, input, dim: _softmax(op, node, input, dim)
 
 
@@ -40,7 +40,7 @@ for _name, _op in (("softmax", SoftmaxOp), ("log_softmax", LogSoftmaxOp)):
 def layer_norm(
     node: AtenNode,
     input: ir.Value,
-    normalized_shape: Sequence[Size],
+    normalized_shape: Sequence[AtenSize],
     weight: ir.Value | None,
     bias: ir.Value | None,
     eps: float,
@@ -54,7 +54,7 @@ def layer_norm(
 def native_layer_norm(
     node: AtenNode,
     input: ir.Value,
-    normalized_shape: Sequence[Size],
+    normalized_shape: Sequence[AtenSize],
     weight: ir.Value | None,
     bias: ir.Value | None,
     eps: float,
@@ -64,7 +64,7 @@ def native_layer_norm(
     return made, *_statistics(node, input, _last_axes(input, normalized_shape), eps)
 
 
-def _last_axes(input: ir.Value, shape: Sequence[Size]) -> tuple[int, ...]:
+def _last_axes(input: ir.Value, shape: Sequence[AtenSize]) -> tuple[int, ...]:
     return tuple(range(rank(input) - len(shape), rank(input)))
 
 
@@ -83,7 +83,7 @@ def _statistics(node: AtenNode, value: ir.Value, axes: tuple[int, ...], eps: flo
 
 @imports("aten.rms_norm.default")
 def rms_norm(
-    node: AtenNode, input: ir.Value, normalized_shape: Sequence[Size], weight: ir.Value | None, eps: float | None
+    node: AtenNode, input: ir.Value, normalized_shape: Sequence[AtenSize], weight: ir.Value | None, eps: float | None
 ) -> ir.Value:
     """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions."""
     return emit(RmsNormOp, input, weight, axis=rank(input) - len(normalized_shape), epsilon=_rms_epsilon(input, eps))
@@ -95,7 +95,7 @@ def _rms_epsilon(input: ir.Value, eps: float | None) -> float:
 
 @imports("aten._fused_rms_norm.default")
 def fused_rms_norm(
-    node: AtenNode, input: ir.Value, normalized_shape: Sequence[Size], weight: ir.Value | None, eps: float | None
+    node: AtenNode, input: ir.Value, normalized_shape: Sequence[AtenSize], weight: ir.Value | None, eps: float | None
 ) -> tuple[ir.Value | None, ...]:
     """RMS norm, and 1 / sqrt(mean(x * x) + eps)."""
     made = rms_norm(node, input, normalized_shape, weight, eps)
@@ -125,9 +125,9 @@ def native_group_norm(
     input: ir.Value,
     weight: ir.Value | None,
     bias: ir.Value | None,
-    N: Size,
-    C: Size,
-    HxW: Size,
+    N: AtenSize,
+    C: AtenSize,
+    HxW: AtenSize,
     group: int,
     eps: float,
 ) -> tuple[ir.Value | None, ...]:

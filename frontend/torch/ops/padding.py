@@ -24,14 +24,14 @@ from ...build import (
     shape,
 )
 from ..node import AtenNode
-from ..registry import Handler, imports
-from ..symbols import Size, extents
+from ..registry import AtenHandler, imports
+from ..symbols import AtenSize, extents
 
 _END = np.iinfo(np.int64).max
 
 
 @imports("aten.constant_pad_nd.default")
-def constant_pad(node: AtenNode, input: ir.Value, pad: Sequence[Size], value: Any) -> ir.Value:
+def constant_pad(node: AtenNode, input: ir.Value, pad: Sequence[AtenSize], value: Any) -> ir.Value:
     """Elements added at both ends of the last dimensions, or removed for negative amounts."""
     low, high = _pads(input, pad)
     if not isinstance(value, ir.Value) and all(isinstance(item, int) for item in (*low, *high)):
@@ -47,10 +47,10 @@ def constant_pad(node: AtenNode, input: ir.Value, pad: Sequence[Size], value: An
     return emit(DynamicPadOp, input, extents([*low, *high]), fill)
 
 
-def _pads(input: ir.Value, pad: Sequence[Size]) -> tuple[list[Size], list[Size]]:
+def _pads(input: ir.Value, pad: Sequence[AtenSize]) -> tuple[list[AtenSize], list[AtenSize]]:
     """Amounts before and after each dimension, from torch's pairs, which begin with the last dimension."""
-    low: list[Size] = [0] * rank(input)
-    high: list[Size] = [0] * rank(input)
+    low: list[AtenSize] = [0] * rank(input)
+    high: list[AtenSize] = [0] * rank(input)
     for number in range(len(pad) // 2):
         low[-1 - number], high[-1 - number] = pad[2 * number], pad[2 * number + 1]
     return low, high
@@ -68,10 +68,10 @@ def _cropped(value: ir.Value, low: Sequence[int], high: Sequence[int]) -> ir.Val
     return value
 
 
-def padded(mode: str) -> Handler:
+def padded(mode: str) -> AtenHandler:
     """Returns the importer of padding by elements of the tensor, in a mode of `stepwell.pad`."""
 
-    def handler(node: AtenNode, input: ir.Value, padding: Sequence[Size]) -> ir.Value:
+    def handler(node: AtenNode, input: ir.Value, padding: Sequence[AtenSize]) -> ir.Value:
         low, high = _pads(input, padding)
         numbers = [tuple(item for item in side if isinstance(item, int)) for side in (low, high)]
         if len(numbers[0]) + len(numbers[1]) != 2 * rank(input):

@@ -18,9 +18,9 @@ from ...build import cast, constant, dtype, emit, gathered, known_number, rank, 
 from ...formulas import Formula
 from ...index_arithmetic import elements, numbers
 from ..node import AtenNode
-from ..registry import Handler, imports
+from ..registry import AtenHandler, imports
 from .reduction import nan_first
-from .tables import Table, by_tables
+from .tables import IntervalTable, by_tables
 
 
 def pooled(op: type[Op], dimensions: int, input: ir.Value, window: dict[str, Any]) -> ir.Value:
@@ -55,7 +55,7 @@ def _all(item: Sequence[int] | int, dimensions: int) -> tuple[int, ...]:
     return given * (dimensions if len(given) == 1 else 1)
 
 
-def _max_pool(dimensions: int) -> Handler:
+def _max_pool(dimensions: int) -> AtenHandler:
     def handler(
         node: AtenNode,
         input: ir.Value,
@@ -72,7 +72,7 @@ def _max_pool(dimensions: int) -> Handler:
     return handler
 
 
-def average_pool(dimensions: int) -> Handler:
+def average_pool(dimensions: int) -> AtenHandler:
     """Returns the importer of average pooling over a number of spatial dimensions."""
 
     def handler(
@@ -119,7 +119,7 @@ def _truncated_quotient(total: Formula, count: Formula, kind: np.dtype) -> ir.Va
     return cast((made - step).where(is_over, made).value, kind)
 
 
-def adaptive_average_pool(dimensions: int) -> Handler:
+def adaptive_average_pool(dimensions: int) -> AtenHandler:
     """Returns the importer of average pooling to a given number of windows per spatial dimension."""
 
     def handler(node: AtenNode, input: ir.Value, output_size: Sequence[int]) -> ir.Value:
@@ -138,7 +138,7 @@ def adaptive_average_pool(dimensions: int) -> Handler:
     return handler
 
 
-def interval_table(size: int, extent: int) -> Table:
+def interval_table(size: int, extent: int) -> IntervalTable:
     """The indices and weights of the elements of `size` intervals of a dimension, which may overlap."""
     starts = np.arange(size) * extent // size
     stops = -(-(np.arange(1, size + 1) * extent) // size)
@@ -147,7 +147,7 @@ def interval_table(size: int, extent: int) -> Table:
     return indices, np.where(starts + terms < stops, 1 / np.maximum(stops - starts, 1), 0)
 
 
-def _adaptive_max(dimensions: int) -> Handler:
+def _adaptive_max(dimensions: int) -> AtenHandler:
     def handler(node: AtenNode, input: ir.Value, output_size: Sequence[int]) -> tuple[ir.Value | None, ...]:
         """The greatest elements of intervals, one dimension after another from the last one, and their indices."""
         first = rank(input) - dimensions

@@ -28,7 +28,7 @@ from ...errors import UnsupportedError
 from ...index_arithmetic import extent
 from ...loops import BATCH_SECOND, Stack, counted, row
 from ..node import AtenNode
-from ..registry import Handler, imports
+from ..registry import AtenHandler, imports
 from .randomness import dropped
 
 _LSTM_ORDER = (0, 3, 1, 2)
@@ -137,7 +137,7 @@ def _simple_step(function: type[ew.UnaryOp]) -> _Step:
     return lambda given, recalled, state, size: emit(function, emit(ew.AddOp, given, recalled))
 
 
-def _recurrent(step: _Step) -> Handler:
+def _recurrent(step: _Step) -> AtenHandler:
     def handler(
         node: AtenNode,
         input: ir.Value,

@@ -11,7 +11,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.reduction import ReduceMaxOp
 from ...build import cast, dtype, emit, rank
 from ...formulas import Formula
-from ...loops import Values, repeated
+from ...loops import Carried, repeated
 from ..node import AtenNode
 from ..registry import imports
 from .arithmetic import as_value
@@ -70,7 +70,7 @@ def greatest_common_divisor(node: AtenNode, input: ir.Value, other: Any = None, 
         axes = tuple(range(rank(condition.value)))
         return emit(ReduceMaxOp, condition.value, axes=axes, keepdims=False) if axes else condition.value
 
-    def body(number: ir.Value, values: Values) -> tuple[ir.Value, Values]:
+    def body(number: ir.Value, values: Carried) -> tuple[ir.Value, Carried]:
         large, small = map(Formula, values)
         is_done = small.equals(0)
         rest = (large % small.where(~is_done, 1)).where(~is_done, 0)

@@ -13,9 +13,9 @@ from ....dialects.stepwell.movement import DynamicResizeOp, ResizeOp, ReverseOp,
 from ...build import constant, dtype, emit, known_number, rank, scalar, shape, transposed
 from ...errors import NeedsShapes
 from ..node import AtenNode
-from ..registry import Handler, imports
-from ..symbols import Size, extents
-from .tables import Table, by_tables, transposed_tables
+from ..registry import AtenHandler, imports
+from ..symbols import AtenSize, extents
+from .tables import IntervalTable, by_tables, transposed_tables
 
 _NEAREST = {"mode": "nearest", "coordinates": "asymmetric", "nearest": "floor"}
 _EXACT = {"mode": "nearest", "coordinates": "half_pixel", "nearest": "round_prefer_ceil"}
@@ -37,14 +37,14 @@ def _resized(node: AtenNode, input: ir.Value, scales: Sequence[float] | None, at
     return emit(DynamicResizeOp, input, constant(np.array(scales, np.float32)), None, axes=axes, **attributes)
 
 
-def _linear(position: np.ndarray, extent: int) -> Table:
+def _linear(position: np.ndarray, extent: int) -> IntervalTable:
     position = np.maximum(position, 0)
     start = np.minimum(position.astype(np.int64), extent - 1)
     share = np.clip(position - start, 0, 1)
     return np.stack([start, np.minimum(start + 1, extent - 1)]), np.stack([1 - share, share])
 
 
-def _cubic(position: np.ndarray, extent: int) -> Table:
+def _cubic(position: np.ndarray, extent: int) -> IntervalTable:
     start = np.floor(position)
     places = start + np.arange(-1, 3)[:, None]
     weights = _cubic_weight(position - places, -0.75)
@@ -89,11 +89,11 @@ def _step(before: int, after: int, align_corners: bool, factor: float | None) ->
     return 1 / factor if factor else before / after
 
 
-def _anti_aliased(name: str) -> tuple[Handler, Handler]:
+def _anti_aliased(name: str) -> tuple[AtenHandler, AtenHandler]:
     """Returns the importers of a resampling and of its gradient."""
     width, weight_at = _FILTERS[name]
 
-    def table(before: int, after: int, align_corners: bool, factor: float | None) -> Table:
+    def table(before: int, after: int, align_corners: bool, factor: float | None) -> IntervalTable:
         step = _step(before, after, align_corners, factor)
         scale = max(step, 1)
         centre = step * (np.arange(after) + 0.5)
@@ -106,7 +106,7 @@ def _anti_aliased(name: str) -> tuple[Handler, Handler]:
     def handler(
         node: AtenNode,
         input: ir.Value,
-        output_size: Sequence[Size],
+        output_size: Sequence[AtenSize],
         align_corners: bool,
         scales_h: float | None,
         scales_w: float | None,
@@ -139,20 +139,20 @@ for _name in _FILTERS:
     imports(f"aten._upsample_{_name}2d_aa_backward.default")(_gradient)
 
 
-def _nearest(attributes: dict[str, Any]) -> Handler:
+def _nearest(attributes: dict[str, Any]) -> AtenHandler:
     def handler(
-        node: AtenNode, input: ir.Value, output_size: Sequence[Size] | None, scale_factors: Sequence[float] | None
+        node: AtenNode, input: ir.Value, output_size: Sequence[AtenSize] | None, scale_factors: Sequence[float] | None
     ) -> ir.Value:
         return _resized(node, input, scale_factors, attributes)
 
     return handler
 
 
-def _smooth(mode: str) -> Handler:
+def _smooth(mode: str) -> AtenHandler:
     def handler(
         node: AtenNode,
         input: ir.Value,
-        output_size: Sequence[Size] | None,
+        output_size: Sequence[AtenSize] | None,
         align_corners: bool,
         scale_factors: Sequence[float] | None,
     ) -> ir.Value:

@@ -15,11 +15,11 @@ from ...index_arithmetic import numbers
 from ..node import AtenNode, axis_of
 from ..registry import imports
 
-Combine = Callable[[Sequence[Formula], Sequence[Formula]], Sequence[Formula]]
+CombineFormulas = Callable[[Sequence[Formula], Sequence[Formula]], Sequence[Formula]]
 """Combines the results for some elements with those for the elements right after them; associative."""
 
 
-def scanned(values: Sequence[Formula], axis: int, combine: Combine) -> list[Formula]:
+def scanned(values: Sequence[Formula], axis: int, combine: CombineFormulas) -> list[Formula]:
     """Combines all elements up to each one along an axis, in steps that double how many are combined.
 
     An element that has none at a distance before it keeps its values.

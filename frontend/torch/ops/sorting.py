@@ -12,11 +12,11 @@ from ...errors import NeedsShapes
 from ...index_arithmetic import elements
 from ..node import AtenNode, axis_of
 from ..registry import imports
-from ..symbols import Size
+from ..symbols import AtenSize
 
 
 @imports("aten.topk.default")
-def top_k(node: AtenNode, input: ir.Value, k: Size, dim: int, largest: bool) -> tuple[ir.Value, ...]:
+def top_k(node: AtenNode, input: ir.Value, k: AtenSize, dim: int, largest: bool) -> tuple[ir.Value, ...]:
     """The greatest or least elements along a dimension, and their indices."""
     if isinstance(k, ir.Value):
         raise NeedsShapes("the number of elements must be known")

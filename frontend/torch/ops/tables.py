@@ -12,11 +12,11 @@ from ....dialects.stepwell.resampling import transposed_taps
 from ...build import dtype, emit, rank
 from ..node import AtenNode
 
-Table = tuple[np.ndarray, np.ndarray]
+IntervalTable = tuple[np.ndarray, np.ndarray]
 """Indices and weights of the elements that each result along a dimension consists of: [term, result]."""
 
 
-def by_tables(node: AtenNode, input: ir.Value, tables: Sequence[Table]) -> ir.Value:
+def by_tables(node: AtenNode, input: ir.Value, tables: Sequence[IntervalTable]) -> ir.Value:
     """Resamples the last dimensions."""
     for axis, table in enumerate(tables, rank(input) - len(tables)):
         kinds = np.int64, np.float64 if dtype(input) == np.float64 else np.float32
@@ -28,6 +28,6 @@ def by_tables(node: AtenNode, input: ir.Value, tables: Sequence[Table]) -> ir.Va
     return input
 
 
-def transposed_tables(tables: Sequence[Table], extents: Sequence[int]) -> list[Table]:
+def transposed_tables(tables: Sequence[IntervalTable], extents: Sequence[int]) -> list[IntervalTable]:
     """Returns the tables by which gradients of results become those of dimensions of the given extents."""
     return [transposed_taps(*table, extent) for table, extent in zip(tables, extents, strict=True)]

@@ -17,7 +17,7 @@ from ...builders.indices import Index, at_most, loop, multiply, value_of
 from .generic import Generic
 from .widths import Widths, element_bytes
 
-Values = list[ir.Value]
+_Values = list[ir.Value]
 # Maximum number of rows; more are transposed faster in square tiles.
 _MOST_ROWS = 8
 
@@ -100,7 +100,7 @@ class InterleaveNest:
         native = max(4, widths.vector_bytes // element_bytes(self._generic))
         self._lanes = min(native, 1 << (rows.length.bit_length() - 1))
 
-    def emit(self) -> Values:
+    def emit(self) -> _Values:
         """Returns the tensor that the op makes."""
         (source, target), rows = self._generic.operands, self._rows
         flat_source = source if rows.merges else _flattened(source)
@@ -113,7 +113,7 @@ class InterleaveNest:
         shape = ir.RankedTensorType(target.type).shape
         return [tensor.ExpandShapeOp(target.type, made, groups, [], shape).result]
 
-    def _loops(self, dims: Sequence[int], at: dict[int, Index], source: ir.Value, carried: Values) -> Values:
+    def _loops(self, dims: Sequence[int], at: dict[int, Index], source: ir.Value, carried: _Values) -> _Values:
         rows = self._rows
         if dims:
             first, *others = dims
@@ -173,7 +173,7 @@ def merged(rows: Sequence[ir.Value]) -> ir.Value:
     return vector.shuffle(evens, odds, places)
 
 
-def parted(whole: ir.Value, count: int) -> Values:
+def parted(whole: ir.Value, count: int) -> _Values:
     """Deinterleaves rows; the inverse of `merged`."""
     if count % 2:
         return [vector.shuffle(whole, whole, list(range(row, _lanes(whole), count))) for row in range(count)]

@@ -17,7 +17,7 @@ from .reduction import horizontal, low_lanes, with_low_lanes
 from .walk import Walk
 from .widths import Widths
 
-Values = list[ir.Value]
+_Values = list[ir.Value]
 
 
 class Nest:
@@ -51,7 +51,7 @@ class Nest:
             may_repeat=not self._reductions and not any(map(_reads_destination, group.members)),
         )
 
-    def emit(self) -> Values:
+    def emit(self) -> _Values:
         """Returns the tensors of the stored results, in the order of `group.stored()`."""
         start = Point((0,) * len(self._sizes), self._lane_dim)
         return self._walk.loops(
@@ -62,7 +62,7 @@ class Nest:
         target = generic.outputs[number]
         return target.owner.operands[1] if generic.reductions and generic.fill_value(number) is not None else target
 
-    def _inner(self, point: Point, carried: Values) -> Values:
+    def _inner(self, point: Point, carried: _Values) -> _Values:
         if not self._reductions:
             return (
                 self._step(point, carried) if self._lane_dim is None else self._walk.lanes(point, carried, self._step)
@@ -75,19 +75,19 @@ class Nest:
             lambda here, values: self._reduce(here, values, here.width if here.lane_dim is not None else 0),
         )
 
-    def _step(self, point: Point, carried: Values) -> Values:
+    def _step(self, point: Point, carried: _Values) -> _Values:
         """Emits one evaluation of every member of a group without reductions."""
         values: dict[ir.Value, ir.Value] = {}
         for member in self._group.members:
             self._run(member, point, values, self._destinations(member, point, carried))
         return self._store(point, values, carried, reduced=False)
 
-    def _reduce(self, point: Point, carried: Values, width: int) -> Values:
+    def _reduce(self, point: Point, carried: _Values, width: int) -> _Values:
         """Emits the reduction loops from the start values to the stored results."""
         start = [value for member in self._reducers for value in self._start(member, width)]
         dims = [dim for dim in self._reductions if dim != self._lane_dim]
 
-        def body(here: Point, values: Values) -> Values:
+        def body(here: Point, values: _Values) -> _Values:
             if self._lane_dim in self._reductions:
                 return self._walk.lanes(here, values, self._accumulate)
             return self._accumulate(here, values)
@@ -103,11 +103,11 @@ class Nest:
             self._run(follower, after, made, {})
         return self._store(point, made, carried, reduced=True)
 
-    def _accumulate(self, point: Point, carried: Values) -> Values:
+    def _accumulate(self, point: Point, carried: _Values) -> _Values:
         """Emits one evaluation of every member; the accumulators come last in `carried`."""
         tensors, accumulators = carried[: len(self._stored)], carried[len(self._stored) :]
         values: dict[ir.Value, ir.Value] = {}
-        updated: Values = []
+        updated: _Values = []
         taken = {member.op: items for member, items in self._split(accumulators)}
         for member in self._group.members:
             if not member.reductions:
@@ -128,13 +128,13 @@ class Nest:
             updated += [with_low_lanes(whole, part) for whole, part in zip(taken[member.op], after, strict=True)]
         return [*self._store(point, values, tensors, reduced=False), *updated]
 
-    def _split(self, accumulators: Values) -> Iterator[tuple[Generic, Values]]:
+    def _split(self, accumulators: _Values) -> Iterator[tuple[Generic, _Values]]:
         position = 0
         for member in self._reducers:
             yield member, accumulators[position : position + len(member.results)]
             position += len(member.results)
 
-    def _start(self, member: Generic, width: int) -> Values:
+    def _start(self, member: Generic, width: int) -> _Values:
         starts = []
         for number in range(len(member.results)):
             value = member.fill_value(number)
@@ -146,7 +146,7 @@ class Nest:
             starts.append(broadcast(value, width) if width else value)
         return starts
 
-    def _run(self, generic: Generic, point: Point, values: dict[ir.Value, ir.Value], arguments: dict) -> Values:
+    def _run(self, generic: Generic, point: Point, values: dict[ir.Value, ir.Value], arguments: dict) -> _Values:
         """Evaluates one op; `values` holds the results of the ops before it and receives its own."""
         for position, argument in enumerate(generic.block.arguments):
             if argument not in arguments and any(True for _ in argument.uses):
@@ -155,7 +155,7 @@ class Nest:
         values.update(zip(generic.results, made, strict=True))
         return made
 
-    def _destinations(self, member: Generic, point: Point, carried: Values) -> dict[ir.Value, ir.Value]:
+    def _destinations(self, member: Generic, point: Point, carried: _Values) -> dict[ir.Value, ir.Value]:
         """Returns the current elements of the tensors under construction that the body reads."""
         arguments = {}
         for (generic, number), target in zip(self._stored, carried, strict=True):
@@ -173,7 +173,7 @@ class Nest:
         padding = self._padding.of(operand)
         return read_padded(padding, exprs, point) if padding else read(operand, exprs, point)
 
-    def _store(self, point: Point, values: dict[ir.Value, ir.Value], carried: Values, reduced: bool) -> Values:
+    def _store(self, point: Point, values: dict[ir.Value, ir.Value], carried: _Values, reduced: bool) -> _Values:
         stored = []
         for (generic, number), target in zip(self._stored, carried, strict=True):
             is_reduced = bool(generic.reductions) or generic in self._group.followers

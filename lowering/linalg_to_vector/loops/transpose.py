@@ -14,7 +14,7 @@ from .body import Body
 from .generic import Generic
 from .widths import Widths, element_bytes
 
-Values = list[ir.Value]
+_Values = list[ir.Value]
 _LARGEST_TILE = 16
 """Side of the largest tile in elements: more rows of narrow elements would not fit into 32 vector registers."""
 
@@ -63,7 +63,7 @@ class TransposeNest:
             *outer, before, last = self._output
             self._output = [*outer, before * self._extent(written) + last]
 
-    def emit(self) -> Values:
+    def emit(self) -> _Values:
         """Returns the tensor that the op makes."""
         mine = (self._along, self._across, self._before)
         outer = [dim for dim in range(len(self._sizes)) if dim not in mine]
@@ -78,7 +78,7 @@ class TransposeNest:
         (made,) = self._loops(outer, Point((0,) * len(self._sizes)), [flat])
         return [tensor.ExpandShapeOp(kind, made, groups, [], list(kind.shape)).result]
 
-    def _loops(self, dims: Sequence[int], point: Point, carried: Values) -> Values:
+    def _loops(self, dims: Sequence[int], point: Point, carried: _Values) -> _Values:
         if dims:
             return loop(
                 0,
@@ -93,7 +93,7 @@ class TransposeNest:
         line = self._machine.line_bytes // element_bytes(self._generic)
         step = line if self._rows_share_sets() and self._extent(self._along) >= line > self._tile else self._tile
 
-        def turn(start: Index, rows: int, at: Index, columns: int, values: Values) -> Values:
+        def turn(start: Index, rows: int, at: Index, columns: int, values: _Values) -> _Values:
             here, tile = point.at(across, at), min(rows, self._tile)
             return loop(
                 0,
@@ -133,7 +133,7 @@ class TransposeNest:
         assert isinstance(size, int)
         return size
 
-    def _tiles(self, dim: int, step: int, carried: Values, body: Callable[[Index, int, Values], Values]) -> Values:
+    def _tiles(self, dim: int, step: int, carried: _Values, body: Callable[[Index, int, _Values], _Values]) -> _Values:
         """Emits steps of a whole tile.
 
         The last tile is moved back to end at the end of the dimension, and computes some results twice: this is as
@@ -150,7 +150,7 @@ class TransposeNest:
             lambda index, values: body(at_most(index, size - step), step, values),
         )
 
-    def _transposed_tile(self, point: Point, rows: int, columns: int, carried: Values) -> Values:
+    def _transposed_tile(self, point: Point, rows: int, columns: int, carried: _Values) -> _Values:
         """Emits one tile: `rows` along the contiguous dimension of the inputs, `columns` along that of the result."""
         transposed = {position: self._columns(position, point, rows, columns) for position in self._inputs}
         (target,) = carried
@@ -173,7 +173,7 @@ class TransposeNest:
             target = write(value, target, self._output, here)
         return [target]
 
-    def _columns(self, position: int, point: Point, rows: int, columns: int) -> Values:
+    def _columns(self, position: int, point: Point, rows: int, columns: int) -> _Values:
         """Returns the tile of an input as vectors along the result's dimension."""
         operand, exprs = self._generic.operands[position], self._generic.maps[position]
         read_rows = [
@@ -200,7 +200,7 @@ def _whole_shape(value: ir.Value) -> list[int]:
     return list(ir.RankedTensorType(value.type).shape)
 
 
-def transpose(rows: Sequence[ir.Value]) -> Values:
+def transpose(rows: Sequence[ir.Value]) -> _Values:
     """Returns the columns of a square tile, a power of two wide; each step swaps ever smaller blocks of row pairs."""
     size = len(rows)
     values = list(rows)

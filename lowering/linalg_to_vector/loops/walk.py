@@ -13,8 +13,8 @@ from ...builders.indices import Index, loop
 from .padding import Padding
 from .widths import pieces
 
-Values = list[ir.Value]
-Inner = Callable[[Point, Values], Values]
+_Values = list[ir.Value]
+Inner = Callable[[Point, _Values], _Values]
 # Maximum number of steps of unrolled reductions, and of an unrolled innermost loop of a reduction.
 _UNROLL, _UNROLL_INNERMOST = 4, 9
 
@@ -43,7 +43,7 @@ class Walk:
     window_dim: int | None
     may_repeat: bool
 
-    def loops(self, dims: Sequence[int], point: Point, carried: Values, inner: Inner) -> Values:
+    def loops(self, dims: Sequence[int], point: Point, carried: _Values, inner: Inner) -> _Values:
         """Emits loops over `dims`, outermost first, around `inner`."""
         if not dims:
             return inner(point, carried)
@@ -64,13 +64,13 @@ class Walk:
             lambda index, values: self.loops(dims[1:], point.at(dims[0], index), values, inner),
         )
 
-    def _window_loops(self, dims: Sequence[int], point: Point, carried: Values, inner: Inner) -> Values:
+    def _window_loops(self, dims: Sequence[int], point: Point, carried: _Values, inner: Inner) -> _Values:
         """Emits the innermost loop that moves windows, split into the interior and edges that reach into padding."""
         dim, size = dims[0], self.sizes[dims[0]]
         assert isinstance(size, int)
         first, last = self.padding.interior(dim, size)
 
-        def part(lower: int, upper: int, here: Point, values: Values) -> Values:
+        def part(lower: int, upper: int, here: Point, values: _Values) -> _Values:
             return loop(
                 lower, upper, 1, values, lambda index, items: self.loops(dims[1:], here.at(dim, index), items, inner)
             )
@@ -87,7 +87,7 @@ class Walk:
         is_window = is_innermost and len(dims) > 1
         return upper - lower <= (_UNROLL_INNERMOST if is_window else _UNROLL) or steps <= 2 * _UNROLL
 
-    def lanes(self, point: Point, carried: Values, inner: Inner) -> Values:
+    def lanes(self, point: Point, carried: _Values, inner: Inner) -> _Values:
         """Emits the vectorised loop: full vectors, then the tail in ever smaller ones, the last one masked."""
         dim = self.lane_dim
         assert dim is not None
@@ -114,7 +114,7 @@ class Walk:
             carried = inner(point.lanes(main + offset, width, valid), carried)
         return loop(last, size, 1, carried, lambda index, values: inner(edge.at(dim, index), values))
 
-    def _padded_lanes(self, point: Point, carried: Values, inner: Inner, last: int, size: int) -> Values:
+    def _padded_lanes(self, point: Point, carried: _Values, inner: Inner, last: int, size: int) -> _Values:
         """Emits the vectorised loop if its first and last vectors read padding; the last vectors may overlap."""
         width = self.width
         main = max(width, last - last % width)

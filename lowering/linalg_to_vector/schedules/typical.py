@@ -9,10 +9,10 @@ from mlir import ir
 
 from ....dialects import discardable
 
-Sizes = tuple[int, ...]
+_Sizes = tuple[int, ...]
 
 
-def typical_sizes(kernel: ir.Operation, sizes: Sequence[int]) -> tuple[Sizes, ...]:
+def typical_sizes(kernel: ir.Operation, sizes: Sequence[int]) -> tuple[_Sizes, ...]:
     """Returns the extents of some loops at representative sizes of a call; empty if these do not vary or are not known.
 
     Args:
@@ -33,7 +33,7 @@ def chosen_tile(kernel: ir.Operation) -> tuple[int, ...]:
     return tuple(discardable.TILE_ROWS.read(kernel, ()))
 
 
-def _along(shape: Sequence[int], needed: Sequence[int], sizes: Sequence[int]) -> Sizes | None:
+def _along(shape: Sequence[int], needed: Sequence[int], sizes: Sequence[int]) -> _Sizes | None:
     dims = [(size, count) for size, count in zip(shape, needed, strict=True) if size != 1]
     found = []
     for wanted in sizes:
@@ -56,7 +56,7 @@ def tiles_in(sizes: Sequence[int], block: Sequence[int], tile: Sequence[int]) ->
 
 
 def count_tiles(
-    typical: Sequence[Sizes], block: Sequence[int], tile: Sequence[int], most: int, least: float = 0
+    typical: Sequence[_Sizes], block: Sequence[int], tile: Sequence[int], most: int, least: float = 0
 ) -> float:
     """Returns the number of tiles of a block or, if sizes vary, the average number of tiles of all blocks.
 

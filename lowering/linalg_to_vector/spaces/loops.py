@@ -10,7 +10,7 @@ from typing import Any
 from ....lowering.target import Target
 from ....machines.costs import MOST_BLOCKS
 from ..schedules.steps import LinalgStep, tile_of_blocks
-from .space import Axis, Choice, Parameters, RefusedError, SearchSpace, counts_up_to, log2
+from .space import Axis, Parameters, RefusedError, SearchSpace, SpaceChoice, counts_up_to, log2
 
 # Unroll factors and numbers of rows reduced together to try, and the least vector in bytes (SSE, Neon).
 _UNROLLS = (1, 2, 4, 8)
@@ -61,7 +61,7 @@ class LoopSpace(SearchSpace):
             axes.append(Axis.of("rows", _TOGETHER))
         return LoopSpace(target.machine, default, tuple(axes), kind, nests, moved)
 
-    def parameters(self, choice: Choice) -> dict[str, Any]:
+    def parameters(self, choice: SpaceChoice) -> dict[str, Any]:
         found = {name: choice[name] for name in ("unroll", "vector_bytes") if choice.get(name) is not None}
         if choice.get("blocks") is not None:
             tiles = [_cut(nest, choice["blocks"]) for nest in self.nests]

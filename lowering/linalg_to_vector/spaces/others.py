@@ -10,7 +10,7 @@ from typing import Any
 from ....lowering.target import Target
 from ....machines.convolutions import WinogradStrips
 from ....machines.tiles import step_cycles
-from .space import Axis, Choice, Parameters, RefusedError, SearchSpace, log2
+from .space import Axis, Parameters, RefusedError, SearchSpace, SpaceChoice, log2
 
 # Numbers of keys, rows and vectors of columns to try; tiles that need too many registers are refused.
 _KEYS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24)
@@ -47,7 +47,7 @@ class AttentionSpace(SearchSpace):
         )
         return AttentionSpace(target.machine, default, axes, dict(sizes), lanes, heads)
 
-    def parameters(self, choice: Choice) -> dict[str, Any]:
+    def parameters(self, choice: SpaceChoice) -> dict[str, Any]:
         found = self.changed({name: value for name, value in choice.items() if value is not None})
         whole = self.complete(found)
         registers = self.machine.vector_registers
@@ -104,7 +104,7 @@ class WinogradSpace(SearchSpace):
         parts = Axis.of("parts", (1, 2, 4, 8))
         return Axis.of("images", images), Axis.of("height", heights), Axis.of("width", widths), parts
 
-    def parameters(self, choice: Choice) -> dict[str, Any]:
+    def parameters(self, choice: SpaceChoice) -> dict[str, Any]:
         strip = list(self.default["strip"])
         for place, name in enumerate(("height", "width")):
             if choice.get(name) is not None:

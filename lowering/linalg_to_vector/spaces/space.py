@@ -11,7 +11,7 @@ from typing import Any
 from ....machines.machine import Machine
 from ....support.errors import StepwellError
 
-Choice = Mapping[str, Any]
+SpaceChoice = Mapping[str, Any]
 """Values by the names of axes. An axis that is missing or has the value None is as in the default schedule."""
 
 Parameters = Mapping[str, Any]
@@ -60,7 +60,7 @@ class SearchSpace(ABC):
         return math.prod(len(axis.values) for axis in self.axes)
 
     @abstractmethod
-    def parameters(self, choice: Choice) -> dict[str, Any]:
+    def parameters(self, choice: SpaceChoice) -> dict[str, Any]:
         """Returns the parameters of a choice, without those that equal the default.
 
         Raises:

@@ -14,7 +14,7 @@ from ....machines.tiles import TILE_CYCLES, depthwise_cycles, step_cycles, waiti
 from ..schedules.contraction import is_panel_outermost
 from ..schedules.tiles import Extents, cut_rows, divisor, registers_per_row, tile_step_cycles, whole_tiles
 from ..schedules.typical import tiles_in
-from .space import Axis, Choice, Parameters, RefusedError, SearchSpace, counts_up_to, divisors_up_to, log2
+from .space import Axis, Parameters, RefusedError, SearchSpace, SpaceChoice, counts_up_to, divisors_up_to, log2
 
 _MOST_POSITIONS = 24
 """Maximum number of positions of a tile; more only make the code longer."""
@@ -55,7 +55,7 @@ class TiledSpace(SearchSpace):
             axes.append(Axis.of("prefetch", (0, 1)))
         return TiledSpace(groups[0].machine, default, tuple(axes), tuple(groups), is_depthwise)
 
-    def parameters(self, choice: Choice) -> dict[str, Any]:
+    def parameters(self, choice: SpaceChoice) -> dict[str, Any]:
         tiles = [list(tile) for tile in self.default["tiles"]]
         blocks = [list(block) for block in self.default["blocks"]]
         panels = list(self.default.get("panels", [1] * len(self.groups)))

@@ -28,7 +28,7 @@ from ...builders.indices import value_of
 from ...builders.scalars import number
 from ...builders.tensors import constant_tensor, empty
 from ..rules import LINALG
-from ..sequences import Values, as_long_as, clamped, in_parallel, part, repeat
+from ..sequences import Elements, as_long_as, clamped, in_parallel, part, repeat
 from .merging import merge_sorted
 from .selecting import true_elements
 from .sorting import float_key
@@ -110,7 +110,7 @@ def _buckets(scores: ir.Value, bound: ir.Value | None) -> _Buckets:
     else:
         total, numbers = true_elements(scores, empty([count], _i(32)), lambda values: _exceeds(values, bound))
 
-    def key(at: ir.Value, carried: Values) -> Values:
+    def key(at: ir.Value, carried: Elements) -> Elements:
         lowest, highest, items = carried
         index = arith.index_cast(_i(32), at) if numbers is None else tensor.extract(numbers, [at])
         score = tensor.extract(scores, [arith.index_cast(ir.IndexType.get(), index)])
@@ -129,17 +129,17 @@ def _buckets(scores: ir.Value, bound: ir.Value | None) -> _Buckets:
         above = arith.subi(arith.shrui(item, number(32, _i(64))), base)
         return arith.index_cast(ir.IndexType.get(), arith.shrui(above, down))
 
-    def add(at: ir.Value, carried: Values) -> Values:
+    def add(at: ir.Value, carried: Elements) -> Elements:
         bucket = bucket_of(tensor.extract(items, [at]))
         more = arith.addi(tensor.extract(carried[0], [bucket]), number(1, _i(32)))
         return [tensor.insert(more, carried[0], [bucket])]
 
-    def start(bucket: ir.Value, carried: Values) -> Values:
+    def start(bucket: ir.Value, carried: Elements) -> Elements:
         before, starts = carried
         size = tensor.extract(starts, [bucket])
         return [arith.addi(before, size), tensor.insert(before, starts, [bucket])]
 
-    def move(at: ir.Value, carried: Values) -> Values:
+    def move(at: ir.Value, carried: Elements) -> Elements:
         free, into = carried
         item = tensor.extract(items, [at])
         bucket = bucket_of(item)
@@ -174,14 +174,14 @@ def _remaining(
         below = arith.cmpi(arith.CmpIPredicate.slt, at, stop)
         return arith.andi(below, arith.cmpi(arith.CmpIPredicate.slt, kept, most))
 
-    def next_bucket(carried: Values) -> Values:
+    def next_bucket(carried: Elements) -> Elements:
         bucket, first, items, spare, *rest = carried
         end = arith.index_cast(ir.IndexType.get(), tensor.extract(buckets.ends, [bucket]))
         items, spare = merge_sorted(
             items, spare, first, end, lambda one, other: arith.cmpi(arith.CmpIPredicate.ult, one, other)
         )
 
-        def next_box(values: Values) -> Values:
+        def next_box(values: Elements) -> Elements:
             at, *state = values
             index = arith.trunci(_i(32), tensor.extract(items, [at]))
             return [arith.addi(at, value_of(1)), *visit(index, state)]
@@ -189,7 +189,7 @@ def _remaining(
         _, *rest = as_long_as(lambda values: is_left(values[0], end, values[1]), [first, *rest], next_box)
         return [arith.addi(bucket, value_of(1)), end, items, spare, *rest]
 
-    def visit(index: ir.Value, state: Values) -> Values:
+    def visit(index: ir.Value, state: Elements) -> Elements:
         kept, row, edges = state
         box = _box(boxes, arith.index_cast(ir.IndexType.get(), index), is_center)
         is_dropped = _overlaps_any(box, edges, kept, share)
@@ -229,11 +229,11 @@ def _overlaps_any(box: _Box, edges: ir.Value, kept: ir.Value, share: ir.Value) -
     lanes = read_row(constant_tensor(range(_LANES), _i(32)), [value_of(0)], row)
     no = arith.constant(_i(1), 0)
 
-    def is_going(carried: Values) -> ir.Value:
+    def is_going(carried: Elements) -> ir.Value:
         below = arith.cmpi(arith.CmpIPredicate.slt, carried[0], kept)
         return arith.andi(below, arith.cmpi(arith.CmpIPredicate.eq, carried[1], no))
 
-    def compare(carried: Values) -> Values:
+    def compare(carried: Elements) -> Elements:
         start, _ = carried
         theirs = [read_row(edges, [position, start], row) for position in range(_EDGES)]
         left = arith.index_cast(_i(32), arith.subi(kept, start))
@@ -275,14 +275,14 @@ def join_rows(op: JoinRowsOp, inputs: list[ir.Value], outs: list[ir.Value]) -> l
     if 0 in (*around, length - 1):
         return [outs[0]]
 
-    def rows_at(at: list[ir.Value], carried: Values) -> Values:
+    def rows_at(at: list[ir.Value], carried: Elements) -> Elements:
         if len(at) < len(around):
             return repeat(0, around[len(at)], carried, lambda index, values: rows_at([*at, index], values))
         filled, into = carried
         stored = arith.index_cast(ir.IndexType.get(), tensor.extract(input, [*at, value_of(length - 1)]))
         count = arith.maxsi(arith.minsi(stored, value_of(length - 1)), value_of(0))
 
-        def write(position: ir.Value, values: Values) -> Values:
+        def write(position: ir.Value, values: Elements) -> Elements:
             to, (into,) = arith.addi(filled, position), values
             for column, index in enumerate(at):
                 into = tensor.insert(arith.index_cast(_i(64), index), into, [to, value_of(column)])

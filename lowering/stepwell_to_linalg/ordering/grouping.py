@@ -15,7 +15,7 @@ from ...builders.indices import value_of
 from ...builders.scalars import number
 from ...builders.tensors import dims, empty, structured, with_shape
 from ..rules import LINALG
-from ..sequences import Values, as_long_as, from_front, repeat, when
+from ..sequences import Elements, as_long_as, from_front, repeat, when
 from .merging import merge_sorted
 from .sorting import element_key, key_type, keys_of
 
@@ -35,11 +35,11 @@ def sort_rows(op: SortRowsOp, inputs: list[ir.Value], outs: list[ir.Value]) -> l
     def is_less(one: ir.Value, other: ir.Value) -> ir.Value:
         rows = [arith.index_cast(ir.IndexType.get(), row) for row in (one, other)]
 
-        def is_going(carried: Values) -> ir.Value:
+        def is_going(carried: Elements) -> ir.Value:
             below = arith.cmpi(arith.CmpIPredicate.slt, carried[0], value_of(width))
             return arith.andi(below, carried[1])
 
-        def compare(carried: Values) -> Values:
+        def compare(carried: Elements) -> Elements:
             mine, theirs = (tensor.extract(keys, [row, carried[0]]) for row in rows)
             same, less = (
                 arith.cmpi(order, mine, theirs) for order in (arith.CmpIPredicate.eq, arith.CmpIPredicate.slt)
@@ -75,7 +75,7 @@ def number_groups(op: NumberGroupsOp, inputs: list[ir.Value], outs: list[ir.Valu
     def row_at(position: ir.Value) -> ir.Value:
         return from_front(tensor.extract(order, [position]), count)[0]
 
-    def along(position: ir.Value, carried: Values) -> Values:
+    def along(position: ir.Value, carried: Elements) -> Elements:
         before, current, into = carried
         row = row_at(position)
         differs = arith.xori(is_equal(before, row), _bit(True))
@@ -91,7 +91,7 @@ def number_groups(op: NumberGroupsOp, inputs: list[ir.Value], outs: list[ir.Valu
     if op.is_sorted:
         return [found]
 
-    def renumber(row: ir.Value, carried: Values) -> Values:
+    def renumber(row: ir.Value, carried: Elements) -> Elements:
         next_one, into = carried
         leader, _ = from_front(tensor.extract(into, [row]), count)
         is_new = arith.cmpi(arith.CmpIPredicate.eq, leader, row)
@@ -120,10 +120,10 @@ def _equal_rows(input: ir.Value, dtype: np.dtype) -> Callable[[ir.Value, ir.Valu
         if len(shape) == 1:
             return is_same(one, other, value_of(0))
 
-        def is_going(carried: Values) -> ir.Value:
+        def is_going(carried: Elements) -> ir.Value:
             return arith.andi(arith.cmpi(arith.CmpIPredicate.slt, carried[0], value_of(width)), carried[1])
 
-        def step(carried: Values) -> Values:
+        def step(carried: Elements) -> Elements:
             return [arith.addi(carried[0], value_of(1)), is_same(one, other, carried[0])]
 
         return as_long_as(is_going, [value_of(0), _bit(True)], step)[1]
@@ -138,13 +138,13 @@ def summarize_groups(op: SummarizeGroupsOp, inputs: list[ir.Value], outs: list[i
     (count,) = shape_of(groups)
     none = linalg.fill(number(0, _i(64)), outs=[outs[0]])
 
-    def visit(turn: ir.Value, carried: Values) -> Values:
+    def visit(turn: ir.Value, carried: Elements) -> Elements:
         (into,) = carried
         member = arith.subi(value_of(count - 1), turn)
         group = arith.index_cast(ir.IndexType.get(), tensor.extract(groups, [member]))
         is_inside = arith.cmpi(arith.CmpIPredicate.ult, group, value_of(count))
 
-        def change() -> Values:
+        def change() -> Elements:
             if op.fact == "first":
                 fact = arith.index_cast(_i(64), member)
             else:

@@ -13,13 +13,13 @@ from mlir import ir
 from mlir.dialects import arith, scf, tensor
 
 from ...builders.indices import value_of
-from ..sequences import Values, as_long_as, repeat
+from ..sequences import Elements, as_long_as, repeat
 
-Comparison = Callable[[ir.Value, ir.Value], ir.Value]
+_Comparison = Callable[[ir.Value, ir.Value], ir.Value]
 """Returns whether the first of two elements comes before the second one."""
 
 
-def merge_sorted(values: ir.Value, spare: ir.Value, start: ir.Value, stop: ir.Value, is_less: Comparison) -> Values:
+def merge_sorted(values: ir.Value, spare: ir.Value, start: ir.Value, stop: ir.Value, is_less: _Comparison) -> Elements:
     """Sorts the elements from `start` up to `stop`.
 
     Args:
@@ -41,7 +41,7 @@ def merge_sorted(values: ir.Value, spare: ir.Value, start: ir.Value, stop: ir.Va
         middle = arith.minsi(arith.addi(first, width), stop)
         end = arith.minsi(arith.addi(middle, width), stop)
 
-        def step(to: ir.Value, carried: Values) -> Values:
+        def step(to: ir.Value, carried: Elements) -> Elements:
             left, right, into = carried
             mine, other = element(source, left), element(source, right)
             none_left, none_right = _reached(left, middle), _reached(right, end)
@@ -53,10 +53,10 @@ def merge_sorted(values: ir.Value, spare: ir.Value, start: ir.Value, stop: ir.Va
 
         return repeat(first, end, [first, middle, into], step)[2]
 
-    def is_going(carried: Values) -> ir.Value:
+    def is_going(carried: Elements) -> ir.Value:
         return arith.cmpi(arith.CmpIPredicate.slt, carried[0], length)
 
-    def double(carried: Values) -> Values:
+    def double(carried: Elements) -> Elements:
         width, source, into = carried
         twice = arith.addi(width, width)
         loop = scf.ForOp(start, stop, twice, [into])

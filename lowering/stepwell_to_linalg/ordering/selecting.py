@@ -25,7 +25,7 @@ from ...builders.scalars import number
 from ...builders.tensors import constant_tensor, copy, empty, with_shape
 from ..positions.scattering import around
 from ..rules import LINALG
-from ..sequences import Values, in_parallel, part, put, repeat, when
+from ..sequences import Elements, in_parallel, part, put, repeat, when
 
 _BLOCK = 64
 """Number of conditions that are tested at once."""
@@ -49,7 +49,7 @@ def nonzero(op: NonZeroOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list
     return [_coordinates(found, count, shape, outs[0])]
 
 
-Test = Callable[[ir.Value], ir.Value]
+_Test = Callable[[ir.Value], ir.Value]
 """Returns the conditions of a vector of elements, or of one element, as bits."""
 
 
@@ -66,7 +66,7 @@ def like(value: float, other: ir.Value) -> ir.Value:
     return broadcast(number(value, kind.element_type), kind.shape[0])
 
 
-def true_elements(elements: ir.Value, found: ir.Value, test: Test = is_set) -> tuple[ir.Value, ir.Value]:
+def true_elements(elements: ir.Value, found: ir.Value, test: _Test = is_set) -> tuple[ir.Value, ir.Value]:
     """Emits a search for the elements whose condition is true.
 
     Args:
@@ -80,7 +80,7 @@ def true_elements(elements: ir.Value, found: ir.Value, test: Test = is_set) -> t
     (extent,), kind = shape_of(elements), element_type_of(found)
     table = _table()
 
-    def block(turn: ir.Value, carried: Values) -> Values:
+    def block(turn: ir.Value, carried: Elements) -> Elements:
         start = arith.muli(turn, value_of(_BLOCK))
         is_true = test(read_row(elements, [start], Point((), None, _BLOCK, _BLOCK)))
         word = ir.IntegerType.get_signless(_BLOCK)
@@ -88,7 +88,7 @@ def true_elements(elements: ir.Value, found: ir.Value, test: Test = is_set) -> t
         is_any = arith.cmpi(arith.CmpIPredicate.ne, bits, number(0, word))
         return when(is_any, carried, lambda: _indices_of(bits, start, carried, table))
 
-    def one(at: ir.Value, carried: Values) -> Values:
+    def one(at: ir.Value, carried: Elements) -> Elements:
         count, indices = carried
         is_true = test(tensor.extract(elements, [at]))
         # Overwritten by the next one unless it counts.
@@ -108,7 +108,7 @@ def _table() -> ir.Value:
     return constant_tensor([position for row in filled for position in row], ir.IntegerType.get_signless(8))
 
 
-def _indices_of(bits: ir.Value, start: ir.Value, carried: Values, table: ir.Value) -> Values:
+def _indices_of(bits: ir.Value, start: ir.Value, carried: Elements, table: ir.Value) -> Elements:
     """Appends the indices of the set bits of a word, byte by byte."""
     count, found = carried
     row, kind = Point((), None, _BITS, _BITS), element_type_of(found)
@@ -131,7 +131,7 @@ def _coordinates(indices: ir.Value, count: ir.Value, shape: Sequence[int], out: 
     lanes = min(_LANES, extent)
     row, wide = Point((), None, lanes, lanes), vector_type(lanes, ir.IntegerType.get_signless(64))
 
-    def convert(turn: ir.Value, carried: Values) -> Values:
+    def convert(turn: ir.Value, carried: Elements) -> Elements:
         (into,) = carried
         start = arith.minsi(arith.muli(turn, value_of(lanes)), value_of(extent - lanes))
         left = read_row(indices, [start], row)

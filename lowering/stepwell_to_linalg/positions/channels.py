@@ -23,9 +23,9 @@ from ...builders.tensors import copy, dims, empty, with_shape
 from ..cumulative import pieces, place_of
 from ..sequences import in_parallel, repeat
 
-Read = Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
+ReadAt = Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
 """Reads an element, or those of a vector of channels, at an image, a row and a column."""
-Window = Callable[[ir.Value, Sequence[ir.Value], Read, ir.Type], ir.Value]
+_Window = Callable[[ir.Value, Sequence[ir.Value], ReadAt, ir.Type], ir.Value]
 
 # Bytes of channels per vector, in four of the widest registers.
 _VECTOR_BYTES = 4 * WIDEST_VECTOR_BYTES
@@ -46,7 +46,7 @@ def filled_like(value: float, kind: ir.Type) -> ir.Value:
     return like(number(value, scalar_of(kind)), kind)
 
 
-def by_channels(images: ir.Value, outs: Sequence[ir.Value], elements: int, window: Window) -> list[ir.Value] | None:
+def by_channels(images: ir.Value, outs: Sequence[ir.Value], elements: int, window: _Window) -> list[ir.Value] | None:
     """Emits windows of [region, channel, row, column]; `window` computes all channels of one window.
 
     Args:

@@ -15,7 +15,7 @@ from ...builders.scalars import narrow, number, widen
 from ...builders.tensors import dims, loop_index, structured
 from ..rules import LINALG, LINALG_BY_ELEMENT
 from ..sequences import from_front, repeat
-from .channels import Read, by_channels, filled_like, like, scalar_of
+from .channels import ReadAt, by_channels, filled_like, like, scalar_of
 
 
 def _to_float(value: ir.Value, kind: ir.Type) -> ir.Value:
@@ -74,7 +74,12 @@ def roi_align(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.Value]) -> l
 
 
 def _aligned(
-    op: RoiAlignOp, inputs: list[ir.Value], region: ir.Value, place: Sequence[ir.Value], read: Read, wide: ir.Type
+    op: RoiAlignOp,
+    inputs: list[ir.Value],
+    region: ir.Value,
+    place: Sequence[ir.Value],
+    read: ReadAt,
+    wide: ir.Type,
 ) -> ir.Value:
     """Computes one bin in `wide`: of one channel, or of a vector of them."""
     images, regions, names = inputs
@@ -189,7 +194,12 @@ def roi_max_pool(op: RoiMaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value])
 
 
 def _greatest(
-    op: RoiMaxPoolOp, inputs: list[ir.Value], region: ir.Value, place: Sequence[ir.Value], read: Read, kind: ir.Type
+    op: RoiMaxPoolOp,
+    inputs: list[ir.Value],
+    region: ir.Value,
+    place: Sequence[ir.Value],
+    read: ReadAt,
+    kind: ir.Type,
 ) -> ir.Value:
     """Computes one bin: of one channel, or of a vector of them."""
     images, regions = inputs

@@ -15,7 +15,7 @@ from ....dialects.stepwell.movement.sampling import CUBIC_COEFFICIENT
 from ...graph.values import constant, dtype_of, scalar_like
 from ...ir.values import shape_of
 from ..build import (
-    Operand,
+    ValueOrNumber,
     add,
     both,
     bounded,
@@ -51,8 +51,8 @@ class _Tap:
 
     index: ir.Value
     is_inside: ir.Value | None
-    weight: Operand
-    slope: Operand | None
+    weight: ValueOrNumber
+    slope: ValueOrNumber | None
 
 
 @DERIVATIVE.attach(SampleOp)
@@ -148,7 +148,7 @@ def _taps(op: SampleOp, position: ir.Value, extent: int) -> list[_Tap]:
     low = unary(ew.FloorOp, position)
     ratio = sub(position, low)
     if op.mode == "linear":
-        weights: list[tuple[ir.Value, Operand]] = [(sub(1, ratio), -1.0), (ratio, 1.0)]
+        weights: list[tuple[ir.Value, ValueOrNumber]] = [(sub(1, ratio), -1.0), (ratio, 1.0)]
         return [_tap(op, add(low, offset) if offset else low, extent, *pair) for offset, pair in enumerate(weights)]
     far_end, near_end = add(ratio, 1), sub(1, ratio)
     weights = [
@@ -160,7 +160,7 @@ def _taps(op: SampleOp, position: ir.Value, extent: int) -> list[_Tap]:
     return [_tap(op, add(low, offset), extent, *pair) for offset, pair in zip(range(-1, 3), weights, strict=True)]
 
 
-def _tap(op: SampleOp, at: ir.Value, extent: int, weight: Operand, slope: Operand | None) -> _Tap:
+def _tap(op: SampleOp, at: ir.Value, extent: int, weight: ValueOrNumber, slope: ValueOrNumber | None) -> _Tap:
     """The tap of elements `at`, whole numbers, of which some may be outside."""
     if op.padding == "reflection":
         at = _reflected(at, extent, op.about_edges)

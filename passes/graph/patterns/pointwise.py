@@ -145,11 +145,11 @@ PATTERNS: tuple[Pattern, ...] = (
     TransposeBeforeReverse(),
 )
 
-Piece = tuple[int, int]
-Pieces = dict[int, list[Piece]]
+_Piece = tuple[int, int]
+Pieces = dict[int, list[_Piece]]
 
 
-def _common_pieces(before: Sequence[Piece], after: Sequence[Piece]) -> tuple[Pieces, Pieces] | None:
+def _common_pieces(before: Sequence[_Piece], after: Sequence[_Piece]) -> tuple[Pieces, Pieces] | None:
     """The common factors (number, size) of each dimension (axis, size) before and after a reshape; None without any."""
     groups = reshape_groups(tuple(dim for _, dim in before), tuple(dim for _, dim in after))
     of_source: Pieces = {}

@@ -25,7 +25,7 @@ from .quantized_values import Quantized, contents_of, is_one
 
 _I32 = np.dtype(np.int32)
 
-Contents = Mapping[str, np.ndarray]
+_Contents = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def product_obstacle(op: MatmulOp, left: Quantized, right: Quantized) -> str:
     return ""
 
 
-def convolution_obstacle(op: ConvOp, left: Quantized, right: Quantized, parameters: Contents) -> str:
+def convolution_obstacle(op: ConvOp, left: Quantized, right: Quantized, parameters: _Contents) -> str:
     """The reason why a convolution cannot be computed on bytes; "" if it can be."""
     if reason := _types_obstacle(left, right) or _weight_obstacle(right):
         return reason
@@ -97,7 +97,7 @@ def _varies(quantized: Quantized, values: ir.Value | None, axis: int) -> bool:
     return bool(shape) and shape[axis] != 1
 
 
-def multiplied(op: MatmulOp, left: Quantized, right: Quantized, parameters: Contents) -> ir.Value:
+def multiplied(op: MatmulOp, left: Quantized, right: Quantized, parameters: _Contents) -> ir.Value:
     """Computes a matrix product without scales, in i32; there must be no `product_obstacle`."""
     lhs, rhs = _unsigned(left, parameters), _signed(right, parameters)
     unsigned = _transposed(lhs.value) if op.transpose_lhs else lhs.value
@@ -115,7 +115,7 @@ def multiplied(op: MatmulOp, left: Quantized, right: Quantized, parameters: Cont
     return total
 
 
-def convolved(op: ConvOp, left: Quantized, right: Quantized, bias: ir.Value | None, parameters: Contents) -> ir.Value:
+def convolved(op: ConvOp, left: Quantized, right: Quantized, bias: ir.Value | None, parameters: _Contents) -> ir.Value:
     """Computes a convolution without scales, in i32; there must be no `convolution_obstacle`.
 
     The padding has the value of the input's zero point. That zero point adds the same amount to every sum, so it
@@ -178,17 +178,17 @@ def _padded(input: _Bytes, low: tuple[int, ...], high: tuple[int, ...]) -> ir.Va
     return AddOp(beyond, start).result
 
 
-def _unsigned(quantized: Quantized, parameters: Contents) -> _Bytes:
+def _unsigned(quantized: Quantized, parameters: _Contents) -> _Bytes:
     """Bytes as ui8: signed bytes are shifted up by 128."""
     return _bytes(quantized, np.uint8, 128, parameters)
 
 
-def _signed(quantized: Quantized, parameters: Contents) -> _Bytes:
+def _signed(quantized: Quantized, parameters: _Contents) -> _Bytes:
     """Bytes as i8: unsigned bytes are shifted down by 128."""
     return _bytes(quantized, np.int8, -128, parameters)
 
 
-def _bytes(quantized: Quantized, kind: type, shift: int, parameters: Contents) -> _Bytes:
+def _bytes(quantized: Quantized, kind: type, shift: int, parameters: _Contents) -> _Bytes:
     value, zero, contents = quantized.moved(), quantized.zero, contents_of(quantized.zero, parameters)
     start = constant(np.zeros((), _I32)) if zero is None else _wide(zero)
     if dtype_of(value) != kind:
@@ -200,7 +200,7 @@ def _bytes(quantized: Quantized, kind: type, shift: int, parameters: Contents) -
     return _Bytes(value, start, contents is not None and not contents.any(), known)
 
 
-def _has_neutral(quantized: Quantized, kind: type, parameters: Contents) -> bool:
+def _has_neutral(quantized: Quantized, kind: type, parameters: _Contents) -> bool:
     """Returns whether the zero point of bytes is known to be 0 after conversion to the type `kind`."""
     contents = contents_of(quantized.zero, parameters)
     neutral = 0 if quantized.dtype == kind else 128 if quantized.dtype == np.uint8 else -128

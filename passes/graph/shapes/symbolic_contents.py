@@ -46,10 +46,10 @@ from ....sizes import algebra, extrema, ratios
 from ....sizes.intervals import Interval
 from ....sizes.ratios import Ratio
 
-Rule = Callable[[Any, Sequence[Any]], np.ndarray | None]
+_Rule = Callable[[Any, Sequence[Any]], np.ndarray | None]
 """Returns the contents of an op's result, from the arrays of its operands; None for an operand that is absent."""
 
-CONTENTS = Interface[Rule](
+CONTENTS = Interface[_Rule](
     "contents",
     "contents as expressions over sizes, from those of the operands",
     rooms=("passes.graph.shapes.symbolic_contents",),

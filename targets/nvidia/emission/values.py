@@ -23,10 +23,10 @@ from .indices import Index, add
 from .launch import Memory
 from .views import memory_of
 
-Element = Callable[[Sequence[Index]], ir.Value]
-Rule = Callable[[Evaluator, ir.Operation, ir.Value, list[Index], int], Lanes]
+_Element = Callable[[Sequence[Index]], ir.Value]
+_Rule = Callable[[Evaluator, ir.Operation, ir.Value, list[Index], int], Lanes]
 
-_RULES: Mapping[str, Rule] = {
+_RULES: Mapping[str, _Rule] = {
     "linalg.fill": generics.fill,
     "linalg.generic": generics.generic,
     "tensor.collapse_shape": movement.collapse_shape,
@@ -56,10 +56,10 @@ class Values:
             constant: function that returns the memory of a dense constant.
         """
         self._memory, self._constant = dict(arguments), constant
-        self._bound: dict[ir.Value, Element] = {}
+        self._bound: dict[ir.Value, _Element] = {}
         self._scopes: list[dict[tuple, Lanes]] = [{}]
 
-    def bind(self, tensor: ir.Value, element: Element) -> None:
+    def bind(self, tensor: ir.Value, element: _Element) -> None:
         """Makes `element` compute the elements of a tensor."""
         self._bound[tensor] = element
         for scope in self._scopes:  # cached elements may derive from the earlier definition

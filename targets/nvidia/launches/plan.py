@@ -67,10 +67,10 @@ class _Planner:
         steps = self._block(self._main.regions[0].blocks[0])
         return plans.LaunchPlan(tuple(steps), self._arena), self._constants
 
-    def _block(self, block: ir.Block) -> list[plans.Step]:
+    def _block(self, block: ir.Block) -> list[plans.DeviceStep]:
         return [step for op in block.operations for step in self._steps(op.operation)]
 
-    def _steps(self, op: ir.Operation) -> list[plans.Step]:
+    def _steps(self, op: ir.Operation) -> list[plans.DeviceStep]:
         match op.name:
             case "arith.constant":
                 if isinstance(op.attributes["value"], ir.IntegerAttr):
@@ -104,7 +104,7 @@ class _Planner:
             raise PassError(f"'{op.name}' op in @main depends on a run-time value: {_STATIC_LAUNCHES}", op.location)
         return self._numbers[value]
 
-    def _loop(self, op: ir.Operation) -> list[plans.Step]:
+    def _loop(self, op: ir.Operation) -> list[plans.DeviceStep]:
         """Returns the steps of all iterations in order."""
         start, stop, step = (self._number(op, value) for value in list(op.operands)[:3])
         body, steps = op.regions[0].blocks[0], []
@@ -133,7 +133,7 @@ class _Planner:
                 raise PassError("'memref.copy' op: expected contiguous memory", op.location)
         return plans.DeviceCopy(self._places[op.operands[0]], self._places[op.operands[1]])
 
-    def _launches(self, op: ir.Operation) -> list[plans.Step]:
+    def _launches(self, op: ir.Operation) -> list[plans.DeviceStep]:
         name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
         kernel = self._symbols[name].operation
         launches = discardable.LAUNCHES.read(kernel)
@@ -164,7 +164,7 @@ def launch_of(name: str, launch: ir.DictAttr, operands: Sequence[plans.BufferSli
     )
 
 
-def _argument(entry: ir.DictAttr, operands: Sequence[plans.BufferSlice]) -> plans.Argument:
+def _argument(entry: ir.DictAttr, operands: Sequence[plans.BufferSlice]) -> plans.LaunchArgument:
     number, offset, size = (ir.IntegerAttr(entry[name]).value for name in ("argument", "offset", "bytes"))
     place = operands[number]
     part = replace(place, offset=place.offset + offset, bytes=min(size, place.bytes - offset))
@@ -183,7 +183,7 @@ def _argument(entry: ir.DictAttr, operands: Sequence[plans.BufferSlice]) -> plan
     )
 
 
-def _dims(attribute: ir.Attribute) -> plans.Dims:
+def _dims(attribute: ir.Attribute) -> plans.GridDims:
     x, y, z = ir.DenseI64ArrayAttr(attribute)
     return x, y, z
 

@@ -18,10 +18,10 @@ from .graph import effects
 from .kinds import NUMBERS, STORAGE, Array, decode, encode
 from .memory import MemoryAccess
 from .parser import immediate_bits
-from .syntax import WIDTHS, Address, Immediate, Instruction, Operand, PtxEntry, Register, Symbol, Vector
+from .syntax import WIDTHS, Address, Immediate, Instruction, PtxEntry, PtxOperand, Register, Symbol, Vector
 
-Step = Callable[[Frame], None]
-Reader = Callable[[Frame], Array]
+SimulatedStep = Callable[[Frame], None]
+OperandReader = Callable[[Frame], Array]
 Writer = Callable[[Frame, Array], None]
 
 
@@ -39,7 +39,7 @@ class Sync:
     again: bool
 
 
-Built = Step | Sync
+Built = SimulatedStep | Sync
 _Build = Callable[["Builder"], Built]
 _BUILDERS: dict[str, _Build] = {}
 
@@ -115,7 +115,7 @@ class Builder:
         return self.instruction.line
 
     @property
-    def operands(self) -> tuple[Operand, ...]:
+    def operands(self) -> tuple[PtxOperand, ...]:
         """The operands of the instruction."""
         return self.instruction.operands
 
@@ -152,7 +152,7 @@ class Builder:
         """Returns the first of the instruction's modifiers that is among the given ones."""
         return next((item for item in self.instruction.modifiers if item in modifiers), default)
 
-    def register(self, operand: Operand) -> str:
+    def register(self, operand: PtxOperand) -> str:
         """Returns the name of a register operand.
 
         Raises:
@@ -162,11 +162,11 @@ class Builder:
             raise self.error(f"takes a register, not {operand}")
         return operand.name
 
-    def items(self, operand: Operand) -> tuple[Operand, ...]:
+    def items(self, operand: PtxOperand) -> tuple[PtxOperand, ...]:
         """Returns the elements of a vector operand, or a tuple of the operand itself."""
         return operand.items if isinstance(operand, Vector) else (operand,)
 
-    def read(self, operand: Operand, kind: str) -> Reader:
+    def read(self, operand: PtxOperand, kind: str) -> OperandReader:
         """Returns a function that reads an operand's values in the numpy type of `kind`."""
         if isinstance(operand, Symbol | Immediate):
             return self._constant(operand, kind)
@@ -187,7 +187,7 @@ class Builder:
             return lambda frame: frame[name].view(number)
         return lambda frame: decode(frame[name], kind)
 
-    def _constant(self, operand: Symbol | Immediate, kind: str) -> Reader:
+    def _constant(self, operand: Symbol | Immediate, kind: str) -> OperandReader:
         if kind == "pred":
             value = np.bool_(isinstance(operand, Immediate) and operand.value != 0)
             return lambda frame: np.full(frame.count, value)
@@ -201,7 +201,7 @@ class Builder:
         constant = decode(bits.reshape(1), kind)[0]
         return lambda frame: constant
 
-    def write(self, operand: Operand, kind: str) -> Writer:
+    def write(self, operand: PtxOperand, kind: str) -> Writer:
         """Returns a function that writes values of `kind` to a register; narrow integers are extended to its width."""
         name = self.register(operand)
         if name == "_":
@@ -247,7 +247,7 @@ class Builder:
             raise self.error(f"refers to {symbol.name}, which is not declared")
         return self.environment.addresses[symbol.name] + symbol.offset
 
-    def addresses(self, operand: Operand) -> Reader:
+    def addresses(self, operand: PtxOperand) -> OperandReader:
         """Returns a function that computes the address of each thread, as int64.
 
         Raises:
@@ -283,7 +283,7 @@ def _spread(values: Array, count: int) -> Array:
     return values if values.ndim else np.full(count, values)
 
 
-def _guarded(step: Step, guard: Register, writes: tuple[str, ...]) -> Step:
+def _guarded(step: SimulatedStep, guard: Register, writes: tuple[str, ...]) -> SimulatedStep:
     name, negated = guard.name, guard.negated
 
     def run(frame: Frame) -> None:

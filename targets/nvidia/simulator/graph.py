@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ....runtime.cuda.errors import PtxError
-from .syntax import Address, Instruction, Operand, PtxEntry, Register, Symbol, Vector
+from .syntax import Address, Instruction, PtxEntry, PtxOperand, Register, Symbol, Vector
 
 _ENDS = ("bra", "brx", "ret", "exit", "trap")
 _NO_DESTINATION = (
@@ -165,7 +165,7 @@ def effects(instruction: Instruction) -> Effects:
     return found
 
 
-def registers_of(operand: Operand | None) -> Iterator[str]:
+def registers_of(operand: PtxOperand | None) -> Iterator[str]:
     """Yields the names of all registers in an operand."""
     if isinstance(operand, Register):
         if operand.name != "_":

@@ -11,7 +11,7 @@ from ....machines.gpus import CAPABILITIES
 from ....runtime.cuda.errors import PtxError
 from ....support.wording import quantity
 from .addresses import PARAM_ORIGIN
-from .builder import Builder, Environment, Step, Sync, storage_of
+from .builder import Builder, Environment, SimulatedStep, Sync, storage_of
 from .frame import Frame
 from .graph import Block, blocks_of, effects
 from .kinds import Array
@@ -36,7 +36,7 @@ class KernelSegment:
     """
 
     sync: Sync | None = None
-    steps: list[Step] = field(default_factory=list)
+    steps: list[SimulatedStep] = field(default_factory=list)
     instructions: list[Instruction] = field(default_factory=list)
 
 

@@ -17,9 +17,9 @@ from .syntax import (
     Address,
     Immediate,
     Instruction,
-    Operand,
     PtxEntry,
     PtxModule,
+    PtxOperand,
     Register,
     Symbol,
     Variable,
@@ -176,7 +176,7 @@ class _Parser:
         plain = re.sub(r"\.ptr(\s*\.(global|shared|const|local))?(\s*\.align\s+\d+)?", "", text)
         return self.variable(plain, start)
 
-    def operand(self, text: str, start: int) -> Operand:
+    def operand(self, text: str, start: int) -> PtxOperand:
         text = text.strip()
         if text.startswith("{"):
             return Vector(tuple(self.operand(item, start) for item in _split(text[1:-1])))
@@ -305,7 +305,7 @@ class _Body:
         parts = tuple(modifiers.removeprefix(".").split(".")) if modifiers else ()
         return Instruction(opcode, parts, operands, predicate, self.parser.line(place))
 
-    def _scoped(self, operand: Operand) -> Operand:
+    def _scoped(self, operand: PtxOperand) -> PtxOperand:
         if len(self.scopes) == 1:
             return operand
         if isinstance(operand, Register):
@@ -322,7 +322,7 @@ class _Body:
         operands = tuple(map(self._named, instruction.operands))
         return Instruction(instruction.opcode, instruction.modifiers, operands, instruction.predicate, instruction.line)
 
-    def _named(self, operand: Operand) -> Operand:
+    def _named(self, operand: PtxOperand) -> PtxOperand:
         if isinstance(operand, Register) and not operand.name.startswith("%") and operand.name != "_":
             return operand if operand.name in self.function.registers else Symbol(operand.name)
         if isinstance(operand, Address) and isinstance(operand.base, Register):

@@ -45,7 +45,7 @@ class Symbol:
 class Vector:
     """`{a, b, ...}`; or `a|b`, a destination with a second part."""
 
-    items: tuple[Operand, ...]
+    items: tuple[PtxOperand, ...]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Address:
     coordinates: Vector | None = None
 
 
-Operand = Register | Immediate | Symbol | Vector | Address
+PtxOperand = Register | Immediate | Symbol | Vector | Address
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Instruction:
 
     opcode: str
     modifiers: tuple[str, ...]
-    operands: tuple[Operand, ...]
+    operands: tuple[PtxOperand, ...]
     predicate: Register | None
     line: int
 

@@ -11,7 +11,7 @@ from mlir import ir
 from mlir.passmanager import PassManager
 from stepwell.passes.infra.base import Pass, PassError
 from stepwell.passes.infra.elements import Nested
-from stepwell.passes.infra.instrumentation import Instrumentation, PrintIR, Step, always
+from stepwell.passes.infra.instrumentation import Instrumentation, PassStep, PrintIR, always
 from stepwell.passes.infra.pipeline import Pipeline
 from stepwell.passes.infra.runner import PassFailure
 from stepwell.passes.infra.state import CompileState
@@ -63,13 +63,13 @@ class Recorder(Instrumentation):
     def __init__(self) -> None:
         self.events: list[str] = []
 
-    def before_pass(self, step: Step, op: ir.Operation) -> None:
+    def before_pass(self, step: PassStep, op: ir.Operation) -> None:
         self.events.append(f"before {step.name} {op.name}")
 
-    def after_pass(self, step: Step, op: ir.Operation) -> None:
+    def after_pass(self, step: PassStep, op: ir.Operation) -> None:
         self.events.append(f"after {step.name} {op.name}")
 
-    def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
+    def after_pass_failed(self, step: PassStep, op: ir.Operation) -> None:
         self.events.append(f"failed {step.name} {op.name}")
 
 

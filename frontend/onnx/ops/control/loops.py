@@ -18,7 +18,7 @@ from .....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
 from .....support.wording import quantity
 from ....build import constant, dims_of, emit, integers, joined, normal_axis, rank, reshaped, scalar, transposed
 from ....errors import NeedsContents, NeedsShapes, NodeError, UnsupportedError
-from ....loops import Body, LoopError, Stack, Values, counted, repeated, row, written_out
+from ....loops import Carried, LoopBody, LoopError, Stack, counted, repeated, row, written_out
 from ...nodes.lists import has_lists
 from ...nodes.node import Node
 from ...nodes.registry import imports
@@ -83,14 +83,14 @@ class _Rounds:
         self.adds_rows = len(self._graph.output) > len(initial) + 1
         self.most_rounds = _most_rounds(self._graph)
 
-    def round(self, number: ir.Value, carried: Values) -> tuple[ir.Value | None, Values]:
+    def round(self, number: ir.Value, carried: Carried) -> tuple[ir.Value | None, Carried]:
         """Builds an iteration; returns the condition for another one (None if it is true), and all other outputs."""
         # An iteration runs only if the condition is true.
         goes_on, *values = _inlined(self._node, self._graph, [number, constant(np.array(True)), *carried])
         known = self._node.known(goes_on)
         return None if known is not None and known.all() else _as_scalar(goes_on), values
 
-    def body(self, number: ir.Value, carried: Values) -> tuple[Values, list[Stack]]:
+    def body(self, number: ir.Value, carried: Carried) -> tuple[Carried, list[Stack]]:
         """Builds an iteration that is certain to be followed by another one, up to the limit."""
         goes_on, values = self.round(number, carried)
         if goes_on is not None and not _is_none(self._limit):
@@ -142,7 +142,7 @@ def batched_scan(node: Node, lengths: ir.Value | None, *inputs: ir.Value) -> tup
     added = len(node.attribute("body").output) - len(inputs) + count
     backwards = (node.attribute("directions", (0,) * count), (0,) * added)
 
-    def body(number: ir.Value, carried: Values) -> tuple[Values, list[Stack]]:
+    def body(number: ir.Value, carried: Carried) -> tuple[Carried, list[Stack]]:
         states, sequences = _split([row(value, number) for value in inputs], count)
         length = None if lengths is None else row(lengths, number)
         last, stacked = _scanned(node, states, sequences, backwards, length)
@@ -163,12 +163,12 @@ def _scanned(
     sequences: Sequence[ir.Value],
     backwards: tuple[Sequence[int], Sequence[int]],
     length: ir.Value | None = None,
-) -> tuple[Values, Values]:
+) -> tuple[Carried, Carried]:
     """Scans the first dimension of `sequences`, or its first `length` indices; other rows of the outputs are 0."""
     graph, whole = node.attribute("body"), _extent(sequences[0])
     steps = whole if length is None else length
 
-    def body(number: ir.Value, carried: Values) -> tuple[Values, list[Stack]]:
+    def body(number: ir.Value, carried: Carried) -> tuple[Carried, list[Stack]]:
         places = (number, emit(SubOp, emit(SubOp, steps, scalar(1, steps)), number))
         rows = [row(value, places[is_backward]) for value, is_backward in zip(sequences, backwards[0], strict=True)]
         values = _inlined(node, graph, [*carried, *rows])
@@ -179,7 +179,7 @@ def _scanned(
     return _counted(steps, states, body, _most_rounds(graph))
 
 
-def _counted(count: ir.Value, initial: Sequence[ir.Value], body: Body, most: int) -> tuple[Values, Values]:
+def _counted(count: ir.Value, initial: Sequence[ir.Value], body: LoopBody, most: int) -> tuple[Carried, Carried]:
     """Builds a loop; if that is impossible, unrolls it if its count is known and at most `most`."""
     try:
         return counted(count, initial, body)
@@ -190,7 +190,7 @@ def _counted(count: ir.Value, initial: Sequence[ir.Value], body: Body, most: int
         return written_out(int(known.item()), initial, body)
 
 
-def _inlined(node: Node, graph: onnx.GraphProto, values: Sequence[ir.Value]) -> Values:
+def _inlined(node: Node, graph: onnx.GraphProto, values: Sequence[ir.Value]) -> Carried:
     """Inlines the graph of a node, applied to given inputs."""
     if len(graph.input) != len(values):
         raise NodeError(f"passes {quantity(len(values), 'value')} to its body, which takes {len(graph.input)}")

@@ -12,7 +12,7 @@ from ....build import added, cast, constant, emit, known_dim, rank
 from ....loops import row
 from ...nodes.node import Node
 from ...nodes.registry import imports
-from ..parts.recurrence import Product, recurrent
+from ..parts.recurrence import GateProduct, recurrent
 from ..quantization import dynamic_quantize
 from ..recurrent import lstm_cell
 from .quantized import beyond
@@ -20,7 +20,7 @@ from .quantized import beyond
 _F32 = np.dtype(np.float32)
 _MS = "com.microsoft"
 Value = ir.Value
-Quantized = tuple[Value, Value, Value | None]
+_Quantized = tuple[Value, Value, Value | None]
 """Integers, their scale and their zero point."""
 
 
@@ -65,7 +65,7 @@ def dynamic_quantize_lstm(
 ) -> tuple[Value | None, ...]:
     """DynamicQuantizeLSTM: inputs of all steps are quantised together, states step by step."""
 
-    def product(weights: Value, scale: Value, zero: Value) -> Product:
+    def product(weights: Value, scale: Value, zero: Value) -> GateProduct:
         directions = range(known_dim(weights, 0, "the number of directions"))
         parts = [[row(item, constant(np.array(index))) for item in (weights, scale, zero)] for index in directions]
 
@@ -80,11 +80,11 @@ def dynamic_quantize_lstm(
     return recurrent(node, lstm_cell(node), parts, lengths, [initial_h, initial_c], products)
 
 
-def _by_range(node: Node, value: Value, by: Quantized) -> Value:
+def _by_range(node: Node, value: Value, by: _Quantized) -> Value:
     return scaled_product(dynamic_quantize(node, value), by)
 
 
-def scaled_product(left: Quantized, right: Quantized) -> Value:
+def scaled_product(left: _Quantized, right: _Quantized) -> Value:
     """The product of both operands minus their zero points, times both scales."""
     (a, a_scale, a_zero), (b, b_scale, b_zero) = left, right
     # The left operand has zero points per row, the right one per column.

@@ -11,30 +11,30 @@ from .....dialects.stepwell import elementwise as ew
 from ....build import emit, scalar
 from ....errors import NodeError
 
-Activation = Callable[[ir.Value], ir.Value]
+ActivationFunction = Callable[[ir.Value], ir.Value]
 
 
 @dataclass(frozen=True)
 class _Kind:
     """Builder of a function from its parameters, and the parameters' defaults: alpha, or alpha and beta."""
 
-    make: Callable[..., Activation]
+    make: Callable[..., ActivationFunction]
     defaults: tuple[float, ...] = ()
 
 
-def _affine(alpha: float, beta: float) -> Activation:
+def _affine(alpha: float, beta: float) -> ActivationFunction:
     return lambda x: emit(ew.AddOp, emit(ew.MulOp, x, scalar(alpha, x)), scalar(beta, x))
 
 
-def _scaled_tanh(alpha: float, beta: float) -> Activation:
+def _scaled_tanh(alpha: float, beta: float) -> ActivationFunction:
     return lambda x: emit(ew.MulOp, emit(ew.TanhOp, emit(ew.MulOp, x, scalar(beta, x))), scalar(alpha, x))
 
 
-def _thresholded(alpha: float) -> Activation:
+def _thresholded(alpha: float) -> ActivationFunction:
     return lambda x: emit(ew.SelectOp, emit(ew.GreaterOp, x, scalar(alpha, x)), x, scalar(0, x))
 
 
-def _softsign() -> Activation:
+def _softsign() -> ActivationFunction:
     return lambda x: emit(ew.DivOp, x, emit(ew.AddOp, emit(ew.AbsOp, x), scalar(1, x)))
 
 
@@ -53,7 +53,7 @@ _KINDS = {
 }
 
 
-def activations(names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]) -> list[Activation]:
+def activations(names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]) -> list[ActivationFunction]:
     """The functions with the given names, in any letter case. Those with parameters take `alphas` and `betas` in turn.
 
     Raises:
@@ -63,7 +63,7 @@ def activations(names: Sequence[str], alphas: Sequence[float], betas: Sequence[f
     return [_activation(name, alpha, beta) for name in names]
 
 
-def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
+def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> ActivationFunction:
     kind = _KINDS.get(name.lower())
     if kind is None:
         raise NodeError(f"has the unknown activation '{name}': expected one of {', '.join(_KINDS)}")

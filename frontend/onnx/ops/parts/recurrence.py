@@ -35,7 +35,7 @@ from ....build import (
 from ....errors import NodeError
 from ....loops import BATCH_SECOND, Stack, counted, row
 from ...nodes.node import Node
-from .activations import Activation, activations
+from .activations import ActivationFunction, activations
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
@@ -60,7 +60,7 @@ class Layer:
     recurrence: ir.Value
     bias: ir.Value | None
     peepholes: ir.Value | None
-    functions: Sequence[Activation]
+    functions: Sequence[ActivationFunction]
     clip: float
     size: int
     is_backward: bool
@@ -89,10 +89,10 @@ class Layer:
         return emit(ew.AddOp, value, emit(ew.MulOp, self.part(self.peepholes, gate, gate + 1, 0), cell))
 
 
-Product = Callable[[ir.Value, int], ir.Value]
+GateProduct = Callable[[ir.Value, int], ir.Value]
 """`product(value, direction)`: a value times the weight, or the recurrence, of a direction."""
 
-Step = Callable[[Layer, ir.Value, Sequence[ir.Value]], list[ir.Value]]
+_Step = Callable[[Layer, ir.Value, Sequence[ir.Value]], list[ir.Value]]
 """`step(layer, inputs' contribution [B, gates * H], states [B, H])`: the next states; the first one is the output."""
 
 
@@ -110,7 +110,7 @@ class Cell:
     gates: int
     activations: tuple[str, ...]
     keeps_bias: bool
-    step: Step
+    step: _Step
 
 
 def recurrent(
@@ -119,7 +119,7 @@ def recurrent(
     inputs: tuple[ir.Value, ir.Value, ir.Value, ir.Value | None, ir.Value | None],
     lengths: ir.Value | None,
     initial: Sequence[ir.Value | None],
-    products: tuple[Product, Product] | None = None,
+    products: tuple[GateProduct, GateProduct] | None = None,
 ) -> tuple[ir.Value | None, ...]:
     """Builds the whole layer: returns the outputs of all steps, and the last states.
 
@@ -180,7 +180,7 @@ def _layers(
     cell: Cell,
     sequence: ir.Value,
     weights: Sequence[ir.Value | None],
-    products: tuple[Product, Product] | None,
+    products: tuple[GateProduct, GateProduct] | None,
 ) -> list[Layer]:
     direction = node.attribute("direction", "forward")
     if direction not in _DIRECTIONS:
@@ -212,7 +212,7 @@ def _layers(
     return layers
 
 
-def _state_product(product: Product, index: int, state: ir.Value) -> ir.Value:
+def _state_product(product: GateProduct, index: int, state: ir.Value) -> ir.Value:
     return product(state, index)
 
 

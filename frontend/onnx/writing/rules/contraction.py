@@ -13,7 +13,7 @@ from .....dialects.stepwell import blocks as block_ops
 from .....dialects.stepwell import contraction as ops
 from .....dialects.stepwell.windows import CHANNELS_FIRST
 from .....dialects.types import spec_of_type
-from ..node_writer import NodeWriter, Tensor
+from ..node_writer import NodeWriter, TensorName
 from ..onnx_form import ONNX_FORM, NoOnnxFormError, static_shape
 
 _MICROSOFT = "com.microsoft"
@@ -30,7 +30,7 @@ def _matrix(value: ir.Value, is_transposed: bool, nodes: NodeWriter) -> str:
     return _swapped(value, spec_of_type(value.type).rank, nodes) if is_transposed else nodes.name_of(value)
 
 
-def _swapped(tensor: Tensor, rank: int, nodes: NodeWriter) -> str:
+def _swapped(tensor: TensorName, rank: int, nodes: NodeWriter) -> str:
     """Exchanges the last two dimensions of a tensor."""
     return nodes.transposed(tensor, (*range(rank - 2), rank - 1, rank - 2))
 
@@ -107,7 +107,7 @@ def _windows(op: attention_ops.AttentionOp, nodes: NodeWriter) -> Iterator[str]:
         yield nodes.add("Less", distance, nodes.constant(np.array(-op.before, np.int64), "before"))
 
 
-def _for_all_heads(value: ir.Value, heads: Dim, nodes: NodeWriter) -> Tensor:
+def _for_all_heads(value: ir.Value, heads: Dim, nodes: NodeWriter) -> TensorName:
     """Repeats the heads of keys or values for all heads of queries that share them."""
     batch, shared, length, depth = spec_of_type(value.type).shape
     if shared == heads:

@@ -30,11 +30,11 @@ from ....build import (
 )
 from ....formulas import Formula
 from ....index_arithmetic import elements, extent, merged, numbers
-from ....loops import Values, counted
+from ....loops import Carried, counted
 from ...node import AtenNode
-from ...symbols import Size, extents
+from ...symbols import AtenSize, extents
 
-Step = Callable[..., Sequence[Formula]]
+_Step = Callable[..., Sequence[Formula]]
 """The next carried values from the number of an iteration and the last ones."""
 
 
@@ -139,7 +139,7 @@ def zeros(matrix: Formula, count: ir.Value, kind: Any = None) -> Formula:
     return Formula(emit(FillOp, sizes, value=np.zeros((), wanted)))
 
 
-def spread(value: ir.Value, batches: Sequence[Size]) -> Formula:
+def spread(value: ir.Value, batches: Sequence[AtenSize]) -> Formula:
     """Matrices [..., n, m] broadcast to batches, as [b, n, m]."""
     if not batches:
         return batched(value)
@@ -172,10 +172,10 @@ def ordered_rows(matrix: Formula, order: Formula) -> Formula:
     return Formula(elements(matrix.value, emit(DynamicBroadcastToOp, order.value, whole), 1))
 
 
-def looped(count: ir.Value, initial: Sequence[Formula], step: Step) -> list[Formula]:
+def looped(count: ir.Value, initial: Sequence[Formula], step: _Step) -> list[Formula]:
     """Carries values through `count` iterations."""
 
-    def body(number: ir.Value, values: Values) -> tuple[Values, list[Any]]:
+    def body(number: ir.Value, values: Carried) -> tuple[Carried, list[Any]]:
         return [item.value for item in step(Formula(number), *map(Formula, values))], []
 
     return [Formula(item) for item in counted(count, [item.value for item in initial], body)[0]]

@@ -12,7 +12,7 @@ from .....dialects.stepwell.movement import DynamicBroadcastToOp
 from ....build import constant, dtype, emit, gathered, joined, known_number, part_along, reshaped, shape_of
 from ....formulas import Formula, sqrt
 from ....index_arithmetic import elements
-from ....loops import Values, repeated
+from ....loops import Carried, repeated
 from ...node import AtenNode
 from ...registry import imports
 from ..sorting import ordered
@@ -98,7 +98,7 @@ def symmetric_eigen(node: AtenNode, matrix: Formula) -> tuple[Formula, Formula]:
             off = greatest(abs(rest).where(~is_diagonal, 0))
             return any_of(off > greatest(abs(rest)) * (tiny / 8))
 
-        def body(number: ir.Value, values: Values) -> tuple[ir.Value, Values]:
+        def body(number: ir.Value, values: Carried) -> tuple[ir.Value, Carried]:
             rest, vectors = map(Formula, values)
             partner = Formula(gathered(table.value, (Formula(number) % rounds).value, 0))
             own = flipped(diagonal_of(rest))
@@ -141,7 +141,7 @@ def singular(node: AtenNode, matrix: Formula) -> tuple[Formula, Formula, Formula
         tiny = float(np.finfo(dtype(matrix.value)).eps)
         floor = float(np.finfo(dtype(matrix.value)).tiny)
 
-        def body(number: ir.Value, values: Values) -> tuple[ir.Value, Values]:
+        def body(number: ir.Value, values: Carried) -> tuple[ir.Value, Carried]:
             left, right = map(Formula, values[:2])
             quiet = Formula(values[2])
             partner = Formula(gathered(table.value, (Formula(number) % rounds).value, 0))

@@ -12,7 +12,7 @@ from mlir import ir
 from .....dialects.stepwell.reduction import ReduceMaxOp
 from ....build import cast, emit, rank
 from ....formulas import Formula, cos, exp, floor, log, polynomial, sin
-from ....loops import Values, repeated
+from ....loops import Carried, repeated
 from ...node import AtenNode
 from ...registry import imports
 from ..arithmetic import as_value
@@ -112,7 +112,7 @@ def _with_terms(x: Formula, total: Formula, last: Formula) -> tuple[Formula, For
         active = last <= 9
         return _any(active & (last > -_MOST_TERMS))
 
-    def body(number: ir.Value, values: Values) -> tuple[ir.Value, Values]:
+    def body(number: ir.Value, values: Carried) -> tuple[ir.Value, Carried]:
         before, place = map(Formula, values)
         active, following = place <= 9, place + 1
         added = before + _power_of(following, x)
@@ -196,7 +196,7 @@ def _lower_series(a: Formula, x: Formula) -> Formula:
     """1 + x / (a + 1) + x ** 2 / ((a + 1) (a + 2)) + ..."""
     one = a * 0 + 1
 
-    def body(number: ir.Value, values: Values) -> tuple[ir.Value, Values]:
+    def body(number: ir.Value, values: Carried) -> tuple[ir.Value, Carried]:
         place, term, total = map(Formula, values)
         place = place + 1
         term = term * x / place
@@ -211,7 +211,7 @@ def _upper_fraction(a: Formula, x: Formula) -> Formula:
     tiny = 1e-300
     first = x + 1 - a
 
-    def body(number: ir.Value, values: Values) -> tuple[ir.Value, Values]:
+    def body(number: ir.Value, values: Carried) -> tuple[ir.Value, Carried]:
         step, base, upper, lower, made = map(Formula, values)
         step, base = step + 1, base + 2
         over = -step * (step - a)
@@ -229,9 +229,9 @@ def _upper_fraction(a: Formula, x: Formula) -> Formula:
 
 def _iterated(
     start: Sequence[Formula],
-    body: Callable[[ir.Value, Values], tuple[ir.Value, Values]],
+    body: Callable[[ir.Value, Carried], tuple[ir.Value, Carried]],
     begins: ir.Value | None = None,
-) -> Values:
+) -> Carried:
     """The last values of a loop that goes on while an element has not converged."""
     limit = as_value(_MOST_TERMS, np.dtype(np.int64))
     return repeated(limit, begins, [item.value for item in start], body)

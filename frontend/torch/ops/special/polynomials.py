@@ -11,7 +11,7 @@ from mlir import ir
 from .....dialects.stepwell.reduction import ReduceMaxOp
 from ....build import cast, dtype, emit, rank
 from ....formulas import Formula
-from ....loops import Stack, Values, counted, written_out
+from ....loops import Carried, Stack, counted, written_out
 from ...node import AtenNode
 from ...registry import imports
 from ..arithmetic import as_value
@@ -64,7 +64,7 @@ def _evaluated(
     point, linear = x * one, first(x) * one
     start = linear.where(wanted >= 1, one).where(wanted >= 0, 0)
 
-    def body(number: ir.Value, values: Values) -> tuple[Values, list[Stack]]:
+    def body(number: ir.Value, values: Carried) -> tuple[Carried, list[Stack]]:
         before, last, made = map(Formula, values)
         k = Formula(number) + 1
         following = step(point, k.as_type(_kind(x)), last, before)

@@ -19,7 +19,7 @@ from ...instructions.integers import Int
 from ...instructions.loops import repeat
 from ..contraction.shared import SharedTile
 from ..rows.axes import element_bytes
-from .rows import AttentionRows, Rows
+from .rows import AttentionRows, RowValues
 from .softmax import number
 from .tiles import Shared, TileCopies
 
@@ -34,7 +34,7 @@ class AttentionBlock(AttentionRows):
     tiles: tuple[SharedTile, SharedTile, SharedTile]
 
     @abstractmethod
-    def products(self) -> Rows:
+    def products(self) -> RowValues:
         """Returns the products of query and keys, by row."""
 
     @abstractmethod
@@ -42,11 +42,11 @@ class AttentionBlock(AttentionRows):
         """Returns the initial sums, which are zero."""
 
     @abstractmethod
-    def multiply(self, weights: Rows, factors: Sequence[ir.Value], sums: Sequence[ir.Value]) -> list[ir.Value]:
+    def multiply(self, weights: RowValues, factors: Sequence[ir.Value], sums: Sequence[ir.Value]) -> list[ir.Value]:
         """Returns the sums, scaled by a factor per row, plus weights times values."""
 
     @abstractmethod
-    def share(self, weights: Rows) -> None:
+    def share(self, weights: RowValues) -> None:
         """Makes the weights available to other threads after the next barrier, if they need them."""
 
     @property

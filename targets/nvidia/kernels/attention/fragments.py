@@ -14,7 +14,7 @@ from mlir.dialects import arith, vector
 
 from .....machines.gpus import WARP
 from ...instructions.integers import Int
-from .rows import Rows
+from .rows import RowValues
 
 ROWS, COLUMNS, DEPTH = 16, 8, 16
 """Rows and columns of a fragment of sums; depth of a product of 16-bit elements."""
@@ -40,9 +40,9 @@ def row_of(place: int, columns: int) -> int:
     return place // (4 * across) * 2 + place % 4 // 2
 
 
-def by_row(sums: Sequence[ir.Value], columns: int) -> Rows:
+def by_row(sums: Sequence[ir.Value], columns: int) -> RowValues:
     """Groups the sums by row."""
-    found: Rows = [[] for _ in range(4 * len(sums) // columns)]
+    found: RowValues = [[] for _ in range(4 * len(sums) // columns)]
     for place, item in enumerate(sums):
         found[row_of(place, columns)].append(item)
     return found
@@ -57,7 +57,7 @@ def runs(sums: Sequence[ir.Value], thread: Int, columns: int) -> list[tuple[int,
     ]
 
 
-def left_fragment(weights: Rows, tile: int, step: int, element: ir.Type) -> list[ir.Value]:
+def left_fragment(weights: RowValues, tile: int, step: int, element: ir.Type) -> list[ir.Value]:
     """Returns 16 neighbouring columns of 16 rows of weights, as the left-hand side of a product."""
     pairs = [(half, 2 * step + ahead) for ahead in range(2) for half in range(2)]
     return [_packed(weights[2 * tile + half][2 * column : 2 * column + 2], element) for half, column in pairs]

@@ -39,10 +39,10 @@ from ..contraction.wgmma import FORMS
 from .boxed import GROUP_ROWS, ITEMS, operands, whole
 from .fragments import DEPTH, SHARING, by_row, columns_of, left_fragment, row_of, rows_of, runs
 from .problem import Attention
-from .rows import AttentionRows, Rows, smaller
+from .rows import AttentionRows, RowValues, smaller
 from .softmax import number
 
-State = Sequence[ir.Value]
+_State = Sequence[ir.Value]
 
 
 class WarpGroups(AttentionRows):
@@ -97,7 +97,7 @@ class WarpGroups(AttentionRows):
         specialised(self.thread, self._groups, self._copy, self._multiply)
         return self._blocks or self.row_blocks
 
-    def _each(self, body: Callable[[State], list[ir.Value]]) -> None:
+    def _each(self, body: Callable[[_State], list[ir.Value]]) -> None:
         """Builds `body` for each row tile; the loop state is stage and parity of keys, and parity of queries.
 
         If a block processes several row tiles, the ring continues from one to the next.
@@ -122,13 +122,13 @@ class WarpGroups(AttentionRows):
     def _copy(self) -> None:
         queries, keys, values = self._rings
 
-        def rows(carried: State) -> list[ir.Value]:
+        def rows(carried: _State) -> list[ir.Value]:
             *places, turn = carried
             last, _, first = self._tiles()
             query = queries.begin(Int(0), Int(turn))
             self._copy_boxes(self._query, (self.first, Int(0)), queries.tiles(Int(0)), query)
 
-            def step(number: Int, carried: State) -> list[ir.Value]:
+            def step(number: Int, carried: _State) -> list[ir.Value]:
                 stage, parity = map(Int, carried)
                 key = (last - number) * self.keys
                 corners = [(keys, self._key, (key, Int(0))), (values, self._value, (Int(0), key))]
@@ -152,7 +152,7 @@ class WarpGroups(AttentionRows):
         self._each(self._rows)
         self._turns.end()
 
-    def _rows(self, carried: State) -> list[ir.Value]:
+    def _rows(self, carried: _State) -> list[ir.Value]:
         queries, keys, values = self._rings
         last, whole, first = self._tiles()
         length, band = self.sizes["k"], self.attention.band
@@ -180,11 +180,11 @@ class WarpGroups(AttentionRows):
         self.write(state, sums)
         return [*ahead, (turn ^ 1).ir]
 
-    def _turn(self, start: Int, masked: bool) -> Callable[[Int, State], list[ir.Value]]:
+    def _turn(self, start: Int, masked: bool) -> Callable[[Int, _State], list[ir.Value]]:
         """Builds the step for one tile of keys and the values of the tile before it; tiles count down from `start`."""
         _, keys, values = self._rings
 
-        def turn(step: Int, carried: State) -> list[ir.Value]:
+        def turn(step: Int, carried: _State) -> list[ir.Value]:
             state, sums, fragments, places = self._parts(carried)
             stage, parity, value_stage, value_parity = map(Int, places)
             keys.await_tiles(stage, parity)
@@ -207,7 +207,7 @@ class WarpGroups(AttentionRows):
 
         return turn
 
-    def _parts(self, carried: State) -> tuple[State, State, State, State]:
+    def _parts(self, carried: _State) -> tuple[_State, _State, _State, _State]:
         """Splits the loop state: softmax state, sums, weights as fragments, stages and parities of keys and values."""
         ends = [4, 4 + self._width // 2, len(carried) - 4]
         return carried[: ends[0]], carried[ends[0] : ends[1]], carried[ends[1] : ends[2]], carried[ends[2] :]
@@ -221,7 +221,7 @@ class WarpGroups(AttentionRows):
         transposed = not query.by_depth, not key.by_depth
         return multiply_group(f"m64n{self.keys}k{DEPTH}.{self._form}", left, right, steps, None, transposed)
 
-    def _sums_of(self, fragments: State, stage: Int, sums: State) -> list[ir.Value]:
+    def _sums_of(self, fragments: _State, stage: Int, sums: _State) -> list[ir.Value]:
         """Starts adding the products of weights and a stage's values to the sums."""
         value = self._value
         right = matrix_descriptor(self._rings[2].tiles(stage), value.panel_bytes)
@@ -231,7 +231,7 @@ class WarpGroups(AttentionRows):
         form = f"m64n{self._width}k{DEPTH}.{self._form}"
         return multiply_group(form, lefts, right, steps, sums, (False, not value.by_depth))
 
-    def _fragments(self, weights: Rows) -> list[ir.Value]:
+    def _fragments(self, weights: RowValues) -> list[ir.Value]:
         element, steps = self.attention.query.element, range(self.keys // DEPTH)
         return [item for step in steps for item in left_fragment(weights, 0, step, element)]
 

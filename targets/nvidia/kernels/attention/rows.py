@@ -15,7 +15,7 @@ from ...instructions import memory
 from ...instructions.integers import Int
 from ...instructions.loops import when
 from ..contraction.index_paths import unravelled
-from ..rows.exchange import Combine, from_lane
+from ..rows.exchange import CombineValues, from_lane
 from .elements import Scores
 from .output import AttentionOutput
 from .problem import Attention
@@ -24,7 +24,7 @@ from .softmax import Softmax, greater, number
 _NEIGHBOURS = 2
 """Number of neighbouring keys whose scores a thread holds together, if it holds any."""
 
-Rows = list[list[ir.Value]]
+RowValues = list[list[ir.Value]]
 """Values of each row of a thread."""
 
 
@@ -114,8 +114,8 @@ class AttentionRows(ABC):
         return Int(0), smaller((query + (band.after + 1)) // self.keys, length // self.keys), end
 
     def softmax(
-        self, key: Int, products: Rows, state: Sequence[ir.Value], masked: bool
-    ) -> tuple[Rows, list[ir.Value], list[ir.Value]]:
+        self, key: Int, products: RowValues, state: Sequence[ir.Value], masked: bool
+    ) -> tuple[RowValues, list[ir.Value], list[ir.Value]]:
         """Processes one more tile of products.
 
         Args:
@@ -205,7 +205,7 @@ class AttentionRows(ABC):
     def _extent(self, letters: str) -> int:
         return math.prod(self.sizes[letter] for letter in letters)
 
-    def _reduced(self, value: ir.Value, combine: Combine) -> ir.Value:
+    def _reduced(self, value: ir.Value, combine: CombineValues) -> ir.Value:
         for bit in self.across():
             value = combine(value, from_lane(value, bit))
         return value

@@ -21,7 +21,7 @@ from ...instructions.loops import repeat
 from ..contraction.shared import SharedTile
 from .block import AttentionBlock
 from .problem import Attention
-from .rows import Rows
+from .rows import RowValues
 from .softmax import number
 
 # Threads along each side of a block, and float32 elements of an access of 16 bytes.
@@ -108,7 +108,7 @@ class _FmaBlock(AttentionBlock):
         zero = arith.constant(self._quad, ir.DenseElementsAttr.get_splat(self._quad, ir.FloatAttr.get_f32(0.0)))
         return [zero] * (self._down * self._chunks)
 
-    def products(self) -> Rows:
+    def products(self) -> RowValues:
         query, keys, _ = self.tiles
         y, x = divmod(self.thread, _ACROSS)
         down, across = self._down, self.keys // _ACROSS
@@ -143,7 +143,7 @@ class _FmaBlock(AttentionBlock):
     def _address(self, offset: Int, constant: int) -> ir.Value:
         return memory.element_pointer(self.shared.pointer, ir.IntegerType.get_signless(8), offset, constant)
 
-    def share(self, weights: Rows) -> None:
+    def share(self, weights: RowValues) -> None:
         y, x = divmod(self.thread, _ACROSS)
         start = (y * self._pitch + x) * _BYTES
         for row, items in enumerate(weights):
@@ -151,7 +151,7 @@ class _FmaBlock(AttentionBlock):
                 constant = self._weight_base + (row * _ACROSS * self._pitch + place * _ACROSS) * _BYTES
                 memory.store(item, self._address(start, constant), _BYTES)
 
-    def multiply(self, weights: Rows, factors: Sequence[ir.Value], sums: Sequence[ir.Value]) -> list[ir.Value]:
+    def multiply(self, weights: RowValues, factors: Sequence[ir.Value], sums: Sequence[ir.Value]) -> list[ir.Value]:
         y, x = divmod(self.thread, _ACROSS)
         line_bytes, base = self.tiles[2].row_bytes, self.bases()[2]
         scaled = [vector.broadcast(self._quad, factors[place // self._chunks]) for place in range(len(sums))]

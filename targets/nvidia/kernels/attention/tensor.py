@@ -20,7 +20,7 @@ from ..contraction.shared import SharedTile
 from .block import AttentionBlock
 from .fragments import COLUMNS, DEPTH, ROWS, SHARING, by_row, columns_of, left_fragment, row_of, rows_of, runs
 from .problem import Attention
-from .rows import Rows
+from .rows import RowValues
 from .simt import padded
 from .softmax import number
 
@@ -97,7 +97,7 @@ class _MmaBlock(AttentionBlock):
     def initial(self) -> list[ir.Value]:
         return [number(0.0)] * (4 * self._down * self._columns)
 
-    def products(self) -> Rows:
+    def products(self) -> RowValues:
         query, keys, _ = self.tiles
         warp, lane = divmod(self.thread, WARP)
         matrix, line = divmod(lane, 8)
@@ -112,10 +112,10 @@ class _MmaBlock(AttentionBlock):
                 self._accumulate(sums, lefts, fragment, pair, self._across)
         return by_row(sums, self.keys)
 
-    def share(self, weights: Rows) -> None:
+    def share(self, weights: RowValues) -> None:
         """Does nothing: weights stay in registers."""
 
-    def multiply(self, weights: Rows, factors: Sequence[ir.Value], sums: Sequence[ir.Value]) -> list[ir.Value]:
+    def multiply(self, weights: RowValues, factors: Sequence[ir.Value], sums: Sequence[ir.Value]) -> list[ir.Value]:
         values = self.tiles[2]
         matrix, line = divmod(self.thread % WARP, 8)
         start = self._start(values, matrix % 2 * 8 + line, matrix // 2, self.bases()[2])

@@ -15,7 +15,7 @@ from .....machines.gpus import SMALLEST_ASYNC_BYTES
 from ...instructions.integers import Int
 from ...instructions.memory import block_number, shared_address, shared_memory, thread_number
 from .access import OperandAccess
-from .copies import AsyncCopies, OperandSlice, OperandTile, Read, StagedCopies, read_global
+from .copies import AsyncCopies, OperandSlice, OperandTile, ReadOperand, StagedCopies, read_global
 from .fma import FmaProducts
 from .mma import KINDS, MmaProducts, MmaTypes
 from .multistage import accumulate
@@ -42,11 +42,11 @@ class OperandSource:
     access: OperandAccess
     element: ir.Type
     pointer: ir.Value | None = None
-    read: Read | None = None
+    read: ReadOperand | None = None
 
 
 # Takes (batch element, row, column, the sums from there on); row and column may lie past the end of the result.
-Finish = Callable[[Int, Int, Int, list[ir.Value]], None]
+_Finish = Callable[[Int, Int, Int, list[ir.Value]], None]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def emit(
     compute: str,
     lhs: OperandSource,
     rhs: OperandSource,
-    finish: Finish,
+    finish: _Finish,
     width: int = 4,
 ) -> BlockGeometry:
     """Builds a block's work at the insertion point.

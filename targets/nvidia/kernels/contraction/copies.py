@@ -150,7 +150,7 @@ class AsyncCopies:
         """Does nothing: `cp.async` writes what it reads."""
 
 
-Read = Callable[[Int, int], ir.Value]
+ReadOperand = Callable[[Int, int], ir.Value]
 
 
 class StagedCopies:
@@ -164,7 +164,7 @@ class StagedCopies:
         access: OperandAccess,
         tile: OperandTile,
         part: OperandSlice,
-        read: Read,
+        read: ReadOperand,
         element: ir.Type,
         shared: ir.Value,
     ) -> None:
@@ -217,7 +217,7 @@ class StagedCopies:
         store(value, element_pointer(self._shared, ir.IntegerType.get_signless(8), target), bytes)
 
 
-def read_global(pointer: ir.Value, stored: ir.Type, wanted: ir.Type, alignment: int) -> Read:
+def read_global(pointer: ir.Value, stored: ir.Type, wanted: ir.Type, alignment: int) -> ReadOperand:
     """Returns a function that reads elements of type `stored` from global memory as type `wanted`."""
 
     def read(offset: Int, width: int) -> ir.Value:

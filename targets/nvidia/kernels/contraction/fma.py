@@ -19,7 +19,7 @@ from ...instructions.integers import Int
 from ...instructions.memory import element_pointer, load
 from .copies import OperandTile
 from .shared import SharedTile
-from .sums import Run
+from .sums import SumRun
 from .tiles import Tiling
 
 _ACROSS, _DOWN, _LANES = 8, 4, 4
@@ -129,7 +129,7 @@ class FmaProducts:
                         new[place] = vector.fma(factor, columns[quad], new[place])
         return new
 
-    def results(self, sums: Sequence[ir.Value], width: int) -> Iterator[Run]:
+    def results(self, sums: Sequence[ir.Value], width: int) -> Iterator[SumRun]:
         """Yields the sums in runs of neighbours, of length one if the right-hand side's lines run along depth."""
         del width  # a thread has at most four neighbours
         quads = self._columns // _LANES

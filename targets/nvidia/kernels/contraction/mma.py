@@ -20,7 +20,7 @@ from ...instructions.integers import Int
 from ...instructions.memory import element_pointer, load
 from .copies import OperandTile
 from .shared import SharedTile
-from .sums import ROWS, Run, Scratch, scratch_bytes
+from .sums import ROWS, Scratch, SumRun, scratch_bytes
 from .tiles import Tiling
 
 _STEP_BYTES, _COLUMNS = 32, 8
@@ -179,7 +179,7 @@ class MmaProducts:
                     new[place : place + 4] = multiply_matrices(self._kind.form, lefts[number], right, sums_of)
         return new
 
-    def results(self, sums: Sequence[ir.Value], width: int) -> Iterator[Run]:
+    def results(self, sums: Sequence[ir.Value], width: int) -> Iterator[SumRun]:
         """Yields the sums in runs of neighbours, through shared memory; columns are relative to `column`."""
         await_copies(0)
         gpu.barrier()

@@ -21,7 +21,7 @@ ROWS = 16
 """Rows of a fragment of sums, of `mma` and of each warp of `wgmma` (PTX ISA, "Matrix fragments")."""
 _MOST_COLUMNS, _QUAD = 64, 4
 """Columns that pass at once, a choice that takes 4 KiB per warp; and float32 sums of a chunk."""
-Run = tuple[Int, Int, list[ir.Value]]
+SumRun = tuple[Int, Int, list[ir.Value]]
 """Row and first column in the warp's tile, and the sums of neighbouring columns from there on."""
 
 
@@ -57,7 +57,7 @@ class Scratch:
         self._rows = [row + number * (WARP // per_row) for number in range(ROWS * per_row // WARP)]
         self._columns = [self._run * width + first for first in range(0, columns, self._at_once)]
 
-    def runs(self, pair: Callable[[int, int], list[ir.Value]]) -> Iterator[Run]:
+    def runs(self, pair: Callable[[int, int], list[ir.Value]]) -> Iterator[SumRun]:
         """Yields the sums of 16 rows.
 
         Args:

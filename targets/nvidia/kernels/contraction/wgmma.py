@@ -26,12 +26,12 @@ from ...instructions.ring import Ring
 from ...instructions.warp_groups import ALIGNMENT, GROUP, await_products, matrix_descriptor, multiply_group, specialised
 from .boxes import BoxedTile
 from .order import grouped
-from .sums import ROWS, Run, Scratch, scratch_bytes
+from .sums import ROWS, Scratch, SumRun, scratch_bytes
 from .tiles import Problem, Tiling
 
 _GROUP_ROWS = 64
 """Rows of the product of a warp group: M of `wgmma` (PTX ISA)."""
-Finish = Callable[[Int, Int, Int, list[ir.Value]], None]
+_Finish = Callable[[Int, Int, Int, list[ir.Value]], None]
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def emit(
     compute: str,
     lhs: BoxedTile,
     rhs: BoxedTile,
-    finish: Finish,
+    finish: _Finish,
     width: int,
     blocks: int,
 ) -> None:
@@ -164,7 +164,7 @@ class _Worker:
         self._scratch = shared, base + self._warp * scratch_bytes(tiling.columns)
         self._count = tiling.columns // 2
 
-    def work(self, finish: Finish, width: int, blocks: int) -> None:
+    def work(self, finish: _Finish, width: int, blocks: int) -> None:
         """Loops over the block's tiles."""
 
         def tile(place: _Place, carried: Sequence[ir.Value]) -> list[ir.Value]:
@@ -216,7 +216,7 @@ class _Worker:
         with when(self._lane.equals(0)):
             self._ring.leave(stage)
 
-    def _runs(self, sums: Sequence[ir.Value], width: int) -> Iterator[Run]:
+    def _runs(self, sums: Sequence[ir.Value], width: int) -> Iterator[SumRun]:
         def pair(across: int, half: int) -> list[ir.Value]:
             place = 4 * across + 2 * half
             return list(sums[place : place + 2])

@@ -20,10 +20,10 @@ from ...instructions.integers import Int
 from .axes import Axes, element_bytes
 from .space import RowAccess, RowSpace
 
-Key = tuple[int, int]
+LaneKey = tuple[int, int]
 """A group of rows or columns, and a lane in it."""
 
-Cell = tuple[Key, Key]
+_Cell = tuple[LaneKey, LaneKey]
 """Row and column."""
 
 ROW, COLUMN = "row", "column"
@@ -62,11 +62,11 @@ class RowElements:
         yield
         self._scopes.pop()
 
-    def bind(self, value: ir.Value, row: Key, made: ir.Value) -> None:
+    def bind(self, value: ir.Value, row: LaneKey, made: ir.Value) -> None:
         """Declares the result of a reduction for a row."""
         self._scopes[0].values[value, row, None] = made
 
-    def at(self, value: ir.Value, place: Cell) -> ir.Value:
+    def at(self, value: ir.Value, place: _Cell) -> ir.Value:
         """Returns an element of a computed tensor."""
         key = self._key(value, place)
         known = self._known(key)
@@ -79,15 +79,15 @@ class RowElements:
         *_, yielded = op.regions[0].blocks[0].operations
         return self._scalar(yielded.operands[position], place)
 
-    def inside(self, value: ir.Value, place: Cell) -> ir.Value:
+    def inside(self, value: ir.Value, place: _Cell) -> ir.Value:
         """Returns a scalar of the body of one of the kernel's ops."""
         return self._scalar(value, place)
 
-    def start(self, reduction: ir.Operation, place: Cell) -> ir.Value:
+    def start(self, reduction: ir.Operation, place: _Cell) -> ir.Value:
         """Returns the initial value of a reduction."""
         return self._operand(reduction, len(reduction.operands) - 1, place)
 
-    def store(self, access: RowAccess, value: ir.Value, place: Cell) -> None:
+    def store(self, access: RowAccess, value: ir.Value, place: _Cell) -> None:
         """Writes the lanes of a group: a vector or a scalar."""
         kind = value.type.element_type if isinstance(value.type, ir.VectorType) else value.type
         count = ir.VectorType(value.type).shape[0] if isinstance(value.type, ir.VectorType) else 1
@@ -124,7 +124,7 @@ class RowElements:
         sides = {COLUMN if dim in self._space.columns else ROW for dim, stride in enumerate(access.strides) if stride}
         return frozenset(sides)
 
-    def _key(self, value: ir.Value, place: Cell) -> tuple[ir.Value, Key | None, Key | None]:
+    def _key(self, value: ir.Value, place: _Cell) -> tuple[ir.Value, LaneKey | None, LaneKey | None]:
         sides = self.depends(value)
         return value, place[0] if ROW in sides else None, place[1] if COLUMN in sides else None
 
@@ -142,7 +142,7 @@ class RowElements:
         with before:
             yield self._scopes[0]
 
-    def _scalar(self, value: ir.Value, place: Cell) -> ir.Value:
+    def _scalar(self, value: ir.Value, place: _Cell) -> ir.Value:
         key = self._key(value, place)
         known = self._known(key)
         if known is None:
@@ -150,7 +150,7 @@ class RowElements:
                 known = scope.values[key] = self._made(value, place)
         return known
 
-    def _made(self, value: ir.Value, place: Cell) -> ir.Value:
+    def _made(self, value: ir.Value, place: _Cell) -> ir.Value:
         if isinstance(value.owner, ir.Block):
             return self._operand(value.owner.owner.operation, ir.BlockArgument(value).arg_number, place)
         op = value.owner.operation
@@ -162,7 +162,7 @@ class RowElements:
         made = ir.Operation.create(op.name, [result.type for result in op.results], operands, attributes)
         return made.results[list(op.results).index(value)]
 
-    def _operand(self, op: ir.Operation, position: int, place: Cell) -> ir.Value:
+    def _operand(self, op: ir.Operation, position: int, place: _Cell) -> ir.Value:
         """Returns the element of an operand that an op of the kernel reads at a place."""
         access = self._space.access(op, position)
         if access is None:
@@ -187,7 +187,7 @@ class RowElements:
         axis = (self._axes.columns if self._axes.along_columns else self._axes.rows)[-1]
         return access.strides[axis[-1]] == 1
 
-    def _tensor(self, op: ir.Operation, position: int, place: Cell) -> ir.Value:
+    def _tensor(self, op: ir.Operation, position: int, place: _Cell) -> ir.Value:
         value = op.operands[position]
         if not isinstance(value.type, ir.RankedTensorType):
             return self._scalar(value, place)
@@ -195,7 +195,7 @@ class RowElements:
             return _splat(value)
         return self.at(value, place)
 
-    def _pointer(self, access: RowAccess, place: Cell) -> ir.Value:
+    def _pointer(self, access: RowAccess, place: _Cell) -> ir.Value:
         """Returns the address of an element; its constant part is encoded in the instruction."""
         offset, constant = Int(0), access.offset
         for side, key, axes in zip((ROW, COLUMN), place, (self._axes.rows, self._axes.columns), strict=True):
@@ -208,7 +208,7 @@ class RowElements:
                     constant += key[1] * stride
         return memory.element_pointer(self._pointers[access.base], access.element, offset, constant)
 
-    def _dim_index(self, dim: int, place: Cell) -> Int:
+    def _dim_index(self, dim: int, place: _Cell) -> Int:
         """Returns the index of a place along one dimension."""
         is_column = dim in self._space.columns
         side, axes = (COLUMN, self._axes.columns) if is_column else (ROW, self._axes.rows)

@@ -13,7 +13,7 @@ from ...instructions.integers import Int, both, constant
 from ...instructions.loops import when
 from . import exchange
 from .axes import Axes
-from .elements import COLUMN, ROW, Key, RowElements
+from .elements import COLUMN, ROW, LaneKey, RowElements
 from .schedule import RowSchedule
 from .space import RowSpace, Written
 
@@ -101,10 +101,10 @@ class _RowKernel:
             row = row.where(self._has_row, self._rows - self._row_lanes)
         self._elements.place(ROW, 0, row)
 
-    def _row_keys(self) -> list[Key]:
+    def _row_keys(self) -> list[LaneKey]:
         return [(0, lane) for lane in range(self._row_lanes)]
 
-    def _column_keys(self, group: int) -> list[Key]:
+    def _column_keys(self, group: int) -> list[LaneKey]:
         return [(group, lane) for lane in range(self._column_lanes)]
 
     def _sweep(self, state: list[ir.Value], visit: Visit) -> list[ir.Value]:
@@ -173,7 +173,7 @@ class _RowKernel:
             start = self._elements.start(op, (row, (0, 0)))
             self._elements.bind(op.results[0], row, combiner.combine(start, total))
 
-    def _exchange(self, values: list[ir.Value], combines: list[exchange.Combine]) -> list[ir.Value]:
+    def _exchange(self, values: list[ir.Value], combines: list[exchange.CombineValues]) -> list[ir.Value]:
         """Combines the values of the threads that share a row."""
         share, threads, first = self._schedule.share, self._schedule.threads, self._used
         if share == 1:
@@ -207,7 +207,7 @@ class _RowKernel:
         pairs = enumerate(written.access.strides)
         return {COLUMN if dim in self._space.columns else ROW for dim, stride in pairs if stride}
 
-    def _store(self, written: Written, columns: Sequence[Key], condition: ir.Value | None) -> None:
+    def _store(self, written: Written, columns: Sequence[LaneKey], condition: ir.Value | None) -> None:
         """Writes this thread's part of the result in a group of columns."""
         places = [(row, column) for row in self._row_keys() for column in columns]
         values = [self._elements.at(written.value, place) for place in places]

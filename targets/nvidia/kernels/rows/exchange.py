@@ -13,7 +13,7 @@ from ...instructions.integers import Int, both, constant
 from ...instructions.loops import when
 from .axes import element_bytes
 
-Combine = Callable[[ir.Value, ir.Value], ir.Value]
+CombineValues = Callable[[ir.Value, ir.Value], ir.Value]
 
 # Alignment of arrays in shared memory, in bytes.
 _ALIGNMENT = 16
@@ -37,7 +37,7 @@ def from_lane(value: ir.Value, distance: int) -> ir.Value:
     return shuffle.results[0]
 
 
-def across_lanes(value: ir.Value, combine: Combine, lanes: int) -> ir.Value:
+def across_lanes(value: ir.Value, combine: CombineValues, lanes: int) -> ir.Value:
     """Combines the values of `lanes` (a power of two) neighbouring threads of a warp; all get the result."""
     distance = lanes // 2
     while distance:
@@ -48,7 +48,7 @@ def across_lanes(value: ir.Value, combine: Combine, lanes: int) -> ir.Value:
 
 def across_warps(
     values: Sequence[ir.Value],
-    combines: Sequence[Combine],
+    combines: Sequence[CombineValues],
     shared: ir.Value,
     first: int,
     thread: Int,
@@ -79,7 +79,7 @@ def across_warps(
 
 def across_columns(
     values: Sequence[ir.Value],
-    combines: Sequence[Combine],
+    combines: Sequence[CombineValues],
     shared: ir.Value,
     first: int,
     thread: Int,
@@ -125,7 +125,7 @@ def across_columns(
     return [_load(shared, value.type, array, column) for value, array in zip(values, arrays, strict=True)]
 
 
-def _across_rows_of_warp(value: ir.Value, combine: Combine, across: int) -> ir.Value:
+def _across_rows_of_warp(value: ir.Value, combine: CombineValues, across: int) -> ir.Value:
     distance = WARP // 2
     while distance >= across:
         value = combine(value, from_lane(value, distance))
@@ -153,7 +153,7 @@ def bytes_between_columns(types: Sequence[ir.Type], threads: int, across: int) -
     return sum(_array_bytes(kind, warps * across) for kind in types) if warps > 1 else 0
 
 
-def tree(parts: Sequence[ir.Value], combine: Combine) -> ir.Value:
+def tree(parts: Sequence[ir.Value], combine: CombineValues) -> ir.Value:
     """Combines values in a binary tree."""
     while len(parts) > 1:
         pairs = [combine(left, right) for left, right in zip(parts[::2], parts[1::2], strict=False)]

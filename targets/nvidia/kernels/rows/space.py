@@ -25,7 +25,7 @@ from .generics import is_read, iterators, loop_sizes, maps
 
 _LOOKUPS = ("tensor.extract",)
 
-Dims = tuple[int | None, ...]
+_Dims = tuple[int | None, ...]
 """For each dimension of a tensor, the kernel's dimension; None for a dimension with one element."""
 
 
@@ -83,7 +83,7 @@ class RowSpace:
         """Returns the product of the extents of dimensions."""
         return math.prod(self.sizes[dim] for dim in dims)
 
-    def dims_of(self, op: ir.Operation, position: int) -> Dims | None:
+    def dims_of(self, op: ir.Operation, position: int) -> _Dims | None:
         """Returns the dimensions that index an operand of an op; None if an index is not a single dimension."""
         return _dims_of_map(maps(op)[position], self.loops[op.results[0]])
 
@@ -169,7 +169,7 @@ def _combiner(reduction: ir.Operation) -> Combiner:
     return made
 
 
-def _dims_of_map(map_: ir.AffineMap, loops: Sequence[int]) -> Dims | None:
+def _dims_of_map(map_: ir.AffineMap, loops: Sequence[int]) -> _Dims | None:
     dims: list[int | None] = []
     for expr in map_.results:
         match expr.maybe_downcast():
@@ -182,7 +182,7 @@ def _dims_of_map(map_: ir.AffineMap, loops: Sequence[int]) -> Dims | None:
     return tuple(dims)
 
 
-def _access(view: Memory, dims: Dims, count: int) -> RowAccess:
+def _access(view: Memory, dims: _Dims, count: int) -> RowAccess:
     strides = [0] * count
     for dim, size, stride in zip(dims, view.shape, view.strides, strict=True):
         if dim is not None and size > 1:

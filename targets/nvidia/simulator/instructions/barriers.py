@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from ..addresses import CLUSTER_SHIFT
-from ..builder import Builder, Reader, Step, Sync, builds
+from ..builder import Builder, OperandReader, SimulatedStep, Sync, builds
 from ..frame import BLOCK, THREAD, Frame
 from ..kinds import NUMBERS, Array
-from ..syntax import Operand
+from ..syntax import PtxOperand
 from .warps import build_warp_barrier
 
 
 @builds("bar", "barrier")
-def _barrier(builder: Builder) -> Step | Sync:
+def _barrier(builder: Builder) -> SimulatedStep | Sync:
     if builder.has("cluster"):
         return _cluster_barrier(builder)
     if builder.has("warp"):
@@ -52,11 +52,11 @@ def _groups(numbers: Array, counts: Array | None) -> list[tuple[int, int | None]
     return [(int(number), int(count)) for number, count in pairs]
 
 
-def _uniform(builder: Builder, operand: Operand) -> Reader:
+def _uniform(builder: Builder, operand: PtxOperand) -> OperandReader:
     return builder.read(operand, "u32")
 
 
-def _cluster_barrier(builder: Builder) -> Step | Sync:
+def _cluster_barrier(builder: Builder) -> SimulatedStep | Sync:
     builder.known("cluster", "arrive", "wait", "aligned", "release", "acquire", "relaxed")
     line = builder.instruction.line
 
@@ -77,7 +77,7 @@ def _cluster_barrier(builder: Builder) -> Step | Sync:
 
 
 @builds("mapa")
-def _map_address(builder: Builder) -> Step:
+def _map_address(builder: Builder) -> SimulatedStep:
     """Builds the address of the same variable in another block of the cluster."""
     builder.known("shared::cluster")
     kind = builder.kind
@@ -96,7 +96,7 @@ def _map_address(builder: Builder) -> Step:
 
 
 @builds("getctarank")
-def _rank_of_address(builder: Builder) -> Step:
+def _rank_of_address(builder: Builder) -> SimulatedStep:
     builder.known("shared::cluster")
     kind = builder.kind
     target, source = builder.operands

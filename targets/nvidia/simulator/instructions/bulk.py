@@ -11,7 +11,7 @@ import numpy as np
 from .....runtime.cuda.errors import SimulationError
 from .....support.wording import quantity
 from ..addresses import CLUSTER_SHIFT
-from ..builder import Builder, Reader, Step
+from ..builder import Builder, OperandReader, SimulatedStep
 from ..frame import BLOCK, THREAD, Frame
 from ..kinds import Array
 from ..mbarriers import Transfer
@@ -31,7 +31,7 @@ _KNOWN = (
 )  # fmt: skip
 
 
-def build_bulk(builder: Builder) -> Step:
+def build_bulk(builder: Builder) -> SimulatedStep:
     """Builds a bulk copy, or a commit of or wait for groups of them."""
     if builder.has("commit_group"):
         builder.known("async", "bulk", "commit_group")
@@ -92,7 +92,7 @@ def _part(access: MemoryAccess, position: int, count: int) -> MemoryAccess:
     return MemoryAccess(access.line, access.what, np.full(count, access.threads[position]), access.describe)
 
 
-def _load(builder: Builder) -> Step:
+def _load(builder: Builder) -> SimulatedStep:
     operands = builder.operands
     is_tensor = builder.has("tensor")
     target, source = operands[0], operands[1]
@@ -128,7 +128,9 @@ def _load(builder: Builder) -> Step:
     return step
 
 
-def _targets(frame: Frame, position: int, starts: Array, places: Array, masks: Reader | None) -> list[tuple[int, int]]:
+def _targets(
+    frame: Frame, position: int, starts: Array, places: Array, masks: OperandReader | None
+) -> list[tuple[int, int]]:
     """Returns the target blocks of a thread's copy, by index in the batch, each with the index of its barrier."""
     batch = frame.batch
     own = int(frame[BLOCK][position])
@@ -196,7 +198,7 @@ def _within(frame: Frame, pieces: Array, access: MemoryAccess, position: int) ->
     return pieces
 
 
-def _store(builder: Builder) -> Step:
+def _store(builder: Builder) -> SimulatedStep:
     is_tensor = builder.has("tensor")
     target, source, *rest = builder.operands
     if not isinstance(target, Address):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..builder import Builder, Step, builds
+from ..builder import Builder, SimulatedStep, builds
 from ..frame import Frame
 from ..kinds import (
     FLOATS8,
@@ -29,7 +29,7 @@ _ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")
 
 
 @builds("mov")
-def _move(builder: Builder) -> Step:
+def _move(builder: Builder) -> SimulatedStep:
     builder.known()
     kind = builder.kind
     target, source = builder.operands
@@ -42,7 +42,7 @@ def _move(builder: Builder) -> Step:
     return elementwise(builder, lambda a: a.copy(), [plain])
 
 
-def _pack(builder: Builder, kind: str) -> Step:
+def _pack(builder: Builder, kind: str) -> SimulatedStep:
     target, source = builder.operands
     parts = builder.items(source)
     write = builder.write(target, kind)
@@ -59,7 +59,7 @@ def _pack(builder: Builder, kind: str) -> Step:
     return step
 
 
-def _unpack(builder: Builder, kind: str) -> Step:
+def _unpack(builder: Builder, kind: str) -> SimulatedStep:
     target, source = builder.operands
     parts = builder.items(target)
     read = builder.read(source, kind)
@@ -77,7 +77,7 @@ def _unpack(builder: Builder, kind: str) -> Step:
 
 
 @builds("cvt")
-def _convert(builder: Builder) -> Step:
+def _convert(builder: Builder) -> SimulatedStep:
     if builder.has("pack"):
         return _pack_integers(builder)
     builder.known(*_ROUNDINGS, *INTEGRAL, "ftz", "sat", "satfinite", "relu")
@@ -169,7 +169,7 @@ def _to_integer(builder: Builder, result: str, flushes: bool) -> Convert:
     return convert
 
 
-def _convert_pair(builder: Builder, result: str, source: str) -> Step:
+def _convert_pair(builder: Builder, result: str, source: str) -> SimulatedStep:
     """Builds the conversion of two values into one register, the first source in the upper half."""
     target = builder.operands[0]
     if source.endswith("x2"):
@@ -204,7 +204,7 @@ def _encoded(builder: Builder, kind: str, source: str) -> Convert:
     return lambda values: convert(values).view(np.uint16)
 
 
-def _widen_pair(builder: Builder, result: str, source: str) -> Step:
+def _widen_pair(builder: Builder, result: str, source: str) -> SimulatedStep:
     kind = source.removesuffix("x2")
     if kind not in FLOATS8 or result != "f16x2":
         raise builder.error("is not a conversion that the simulator supports")
@@ -212,7 +212,7 @@ def _widen_pair(builder: Builder, result: str, source: str) -> Step:
     return elementwise(builder, lambda codes: table[codes.view(np.uint8)].view(np.uint32), ["b16"], "b32")
 
 
-def _pack_integers(builder: Builder) -> Step:
+def _pack_integers(builder: Builder) -> SimulatedStep:
     """Builds `d = (c << 2n) | (sat(a) << n) | sat(b)` for results of n bits."""
     builder.known("pack", "sat")
     narrow, source, *rest = builder.kinds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..builder import Builder, Built, Step, builds
+from ..builder import Builder, Built, SimulatedStep, builds
 from ..frame import THREAD, Frame
 from ..kinds import Array
 from ..memory import MemoryAccess, Space
@@ -38,7 +38,7 @@ def _number(builder: Builder, position: int) -> int:
     return int(operand.value)
 
 
-def _issue(builder: Builder) -> Step:
+def _issue(builder: Builder) -> SimulatedStep:
     builder.known("async", "ca", "cg", "shared", "shared::cta", "shared::cluster", "global", *CACHES)
     to, source = builder.addresses(builder.operands[0]), builder.addresses(builder.operands[1])
     width = _number(builder, 2)

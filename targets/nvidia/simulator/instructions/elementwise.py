@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .....support.wording import quantity
-from ..builder import Builder, Step
+from ..builder import Builder, SimulatedStep
 from ..frame import Frame
 from ..kinds import Array
 
 
 def elementwise(
     builder: Builder, function: Callable[..., Array], sources: Sequence[str], result: str | None = None
-) -> Step:
+) -> SimulatedStep:
     """Builds the step `d = function(a, b, ...)`.
 
     Args:

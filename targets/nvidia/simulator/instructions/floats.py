@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..builder import Builder, Step, builds
+from ..builder import Builder, SimulatedStep, builds
 from ..kinds import NUMBERS, Array, flushed, rounded
 from .elementwise import elementwise
 
@@ -18,7 +18,7 @@ _ROUNDINGS = ("rn", "rz", "rm", "rp")
 _MODIFIERS = (*_ROUNDINGS, "ftz", "sat", "approx", "full", "relu", "NaN", "xorsign")
 
 
-def build_float(builder: Builder, function: Callable[..., Array] | None, sources: int) -> Step:
+def build_float(builder: Builder, function: Callable[..., Array] | None, sources: int) -> SimulatedStep:
     """Builds an arithmetic instruction with modifiers: rounding, flushing, saturation.
 
     Args:
@@ -97,59 +97,59 @@ def _directed(compute: Callable[..., Array], number: np.dtype, mode: str) -> Cal
 
 
 @builds("fma")
-def _fma(builder: Builder) -> Step:
+def _fma(builder: Builder) -> SimulatedStep:
     return build_float(builder, None, 3)
 
 
 @builds("sqrt")
-def _square_root(builder: Builder) -> Step:
+def _square_root(builder: Builder) -> SimulatedStep:
     return build_float(builder, np.sqrt, 1)
 
 
 @builds("rcp")
-def _reciprocal(builder: Builder) -> Step:
+def _reciprocal(builder: Builder) -> SimulatedStep:
     return build_float(builder, lambda a: a.dtype.type(1) / a, 1)
 
 
 @builds("rsqrt")
-def _reciprocal_root(builder: Builder) -> Step:
+def _reciprocal_root(builder: Builder) -> SimulatedStep:
     number = NUMBERS[builder.kind]
     return build_float(builder, lambda a: (1.0 / np.sqrt(a.astype(np.float64))).astype(number), 1)
 
 
 @builds("ex2")
-def _power(builder: Builder) -> Step:
+def _power(builder: Builder) -> SimulatedStep:
     return build_float(builder, np.exp2, 1)
 
 
 @builds("lg2")
-def _logarithm(builder: Builder) -> Step:
+def _logarithm(builder: Builder) -> SimulatedStep:
     return build_float(builder, np.log2, 1)
 
 
 @builds("sin")
-def _sine(builder: Builder) -> Step:
+def _sine(builder: Builder) -> SimulatedStep:
     return build_float(builder, np.sin, 1)
 
 
 @builds("cos")
-def _cosine(builder: Builder) -> Step:
+def _cosine(builder: Builder) -> SimulatedStep:
     return build_float(builder, np.cos, 1)
 
 
 @builds("tanh")
-def _hyperbolic(builder: Builder) -> Step:
+def _hyperbolic(builder: Builder) -> SimulatedStep:
     return build_float(builder, np.tanh, 1)
 
 
 @builds("copysign")
-def _copy_sign(builder: Builder) -> Step:
+def _copy_sign(builder: Builder) -> SimulatedStep:
     builder.known()
     return elementwise(builder, lambda sign, size: np.copysign(size, sign), [builder.kind] * 2)
 
 
 @builds("testp")
-def _property(builder: Builder) -> Step:
+def _property(builder: Builder) -> SimulatedStep:
     tests = {
         "finite": np.isfinite,
         "infinite": np.isinf,

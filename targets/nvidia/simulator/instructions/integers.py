@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..builder import Builder, Step, builds
+from ..builder import Builder, SimulatedStep, builds
 from ..kinds import NUMBERS, Array
 from .elementwise import elementwise
 from .floats import build_float
@@ -74,7 +74,7 @@ def _saturated(function: Callable[[Array, Array], Array]) -> Callable[[Array, Ar
 
 
 @builds("add", "sub")
-def _sum(builder: Builder) -> Step:
+def _sum(builder: Builder) -> SimulatedStep:
     kind = builder.kind
     function = np.add if builder.instruction.opcode == "add" else np.subtract
     if _is_float(kind):
@@ -86,7 +86,7 @@ def _sum(builder: Builder) -> Step:
 
 
 @builds("mul", "mul24")
-def _product(builder: Builder) -> Step:
+def _product(builder: Builder) -> SimulatedStep:
     kind = builder.kind
     if _is_float(kind):
         return build_float(builder, np.multiply, 2)
@@ -99,7 +99,7 @@ def _product(builder: Builder) -> Step:
 
 
 @builds("mad", "mad24")
-def _multiply_add(builder: Builder) -> Step:
+def _multiply_add(builder: Builder) -> SimulatedStep:
     kind = builder.kind
     if _is_float(kind):
         return build_float(builder, None, 3)
@@ -113,7 +113,7 @@ def _multiply_add(builder: Builder) -> Step:
 
 
 @builds("div", "rem")
-def _division(builder: Builder) -> Step:
+def _division(builder: Builder) -> SimulatedStep:
     kind = builder.kind
     if _is_float(kind):
         return build_float(builder, np.divide, 2)
@@ -122,7 +122,7 @@ def _division(builder: Builder) -> Step:
 
 
 @builds("abs", "neg")
-def _sign(builder: Builder) -> Step:
+def _sign(builder: Builder) -> SimulatedStep:
     kind = builder.kind
     function = np.abs if builder.instruction.opcode == "abs" else np.negative
     if _is_float(kind):
@@ -132,7 +132,7 @@ def _sign(builder: Builder) -> Step:
 
 
 @builds("min", "max")
-def _extreme(builder: Builder) -> Step:
+def _extreme(builder: Builder) -> SimulatedStep:
     kind, least = builder.kind, builder.instruction.opcode == "min"
     if not _is_float(kind):
         builder.known("relu")
@@ -163,7 +163,7 @@ def _float_extreme(least: bool, keeps_nan: bool) -> Callable[..., Array]:
 
 
 @builds("sad")
-def _difference(builder: Builder) -> Step:
+def _difference(builder: Builder) -> SimulatedStep:
     builder.known()
     return elementwise(builder, lambda a, b, c: c + np.where(a < b, b - a, a - b), [builder.kind] * 3)
 
@@ -172,7 +172,7 @@ _DOT = {"u32": np.uint8, "s32": np.int8}
 
 
 @builds("dp4a")
-def _dot(builder: Builder) -> Step:
+def _dot(builder: Builder) -> SimulatedStep:
     builder.known()
     left, right = builder.kinds
     result = "s32" if "s32" in (left, right) else "u32"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..builder import Builder, Step, builds
+from ..builder import Builder, SimulatedStep, builds
 from ..frame import Frame
 from ..kinds import NUMBERS, Array, flushed
 from ..syntax import WIDTHS, Immediate, Vector
@@ -14,26 +14,26 @@ from .elementwise import elementwise
 
 
 @builds("and", "or", "xor")
-def _bitwise(builder: Builder) -> Step:
+def _bitwise(builder: Builder) -> SimulatedStep:
     builder.known()
     functions = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
     return elementwise(builder, functions[builder.instruction.opcode], [builder.kind] * 2)
 
 
 @builds("not")
-def _complement(builder: Builder) -> Step:
+def _complement(builder: Builder) -> SimulatedStep:
     builder.known()
     return elementwise(builder, np.invert, [builder.kind])
 
 
 @builds("cnot")
-def _logical_not(builder: Builder) -> Step:
+def _logical_not(builder: Builder) -> SimulatedStep:
     builder.known()
     return elementwise(builder, lambda a: (a == 0).astype(a.dtype), [builder.kind])
 
 
 @builds("lop3")
-def _three_way(builder: Builder) -> Step:
+def _three_way(builder: Builder) -> SimulatedStep:
     builder.known()
     table = builder.operands[4]
     if not isinstance(table, Immediate):
@@ -51,7 +51,7 @@ def _three_way(builder: Builder) -> Step:
 
 
 @builds("shl", "shr")
-def _shift(builder: Builder) -> Step:
+def _shift(builder: Builder) -> SimulatedStep:
     builder.known()
     kind = builder.kind
     number, left = NUMBERS[kind], builder.instruction.opcode == "shl"
@@ -69,7 +69,7 @@ def _shift(builder: Builder) -> Step:
 
 
 @builds("shf")
-def _funnel(builder: Builder) -> Step:
+def _funnel(builder: Builder) -> SimulatedStep:
     builder.known("l", "r", "wrap", "clamp")
     left, wraps = builder.has("l"), builder.has("wrap")
 
@@ -83,7 +83,7 @@ def _funnel(builder: Builder) -> Step:
 
 
 @builds("bfe")
-def _extract(builder: Builder) -> Step:
+def _extract(builder: Builder) -> SimulatedStep:
     builder.known()
     kind = builder.kind
     number = NUMBERS[kind]
@@ -106,7 +106,7 @@ def _extract(builder: Builder) -> Step:
 
 
 @builds("bfi")
-def _insert(builder: Builder) -> Step:
+def _insert(builder: Builder) -> SimulatedStep:
     builder.known()
     kind = builder.kind
     number = NUMBERS[kind]
@@ -125,7 +125,7 @@ def _insert(builder: Builder) -> Step:
 
 
 @builds("popc", "clz", "brev", "bfind")
-def _bits(builder: Builder) -> Step:
+def _bits(builder: Builder) -> SimulatedStep:
     builder.known("shiftamt")
     kind = builder.kind
     bits = 8 * WIDTHS[kind]
@@ -163,7 +163,7 @@ def _length(values: Array, bits: int) -> Array:
 
 
 @builds("bmsk")
-def _mask(builder: Builder) -> Step:
+def _mask(builder: Builder) -> SimulatedStep:
     builder.known("clamp", "wrap")
     limit = (lambda a: np.minimum(a, np.uint32(32))) if builder.has("clamp") else (lambda a: a & np.uint32(31))
 
@@ -175,7 +175,7 @@ def _mask(builder: Builder) -> Step:
 
 
 @builds("prmt")
-def _permute(builder: Builder) -> Step:
+def _permute(builder: Builder) -> SimulatedStep:
     """Builds a byte permutation: each nibble of the selector picks one of eight bytes, or its sign."""
     if builder.one_of("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"):
         raise builder.error("is supported in its general form only")
@@ -228,7 +228,7 @@ _JOINS = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
 @builds("setp")
-def _set_predicate(builder: Builder) -> Step:
+def _set_predicate(builder: Builder) -> SimulatedStep:
     builder.known(*_COMPARISONS, *_JOINS, "ftz")
     kind, name = builder.kind, builder.one_of(*_COMPARISONS)
     compare = _flushing(builder, _comparison(name))
@@ -262,7 +262,7 @@ def _flushing(builder: Builder, compare: Callable[[Array, Array], Array]) -> Cal
 
 
 @builds("set")
-def _set(builder: Builder) -> Step:
+def _set(builder: Builder) -> SimulatedStep:
     builder.known(*_COMPARISONS, "ftz")
     result, kind = builder.kinds
     compare = _flushing(builder, _comparison(builder.one_of(*_COMPARISONS)))
@@ -272,14 +272,14 @@ def _set(builder: Builder) -> Step:
 
 
 @builds("selp")
-def _select(builder: Builder) -> Step:
+def _select(builder: Builder) -> SimulatedStep:
     builder.known()
     kind = _bits_of(builder.kind)
     return elementwise(builder, lambda a, b, chosen: np.where(chosen, a, b), [kind, kind, "pred"])
 
 
 @builds("slct")
-def _select_by_sign(builder: Builder) -> Step:
+def _select_by_sign(builder: Builder) -> SimulatedStep:
     builder.known("ftz")
     kind, sign = builder.kinds
     plain = _bits_of(kind)

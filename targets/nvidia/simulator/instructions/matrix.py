@@ -22,20 +22,20 @@ from ..frame import Frame
 from ..kinds import Array
 from ..memory import MemoryAccess, Space
 from ..spaces import located, space_of
-from ..syntax import Operand
+from ..syntax import PtxOperand
 from .memory import gathered
 from .warps import Warps, together
 
 _LAYOUTS = ("row", "col")
 
 
-def table_of(builder: Builder, operand: Operand) -> Callable[[Frame, Warps], Array]:
+def table_of(builder: Builder, operand: PtxOperand) -> Callable[[Frame, Warps], Array]:
     """Returns a function that reads the registers of a vector as warps x 32 x registers."""
     readers = [builder.read(item, "b32") for item in builder.items(operand)]
     return lambda frame, warps: gathered(frame, readers, np.dtype(np.uint32)).reshape(warps.count, 32, -1)
 
 
-def accumulators_of(builder: Builder, operand: Operand, kind: str) -> Callable[[Frame, Warps], Array]:
+def accumulators_of(builder: Builder, operand: PtxOperand, kind: str) -> Callable[[Frame, Warps], Array]:
     """Returns a function that reads accumulators as matrices of float32, or of float64 for s32."""
     table = table_of(builder, operand)
 
@@ -50,7 +50,7 @@ def accumulators_of(builder: Builder, operand: Operand, kind: str) -> Callable[[
     return read
 
 
-def stored_accumulators(builder: Builder, operand: Operand, kind: str) -> Callable[[Frame, Array], None]:
+def stored_accumulators(builder: Builder, operand: PtxOperand, kind: str) -> Callable[[Frame, Array], None]:
     """Returns a function that writes matrices to accumulators."""
     writers = [builder.write(item, "b32") for item in builder.items(operand)]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..builder import Builder, Built, Reader, Sync, builds
+from ..builder import Builder, Built, OperandReader, Sync, builds
 from ..frame import THREAD, Frame
 from ..kinds import Array
 from ..mbarriers import BYTES
@@ -45,7 +45,7 @@ def barrier_places(frame: Frame, space: str, addresses: Array, access: MemoryAcc
     return offsets // BYTES
 
 
-def _counts(builder: Builder, position: int) -> Reader:
+def _counts(builder: Builder, position: int) -> OperandReader:
     """Returns a function that reads a count per thread; 1 if the operand is omitted."""
     if len(builder.operands) <= position:
         return lambda frame: np.ones(frame.count, np.int64)

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from .....support.wording import quantity
-from ..builder import Builder, Reader, Step, Writer, builds
+from ..builder import Builder, OperandReader, SimulatedStep, Writer, builds
 from ..frame import THREAD, Frame
 from ..kinds import STORAGE, Array, decode, encode
 from ..memory import MemoryAccess, Space
 from ..spaces import SPACE_MODIFIERS, located, space_of, window_start
-from ..syntax import WIDTHS, Operand, Vector
+from ..syntax import WIDTHS, PtxOperand, Vector
 from .elementwise import elementwise
 
 _ORDERS = ("weak", "volatile", "relaxed", "acquire", "release", "mmio")
@@ -30,7 +30,7 @@ WIDEST = 16
 
 
 @builds("ld", "ldu")
-def _load(builder: Builder) -> Step:
+def _load(builder: Builder) -> SimulatedStep:
     builder.known(*_KNOWN)
     target, place = builder.operands[:2]
     kind = builder.kind
@@ -54,7 +54,7 @@ def _load(builder: Builder) -> Step:
     return step
 
 
-def _accesses(builder: Builder, place: Operand, width: int) -> Callable[[Frame], tuple[Space, Array, MemoryAccess]]:
+def _accesses(builder: Builder, place: PtxOperand, width: int) -> Callable[[Frame], tuple[Space, Array, MemoryAccess]]:
     """Returns a function that finds what threads access: the memory, the offsets in it, and a description."""
     space, addresses = space_of(builder), builder.addresses(place)
 
@@ -79,7 +79,7 @@ def _vector(builder: Builder, target: object, kind: str) -> list[Writer]:
 
 
 @builds("st")
-def _store(builder: Builder) -> Step:
+def _store(builder: Builder) -> SimulatedStep:
     builder.known(*_KNOWN)
     place, source = builder.operands[:2]
     kind = builder.kind
@@ -104,7 +104,7 @@ def _store(builder: Builder) -> Step:
     return step
 
 
-def gathered(frame: Frame, readers: list[Reader], unit: np.dtype) -> Array:
+def gathered(frame: Frame, readers: list[OperandReader], unit: np.dtype) -> Array:
     """Returns the values of several operands, one row per thread."""
     rows = np.empty((frame.count, len(readers)), unit)
     for column, read in enumerate(readers):
@@ -113,7 +113,7 @@ def gathered(frame: Frame, readers: list[Reader], unit: np.dtype) -> Array:
 
 
 @builds("cvta")
-def _convert_address(builder: Builder) -> Step:
+def _convert_address(builder: Builder) -> SimulatedStep:
     builder.known(*SPACE_MODIFIERS, "to")
     kind, space = builder.kind, space_of(builder)
     start = np.uint64(window_start(space, builder.instruction.line))
@@ -123,7 +123,7 @@ def _convert_address(builder: Builder) -> Step:
 
 
 @builds("isspacep")
-def _is_in_space(builder: Builder) -> Step:
+def _is_in_space(builder: Builder) -> SimulatedStep:
     builder.known(*SPACE_MODIFIERS)
     space = space_of(builder)
     low = {"shared": 36, "local": 37, "param": 38, "global": 40}[space]
@@ -132,13 +132,13 @@ def _is_in_space(builder: Builder) -> Step:
 
 
 @builds("prefetch", "prefetchu", "discard", "applypriority", "pmevent", "nanosleep", "griddepcontrol")
-def _hint(builder: Builder) -> Step:
+def _hint(builder: Builder) -> SimulatedStep:
     """Builds an instruction without effects that a program can observe."""
     return lambda frame: None
 
 
 @builds("membar", "fence")
-def _fence(builder: Builder) -> Step:
+def _fence(builder: Builder) -> SimulatedStep:
     builder.known(
         "cta", "gl", "sys", "cluster", "gpu", "sc", "acq_rel", "acquire", "release", "proxy", "async", "alias",
         "async::generic", "sync_restrict::shared::cta", "sync_restrict::shared::cluster", "global", "shared::cta",
@@ -165,7 +165,7 @@ _ATOMICS = {
 
 
 @builds("atom", "red")
-def _atomic(builder: Builder) -> Step:
+def _atomic(builder: Builder) -> SimulatedStep:
     builder.known(*_KNOWN, *_ATOMICS, "cas", "noftz", "acq_rel")
     if builder.one_of(*_VECTORS):
         raise builder.error("is not supported for vectors")

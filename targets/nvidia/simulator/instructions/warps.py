@@ -9,7 +9,7 @@ import numpy as np
 
 from .....machines.gpus import WARP
 from .....runtime.cuda.errors import SimulationError
-from ..builder import Builder, Reader, Step, Sync, builds
+from ..builder import Builder, OperandReader, SimulatedStep, Sync, builds
 from ..frame import THREAD, Frame
 from ..kinds import NUMBERS, Array
 from ..syntax import Vector
@@ -60,7 +60,7 @@ def warps_of(frame: Frame) -> Warps:
 Exchange = Callable[[Frame, Warps], None]
 
 
-def together(builder: Builder, exchange: Exchange, mask: Reader | None) -> Sync:
+def together(builder: Builder, exchange: Exchange, mask: OperandReader | None) -> Sync:
     """Builds a step at which the threads of a mask wait for each other, then act together.
 
     Args:
@@ -173,7 +173,7 @@ def _vote(builder: Builder) -> Sync:
 
 
 @builds("activemask")
-def _active(builder: Builder) -> Step:
+def _active(builder: Builder) -> SimulatedStep:
     write = builder.write(builder.operands[0], "b32")
 
     def step(frame: Frame) -> None:

@@ -15,13 +15,13 @@ import numpy as np
 
 from .....runtime.cuda.errors import SimulationError
 from .....support.wording import quantity
-from ..builder import Builder, Built, Step, Sync, builds
+from ..builder import Builder, Built, SimulatedStep, Sync, builds
 from ..descriptors import PIECE, MatrixDescriptor
 from ..fragments import ELEMENTS, RAW, Element, accumulator, accumulator_elements, left_factor
 from ..frame import THREAD, Frame
 from ..kinds import Array
 from ..memory import MemoryAccess
-from ..syntax import Immediate, Operand, Register, Vector
+from ..syntax import Immediate, PtxOperand, Register, Vector
 from .memory import gathered
 
 GROUP = 128
@@ -79,7 +79,7 @@ def _commit(frame: Frame, groups: Groups) -> None:
 
 
 @builds("setmaxnreg")
-def _registers(builder: Builder) -> Step:
+def _registers(builder: Builder) -> SimulatedStep:
     builder.known("inc", "dec", "sync", "aligned")
     (count,) = builder.operands
     if not isinstance(count, Immediate) or not 24 <= count.value <= 256 or int(count.value) % 8:
@@ -159,13 +159,13 @@ def _multiply(builder: Builder) -> Sync:
     return _grouped(builder, act)
 
 
-def _constant(operand: Operand) -> Callable[[Frame], Array]:
+def _constant(operand: PtxOperand) -> Callable[[Frame], Array]:
     value = isinstance(operand, Immediate) and operand.value != 0
     return lambda frame: np.full(frame.count, value)
 
 
 def _flags(
-    builder: Builder, flags: list[Operand], element: Element, *, in_registers: bool
+    builder: Builder, flags: list[PtxOperand], element: Element, *, in_registers: bool
 ) -> tuple[int, tuple[bool, bool]]:
     """Returns the sign of the product, and whether each factor is transposed."""
     numbers = [int(flag.value) for flag in flags if isinstance(flag, Immediate)]
