@@ -25,7 +25,7 @@ from mlir.dialects import arith, linalg, scf, tensor, vector
 from ...dialects import discardable
 from ...machines.matrix_units import LINE_BYTES, ROWS, even_parts, whole_parts
 from ...passes.ir.values import constant_index, shape_of
-from ..builders.linear_forms import Linear, LinearIndex, apply_linear, linear_form
+from ..builders.linear_forms import LinearForm, LinearIndex, apply_linear, linear_form
 from .tile_reads import Indexing
 
 MATRIX_METHOD = "amx"
@@ -213,7 +213,7 @@ class MatrixProduct:
         return vector.TransferReadOp(kind, part, zeros, identity, padding, [True] * len(zeros)).result
 
 
-def _slice(source: ir.Value, linear: Sequence[Linear], counts: Sequence[int], strides: Sequence[int]) -> ir.Value:
+def _slice(source: ir.Value, linear: Sequence[LinearForm], counts: Sequence[int], strides: Sequence[int]) -> ir.Value:
     """Returns a part of a tensor without its dimensions of one element."""
     places = [base if not terms else apply_linear((base, terms)) for base, terms in linear]
     dynamic = [place for place in places if isinstance(place, ir.Value)]
