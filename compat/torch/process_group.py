@@ -1,6 +1,6 @@
 """Processes of `torch.distributed` that train one model together."""
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 from typing import Any

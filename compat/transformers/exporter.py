@@ -1,6 +1,6 @@
 """The exporter and the runner that `transformers.exporters` finds as "stepwell" after `register()`."""
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -196,7 +196,7 @@ def _obstacle(node: torch.fx.Node) -> str | None:
 def _obstacle_inside(node: torch.fx.Node) -> str | None:
     """The reason why a graph that a higher-order operator takes cannot be compiled."""
     graph = operator.attrgetter(str(node.target))(node.graph.owning_module) if node.op == "get_attr" else None
-    if not isinstance(graph, torch.fx.GraphModule):
+    if graph is None or not isinstance(graph, torch.fx.GraphModule):
         return None
     for inner in graph.graph.nodes:
         if inner.op == "call_function" and (reason := _obstacle(inner)):

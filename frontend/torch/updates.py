@@ -77,7 +77,7 @@ def _updates(copy: torch.fx.Node) -> list[torch.fx.Node]:
     chain: list[torch.fx.Node] = []
     while isinstance(node, torch.fx.Node) and node is not argument:
         base = node.args[0] if node.target in _IN_PLACE else None
-        if not isinstance(base, torch.fx.Node) or node.args.count(base) > 1:
+        if base is None or not isinstance(base, torch.fx.Node) or node.args.count(base) > 1:
             return []
         if set(base.users) - {node, copy, *_filling(node)[:1]}:
             return []
