@@ -56,6 +56,9 @@ class Paces:
         spilled_ns: time per byte of a working set, for every doubling beyond its part of the second-level cache.
         row_ns: overhead of a row of a plane.
         threads_ns: time to share a loop among threads that wait for it, and to finish it.
+        parallel_ns: minimum time of a kernel whose loops are shared among threads.
+        shared_ns: minimum time of all such kernels of a call in which waiting threads take part.
+        woken_ns: minimum time of them for which sleeping threads are woken.
     """
 
     product_flops: float = _as(200.0, "flops")
@@ -83,6 +86,9 @@ class Paces:
     spilled_ns: float = _per(0.0225, "l3_bytes_per_ns")
     row_ns: float = _per(4.0, "clock")
     threads_ns: float = _as(500.0, "handover_ns")
+    parallel_ns: float = _as(2_000.0, "handover_ns")
+    shared_ns: float = _as(10_000.0, "handover_ns")
+    woken_ns: float = _as(200_000.0, "wake_ns")
 
 
 @functools.lru_cache(maxsize=64)

@@ -10,6 +10,7 @@ from mlir.dialects.transform import interpreter
 from ...dialects import discardable
 from ...machines.costs import kernel_ns
 from ...machines.machine import Machine
+from ...machines.paces import paces_of
 from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.named_ops import ops_named
@@ -47,30 +48,32 @@ class ChooseParallelLoopsPass(Pass):
 
     Attributes:
         target: machine that the kernels are for, in the form that `Target.parse` accepts.
-        min_microseconds: minimum time of a kernel on one core.
+        min_microseconds: minimum time of a kernel on one core; 0 for that of the machine.
     """
 
     name = "stepwell-choose-parallel-loops"
     target: str = "cpu"
-    min_microseconds: int = 2
+    min_microseconds: int = 0
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites the loops of every kernel."""
         machine = Target.parse(self.target).machine
-        sequential = [loop for loop in ops_named(op, "scf.forall") if not self._is_parallel(loop, machine)]
+        least = self.min_microseconds or paces_of(machine).parallel_ns / 1e3
+        sequential = [loop for loop in ops_named(op, "scf.forall") if not _is_parallel(loop, machine, least)]
         if not sequential:
             return
         ranks = {_mark(loop) for loop in sequential}
         script = ir.Module.parse(_SCRIPT.format(steps="".join(map(_step, sorted(ranks)))))
         interpreter.apply_named_sequence(op, script.body.operations[0], script.operation)
 
-    def _is_parallel(self, loop: ir.Operation, machine: Machine) -> bool:
-        parent = loop.parent
-        while parent is not None and parent.operation.name != "func.func":
-            if parent.operation.name == "scf.forall":
-                return False
-            parent = parent.operation.parent
-        return parent is None or microseconds(parent.operation, machine) >= self.min_microseconds
+
+def _is_parallel(loop: ir.Operation, machine: Machine, least: float) -> bool:
+    parent = loop.parent
+    while parent is not None and parent.operation.name != "func.func":
+        if parent.operation.name == "scf.forall":
+            return False
+        parent = parent.operation.parent
+    return parent is None or microseconds(parent.operation, machine) >= least
 
 
 def _mark(loop: ir.Operation) -> int:

@@ -11,6 +11,7 @@ from mlir.dialects import arith, func, scf
 
 from ...dialects import discardable
 from ...dialects.symbols import callee_of, symbol_of
+from ...machines.paces import paces_of
 from ...passes.infra.base import Pass, PassError, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import dictionaries
@@ -34,9 +35,9 @@ class ShareOutLoopsPass(Pass):
     Parts of a kernel that depend on each other are phases. The iterations of the largest parallel loop of a phase
     are its blocks, which may run in any order and concurrently; `stepwell.phases` holds the end of each phase. A
     smaller loop does a proportional part of its iterations, and indivisible work belongs to one block. Calls of
-    several blocks are marked `stepwell.shared`, unless all of them together take less than `min_microseconds`. If
-    that time is less than `wake_microseconds`, the module is marked `stepwell.is_short`: only workers that are
-    awake take part.
+    several blocks are marked `stepwell.shared`, unless all of them together take too little time, as a function of the
+    machine's time to hand work over. If that time is too short to wake sleeping workers, the module is marked
+    `stepwell.is_short`: only workers that are awake take part.
 
     A loop whose iterations need a workspace has at most as many blocks as the workspace has slots. A call takes the
     slot with the number of its first block, so concurrent calls use different slots, and a call of all blocks uses
@@ -57,18 +58,15 @@ class ShareOutLoopsPass(Pass):
 
     Attributes:
         target: machine that the kernels are for, in the form that `Target.parse` accepts.
-        min_microseconds: minimum time of all calls on one core for threads to take part.
-        wake_microseconds: minimum time for which sleeping threads are woken.
     """
 
     name = "stepwell-share-out-loops"
     target: str = "cpu"
-    min_microseconds: int = 10
-    wake_microseconds: int = 200
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Rewrites the kernels and the calls in `@main`."""
         machine = Target.parse(self.target).machine
+        paces = paces_of(machine)
         phases: dict[str, list[int]] = {}
         times: dict[str, float] = {}
         for function in list(op.regions[0].blocks[0]):
@@ -81,9 +79,9 @@ class ShareOutLoopsPass(Pass):
                 _call_by_phase(function, phases)
                 shared = [call for call in ops_named(function, "func.call") if discardable.SHARED.is_on(call)]
                 total = sum(times[callee_of(call)] for call in shared)
-                if total < self.wake_microseconds:
+                if 1e3 * total < paces.woken_ns:
                     discardable.IS_SHORT.write(op, True)
-                for call in shared if total < self.min_microseconds else ():
+                for call in shared if 1e3 * total < paces.shared_ns else ():
                     discardable.SHARED.remove(call)
 
 

@@ -89,7 +89,7 @@ def test_paces_follow_the_figures_of_the_machine(name: str) -> None:
 
     names = ("clock", "wide_clock", "l2_rate", "l3_rate", "memory_rate")
     fast = dataclasses.replace(REFERENCE, **{field: 2 * getattr(REFERENCE, field) for field in names})
-    quick = dataclasses.replace(fast, handover_ns=REFERENCE.handover_ns / 2)
+    quick = dataclasses.replace(fast, handover_ns=REFERENCE.handover_ns / 2, wake_ns=REFERENCE.wake_ns / 2)
     ratio = pace(quick) / pace(REFERENCE)
     assert ratio in (2, 4, 0.5, 0.25)
     assert (ratio < 1) == name.endswith("_ns")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
+from stepwell.lowering.vector_to_llvm import share_out_loops
+from stepwell.machines.families import REFERENCE
+from stepwell.machines.paces import paces_of
 
 OPSET = [helper.make_opsetid("", 17)]
 
@@ -44,6 +49,15 @@ def test_a_long_program_or_one_with_a_loop_is_not_short() -> None:
     large, looping = stepwell.compile(chain(1024, 1024), threads=1), stepwell.compile(loop(), threads=1)
     np.testing.assert_allclose(looping(np.int64(3), np.zeros(4, np.float32)), np.zeros(4))
     assert [program.is_short for program in (*large.programs, *looping.programs)] == [False, False]
+
+
+def test_a_program_is_short_by_the_time_that_the_machine_takes_to_wake_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = replace(REFERENCE, wake_ns=1e3 * REFERENCE.wake_ns)
+    monkeypatch.setattr(share_out_loops, "paces_of", lambda machine: paces_of(slow))
+    large = stepwell.compile(chain(1024, 1024), threads=1, options={"cache": False})
+    x = np.ones((1024, 1024), np.float32)
+    np.testing.assert_allclose(large(x), np.exp(x), rtol=1e-6)
+    assert [program.is_short for program in large.programs] == [True]
 
 
 def test_kernels_in_a_loop_over_images_are_called_for_each() -> None:
