@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import stepwell
+from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.lowering.vector_to_llvm import share_out_loops
 from stepwell.machines.families import REFERENCE
@@ -51,13 +52,18 @@ def test_a_long_program_or_one_with_a_loop_is_not_short() -> None:
     assert [program.is_short for program in (*large.programs, *looping.programs)] == [False, False]
 
 
-def test_a_program_is_short_by_the_time_that_the_machine_takes_to_wake_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = replace(REFERENCE, wake_ns=1e3 * REFERENCE.wake_ns)
-    monkeypatch.setattr(share_out_loops, "paces_of", lambda machine: paces_of(slow))
-    large = stepwell.compile(chain(1024, 1024), threads=1, options={"cache": False})
-    x = np.ones((1024, 1024), np.float32)
-    np.testing.assert_allclose(large(x), np.exp(x), rtol=1e-6)
-    assert [program.is_short for program in large.programs] == [True]
+def test_workers_are_woken_for_work_that_takes_longer_than_to_wake_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[bool] = []
+
+    def reached(phase: str, module: ir.Module, parameters: object) -> None:
+        if phase == "llvm":
+            found.append("stepwell.is_short" in module.operation.attributes)
+
+    for factor in (1, 1000):
+        machine = replace(REFERENCE, wake_ns=factor * REFERENCE.wake_ns)
+        monkeypatch.setattr(share_out_loops, "paces_of", lambda _, machine=machine: paces_of(machine))
+        stepwell.compile(chain(1024, 1024), threads=1, options={"cache": False, "reached": reached})
+    assert found == [False, True]
 
 
 def test_kernels_in_a_loop_over_images_are_called_for_each() -> None:
