@@ -113,9 +113,9 @@ def located(graph: Rewriter, number: ir.Value, factors: Sequence[Factor], extent
     """
     strides = [math.prod(factor.size for factor in factors[place + 1 :]) for place in range(len(factors))]
     place: ir.Value | None = None
-    for factor, stride in reversed(list(zip(factors, strides, strict=True))):
+    for index, (factor, stride) in reversed(list(enumerate(zip(factors, strides, strict=True)))):
         part = number
-        if factor is not factors[0]:
+        if index > 0:  # not by identity: both sides of a square may be one object
             end = _number(graph, factor.extent)
             part, number = graph.noted(ModOp(number, end), extents), graph.noted(DivOp(number, end), extents)
         if stride > 1:

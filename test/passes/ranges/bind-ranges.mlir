@@ -166,6 +166,22 @@ module attributes {stepwell.ranges = {n = [1, 45, 1]}} {
 
 // -----
 
+// The data of a square image with equal sides, in one dimension: elements are counted along both sides.
+// CHECK-LABEL: func.func @main
+// CHECK:       "stepwell.mod"
+// CHECK:       "stepwell.div"
+// CHECK:       "stepwell.gather"
+module attributes {stepwell.ranges = {n = [1, 8, 1]}} {
+  func.func @main(%x: tensor<1x2x?x?xf32> {stepwell.dims = [1, 2, "n", "n"]}) -> tensor<1x3x?xf32> {
+    %0 = "stepwell.parameter"() {dtype = f32, name = "w", shape = array<i64: 3, 2, 1, 1>} : () -> tensor<3x2x1x1xf32>
+    %1 = "stepwell.conv"(%x, %0) {dilations = array<i64: 1, 1>, group = 1 : i64, pads = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1>} : (tensor<1x2x?x?xf32>, tensor<3x2x1x1xf32>) -> tensor<1x3x?x?xf32>
+    %2 = "stepwell.reshape"(%1) {shape = [1, 3, "n * n"]} : (tensor<1x3x?x?xf32>) -> tensor<1x3x?xf32>
+    return %2 : tensor<1x3x?xf32>
+  }
+}
+
+// -----
+
 // A module without ranges stays as it is.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  (%{{.+}}: tensor<?x8xf32, ["n", 8]> {stepwell.dims = ["n", 8]})
