@@ -129,6 +129,10 @@ FUNCTIONS = {
         lambda x, at: functional.grid_sample(x, at, "bicubic", "reflection", align_corners=True),
         (_matrix(2, 3, 5, 6), _positions(2, 4, 3, 2)),
     ),
+    "determinants": (
+        lambda x: torch.stack((torch.linalg.det(x), torch.linalg.det(x.mT), torch.linalg.slogdet(x)[1])),
+        (_matrix(2, 3, 3),),
+    ),
     "solid samples": (
         lambda x, at: _sampled(x, at, padding_mode="border"),
         (_matrix(1, 2, 3, 4, 5), _positions(1, 2, 3, 2, 3)),

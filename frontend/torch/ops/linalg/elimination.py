@@ -226,12 +226,20 @@ def _sign(found: Factors) -> Formula:
     return (1 - 2 * (exchanges % 2)).as_type(dtype(found.packed.value))
 
 
+def _factored_as_stored(node: AtenNode, A: ir.Value) -> Factors:
+    """The factorisation that torch computes of a matrix for its determinant, and reads for the gradient.
+
+    That of its transpose if the matrix is contiguous: LAPACK reads memory by columns.
+    """
+    return factored(flipped(batched(A)) if node.argument("A").is_contiguous() else batched(A))
+
+
 @imports("aten._linalg_det.default")
 def determinant(node: AtenNode, A: ir.Value) -> tuple[ir.Value | None, ...]:
     """The determinant, and the factorisation."""
     if is_empty(A):
         return filled(node, 1, 0, 0)
-    found = factored(batched(A))
+    found = _factored_as_stored(node, A)
     whole = Formula(emit(ReduceProdOp, diagonal_of(found.packed).value, axes=(1,), keepdims=True))
     return unbatched(node, [whole * _sign(found), found.packed, found.pivots + 1])
 
@@ -241,7 +249,7 @@ def log_determinant(node: AtenNode, A: ir.Value) -> tuple[ir.Value | None, ...]:
     """The sign and the logarithm of the determinant, and the factorisation."""
     if is_empty(A):
         return filled(node, 1, 0, 0, 0)
-    found = factored(batched(A))
+    found = _factored_as_stored(node, A)
     diagonal = diagonal_of(found.packed)
     signs = filled_like(diagonal, 1).where(diagonal > 0, filled_like(diagonal, -1).where(diagonal < 0, 0))
     sign = Formula(emit(ReduceProdOp, signs.value, axes=(1,), keepdims=True)) * _sign(found)
