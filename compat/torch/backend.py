@@ -66,9 +66,24 @@ def stepwell(
         decompositions=python_decompositions(),
         keep_inference_input_mutations=True,
     )
-    # A composite that stays whole has no derivative.
-    with _without_onednn() if has_gradients else _override_composite_implicit_decomp(kept_composites()):
+    # A composite that stays whole has no derivative, and no rule for batches.
+    with (
+        _without_onednn()
+        if has_gradients or _transforms(module)
+        else _override_composite_implicit_decomp(kept_composites())
+    ):
         return backend(module, example_inputs)
+
+
+_TRANSFORMS = frozenset({"_grad_increment_nesting", "_jvp_increment_nesting", "_vmap_increment_nesting", "grad"})
+"""Functions in Dynamo's graphs with which the transforms of `torch.func` begin, and `torch.autograd.grad`."""
+
+
+def _transforms(module: torch.fx.GraphModule) -> bool:
+    """Returns whether a graph computes derivatives or batches itself, even where gradients are disabled around it."""
+    graphs = (item.graph for item in module.modules() if isinstance(item, torch.fx.GraphModule))
+    names = (getattr(node.target, "__name__", "") for graph in graphs for node in graph.nodes)
+    return not _TRANSFORMS.isdisjoint(names)
 
 
 @contextlib.contextmanager

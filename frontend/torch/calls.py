@@ -72,6 +72,8 @@ class TensorCall:
         self._is_number = numbers
         self._is_plain = not any(numbers)
         self._prepared: dict[Any, _Prepared] = {}
+        # Inputs whose element type differs from the graph's: torch's rules for some ops differ from the ops themselves.
+        self._converted: list[tuple[int, torch.dtype]] = []
 
     def __call__(self, *given: Any) -> tuple[Any, ...]:
         """Runs the code; the results are new tensors."""
@@ -85,8 +87,11 @@ class TensorCall:
                     tensors[number] = tensors[number].contiguous()
         else:
             tensors = self._arranged(tensors)
+        for number, dtype in self._converted:
+            tensors[number] = tensors[number].to(dtype)
         prepared = self._prepared.get(tuple([tensors[number].shape for number in self._varying]))
         if prepared is None:
+            self._convert(tensors)
             prepared = self._prepare(tensors)
             if prepared is None:
                 return self._on_arrays(tensors)
@@ -107,6 +112,14 @@ class TensorCall:
             if not tensors[number].is_contiguous():
                 tensors[number] = tensors[number].contiguous()
         return tensors
+
+    def _convert(self, tensors: list[torch.Tensor]) -> None:
+        """Converts inputs of other element types than the code's, in this call and in later ones."""
+        for number, info in enumerate(self.executable.inputs):
+            dtype = torch_dtype(info.dtype)
+            if tensors[number].dtype != dtype:
+                tensors[number] = tensors[number].to(dtype)
+                self._converted.append((number, dtype))
 
     def _prepare(self, tensors: Sequence[torch.Tensor]) -> _Prepared | None:
         """Compiles and loads the code for some sizes; returns none if calls of it need arrays."""

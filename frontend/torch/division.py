@@ -16,7 +16,7 @@ from ..errors import UnsupportedError
 from .aliases import separate_views
 from .complex_views import with_real_interface
 from .live import LiveProgram, Whole
-from .node import fallback_of, is_complex, obstacle_of_size, overload_of, sizes_by_data
+from .node import arguments_of, fallback_of, is_complex, obstacle_of_size, overload_of, sizes_by_data
 from .piece import program_of
 from .registry import complex_handler_for, handler_for, operator_for
 from .tensors import part_dtype
@@ -36,6 +36,9 @@ _VIEWS = frozenset(
 
 _READS = frozenset({"aten._local_scalar_dense.default", "aten.item.default"})
 """Ops whose result is a number that depends on the contents of a tensor."""
+
+
+_DROPOUTS = (torch.ops.aten.dropout.default, torch.ops.aten.native_dropout.default)
 
 
 @dataclass(frozen=True)
@@ -84,10 +87,14 @@ def divide(
     for node in graph.graph.nodes:
         if node.op == "call_function" and node.name not in fallbacks and (reason := _obstacle(node)):
             fallbacks[node.name] = fallback_of(node, reason)
-    partitions = [part for part in _partitions(graph, fallbacks) if any(map(_computes, part))]
+    stages = _stages(graph, fallbacks)
+    partitions = [part for part in _partitions(graph, stages) if any(map(_computes, part))]
+    places = {node.name: (stages[node], place) for place, node in enumerate(graph.graph.nodes)}
+    places |= {f"{_PREFIX}{number}": (stages[part[0]], 0) for number, part in enumerate(partitions)}
     for node in [node for node in graph.graph.nodes if node.op == "get_attr"]:
         _copy_for_users(node)
     made = fuse_by_partitions(graph, [dict.fromkeys(part) for part in partitions], _PREFIX, always_return_tuple=True)
+    _sort(made.graph, places)
     pieces = {}
     for node in made.graph.nodes:
         if node.op == "call_module" and str(node.target).startswith(_PREFIX):
@@ -129,27 +136,67 @@ def _program(
     return program_of(module, constants, ranges, fixed)
 
 
-def _partitions(graph: torch.fx.GraphModule, fallbacks: Mapping[str, Fallback]) -> list[list[torch.fx.Node]]:
-    """The nodes of each piece.
+def _stages(graph: torch.fx.GraphModule, fallbacks: Mapping[str, Fallback]) -> dict[torch.fx.Node, int]:
+    """The stage of each node: even if it is compiled, odd if torch runs it.
 
-    A node's stage counts the changes between torch and compiled code on the longest path to it; those of one stage are
-    one piece, since none of them depends on another through an op of torch.
+    A stage counts the changes between torch and compiled code on the longest path to a node. A random op comes after
+    those before it, so that a seed leads to the same numbers as in torch.
     """
     stages: dict[torch.fx.Node, int] = {}
     is_cut: dict[torch.fx.Node, bool] = {}  # nodes that read such a node are in another piece
-    pieces: dict[int, list[torch.fx.Node]] = {}
+    last_random = -1
     for node in graph.graph.nodes:
         before = max((stages[item] + is_cut[item] for item in node.all_input_nodes), default=-1)
         is_native = node.op == "call_function" and node.name not in fallbacks and _is_wanted(node, before)
+        is_random = node.name in fallbacks and _is_random(node)
+        if is_random:
+            before = max(before, last_random)
         if node.target is operator.getitem:  # stays with the node that returns the tuple
             before = stages[node.all_input_nodes[0]]
             is_native = before % 2 == 0
         stages[node] = before + ((before % 2 == 1) == is_native)
+        last_random = stages[node] if is_random else last_random
         source = node.all_input_nodes[0] if node.target is operator.getitem else node
         is_cut[node] = is_native and (is_cut[source] if source is not node else sizes_by_data(node))
-        if is_native:
+    return stages
+
+
+def _partitions(graph: torch.fx.GraphModule, stages: Mapping[torch.fx.Node, int]) -> list[list[torch.fx.Node]]:
+    """The nodes of each piece: those of one stage, since none of them depends on another through an op of torch."""
+    pieces: dict[int, list[torch.fx.Node]] = {}
+    for node in graph.graph.nodes:
+        if stages[node] % 2 == 0:
             pieces.setdefault(stages[node], []).append(node)
     return list(pieces.values())
+
+
+def _is_random(node: torch.fx.Node) -> bool:
+    """Returns whether an op draws random numbers; attention, recurrent layers and dropout may drop nothing."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    given = arguments_of(node)
+    shares = [given[name] for name in ("dropout_p", "dropout") if name in given]
+    if shares or target in _DROPOUTS:
+        return any(shares or [given["p"]]) and given.get("train") is not False
+    return True
+
+
+def _sort(graph: torch.fx.Graph, places: Mapping[str, tuple[int, int]]) -> None:
+    """Orders nodes by their stages and their order before they were divided, which torch does not preserve.
+
+    Arguments are updated at the end, when they have been read.
+    """
+    end = graph.output_node()
+    keys: dict[torch.fx.Node, tuple[bool, int, int]] = {}
+    for node in graph.nodes:
+        if node.op in ("placeholder", "output"):
+            continue
+        source = node.all_input_nodes[0] if node.target is operator.getitem and node.name not in places else node
+        is_update = node.target is torch.ops.aten.copy_.default
+        keys[node] = (is_update, *places.get(source.name, (-1, 0)))
+    for node in sorted(keys, key=keys.__getitem__):
+        end.prepend(node)
 
 
 def _is_wanted(node: torch.fx.Node, before: int) -> bool:
@@ -173,6 +220,8 @@ def _obstacle(node: torch.fx.Node) -> str | None:
         return "" if str(target) == "aten.copy_.default" and is_writing else "it changes its arguments"
     if reason := obstacle_of_size(node):
         return reason
+    if _is_random(node):
+        return "its result is random, and compiled code draws numbers only in `stepwell.trainer`"
     name = overload_of(target)
     if target is not operator.getitem and operator_for(name) is None:
         if is_complex(node) and complex_handler_for(name) is None:

@@ -86,6 +86,8 @@ def as_array(tensor: torch.Tensor) -> np.ndarray:
 
 def as_tensor(array: np.ndarray) -> torch.Tensor:
     """Returns a writable array as a tensor of the same memory."""
+    if not array.size:  # numpy's strides of arrays without elements are 0
+        return torch.empty(array.shape, dtype=_TORCH_DTYPES[array.dtype])
     dtype = _TORCH_DTYPES[array.dtype]
     carrier = _CARRIERS.get(dtype)
     if carrier is None:

@@ -259,3 +259,75 @@ def test_conversions_and_divisions_of_decomposed_ops():
     for own, theirs in zip(compiled(function)(x), function(x), strict=True):
         same(own, theirs)
     assert not any(graph.on_torch for graph in stepwell.torch_report().graphs)
+
+
+def test_derivatives_and_batches_inside_a_graph_without_gradients():
+    weight = torch.randn(3, 4)
+
+    def function(x):
+        slopes = torch.func.vmap(torch.func.grad(lambda row: nn.functional.linear(row, weight).tanh().sum()))(x)
+        return slopes, torch.func.jacrev(lambda value: nn.functional.silu(value @ weight.T).sum(0))(x)
+
+    x = torch.randn(5, 4)
+    with torch.no_grad():
+        for made, wanted in zip(compiled(function)(x), function(x), strict=True):
+            same(made, wanted)
+
+
+def test_random_numbers_are_those_of_torch():
+    def function(x):
+        noise = torch.rand_like(x)
+        chosen = torch.multinomial(x.abs().sum(0), 2)
+        return noise + nn.functional.dropout(x, 0.5), chosen, torch.randn(3), torch.randperm(5) * chosen[0]
+
+    x, results = torch.randn(4, 6), []
+    for run in (compiled(function, fallback="quiet"), function):
+        torch.manual_seed(1)
+        results.append(run(x))
+    for made, wanted in zip(*results, strict=True):
+        same(made, wanted)
+
+
+def test_arguments_are_updated_after_they_are_read():
+    def function(x, matrix):
+        first = torch.linalg.eigvals(matrix).abs().sum() * x
+        before = x * 1
+        x.add_(1)
+        return torch.linalg.eigvals(matrix * first.sum()).abs() * before
+
+    x, matrix = torch.randn(4), torch.randn(4, 4)
+    other = x.clone()
+    with torch.no_grad():
+        made, wanted = compiled(function, fallback="quiet")(x, matrix), function(other, matrix)
+    same(made, wanted)
+    same(x, other)
+
+
+def test_an_op_of_torch_whose_element_types_differ_from_its_rule():
+    class Normalized(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm, self.last = nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 2)
+
+        def forward(self, x):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return self.last(self.norm(self.first(x)))
+
+    model = Normalized()
+    other, x = copy.deepcopy(model), torch.randn(3, 8)
+    compiled(model, fallback="quiet")(x).float().sum().backward()
+    other(x).float().sum().backward()
+    for made, wanted in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(made.grad, wanted.grad, rtol=0.05, atol=0.05)
+
+
+def test_strides_of_tensors_without_elements():
+    def function(x):
+        return x @ torch.ones(4, 5), x.sum(1, keepdim=True)
+
+    for made, wanted in zip(
+        torch.compile(function, backend="stepwell", dynamic=True)(torch.ones(0, 4)),
+        function(torch.ones(0, 4)),
+        strict=True,
+    ):
+        same(made, wanted)
