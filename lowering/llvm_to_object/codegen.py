@@ -12,9 +12,9 @@ from mlir import ir
 
 from ...dialects.symbols import symbol_of
 from ...passes.infra.failure import CompileError
+from ...runtime.program import ENTRY
 from .. import llvm
 from ..target import Target
-from ..vector_to_llvm.add_entry import AddEntryPass
 from .split import split
 
 # The schedules have shaped loops and vectors already. LLVM's loop and SLP vectorisers and its unrolling, which take
@@ -73,7 +73,7 @@ def _emit_all(
             machines.put(stack.enter_context(_machine(target)))
 
         def generate(name: str) -> T:
-            if name == AddEntryPass.symbol:
+            if name == ENTRY:
                 # @main is a sequence of calls: the longest function of all, but the smallest part of a call's time.
                 with _machine(target, llvm.QUICKLY) as machine:
                     return _generate(name, texts[name], machine, emit)

@@ -10,6 +10,7 @@ from ...dialects import discardable
 from ...passes.infra.base import Pass, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, main_function
+from ...runtime.program import ENTRY
 
 
 @register
@@ -28,7 +29,6 @@ class AddEntryPass(Pass):
     """
 
     name = "stepwell-add-entry"
-    symbol: str = "stepwell_main"
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Adds the function at the end of the lowering."""
@@ -42,11 +42,11 @@ class AddEntryPass(Pass):
             del main.attributes["arg_attrs"]
         # The symbol `main` is the process's own.
         main.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
-        wrapper = ir.Module.parse(_wrapper(self.symbol, count))
+        wrapper = ir.Module.parse(_wrapper(count))
         wrapper.body.operations[1].operation.clone(ip=ir.InsertionPoint(op.regions[0].blocks[0]))
 
 
-def _wrapper(symbol: str, count: int) -> str:
+def _wrapper(count: int) -> str:
     loads = [
         f"%p{index} = llvm.getelementptr inbounds %table[{index}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr\n"
         f"%v{index} = llvm.load %p{index} invariant : !llvm.ptr -> !llvm.ptr"
@@ -56,6 +56,6 @@ def _wrapper(symbol: str, count: int) -> str:
     body = "\n".join(loads)
     return (
         f"llvm.func @main({types})\n"
-        f"llvm.func @{symbol}(%table: !llvm.ptr {{llvm.noalias, llvm.readonly}}) {{\n{body}\n"
+        f"llvm.func @{ENTRY}(%table: !llvm.ptr {{llvm.noalias, llvm.readonly}}) {{\n{body}\n"
         f"llvm.call @main({values}) : ({types}) -> ()\nllvm.return\n}}"
     )

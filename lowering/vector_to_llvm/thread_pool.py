@@ -32,7 +32,7 @@ from .clock import clock_text
 LONG, SHORT = 1, 2
 """Lengths of a call, given when it begins: sleeping threads are woken for a long call only."""
 
-BEGIN, SHARE, END, WORK = "stepwell_begin", "stepwell_share", "stepwell_end", "stepwell_work"
+BEGIN, SHARE, END = "stepwell_begin", "stepwell_share", "stepwell_end"
 
 # Waiting times of a thread, in polls of memory. At first it pauses between two polls (about 40 ns). Then it yields its
 # core between them (0.3 us if no other thread wants it), as the thread that it waits for may need that very core. A
