@@ -31,6 +31,7 @@ from ...frontend.torch.updates import update_in_place
 from ...runtime.host.fallback import FallbackWarning
 from ...support.warning import warn
 from . import cache_artifacts  # noqa: F401  # entries of the cache are artifacts of torch
+from .ahead import CompileGraph, is_ahead, saving
 from .graph import EagerGraph, FrozenWeights, Graph
 from .settings import Settings
 
@@ -59,10 +60,11 @@ def stepwell(
     has_gradients = torch.is_grad_enabled() and any(
         isinstance(item, torch.Tensor) and item.requires_grad for item in example_inputs
     )
+    wrapped = saving if is_ahead() else _unchanged
     backend = aot_autograd(
-        fw_compiler=compiler.forward,
-        bw_compiler=compiler.backward,
-        inference_compiler=compiler.inference,
+        fw_compiler=wrapped(compiler.forward),
+        bw_compiler=wrapped(compiler.backward),
+        inference_compiler=wrapped(compiler.inference),
         decompositions=python_decompositions(),
         keep_inference_input_mutations=True,
     )
@@ -73,6 +75,10 @@ def stepwell(
         else _override_composite_implicit_decomp(kept_composites())
     ):
         return backend(module, example_inputs)
+
+
+def _unchanged(compile_graph: CompileGraph) -> CompileGraph:
+    return compile_graph
 
 
 _TRANSFORMS = frozenset({"_grad_increment_nesting", "_jvp_increment_nesting", "_vmap_increment_nesting", "grad"})
@@ -113,7 +119,7 @@ class _Compiler:
 
     def inference(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles a graph without gradients."""
-        return self._compiled(module, "inference", self._settings.freezing)
+        return self._compiled(module, "inference", self._settings.freezing and not is_ahead())
 
     def forward(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles the forward graph of a training step, whose weights are inputs."""

@@ -62,8 +62,15 @@ class Graph:
         self._weights, self._thaw = weights, thaw
         self._boxed_call = True  # of the object: wrappers copy its attributes
         self._thawed: Graph | None = None
-        self._piece, positions = _only_piece(module, calls)
-        self._pick = _picker(positions)
+        self._piece, self._positions = _only_piece(module, calls)
+        self._pick = _picker(self._positions)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_pick": None, "_module": self._module if self._piece is None else None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._pick = _picker(self._positions)
 
     def __call__(self, arguments: list[Any]) -> Sequence[Any]:
         """Computes the results; the list of arguments is cleared."""

@@ -3,6 +3,7 @@
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,9 @@ import numpy as np
 import torch
 from torch._C._dynamo.guards import _empty_strided_cpu as _empty_strided
 
+from ...runtime.artefact.reader import read
+from ...runtime.artefact.writer import encoded
+from ...runtime.compiled_model import CompiledModel
 from ...runtime.executable import Executable
 from ...runtime.execution.workspace import LoadedProgram
 from ...runtime.native import poison
@@ -74,6 +78,22 @@ class TensorCall:
         self._prepared: dict[Any, _Prepared] = {}
         # Inputs whose element type differs from the graph's: torch's rules for some ops differ from the ops themselves.
         self._converted: list[tuple[int, torch.dtype]] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The facts of calls, with the code as an artefact.
+
+        Raises:
+            PicklingError: some of the code has not been compiled, or PyTorch runs ops of the piece.
+        """
+        found = self.executable.uncompiled
+        if found:
+            raise pickle.PicklingError(f"{self.executable.name} cannot be saved: {'; '.join(found)}")
+        return {**vars(self), "executable": encoded(self.executable.stored()), "_code": None, "_prepared": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.executable = Executable(CompiledModel.of(read(state["executable"])), None)
+        self._code = self.executable.code
 
     def __call__(self, *given: Any) -> tuple[Any, ...]:
         """Runs the code; the results are new tensors."""
