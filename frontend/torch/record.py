@@ -3,8 +3,9 @@
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from ...runtime.executable import Executable
@@ -129,18 +130,36 @@ def add(entry: GraphRecord) -> GraphRecord:
     return entry
 
 
+class _Before:
+    """The compiles and the graph breaks before the last reset, which Dynamo does not forget.
+
+    Attributes:
+        compiles: these compiles.
+        breaks: numbers of graph breaks by reason.
+    """
+
+    compiles: Sequence[Any] = ()
+    breaks: Mapping[str, int] = MappingProxyType({})
+
+
 def reset() -> None:
     """Empties the report, as `torch._dynamo.reset` forgets the code."""
+    from torch._dynamo import utils
+
     _GRAPHS.clear()
+    _Before.compiles = tuple(utils.get_compilation_metrics())
+    _Before.breaks = MappingProxyType(dict(utils.counters["graph_break"]))
 
 
 def torch_report() -> TorchReport:
     """Returns the report of the graphs that `torch.compile` compiled in this process, and of what ran where."""
     from torch._dynamo import utils  # the public name must be importable without torch
 
-    return TorchReport(
-        tuple(_GRAPHS), tuple(map(_compile_of, utils.get_compilation_metrics())), dict(utils.counters["graph_break"])
-    )
+    before = set(map(id, _Before.compiles))
+    compiles = [_compile_of(item) for item in utils.get_compilation_metrics() if id(item) not in before]
+    counts = {name: count - _Before.breaks.get(name, 0) for name, count in utils.counters["graph_break"].items()}
+    # The counts start again if a program clears Dynamo's counters.
+    return TorchReport(tuple(_GRAPHS), tuple(compiles), {name: count for name, count in counts.items() if count > 0})
 
 
 def _compile_of(metrics: Any) -> DynamoCompile:

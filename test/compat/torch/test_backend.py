@@ -331,3 +331,19 @@ def test_strides_of_tensors_without_elements():
         strict=True,
     ):
         same(made, wanted)
+
+
+def test_the_report_begins_again_at_a_reset():
+    def function(x):
+        torch._dynamo.graph_break()
+        return x.sin()
+
+    compiled(function)(torch.randn(3))
+    assert stepwell.torch_report().graph_breaks
+    torch._dynamo.reset()
+    report = stepwell.torch_report()
+    assert not report.graphs and not report.compiles and not report.graph_breaks
+    compiled(function)(torch.randn(3))
+    report = stepwell.torch_report()
+    assert list(report.graph_breaks.values()) == [1]
+    assert report.compiles
