@@ -22,6 +22,7 @@ from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
 from ..errors import ModelError
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .decompositions import RULES
+from .layer_rules import LAYER_RULES
 from .registry import complex_handler_for, handler_for, supported_overloads
 
 _WITHOUT_RULE = frozenset(
@@ -99,13 +100,14 @@ def decompositions() -> Any:
     for op, rule in decomposition_table.items():
         if isinstance(op, torch._ops.OpOverload) and op not in table and _may_decompose(op):
             table[op] = rule
+    table.update(LAYER_RULES)
     return table
 
 
 def python_decompositions() -> dict[torch._ops.OpOverload, Any]:
     """Returns the rules in Python for ops without handlers, torch's and ours, for AOTAutograd."""
     found = {op: rule for op, rule in decomposition_table.items() if isinstance(op, torch._ops.OpOverload)}
-    return {op: rule for op, rule in (found | dict(RULES)).items() if _may_decompose(op)}
+    return {op: rule for op, rule in (found | dict(RULES) | dict(LAYER_RULES)).items() if _may_decompose(op)}
 
 
 def kept_composites() -> dict[torch._ops.OpOverload, Any]:

@@ -368,6 +368,15 @@ for _overload, _left, _right in (
         imports_complex(_overload)(_bilinear(_handler, _left, _right))
 
 
+@imports_complex("aten.linear.default")
+def linear(node: AtenNode, input: Any, weight: Any, bias: Any) -> Complex:
+    """x @ transpose(weight) + bias"""
+    handler = handler_for("aten.linear.default")
+    assert handler is not None
+    made = _bilinear(handler, "input", "weight")(node, input=input, weight=weight, bias=None)
+    return made if bias is None else Complex(*map(_added, made.parts, pair(bias, node.dtype()).parts))
+
+
 @imports_complex("aten.addmm.default")
 def addmm(node: AtenNode, input: Any, mat1: Complex, mat2: Complex) -> Complex:
     """a @ b + c"""

@@ -228,6 +228,7 @@ def to_copy(node: AtenNode, input: ir.Value) -> ir.Value:
     "aten.alias.default",
     "aten.clone.default",
     "aten.detach.default",
+    "aten.detach_copy.default",
     "aten.lift_fresh.default",
     "aten.lift_fresh_copy.default",
     "aten.contiguous.default",

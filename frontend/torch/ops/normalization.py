@@ -47,6 +47,10 @@ def layer_norm(
 ) -> ir.Value:
     """(x - mean) / sqrt(variance + eps) * weight + bias, over the last dimensions."""
     axis = rank(input) - len(normalized_shape)
+    kinds = {dtype(item) for item in (input, weight, bias) if item is not None}
+    if len(kinds) > 1:  # numbers of 16 bits, with weights of 32 bits
+        wide = [None if item is None else cast(item, np.dtype(np.float32)) for item in (input, weight, bias)]
+        return cast(emit(LayerNormOp, *wide, axis=axis, epsilon=eps), node.dtype(0))
     return emit(LayerNormOp, input, weight, bias, axis=axis, epsilon=eps)
 
 

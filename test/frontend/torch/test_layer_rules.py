@@ -1,0 +1,77 @@
+"""Layers and quantised products that PyTorch has as single ops are native."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from torch import nn  # noqa: E402
+
+HIDDEN = torch.tensor([[False] * 4 + [True] * 2, [False] * 6])
+LATER = torch.ones(6, 6, dtype=torch.bool).triu(1)
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def check(function, *given, **named):
+    compiled = torch.compile(function, backend="stepwell", options={"fallback": "error", "cache": False})
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(*given, **named), function(*given, **named), rtol=1e-4, atol=1e-5)
+
+
+def check_gradients(module, *given):
+    other = copy.deepcopy(module)
+    compiled = torch.compile(module, backend="stepwell", options={"fallback": "error", "cache": False})
+    for run in (compiled, other):
+        run(*given).square().sum().backward()
+    for made, wanted in zip(module.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(made.grad, wanted.grad, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "masks",
+    [{}, {"src_mask": LATER}, {"src_key_padding_mask": HIDDEN}, {"src_mask": LATER, "src_key_padding_mask": HIDDEN}],
+    ids=["all", "before", "kept", "both"],
+)
+def test_layer_of_an_encoder(masks):
+    first = bool(masks)
+    kind = "gelu" if first else "relu"
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, norm_first=first, activation=kind).eval()
+    check(layer, torch.randn(2, 6, 16), **masks)
+
+
+@pytest.mark.parametrize("named", [{"need_weights": False}, {"average_attn_weights": False}, {}], ids=str)
+def test_attention_with_projections(named):
+    layer = nn.MultiheadAttention(16, 4, batch_first=True).eval()
+    x = torch.randn(2, 6, 16)
+    check(lambda x: layer(x, x, x, key_padding_mask=HIDDEN, **named), x)
+
+
+def test_quantised_products():
+    weight = torch.randint(-127, 128, (32, 64), dtype=torch.int8)
+    scales, x = torch.rand(32) / 100, torch.randn(4, 64)
+    check(lambda x: torch._weight_int8pack_mm(x, weight, scales), x)
+    numbers = torch.randint(-128, 128, (20, 64), dtype=torch.int8)
+    check(lambda x: torch._int_mm(x, weight.T.contiguous()), numbers)
+
+
+def test_fake_quantisation():
+    check(lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 3, -20, 20), 3 * torch.randn(4, 6))
+
+
+def test_complex_linear_layer():
+    layer, x = nn.Linear(4, 3, dtype=torch.complex64), torch.randn(2, 4, dtype=torch.complex64)
+    check(layer, x)
+
+
+def test_norm_of_narrow_numbers_with_wide_weights():
+    check(nn.LayerNorm(8), torch.randn(3, 8).bfloat16())
+
+
+def test_gradients_of_normalised_weights():
+    check_gradients(nn.utils.parametrizations.weight_norm(nn.Linear(4, 3), dim=1), torch.randn(2, 4))
