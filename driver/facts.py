@@ -16,8 +16,9 @@ from ..dialects import discardable
 from ..dialects.registry import view_of
 from ..dialects.types import numpy_dtype
 from ..lowering.code_shape import code_shape
-from ..lowering.vector_to_llvm.choose_parallel_loops import ChooseParallelLoopsPass, microseconds
+from ..lowering.vector_to_llvm.choose_parallel_loops import microseconds
 from ..machines.machine import Machine
+from ..machines.paces import paces_of
 from ..passes.infra.tuning import Tuning
 from ..passes.ir.functions import body_of, main_function
 from ..passes.ir.locations import names_in
@@ -57,7 +58,7 @@ def _entries_of(kernel: ir.Operation) -> tuple[int, ...]:
 
 def _serial(kernel: ir.Operation, machine: Machine) -> str:
     """Returns why a kernel runs on one thread."""
-    if microseconds(kernel, machine) < ChooseParallelLoopsPass.min_microseconds:
+    if 1e3 * microseconds(kernel, machine) < paces_of(machine).parallel_ns:
         return "too small to distribute"
     return "its schedule has too few iterations to distribute, or they depend on each other"
 

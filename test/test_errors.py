@@ -22,7 +22,7 @@ def _modules() -> list[str]:
         if item.name.split(".")[1] not in ("test", "docs", "examples", "build")
         and not item.name.endswith("__main__")
         and "torch_models" not in item.name
-        and not (lacks_torch and item.name.startswith("stepwell.frontend.torch"))
+        and not (lacks_torch and item.name.startswith(("stepwell.frontend.torch", "stepwell.bench.training_models")))
     ]
 
 
