@@ -31,6 +31,14 @@ def attention_backward(
     """
     if dropout_p:
         return NotImplemented
+    groups = query.size(-3) // key.size(-3)
+    if groups > 1:  # several heads of the query read one of the key and value
+        wide = [part.repeat_interleave(groups, -3) for part in (key, value)]
+        made = attention_backward(
+            grad_out, query, *wide, out, logsumexp, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+        )
+        of_key, of_value = (part.unflatten(-3, (key.size(-3), groups)).sum(-3) for part in made[1:])
+        return made[0], of_key, of_value
     factor = query.size(-1) ** -0.5 if scale is None else scale
     scores = query @ key.transpose(-2, -1) * factor
     if attn_mask is not None:
