@@ -48,7 +48,7 @@ class CumulativeOp(AlongAxesOp):
                 f"operand 'input' must have elements of whole bytes, floats of at least two bytes, but is {input}"
             )
         normalize_axis(axis, input.rank)
-        return input
+        return input.with_shape(input.shape)  # without its contents
 
     @staticmethod
     @widened

@@ -67,3 +67,16 @@ func.func @negative_work(%i: tensor<2xi64>) -> tensor<3xf32> {
   %1 = "stepwell.slice"(%0) {starts = array<i64: 4090>, stops = array<i64: 4096>, steps = array<i64: 2>} : (tensor<4098xf32>) -> tensor<3xf32>
   return %1 : tensor<3xf32>
 }
+
+// Running totals and kept slices of a constant are not the constant.
+// CHECK-LABEL: func.func @others
+func.func @others() -> (tensor<3xf32>, tensor<3xf32>) {
+  %a = "stepwell.constant"() {value = dense<[1.0, 1.0, 2.0]> : tensor<3xf32>} : () -> tensor<3xf32>
+  %kept = "stepwell.constant"() {value = dense<[false, true, true]> : tensor<3xi1>} : () -> tensor<3xi1>
+  // CHECK-DAG: %[[TOTALS:.+]] = "stepwell.constant"() {value = dense<[1.000000e+00, 2.000000e+00, 4.000000e+00]> : tensor<3xf32>}
+  // CHECK-DAG: %[[KEPT:.+]] = "stepwell.constant"() {value = dense<[1.000000e+00, 2.000000e+00, {{.+}}]> : tensor<3xf32>}
+  // CHECK: return %[[TOTALS]], %[[KEPT]]
+  %0 = "stepwell.cumulative"(%a) {axis = 0 : i64} : (tensor<3xf32>) -> tensor<3xf32>
+  %1 = "stepwell.compress"(%a, %kept) {axis = 0 : i64} : (tensor<3xf32>, tensor<3xi1>) -> tensor<3xf32>
+  return %0, %1 : tensor<3xf32>, tensor<3xf32>
+}
