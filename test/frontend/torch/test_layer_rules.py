@@ -75,3 +75,16 @@ def test_norm_of_narrow_numbers_with_wide_weights():
 
 def test_gradients_of_normalised_weights():
     check_gradients(nn.utils.parametrizations.weight_norm(nn.Linear(4, 3), dim=1), torch.randn(2, 4))
+
+
+def test_gradients_of_grouped_attention():
+    class Grouped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.keys, self.queries = nn.Linear(8, 4), nn.Linear(8, 16)
+
+        def forward(self, x):
+            key, query = (layer(x).unflatten(-1, (-1, 4)).transpose(1, 2) for layer in (self.keys, self.queries))
+            return nn.functional.scaled_dot_product_attention(query, key, key, is_causal=True, enable_gqa=True)
+
+    check_gradients(Grouped(), torch.randn(2, 5, 8))
