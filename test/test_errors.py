@@ -11,6 +11,11 @@ import pytest
 import stepwell
 from stepwell.support.errors import StepwellError, StepwellWarning
 
+_WITH_TORCH = (
+    *("stepwell.frontend.torch", "stepwell.compat.torch.", "stepwell.compat.transformers."),
+    "stepwell.bench.training_models",
+)
+
 
 def _modules() -> list[str]:
     found = pkgutil.walk_packages(stepwell.__path__, "stepwell.")
@@ -22,7 +27,7 @@ def _modules() -> list[str]:
         if item.name.split(".")[1] not in ("test", "docs", "examples", "build")
         and not item.name.endswith("__main__")
         and "torch_models" not in item.name
-        and not (lacks_torch and item.name.startswith(("stepwell.frontend.torch", "stepwell.bench.training_models")))
+        and not (lacks_torch and item.name.startswith(_WITH_TORCH))
     ]
 
 
