@@ -96,8 +96,8 @@ class Options:
             the node: only those that come directly from "inputs" (the default), all of them (True), or none (False), so
             that invalid ones give meaningless numbers (docs/numerics.md).
         precision: type of the operands in products of float32, whose sums stay float32: "f32", or, faster on GPUs,
-            "tf32", "bf16" or "f16". Code for CPUs gives the same numbers as a GPU, but is slower for it
-            (docs/numerics.md).
+            "tf32", "bf16" or "f16". Code for CPUs gives the numbers of a GPU too, but only CPUs with instructions for
+            products of bfloat16 (AVX-512 BF16, AMX) are faster, in "bf16" (docs/numerics.md).
         fallback: handling of nodes that cannot be compiled, which run on the host, between compiled subgraphs of the
             model (docs/fallback.md): "warn" about them, reject the model with an "error" that names them, or be
             "quiet". With `dims`, a failure of the compiler in a range is raised for "error"; otherwise it is a warning,

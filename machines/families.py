@@ -18,6 +18,7 @@ MEASURED = "stepwell-bench machine, on a virtual machine with two cores of a Sap
 INTEL = "Intel 64 and IA-32 Architectures Optimization Reference Manual"
 UOPS = "uops.info"
 SHEET = "data sheet"
+_OF_FEATURES = "none, unless the target's features have such instructions"
 ESTIMATE = "estimate"
 _AMD = "AMD Software Optimization Guide for family {}"
 _ARM = "Arm {} Software Optimization Guide"
@@ -26,7 +27,7 @@ _FIELDS = tuple(item.name for item in dataclasses.fields(Machine) if item.name n
 
 def _family(name: str, *groups: _Group, base: Machine | None = None, is_level: bool = False) -> Machine:
     """Returns a description from groups of fields: later groups win, and missing fields are those of `base`."""
-    sources = dict(base.sources) if base is not None else {"matrix_rate": "none, unless the target's features have one"}
+    sources = dict(base.sources) if base is not None else dict.fromkeys(("brain_rate", "matrix_rate"), _OF_FEATURES)
     values = {} if base is None else {item: getattr(base, item) for item in _FIELDS}
     for source, group in groups:
         values |= group

@@ -40,7 +40,8 @@ class Machine:
         wake_ns: nanoseconds to wake a sleeping thread on another core.
         handover_ns: nanoseconds for a line to reach a waiting core and an answer to return.
         call_ns: nanoseconds to enter and leave a kernel.
-        matrix_rate: multiply-adds of bytes per cycle of a matrix unit; 0 if there is none.
+        brain_rate: multiply-adds of bfloat16 summed in float32, relative to those of float32; 0 if there are none.
+        matrix_rate: multiply-adds of bytes per cycle of a matrix unit, twice those of bfloat16; 0 if there is none.
         sources: origin of each number, by field.
     """
 
@@ -79,6 +80,7 @@ class Machine:
     wake_ns: float
     handover_ns: float
     call_ns: float
+    brain_rate: float = 0.0
     matrix_rate: float = 0.0
     sources: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 

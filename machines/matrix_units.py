@@ -1,8 +1,8 @@
 """Tiles of a matrix unit (AMX): their shapes, and the cycles of products of bytes in them.
 
 A tile register has up to 16 rows of up to 64 bytes. A product adds a tile of the input, whose rows are grains of four
-bytes along the reduction, times a tile of the weight, with as many rows as the input's tile has grains, to a tile of
-32-bit sums. (Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter on AMX.)
+bytes (or of two bfloat16) along the reduction, times a tile of the weight, with as many rows as the input's tile has
+grains, to a tile of 32-bit sums. (Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter on AMX.)
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from .machine import Machine
 
 ROWS, LINE_BYTES = 16, 64
 """Maximum rows of a tile register, and the size of each in bytes."""
+
+GRAIN_BYTES = 4
+"""Bytes of neighbours along the reduction that one lane multiplies: four numbers of 8 bits, or two of 16."""
 
 REGISTERS = 8
 """Number of tile registers."""
@@ -63,7 +66,7 @@ def choose_tile(sizes: Sequence[int], lanes: int, grains: int) -> tuple[list[int
 
     def cycles(tile: tuple[tuple[int, ...], int]) -> tuple[float, int]:
         (*outer, rows), columns = tile
-        heights, widths = even_parts(rows, ROWS), even_parts(columns, LINE_BYTES // 4)
+        heights, widths = even_parts(rows, ROWS), even_parts(columns, LINE_BYTES // GRAIN_BYTES)
         down, across = math.prod(outer) * len(heights[0]), len(widths[0])
         products = down * across * max(heights[1], ROWS // 2)
         loads = (down * heights[1] + across * grains) / _LOADED
@@ -71,13 +74,15 @@ def choose_tile(sizes: Sequence[int], lanes: int, grains: int) -> tuple[list[int
         return count * (lanes // columns) * (max(products, loads) + loads / 4), -math.prod(outer) * rows
 
     heights = sorted({min(last, ROWS * count) for count in range(1, REGISTERS)})
-    wide = [part for part in range(1, lanes + 1) if lanes % part == 0 and part % (LINE_BYTES // 4) == 0] or [lanes]
+    wide = [part for part in range(1, lanes + 1) if lanes % part == 0 and part % (LINE_BYTES // GRAIN_BYTES) == 0] or [
+        lanes
+    ]
     shapes = [
         ((*[1] * (len(others) - 1), *[part] * bool(others), rows), columns)
         for part in range(1, min(REGISTERS, others[-1] if others else 1) + 1)
         for rows in heights
         for columns in wide
-        if fits(part * -(-rows // ROWS), -(-columns // (LINE_BYTES // 4)))
+        if fits(part * -(-rows // ROWS), -(-columns // (LINE_BYTES // GRAIN_BYTES)))
     ]
     (*outer, rows), columns = min(shapes, key=cycles)[0], min(shapes, key=cycles)[1]
     return [*outer, rows], columns
@@ -97,6 +102,6 @@ def step_cycles(rows: int, lanes: int, grains: int, depth: int) -> float:
         grains: number of grains of a step.
         depth: number of grains of the whole reduction.
     """
-    across = -(-lanes // (LINE_BYTES // 4))
+    across = -(-lanes // (LINE_BYTES // GRAIN_BYTES))
     products = across * max(rows, ROWS // 2)
     return products / grains + _STORED * rows * across / depth

@@ -23,6 +23,9 @@ _CPUS = {
 CPUS_WITH_TILES = frozenset(("sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d", "diamondrapids"))
 """LLVM's CPUs that have tile registers (AMX) by their name alone."""
 
+_CPUS_WITH_BRAIN = CPUS_WITH_TILES | {"cooperlake", "znver4", "znver5"}
+"""LLVM's CPUs that multiply bfloat16 in vectors by their name alone."""
+
 _AMX_RATE = 1024.0
 """Products of bytes per cycle of AMX: 16 x 16 x 64 in 16 cycles."""
 
@@ -52,7 +55,9 @@ def machine_of_cpu(
     # Virtual machines may report the model of an older CPU with the features of the real one.
     if "+amx-tile" in features and not known.is_level:
         known = REFERENCE
-    if "+amx-int8" in features or (cpu in CPUS_WITH_TILES and not features):
+    if "+avx512bf16" in features or (cpu in _CPUS_WITH_BRAIN and not features):
+        known = with_figures(known, {"brain_rate": 2.0}, INTEL)
+    if {"+amx-int8", "+amx-bf16"} <= set(features) or (cpu in CPUS_WITH_TILES and not features):
         known = with_figures(known, {"matrix_rate": _AMX_RATE}, INTEL)
     return dataclasses.replace(known, vector_bytes=vector_bytes, vector_registers=vector_registers)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from .machine import Machine
+from .matrix_units import GRAIN_BYTES, LEAST_ROWS, LINE_BYTES, has_matrix_unit
 
 # Cost of multiply-adds by the registers of a panel's row. With one register a load feeds only one multiply-add; with
 # four there is room for few rows only. Three take fewer loads than two, and leave enough rows if there are 32.
@@ -17,7 +18,9 @@ _MANY_REGISTERS = 32
 """Vector registers of AVX-512, Neon and SVE; AVX2 has half as many."""
 
 
-def choose_panel(machine: Machine, columns: int, lanes: int, rows: int, *, even: bool = False) -> int:
+def choose_panel(
+    machine: Machine, columns: int, lanes: int, rows: int, *, even: bool = False, in_tiles: bool = False
+) -> int:
     """Returns the panel width with the lowest estimated cost in a micro-kernel.
 
     Args:
@@ -27,7 +30,11 @@ def choose_panel(machine: Machine, columns: int, lanes: int, rows: int, *, even:
         rows: number of rows multiplied with the weight. If there are few, a panel of several registers provides the
             independent multiply-adds that the rows do not.
         even: whether to reject panels of three registers if they leave a narrower panel.
+        in_tiles: whether a matrix unit, if there is one, multiplies elements of this type.
     """
+    if in_tiles and has_matrix_unit(machine) and rows >= LEAST_ROWS:
+        # Two tiles across and two down take the fewest loads.
+        return min(columns, 2 * LINE_BYTES // GRAIN_BYTES)
     if rows < 4:
         return min(columns, lanes * (8 // rows))
     parts = [part for part in range(1, math.isqrt(columns) + 1) if columns % part == 0]

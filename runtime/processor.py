@@ -146,7 +146,7 @@ def needs(target: CodeTarget) -> list[str]:
     """Returns the instruction sets beyond the architecture's baseline that code for `target` may use."""
     named = {*LEVELS.get(target.cpu, ()), *(name.lstrip("+") for name in target.features if not name.startswith("-"))}
     if target.cpu in CPUS_WITH_TILES and not target.features:
-        named |= {"amx-int8", "amx-tile"}
+        named |= {"amx-bf16", "amx-int8", "amx-tile"}
     return sorted(name for name in named if name in _TENSOR_FEATURES)
 
 

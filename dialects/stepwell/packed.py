@@ -70,9 +70,9 @@ def pack(weight: np.ndarray, panel: int) -> np.ndarray:
     return np.concatenate([np.ascontiguousarray(part).reshape(-1) for part in parts])
 
 
-def unpack(packed: np.ndarray, count: int, columns: int, panel: int) -> np.ndarray:
-    """The weight [groups, columns, reduction] that `packed` holds."""
-    depth, grain = packed.size // (count * columns), grain_of(packed.dtype)
+def unpack(packed: np.ndarray, count: int, columns: int, panel: int, grain: int = 0) -> np.ndarray:
+    """The weight [groups, columns, reduction] that `packed` holds; `grain` is 0 for that of the element type."""
+    depth, grain = packed.size // (count * columns), grain or grain_of(packed.dtype)
     parts, offset = [], 0
     for group in column_groups(columns, panel):
         size = count * group.size * depth
@@ -82,19 +82,22 @@ def unpack(packed: np.ndarray, count: int, columns: int, panel: int) -> np.ndarr
     return np.concatenate(parts, axis=1)
 
 
-def _sum_dtype(input: TensorSpec, weight: TensorSpec, depth: Dim = 0) -> np.dtype:
+def _sum_dtype(input: TensorSpec, weight: TensorSpec, depth: Dim = 0, grain: int = 0) -> np.dtype:
     """The element type of the result: i32 for bytes, else the operands' type.
 
     Raises:
         OpError: the operands' types do not match, or `depth` is not a multiple of the grain.
     """
-    if weight.dtype != np.dtype(np.int8):
+    grain = grain or grain_of(weight.dtype)
+    is_bytes = weight.dtype == np.dtype(np.int8)
+    if is_bytes:
+        require_dtype(np.uint8, input=input)
+    else:
         same_dtype(input, weight)
-        return input.dtype
-    require_dtype(np.uint8, input=input)
-    if isinstance(depth, int) and depth % grain_of(weight.dtype):
-        raise OpError(f"the length of sums of bytes must be a multiple of {grain_of(weight.dtype)}, but is {depth}")
-    return np.dtype(np.int32)
+    if isinstance(depth, int) and depth % grain:
+        name = "bytes" if is_bytes else str(weight.dtype)
+        raise OpError(f"the length of sums of {name} must be a multiple of {grain}, but is {depth}")
+    return np.dtype(np.int32) if is_bytes else input.dtype
 
 
 def _check_packed(weight: TensorSpec, elements: Dim) -> None:
@@ -121,14 +124,17 @@ class PackedMatmulOp(Op):
     columns = attribute(int)
     panel = attribute(int)
     batch = attribute(int, 1, doc="number of matrices in the input's dimensions before the last two")
+    grain = attribute(int, 0, doc="neighbours along the reduction that are adjacent; 0 for as many as the type needs")
     result = result()
 
     @staticmethod
-    def infer(input: TensorSpec, weight: TensorSpec, *, columns: int, panel: int, batch: int) -> TensorSpec:
+    def infer(
+        input: TensorSpec, weight: TensorSpec, *, columns: int, panel: int, batch: int, grain: int = 0
+    ) -> TensorSpec:
         """The last dimension becomes `columns`."""
         if input.rank == 0:
             raise OpError("the input must have a dimension to contract")
-        kind = _sum_dtype(input, weight, input.shape[-1])
+        kind = _sum_dtype(input, weight, input.shape[-1], grain)
         if batch != 1 and math.prod(input.shape[:-2]) != batch:
             raise OpError(f"the input {input} does not hold {batch} matrices")
         if input.shape[-1] != 0:
@@ -136,9 +142,11 @@ class PackedMatmulOp(Op):
         return TensorSpec((*input.shape[:-1], columns), kind)
 
     @staticmethod
-    def reference(input: np.ndarray, weight: np.ndarray, *, columns: int, panel: int, batch: int) -> np.ndarray:
+    def reference(
+        input: np.ndarray, weight: np.ndarray, *, columns: int, panel: int, batch: int, grain: int = 0
+    ) -> np.ndarray:
         """`input @ weight`."""
-        input, filters, kind = _summable(input, unpack(weight, batch, columns, panel))
+        input, filters, kind = _summable(input, unpack(weight, batch, columns, panel, grain))
         matrices = filters.swapaxes(1, 2)
         product = input @ (matrices[0] if batch == 1 else matrices.reshape(*input.shape[:-2], *matrices.shape[1:]))
         return product.astype(kind, copy=False)
@@ -219,6 +227,7 @@ class PackedConvOp(Op):
     dilations = attribute(tuple)
     group = attribute(int, 1)
     pads = attribute(tuple, (), doc="zeros around the images, all low ends first; none if empty")
+    grain = attribute(int, 0, doc="neighbours along the reduction that are adjacent; 0 for as many as the type needs")
     result = result()
 
     @staticmethod
@@ -233,9 +242,10 @@ class PackedConvOp(Op):
         dilations: tuple,
         group: int,
         pads: tuple = (),
+        grain: int = 0,
     ) -> TensorSpec:
         """[N, *output, columns]."""
-        kind = _sum_dtype(input, weight, input.shape[-1] // group)
+        kind = _sum_dtype(input, weight, input.shape[-1] // group, grain)
         spatial = _infer_windows(input, kernel, strides, dilations, pads)
         if columns % group:
             raise OpError(f"{quantity(columns, 'column')} cannot be divided into {group} groups")
@@ -254,9 +264,10 @@ class PackedConvOp(Op):
         dilations: tuple,
         group: int,
         pads: tuple = (),
+        grain: int = 0,
     ) -> np.ndarray:
         """Every window times the weight, group by group."""
-        input, filters, kind = _summable(input, unpack(weight, group, columns // group, panel))
+        input, filters, kind = _summable(input, unpack(weight, group, columns // group, panel, grain))
         windows = np.moveaxis(_windows(_pad(input, pads), kernel, strides, dilations), len(kernel) + 1, -1)
         places = windows.shape[: len(kernel) + 1]
         split = windows.reshape(*places, math.prod(kernel), group, input.shape[-1] // group)

@@ -1,4 +1,4 @@
-"""Products of bytes in register tiles: each 32-bit lane sums the products of its four bytes.
+"""Products of bytes in register tiles: each 32-bit lane sums the products of its four bytes, or of two bfloat16.
 
     %s = linalg.generic {(m, p, l, k, b): %s[m, p, l] += ui8 %a[m, k, b] * i8 %w[p, k, 4 * l + b]}
     // -->
@@ -7,7 +7,8 @@
     %s_k = llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%s, %1 in all lanes, %2)
 
 AArch64 has the same with i8mm (`usdot`), and products of signed bytes with dotprod (`sdot`). Without these, pairs of
-16-bit integers are multiplied; in vectors of other widths, bytes one by one.
+16-bit integers are multiplied; in vectors of other widths, bytes one by one. Pairs of bfloat16 are multiplied by
+AVX-512 BF16, elsewhere one by one in float32.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from .tile_reads import Chunk, Reader
 GRAIN = 4
 """Number of bytes per lane."""
 
+BRAIN_METHOD = "bf16"
+"""Method of summing products of bfloat16 by one instruction."""
+
 _DOT = {4: "llvm.x86.avx512.vpdpbusd.128", 8: "llvm.x86.avx512.vpdpbusd.256", 16: "llvm.x86.avx512.vpdpbusd.512"}
 _PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
 _SHORT_PAIRS = {
@@ -30,6 +34,7 @@ _SHORT_PAIRS = {
     8: "llvm.x86.avx2.pmadd.ub.sw",
     16: "llvm.x86.avx512.pmaddubs.w.512",
 }
+_BRAIN = {lanes: f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}" for lanes in (4, 8, 16)}
 _ARM = "llvm.aarch64.neon"
 _INTRINSICS = {
     "dot": _DOT,
@@ -58,13 +63,15 @@ def byte_step(
         chunks: vectors of a row.
         where: indices of the reduced dimensions, except the grain's.
         sums: sums so far, row by row.
-        method: a name of `_INTRINSICS`, by the machine's instructions, or "bytes" to multiply bytes one by one.
+        method: a name of `_INTRINSICS`, by the machine's instructions, or "bytes" to multiply bytes one by one; for
+            bfloat16 `BRAIN_METHOD`, or another to multiply them one by one.
         lanes: number of sums per vector register.
     """
-    words = {chunk: reader.grains(1, rows[0], chunk, where, GRAIN) for chunk in chunks}
+    grain = reader.loops.sizes[-1]
+    words = {chunk: reader.grains(1, rows[0], chunk, where, grain) for chunk in chunks}
     carried, results = iter(sums), []
     for row in rows:
-        word = reader.grain(0, row, where, GRAIN)
+        word = reader.grain(0, row, where, grain)
         for chunk in chunks:
             results.append(_in_registers(next(carried), word, words[chunk], method, lanes))
     return results
@@ -72,7 +79,7 @@ def byte_step(
 
 def _in_registers(total: ir.Value, word: ir.Value, words: ir.Value, method: str, lanes: int) -> ir.Value:
     """Adds the products of the unsigned bytes of `word`, the same for all lanes, and the signed ones of `words`."""
-    return add_products(total, vector.broadcast(total.type, word), words, method, lanes)
+    return add_products(total, vector.broadcast(words.type, word), words, method, lanes)
 
 
 def add_products(
@@ -158,6 +165,8 @@ def _added(total: ir.Value, left: ir.Value, right: ir.Value, method: str, bits: 
     """Adds, lane by lane, the products of the unsigned bytes of `left` and the signed ones of `right` to `total`."""
     kind = ir.VectorType(total.type)
     (width,) = kind.shape
+    if isinstance(kind.element_type, ir.FloatType):
+        return _added_brains(total, left, right, _BRAIN.get(width) if method == BRAIN_METHOD else None)
     name = _INTRINSICS.get(method, {}).get(width)
     if name is None:
         return _one_by_one(total, left, right)
@@ -172,6 +181,22 @@ def _added(total: ir.Value, left: ir.Value, right: ir.Value, method: str, bits: 
     low = _pairs(name, kind, even, signed, is_long)
     high = _pairs(name, kind, arith.shrui(left, eight), arith.shrsi(right, eight), is_long)
     return arith.addi(arith.addi(total, low), high)
+
+
+def _added_brains(total: ir.Value, left: ir.Value, right: ir.Value, name: str | None) -> ir.Value:
+    """Adds, lane by lane, the products of two bfloat16 each to sums in float32, by an instruction if there is one."""
+    if name is not None:
+        kind = ir.VectorType.get([2 * ir.VectorType(total.type).shape[0]], ir.BF16Type.get())
+        return _call(name, total.type, [total, *(vector.bitcast(kind, value) for value in (left, right))])
+    # Each half of a word, as the upper half of a float32 whose lower half is 0.
+    above, upper = _splat(left.type, 16), _splat(left.type, -(1 << 16))
+    for halves in (
+        [arith.shli(value, above) for value in (left, right)],
+        [arith.andi(v, upper) for v in (left, right)],
+    ):
+        one, two = (vector.bitcast(total.type, half) for half in halves)
+        total = vector.fma(one, two, total)
+    return total
 
 
 def _pairs(name: str, kind: ir.Type, left: ir.Value, right: ir.Value, is_long: bool) -> ir.Value:

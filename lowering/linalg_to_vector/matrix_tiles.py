@@ -1,4 +1,4 @@
-"""Products of bytes in two-dimensional tiles, as the tile registers of a matrix unit hold them (AMX).
+"""Products of bytes, or of bfloat16, in two-dimensional tiles, as the tile registers of a matrix unit hold them (AMX).
 
     %s = linalg.generic {(m, p, l, k, b): %s[m, p, l] += ui8 %a[m, k, b] * i8 %w[p, k, 4 * l + b]}
     // -->
@@ -23,7 +23,7 @@ from mlir import ir
 from mlir.dialects import arith, linalg, scf, tensor, vector
 
 from ...dialects import discardable
-from ...machines.matrix_units import LINE_BYTES, ROWS, even_parts, whole_parts
+from ...machines.matrix_units import GRAIN_BYTES, LINE_BYTES, ROWS, even_parts, whole_parts
 from ...passes.ir.values import constant_index, shape_of
 from ..builders.linear_forms import LinearForm, LinearIndex, apply_linear, linear_form
 from .tile_reads import Indexing
@@ -114,7 +114,7 @@ class MatrixProduct:
     def _columns(self) -> list[tuple[int, int]]:
         """The panel and first lane of every tile."""
         sizes, parallel = self._loops.sizes, self._loops.parallel
-        starts, _ = even_parts(sizes[parallel - 1], LINE_BYTES // 4)
+        starts, _ = even_parts(sizes[parallel - 1], LINE_BYTES // GRAIN_BYTES)
         return list(itertools.product(range(sizes[parallel - 2]), starts))
 
     def _start(self, rows: Sequence, columns: Sequence) -> tuple[ir.Value, list[ir.Value]]:
@@ -138,7 +138,7 @@ class MatrixProduct:
 
     @property
     def _width(self) -> int:
-        return even_parts(self._loops.sizes[self._loops.parallel - 1], LINE_BYTES // 4)[1]
+        return even_parts(self._loops.sizes[self._loops.parallel - 1], LINE_BYTES // GRAIN_BYTES)[1]
 
     def _reduce(
         self, dims: Sequence[int], where: Where, sums: list[ir.Value], rows: Sequence, columns: Sequence
@@ -147,7 +147,7 @@ class MatrixProduct:
         if not dims:
             return self._step(where, sums, rows, columns)
         size = self._loops.sizes[dims[0]]
-        step = whole_parts(size, LINE_BYTES // self._grain_bytes) if len(dims) == 1 else 1
+        step = whole_parts(size, LINE_BYTES // GRAIN_BYTES) if len(dims) == 1 else 1
         if size == step:
             return self._reduce(dims[1:], {**where, dims[0]: 0}, sums, rows, columns)
         loop = scf.ForOp(constant_index(0), constant_index(size), constant_index(step), sums)
@@ -171,14 +171,9 @@ class MatrixProduct:
         return self._loops.sizes[-1]
 
     @property
-    def _grain_bytes(self) -> int:
-        element = ir.RankedTensorType(self.op.operands[_INPUT].type).element_type
-        return self._grain * ir.IntegerType(element).width // 8
-
-    @property
     def _depth(self) -> int:
         """Number of grains of a step."""
-        return whole_parts(self._loops.sizes[-2], LINE_BYTES // self._grain_bytes)
+        return whole_parts(self._loops.sizes[-2], LINE_BYTES // GRAIN_BYTES)
 
     def _read_input(self, row: Sequence[int], where: Where) -> ir.Value:
         """Reads a tile of the input, [rows, grains, grain]."""
@@ -225,7 +220,10 @@ def _slice(source: ir.Value, linear: Sequence[LinearForm], counts: Sequence[int]
 
 def _widened(value: ir.Value, *, is_signed: bool) -> ir.Value:
     """Extends a tile to the type of the sums."""
-    kind = ir.VectorType.get(ir.VectorType(value.type).shape, ir.IntegerType.get_signless(32))
+    tile = ir.VectorType(value.type)
+    if isinstance(tile.element_type, ir.FloatType):
+        return arith.extf(ir.VectorType.get(tile.shape, ir.F32Type.get()), value)
+    kind = ir.VectorType.get(tile.shape, ir.IntegerType.get_signless(32))
     return arith.extsi(kind, value) if is_signed else arith.extui(kind, value)
 
 

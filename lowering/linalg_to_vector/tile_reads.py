@@ -162,24 +162,30 @@ class Reader:
         return self._vectors[key]
 
     def grain(self, operand: int, row: tuple[int, ...], where: Mapping[int, LinearIndex], count: int) -> ir.Value:
-        """Reads the `count` bytes of an operand's last dimension at a row of the tile, as one integer."""
+        """Reads the `count` elements of an operand's last dimension at a row of the tile, as one integer."""
         places: dict[int, LinearIndex] = {**dict(enumerate(row)), **where}
         linear = [linear_form(expr, places) for expr in self.loops.exprs[operand][:-1]]
         key = (operand, *linear, count)
         if key not in self._vectors:
             vector_of = self._row(operand, [*linear, (0, ())], Chunk(0, count, count, count))
-            word = vector.bitcast(ir.VectorType.get([1], ir.IntegerType.get_signless(8 * count)), vector_of)
+            word = vector.bitcast(ir.VectorType.get([1], self._word(operand, count)), vector_of)
             self._vectors[key] = vector.extract(word, [], [0])
         return self._vectors[key]
 
     def grains(
         self, operand: int, row: tuple[int, ...], chunk: Chunk, where: Mapping[int, LinearIndex], count: int
     ) -> ir.Value:
-        """Reads a vector of integers, each the `count` bytes of an operand that belong to one lane of a chunk."""
+        """Reads a vector of integers, each the `count` elements of an operand that belong to one lane of a chunk."""
         places: dict[int, LinearIndex] = {**dict(enumerate(row)), self.loops.parallel - 1: chunk.start, **where}
         linear = [linear_form(expr, {**places, len(self.loops.sizes) - 1: 0}) for expr in self.loops.exprs[operand]]
         vector_of = self._row(operand, linear, Chunk(0, count * chunk.lanes, count * chunk.used, count * chunk.moved))
-        return vector.bitcast(ir.VectorType.get([chunk.lanes], ir.IntegerType.get_signless(8 * count)), vector_of)
+        return vector.bitcast(ir.VectorType.get([chunk.lanes], self._word(operand, count)), vector_of)
+
+    def _word(self, operand: int, count: int) -> ir.Type:
+        """Returns the integer type that holds `count` elements of an operand."""
+        element = ir.RankedTensorType(self.loops.operands[operand].type).element_type
+        assert isinstance(element, ir.IntegerType | ir.FloatType)
+        return ir.IntegerType.get_signless(element.width * count)
 
     def _register(self, operand: int, row: tuple[int, ...], chunk: Chunk) -> ir.Value:
         vectors = self._registers[operand][row]

@@ -47,18 +47,18 @@ def packed_conv(op: PackedConvOp, others: Sequence[Shape]) -> Product:
     if op.group > 1:
         source = expand(source, len(shape_of(source)) - 1, [op.group, channels])
     taps = [dim(space.rank + axis) for axis in range(spatial + 1)]
-    source = source if has_lines(op.panel, op.weight) else in_grains(source, grain(op.weight))
+    source = source if has_lines(op) else in_grains(source, grain(op))
 
     def emit(group: ColumnGroup, out: ir.Value) -> ir.OpView:
-        if has_lines(op.panel, op.weight):
+        if has_lines(op):
             weight = lines_of(op.weight, space.columns, op.group, (*op.kernel, channels))
             weight_map = [*features, dim(space.rank - 2), dim(space.rank - 1), *taps]
             return emit_contraction(source, [*window, *features, taps[-1]], weight, weight_map, out, spatial + 1)
-        weight = panels_of(op.weight, group, op.group, (*op.kernel, channels))
+        weight = panels_of(op.weight, group, op.group, (*op.kernel, channels), grain(op))
         weight_map = [*features, dim(space.rank - 2), *taps, dim(space.rank - 1)]
-        return emit_grains(source, [*window, *features, taps[-1]], weight, weight_map, out, spatial + 1)
+        return emit_grains(source, [*window, *features, taps[-1]], weight, weight_map, out, spatial + 1, grain(op))
 
-    return Product(space, groups_of(space.columns, op.panel, op.weight), emit)
+    return Product(space, groups_of(space.columns, op), emit)
 
 
 @PRODUCT.attach(PackedDepthwiseConvOp)

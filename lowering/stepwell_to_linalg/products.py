@@ -12,7 +12,7 @@ from mlir import ir
 from ...dialects import discardable
 from ...dialects.interfaces import Interface
 from ...dialects.stepwell.contraction import MatmulOp
-from ...dialects.stepwell.packed import ColumnGroup, PackedMatmulOp, column_groups, grain_of
+from ...dialects.stepwell.packed import ColumnGroup, PackedConvOp, PackedMatmulOp, column_groups, grain_of
 from ...dialects.types import numpy_dtype
 from ...passes.ir.values import Shape, shape_of
 from ...passes.kernel.demand import kernel_of, varying_rows
@@ -55,24 +55,24 @@ def emit_contraction(
 
 
 def emit_grains(
-    lhs: ir.Value, lhs_map: Sequence, rhs: ir.Value, rhs_map: Sequence, out: ir.Value, reductions: int
+    lhs: ir.Value, lhs_map: Sequence, rhs: ir.Value, rhs_map: Sequence, out: ir.Value, reductions: int, size: int
 ) -> ir.OpView:
     """Like `emit_contraction`, for tensors from `in_grains` and `panels_of`; the maps are those for grains of 1.
 
-    For bytes in grains, the last dimension is a grain, and the attribute `stepwell.grain` holds its size.
+    For grains of a larger `size`, the last dimension is a grain, and the attribute `stepwell.grain` holds its size.
     """
-    if grain(rhs) == 1:
+    if size == 1:
         return emit_contraction(lhs, lhs_map, rhs, rhs_map, out, reductions)
     inner = ir.AffineExpr.get_dim(len(shape_of(out)) + reductions)
-    lanes = rhs_map[-1] * grain(rhs) + inner
+    lanes = rhs_map[-1] * size + inner
     op = emit_contraction(lhs, [*lhs_map, inner], rhs, [*rhs_map[:-1], lanes], out, reductions + 1)
-    discardable.GRAIN.write(op, grain(rhs))
+    discardable.GRAIN.write(op, size)
     return op
 
 
-def grain(weight: ir.Value) -> int:
-    """Returns the number of neighbours along the reduction that are contiguous in a packed weight."""
-    return grain_of(numpy_dtype(ir.RankedTensorType(weight.type).element_type))
+def grain(op: PackedMatmulOp | PackedConvOp) -> int:
+    """Returns the number of neighbours along the reduction that are contiguous in the packed weight of an op."""
+    return op.grain or grain_of(numpy_dtype(ir.RankedTensorType(op.weight.type).element_type))
 
 
 def in_grains(value: ir.Value, size: int) -> ir.Value:
@@ -81,24 +81,24 @@ def in_grains(value: ir.Value, size: int) -> ir.Value:
     return value if size == 1 else expand(value, len(shape) - 1, [shape[-1] // size, size])
 
 
-def panels_of(weight: ir.Value, group: ColumnGroup, count: int, reduction: Shape) -> ir.Value:
+def panels_of(weight: ir.Value, group: ColumnGroup, count: int, reduction: Shape, size: int = 1) -> ir.Value:
     """Returns the packed weights of a group as [feature group?, panel, *reduction, lane]; a lane holds a grain."""
-    wide = group.width * grain(weight)
-    reduction = (*reduction[:-1], reduction[-1] // grain(weight))
-    depth = math.prod(reduction) * grain(weight)
+    wide = group.width * size
+    reduction = (*reduction[:-1], reduction[-1] // size)
+    depth = math.prod(reduction) * size
     start = count * group.start * depth
     flat = slice_axis(weight, 0, start, count * group.size * depth)
     return expand(flat, 0, [*([count] if count > 1 else []), group.panels, *reduction, wide])
 
 
-def groups_of(columns: int, panel: int, weight: ir.Value) -> Sequence[ColumnGroup]:
+def groups_of(columns: int, op: PackedMatmulOp | PackedConvOp) -> Sequence[ColumnGroup]:
     """Returns the column groups of a packed weight; bytes in panels of one column form a single panel of many lanes."""
-    return [ColumnGroup(0, 1, columns)] if has_lines(panel, weight) else column_groups(columns, panel)
+    return [ColumnGroup(0, 1, columns)] if has_lines(op) else column_groups(columns, op.panel)
 
 
-def has_lines(panel: int, weight: ir.Value) -> bool:
+def has_lines(op: PackedMatmulOp | PackedConvOp) -> bool:
     """Returns whether the columns of a weight are contiguous along the reduction, as tensor cores require for bytes."""
-    return panel == 1 and grain(weight) > 1
+    return op.panel == 1 and grain(op) > 1
 
 
 def lines_of(weight: ir.Value, columns: int, count: int, reduction: Shape) -> ir.Value:
@@ -126,17 +126,18 @@ def packed_matmul(op: PackedMatmulOp, others: Sequence[Shape]) -> Product:
     batch = [position for position, run in enumerate(space.runs) if op.batch > 1 and run[-1] < len(result) - 2]
 
     def emit(group: ColumnGroup, out: ir.Value) -> ir.OpView:
-        if has_lines(op.panel, op.weight):
+        if has_lines(op):
             weight = lines_of(op.weight, op.columns, op.batch, (depth,))
             weight_map = [*map(dim, batch), dim(panel), dim(lane), dim(k)]
             return emit_contraction(lhs, [*map(dim, outer), dim(k)], weight, weight_map, out, 1)
-        weight = panels_of(op.weight, group, op.batch, (depth,))
+        weight = panels_of(op.weight, group, op.batch, (depth,), grain(op))
         if len(batch) > 1:
             weight = expand(weight, 0, [math.prod(result[axis] for axis in space.runs[position]) for position in batch])
         weight_map = [*map(dim, batch), dim(panel), dim(k), dim(lane)]
-        return emit_grains(in_grains(lhs, grain(weight)), [*map(dim, outer), dim(k)], weight, weight_map, out, 1)
+        grains = in_grains(lhs, grain(op))
+        return emit_grains(grains, [*map(dim, outer), dim(k)], weight, weight_map, out, 1, grain(op))
 
-    return Product(space, groups_of(op.columns, op.panel, op.weight), emit)
+    return Product(space, groups_of(op.columns, op), emit)
 
 
 @PRODUCT.attach(MatmulOp)

@@ -25,7 +25,7 @@ _ITERATORS = 4
 _SUM_RANK, _SUM_BYTES = 2, 4
 """Dimensions of a tile of sums, and the size of a sum in bytes."""
 
-_WIDENING = ("arith.extui", "arith.extsi", "vector.shape_cast")
+_WIDENING = ("arith.extui", "arith.extsi", "arith.extf", "vector.shape_cast")
 
 _PALETTE, _ROW_BYTES_AT, _ROWS_AT = 1, 16, 48
 """Palette of the configuration of tile registers, and where it holds their bytes per row (u16) and their rows (u8)."""
@@ -234,7 +234,7 @@ class _Lowering:
             with op.location, ir.InsertionPoint(op):
                 total = self._start(op.operands[2], number)
                 tiles = [pool.register_of(read) for pool, read in zip(pools, reads, strict=True)]
-                _emit("tdpbusd", [_register(item) for item in (total, *tiles)])
+                _emit(_product_of(reads[0]), [_register(item) for item in (total, *tiles)])
             self._sums[op.results[0]] = total
             self._old.append(op)
         shapes = [_shape(products[0].results[0].type)] * len(products)
@@ -321,7 +321,13 @@ def _is_zero(op: ir.Operation) -> bool:
 
 
 def _is_zero_number(value: ir.Attribute) -> bool:
-    return isinstance(value, ir.IntegerAttr) and value.value == 0
+    return isinstance(value, ir.IntegerAttr | ir.FloatAttr) and value.value == 0
+
+
+def _product_of(read: vector.TransferReadOp) -> str:
+    """Returns the instruction that multiplies tiles of an element type."""
+    element = ir.VectorType(read.result.type).element_type
+    return "tdpbf16ps" if isinstance(element, ir.BF16Type) else "tdpbusd"
 
 
 def _shape(kind: ir.Type) -> tuple[int, int]:

@@ -85,7 +85,7 @@ class Grouping:
     def _form(self, anchor: ir.Operation, kind: str) -> None:
         group = [anchor]
         if kind in self._absorbing:
-            group = self._with_consumers(anchor, floats_only=kind != "elementwise" and not _multiplies_bytes(anchor))
+            group = self._with_consumers(anchor, floats_only=kind != "elementwise" and not _sums_widely(anchor))
         if kind == "attention":
             group = self._with_views(anchor)
         if anchor.name == TransposeOp.OPERATION_NAME:
@@ -236,10 +236,14 @@ def _dims(kind: ir.RankedTensorType) -> str:
     return "x".join(map(str, kind.shape)) or "scalar"
 
 
-def _multiplies_bytes(op: ir.Operation) -> bool:
-    """Returns whether an op sums products of bytes, which consumers requantise to bytes by way of floats."""
+def _sums_widely(op: ir.Operation) -> bool:
+    """Returns whether an op sums products of bytes or of pairs of bfloat16 in lanes of 32 bits.
+
+    Consumers of the sums have as many lanes, whatever type they store.
+    """
     kinds = {str(ir.RankedTensorType(value.type).element_type) for value in op.operands}
-    return len(op.operands) > 1 and kinds <= {"i8", "ui8"}
+    has_pairs = kinds == {"bf16"} and "grain" in op.attributes and ir.IntegerAttr(op.attributes["grain"]).value > 1
+    return len(op.operands) > 1 and (kinds <= {"i8", "ui8"} or has_pairs)
 
 
 def _repeats_rows(op: ir.Operation) -> bool:

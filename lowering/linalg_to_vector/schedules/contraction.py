@@ -20,11 +20,12 @@ from mlir import ir
 
 from ....dialects import discardable
 from ....machines import caches
-from ....machines.matrix_units import LINE_BYTES, ROWS, choose_tile, fits
+from ....machines.matrix_units import GRAIN_BYTES, LINE_BYTES, ROWS, choose_tile, fits
 from ....machines.paces import paces_of
 from ....machines.tiles import panels_together, waiting_cycles
 from ....passes.ir.rewriting import walk
 from ...target import Target
+from ..byte_products import BRAIN_METHOD
 from ..matrix_tiles import MATRIX_METHOD
 from .base import Schedule
 from .tile_script import make_schedule
@@ -54,6 +55,10 @@ _LEAST_TILES = 2
 
 # Tiles that are slower by at most this factor count as equal if sizes vary, as only likely sizes are known.
 _NEAR = 1.06
+
+
+_PAIR, _ONE_BY_ONE = 2, "bytes"
+"""Numbers of bfloat16 in a grain, and the method for machines without an instruction for them."""
 
 
 def contraction(kernel: ir.Operation, target: Target) -> Schedule:
@@ -86,7 +91,9 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
     if not any(discardable.GRAIN.is_on(op) or discardable.BLOCK_BITS.is_on(op) for op in walk(kernel)):
         return schedule
     has_tiles = all(group.extents.grains for group in groups) and _fit_unit(groups, schedule.parameters)
-    method = MATRIX_METHOD if has_tiles else target.bytes_method
+    is_float = any(discardable.GRAIN.read(op, 0) == _PAIR for op in walk(kernel))
+    in_vectors = (BRAIN_METHOD if target.machine.brain_rate else _ONE_BY_ONE) if is_float else target.bytes_method
+    method = MATRIX_METHOD if has_tiles else in_vectors
     return replace(schedule, parameters={"bytes_method": method, **schedule.parameters})
 
 
@@ -95,7 +102,7 @@ def _fit_unit(groups: Sequence[ColumnGroupExtents], parameters: Mapping[str, Any
     lanes = parameters.get("lanes", [group.extents.lane for group in groups])
     panels = parameters.get("panels", [1] * len(groups))
     return all(
-        fits(math.prod(tile) // tile[last] * -(-tile[last] // ROWS), width * -(-lane // (LINE_BYTES // 4)))
+        fits(math.prod(tile) // tile[last] * -(-tile[last] // ROWS), width * -(-lane // (LINE_BYTES // GRAIN_BYTES)))
         for last, tile, lane, width in zip(
             (group.extents.rows[-1] for group in groups), parameters["tiles"], lanes, panels, strict=True
         )

@@ -147,7 +147,7 @@ def _grains(op: ir.Operation, loops: Indexing, rows: Sequence[int], machine: Mac
     if not (rows and discardable.GRAIN.is_on(op) and matrix_units.has_matrix_unit(machine)):
         return 0
     is_tall = loops.sizes[rows[-1]] >= matrix_units.LEAST_ROWS and row_dim(loops) == rows[-1]
-    grains = matrix_units.whole_parts(loops.sizes[-2], matrix_units.LINE_BYTES // loops.sizes[-1])
+    grains = matrix_units.whole_parts(loops.sizes[-2], matrix_units.LINE_BYTES // matrix_units.GRAIN_BYTES)
     return grains if is_tall and grains >= matrix_units.LEAST_GRAINS else 0
 
 

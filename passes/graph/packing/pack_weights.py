@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 from mlir import ir
 
 from ....dialects import discardable
@@ -107,11 +109,31 @@ class PackMatmul(Pattern[MatmulOp]):
         weight = op.rhs if op.transpose_rhs else TransposeOp(op.rhs, permutation=(1, 0)).result
         columns = shape[0] if op.transpose_rhs else shape[1]
         lanes = self.machine.lanes(sum_bytes(op))
-        panel = choose_panel(self.machine, columns, lanes, math.prod(rows[:-1]))
+        in_tiles = _in_tiles(self.machine, op.rhs)
+        panel = choose_panel(self.machine, columns, lanes, math.prod(rows[:-1]), in_tiles=in_tiles)
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.rhs)) > 1 else panel
-        lhs, weight = in_whole_grains(op.lhs), in_whole_grains(weight)
-        packed = pack(weight, 1, columns, ir.RankedTensorType(weight.type).shape[1], panel)
-        return PackedMatmulOp(lhs, packed, columns=columns, panel=panel).result
+        grain = 0 if self.bytes_by_depth else _grain(self.machine, op.rhs)
+        lhs, weight = in_whole_grains(op.lhs, grain=grain), in_whole_grains(weight, grain=grain)
+        packed = pack(weight, 1, columns, ir.RankedTensorType(weight.type).shape[1], panel, grain)
+        return PackedMatmulOp(lhs, packed, columns=columns, panel=panel, **_given(grain)).result
+
+
+def _given(grain: int) -> dict[str, Any]:
+    """Returns the attribute for a grain that is not that of the type."""
+    return {"grain": grain} if grain else {}
+
+
+def _in_tiles(machine: Machine, weight: ir.Value) -> bool:
+    """Returns whether a matrix unit multiplies weights of this type."""
+    return grain_of(dtype_of(weight)) > 1 or _grain(machine, weight) > 1
+
+
+def _grain(machine: Machine, weight: ir.Value) -> int:
+    """Returns the neighbours along the reduction that are adjacent in a packed weight; 0 for those of its type.
+
+    Instructions for bfloat16 multiply pairs.
+    """
+    return 2 if machine.brain_rate and dtype_of(weight) == np.dtype(ml_dtypes.bfloat16) else 0
 
 
 @dataclass(frozen=True)
@@ -187,18 +209,19 @@ class PackConv(Pattern[ConvOp]):
         outputs, _, *kernel = ir.RankedTensorType(op.weight.type).shape
         columns, spatial = outputs // op.group, len(kernel)
         to_channels_last = (0, *range(2, spatial + 2), 1)
-        input, weight = in_whole_grains(op.input, op.group), TransposeOp(op.weight, permutation=to_channels_last).result
-        weight = in_whole_grains(weight)
+        grain = 0 if self.bytes_by_depth else _grain(self.machine, op.weight)
+        weight = TransposeOp(op.weight, permutation=to_channels_last).result
+        input, weight = in_whole_grains(op.input, op.group, grain), in_whole_grains(weight, grain=grain)
         positions = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
         lanes = self.machine.lanes(sum_bytes(op))
-        panel = choose_panel(self.machine, columns, lanes, positions)
+        panel = choose_panel(self.machine, columns, lanes, positions, in_tiles=_in_tiles(self.machine, op.weight))
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.weight)) > 1 else panel
-        packed = pack(weight, op.group, columns, math.prod(ir.RankedTensorType(weight.type).shape[1:]), panel)
+        packed = pack(weight, op.group, columns, math.prod(ir.RankedTensorType(weight.type).shape[1:]), panel, grain)
         if math.prod(kernel) == op.group == 1 and set(op.strides) == {1} and not any(op.pads):
-            result = PackedMatmulOp(input, packed, columns=outputs, panel=panel).result
+            result = PackedMatmulOp(input, packed, columns=outputs, panel=panel, **_given(grain)).result
         else:
             attributes = {"kernel": tuple(kernel), "strides": op.strides, "dilations": op.dilations, "group": op.group}
-            attributes["pads"] = _pads(op)
+            attributes |= {"pads": _pads(op), **_given(grain)}
             result = PackedConvOp(input, packed, columns=outputs, panel=panel, **attributes).result
         return _add_bias(result, op.bias)
 

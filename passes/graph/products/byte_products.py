@@ -18,12 +18,12 @@ def sum_bytes(op: MatmulOp | ConvOp) -> int:
     return max(4, dtype_of(op.result).itemsize)
 
 
-def in_whole_grains(value: ir.Value, groups: int = 1) -> ir.Value:
-    """Pads each of the `groups` equal parts of the last dimension to a multiple of the grain in which bytes are packed.
+def in_whole_grains(value: ir.Value, groups: int = 1, grain: int = 0) -> ir.Value:
+    """Pads each of the `groups` equal parts of the last dimension to a multiple of the grain of packed weights.
 
     The padding is zeros, and so are the corresponding weights.
     """
-    grain, shape = grain_of(dtype_of(value)), list(ir.RankedTensorType(value.type).shape)
+    grain, shape = grain or grain_of(dtype_of(value)), list(ir.RankedTensorType(value.type).shape)
     missing = -(shape[-1] // groups) % grain
     if not missing:
         return value

@@ -37,6 +37,20 @@ def test_matmul_reference() -> None:
     np.testing.assert_allclose(result, x @ w, rtol=1e-5)
 
 
+def test_matmul_in_pairs() -> None:
+    """Each pair along the reduction is adjacent: [panel, pair, column, 2]."""
+    x, weight = np.arange(8, dtype=np.float32).reshape(2, 4), np.arange(12, dtype=np.float32).reshape(3, 4)
+    packed = weight.reshape(3, 2, 2).swapaxes(0, 1).reshape(-1)
+    found = PackedMatmulOp.reference(x, packed, columns=3, panel=3, batch=1, grain=2)
+    np.testing.assert_array_equal(found, x @ weight.T)
+
+
+def test_depth_must_be_whole_pairs() -> None:
+    kind = np.dtype(np.float32)
+    with pytest.raises(OpError, match="must be a multiple of 2, but is 3"):
+        PackedMatmulOp.infer(TensorSpec((2, 3), kind), TensorSpec((9,), kind), columns=3, panel=3, batch=1, grain=2)
+
+
 def test_matmul_of_a_batch() -> None:
     x, w = np.random.rand(2, 3, 4, 6).astype(np.float32), np.random.rand(6, 6, 35).astype(np.float32)
     result = PackedMatmulOp.reference(x, pack(w.swapaxes(1, 2), 32), columns=35, panel=32, batch=6)

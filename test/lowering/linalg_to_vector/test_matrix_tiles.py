@@ -1,4 +1,4 @@
-"""Products of bytes are exact for shapes that tiles of a matrix unit do not divide."""
+"""Products of bytes and of bfloat16 are exact for shapes that tiles of a matrix unit do not divide."""
 
 from __future__ import annotations
 
@@ -52,6 +52,26 @@ def test_convolutions_of_any_shape_are_exact(channels: int, size: int, outputs: 
     )[:, :, ::stride, ::stride]
     wanted = np.maximum(np.einsum("nchwkl,ockl->nohw", windows, w.astype(np.int32)), 0).astype(np.float32)
     np.testing.assert_array_equal(executable(x), wanted)
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns"),
+    [(1, 64, 64), (3, 65, 40), (33, 130, 40), (100, 200, 1000), (15, 64, 7), (64, 36, 130)],
+)
+def test_products_of_bfloat16_are_exact(rows: int, depth: int, columns: int) -> None:
+    """Sums of few ones and minus ones are exact in bfloat16, whatever their order."""
+    x, w = _random((rows, depth), -1, 1, np.float32), _random((depth, columns), -1, 1, np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["y"])],
+        "floats",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, depth])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, columns])],
+        [numpy_helper.from_array(w, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    options = stepwell.Options(cache=False, precision="bf16")
+    executable = stepwell.compile(model, threads=1, options=options)
+    np.testing.assert_array_equal(executable(x), np.maximum(x @ w, 0))
 
 
 def test_products_of_any_number_of_rows_are_exact() -> None:
