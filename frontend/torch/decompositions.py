@@ -33,9 +33,9 @@ def attention_backward(
         return NotImplemented
     groups = query.size(-3) // key.size(-3)
     if groups > 1:  # several heads of the query read one of the key and value
-        wide = [part.repeat_interleave(groups, -3) for part in (key, value)]
+        keys, values = (part.repeat_interleave(groups, -3) for part in (key, value))
         made = attention_backward(
-            grad_out, query, *wide, out, logsumexp, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+            grad_out, query, keys, values, out, logsumexp, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
         )
         of_key, of_value = (part.unflatten(-3, (key.size(-3), groups)).sum(-3) for part in made[1:])
         return made[0], of_key, of_value
