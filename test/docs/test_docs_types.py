@@ -25,6 +25,8 @@ RULES = {
     "reportMissingImports": False,
     "reportPossiblyUnboundVariable": False,
     "reportOptionalMemberAccess": False,
+    # The declared result of `torch.compile` lacks `aot_compile`.
+    "reportFunctionMemberAccess": False,
 }
 
 
