@@ -84,8 +84,8 @@ def choose_tile(sizes: Sequence[int], lanes: int, grains: int) -> tuple[list[int
         for columns in wide
         if fits(part * -(-rows // ROWS), -(-columns // (LINE_BYTES // GRAIN_BYTES)))
     ]
-    (*outer, rows), columns = min(shapes, key=cycles)[0], min(shapes, key=cycles)[1]
-    return [*outer, rows], columns
+    shape, columns = min(shapes, key=cycles)
+    return list(shape), columns
 
 
 def fits(down: int, across: int) -> bool:

@@ -55,6 +55,12 @@ def linear_form(expr: ir.AffineExpr, places: Mapping[int, LinearIndex]) -> Linea
     raise PassError(f"a register tile cannot be indexed by {expr}")
 
 
+def factor_of(expr: ir.AffineExpr, dim: int) -> int:
+    """Returns how much an expression grows if a dimension grows by one."""
+    zeros: dict[int, LinearIndex] = dict.fromkeys(range(64), 0)
+    return linear_form(expr, zeros | {dim: 1})[0] - linear_form(expr, zeros)[0]
+
+
 def linear_index(place: LinearIndex) -> LinearForm:
     """Returns an index as a linear form."""
     if isinstance(place, tuple):

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 from mlir.dialects import arith, llvm, vector
 
+from ..builders.generics import zero_of
 from ..builders.linear_forms import LinearIndex
 from .tile_reads import Chunk, Reader
 
@@ -144,7 +145,7 @@ def joined(parts: Sequence[ir.Value]) -> ir.Value:
     kind = ir.VectorType(parts[0].type)
     (size,) = kind.shape
     joint = ir.VectorType.get([size * len(parts)], kind.element_type)
-    whole = arith.constant(joint, ir.DenseElementsAttr.get_splat(joint, _zero(kind.element_type)))
+    whole = arith.constant(joint, ir.DenseElementsAttr.get_splat(joint, zero_of(kind.element_type)))
     for number, part in enumerate(parts):
         whole = vector.InsertStridedSliceOp(part, whole, [number * size], [1]).result
     return whole
@@ -155,10 +156,6 @@ def slice_of(value: ir.Value, start: int, count: int) -> ir.Value:
     kind = ir.VectorType(value.type)
     part = ir.VectorType.get([min(count, *kind.shape)], kind.element_type)
     return value if kind == part else vector.ExtractStridedSliceOp(part, value, [start], part.shape, [1]).result
-
-
-def _zero(element: ir.Type) -> ir.Attribute:
-    return ir.FloatAttr.get(element, 0.0) if isinstance(element, ir.FloatType) else ir.IntegerAttr.get(element, 0)
 
 
 def _added(total: ir.Value, left: ir.Value, right: ir.Value, method: str, bits: int) -> ir.Value:

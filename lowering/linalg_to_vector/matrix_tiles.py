@@ -25,7 +25,8 @@ from mlir.dialects import arith, linalg, scf, tensor, vector
 from ...dialects import discardable
 from ...machines.matrix_units import GRAIN_BYTES, LINE_BYTES, ROWS, even_parts, whole_parts
 from ...passes.ir.values import constant_index, shape_of
-from ..builders.linear_forms import LinearForm, LinearIndex, apply_linear, linear_form
+from ..builders.generics import constant, zero_of
+from ..builders.linear_forms import LinearForm, LinearIndex, apply_linear, factor_of, linear_form
 from .tile_reads import Indexing
 
 MATRIX_METHOD = "amx"
@@ -52,8 +53,8 @@ def row_dim(loops: Indexing) -> int | None:
     if not outer:
         return None
     dim = next((dim for dim in reversed(outer) if loops.sizes[dim] > 1), outer[-1])
-    spaced = [axis for axis, expr in enumerate(loops.exprs[_INPUT]) if _factor(expr, dim)]
-    is_shared = not any(_factor(expr, dim) for expr in loops.exprs[_WEIGHT])
+    spaced = [axis for axis, expr in enumerate(loops.exprs[_INPUT]) if factor_of(expr, dim)]
+    is_shared = not any(factor_of(expr, dim) for expr in loops.exprs[_WEIGHT])
     return dim if len(spaced) == 1 and is_shared else None
 
 
@@ -123,7 +124,7 @@ class MatrixProduct:
         element = ir.RankedTensorType(target.type).element_type
         height = even_parts(self._loops.sizes[self._dim], ROWS)[1]
         kind = ir.VectorType.get([height, self._width], element)
-        zero = arith.constant(element, _zero(element))
+        zero = constant(zero_of(element))
         if isinstance(target.owner, ir.Operation | ir.OpView) and isinstance(target.owner.opview, linalg.FillOp):
             fill = target.owner.opview
             sums = [vector.broadcast(kind, fill.operands[0])] * (len(rows) * len(columns))
@@ -196,15 +197,15 @@ class MatrixProduct:
         everywhere = dict.fromkeys(range(len(self._loops.sizes)), 0) | dict(places)
         counts, strides = [], []
         for expr in exprs:
-            dims = [dim for dim in sizes if _factor(expr, dim)]
+            dims = [dim for dim in sizes if factor_of(expr, dim)]
             counts.append(sizes[dims[0]] if dims else 1)
             # The lanes of a weight are read with their grains, which are neighbours.
-            strides.append(_factor(expr, dims[0]) if dims and dims[0] == self._dim and operand == _INPUT else 1)
+            strides.append(factor_of(expr, dims[0]) if dims and dims[0] == self._dim and operand == _INPUT else 1)
         part = _slice(source, [linear_form(expr, everywhere) for expr in exprs], counts, strides)
         zeros = [constant_index(0)] * len(shape_of(part))
         identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(len(zeros)))
         kind = ir.VectorType.get(shape_of(part), element)
-        padding = arith.constant(element, _zero(element))
+        padding = constant(zero_of(element))
         return vector.TransferReadOp(kind, part, zeros, identity, padding, [True] * len(zeros)).result
 
 
@@ -225,13 +226,3 @@ def _widened(value: ir.Value, *, is_signed: bool) -> ir.Value:
         return arith.extf(ir.VectorType.get(tile.shape, ir.F32Type.get()), value)
     kind = ir.VectorType.get(tile.shape, ir.IntegerType.get_signless(32))
     return arith.extsi(kind, value) if is_signed else arith.extui(kind, value)
-
-
-def _factor(expr: ir.AffineExpr, dim: int) -> int:
-    """Returns how much an expression grows if a dimension grows by one."""
-    zeros: dict[int, LinearIndex] = dict.fromkeys(range(64), 0)
-    return linear_form(expr, zeros | {dim: 1})[0] - linear_form(expr, zeros)[0]
-
-
-def _zero(element: ir.Type) -> ir.Attribute:
-    return ir.FloatAttr.get(element, 0.0) if isinstance(element, ir.FloatType) else ir.IntegerAttr.get(element, 0)

@@ -10,6 +10,7 @@ from mlir import ir
 from mlir.dialects import arith, tensor, vector
 
 from ...passes.infra.base import PassError
+from ..builders.generics import zero_of
 from ..builders.linear_forms import LinearForm, LinearIndex, apply_linear, linear_form
 
 
@@ -223,7 +224,7 @@ class Reader:
             source, rank = self.loops.operands[operand], len(linear)
             element = ir.RankedTensorType(source.type).element_type
             lane_map = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(rank - 1)])
-            padding = arith.constant(element, _zero(element))
+            padding = arith.constant(element, zero_of(element))
             indices = [self._index(item) for item in linear]
             kind = ir.VectorType.get([chunk.moved], element)
             row = vector.TransferReadOp(
@@ -262,10 +263,6 @@ class Reader:
         if linear not in self._indices:
             self._indices[linear] = apply_linear(linear)
         return self._indices[linear]
-
-
-def _zero(element: ir.Type) -> ir.Attribute:
-    return ir.FloatAttr.get(element, 0.0) if isinstance(element, ir.FloatType) else ir.IntegerAttr.get(element, 0)
 
 
 def _steps(expr: ir.AffineExpr, lane: int, chunk: Chunk) -> Steps:

@@ -15,8 +15,9 @@ from ....machines import caches, costs, matrix_units, tiles
 from ....machines.block_tiles import BlockWork, block_cycles, most_block_rows
 from ....machines.machine import Machine
 from ....passes.ir.rewriting import walk
+from ...builders.linear_forms import factor_of
 from ..matrix_tiles import row_dim
-from ..tile_reads import Indexing, chunks_of, linear_form
+from ..tile_reads import Indexing, chunks_of
 from .typical import chosen_tile, typical_sizes
 
 # Maximum number of rows; more rows only make the code longer, because enough multiply-adds are in flight.
@@ -128,7 +129,7 @@ def groups_of(kernel: ir.Operation, machine: Machine) -> list[ColumnGroupExtents
             sizes[parallel - 1],
             reduction,
             numpy_dtype(element).itemsize,
-            stride=max((_factor(expr, rows[-1]) for expr in loops.exprs[0]), default=1) if rows else 1,
+            stride=max((factor_of(expr, rows[-1]) for expr in loops.exprs[0]), default=1) if rows else 1,
             is_spread=any("floordiv" in str(expr) for expr in loops.exprs[0]),
             # Without rows, there is a single tile at all sizes.
             typical=tuple(tuple(found[dim] for dim in rows[-2:]) for found in typical_sizes(kernel, outer) if rows),
@@ -157,12 +158,6 @@ def _block_work(op: ir.Operation, sizes: Sequence[int]) -> BlockWork | None:
         return None
     is_bytes = isinstance(ir.RankedTensorType(op.operands[0].type).element_type, ir.IntegerType)
     return BlockWork(bits, math.prod(sizes[-3:]), is_bytes)
-
-
-def _factor(expr: ir.AffineExpr, dim: int) -> int:
-    """Returns how much an expression grows if a dimension grows by one."""
-    zeros: dict[int, int | ir.Value] = dict.fromkeys(range(64), 0)
-    return linear_form(expr, zeros | {dim: 1})[0] - linear_form(expr, zeros)[0]
 
 
 def registers_per_row(extents: Extents) -> int:
