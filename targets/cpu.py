@@ -97,6 +97,7 @@ def _vector(name: str) -> Pipeline:
     return Pipeline(
         (
             "stepwell-vectorize",
+            "stepwell-round-without-division",
             # Math ops are vectors at this point, so that a polynomial is vector code.
             f"stepwell-approximate-math{{has-scalef={str(has_scalef).lower()}}}",
         )

@@ -25,6 +25,7 @@ SUBSTITUTES: Mapping[str, tuple[PassElement | str, ...]] = {
     # Kernels stay linalg on whole tensors, which upstream lowers to plain loops.
     "stepwell-apply-schedules": (),
     "stepwell-vectorize": (),
+    "stepwell-round-without-division": (),
     # Calls functions of the C library: see `partly_simple`.
     "stepwell-approximate-math": (),
     # Buffers do not share memory.

@@ -21,7 +21,7 @@ from .approximations import (
     roots,
     trigonometry,
 )
-from .approximations.arithmetic import Arithmetic
+from .approximations.arithmetic import Arithmetic, constant_of
 
 FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
     "math.acos": inverse_trigonometry.acos,
@@ -87,7 +87,7 @@ class ApproximateMathPass(Pass):
 
     def _approximate(self, op: ir.Operation) -> ir.Value:
         operands = list(op.operands)
-        exponent = _constant(operands[1]) if op.name == "math.powf" else None
+        exponent = constant_of(operands[1]) if op.name == "math.powf" else None
         if exponent in _SIMPLE_POWERS:
             return _SIMPLE_POWERS[exponent](operands[0])
         kind = operands[0].type
@@ -110,20 +110,6 @@ def _like(kind: ir.Type, element: ir.Type) -> ir.Type:
 
 def _width(kind: ir.Type) -> int:
     return ir.FloatType(kind.element_type if isinstance(kind, ir.VectorType) else kind).width
-
-
-def _constant(value: ir.Value) -> float | None:
-    """The constant that a value has in every lane; None if it is not a splat constant."""
-    if isinstance(value.owner, ir.Block):
-        return None
-    if value.owner.name == "vector.broadcast":
-        return _constant(value.owner.operands[0])
-    if value.owner.name != "arith.constant":
-        return None
-    attribute = value.owner.attributes["value"]
-    if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
-        attribute = attribute.get_splat_value()
-    return attribute.value if isinstance(attribute, ir.FloatAttr) else None
 
 
 def _reciprocal(value: ir.Value) -> ir.Value:

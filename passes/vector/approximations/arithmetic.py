@@ -129,3 +129,17 @@ class Arithmetic:
         as_set = llvm.mlir_constant(ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4))
         operands = [value, exponent, value, everywhere, as_set]
         return llvm.call_intrinsic(kind, ir.StringAttr.get(name), operands, [], [])
+
+
+def constant_of(value: ir.Value) -> float | None:
+    """Returns the float that a constant or a broadcast constant has in every lane; None for any other value."""
+    if isinstance(value.owner, ir.Block):
+        return None
+    if value.owner.name == "vector.broadcast":
+        return constant_of(value.owner.operands[0])
+    if value.owner.name != "arith.constant":
+        return None
+    attribute = value.owner.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
+        attribute = attribute.get_splat_value()
+    return attribute.value if isinstance(attribute, ir.FloatAttr) else None
