@@ -36,9 +36,10 @@ from .views import annotate
 class FormKernelsPass(Pass):
     """Outline groups of ops of @main into private functions, one per kernel.
 
-    Every op that does work lands in exactly one kernel. Contractions absorb their elementwise consumers; reductions
-    also absorb their elementwise producers. If sizes vary, norms are decomposed into sums, and sums over the same rows
-    share a kernel with the consumers of those rows. All shapes must be static. Attributes describe the kernel:
+    Every op that does work lands in exactly one kernel. Contractions absorb their elementwise consumers, and those on
+    bytes also what dequantises other operands of these; reductions also absorb their elementwise producers. If sizes
+    vary, norms are decomposed into sums, and sums over the same rows share a kernel with the consumers of those rows.
+    All shapes must be static. Attributes describe the kernel:
 
     ```mlir
     %1 = "stepwell.matmul"(%0, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from mlir import ir
 
+from ...dialects.specs import size_of
 from ...dialects.stepwell.movement import ResizeOp, TransposeOp
 from ...runtime.remarks import FUSE
 from ..infra.state import CompileState
@@ -19,6 +20,7 @@ from .row_fusion import rows_group
 
 # A longer epilogue gains nothing: its operands would no longer fit the vector registers.
 _MAX_GROUP = 16
+_BYTES = {"i8", "ui8"}
 _PRODUCTS = {"contraction", "convolution"}
 _ABSORBS_CONSUMERS = {"contraction", "convolution", "winograd", "depthwise", "pooling", "reduction", "elementwise"}
 
@@ -86,6 +88,8 @@ class Grouping:
         group = [anchor]
         if kind in self._absorbing:
             group = self._with_consumers(anchor, floats_only=kind != "elementwise" and not _sums_widely(anchor))
+            if _sums_widely(anchor):
+                group = self._with_feeders(group, are_widening=True)
         if kind == "attention":
             group = self._with_views(anchor)
         if anchor.name == TransposeOp.OPERATION_NAME:
@@ -183,14 +187,21 @@ class Grouping:
 
         return rows_group(anchor, feeders, self._users, free, self._row_bytes) if self._row_bytes else None
 
-    def _with_feeders(self, group: list[ir.Operation]) -> list[ir.Operation]:
-        """A group extended by the elementwise ops of its shape that feed only the group."""
+    def _with_feeders(self, group: list[ir.Operation], are_widening: bool = False) -> list[ir.Operation]:
+        """A group extended by the elementwise ops of its shape that feed only the group.
+
+        Args:
+            group: the ops.
+            are_widening: whether to add only those that convert bytes, which are read faster than their results.
+        """
         result, pending = group[-1].results[0], list(group)
         group = list(group)
         while pending and len(group) < _MAX_GROUP:
             for value in pending.pop().operands:
                 op = None if isinstance(value.owner, ir.Block) else value.owner.operation
                 if op is None or op in group or self._fusion_obstacle(op, result, floats_only=False) is not None:
+                    continue
+                if are_widening and not _widens_bytes(op):
                     continue
                 if all(use.owner.operation in group for use in value.uses):
                     group.append(op)
@@ -243,7 +254,19 @@ def _sums_widely(op: ir.Operation) -> bool:
     """
     kinds = {str(ir.RankedTensorType(value.type).element_type) for value in op.operands}
     has_pairs = kinds == {"bf16"} and "grain" in op.attributes and ir.IntegerAttr(op.attributes["grain"]).value > 1
-    return len(op.operands) > 1 and (kinds <= {"i8", "ui8"} or has_pairs)
+    return len(op.operands) > 1 and (kinds <= _BYTES or has_pairs)
+
+
+def _widens_bytes(op: ir.Operation) -> bool:
+    """Returns whether an elementwise op is a step of a dequantisation: it reads bytes and single values."""
+    while op.operands and all(size_of(value) == 1 for value in list(op.operands)[1:]):
+        value = op.operands[0]
+        if str(ir.RankedTensorType(value.type).element_type) in _BYTES:
+            return True
+        if isinstance(value.owner, ir.Block):
+            return False
+        op = value.owner.operation
+    return False
 
 
 def _repeats_rows(op: ir.Operation) -> bool:

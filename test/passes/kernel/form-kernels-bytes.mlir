@@ -63,3 +63,21 @@ func.func @main(%x: tensor<1x1x8x8xf32>) -> tensor<1x1x4x4xf32> {
   %0 = "stepwell.resize"(%x) {sizes = array<i64: 1, 1, 4, 4>, scales = dense<[1.0, 1.0, 0.5, 0.5]> : tensor<4xf32>, mode = "nearest", coordinates = "asymmetric", nearest = "floor"} : (tensor<1x1x8x8xf32>) -> tensor<1x1x4x4xf32> loc("Resize_0")
   return %0 : tensor<1x1x4x4xf32>
 }
+
+// -----
+
+// Sums of products of bytes are added to dequantised bytes, which the same kernel reads: they take a quarter of the
+// floats. Floats that other floats are computed from have a kernel of their own.
+// CHECK: stepwell.ops = ["Exp_1"]
+// CHECK: stepwell.ops = ["MatMul_0", "MatMul_0", "Dequantize_1", "Dequantize_1", "Add_2", "Add_2"]
+func.func @main(%x: tensor<8x16xui8>, %w: tensor<256xi8>, %y: tensor<8x16xui8>, %z: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  %0 = "stepwell.packed_matmul"(%x, %w) {columns = 16 : i64, panel = 16 : i64} : (tensor<8x16xui8>, tensor<256xi8>) -> tensor<8x16xi32> loc("MatMul_0")
+  %1 = "stepwell.cast"(%0) {dtype = f32} : (tensor<8x16xi32>) -> tensor<8x16xf32> loc("MatMul_0")
+  %2 = "stepwell.cast"(%y) {dtype = f32} : (tensor<8x16xui8>) -> tensor<8x16xf32> loc("Dequantize_1")
+  %scale = "stepwell.constant"() {value = dense<0.1> : tensor<f32>} : () -> tensor<f32>
+  %3 = "stepwell.mul"(%2, %scale) : (tensor<8x16xf32>, tensor<f32>) -> tensor<8x16xf32> loc("Dequantize_1")
+  %4 = "stepwell.add"(%1, %3) : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32> loc("Add_2")
+  %5 = "stepwell.exp"(%z) : (tensor<8x16xf32>) -> tensor<8x16xf32> loc("Exp_1")
+  %6 = "stepwell.add"(%4, %5) : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32> loc("Add_2")
+  return %6 : tensor<8x16xf32>
+}
