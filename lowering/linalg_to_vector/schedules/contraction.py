@@ -127,8 +127,11 @@ def is_panel_outermost(extents: Extents) -> bool:
     """Returns whether all rows of a block work on one panel before the next.
 
     If the weight stays in the cache anyway and the result comes from and goes to memory, a tile's rows work on all
-    panels instead, and the result is accessed row by row.
+    panels instead, and the result is accessed row by row. So they do if a matrix unit multiplies: it reads the weight
+    in order then, faster than rows of the input.
     """
+    if extents.grains and extents.weights * extents.weight_bytes <= caches.cached_bytes(extents.machine):
+        return False
     positions = math.prod(extents.outer)
     if extents.typical:
         most = math.prod(extents.outer[dim] for dim in extents.rows[-2:])
@@ -148,7 +151,7 @@ def _plan(extents: Extents, parts: int) -> tuple[list[int], list[int]]:
         block = [size if dim in extents.rows[-2:] else 1 for dim, size in enumerate(extents.outer)]
         _, tile = _tile(extents, [extents.outer[dim] for dim in extents.rows[-2:]])
         rows = block if parts == 1 else cut_rows(extents, tile, block, parts)
-        return tile, [*whole_tiles(extents, tile, rows), extents.panels]
+        return tile, [*whole_tiles(extents, tile, rows), _part_of_panels(extents, rows, parts)]
     plans = [_plan_of(extents, count) for count in _block_counts(extents)]
     _, tile, block = min(plans, key=lambda plan: plan[0])
     return tile, _cut(extents, tile, block, parts)
@@ -170,13 +173,18 @@ def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int
         least = _LEAST_ROWS if is_even else _LEAST_ROWS // 2
         most = max(1, min(most, -(-_BLOCKS_OF_WEIGHTS // there), positions // least))
     rows = cut_rows(extents, tile, block, most, there)
-    there = math.prod(-(-size // part) for size, part in zip(extents.outer, rows, strict=True))
-    panels = divisor(extents.panels, there * extents.panels // parts)
+    panels = _part_of_panels(extents, rows, parts)
     if extents.typical and _is_far(extents):
         # Even with the fewest rows there must be enough blocks for several threads.
         fewest = _blocks_of_rows(extents, rows)
         panels = min(panels, divisor(extents.panels, fewest * extents.panels // _FEWEST_BLOCKS))
     return [*whole_tiles(extents, tile, _fewer(extents, tile, rows)), panels]
+
+
+def _part_of_panels(extents: Extents, rows: Sequence[int], parts: int) -> int:
+    """Returns the panels of a block of these rows, such that there are about `parts` blocks in all."""
+    there = math.prod(-(-size // part) for size, part in zip(extents.outer, rows, strict=True))
+    return divisor(extents.panels, there * extents.panels // parts)
 
 
 def _blocks_of_rows(extents: Extents, rows: Sequence[int]) -> int:

@@ -11,6 +11,9 @@
 
 // CHECK-LABEL: func.func private @product(
 // CHECK-SAME:    bytes_method = "amx"
+// The rows of a tile work on all panels of a weight that stays in the cache before the next rows do.
+// CHECK:         scf.forall (%{{.+}}, %{{.+}}) = (0, 0) to (256, 8) step (32, 2)
+// CHECK:         scf.for %{{.+}} to %c2 step %c1
 // CHECK:         %[[SUMS:.+]]:4 = scf.for %[[K:.+]] = %c0 to %c64 step %c16 {{.+}} -> (vector<16x16xi32>, vector<16x16xi32>, vector<16x16xi32>, vector<16x16xi32>)
 // CHECK:           vector.transfer_read {{.+}} vector<16x16x4xi8>
 // CHECK:           vector.transfer_read {{.+}} vector<16x64xi8>
