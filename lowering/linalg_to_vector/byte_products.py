@@ -105,6 +105,17 @@ def add_products(
     return total
 
 
+def add_pairs(total: ir.Value, left: ir.Value, right: ir.Value, lanes: int) -> ir.Value:
+    """Returns `total` plus the products of two 16-bit integers in each lane."""
+    parts = []
+    (width,) = ir.VectorType(total.type).shape
+    for start in range(0, width, lanes):
+        one, two = (_bitcast(slice_of(value, start, lanes), 16) for value in (left, right))
+        kind = ir.VectorType.get([min(lanes, width)], ir.IntegerType.get_signless(32))
+        parts.append(_call(_PAIRS[kind.shape[0]], kind, [one, two]))
+    return arith.addi(total, joined(parts))
+
+
 def shorts_of(bits: int, method: str, lanes: int) -> int:
     """Returns how many vectors of products may be summed in 16 bits; 0 if the method does not sum in 16 bits.
 

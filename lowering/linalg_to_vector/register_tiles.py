@@ -39,6 +39,7 @@ from .byte_products import byte_step
 from .matrix_tiles import MATRIX_METHOD, MatrixProduct
 from .reduction_nest import ReductionNest
 from .scalar_bodies import evaluate_body
+from .tap_products import TapProduct
 from .tile_reads import Chunk, Indexing, Reader, chunks_of, linear_form
 
 # A larger number of rows means that the op was never tiled: unrolling it would only make a huge function.
@@ -105,7 +106,8 @@ class RegisterTiler:
         rows = list(_rows(op, loops.sizes[: loops.parallel - 1]))
         has_grains = discardable.GRAIN.is_on(op)
         blocks = self._block_product(op, loops)
-        inner = 3 if blocks else int(has_grains)
+        taps = None if has_grains or blocks else TapProduct.of(op, loops, self.bytes_method, self.lanes)
+        inner = 3 if blocks else int(has_grains or taps is not None)
         reductions = list(range(loops.parallel, len(loops.sizes) - inner))
         known = {
             position: self._tiles[value].rows for position, value in enumerate(op.operands) if value in self._tiles
@@ -118,6 +120,8 @@ class RegisterTiler:
         def step(reader: Reader, where: Mapping[int, LinearIndex], sums: list[ir.Value]) -> list[ir.Value]:
             if blocks is not None:
                 return blocks.step(reader, rows, chunks, where, sums)
+            if taps is not None:
+                return taps.step(reader, rows, chunks, where, sums)
             if has_grains:
                 return byte_step(reader, rows, chunks, where, sums, self.bytes_method, self.lanes)
             values = _step(op, reader, rows, chunks, where, sums)
@@ -137,7 +141,7 @@ class RegisterTiler:
         sizes = [loops.sizes[dim] for dim in reductions]
         registers = len(rows) * sum(-(-chunk.lanes // self.lanes) for chunk in chunks)
         nest = ReductionNest(op, step, reductions, sizes, registers, self.machine.line_bytes)
-        if discardable.UNROLL.is_on(op) and not has_grains and blocks is None:
+        if discardable.UNROLL.is_on(op) and inner == 0:
             nest = replace(nest, part=part, position=position)
         final = nest.run(reader, accumulators)
         width = len(chunks)

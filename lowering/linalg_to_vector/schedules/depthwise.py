@@ -16,9 +16,11 @@ from dataclasses import replace
 
 from mlir import ir
 
+from ....dialects import discardable
 from ....machines import caches
 from ....machines.machine import Machine
 from ....machines.tiles import depthwise_cycles
+from ....passes.ir.rewriting import walk
 from ...target import Target
 from .base import Schedule
 from .tile_script import make_schedule
@@ -57,8 +59,18 @@ def depthwise(kernel: ir.Operation, target: Target) -> Schedule:
     blocks = [_block(group.extents, tile, kernel) for group, tile in zip(groups, tiles, strict=True)]
     unroll = max(_unrolled(group.extents) for group in groups)
     lanes = [_lanes(group.extents) for group in groups]
-    return make_schedule(
+    schedule = make_schedule(
         "depthwise", kernel, groups, tiles, blocks, is_panel_outermost=lambda _: False, unroll=unroll, lanes=lanes
+    )
+    if not any(_reads_bytes(op) for op in walk(kernel)):
+        return schedule
+    return replace(schedule, parameters={"bytes_method": target.bytes_method, **schedule.parameters})
+
+
+def _reads_bytes(op: ir.Operation) -> bool:
+    """Returns whether an op is the sum of a convolution of bytes."""
+    return discardable.CONTRACTION.is_on(op) and all(
+        str(ir.RankedTensorType(value.type).element_type) == "i8" for value in list(op.operands)[:2]
     )
 
 
