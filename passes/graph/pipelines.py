@@ -21,6 +21,7 @@ from .packing.pack_weights import PackWeightsPass
 from .products.join_columns import JoinColumnsPass
 from .products.merge_projections import MergeProjectionsPass
 from .products.multiply_bytes import MultiplyBytesPass
+from .products.quantize_early import QuantizeEarlyPass
 from .products.reduce_precision import ReducePrecisionPass
 from .products.sum_single_columns import SumSingleColumnsPass
 from .shapes.infer_shapes import InferShapesPass
@@ -39,6 +40,8 @@ GRAPH_PIPELINE: tuple[PassElement, ...] = (
     MultiplyBytesPass(),
     FoldConstantsPass(),
     *CLEAN_UP,
+    # When scales are constants, before images change their layout.
+    QuantizeEarlyPass(),
     # Before ops become parts of composites or kernels, which are not hoisted out of loops.
     HoistInvariantsPass(),
     # Ops that no kernel computes as a whole are split early, so that the other passes can optimise the parts.

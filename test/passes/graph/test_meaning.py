@@ -35,6 +35,7 @@ _PASSES = (
     "stepwell-convert-layout,stepwell-choose-winograd{tile=2}",
     "stepwell-convert-layout,stepwell-choose-winograd{tile=4}",
     "stepwell-hoist-parameters",
+    "stepwell-quantize-early",
     "stepwell-fold-batch-norm,stepwell-hoist-parameters",
 )
 
