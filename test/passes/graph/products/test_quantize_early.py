@@ -24,7 +24,8 @@ _CHOICES = {
     "enlarged": [helper.make_node("Resize", ["x", "", "r"], ["c"], mode="nearest")],
     "enlarged, then joined": [
         helper.make_node("Resize", ["x", "", "r"], ["l"], mode="nearest"),
-        helper.make_node("Concat", ["l", "l"], ["c"], axis=1),
+        helper.make_node("Resize", ["x", "", "r"], ["m"], mode="nearest"),
+        helper.make_node("Concat", ["l", "m"], ["c"], axis=1),
     ],
 }
 
