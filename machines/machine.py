@@ -92,6 +92,16 @@ class Machine:
         """Returns the number of elements per vector register."""
         return self.vector_bytes // element_bytes
 
+    def relative_rate(self, element: str) -> float:
+        """Returns the peak of multiply-adds of a type relative to those of float32.
+
+        Args:
+            element: f64, f32, f16, bf16, or i8 for bytes. The units of other types compute in float32.
+        """
+        in_tiles = self.matrix_rate / (self.lanes(4) * self.fma_units)
+        rates = {"f64": self.double_rate, "f16": self.half_rate, "i8": max(self.byte_rate, in_tiles)}
+        return rates.get(element, max(1.0, self.brain_rate, in_tiles / 2) if element == "bf16" else 1.0)
+
     @property
     def flops(self) -> float:
         """Peak of float32 operations per nanosecond of one core, two per multiply-add."""

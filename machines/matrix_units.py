@@ -21,6 +21,9 @@ GRAIN_BYTES = 4
 REGISTERS = 8
 """Number of tile registers."""
 
+PALETTE, ROW_BYTES_AT, ROWS_AT = 1, 16, 48
+"""Palette of the configuration of tile registers, and where it holds their bytes per row (u16) and their rows (u8)."""
+
 _LOADED = 2
 """Rows of a tile that are loaded per cycle."""
 
@@ -49,9 +52,11 @@ def even_parts(size: int, most: int) -> tuple[list[int], int]:
     return [min(number * part, size - part) for number in range(count)], part
 
 
-def whole_parts(size: int, most: int) -> int:
-    """Returns the greatest divisor of `size` that is at most `most`."""
-    return max(part for part in range(1, min(size, most) + 1) if size % part == 0)
+def divisor(number: int, limit: int) -> int:
+    """Returns the greatest divisor of `number` that is at most `limit` (at least 1)."""
+    most = max(1, limit)
+    lower = [item for item in range(1, min(math.isqrt(number), most) + 1) if number % item == 0]
+    return max(item for part in lower for item in (part, number // part) if item <= most)
 
 
 def choose_tile(sizes: Sequence[int], lanes: int, grains: int) -> tuple[list[int], int]:

@@ -23,7 +23,7 @@ from mlir import ir
 from mlir.dialects import arith, linalg, scf, tensor, vector
 
 from ...dialects import discardable
-from ...machines.matrix_units import GRAIN_BYTES, LINE_BYTES, ROWS, even_parts, whole_parts
+from ...machines.matrix_units import GRAIN_BYTES, LINE_BYTES, ROWS, divisor, even_parts
 from ...passes.ir.values import constant_index, shape_of
 from ..builders.generics import constant, zero_of
 from ..builders.linear_forms import LinearForm, LinearIndex, apply_linear, factor_of, linear_form
@@ -148,7 +148,7 @@ class MatrixProduct:
         if not dims:
             return self._step(where, sums, rows, columns)
         size = self._loops.sizes[dims[0]]
-        step = whole_parts(size, LINE_BYTES // GRAIN_BYTES) if len(dims) == 1 else 1
+        step = divisor(size, LINE_BYTES // GRAIN_BYTES) if len(dims) == 1 else 1
         if size == step:
             return self._reduce(dims[1:], {**where, dims[0]: 0}, sums, rows, columns)
         loop = scf.ForOp(constant_index(0), constant_index(size), constant_index(step), sums)
@@ -174,7 +174,7 @@ class MatrixProduct:
     @property
     def _depth(self) -> int:
         """Number of grains of a step."""
-        return whole_parts(self._loops.sizes[-2], LINE_BYTES // GRAIN_BYTES)
+        return divisor(self._loops.sizes[-2], LINE_BYTES // GRAIN_BYTES)
 
     def _read_input(self, row: Sequence[int], where: Where) -> ir.Value:
         """Reads a tile of the input, [rows, grains, grain]."""

@@ -12,7 +12,7 @@ from mlir import ir
 from mlir.dialects import arith, llvm, memref, scf, vector
 
 from ...dialects.types import numpy_dtype
-from ...machines.matrix_units import LINE_BYTES, REGISTERS
+from ...machines.matrix_units import LINE_BYTES, PALETTE, REGISTERS, ROW_BYTES_AT, ROWS_AT
 from ...passes.infra.base import Pass, PassError, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, kernels_in
@@ -26,9 +26,6 @@ _SUM_RANK, _SUM_BYTES = 2, 4
 """Dimensions of a tile of sums, and the size of a sum in bytes."""
 
 _WIDENING = ("arith.extui", "arith.extsi", "arith.extf", "vector.shape_cast")
-
-_PALETTE, _ROW_BYTES_AT, _ROWS_AT = 1, 16, 48
-"""Palette of the configuration of tile registers, and where it holds their bytes per row (u16) and their rows (u8)."""
 
 Shapes = tuple[tuple[int, int], ...]
 """Rows and bytes per row of every tile register; 0 for those that are not used."""
@@ -280,10 +277,10 @@ def _parents(op: ir.Operation, kernel: ir.Operation) -> list[ir.Operation]:
 def _configure(shapes: Shapes) -> None:
     """Sets the shapes of the tile registers."""
     config = bytearray(LINE_BYTES)
-    config[0] = _PALETTE
+    config[0] = PALETTE
     for number, (rows, size) in enumerate(shapes):
-        config[_ROWS_AT + number] = rows
-        config[_ROW_BYTES_AT + 2 * number : _ROW_BYTES_AT + 2 * number + 2] = size.to_bytes(2, "little")
+        config[ROWS_AT + number] = rows
+        config[ROW_BYTES_AT + 2 * number : ROW_BYTES_AT + 2 * number + 2] = size.to_bytes(2, "little")
     byte = ir.IntegerType.get_signless(8)
     kind = ir.VectorType.get([len(config)], byte)
     numbers = [ir.IntegerAttr.get(byte, number - (number >= 128) * 256) for number in config]

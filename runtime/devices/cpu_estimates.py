@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..facts import CodeShape, CompileFacts, KernelDetails
+from ..facts import CodeShape, CompileFacts, KernelDetails, Operand
 from ..program import KernelInfo, Program
 from .loader import Estimates
 from .roofline import Roofline, roofline_of
+
+_ELEMENTS = {"int8": "i8", "uint8": "i8", "bfloat16": "bf16"}
+"""Types of operands that have instructions of their own, by their names."""
 
 
 def estimates_of(program: Program, known: CompileFacts, threads: int) -> Estimates:
@@ -32,15 +35,22 @@ def estimates_of(program: Program, known: CompileFacts, threads: int) -> Estimat
         "bandwidth": limit.bandwidth,
         "threads": limit.threads,
     }
-    return Estimates(lambda info: _code(info, known.details_of(info.name), limits), limit.vector_bits, peaks)
+
+    def describe(info: KernelInfo) -> dict[str, Any]:
+        return _code(info, known.details_of(info.name), known.operands_of(info.name), limits)
+
+    return Estimates(describe, limit.vector_bits, peaks)
 
 
-def _code(info: KernelInfo, details: KernelDetails, limits: Mapping[int, Roofline]) -> dict[str, Any]:
+def _code(
+    info: KernelInfo, details: KernelDetails, operands: Sequence[Operand], limits: Mapping[int, Roofline]
+) -> dict[str, Any]:
     blocks = list(details.blocks)
     limit = limits[max(limits) if blocks else 1]
     code = details.code or CodeShape(limit.vector_bits)
     bits, scalar = code.vector_bits, code.scalar_share
-    seconds, bound = limit.seconds(info.flops, info.bytes, (1 - scalar) * bits + scalar * 32)
+    element = _element(details, operands)
+    seconds, bound = limit.seconds(info.flops, info.bytes, (1 - scalar) * bits + scalar * 32, element)
     return {
         "vector_bits": bits,
         "scalar_share": scalar,
@@ -52,3 +62,10 @@ def _code(info: KernelInfo, details: KernelDetails, limits: Mapping[int, Rooflin
         "predicted_seconds": seconds,
         "bound": bound,
     }
+
+
+def _element(details: KernelDetails, operands: Sequence[Operand]) -> str:
+    """Returns the type that a kernel multiplies: that of its first operand, if it is a product of such a type."""
+    if "bytes_method" not in details.schedule or not operands:
+        return "f32"
+    return _ELEMENTS.get(operands[0].dtype, "f32")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ...machines.matrix_units import LINE_BYTES, PALETTE, REGISTERS, ROW_BYTES_AT, ROWS, ROWS_AT
 from .. import processor
 from .peaks import counted_loop
 
 CHAIN = 64
 """Number of dependent operations in an iteration of `chain`."""
+
+_SUM = {"bfloat": "float"}
+"""Types of sums that differ from the type of a lane."""
 
 _FLOATS = {"float": "f32", "double": "f64", "half": "f16"}
 
@@ -112,14 +116,54 @@ def products(name: str, lanes: int, element: str) -> str:
     Args:
         name: its name.
         lanes: number of lanes of a register.
-        element: LLVM's type of a lane: a float type, or i32 for sums of four products of bytes.
+        element: LLVM's type of a lane: a float type, i32 for sums of four products of bytes, or bfloat for float sums
+            of two products of bfloat16.
     """
-    kind = f"<{lanes} x {element}>"
+    kind = f"<{lanes} x {_SUM.get(element, element)}>"
     phis = "\n".join(f"  %a{at} = phi {kind} [ zeroinitializer, %entry ], [ %b{at}, %loop ]" for at in range(SUMS))
     steps = "\n".join(_step(lanes, element, at) for at in range(SUMS))
     kept = "\n".join(f'  call void asm sideeffect "", "{_register()}"({kind} %b{at})' for at in range(SUMS))
     loop = counted_loop(f"void @{name}", phis, steps, f"{kept}\n  ret void")
     return f"{_declarations(lanes, element)}\n{loop}"
+
+
+def tile_products(name: str) -> str:
+    """Returns the function `name`, which adds products of bytes in tile registers (AMX) to four tiles of sums.
+
+    An iteration multiplies each of two tiles of the input by each of two of the weight, as kernels do.
+    """
+    shape = bytearray(LINE_BYTES)
+    shape[0] = PALETTE
+    for number in range(REGISTERS):
+        shape[ROWS_AT + number], shape[ROW_BYTES_AT + 2 * number] = ROWS, LINE_BYTES
+    config = ", ".join(f"i8 {byte}" for byte in shape)
+    steps = "\n".join(
+        f"  call void @llvm.x86.tdpbusd(i8 {2 * row + column}, i8 {4 + row}, i8 {6 + column})"
+        for row in range(2)
+        for column in range(2)
+    )
+    zeros = "\n".join(f"  call void @llvm.x86.tilezero(i8 {number})" for number in range(REGISTERS))
+    declared = "\n".join(
+        f"declare void @llvm.x86.{item}"
+        for item in ("ldtilecfg(ptr)", "tilezero(i8)", "tdpbusd(i8, i8, i8)", "tilerelease()")
+    )
+    loop = counted_loop(f"void @{name}_loop", "", steps, "  ret void")
+    return f"""{declared}
+{loop}
+define void @{name}(i64 %n) {{
+  %config = alloca <{LINE_BYTES} x i8>, align {LINE_BYTES}
+  store <{LINE_BYTES} x i8> <{config}>, ptr %config
+  call void @llvm.x86.ldtilecfg(ptr %config)
+{zeros}
+  call void @{name}_loop(i64 %n)
+  call void @llvm.x86.tilerelease()
+  ret void
+}}
+"""
+
+
+TILE_PRODUCTS = 4 * ROWS * ROWS * LINE_BYTES
+"""Products of bytes in an iteration of `tile_products`."""
 
 
 def byte_products(features: Collection[str], lanes: int) -> tuple[str, ...] | None:
@@ -144,6 +188,11 @@ def _step(lanes: int, element: str, at: int) -> str:
     """Returns the instructions that compute %b{at}: %a{at} plus products of itself with itself."""
     kind = f"<{lanes} x {element}>"
     start = f"{kind} %a{at}"
+    if element == "bfloat":
+        pairs = f"<{2 * lanes} x bfloat>"
+        cast = f"  %x{at} = bitcast <{lanes} x float> %a{at} to {pairs}"
+        sums = f"<{lanes} x float>"
+        return f"{cast}\n  %b{at} = call {sums} @{_brain(lanes)}({sums} %a{at}, {pairs} %x{at}, {pairs} %x{at})"
     if element != "i32":
         return f"  %b{at} = call {kind} @llvm.fma.{_suffix(lanes, element)}({start}, {start}, {start})"
     names, bytes_ = _byte_intrinsics(lanes), f"<{4 * lanes} x i8>"
@@ -160,6 +209,9 @@ def _step(lanes: int, element: str, at: int) -> str:
 
 def _declarations(lanes: int, element: str) -> str:
     kind = f"<{lanes} x {element}>"
+    if element == "bfloat":
+        pairs = f"<{2 * lanes} x bfloat>"
+        return f"declare <{lanes} x float> @{_brain(lanes)}(<{lanes} x float>, {pairs}, {pairs})"
     if element != "i32":
         return f"declare {kind} @llvm.fma.{_suffix(lanes, element)}({kind}, {kind}, {kind})"
     names, bytes_, pairs = _byte_intrinsics(lanes), f"<{4 * lanes} x i8>", f"<{2 * lanes} x i16>"
@@ -172,6 +224,11 @@ def _byte_intrinsics(lanes: int) -> tuple[str, ...]:
     names = byte_products(processor.features() or (), lanes)
     assert names is not None
     return names
+
+
+def _brain(lanes: int) -> str:
+    """Returns the intrinsic that adds products of two bfloat16 to each sum."""
+    return f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
 
 
 def _suffix(lanes: int, element: str) -> str:

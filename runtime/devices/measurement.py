@@ -16,11 +16,12 @@ from .. import processor
 from ..native import orc
 from . import peaks
 from .figures import MachineFigures
-from .measured_loops import CHAIN, byte_products, chains, products
+from .measured_loops import CHAIN, SUMS, TILE_PRODUCTS, byte_products, chains, products, tile_products
 
 # Iterations of loops, repetitions of which the fastest counts, loads, and messages between threads: choices for which
 # all measurements together take about ten seconds.
 _CHAIN_STEPS, _PRODUCT_STEPS, _REPEATS = 1 << 16, 1 << 18, 7
+_TILE_STEPS = 1 << 14
 _LOADS, _MOST_LOADS = 1 << 16, 1 << 20
 _HANDOVERS, _WAKES = 20_000, 2_000
 _LINE = 128
@@ -48,7 +49,7 @@ def measure(machine: Machine, cpus: Sequence[int]) -> MachineFigures:
         "cores": len(cpus),
         "clock": clock,
         "wide_clock": one.flops / 1e9 / (2 * machine.lanes(4) * machine.fma_units),
-        **loops.relative_rates(machine.vector_bytes),
+        **loops.relative_rates(machine),
         **rates,
         "memory_rate": one.read_rate(peaks.FAR_BYTES) / 1e9,
         "memory_total": max(one.read_rate(peaks.FAR_BYTES), every.read_rate(peaks.FAR_BYTES)) / 1e9,
@@ -77,21 +78,34 @@ class _Loops:
         chain = self._function("chain", ctypes.c_int64, ctypes.c_int64)
         return CHAIN * _CHAIN_STEPS / (1e9 * _fastest(lambda: chain(_CHAIN_STEPS, 1)))
 
-    def relative_rates(self, vector_bytes: int) -> dict[str, float]:
-        """Returns the multiply-adds of other types relative to those of float32, by fields of `Machine`."""
-        features = processor.features() or frozenset()
+    def relative_rates(self, machine: Machine) -> dict[str, float]:
+        """Returns the multiply-adds of other types relative to those of float32, by fields of `Machine`.
+
+        The products of a matrix unit are counted per cycle.
+        """
+        features, vector_bytes = processor.features() or frozenset(), machine.vector_bytes
         kinds = {"float": ("f32", 4), "double": ("double_rate", 8)}
         if features & {"avx512fp16", "fullfp16"}:
             kinds["half"] = "half_rate", 2
         if byte_products(features, vector_bytes // 4) is not None:
             kinds["i32"] = "byte_rate", 1
+        if "avx512bf16" in features:
+            kinds["bfloat"] = "brain_rate", 2
         rates = {name: self._rate(name, vector_bytes, element, size) for element, (name, size) in kinds.items()}
         single = rates.pop("f32")
-        return {name: rate / single for name, rate in rates.items()}
+        found = {name: rate / single for name, rate in rates.items()}
+        if features >= processor.TILE_FEATURES:
+            self._code.add_ir(tile_products("matrix_rate"))
+            run = self._function("matrix_rate", ctypes.c_int64)
+            in_tiles = TILE_PRODUCTS * _TILE_STEPS / _fastest(lambda: run(_TILE_STEPS))
+            per_cycle = machine.lanes(4) * machine.fma_units
+            found["matrix_rate"] = in_tiles / (single * SUMS * _PRODUCT_STEPS) * per_cycle
+        return found
 
     def _rate(self, name: str, vector_bytes: int, element: str, size: int) -> float:
-        """Returns the products per second of elements of `size` bytes."""
-        self._code.add_ir(products(name, vector_bytes // (4 if size == 1 else size), element))
+        """Returns the products per second of elements of `size` bytes, for a register and a single step."""
+        lane = 4 if element in ("i32", "bfloat") else size
+        self._code.add_ir(products(name, vector_bytes // lane, element))
         run = self._function(name, ctypes.c_int64)
         return vector_bytes // size / _fastest(lambda: run(_PRODUCT_STEPS))
 

@@ -56,19 +56,26 @@ class Roofline:
             return 1e9 * rate_of(self.machine, MEMORY, self.threads)
         return self.measured.rate(peaks.FAR_BYTES)
 
-    def seconds(self, flops: float, size: float, vector_bits: float) -> tuple[float, str]:
+    def seconds(self, flops: float, size: float, vector_bits: float, element: str = "f32") -> tuple[float, str]:
         """Estimates the time of work with these operations, on vectors of this width, and these bytes.
+
+        Args:
+            flops: number of operations, two per multiply-add.
+            size: number of bytes that are moved.
+            vector_bits: width of the vectors.
+            element: type that is multiplied, see `Machine.relative_rate`.
 
         Returns:
             The time in seconds, and its bound: "compute" or "memory".
         """
         share = min(1.0, max(_ELEMENT_BITS, vector_bits) / self.vector_bits)
+        amount = flops / self.machine.relative_rate(element)
         if self.measured is not None:
-            compute, memory = flops / (self.flops * share), size / self.measured.rate(size)
+            compute, memory = amount / (self.flops * share), size / self.measured.rate(size)
             return max(compute, memory), "compute" if compute >= memory else "memory"
         # The data that a kernel reads was written by another kernel, so it is hardly in the first-level cache.
         level = max(2, level_of(self.machine, size, self.threads))
-        cost = cost_of(self.machine, Work(flops, vector_share=share, moved={level: size}), self.threads)
+        cost = cost_of(self.machine, Work(amount, vector_share=share, moved={level: size}), self.threads)
         return cost.nanoseconds / 1e9, cost.bound
 
 

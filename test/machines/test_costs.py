@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stepwell.lowering.target import Target
 from stepwell.machines import caches, convolutions, costs, tiles
 from stepwell.machines.costs import MEMORY, Work
 from stepwell.machines.families import FAMILIES, LEVELS, REFERENCE
@@ -101,3 +102,12 @@ def test_parts_of_caches_are_smaller_than_the_caches(machine: Machine) -> None:
     parts = [caches.weight_bytes(machine), caches.block_bytes(machine), caches.cached_bytes(machine)]
     assert parts == sorted(parts) and parts[-1] < machine.l2_bytes
     assert caches.kept_bytes(machine) < caches.stream_bytes(machine) < machine.l3_bytes
+
+
+def test_products_of_shorter_types_are_not_slower_at_the_peak() -> None:
+    tiles = Target.parse("cpu:sapphirerapids").machine
+    assert tiles.relative_rate("i8") == tiles.matrix_rate / (tiles.lanes(4) * tiles.fma_units)
+    assert tiles.relative_rate("bf16") == tiles.relative_rate("i8") / 2
+    for machine in FAMILIES.values():
+        assert machine.relative_rate("i8") >= machine.byte_rate
+        assert machine.relative_rate("bf16") >= machine.relative_rate("f32") == 1

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 from stepwell.lowering.target import Target
-from stepwell.machines.matrix_units import ROWS, choose_tile, even_parts, has_matrix_unit, whole_parts
+from stepwell.machines.matrix_units import ROWS, choose_tile, divisor, even_parts, has_matrix_unit
 from stepwell.runtime import processor
 
 
@@ -20,8 +20,8 @@ def test_parts_of_equal_length_cover_everything(size: int, most: int) -> None:
 
 
 @given(size=st.integers(1, 500), most=st.integers(1, 64))
-def test_whole_parts_leave_nothing(size: int, most: int) -> None:
-    part = whole_parts(size, most)
+def test_divisors_leave_nothing(size: int, most: int) -> None:
+    part = divisor(size, most)
     assert size % part == 0 and part <= most
     assert not any(size % other == 0 for other in range(part + 1, min(size, most) + 1))
 

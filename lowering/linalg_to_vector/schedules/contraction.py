@@ -20,7 +20,7 @@ from mlir import ir
 
 from ....dialects import discardable
 from ....machines import caches
-from ....machines.matrix_units import GRAIN_BYTES, LINE_BYTES, ROWS, choose_tile, fits
+from ....machines.matrix_units import GRAIN_BYTES, LINE_BYTES, ROWS, choose_tile, divisor, fits
 from ....machines.paces import paces_of
 from ....machines.tiles import panels_together, waiting_cycles
 from ....passes.ir.rewriting import walk
@@ -33,7 +33,6 @@ from .tiles import (
     ColumnGroupExtents,
     Extents,
     cut_rows,
-    divisor,
     groups_of,
     most_rows,
     registers_per_row,

@@ -10,7 +10,7 @@ from mlir import ir
 
 from ....dialects import discardable
 from ....dialects.discardable_attribute import DiscardableAttribute
-from ....machines.matrix_units import whole_parts
+from ....machines.matrix_units import divisor
 from ....passes.infra.base import PassError
 from ....support.wording import quantity
 from .base import Schedule, given_parameters
@@ -142,7 +142,7 @@ def _group_script(
 def _epilogue_script(extents: Extents, number: int, handle: str, tile: Sequence[int]) -> list[str]:
     """Returns the script lines that tile the epilogue of a tile of a matrix unit, whose sums come from memory."""
     *_, last = extents.rows
-    rows = [whole_parts(tile[last], _EPILOGUE_ROWS) if dim == last else 1 for dim in range(len(extents.outer))]
+    rows = [divisor(tile[last], _EPILOGUE_ROWS) if dim == last else 1 for dim in range(len(extents.outer))]
     kinds = ", ".join(["!transform.any_op"] * (len(rows) + 1))
     return [
         f"%rows{number}, %inner{number}:{len(rows)} = transform.structured.tile_using_for {handle}"

@@ -14,6 +14,7 @@ from ....dialects.types import numpy_dtype
 from ....machines import caches, costs, matrix_units, tiles
 from ....machines.block_tiles import BlockWork, block_cycles, most_block_rows
 from ....machines.machine import Machine
+from ....machines.matrix_units import divisor
 from ....passes.ir.rewriting import walk
 from ...builders.linear_forms import factor_of
 from ..matrix_tiles import row_dim
@@ -148,7 +149,7 @@ def _grains(op: ir.Operation, loops: Indexing, rows: Sequence[int], machine: Mac
     if not (rows and discardable.GRAIN.is_on(op) and matrix_units.has_matrix_unit(machine)):
         return 0
     is_tall = loops.sizes[rows[-1]] >= matrix_units.LEAST_ROWS and row_dim(loops) == rows[-1]
-    grains = matrix_units.whole_parts(loops.sizes[-2], matrix_units.LINE_BYTES // matrix_units.GRAIN_BYTES)
+    grains = divisor(loops.sizes[-2], matrix_units.LINE_BYTES // matrix_units.GRAIN_BYTES)
     return grains if is_tall and grains >= matrix_units.LEAST_GRAINS else 0
 
 
@@ -195,13 +196,6 @@ def tile_step_cycles(extents: Extents, rows: int, streamed: int) -> float:
 def rows_of_registers(vectors: int, machine: Machine) -> int:
     """Returns the number of rows of `vectors` registers that fit beside one row of the weight and a broadcast."""
     return tiles.most_rows(machine, vectors, _MOST_ROWS)
-
-
-def divisor(number: int, limit: int) -> int:
-    """Returns the greatest divisor of `number` that is at most `limit` (at least 1)."""
-    most = max(1, limit)
-    lower = [item for item in range(1, min(math.isqrt(number), most) + 1) if number % item == 0]
-    return max(item for part in lower for item in (part, number // part) if item <= most)
 
 
 def wanted_blocks(extents: Extents, kernel: ir.Operation) -> int:

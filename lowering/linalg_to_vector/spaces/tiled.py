@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ....machines import caches
+from ....machines.matrix_units import divisor
 from ....machines.paces import paces_of
 from ....machines.tiles import TILE_CYCLES, depthwise_cycles, step_cycles, waiting_cycles
 from ..schedules.contraction import is_panel_outermost
-from ..schedules.tiles import Extents, cut_rows, divisor, registers_per_row, tile_step_cycles, whole_tiles
+from ..schedules.tiles import Extents, cut_rows, registers_per_row, tile_step_cycles, whole_tiles
 from ..schedules.typical import tiles_in
 from .space import Axis, Parameters, RefusedError, SearchSpace, SpaceChoice, counts_up_to, divisors_up_to, log2
 

@@ -110,6 +110,17 @@ def test_products_of_bytes_are_measured_on_every_instruction_set() -> None:
     assert byte_products({"sse2"}, 4) is None
     machine = Target.host().machine
     features = processor.features() or frozenset()
-    rates = measurement._Loops().relative_rates(machine.vector_bytes)
+    rates = measurement._Loops().relative_rates(machine)
     assert ("byte_rate" in rates) == (byte_products(features, machine.lanes(4)) is not None)
     assert rates.get("byte_rate", 1.0) > 0.5
+    assert ("brain_rate" in rates) == ("avx512bf16" in features)
+    assert ("matrix_rate" in rates) == (features >= processor.TILE_FEATURES)
+
+
+def test_a_process_that_may_not_use_tiles_has_other_figures(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "features", lambda: processor.TILE_FEATURES)
+    figures.keep(MachineFigures({"matrix_rate": 1020.0}), cache)
+    assert figures.figures()["matrix_rate"] == 1020.0
+    monkeypatch.setattr(processor, "features", frozenset)
+    figures.figures.cache_clear()
+    assert "matrix_rate" not in figures.figures()

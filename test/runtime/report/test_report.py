@@ -9,6 +9,7 @@ import pytest
 import stepwell
 from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
+from stepwell.lowering.target import Target
 from stepwell.passes.infra.base import Pass, register
 from stepwell.passes.infra.state import CompileState
 from stepwell.passes.ir.rewriting import walk
@@ -140,6 +141,25 @@ def test_kernels_have_a_cost_and_a_bound(small):
     assert kernel["parameters"]["tiles"]
     assert kernel["predicted_seconds"] > 0
     assert kernel["bound"] in ("compute", "memory")
+
+
+def test_products_of_bytes_are_estimated_at_their_own_peak():
+    weight = np.ones((512, 512), "i1")
+    node = helper.make_node("MatMulInteger", ["x", "w"], ["y"], "product")
+    graph = helper.make_graph(
+        [node],
+        "bytes",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, [512, 512])],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, [512, 512])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    machine = Target.parse("cpu:sapphirerapids").machine
+    report = stepwell.compile(model, threads=1, target="cpu:sapphirerapids").report()
+    (kernel,) = [item for item in report.kernels if item["class"] == "contraction"]
+    seconds = kernel["flops"] / (1e9 * machine.flops * machine.relative_rate("i8"))
+    assert kernel["bound"] == "memory" or kernel["predicted_seconds"] == pytest.approx(seconds, rel=0.5)
+    assert kernel["predicted_seconds"] < kernel["flops"] / (1e9 * machine.flops) / 4
 
 
 def test_gives_the_vector_width_and_the_reason_for_serial_code(small):
