@@ -8,7 +8,6 @@ legal, and every result is known, both in the dtypes of the program and in float
 from __future__ import annotations
 
 import random
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -179,8 +178,7 @@ class Grower:
         """The results of an op's reference; None if they are not finite, too large, or not defined."""
         given = [value for value in operands if value is not None]
         try:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no elements
+            with np.errstate(all="ignore"):
                 arrays, precise, moved = (
                     _tuple(op.reference(*(None if value is None else view(value) for value in operands), **attributes))
                     for view in (lambda value: value.array, lambda value: value.precise, _moved)
