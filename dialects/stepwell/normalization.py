@@ -133,8 +133,8 @@ class LayerNormOp(AlongAxesOp):
     ) -> np.ndarray:
         """Computes it with numpy."""
         axes = tuple(range(axis % input.ndim, input.ndim))
-        centred = input - input.mean(axes, keepdims=True)
-        normal = centred / np.sqrt(np.square(centred).mean(axes, keepdims=True) + input.dtype.type(epsilon))
+        centred = input - _mean(input, axes)
+        normal = centred / np.sqrt(_mean(np.square(centred), axes) + input.dtype.type(epsilon))
         return _scaled(normal, scale, bias)
 
     def flops(self) -> int:
@@ -178,7 +178,7 @@ class RmsNormOp(AlongAxesOp):
     def reference(input: np.ndarray, scale: np.ndarray | None, *, axis: int, epsilon: float) -> np.ndarray:
         """Computes it with numpy."""
         axes = tuple(range(axis % input.ndim, input.ndim))
-        normal = input / np.sqrt(np.square(input).mean(axes, keepdims=True) + input.dtype.type(epsilon))
+        normal = input / np.sqrt(_mean(np.square(input), axes) + input.dtype.type(epsilon))
         return _scaled(normal, scale, None)
 
     def flops(self) -> int:
@@ -200,6 +200,13 @@ def _check_norm(input: TensorSpec, axis: int, **factors: TensorSpec | None) -> T
         if not broadcasts_to(spec.shape, normalized):
             raise OpError(f"operand '{name}' must broadcast to the normalised dimensions of {input}, but is {spec}")
     return input.with_shape(input.shape)
+
+
+def _mean(values: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """Returns the mean over the last axes, which stay with extent 1; 0 of no elements, of which numpy warns."""
+    if values.size:
+        return values.mean(axes, keepdims=True)
+    return np.zeros((*values.shape[: axes[0]], *[1] * len(axes)), values.dtype)
 
 
 def _scaled(normal: np.ndarray, scale: np.ndarray | None, bias: np.ndarray | None) -> np.ndarray:
