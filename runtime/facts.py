@@ -17,7 +17,7 @@ from ..support.errors import ArtefactError
 from ..support.short_repr import short_repr
 from .remarks import Remark
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the encoded facts. A reader accepts no other version."""
 
 _MAX_BYTES = 256 << 20
@@ -243,7 +243,7 @@ class CompileFacts:
                 tuple(map(Remark.read, record["remarks"])),
                 int(record["vector_bytes"]),
                 {str(name): KernelDetails.read(found) for name, found in record["details"].items()},
-                _tuned(record.get("tuned", {})),
+                _tuned(record["tuned"]),
             )
         except (zlib.error, KeyError, ValueError, AttributeError, TypeError, RecursionError) as error:
             raise ArtefactError(f"the facts for its report cannot be read: {error!r}") from error

@@ -211,8 +211,7 @@ def decode(text: bytes) -> Manifest:
                 str(name): Member(int(entry["size"]), str(entry["sha256"])) for name, entry in record["members"].items()
             },
             made_by=str(record["made_by"]),
-            # Older files have no training steps.
-            training=None if record.get("training") is None else _read_training(record["training"]),
+            training=None if record["training"] is None else _read_training(record["training"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtefactError(f"its manifest does not match schema {SCHEMA}: {error!r}") from error
@@ -328,15 +327,12 @@ def _read_source(entry: Mapping[str, Any]) -> StoredSource:
 
 
 def _read_training(entry: Mapping[str, Any]) -> StoredTraining:
-    state = _read_parameters(entry["state"])
-    # Older files have one program for all of a step.
-    updates = tuple(map(_read_program, entry.get("updates", ())))
     return StoredTraining(
         _read_names(entry["batch"]),
         _read_names(entry["trained"]),
-        state,
-        updates,
-        natural(entry.get("accumulate", 1)),
+        _read_parameters(entry["state"]),
+        tuple(map(_read_program, entry["updates"])),
+        natural(entry["accumulate"]),
     )
 
 
