@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from ..driver.sources.reading import read_source
+from ..quantization.quantize import quantize
 from ..runtime.program import Shape, TensorInfo
 from ..support.errors import StepwellError
 from ..tools import arguments
@@ -23,6 +24,7 @@ _Contents = Callable[[np.random.Generator, Shape], np.ndarray]
 
 _VOCABULARY = 30522
 _QUIET_SCALE = 0.1
+_IN_BYTES = ("ppocr-det", "ppocr-rec", "minilm-1x128", "made-resnet50", "made-mobilenet-v2-1")
 
 
 class MissingModel(StepwellError):
@@ -83,6 +85,15 @@ def made() -> list[BenchModel]:
     return [_made(name, network) for name, network in NETWORKS.items()]
 
 
+def quantized() -> list[BenchModel]:
+    """Returns models of the lists in bytes, which are measured only if they are named.
+
+    `stepwell.quantize` makes them, with the inputs of the measurement as calibration.
+    """
+    by_name = {model.name: model for model in known() + made()}
+    return [_quantized(by_name[name]) for name in _IN_BYTES]
+
+
 def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) -> list[BenchModel]:
     """Returns the requested models: names of the list, or the whole list if there are none, and files.
 
@@ -93,7 +104,7 @@ def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) 
     Raises:
         UsageError: a name or file does not exist, an input of a file has no shape, or a shape names no input.
     """
-    by_name = {model.name: model for model in known() + made()}
+    by_name = {model.name: model for model in known() + made() + quantized()}
     found: list[BenchModel] = []
     for text in texts or [model.name for model in known()]:
         named = [by_name[text]] if text in by_name else [by_name[name] for name in by_name if name.startswith(text)]
@@ -117,7 +128,7 @@ def named(text: str) -> BenchModel:
     Raises:
         UsageError: there is no such name or file.
     """
-    by_name = {model.name: model for model in known() + made()}
+    by_name = {model.name: model for model in known() + made() + quantized()}
     return by_name.get(text) or BenchModel(text, _maker_of(_existing(text, by_name)))
 
 
@@ -160,6 +171,17 @@ def _made(name: str, network: Network) -> BenchModel:
         return random.integers(0, network.bounds, shape)
 
     return BenchModel(f"made-{name}", file, contents={"x": _normal, "indices": indices})
+
+
+def _quantized(model: BenchModel) -> BenchModel:
+    def file(folder: Path) -> Path:
+        path = folder / f"int8-{model.name}.onnx"
+        if not path.exists():
+            source = model.file(folder)
+            quantize(source, [model.inputs(source)]).save(path)
+        return path
+
+    return replace(model, name=f"int8-{model.name}", file=file, torch="")
 
 
 def _minilm(batch: int, length: int) -> BenchModel:

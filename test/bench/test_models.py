@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from stepwell.bench import models, networks
@@ -38,6 +39,16 @@ def test_made_networks_are_measured_only_by_name(tmp_path: Path) -> None:
     path = top.file(tmp_path)
     values, _ = onnxruntime.InferenceSession(path).run(None, top.inputs(path))
     assert values.shape == (64, 5)
+
+
+def test_models_in_bytes_are_made_of_the_others(tmp_path: Path) -> None:
+    assert not any(model.name.startswith("int8-") for model in models.known())
+    assert len(models.chosen(["int8-"])) == len(models.quantized())
+    (model,) = models.chosen(["int8-made-mobilenet-v2-1"])
+    path = model.file(tmp_path)
+    assert {node.op_type for node in onnx.load(path).graph.node} >= {"QuantizeLinear", "DequantizeLinear"}
+    assert model.file(tmp_path) == path
+    assert list(model.inputs(path)) == ["x"]
 
 
 def test_indices_of_made_scatters_are_in_range(tmp_path: Path) -> None:
