@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Workspace.run = _run
 
 
-def _load(program: Program, symbols: Mapping[str, int]) -> loader.NativeCode:
+def _load(program: Program, symbols: Mapping[str, int] = MappingProxyType({})) -> loader.NativeCode:
     assert not symbols, "functions of this process cannot be called"
     return loader.NativeCode(_NoCode().address, _NoCode())
 
