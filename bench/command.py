@@ -315,8 +315,8 @@ def _language(options: argparse.Namespace) -> int:
     path, machine = options.model or language.random_model(), describe()
     limits = measure.find_peaks([options.threads])[options.threads]
     found = language.measure(Path(path), options.threads, options.seconds, prompts, depths, texts, limits=limits)
-    asked = {"schema": 1, "threads": options.threads, "machine": asdict(machine), "rows": list(map(asdict, found))}
-    print_figures(options, json.dumps(asked, indent=1), [report.language_table(Path(path).name, found)], str(machine))
+    record = {"schema": 1, "threads": options.threads, "machine": asdict(machine), "rows": list(map(asdict, found))}
+    print_figures(options, json.dumps(record, indent=1), [report.language_table(Path(path).name, found)], str(machine))
     return 0
 
 
@@ -324,8 +324,8 @@ def _train(options: argparse.Namespace) -> int:
     peers = [name for name in options.peers.split(",") if name]
     found = list(training.measure(options.models, peers, options.threads, options.rounds))
     machine = describe()
-    asked = {"schema": 1, "threads": options.threads, "machine": asdict(machine), "rows": list(map(asdict, found))}
-    print_figures(options, json.dumps(asked, indent=1), [report.training_table(found)], str(machine))
+    record = {"schema": 1, "threads": options.threads, "machine": asdict(machine), "rows": list(map(asdict, found))}
+    print_figures(options, json.dumps(record, indent=1), [report.training_table(found)], str(machine))
     return 0
 
 

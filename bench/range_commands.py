@@ -68,8 +68,8 @@ def _range_cases(options: argparse.Namespace, name: str, kind: FileKind, cases: 
         if not options.json:
             print_tables([table(case.model.name, made)])
     records = [{"model": case.model.name, "dims": case.dims, **asdict(found[case.model.name])} for case in cases]
-    asked = {"schema": 3, "threads": options.threads, "machine": asdict(machine), "models": records}
-    text = json.dumps(asked, indent=1) + "\n"
+    record = {"schema": 3, "threads": options.threads, "machine": asdict(machine), "models": records}
+    text = json.dumps(record, indent=1) + "\n"
     if options.json:
         print(text, end="")
     elif is_ranges and len(found) > 1:

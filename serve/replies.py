@@ -23,13 +23,13 @@ class Reply:
         has_usage: whether chunks have a field for the usage.
     """
 
-    def __init__(self, model: str, asked: TextRequest) -> None:
+    def __init__(self, model: str, text_request: TextRequest) -> None:
         self._is_chat, self._has_logprobs, self.has_usage = (
-            asked.is_chat,
-            asked.logprobs is not None,
-            asked.includes_usage,
+            text_request.is_chat,
+            text_request.logprobs is not None,
+            text_request.includes_usage,
         )
-        self._per_prompt, self._texts = asked.count, len(asked.prompts) * asked.count
+        self._per_prompt, self._texts = text_request.count, len(text_request.prompts) * text_request.count
         kind = "chat.completion" if self._is_chat else "text_completion"
         self._head = {
             "id": f"{'chatcmpl' if self._is_chat else 'cmpl'}-{uuid.uuid4().hex}",

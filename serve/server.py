@@ -102,10 +102,10 @@ class TextServer:
 
     async def _answer(self, http: HttpRequest, read: _Read) -> Response:
         self._check_key(http)
-        asked = read(await self._body(http), self._options.name, self._options.sampling)
-        texts = await self._begin(asked)
-        reply = Reply(self._options.name, asked)
-        if asked.streams:
+        text_request = read(await self._body(http), self._options.name, self._options.sampling)
+        texts = await self._begin(text_request)
+        reply = Reply(self._options.name, text_request)
+        if text_request.streams:
             return _Events(_events(texts, reply), texts)
         watch = asyncio.create_task(_cancel_at_disconnect(http, texts))
         try:
@@ -131,9 +131,9 @@ class TextServer:
                 raise RequestError(f"the request has more than {self._options.most_bytes} bytes", status=413)
         return bytes(body)
 
-    async def _begin(self, asked: TextRequest) -> list[TextStream]:
+    async def _begin(self, text_request: TextRequest) -> list[TextStream]:
         """Hands a request to the engine; raises a `RequestError` if there are too many, or it is wrong."""
-        count, most = len(asked.prompts) * asked.count, self._options.most_requests
+        count, most = len(text_request.prompts) * text_request.count, self._options.most_requests
         if count > most:
             raise RequestError(f"asks for {count} texts, and the server makes at most {most}", code="invalid_value")
         if self._open + count > most:
@@ -143,9 +143,9 @@ class TextServer:
         texts: list[TextStream] = []
         try:
             # Other requests continue meanwhile.
-            for tokens in await run_in_threadpool(asked.tokens, self._model.tokenizer):
-                for number in range(asked.count):
-                    text = TextStream(asked, tokens, number, self._ended)
+            for tokens in await run_in_threadpool(text_request.tokens, self._model.tokenizer):
+                for number in range(text_request.count):
+                    text = TextStream(text_request, tokens, number, self._ended)
                     await run_in_threadpool(self._engine.submit, text.request)  # which reads the grammar
                     texts.append(text)
         except BaseException as error:

@@ -20,11 +20,13 @@ class TextStream:
         seconds: time from the request to the end of the text; None before.
     """
 
-    def __init__(self, asked: TextRequest, tokens: list[int], number: int, ended: Callable[[TextStream], None]) -> None:
+    def __init__(
+        self, text_request: TextRequest, tokens: list[int], number: int, ended: Callable[[TextStream], None]
+    ) -> None:
         """Makes the request for an engine.
 
         Args:
-            asked: what the client asks for.
+            text_request: what the client asks for.
             tokens: the tokens of the prompt.
             number: the number of the text among those of the prompt.
             ended: called in the event loop at the end of the text, even if it is not read.
@@ -34,8 +36,10 @@ class TextStream:
         self._arrived = asyncio.Event()
         self.first_seconds: float | None = None
         self.seconds: float | None = None
-        sampling = asked.sampling_of(number)
-        self.request = Request(tokens, self._deliver, sampling, asked.most, asked.stop, asked.logprobs)
+        sampling = text_request.sampling_of(number)
+        self.request = Request(
+            tokens, self._deliver, sampling, text_request.most, text_request.stop, text_request.logprobs
+        )
 
     def _deliver(self, item: Piece | End) -> None:
         with suppress(RuntimeError):  # the loop is closed: the server has ended

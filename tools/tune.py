@@ -249,7 +249,7 @@ def _why(options: argparse.Namespace) -> int:
     print(f"{record['slower']} trials are certainly slower, {record['equal']} within 2 % of the default")
     right, known = record["predicted right"]
     if known:
-        print(f"the cost function told faster from slower in {right} of {quantity(known, 'trial')}")
+        print(f"the cost function distinguished faster from slower in {right} of {quantity(known, 'trial')}")
     for reason, count in record["failures"].items():
         print(f"{quantity(count, 'trial')} failed: {reason}")
     return 0

@@ -79,14 +79,14 @@ def _results_of_process(command: Sequence[str], first: str, patience: float, dea
                 if process.wait() or begun:
                     yield _failed(begun, f"the process ended with {process.wait()}")
                 return
-            said = _parsed(line)
-            if "begin" in said:
+            report = _parsed(line)
+            if "begin" in report:
                 if time.monotonic() >= deadline:
                     return
-                begun = said["begin"]
-            elif "state" in said:
+                begun = report["begin"]
+            elif "state" in report:
                 begun = ""
-                yield dict(said)
+                yield dict(report)
     finally:
         process.kill()
         process.wait()
@@ -104,11 +104,11 @@ def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> Non
 def _parsed(line: str) -> Mapping[str, Any]:
     """Parses a line of the process; other output of libraries is passed on."""
     try:
-        said = json.loads(line)
+        record = json.loads(line)
     except ValueError:
-        said = None
-    if isinstance(said, dict):
-        return said
+        record = None
+    if isinstance(record, dict):
+        return record
     print(line, end="", file=sys.stderr)
     return {}
 

@@ -43,7 +43,7 @@ class Ended:
         value: the result of the work if it is done.
         kept: the value that the work had saved before the end.
         at: the step that the work had noted last.
-        said: its output on the standard error stream; for an error, the traceback.
+        output: its output on the standard error stream; for an error, the traceback.
         signal: the name of the signal that ended it.
     """
 
@@ -51,7 +51,7 @@ class Ended:
     value: Any = None
     kept: Any = None
     at: str = ""
-    said: str = ""
+    output: str = ""
     signal: str = ""
 
 
@@ -124,7 +124,7 @@ class Child:
             pickle.loads(value) if value and how == "done" else None,
             pickle.loads(kept) if kept else None,
             read("at").decode(),
-            read("said")[-_MAX_STDERR_BYTES:].decode(errors="replace"),
+            read("output")[-_MAX_STDERR_BYTES:].decode(errors="replace"),
             signal_name,
         )
         self._folder.cleanup()
@@ -136,9 +136,9 @@ def _work_and_leave(work: Callable[[Desk], Any], folder: Path, limits: Limits) -
     code = 1
     try:
         os.setpgid(0, 0)
-        said = os.open(folder / "said", os.O_WRONLY | os.O_CREAT)
+        output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT)
         for stream in (1, 2):
-            os.dup2(said, stream)
+            os.dup2(output, stream)
         faulthandler.disable()  # its stream belongs to the parent
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -84,9 +84,9 @@ def normalised(message: str, names: Collection[str] = ()) -> str:
     return " ".join(text.split())
 
 
-def crash_message(signal_name: str, said: str) -> str:
+def crash_message(signal_name: str, output: str) -> str:
     """Returns the message that identifies a crash: the assertion or fatal error that was printed, else the signal."""
-    found = _ASSERTION.search(said)
+    found = _ASSERTION.search(output)
     if found is None:
         return signal_name
     return next(text for text in (found["text"], found["error"], found["fatal"]) if text is not None)

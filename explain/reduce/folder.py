@@ -65,9 +65,9 @@ class RunFolder:
         """Logs a case without the same failure, so that it is not tried again."""
         self._log(boring=digest, what=what)
 
-    def broken(self, what: str, said: str) -> None:
+    def broken(self, what: str, output: str) -> None:
         """Logs a candidate whose construction failed, with the traceback."""
-        self._log(broken=what, said=said)
+        self._log(broken=what, output=output)
 
     def write(self, name: str, case: Case) -> Path:
         """Writes a case to a file."""

@@ -227,8 +227,8 @@ def failure_of(error: Exception, names: set[str] | tuple[()]) -> FailureSignatur
         return failure("error", f"{type(error).__name__} {error.op_type}".strip(), error.reason, names, error.node)
     if isinstance(error, MLIRError):
         diagnostics: Any = getattr(error, "error_diagnostics", ())
-        said = "; ".join(diagnostic.message for diagnostic in diagnostics) or str(error)
-        return failure("error", "invalid MLIR", said, names, place)
+        message = "; ".join(diagnostic.message for diagnostic in diagnostics) or str(error)
+        return failure("error", "invalid MLIR", message, names, place)
     where = type(error).__name__
     is_ours = type(error).__module__.startswith(__name__.partition(".")[0])
     return failure("error", where if is_ours else f"{where} in {_innermost(error)}", str(error), names, place)

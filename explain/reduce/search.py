@@ -118,7 +118,7 @@ class Search:
         """Runs work that may crash in a child process; returns its result, or None."""
         ended = Child(lambda desk: work(), self.limits).wait()
         if ended.how == "error":
-            self.broken("looking", ended.said)
+            self.broken("looking", ended.output)
         return ended.value
 
     def _fill(self, waiting: Iterator[tuple[int, Edit]], running: deque[tuple[int, Edit, Child]]) -> None:
@@ -142,7 +142,7 @@ class Search:
         self.trials += 1
         case: Case | None = ended.kept
         if case is None and ended.how == "error":
-            self.broken(edit.what, ended.said)
+            self.broken(edit.what, ended.output)
         found = None if case is None else next(filter(self.accepts, failures_of(ended)), None)
         if case is not None:
             self.seen.add(case.digest)
@@ -166,9 +166,9 @@ def failures_of(ended: Ended) -> list[FailureSignature]:
     if ended.how == "done":
         return ended.value or []
     if ended.how == "crash":
-        return [failure("crash", ended.at, crash_message(ended.signal, ended.said))]
+        return [failure("crash", ended.at, crash_message(ended.signal, ended.output))]
     if ended.how == "error":
-        lines = ended.said.strip().splitlines()
+        lines = ended.output.strip().splitlines()
         return [failure("error", "internal error", lines[-1] if lines else "")]
     return [FailureSignature(ended.how, ended.at, "", "")]
 

@@ -52,13 +52,13 @@ def last_line(output: bytes) -> str:
     return (asserted or lines or [""])[-1][-_MAX_MESSAGE_CHARACTERS:]
 
 
-def crash_text(signal_name: str, at: str, said: str) -> str:
+def crash_text(signal_name: str, at: str, message: str) -> str:
     """The message of a crash."""
-    return _with_message(f"native code crashed ({signal_name}){f' in {at}' if at else ''}", said)
+    return _with_message(f"native code crashed ({signal_name}){f' in {at}' if at else ''}", message)
 
 
-def _with_message(text: str, said: str) -> str:
-    return f"{text}: {said}" if said else text
+def _with_message(text: str, message: str) -> str:
+    return f"{text}: {message}" if message else text
 
 
 class Lines:

@@ -70,7 +70,7 @@ class PageStatePass(Pass):
     `starts`, if the model has it, and at 0 otherwise. Attention reads no page before that position.
 
     Two inputs are added: `page_table`, i64[texts, pages of a text], and `past`, an array without elements whose
-    first extent is the number of past tokens of the longest text, which the inputs that are now pools told before.
+    first extent is the number of past tokens of the longest text, which the inputs that are now pools gave before.
 
     ```mlir
     func.func @main(%past: tensor<?x2x?x8xf32, ["batch", 2, "past", 8]>, ..) {
