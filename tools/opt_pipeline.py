@@ -113,7 +113,7 @@ class NativePipeline:
     def run(self, root: ir.Operation) -> bool:
         """Runs the pipeline on an op; returns whether it succeeded, after diagnostics if not."""
         manager = self._manager(root)
-        if manager is None or not self._set_up(manager, root):
+        if manager is None or not self._set_up(manager):
             return False
         if self._line.has("dump-pass-pipeline"):
             native.dump(manager)
@@ -163,7 +163,7 @@ class NativePipeline:
             return None
         return manager
 
-    def _set_up(self, manager: PassManager, root: ir.Operation) -> bool:
+    def _set_up(self, manager: PassManager) -> bool:
         """Configures a pass manager as the command line requests; returns False after a diagnostic."""
         line = self._line
         manager.enable_verifier(self._text.verify_each)

@@ -12,7 +12,6 @@ import torch
 Arguments = dict[str, torch.Tensor]
 
 _SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
-_TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 _TEXT = {
     **_SMALL,
     "vocab_size": 99,

@@ -173,7 +173,7 @@ def _find_op(
     for index, op in enumerate(ops[:-1]):
         if op.name == "stepwell.constant":
             continue
-        short = _shortened(call, kernel, index)
+        short = _shortened(kernel, index)
         try:
             program = native.compile(short.module, pipeline, {})
             difference = _probe(short, program, operands, short.expected(operands), tolerance).difference
@@ -190,7 +190,7 @@ def _blame(fault: Fault, op: ir.Operation) -> None:
     fault.nodes = tuple(names_in(op.location)) or fault.nodes
 
 
-def _shortened(call: IsolatedCall, kernel: ir.Operation, last: int) -> IsolatedCall:
+def _shortened(kernel: ir.Operation, last: int) -> IsolatedCall:
     """Returns the same call of a kernel that ends with its op number `last`."""
     name = ir.StringAttr(kernel.attributes["sym_name"]).value
     with kernel.location:

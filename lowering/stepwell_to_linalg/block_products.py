@@ -16,8 +16,6 @@ from ..builders.generics import constant, generic
 from ..builders.spaces import ResultSpace, expand, slice_axis
 from .products import PRODUCT, Product, aligned_outer
 
-_F32 = "f32"
-
 
 @PRODUCT.attach(PackedBlockMatmulOp)
 def packed_block_matmul(op: PackedBlockMatmulOp, others: Sequence[Shape]) -> Product:

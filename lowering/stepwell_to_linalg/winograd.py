@@ -50,7 +50,7 @@ def _lower(anchor: Op, epilogue: Epilogue, destination: ir.Value) -> ir.Value:
     inputs = _input_transform(anchor)
     for number, group in enumerate(column_groups(anchor.columns, anchor.panel)):
         products = _products(anchor, inputs, group, number)
-        results = _output_transform(anchor, products, group)
+        results = _output_transform(anchor, products)
         destination = _finish(epilogue, results, group, destination)
     return destination
 
@@ -88,7 +88,7 @@ def _products(op: WinogradConvOp, inputs: ir.Value, group: ColumnGroup, number: 
     return expand(expand(merged, 1, [batch, rows, cols]), 0, [down, across])
 
 
-def _output_transform(op: WinogradConvOp, products: ir.Value, group: ColumnGroup) -> ir.Value:
+def _output_transform(op: WinogradConvOp, products: ir.Value) -> ir.Value:
     """Returns the transformed products, [n, height, width, k], in whole tiles."""
     element = ir.RankedTensorType(products.type).element_type
     (tall, wide), (down, across) = op.extents, (_matrix(item.output, element) for item in op.transforms)

@@ -111,14 +111,12 @@ class DiagnosticPrinter:
     ) -> None:
         self._source, self._stream, self._hidden, self._has_colours = source, stream, hidden, has_colours
         self._others: dict[str, SourceText | None] = {}
-        self.had_error = False
 
     def __call__(self, diagnostic: ir.Diagnostic) -> bool:
         """Prints a diagnostic with its call stack and notes; returns True, which marks it as handled."""
         severity = _SEVERITIES[diagnostic.severity]
         if diagnostic.message.startswith(_RESOURCE_WARNING) or severity in self._hidden:
             return True
-        self.had_error |= severity == "error"
         shown = diagnostic.location
         self.print(shown, severity, diagnostic.message)
         for shown in _callers(diagnostic.location):

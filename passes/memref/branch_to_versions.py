@@ -15,8 +15,6 @@ from ..ir.named_ops import ops_named
 from ..kernel.demand import TABLE_INPUT
 from ..kernel.versions import versions_of
 
-"""The name of the input that holds the table of extents."""
-
 
 @register
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def windows(graph: Rewriter, op: Any, state: OpState) -> ResultExtents | None:
         ]
     axes = [axis for axis, overlap in zip(spatial, overlaps, strict=True) if overlap and is_dynamic(extents[axis])]
     otherwise = float(least_of(dtype_of(op.input))) if isinstance(op, MaxPoolOp | MaxPoolIndicesOp) else 0.0
-    lows = _lows(graph, state, rank)
+    lows = _lows(state, rank)
     moved = [dim for dim in range(rank) if not isinstance(lows[dim], int)]
     if isinstance(op, AveragePoolOp) and (moved or (axes and not _counts_all(op))):
         _replace_mean(graph, op, state)
@@ -83,7 +83,7 @@ def _keep_channels(graph: Rewriter, op: ConvOp | ConvTransposeOp, channels: int)
     op.operation.operands[1] = graph.masked(op.weight, [summed], 0.0)
 
 
-def _lows(graph: Rewriter, state: OpState, rank: int) -> list[Dim]:
+def _lows(state: OpState, rank: int) -> list[Dim]:
     return [state.attributes["pads"][dim] for dim in range(rank)]
 
 
@@ -107,7 +107,7 @@ def _with_moved_windows(
     """Convolves or pools data with an explicit border before it if the padding there depends on sizes."""
     shape = static_shape(op.operation.results[0]) or ()
     rank = len(reach)
-    value, pads, lows = op.input, list(op.pads), _lows(graph, state, rank)
+    value, pads, lows = op.input, list(op.pads), _lows(state, rank)
     for dim in moved:
         axis = spatial[dim]
         size = (shape[axis] - 1) * op.strides[dim] + reach[dim]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from mlir import ir
@@ -18,8 +18,6 @@ from ...support.errors import OptionError
 
 TARGET = "target"
 """Name of the array of a batch that is the target of a loss."""
-
-_Reduction = Literal["mean", "sum"]
 
 
 class Loss(Protocol):

@@ -176,7 +176,7 @@ def _contraction(
         return MemoryView(_argument(operand.value), operand.element, 0, *counters)
 
     found = CubeContraction(
-        tuple(_argument_bytes(kernel, argument) for argument in body_of(kernel).arguments),
+        tuple(_argument_bytes(argument) for argument in body_of(kernel).arguments),
         view(left, [*batch, *rows], depth),
         view(right, [*batch, *depth], columns),
         view(result, [*batch, *rows], columns),
@@ -207,7 +207,7 @@ def _argument(value: ir.Value) -> int:
     return ir.BlockArgument(value).arg_number
 
 
-def _argument_bytes(kernel: ir.Operation, argument: ir.Value) -> int:
+def _argument_bytes(argument: ir.Value) -> int:
     """Returns how many bytes from its first element an argument extends."""
     kind = ir.RankedTensorType(argument.type)
     last = sum((extent - 1) * stride for extent, stride in zip(kind.shape, strides_of(argument), strict=True))

@@ -155,12 +155,12 @@ class _Examiner(Importer):
             super()._node(proto, name, scope)
         except NeedsShapes as error:
             needed = self._needing(error, proto, scope) if self.is_specialized else error
-            return self._finding(needed, proto, name)
+            return self._finding(needed, name)
         except _ERRORS as error:
-            return self._finding(error, proto, name)
+            return self._finding(error, name)
         return None
 
-    def _finding(self, error: Exception, proto: onnx.NodeProto, name: str) -> Fallback | None:
+    def _finding(self, error: Exception, name: str) -> Fallback | None:
         if isinstance(error, NeedsShapes) or (isinstance(error, NeedsContents) and error.inputs):
             return None
         reason, kind = str(error), "error"

@@ -125,16 +125,16 @@ def flattened_hardmax(node: Node, input: ir.Value) -> ir.Value:
     """Hardmax of opset 1: over all dimensions from `axis` on, merged into one."""
     start = node.attribute("axis")
     start = start if start == rank(input) else normal_axis(start, rank(input))
-    return reshaped(_is_first_greatest(node, flattened(input, start), 1), shape_of(input))
+    return reshaped(_is_first_greatest(flattened(input, start), 1), shape_of(input))
 
 
 @imports("Hardmax", since=13)
 def hardmax(node: Node, input: ir.Value) -> ir.Value:
     """Hardmax of opset 13: along one dimension."""
-    return _is_first_greatest(node, input, normal_axis(node.attribute("axis"), rank(input)))
+    return _is_first_greatest(input, normal_axis(node.attribute("axis"), rank(input)))
 
 
-def _is_first_greatest(node: Node, input: ir.Value, axis: int) -> ir.Value:
+def _is_first_greatest(input: ir.Value, axis: int) -> ir.Value:
     """1 at the first of the greatest elements along an axis, 0 elsewhere."""
     count = known_dim(input, axis, "the extent of the axis")
     greatest = emit(ArgmaxOp, input, axis=axis)

@@ -95,11 +95,11 @@ def _parsed(node: Node, equation: str, inputs: Sequence[ir.Value]) -> tuple[list
     output = output.replace("...", batch)
     if len(set(output)) < len(output) or not set(output) <= set("".join(labels)):
         raise NodeError(f"the equation '{equation}' returns a label twice, or one that no input has")
-    terms = [_without_diagonals(node, _Term(value, text)) for value, text in zip(inputs, labels, strict=True)]
+    terms = [_without_diagonals(_Term(value, text)) for value, text in zip(inputs, labels, strict=True)]
     return _without_units(terms), output
 
 
-def _without_diagonals(node: Node, term: _Term) -> _Term:
+def _without_diagonals(term: _Term) -> _Term:
     """[..., i, ..., i] --> [..., i, ...], the diagonal of repeated labels"""
     for label in sorted(set(term.labels)):
         while term.labels.count(label) > 1:

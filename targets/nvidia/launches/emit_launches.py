@@ -175,7 +175,7 @@ def _emit(
         gpu.ReturnOp([])
     types = [argument.type for argument in block.arguments]
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
-    pointers = [_pointer_attributes(arguments[tensor], tensor == tensors[-1]) for tensor in tensors]
+    pointers = [_pointer_attributes(tensor == tensors[-1]) for tensor in tensors]
     kernel.attributes["arg_attrs"] = ir.ArrayAttr.get([*pointers, *[ir.DictAttr.get({})] * len(launch.maps)])
     if launch.maps:
         discardable.TENSOR_MAPS.write(kernel, len(launch.maps))
@@ -186,7 +186,7 @@ def _emit(
     return geometry, launch.maps
 
 
-def _pointer_attributes(memory: Memory, is_destination: bool) -> ir.DictAttr:
+def _pointer_attributes(is_destination: bool) -> ir.DictAttr:
     entries: dict[str, ir.Attribute] = {"llvm.noalias": ir.UnitAttr.get()}
     return ir.DictAttr.get(entries if is_destination else {**entries, "llvm.readonly": ir.UnitAttr.get()})
 

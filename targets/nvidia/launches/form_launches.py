@@ -24,8 +24,6 @@ from ..target import GpuTarget
 from . import emitters
 from .kernel_splits import KernelSplit, operands_read
 
-_BOX = ("static_offsets", "static_sizes", "static_strides")
-
 
 @register
 @dataclass(frozen=True)
@@ -73,12 +71,12 @@ def _form(kernel: ir.Operation, target: GpuTarget) -> None:
         split_attention(kernel, target)
     whole = emitters.choose(kernel, target)
     if discardable.SCHEDULE.is_on(kernel) or whole is not None:
-        _form_one(kernel, target, whole)
+        _form_one(kernel, whole)
         return
     _Former(kernel, target).run()
 
 
-def _form_one(kernel: ir.Operation, target: GpuTarget, chosen: tuple | None) -> None:
+def _form_one(kernel: ir.Operation, chosen: tuple | None) -> None:
     """Moves the unchanged body of the kernel to a single launch."""
     launch = kernel.clone(ir.InsertionPoint.after(kernel)).operation
     launch.attributes["sym_name"] = ir.StringAttr.get(f"{symbol_of(kernel)}_0")

@@ -128,14 +128,14 @@ class PreparedKernel:
         successors = [ranks[successor] for successor in block.successors]
         if ends:
             parts[-1].instructions.append(last)
-        leave = _leave(last, successors, self.environment)
+        leave = _leave(last, successors)
         return Code(parts, leave, frozenset(writes), frozenset(writes) & block.live_out)
 
 
-def _leave(last: Instruction, successors: list[int], environment: Environment) -> Callable[[Frame], Ways]:
+def _leave(last: Instruction, successors: list[int]) -> Callable[[Frame], Ways]:
     """Returns a function that determines the targets of threads at the end of a block."""
     if last.opcode == "brx":
-        return _jump(last, successors, environment)
+        return _jump(last, successors)
     if last.opcode not in _TERMINATORS:
         return lambda frame: [(successors[0], None)]
     target = None if last.opcode in ("ret", "exit") else successors[0]
@@ -155,7 +155,7 @@ def _leave(last: Instruction, successors: list[int], environment: Environment) -
     return leave
 
 
-def _jump(last: Instruction, successors: list[int], environment: Environment) -> Callable[[Frame], Ways]:
+def _jump(last: Instruction, successors: list[int]) -> Callable[[Frame], Ways]:
     index = last.operands[0]
     if last.predicate is not None or not isinstance(index, Register):
         raise PtxError(f"{last.name} is not supported in this form", last.line)

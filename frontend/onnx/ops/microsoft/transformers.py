@@ -192,7 +192,7 @@ def _attention(node: Node, items: Sequence[ir.Value], mask: ir.Value | None, sco
     filter_ = node.attribute("mask_filter_value", _FILTER)
     added_ = None
     if mask is not None:
-        added_ = emit(ew.SelectOp, _visible(node, mask, key), scalar(0, query), scalar(filter_, query))
+        added_ = emit(ew.SelectOp, _visible(mask, key), scalar(0, query), scalar(filter_, query))
     if scores is not None:
         added_ = scores if added_ is None else emit(ew.AddOp, added_, scores)
     if node.attribute("unidirectional", 0):
@@ -206,7 +206,7 @@ def _attention(node: Node, items: Sequence[ir.Value], mask: ir.Value | None, sco
     return merged_heads(result)
 
 
-def _visible(node: Node, mask: ir.Value, key: ir.Value) -> ir.Value:
+def _visible(mask: ir.Value, key: ir.Value) -> ir.Value:
     """A mask of integers as bools that broadcast to [batch, heads, length, key length]."""
     keys = known_dim(key, 2, "the length of the key")
     if rank(mask) == 1:

@@ -77,19 +77,3 @@ class SharedTile:
         """Returns the byte offset of an element of a row."""
         per_chunk = CHUNK // element_bytes
         return self.offset(row, column // per_chunk) + (column % per_chunk) * element_bytes
-
-
-def conflicts(addresses: list[int], width: int) -> int:
-    """Returns the number of extra passes that bank conflicts add to a warp's access.
-
-    Args:
-        addresses: byte address of each lane.
-        width: bytes that each lane reads.
-    """
-    lanes = max(1, _BANKS_BYTES // width)
-    passes = 0
-    for first in range(0, len(addresses), lanes):
-        words = {address // 4 + word for address in addresses[first : first + lanes] for word in range(-(-width // 4))}
-        banks = [sum(word % 32 == bank for word in words) for bank in range(32)]
-        passes += max(banks) - 1
-    return passes

@@ -65,7 +65,6 @@ class _Box:
     def __init__(self, builder: Builder, operand: Address) -> None:
         if operand.coordinates is None:
             raise builder.error("requires the coordinates of a box")
-        self._builder = builder
         self._address = builder.addresses(Address(operand.base, operand.offset))
         self._coordinates = [builder.read(item, "s32") for item in operand.coordinates.items]
         dims = next(int(item[0]) for item in builder.instruction.modifiers if re.fullmatch(r"\dd", item))

@@ -1,8 +1,25 @@
 """Shared-memory layouts: every chunk has its own offset, and simultaneous reads of a warp have no bank conflicts."""
 
 import pytest
+from stepwell.machines.gpus import BANK_BYTES, BANKS
 from stepwell.targets.nvidia.instructions.integers import Int
-from stepwell.targets.nvidia.kernels.contraction.shared import SharedTile, conflicts
+from stepwell.targets.nvidia.kernels.contraction.shared import SharedTile
+
+
+def conflicts(addresses: list[int], width: int) -> int:
+    """Returns the number of extra passes that bank conflicts add to a warp's access.
+
+    Args:
+        addresses: byte address of each lane.
+        width: bytes that each lane reads.
+    """
+    lanes = max(1, BANKS * BANK_BYTES // width)
+    passes = 0
+    for first in range(0, len(addresses), lanes):
+        words = {address // 4 + word for address in addresses[first : first + lanes] for word in range(-(-width // 4))}
+        banks = [sum(word % BANKS == bank for word in words) for bank in range(BANKS)]
+        passes += max(banks) - 1
+    return passes
 
 
 def offset(tile, row, chunk):
