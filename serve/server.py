@@ -148,7 +148,7 @@ class TextServer:
                     text = TextStream(text_request, tokens, number, self._ended)
                     await run_in_threadpool(self._engine.submit, text.request)  # which reads the grammar
                     texts.append(text)
-        except BaseException as error:
+        except BaseException as error:  # also a cancelled request
             self._open -= count - len(texts)
             _cancel(texts)
             raise _refusal(error) from error

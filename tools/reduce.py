@@ -112,7 +112,7 @@ def _reduce(options: argparse.Namespace) -> int:
     if options.once:
         found = run.once(request, case)[1]
         if not found:
-            _check_shapes(options, case)
+            _check_run(options, request, case)
         if options.json:
             status = "fails" if found else "does not fail"
             print(json.dumps({"schema": 1, "status": status, "failures": [item.record() for item in found]}))
@@ -122,7 +122,7 @@ def _reduce(options: argparse.Namespace) -> int:
     with _progress(options) as progressed:
         result = run.reduce(request, case, progressed)
     if result is None:
-        _check_shapes(options, case)
+        _check_run(options, request, case)
         print(
             f"{NAME}: {options.model} does not fail{' with a message that matches' if options.match else ''}",
             file=sys.stderr,
@@ -191,17 +191,21 @@ def _case(options: argparse.Namespace) -> Case:
     return Case("mlir", text, options.pass_pipeline or "", shapes)
 
 
-def _check_shapes(options: argparse.Namespace, case: Case) -> None:
-    """Checks that a model that does not fail was compiled at all.
+def _check_run(options: argparse.Namespace, request: ReductionRequest, case: Case) -> None:
+    """Checks that a model that does not fail was compiled at all, and compared with the reference if requested.
 
     Raises:
-        UsageError: it was not, because shapes are missing.
+        UsageError: it was not compiled, because shapes are missing.
+        ReduceError: it was not compared, because the reference does not run it.
     """
     from ..driver.sources.reading import read_source
+    from ..explain.reduce.wrong_numbers import NumbersTest
 
     if options.test is None and options.pass_pipeline is None and not options.dims:
         infos, _ = read_source(case.data).interface()
         arguments.check_shapes(case.shapes, [info for info in infos if info.kind == "tensor"], "--shape")
+    if isinstance(request.test, NumbersTest):
+        request.test.check_reference(case)
 
 
 @contextmanager

@@ -255,7 +255,7 @@ def _work_and_leave(work: Callable[[], int], is_quiet: bool, mask: set[int]) -> 
     except SystemExit as error:  # of argparse
         code = error.code if isinstance(error.code, int) else 1
         sys.stdout.flush()
-    except BaseException as error:
+    except BaseException as error:  # the child must not return into the parent's code
         traceback.print_exception(error)
     finally:
         sys.stderr.flush()

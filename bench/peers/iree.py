@@ -53,7 +53,7 @@ def _compile(job: Job) -> bytes:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             importer.main(importer.parse_arguments([str(model), "-o", str(imported), "--opset-version", _OPSET]))
-    except Exception as error:
+    except Exception as error:  # the importer raises any type
         raise Unsupported(f"its importer: {error}") from error
     try:
         return compiler.compile_file(str(imported), target_backends=["llvm-cpu"], extra_args=_FLAGS)

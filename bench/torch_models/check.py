@@ -130,7 +130,7 @@ def _export_dynamic(family: Family, name: str) -> None:
 def _exported(model: torch.nn.Module, given: dict[str, torch.Tensor], dims: Any) -> torch.export.ExportedProgram:
     try:
         return torch.export.export(model, (), {**given}, dynamic_shapes=dims)
-    except Exception as error:
+    except Exception as error:  # of any type of torch or transformers
         raise NotTaken(f"{type(error).__name__}: {error}") from error
 
 
@@ -141,7 +141,7 @@ def _generate(family: Family, name: str) -> None:
     options: dict[str, Any] = {"do_sample": False, "max_new_tokens": 6, "min_new_tokens": 6, "disable_compile": True}
     try:
         wanted = model.generate(**given, **options)
-    except Exception as error:
+    except Exception as error:  # of any type of torch or transformers
         raise NotTaken(f"{type(error).__name__}: {error}") from error
     model.forward = torch.compile(model.forward, backend="stepwell", dynamic=True)
     made = model.generate(**given, **options)

@@ -38,7 +38,7 @@ def errors_of_onnxruntime() -> Iterator[None]:
     """Converts Stepwell's errors into those that programs expect."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # converted, or raised as it is
         converted = as_in_onnxruntime(error)
         if converted is error:
             raise

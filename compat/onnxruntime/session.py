@@ -103,7 +103,7 @@ class InferenceSession(Session):
         start = time.perf_counter_ns()
         try:
             outputs = executable(*values)
-        except Exception as error:
+        except Exception as error:  # converted, or raised as it is
             converted = as_in_onnxruntime(error, executable.inputs, values)
             if converted is error:
                 raise

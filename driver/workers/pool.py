@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -13,6 +14,7 @@ from ...dialects.symbols import symbol_of
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import kernels_in
 from ...runtime.progress.progress import CompileReporter
+from ...support.wording import quantity
 from .claims import Claims, Speculation
 from .library import KernelCode, compile_library, library_of
 from .process import SPECULATIVE, Worker
@@ -21,6 +23,7 @@ from .shares import bytecode, in_order, module_bytecode, slowest_first
 from .worker import compile_alone
 from .worker_pool import WorkerPool, worker_pool
 
+_logger = logging.getLogger("stepwell")
 _TELL_SECONDS = 0.2
 """Seconds between two progress events while only workers compile."""
 
@@ -108,6 +111,9 @@ class KernelPool:
             listener.join()
             speculative |= listener.done.pop(SPECULATIVE, {})
             done |= listener.done | {index: self._compile_here(libraries[index], state) for index in listener.failed}
+            if listener.failed:  # an error of the kernels themselves would have been raised
+                number = quantity(len(listener.failed), "library")
+                _logger.warning("a worker failed to compile %s, which this process has compiled again", number)
         for index, library in enumerate(libraries):
             if index not in done:  # the worker that took it has ended
                 done[index] = self._compile_alone(library, state)

@@ -43,7 +43,7 @@ def compile_speculatively(speculation: Speculation, claims: Claims) -> dict[str,
                 if not claims.claim([symbol_of(kernel) for kernel in kernels]):
                     return done
                 done |= compile_library(library_of(kernels), state)
-    except Exception:  # the requester compiles these kernels again, and reports the error
+    except Exception:  # guesswork may fail; the requester compiles what is missing, and raises what is wrong with it
         return done
     return done
 

@@ -131,7 +131,7 @@ class _Server:
         try:
             state = state_for(target, recorder=recorder, prepared=self._state.pipelines)
             return compile_library(ir.Module.parse(library), state)
-        except Exception:  # the requester compiles it again, and reports the error
+        except Exception:  # the requester compiles it again, and raises the error, or logs that there is none
             return None
 
 

@@ -89,7 +89,7 @@ def explore_model(
         executable = api.compile(path, target=target, options=chosen)
         if shapes or not executable.programs:
             executable.prepare(shapes or {}, contents)
-    except Exception as failure:
+    except Exception as failure:  # shown by the exploration, after the passes that ran before it
         if not recorder.pieces:
             raise
         error = _note_failure(recorder, failure)
@@ -132,7 +132,7 @@ def explore_pipeline(
         module = ir.Module.parseFile(str(path))
         try:
             pipeline.run(module, [recorder])
-        except Exception as failure:
+        except Exception as failure:  # shown by the exploration, after the passes that ran before it
             if not recorder.pieces:
                 raise
             error = _note_failure(recorder, failure)

@@ -148,7 +148,7 @@ def _work_and_leave(work: Callable[[Desk], Any], folder: Path, limits: Limits) -
         code = 0
     except MemoryError:
         code = 2
-    except BaseException:
+    except BaseException:  # the parent reads the traceback as the reason
         os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(code)

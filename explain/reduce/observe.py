@@ -74,7 +74,7 @@ class CompileTest:
             executable = self.compiled(case, note)
         except _PhaseReached:
             return []
-        except Exception as error:
+        except Exception as error:  # the failure of this case, whatever its type
             return [failure_of(error, names)]
         return [
             failure("host", found.op_type, found.reason, {*names, found.node}, found.node)
@@ -168,7 +168,7 @@ class PassesTest:
                 PipelineRunner([_Noting(note)]).run(pipeline.anchor, pipeline.elements, module.operation)
             except PipelineError as error:
                 raise ReduceError(str(error)) from error
-            except Exception as error:
+            except Exception as error:  # the failure of this case, whatever its type
                 return [failure_of(error, ())]
         return []
 

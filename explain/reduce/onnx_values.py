@@ -12,7 +12,7 @@ from onnx import helper
 
 from ...frontend.onnx.reading.inferred import inferred_types
 from ...frontend.onnx.reading.model import read_model
-from .case import Case
+from .case import Case, ReduceError
 from .onnx_graph import Facts, copied
 from .onnx_sizes import MOST_NUMBERS
 
@@ -70,8 +70,12 @@ def _contents(shape: Sequence[int], dtype: np.dtype, seed: int) -> np.ndarray:
     return random.random(shape).astype(dtype)
 
 
-def run_reference(data: bytes, inputs: Mapping[str, np.ndarray], reference: str) -> list[Any] | None:
-    """Runs a model with another implementation; returns its outputs, or None if that fails."""
+def run_reference(data: bytes, inputs: Mapping[str, np.ndarray], reference: str) -> list[Any]:
+    """Runs a model with another implementation; returns its outputs.
+
+    Raises:
+        ReduceError: the implementation is not installed, or cannot run the model.
+    """
     try:
         if reference == "onnxruntime":
             import onnxruntime
@@ -85,8 +89,8 @@ def run_reference(data: bytes, inputs: Mapping[str, np.ndarray], reference: str)
         from onnx.reference import ReferenceEvaluator
 
         return list(ReferenceEvaluator(onnx.ModelProto.FromString(data)).run(None, dict(inputs)))
-    except Exception:  # without a reference there is nothing to compare
-        return None
+    except Exception as error:  # of any type of the other system
+        raise ReduceError(f"{reference} cannot run the model: {type(error).__name__}: {error}") from error
 
 
 def has_onnxruntime() -> bool:
@@ -101,5 +105,8 @@ def _all_values(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> dic
     del wanted.graph.output[:]
     wanted.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     reference = "onnxruntime" if has_onnxruntime() else "numpy"
-    results = run_reference(wanted.SerializeToString(), inputs, reference)
-    return {} if results is None else dict(zip(names, results, strict=True))
+    try:
+        results = run_reference(wanted.SerializeToString(), inputs, reference)
+    except ReduceError:
+        return {}
+    return dict(zip(names, results, strict=True))

@@ -14,7 +14,7 @@ from ...runtime.native import poison
 from ..bisect.model import Bisector
 from ..bisect.result import Fault
 from . import onnx_values
-from .case import Case
+from .case import Case, ReduceError
 from .failure import FailureSignature
 from .observe import CompileTest, failure_of, names_of, plugin_words
 
@@ -41,16 +41,14 @@ class NumbersTest:
 
     def observe(self, case: Case, note: Callable[[str], None]) -> list[FailureSignature]:
         """See `Test`."""
-        inputs = onnx_values.made_up_inputs(case, self.seed)
+        inputs = self._inputs(case)
         if inputs is None:
             return []
-        inputs |= {
-            name: array
-            for name, array in self.given.items()
-            if name in inputs and (array.shape, array.dtype) == (inputs[name].shape, inputs[name].dtype)
-        }
-        expected = onnx_values.run_reference(case.data, inputs, self.reference)
-        if expected is None or not all(map(_is_finite, expected)):
+        try:
+            expected = onnx_values.run_reference(case.data, inputs, self.reference)
+        except ReduceError:  # `check_reference` reports it for the first case; another one may be an invalid model
+            return []
+        if not all(map(_is_finite, expected)):
             return []
         try:
             with poison.filled_with(poison.PATTERNS[0]):  # unwritten memory gives the same wrong values in every run
@@ -60,9 +58,29 @@ class NumbersTest:
                 return []
             note("bisecting")
             blamed = self.blamed(case, inputs)
-        except Exception as error:
+        except Exception as error:  # the failure of this case, whatever its type
             return [failure_of(error, names_of(case))]
         return [FailureSignature("numbers", blamed, f"outputs differ by {worst:.3g} of the largest value", "differ")]
+
+    def check_reference(self, case: Case) -> None:
+        """Checks that the reference runs a case: without its outputs, no case fails.
+
+        Raises:
+            ReduceError: it does not.
+        """
+        if (inputs := self._inputs(case)) is not None:
+            onnx_values.run_reference(case.data, inputs, self.reference)
+
+    def _inputs(self, case: Case) -> dict[str, np.ndarray] | None:
+        """Returns the given contents of the inputs, and made-up ones of the others; None if one is not a tensor."""
+        inputs = onnx_values.made_up_inputs(case, self.seed)
+        if inputs is None:
+            return None
+        return inputs | {
+            name: array
+            for name, array in self.given.items()
+            if name in inputs and (array.shape, array.dtype) == (inputs[name].shape, inputs[name].dtype)
+        }
 
     def blamed(self, case: Case, inputs: Mapping[str, np.ndarray]) -> str:
         """Returns the cause of wrong numbers, as far as a bisection finds it: see `stepwell-bisect`."""

@@ -162,7 +162,7 @@ class PipelineRunner:
         except OptionError as error:
             # Some options, such as the name of a target, are only read when the pass runs.
             raise PassFailure(instance.name, str(error), op.location) from error
-        except Exception as error:
+        except Exception as error:  # passes are code, also of other packages
             reason = f"{type(error).__name__}: {_message_of(error)} (this is a bug in the pass)"
             raise PassFailure(instance.name, reason, getattr(error, "location", None) or op.location) from error
         if not self.verify:

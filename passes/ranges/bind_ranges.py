@@ -90,7 +90,7 @@ def _bind_main(module: ir.Operation, units: Units, state: CompileState, memory: 
             _bind(graph, op, op_state)
         except RangesError as error:
             raise type(error)(f"'{op.name}' op: {error}", op.location) from error
-        except Exception as error:
+        except Exception as error:  # rules are code, also of other packages
             reason = f"{type(error).__name__}: {error} (this is a bug in the rule of the op)"
             raise PassError(f"'{op.name}' op: {reason}", op.location) from error
     results = _results(graph, operations[-1])

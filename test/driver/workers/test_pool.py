@@ -20,6 +20,7 @@ from stepwell.driver.state import state_for
 from stepwell.driver.workers import worker
 from stepwell.driver.workers.library import KernelCode, compile_library, library_of
 from stepwell.driver.workers.pool import KernelPool, kernel_pool
+from stepwell.driver.workers.process import SPECULATIVE
 from stepwell.driver.workers.shared_queue import SharedQueue
 from stepwell.lowering import invariants
 from stepwell.passes.infra.runner import PassFailure
@@ -129,6 +130,21 @@ def test_a_failure_elsewhere_is_explained_here(pool: KernelPool) -> None:
     kernel.attributes["stepwell.kernel"] = ir.DictAttr.get(changed)
     with pytest.raises(PassFailure, match="a kernel of class 'magic' must have an op of that class"):
         compiled(pool, module)
+
+
+def test_a_failure_elsewhere_only_is_logged(
+    pool: KernelPool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert pool.queue is not None
+    answers = worker.Worker.answers
+    monkeypatch.setattr(pool.queue, "take", lambda: None)
+    monkeypatch.setattr(
+        worker.Worker,
+        "answers",
+        lambda self: ((index, None if index != SPECULATIVE else code) for index, code in answers(self)),
+    )
+    assert compiled(pool, formed()) == compiled(KernelPool(), formed())
+    assert "a worker failed to compile" in caplog.text and "compiled again" in caplog.text
 
 
 def test_a_process_that_dies_is_replaced_by_this_one(pool: KernelPool) -> None:

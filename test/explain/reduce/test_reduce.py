@@ -169,6 +169,16 @@ def test_wrong_numbers_of_a_program_for_a_range(monkeypatch: pytest.MonkeyPatch)
     assert "--dims=n=1:12" in test.command("best.onnx", case)
 
 
+def test_a_reference_that_cannot_run_the_model_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 8]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Gelu", ["x"], ["y"], "gelu", domain="com.microsoft")], "g", [x], [y])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    path = tmp_path / "gelu.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    assert tool.main([str(path), "--wrong-numbers", "--reference=numpy", "--once"]) == 2
+    assert "numpy cannot run the model" in capsys.readouterr().err
+
+
 @pytest.mark.sweep
 def test_mlir(tmp_path: Path) -> None:
     text = """
