@@ -53,3 +53,17 @@ func.func private @scatter_elements(%x: tensor<800xf32>, %i: tensor<3xi64>, %u: 
   %0 = "stepwell.scatter"(%x, %i, %u) {axis = 0 : i64, reduction = "add"} : (tensor<800xf32>, tensor<3xi64>, tensor<3xf32>) -> tensor<800xf32>
   return %0 : tensor<800xf32>
 }
+
+// Without elements, there is nothing to add up.
+
+// CHECK-LABEL: func.func private @negative_empty(
+// CHECK-SAME: %{{.*}}: tensor<0x4xf32>, %[[OUT:.*]]: tensor<0x4xf32>)
+// CHECK-NOT: vector.
+// CHECK-NOT: arith.add
+// CHECK: linalg.generic {{.*}} ins(%[[OUT]] : {{.*}} outs(%[[OUT]] :
+// CHECK-NOT: vector.
+// CHECK: return
+func.func private @negative_empty(%x: tensor<0x4xf32>) -> tensor<0x4xf32> attributes {stepwell.kernel = {class = "cumulative"}} {
+  %0 = "stepwell.cumulative"(%x) {axis = 0 : i64, mode = "sum", reverse = false, exclusive = false} : (tensor<0x4xf32>) -> tensor<0x4xf32>
+  return %0 : tensor<0x4xf32>
+}

@@ -19,9 +19,9 @@ func.func private @chain(%x: tensor<2x4x8xf32>) -> tensor<2x4x8xf32> attributes 
 
 // A dimension along which an operand is broadcast is not merged.
 
-// CHECK-LABEL: func.func private @broadcast(
+// CHECK-LABEL: func.func private @negative_broadcast(
 // CHECK: linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<8x8xf32>, tensor<8xf32>) outs(%{{.*}} : tensor<8x8xf32>)
-func.func private @broadcast(%x: tensor<2x4x8xf32>, %b: tensor<1x8xf32>) -> tensor<2x4x8xf32> attributes {stepwell.kernel = {class = "elementwise"}} {
+func.func private @negative_broadcast(%x: tensor<2x4x8xf32>, %b: tensor<1x8xf32>) -> tensor<2x4x8xf32> attributes {stepwell.kernel = {class = "elementwise"}} {
   %0 = "stepwell.add"(%x, %b) : (tensor<2x4x8xf32>, tensor<1x8xf32>) -> tensor<2x4x8xf32>
   return %0 : tensor<2x4x8xf32>
 }

@@ -51,9 +51,9 @@ func.func private @product(%x: memref<16x32x4xi8>, %y: memref<32x64xi8>, %s: mem
 // -----
 
 // A contraction of vectors has fewer dimensions, and stays.
-// CHECK-LABEL: func.func private @vectors(
+// CHECK-LABEL: func.func private @negative_vectors(
 // CHECK:         vector.contract
-func.func private @vectors(%x: vector<4x8xf32>, %y: vector<8x16xf32>, %s: memref<4x16xf32>)
+func.func private @negative_vectors(%x: vector<4x8xf32>, %y: vector<8x16xf32>, %s: memref<4x16xf32>)
     attributes {stepwell.kernel = {class = "attention"}} {
   %c0 = arith.constant 0 : index
   %zeros = arith.constant dense<0.0> : vector<4x16xf32>

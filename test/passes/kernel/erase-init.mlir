@@ -13,7 +13,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 // Other functions stay; without @init, nothing happens.
-// CHECK:       func.func @initial
-func.func @initial() {
+// CHECK:       func.func @negative_initial
+func.func @negative_initial() {
   return
 }

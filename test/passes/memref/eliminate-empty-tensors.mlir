@@ -15,21 +15,21 @@ func.func private @with_empty(%x: tensor<4xf32>, %out: tensor<8xf32>) -> tensor<
 
 // A function without empty tensors stays as it is.
 
-// CHECK-LABEL: func.func private @without_empty(
+// CHECK-LABEL: func.func private @negative_without_empty(
 // CHECK-SAME: %[[X:.*]]: tensor<4xf32>, %[[OUT:.*]]: tensor<4xf32>)
 // CHECK-NEXT: %[[Y:.*]] = linalg.exp ins(%[[X]] : tensor<4xf32>) outs(%[[OUT]] : tensor<4xf32>)
 // CHECK-NEXT: return %[[Y]]
-func.func private @without_empty(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {
+func.func private @negative_without_empty(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> {
   %1 = linalg.exp ins(%x : tensor<4xf32>) outs(%out : tensor<4xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }
 
-// Negative: only parts of the result are cut from the empty tensor, so it is not inserted as a whole.
+// Only parts of the result are cut from the empty tensor, so it is not inserted as a whole.
 
-// CHECK-LABEL: func.func private @with_parts(
+// CHECK-LABEL: func.func private @negative_with_parts(
 // CHECK: tensor.empty() : tensor<8xf32>
 // CHECK: tensor.insert_slice
-func.func private @with_parts(%x: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
+func.func private @negative_with_parts(%x: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
   %0 = tensor.empty() : tensor<8xf32>
   %1 = linalg.exp ins(%x : tensor<8xf32>) outs(%0 : tensor<8xf32>) -> tensor<8xf32>
   %2 = tensor.extract_slice %1[2] [4] [1] : tensor<8xf32> to tensor<4xf32>

@@ -14,10 +14,10 @@ func.func private @suppress(%b: tensor<1x50x4xf32>, %s: tensor<1x3x50xf32>) -> t
   return %0 : tensor<1x3x11xi64>
 }
 
-// CHECK-LABEL: func.func private @none(
+// CHECK-LABEL: func.func private @negative_none(
 // CHECK-NOT: scf.while
 // CHECK: return
-func.func private @none(%b: tensor<1x50x4xf32>, %s: tensor<1x3x50xf32>) -> tensor<1x3x1xi64> attributes {stepwell.kernel = {class = "selection"}} {
+func.func private @negative_none(%b: tensor<1x50x4xf32>, %s: tensor<1x3x50xf32>) -> tensor<1x3x1xi64> attributes {stepwell.kernel = {class = "selection"}} {
   %0 = "stepwell.suppress"(%b, %s) {operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>, most = 0 : i64} : (tensor<1x50x4xf32>, tensor<1x3x50xf32>) -> tensor<1x3x1xi64>
   return %0 : tensor<1x3x1xi64>
 }

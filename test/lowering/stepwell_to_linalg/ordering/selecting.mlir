@@ -18,10 +18,10 @@ func.func private @nonzero(%x: tensor<20x10xi1>) -> tensor<2x200xi64> attributes
 
 // An empty result takes no loop.
 
-// CHECK-LABEL: func.func private @none(
+// CHECK-LABEL: func.func private @negative_none(
 // CHECK-NOT: scf.for
 // CHECK: return
-func.func private @none(%x: tensor<0x10xi1>) -> tensor<2x0xi64> attributes {stepwell.kernel = {class = "selection"}} {
+func.func private @negative_none(%x: tensor<0x10xi1>) -> tensor<2x0xi64> attributes {stepwell.kernel = {class = "selection"}} {
   %0 = "stepwell.nonzero"(%x) : (tensor<0x10xi1>) -> tensor<2x0xi64>
   return %0 : tensor<2x0xi64>
 }

@@ -15,10 +15,12 @@ func.func private @few(%x: tensor<2x100xf32>) -> tensor<2x3xi64> attributes {ste
   return %0 : tensor<2x3xi64>
 }
 
-// CHECK-LABEL: func.func private @many(
+// Fifty elements do not fit a vector.
+
+// CHECK-LABEL: func.func private @negative_many(
 // CHECK-NOT: scf.while
 // CHECK: return
-func.func private @many(%x: tensor<2x100xf32>) -> tensor<2x50xi64> attributes {stepwell.kernel = {class = "sorting"}} {
+func.func private @negative_many(%x: tensor<2x100xf32>) -> tensor<2x50xi64> attributes {stepwell.kernel = {class = "sorting"}} {
   %0 = "stepwell.top_k"(%x) {k = 50 : i64, largest = true} : (tensor<2x100xf32>) -> tensor<2x50xi64>
   return %0 : tensor<2x50xi64>
 }

@@ -15,11 +15,11 @@ func.func private @regions(%x: tensor<1x64x20x20xf32>, %b: tensor<9x4xf32>, %i: 
 
 // Transposing a large image for one small region would take longer than reading single elements.
 
-// CHECK-LABEL: func.func private @one_region(
+// CHECK-LABEL: func.func private @negative_one_region(
 // CHECK-NOT: vector.transfer_read
 // CHECK: tensor.extract
 // CHECK: return
-func.func private @one_region(%x: tensor<1x64x200x200xf32>, %b: tensor<1x4xf32>, %i: tensor<1xi64>) -> tensor<1x64x2x2xf32> attributes {stepwell.kernel = {class = "movement"}} {
+func.func private @negative_one_region(%x: tensor<1x64x200x200xf32>, %b: tensor<1x4xf32>, %i: tensor<1xi64>) -> tensor<1x64x2x2xf32> attributes {stepwell.kernel = {class = "movement"}} {
   %0 = "stepwell.roi_align"(%x, %b, %i) {sizes = array<i64: 2, 2>, mode = "mean", scale = 1.0 : f64, samples = 1 : i64, shift = 0.0 : f64} : (tensor<1x64x200x200xf32>, tensor<1x4xf32>, tensor<1xi64>) -> tensor<1x64x2x2xf32>
   return %0 : tensor<1x64x2x2xf32>
 }
