@@ -175,8 +175,8 @@ def _attention(graph: _Graph, layer: int, value: str, mask: str) -> str:
         inputs = [f"past.{layer}.{part}", heads[part]]
         graph.nodes.append(helper.make_node("Concat", inputs, [joined], name=f"{scope}/{part}/Concat", axis=2))
         heads[part] = _repeated(graph, f"{scope}/{part}/repeat", joined, batch)
-    turned = graph.add("Transpose", f"{scope}/Transpose", heads["key"], perm=[0, 1, 3, 2])
-    scores = graph.add("MatMul", f"{scope}/MatMul", heads["query"], turned)
+    transposed = graph.add("Transpose", f"{scope}/Transpose", heads["key"], perm=[0, 1, 3, 2])
+    scores = graph.add("MatMul", f"{scope}/MatMul", heads["query"], transposed)
     root = graph.constant(f"{scope}/root", config.depth**0.5, np.float32)
     scores = graph.add("Add", f"{scope}/Add", graph.add("Div", f"{scope}/Div", scores, root), mask)
     weights = graph.add("Softmax", f"{scope}/Softmax", scores, axis=-1)

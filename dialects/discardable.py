@@ -252,8 +252,8 @@ TYPICAL = _of_function(
 UNBOUNDED = _of_function(
     "stepwell.unbounded", forms.STRINGS, "why a kernel computes dimensions in full although only a part is live"
 )
-READS_GARBAGE = _of_function(
-    "stepwell.reads_garbage", forms.UNIT, "elements beyond the data in the tensors of a kernel are undefined"
+READS_PADDING = _of_function(
+    "stepwell.reads_padding", forms.UNIT, "elements beyond the data in the tensors of a kernel are undefined"
 )
 TILE_ROWS = _of_function(
     "stepwell.tile_rows", forms.I64S, "rows in the tiles of a version of a kernel along the last two loops over rows"

@@ -187,6 +187,6 @@ def transposed_taps(indices: np.ndarray, weights: np.ndarray, extent: int) -> tu
     counts = np.bincount(targets, minlength=extent)
     ranks = np.arange(len(targets)) - np.repeat(np.cumsum(counts) - counts, counts)
     most = int(counts.max(initial=1))
-    turned, parts = np.zeros((most, extent), np.int64), np.zeros((most, extent), weights.dtype)
-    turned[ranks, targets], parts[ranks, targets] = places, shares
-    return turned, parts
+    positions, parts = np.zeros((most, extent), np.int64), np.zeros((most, extent), weights.dtype)
+    positions[ranks, targets], parts[ranks, targets] = places, shares
+    return positions, parts

@@ -24,9 +24,9 @@ class FlushDenormalsPass(Pass):
     masks are denormal, and an operation on denormals takes a hundred times as long. So these kernels change the
     processor's mode, and restore it before they return:
 
-        llvm.func @k(%x: !llvm.ptr) attributes {stepwell.reads_garbage} { ... llvm.return }
+        llvm.func @k(%x: !llvm.ptr) attributes {stepwell.reads_padding} { ... llvm.return }
         -->
-        llvm.func @k(%x: !llvm.ptr) attributes {stepwell.reads_garbage} {
+        llvm.func @k(%x: !llvm.ptr) attributes {stepwell.reads_padding} {
           llvm.call_intrinsic "llvm.x86.sse.stmxcsr"(%before)
           %old = llvm.load %before
           %new = llvm.or %old, 0x8040                            // flush to zero, denormals are zeros
@@ -49,7 +49,7 @@ class FlushDenormalsPass(Pass):
         """Rewrites the kernels of a module that are marked as reading padding."""
         change = _x86 if Target.parse(self.target).architecture == "x86_64" else _arm
         for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
-            if not discardable.READS_GARBAGE.is_on(function) or not len(function.regions[0].blocks):
+            if not discardable.READS_PADDING.is_on(function) or not len(function.regions[0].blocks):
                 continue
             returns = [inner for inner in walk(function) if inner.name == "llvm.return"]
             with function.location, ir.InsertionPoint.at_block_begin(body_of(function)):

@@ -135,7 +135,7 @@ class _Outliner:
         kernel = self._make_function(group, inputs, result)
         annotate(kernel.operation, inputs, [result])
         if self._demand.is_partial:
-            discardable.READS_GARBAGE.write(kernel, True)
+            discardable.READS_PADDING.write(kernel, True)
         whole = self._demand.why_whole(result)
         if whole is not None:
             discardable.UNBOUNDED.write(kernel, [whole])

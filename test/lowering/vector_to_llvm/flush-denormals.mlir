@@ -2,7 +2,7 @@
 // RUN: stepwell-opt %s --stepwell-flush-denormals=target=aarch64 | FileCheck %s --check-prefix=ARM
 
 // The mode is restored before every return.
-// CHECK-LABEL: llvm.func @garbage
+// CHECK-LABEL: llvm.func @padding
 // CHECK:         llvm.call_intrinsic "llvm.x86.sse.stmxcsr"(%[[BEFORE:.*]]) :
 // CHECK:         %[[OLD:.*]] = llvm.load %[[BEFORE]]
 // CHECK:         %[[BITS:.*]] = llvm.mlir.constant(32832 : i32)
@@ -16,7 +16,7 @@
 // CHECK:         llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%[[BEFORE]])
 // CHECK-NEXT:    llvm.return
 
-// ARM-LABEL: llvm.func @garbage
+// ARM-LABEL: llvm.func @padding
 // ARM:         %[[BEFORE:.*]] = llvm.call_intrinsic "llvm.aarch64.get.fpcr"() : () -> i64
 // ARM:         %[[NEW:.*]] = llvm.or %[[BEFORE]], %{{.*}} : i64
 // ARM:         llvm.call_intrinsic "llvm.aarch64.set.fpcr"(%[[NEW]])
@@ -24,7 +24,7 @@
 // ARM-NEXT:    llvm.return
 // ARM:         llvm.call_intrinsic "llvm.aarch64.set.fpcr"(%[[BEFORE]])
 // ARM-NEXT:    llvm.return
-llvm.func @garbage(%x: !llvm.ptr, %is_none: i1) attributes {stepwell.reads_garbage} {
+llvm.func @padding(%x: !llvm.ptr, %is_none: i1) attributes {stepwell.reads_padding} {
   llvm.cond_br %is_none, ^none, ^some
 ^none:
   llvm.return
@@ -48,4 +48,4 @@ llvm.func @negative_data(%x: !llvm.ptr) {
 
 // A declaration is not changed.
 // CHECK-LABEL: llvm.func @negative_declaration
-llvm.func @negative_declaration(!llvm.ptr) attributes {stepwell.reads_garbage}
+llvm.func @negative_declaration(!llvm.ptr) attributes {stepwell.reads_padding}

@@ -140,12 +140,12 @@ def sample(op: ops.SampleOp, nodes: NodeWriter) -> str:
     moved = nodes.transposed(op.positions, (0, *range(2, rank), 1))
     last = nodes.integers([rank - 1])
     back = nodes.integers([-1])
-    turned = nodes.add("Slice", moved, back, nodes.integers([_TO_THE_START]), last, back)
+    reversed_ = nodes.add("Slice", moved, back, nodes.integers([_TO_THE_START]), last, back)
     dtype = spec_of_type(op.positions.type).dtype
     sizes = np.array(extents[::-1], dtype)
     about = int(op.about_edges)
     steps, shift = (2 / np.maximum(sizes - 1, 1), -1.0) if about else (2 / sizes, 1 / sizes - 1)
-    scaled = nodes.add("Mul", turned, nodes.constant(steps.astype(dtype), "steps"))
+    scaled = nodes.add("Mul", reversed_, nodes.constant(steps.astype(dtype), "steps"))
     grid = nodes.add("Add", scaled, nodes.constant(np.asarray(shift, dtype), "shift"))
     return nodes.add("GridSample", op.input, grid, mode=op.mode, padding_mode=op.padding, align_corners=about)
 
