@@ -24,18 +24,26 @@ class Memory:
         self.rows[text.table[text.length // PAGE] * PAGE + text.length % PAGE] = token
         text.length += 1
 
+    def check(self, text: PagedText, tokens: list[int], accepted: int) -> None:
+        """Appends proposed tokens, and takes back those that are not accepted."""
+        length = text.length + accepted
+        for token in tokens:
+            self.append(text, token)
+        self.table.truncate(text, length)
+
     def read(self, text: PagedText) -> list[int]:
         rows = (text.table[: text.pages, None] * PAGE + np.arange(PAGE)).reshape(-1)
         return self.rows[rows][: text.length].tolist()
 
 
 def test_random_texts_read_what_they_wrote():
-    """10,000 steps: texts begin, grow, fork, go back and end; no page leaks, none is lost."""
+    """10,000 steps: texts begin, grow, fork, check proposals, go back and end; no page leaks, none is lost."""
     random, memory = np.random.default_rng(0), Memory()
-    table, refused, copied = memory.table, 0, 0
+    table, refused, copied, taken_back = memory.table, 0, 0, 0
     texts: list[tuple[PagedText, list[int]]] = []
     for step in range(10_000):
-        kind = random.choice(["begin", "grow", "fork", "truncate", "end"], p=[0.05, 0.6, 0.15, 0.1, 0.1])
+        kinds = {"begin": 0.05, "grow": 0.45, "check": 0.15, "fork": 0.15, "truncate": 0.1, "end": 0.1}
+        kind = random.choice(list(kinds), p=list(kinds.values()))
         if len(texts) == 5 and kind in ("begin", "fork"):
             kind = "end"
         if kind == "begin" or not texts:
@@ -52,6 +60,13 @@ def test_random_texts_read_what_they_wrote():
             except OutOfPagesError:
                 refused += 1
                 assert (table.free, text.pages) == before
+        elif kind == "check":
+            proposed = [step] * int(random.integers(1, PAGE + 2))
+            accepted, room = int(random.integers(len(proposed) + 1)), OF_TEXT * PAGE - text.length
+            if len(proposed) <= room and table.missing(text, text.length + len(proposed)) <= table.free:
+                memory.check(text, proposed, accepted)
+                tokens += proposed[:accepted]
+                taken_back += accepted < len(proposed)
         elif kind == "fork":
             length = int(random.integers(len(tokens) + 1))
             texts.append((table.share(text, length), tokens[:length]))
@@ -67,7 +82,7 @@ def test_random_texts_read_what_they_wrote():
         for text, _ in texts:
             counts[text.table[: text.pages]] += 1
         assert (counts == table.references).all() and table.free == (counts == 0).sum()
-    assert refused > 100 and copied > 100
+    assert refused > 100 and copied > 100 and taken_back > 100
     for text, _ in texts:
         table.release(text)
     assert table.free == PAGES and not table.references.any()
