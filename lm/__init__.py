@@ -8,6 +8,7 @@ for text in model.stream("Once upon a time"):
 from .divergence import Divergence, measure_divergence
 from .engine import Engine, EngineFigures
 from .grammar import json_schema, regular_expression
+from .lookup import Lookup
 from .model import LanguageModel, TextSession, load
 from .request import End, Piece, Request, TokenChoice
 from .sampling import SamplingOptions
@@ -18,6 +19,7 @@ __all__ = [
     "Engine",
     "EngineFigures",
     "LanguageModel",
+    "Lookup",
     "Piece",
     "Request",
     "SamplingOptions",

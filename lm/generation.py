@@ -52,6 +52,11 @@ class Generation:
         self.tokens: list[int] = []
         self.finish: FinishReason | None = None
 
+    @property
+    def left(self) -> int:
+        """Maximum number of further tokens."""
+        return self._most - len(self.tokens)
+
     def add(self, logits: np.ndarray) -> Piece:
         """Chooses the next token.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from ..support.errors import InputError
 from .file_tokenizer import tokenizer_of_file
 from .folder_tokenizer import tokenizer_of_folder
 from .generation import Generation
+from .lookup import Lookup, TextIndex
 from .pages import PageTable
 from .sampling import SamplingOptions
 from .text_pool import CHUNK, TextPool
@@ -73,6 +75,7 @@ def load(
     *,
     sequences: int = 1,
     memory: int | None = None,
+    lookup: int = 0,
 ) -> LanguageModel:
     """Loads a GGUF file or a Hugging Face folder, and compiles its decoder or takes it from the cache.
 
@@ -83,10 +86,11 @@ def load(
         sequences: maximum number of texts that grow together, in an `Engine`.
         memory: bytes for keys and values, at least those of one text; by default those of `sequences` texts and, if
             several grow together, 256 MB in which the `Engine` keeps ended texts.
+        lookup: maximum number of tokens that a text proposes in a session, to be checked in one call; 0 for none.
 
     Raises:
         ModelError: it is damaged, or its decoder or tokenizer is not supported.
-        InputError: the model was not made for texts of this length.
+        InputError: the model was not made for texts of this length, or `lookup` is negative.
     """
     path = Path(path)
     stored = read_model(path)
@@ -94,6 +98,8 @@ def load(
     if context is not None and not 1 < context <= most:
         raise InputError(f"context is {context}, and must be from 2 to {most}, the length that the model was made for")
     context = min(most, _CONTEXT) if context is None else context
+    if lookup < 0:
+        raise InputError(f"lookup is {lookup}, and must be at least 0")
     source, pages_of_text = read_source(path), -(-context // PAGE_SIZE)
     per_page = PAGE_SIZE * _bytes_per_token(source)
     kept = sequences * pages_of_text * per_page + (_KEPT_BYTES if sequences > 1 else 0) if memory is None else memory
@@ -102,15 +108,26 @@ def load(
     # A step by one token has a program of its own, which is faster. Prompts are read one after the other.
     most = min(CHUNK, context)
     lengths = [1] if context == 2 else [1, (2, most)]
-    # Whole pages of keys at most: loops over keys end at those of a call only if this is a multiple of some keys.
-    past = -(-(context - 1 + most) // PAGE_SIZE) * PAGE_SIZE - most
-    sizes: dict[str, Any] = {"past": (0, past), "outputs": 1}
+    sizes: dict[str, Any] = {"past": _pasts(context, most), "outputs": 1}
     executable = compile_model(source, threads=threads, options=Options(dims={**sizes, "batch": 1, "length": lengths}))
+    checking, lookup = None, max(0, min(lookup, context - 2))
+    if lookup:
+        several = 2 if lookup == 1 else (2, lookup + 1)
+        dims = {"past": _pasts(context, lookup + 1), "outputs": several, "batch": 1, "length": several}
+        checking = compile_model(source, threads=threads, options=Options(dims=dims))
     together = None
     if sequences > 1:
         sizes |= {"batch": (2, sequences), "length": 1}
         together = compile_model(source, threads=threads, options=Options(dims=sizes))
-    return LanguageModel(executable, tokenizer, context, pages, together, sequences)
+    return LanguageModel(executable, tokenizer, context, pages, together, sequences, checking, lookup)
+
+
+def _pasts(context: int, most: int) -> tuple[int, int]:
+    """Returns the range of the number of past tokens, before calls with up to `most` new ones.
+
+    It ends at whole pages of keys: loops over keys end at those of a call only if this is a multiple of some keys.
+    """
+    return 0, -(-(context - 1 + most) // PAGE_SIZE) * PAGE_SIZE - most
 
 
 def _bytes_per_token(source: ModelSource) -> int:
@@ -131,6 +148,8 @@ class LanguageModel:
         page_size: number of tokens in a page.
         pages_of_text: maximum number of pages of a text.
         sequences: maximum number of texts that grow together.
+        checking: the decoder for several tokens of a text, with logits after each; None if no tokens are proposed.
+        lookup: maximum number of tokens that a text proposes.
     """
 
     def __init__(
@@ -141,16 +160,20 @@ class LanguageModel:
         pages: int,
         together: Executable | None = None,
         sequences: int = 1,
+        checking: Executable | None = None,
+        lookup: int = 0,
     ) -> None:
         self.executable, self.together, self.tokenizer = executable, together, tokenizer
         self.context, self.sequences, self.pages = context, sequences, pages
+        self.checking, self.lookup = checking, lookup
         self.page_size, self.pages_of_text = PAGE_SIZE, -(-context // PAGE_SIZE)
 
     def pool(self) -> TextPool:
         """Returns a new pool of keys and values, without texts."""
         alone = self.executable.pooled()
         together = self.together.pooled(alone.pools) if self.together is not None else None
-        return TextPool(alone, together, PageTable(self.pages, self.page_size, self.pages_of_text))
+        checking = self.checking.pooled(alone.pools) if self.checking is not None else None
+        return TextPool(alone, together, PageTable(self.pages, self.page_size, self.pages_of_text), checking)
 
     def room(self, tokens: Sequence[int], most: int | None = None) -> int:
         """Returns the maximum number of tokens that may follow a prompt, `most` if the context holds as many.
@@ -174,7 +197,8 @@ class LanguageModel:
     @property
     def weight_bytes(self) -> int:
         """Bytes of the weights in memory, which the programs share."""
-        made = [*self.executable.programs, *(self.together.programs if self.together is not None else ())]
+        others = [item for item in (self.together, self.checking) if item is not None]
+        made = [program for item in (self.executable, *others) for program in item.programs]
         arrays = {name: array for program in made for name, array in program.parameters.items()}
         return sum(array.nbytes for array in arrays.values())
 
@@ -200,12 +224,14 @@ class TextSession:
 
     Attributes:
         tokens: the tokens whose keys and values are kept.
+        lookup: counts of the proposed and of the accepted tokens.
     """
 
     def __init__(self, model: LanguageModel) -> None:
         self._model, self._pool = model, model.pool()
         self._text = self._pool.table.text()
         self.tokens: list[int] = []
+        self.lookup = Lookup(model.lookup)
 
     def chat(
         self,
@@ -247,13 +273,39 @@ class TextSession:
         self, tokens: Sequence[int], sampling: SamplingOptions, most: int, stop: Sequence[str]
     ) -> Iterator[str]:
         generation = Generation(self._model.tokenizer, sampling, most, stop)
-        unread = self._unread(tokens)
+        unread, index = self._unread(tokens), TextIndex(tokens)
+        piece = generation.add(self._pool.read(self._text, unread))
+        self.tokens += unread
+        if piece.text:
+            yield piece.text
         while generation.finish is None:
-            piece = generation.add(self._pool.read(self._text, unread))
-            self.tokens += unread
-            if piece.text:
-                yield piece.text
-            unread = generation.tokens[-1:]
+            index.add(generation.tokens[-1:])
+            text = self._step(generation, index)
+            if text:
+                yield text
+
+    def _step(self, generation: Generation, index: TextIndex) -> str:
+        """Reads the last token and the proposed next ones; returns the text of the tokens chosen after them.
+
+        Each token is chosen as without proposals. What was read after a token that is not the proposed one is dropped.
+        """
+        last, start = index.tokens[-1], time.perf_counter()
+        proposed = self.lookup.propose(index, generation.left - 1)
+        if proposed:
+            rows = self._pool.check(self._text, [last, *proposed])
+        else:
+            rows = self._pool.read(self._text, [last])[None]
+        seconds, text, accepted = time.perf_counter() - start, generation.add(rows[0]).text, 0
+        for token, row in zip(proposed, rows[1:], strict=True):
+            if generation.finish is not None or generation.tokens[-1] != token:
+                break
+            accepted += 1
+            index.add([token])
+            text += generation.add(row).text
+        self.tokens += [last, *proposed[:accepted]]
+        self._pool.table.truncate(self._text, len(self.tokens))
+        self.lookup.note(len(proposed), accepted, seconds)
+        return text
 
     def _unread(self, tokens: Sequence[int]) -> Sequence[int]:
         """Keeps what the text and some tokens have in common; returns the tokens after it, at least the last one."""

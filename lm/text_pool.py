@@ -21,15 +21,22 @@ class TextPool:
         nbytes: bytes of all pages. The system provides memory for those that were in use at some time.
     """
 
-    def __init__(self, alone: PooledModel, together: PooledModel | None, table: PageTable) -> None:
+    def __init__(
+        self,
+        alone: PooledModel,
+        together: PooledModel | None,
+        table: PageTable,
+        checking: PooledModel | None = None,
+    ) -> None:
         """Starts without texts.
 
         Args:
             alone: the decoder, for one text.
             together: the decoder for a token of each of several texts, with the same pools; None for one text only.
             table: the pages, all of them free.
+            checking: the decoder for several tokens of one text, with logits after each; None if none are checked.
         """
-        self._alone, self._together, self.table = alone, together, table
+        self._alone, self._together, self._checking, self.table = alone, together, checking, table
         pools = alone.pools
         self._arrays = list(pools.arrays.values())
         self.nbytes = pools.nbytes
@@ -47,22 +54,40 @@ class TextPool:
         Raises:
             OutOfPagesError: too few pages are free; no text has new tokens.
         """
+        run = self._alone if len(texts) == 1 or self._together is None else self._together
+        return self._run(run, texts, tokens, [len(tokens[0]) - 1])[:, 0]
+
+    def check(self, text: PagedText, tokens: Sequence[int]) -> np.ndarray:
+        """Adds two or more tokens to one text, in one call of the program for them.
+
+        Returns:
+            The logits after each token, f32[tokens, vocabulary].
+
+        Raises:
+            OutOfPagesError: too few pages are free.
+        """
+        assert self._checking is not None, "the model was loaded without a program that checks tokens"
+        return self._run(self._checking, [text], [tokens], range(len(tokens)))[0]
+
+    def _run(
+        self, run: PooledModel, texts: Sequence[PagedText], tokens: Sequence[Sequence[int]], selected: Sequence[int]
+    ) -> np.ndarray:
+        """Adds tokens by a program; returns the logits after the selected ones, f32[texts, selected, vocabulary]."""
         count = len(tokens[0])
         for text in texts:
             self.reserve(text, text.length + count)
         lengths = np.array([text.length for text in texts])
         past = int(lengths.max())
-        run = self._alone if len(texts) == 1 or self._together is None else self._together
         logits = run(
             input_ids=np.asarray(tokens),
-            selected=np.array([count - 1]),
+            selected=np.asarray(selected),
             starts=past - lengths,
             page_table=np.stack([text.table for text in texts]),
             past=np.empty((past, 0), np.int8),
         )
         for text in texts:
             text.length += count
-        return logits[:, 0]
+        return logits
 
     def read(self, text: PagedText, tokens: Sequence[int]) -> np.ndarray:
         """Adds one or more tokens to one text, in chunks; returns the logits after the last one, f32[vocabulary].

@@ -53,6 +53,17 @@ def test_messages_are_answered_by_the_template(paths, monkeypatch, capsys):
     assert model.generate(said, most=4) == second
 
 
+def test_proposed_tokens_are_counted(paths, monkeypatch, capsys):
+    texts = []
+    for more in ((), ("--lookup=3",)):
+        assert run(monkeypatch, "abababab\n", str(paths[1]), "--most=40", "--json", *more) == 0
+        texts.append(json.loads(capsys.readouterr().out))
+    assert texts[0]["answer"] == texts[1]["answer"]
+    assert "proposed" not in texts[0] and 0 <= texts[1]["accepted"] <= texts[1]["proposed"] > 0
+    assert run(monkeypatch, "abababab\n", str(paths[1]), "--most=40", "--lookup=3") == 0
+    assert "proposed tokens accepted" in capsys.readouterr().err
+
+
 def test_a_model_without_a_template_continues_the_text(paths, monkeypatch, capsys):
     sampling = SamplingOptions(temperature=1, seed=3)
     assert run(monkeypatch, "ab\ncd\n", str(paths[1]), "--most=4", "--temperature=1", "--seed=3", "--json") == 0
