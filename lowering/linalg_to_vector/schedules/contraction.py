@@ -150,7 +150,9 @@ def _plan(extents: Extents, parts: int) -> tuple[list[int], list[int]]:
         block = [size if dim in extents.rows[-2:] else 1 for dim, size in enumerate(extents.outer)]
         _, tile = _tile(extents, [extents.outer[dim] for dim in extents.rows[-2:]])
         rows = block if parts == 1 else cut_rows(extents, tile, block, parts)
-        return tile, [*whole_tiles(extents, tile, rows), _part_of_panels(extents, rows, parts)]
+        # Few rows of a matrix unit leave blocks for other threads only if panels are divided.
+        panels = _part_of_panels(extents, rows, parts) if extents.grains else extents.panels
+        return tile, [*whole_tiles(extents, tile, rows), panels]
     plans = [_plan_of(extents, count) for count in _block_counts(extents)]
     _, tile, block = min(plans, key=lambda plan: plan[0])
     return tile, _cut(extents, tile, block, parts)
