@@ -12,7 +12,7 @@ _GRAMS = (3, 2, 1)
 """Numbers of last tokens that are looked up, the most telling first; as in Saxena's implementation."""
 
 _REST = 16
-"""Number of steps by one token after proposals were found slower: a try then costs a few percent at most."""
+"""Number of steps by one token after proposals were found slower, so that trying again costs less: a choice."""
 
 _KEPT = 0.9
 """Weight of the earlier steps in the measured speed: about the last ten count, as texts change their character."""
