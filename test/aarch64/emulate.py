@@ -15,7 +15,7 @@ import pytest
 from stepwell.lowering.target import Target
 from stepwell.runtime import processor
 from stepwell.runtime.artefact import linker
-from stepwell.runtime.execution.workspace import LoadedProgram, Workspace
+from stepwell.runtime.execution.workspace import LoadedProgram, Workspace, status_of
 from stepwell.runtime.native import loader
 from stepwell.runtime.program import Program
 
@@ -51,7 +51,9 @@ def _load(program: Program, symbols: Mapping[str, int] = MappingProxyType({})) -
 
 def _run(
     self: Workspace, loaded: LoadedProgram, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
-) -> None:
-    results = harness.call(loaded.program, inputs, outputs, threads, CPU)
-    for array, result in zip(outputs, results, strict=True):
+) -> Sequence[np.ndarray]:
+    status = status_of(loaded.program)
+    results = harness.call(loaded.program, inputs, [*outputs, *status], threads, CPU)
+    for array, result in zip([*outputs, *status], results, strict=True):
         array[...] = result
+    return status
