@@ -11,8 +11,9 @@ from collections.abc import Sequence
 _GRAMS = (3, 2, 1)
 """Numbers of last tokens that are looked up, the most telling first; as in Saxena's implementation."""
 
-_REST = 16
-"""Number of steps by one token after proposals were found slower, so that trying again costs less: a choice."""
+_REST, _MOST_REST = 16, 256
+"""Numbers of steps by one token after proposals were found slower: at first, and at most after as many failed tries in
+a row as double it. A text without repetition then costs little; both are choices."""
 
 _KEPT = 0.9
 """Weight of the earlier steps in the measured speed: about the last ten count, as texts change their character."""
@@ -68,7 +69,7 @@ class Lookup:
         """
         self._most, self.proposed, self.accepted = most, 0, 0
         self._alone = 0.0  # seconds of a step by one token; 0 until one was measured
-        self._tokens, self._seconds, self._resting = 0.0, 0.0, 0
+        self._tokens, self._seconds, self._resting, self._rest = 0.0, 0.0, 0, _REST
 
     def propose(self, text: TextIndex, most: int) -> list[int]:
         """Returns the proposed next tokens of a text, at most `most`.
@@ -96,4 +97,6 @@ class Lookup:
         self._tokens = _KEPT * self._tokens + accepted + 1
         self._seconds = _KEPT * self._seconds + seconds
         if self._seconds > self._tokens * self._alone:
-            self._resting = _REST
+            self._resting, self._rest = self._rest, min(2 * self._rest, _MOST_REST)
+        else:
+            self._rest = _REST

@@ -66,12 +66,21 @@ def test_slow_proposals_rest():
     assert (lookup.propose(text, 2), lookup.propose(text, 0), Lookup(0).propose(text, 4)) == ([2, 3], [], [])
     lookup.note(4, 2, 2.9)  # three tokens in less than the time of three steps
     assert lookup.propose(text, 4)
-    lookup.note(4, 0, 2.9)
-    steps = 0
-    while not lookup.propose(text, 4):
-        lookup.note(0, 0, 1.0)
-        steps += 1
-    assert (steps, lookup.proposed, lookup.accepted) == (16, 8, 2)
+
+    def rest_after(accepted: int, seconds: float) -> int:
+        lookup.note(4, accepted, seconds)
+        steps = 0
+        while not lookup.propose(text, 4):
+            lookup.note(0, 0, 1.0)
+            steps += 1
+        return steps
+
+    assert rest_after(0, 2.9) == 16
+    assert (lookup.proposed, lookup.accepted) == (8, 2)
+    assert [rest_after(0, 2.9) for _ in range(5)] == [32, 64, 128, 256, 256]
+    for _ in range(60):
+        lookup.note(4, 4, 0.1)
+    assert rest_after(0, 99) == 16, "tries that pay begin anew"
 
 
 @pytest.mark.usefixtures("always")
