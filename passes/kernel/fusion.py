@@ -252,10 +252,12 @@ def _sums_widely(op: ir.Operation) -> bool:
 
     Consumers of the sums have as many lanes, whatever type they store.
     """
-    kinds = {str(ir.RankedTensorType(value.type).element_type) for value in op.operands}
-    has_pairs = kinds == {"bf16"} and "grain" in op.attributes and ir.IntegerAttr(op.attributes["grain"]).value > 1
-    is_widened = len(kinds) > 1 and kinds <= {"f32", "f16", "bf16"}
-    return len(op.operands) > 1 and (kinds <= _BYTES or has_pairs or is_widened)
+    if len(op.operands) < 2:
+        return False
+    kinds = [str(ir.RankedTensorType(value.type).element_type) for value in op.operands]
+    has_pairs = {*kinds} == {"bf16"} and "grain" in op.attributes and ir.IntegerAttr(op.attributes["grain"]).value > 1
+    is_widened = "panel" in op.attributes and kinds in (["f32", "f16"], ["f32", "bf16"])
+    return {*kinds} <= _BYTES or has_pairs or is_widened
 
 
 def _widens_bytes(op: ir.Operation) -> bool:

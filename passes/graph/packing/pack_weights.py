@@ -65,7 +65,8 @@ class PackWeightsPass(Pass):
     %0 = "stepwell.packed_matmul"(%x, %3) {columns = 64, panel = 32}
     ```
 
-    Convolutions keep their padding. Weights of few bits in blocks keep their bits, except for `bytes_by_depth`.
+    Convolutions keep their padding. Weights of few bits in blocks keep their bits, and rows of f16 or bf16 become
+    float32 unless instructions multiply pairs of them, except for `bytes_by_depth`.
 
     Preconditions: images have their channels last.
 
@@ -118,10 +119,8 @@ class PackMatmul(Pattern[MatmulOp]):
         panel = choose_panel(self.machine, columns, lanes, math.prod(rows[:-1]), in_tiles=in_tiles)
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.rhs)) > 1 else panel
         grain = 0 if self.bytes_by_depth else _grain(self.machine, op.rhs)
-        lhs, weight = (
-            in_whole_grains(_widened(op.lhs, math.prod(rows[:-1]), grain), grain=grain),
-            in_whole_grains(weight, grain=grain),
-        )
+        lhs = op.lhs if self.bytes_by_depth else _widened(op.lhs, math.prod(rows[:-1]), grain)
+        lhs, weight = in_whole_grains(lhs, grain=grain), in_whole_grains(weight, grain=grain)
         packed = pack(weight, 1, columns, ir.RankedTensorType(weight.type).shape[1], panel, grain)
         return PackedMatmulOp(lhs, packed, columns=columns, panel=panel, **_given(grain)).result
 
@@ -230,7 +229,8 @@ class PackConv(Pattern[ConvOp]):
         grain = 0 if self.bytes_by_depth else _grain(self.machine, op.weight)
         weight = TransposeOp(op.weight, permutation=to_channels_last).result
         positions = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
-        input = in_whole_grains(_widened(op.input, positions, grain), op.group, grain)
+        input = op.input if self.bytes_by_depth else _widened(op.input, positions, grain)
+        input = in_whole_grains(input, op.group, grain)
         weight = in_whole_grains(weight, grain=grain)
         lanes = self.machine.lanes(sum_bytes(op))
         panel = choose_panel(self.machine, columns, lanes, positions, in_tiles=_in_tiles(self.machine, op.weight))
