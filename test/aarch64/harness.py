@@ -22,6 +22,8 @@ from stepwell.runtime.native.elf_image import ElfImage
 from stepwell.runtime.native.elf_machines import AARCH64
 from stepwell.runtime.program import WORK, Program
 
+from .memory import Memory
+
 QEMU = "qemu-aarch64"
 INSTALL = "AArch64 code runs under qemu-aarch64: install it (on Debian and Ubuntu: apt-get install qemu-user)"
 READ, WRITE, ALIGNED = 1, 2, 4
@@ -206,25 +208,33 @@ done:
   ret ptr %pool
 }
 
-; Standard input: the number of buffers, that of threads; size and use of each buffer; contents of those that are given.
+; Standard input: the numbers of buffers, of threads and of places; size and use of each buffer; buffer and offset of
+; each place; contents of the buffers that are given.
 define void @harness() {
 entry:
-  %header = call ptr @new(i64 16)
-  call void @transfer(i64 63, i64 0, ptr %header, i64 16)
+  %header = call ptr @new(i64 24)
+  call void @transfer(i64 63, i64 0, ptr %header, i64 24)
   %count = load i64, ptr %header
   %threads_at = getelementptr i64, ptr %header, i64 1
   %threads = load i64, ptr %threads_at
   %sizes_size = mul i64 %count, 16
   %sizes = call ptr @new(i64 %sizes_size)
   call void @transfer(i64 63, i64 0, ptr %sizes, i64 %sizes_size)
-  %slots = add i64 %count, 1
+  %places_at = getelementptr i64, ptr %header, i64 2
+  %places = load i64, ptr %places_at
+  %spots_size = mul i64 %places, 16
+  %spots = call ptr @new(i64 %spots_size)
+  call void @transfer(i64 63, i64 0, ptr %spots, i64 %spots_size)
+  %buffers_size = mul i64 %count, 8
+  %buffers = call ptr @new(i64 %buffers_size)
+  %slots = add i64 %places, 1
   %table_size = mul i64 %slots, 8
   %table = call ptr @new(i64 %table_size)
   br label %make
 make:
   %i = phi i64 [ 0, %entry ], [ %next, %made ]
   %some = icmp ult i64 %i, %count
-  br i1 %some, label %body, label %run
+  br i1 %some, label %body, label %put
 body:
   %place = mul i64 %i, 2
   %size_at = getelementptr i64, ptr %sizes, i64 %place
@@ -237,8 +247,8 @@ body:
   %rounded = and i64 %more, -64
   %bytes = select i1 %is_aligned, i64 %rounded, i64 %size
   %buffer = call ptr @new(i64 %bytes)
-  %slot = getelementptr ptr, ptr %table, i64 %i
-  store ptr %buffer, ptr %slot
+  %buffer_at = getelementptr ptr, ptr %buffers, i64 %i
+  store ptr %buffer, ptr %buffer_at
   %given = and i64 %use, 1
   %is_given = icmp ne i64 %given, 0
   br i1 %is_given, label %read, label %poison
@@ -251,12 +261,29 @@ poison:
 made:
   %next = add i64 %i, 1
   br label %make
+put:
+  %k = phi i64 [ 0, %make ], [ %later, %putting ]
+  %unset = icmp ult i64 %k, %places
+  br i1 %unset, label %putting, label %run
+putting:
+  %spot = mul i64 %k, 2
+  %number_at = getelementptr i64, ptr %spots, i64 %spot
+  %number = load i64, ptr %number_at
+  %offset_at = getelementptr i64, ptr %number_at, i64 1
+  %offset = load i64, ptr %offset_at
+  %whole_at = getelementptr ptr, ptr %buffers, i64 %number
+  %whole = load ptr, ptr %whole_at
+  %part = getelementptr i8, ptr %whole, i64 %offset
+  %slot = getelementptr ptr, ptr %table, i64 %k
+  store ptr %part, ptr %slot
+  %later = add i64 %k, 1
+  br label %put
 run:
   %is_shared = icmp ugt i64 %threads, 1
   br i1 %is_shared, label %start, label %call
 start:
   %pool = call ptr @new_pool(i64 %threads)
-  %last = getelementptr ptr, ptr %table, i64 %count
+  %last = getelementptr ptr, ptr %table, i64 %places
   store ptr %pool, ptr %last
   br label %call
 call:
@@ -276,7 +303,7 @@ check:
   %is_returned = icmp ne i64 %returned, 0
   br i1 %is_returned, label %write, label %shown
 write:
-  %from_at = getelementptr ptr, ptr %table, i64 %j
+  %from_at = getelementptr ptr, ptr %buffers, i64 %j
   %from = load ptr, ptr %from_at
   call void @transfer(i64 64, i64 1, ptr %from, i64 %length)
   br label %shown
@@ -302,15 +329,17 @@ def is_available() -> bool:
 def run(
     objects: Mapping[str, bytes],
     buffers: Sequence[tuple[np.ndarray | int, int]],
+    places: Sequence[tuple[int, int]] | None = None,
     *,
     threads: int = 1,
     cpu: str = "max",
 ) -> list[np.ndarray]:
-    """Calls `stepwell_main` in `objects` with a table of `buffers`, followed by a thread pool.
+    """Calls `stepwell_main` in `objects` with a table of addresses in `buffers`, followed by a thread pool.
 
     Args:
         objects: relocatable objects by name.
         buffers: contents, or size in bytes of uninitialised memory, and use of every buffer.
+        places: number of a buffer, and offset in bytes in it, for each address; the starts of all buffers if None.
         threads: number of threads of the pool; without a pool if it is 1.
         cpu: the emulator's name of the processor.
 
@@ -323,7 +352,9 @@ def run(
     sizes = [item if isinstance(item, int) else item.nbytes for item, _ in buffers]
     table = [value for size, (_, use) in zip(sizes, buffers, strict=True) for value in (size, use)]
     given = [np.ascontiguousarray(item).tobytes() for item, use in buffers if use & READ]
-    request = b"".join([struct.pack(f"<{2 + len(table)}Q", len(buffers), threads, *table), *given])
+    spots = [(number, 0) for number in range(len(buffers))] if places is None else places
+    numbers = [len(buffers), threads, len(spots), *table, *(value for spot in spots for value in spot)]
+    request = b"".join([struct.pack(f"<{len(numbers)}Q", *numbers), *given])
     program = _program(frozenset(objects.items()))
     command = [QEMU, "-cpu", cpu, str(program)]
     done = subprocess.run(command, input=request, capture_output=True, check=False, timeout=_TIMEOUT)
@@ -348,24 +379,42 @@ def run_program(
         EmulationError: the code ends with a signal, or a guard fails.
     """
     outputs = [np.empty([int(dim) for dim in info.shape], info.dtype) for info in program.outputs]
-    results = call(program, inputs, [*outputs, *(np.empty((), np.bool_) for _ in program.guards)], threads, cpu)
-    failed = [guard for guard, holds in zip(program.guards, results[len(outputs) :], strict=True) if not holds]
+    holds = [np.empty((), np.bool_) for _ in program.guards]
+    call(program, [np.ascontiguousarray(array) for array in inputs], outputs, holds, threads, cpu)
+    failed = [guard for guard, held in zip(program.guards, holds, strict=True) if not held]
     if failed:
         raise EmulationError(f"guards fail: {', '.join(failed)}")
-    return results[: len(outputs)]
+    return outputs
 
 
 def call(
-    program: Program, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int, cpu: str
-) -> list[np.ndarray]:
-    """Calls a program as the runtime does; returns the outputs and guards, which initially have the given contents."""
-    buffers = [
-        *((array, READ) for array in inputs),
-        *((array, READ | WRITE) for array in outputs),
-        *((array, READ | ALIGNED) for array in program.parameters.values()),
-        (program.arena_bytes, ALIGNED),
-    ]
-    return run(program.objects, buffers, threads=threads if program.uses_threads else 1, cpu=cpu)
+    program: Program,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+    status: Sequence[np.ndarray],
+    threads: int,
+    cpu: str,
+) -> None:
+    """Calls a program as the runtime does: the arrays may have gaps between their rows and share memory.
+
+    Args:
+        program: the program.
+        inputs: the inputs.
+        outputs: the outputs, with room for the program's upper bounds. They are overwritten.
+        status: the guards, then the counts. They are overwritten.
+        threads: number of threads.
+        cpu: the emulator's name of the processor.
+    """
+    rooms = [info.nbytes for info in program.outputs] + [array.nbytes for array in status]
+    memory = Memory(inputs, [*outputs, *status], rooms)
+    uses = [READ | WRITE if is_written else READ for is_written in memory.written]
+    fixed = [*((array, READ | ALIGNED) for array in program.parameters.values()), (program.arena_bytes, ALIGNED)]
+    buffers = [*zip(memory.regions, uses, strict=True), *fixed]
+    places = memory.places + [(number, 0) for number in range(len(uses), len(buffers))]
+    results = run(program.objects, buffers, places, threads=threads if program.uses_threads else 1, cpu=cpu)
+    written = [region for region, use in zip(memory.regions, uses, strict=True) if use & WRITE]
+    for region, result in zip(written, results, strict=True):
+        region[...] = result
 
 
 def undefined(objects: Mapping[str, bytes]) -> set[str]:

@@ -41,7 +41,7 @@ def test_calls_run_under_the_emulator(tmp_path: Path) -> None:
     path = tmp_path / "test_sample.py"
     path.write_text(_SAMPLE)
     done = pytest_on(path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_negative_the_emulator_is_missing(tmp_path: Path) -> None:

@@ -56,6 +56,14 @@ def test_contents_come_back() -> None:
     np.testing.assert_array_equal(double(5, -4), [0, 7, 7, 7, 7])
 
 
+def test_addresses_are_places_in_buffers() -> None:
+    both = np.arange(8, dtype=np.int32)
+    numbers = [(np.array(4), READ), (np.array(0), READ)]
+    places = [(2, 0), (0, 0), (1, 0), (2, 16)]
+    (result,) = harness.run(code(_DOUBLE), [*numbers, (both, READ | WRITE)], places)
+    np.testing.assert_array_equal(result, [0, 1, 2, 3, 4, 5, 6, 6])
+
+
 @pytest.mark.parametrize("count", [1, 5, 1024])
 def test_negative_reads_beyond_a_buffer_are_faults(count: int) -> None:
     with pytest.raises(harness.EmulationError, match="ended with -11"):
