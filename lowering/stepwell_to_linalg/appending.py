@@ -50,8 +50,18 @@ def append(op: AppendOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[i
     needed = numbers.clamped(entries[axis], shape[axis])
     runs = [multiply(count, inner) for count in (copied, counts[0], counts[1], needed)]
     sources = [with_shape(value, [math.prod(shape_of(value))]) for value in (lhs, rhs)]
+    # Readers may need rows of the result that the caller's memory does not have: these are zeros.
+    held = [-1 if live == end else end for live, end in zip(entries, op.held, strict=False)]
     width = shape[axis] * inner
     filled = zero(element_type_of(lhs))
+
+    def inside(indices: Sequence[Index], ends: Sequence[int]) -> ir.Value | None:
+        found = None
+        for position, entry in zip(indices, ends, strict=False):
+            if entry >= 0:
+                here = arith.cmpi(arith.CmpIPredicate.slt, value_of(position), numbers.at(entry))
+                found = here if found is None else arith.andi(found, here)
+        return found
 
     def block_of(at: Sequence[ir.Value], block: ir.Value) -> ir.Value:
         indices = _indices(at[0], shape[:axis])
@@ -60,8 +70,13 @@ def append(op: AppendOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[i
         def body() -> ir.Value:
             starts = [_start(numbers, op.layout, indices, lhs, axis), _start(numbers, (), indices, rhs, axis)]
             first, end = runs[1], add(runs[1], runs[2])
+            made, length = row, runs[0]
+            if (is_held := inside(indices, held)) is not None:
+                length = arith.select(is_held, value_of(runs[0]), value_of(0))
+                missing = arith.select(is_held, value_of(0), value_of(runs[1]))
+                made = copy_run(made, 0, missing, lambda position, point: _filled(filled, point))
             made = copy_run(
-                row, 0, runs[0], lambda position, point: read_at(sources[0], add(starts[0], position), point)
+                made, 0, length, lambda position, point: read_at(sources[0], add(starts[0], position), point)
             )
             made = copy_run(
                 made,
@@ -71,11 +86,7 @@ def append(op: AppendOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[i
             )
             return copy_run(made, end, runs[3], lambda position, point: _filled(filled, point))
 
-        is_live = None
-        for position, entry in zip(indices, entries[:axis], strict=True):
-            if entry >= 0:
-                inside = arith.cmpi(arith.CmpIPredicate.slt, value_of(position), numbers.at(entry))
-                is_live = inside if is_live is None else arith.andi(is_live, inside)
+        is_live = inside(indices, entries[:axis])
         made = body() if is_live is None else where(is_live, row, body)
         return with_shape(made, [1, width])
 

@@ -86,7 +86,7 @@ class AppendInPlacePass(Pass):
                 layouts[kind] = _new_entries(table, sizes, len(layouts))
             found[number] = layouts[kind]
             for append in appends:
-                results[_with_layout(append, layouts[kind])] = number
+                results[_with_layout(append, layouts[kind], extents[number][: kind.axis])] = number
         if found:
             discardable.TABLE.write(op, table)
             _note(main, found, results)
@@ -120,9 +120,11 @@ def _new_entries(table: list, sizes: Sequence[int], group: int) -> Sequence[int]
     return (*layout, len(table) - 1)
 
 
-def _with_layout(op: AppendOp | StoreRowsOp, layout: Sequence[int]) -> ir.Value:
+def _with_layout(op: AppendOp | StoreRowsOp, layout: Sequence[int], held: Sequence[int]) -> ir.Value:
     with op.operation.location, ir.InsertionPoint(op.operation):
         attributes = {**op.attribute_values(), "layout": tuple(layout)}
+        if isinstance(op, AppendOp) and any(entry >= 0 for entry in held):
+            attributes["held"] = tuple(held)
         made = type(op)(*op.operation.operands, **attributes).result
     op.result.replace_all_uses_with(made)
     op.operation.erase()

@@ -34,6 +34,12 @@ class AppendOp(Op):
         "stride along each dimension before `axis` (-1 for a dimension of one element), and of the number of elements "
         "to copy along `axis`, which is 0 if `lhs` and the result share memory",
     )
+    held = attribute(
+        tuple,
+        (),
+        doc="with `layout`: the indices in the table of the extents of `lhs` before `axis`, -1 for a dimension that "
+        "does not vary: the caller's memory ends there",
+    )
     result = result()
 
     @staticmethod
@@ -45,6 +51,7 @@ class AppendOp(Op):
         axis: int,
         ends: tuple[int, ...],
         layout: tuple[int, ...] = (),
+        held: tuple[int, ...] = (),
     ) -> TensorSpec:
         """The extents along `axis` add up, the others agree."""
         require_rank(1, table=table)
@@ -59,6 +66,8 @@ class AppendOp(Op):
                 f"attribute 'layout' must have {along + 1} entries, the strides before axis {along} and the number of "
                 f"elements, or none, but has {len(layout)}"
             )
+        if len(held) not in (0, along):
+            raise OpError(f"attribute 'held' must have {along} entries or none, but has {len(held)}")
         if table.dtype != np.int64:
             raise OpError(f"operand 'table' must be i64, but is {table}")
         shape = [

@@ -16,3 +16,17 @@ module attributes {stepwell.table = ["\"n\"", "\"n + 1\""], stepwell.ranges = {n
     return %0 : tensor<8x2xf32>
   }
 }
+
+// -----
+
+// All rows are read, but the caller's memory ends at the size of a call: rows behind it are zeros.
+// CHECK-LABEL: func.func private @held(
+// CHECK:         %[[IS_HELD:.+]] = arith.cmpi slt
+// CHECK:         arith.select %[[IS_HELD]]
+// CHECK:         arith.select %[[IS_HELD]], %c0
+module attributes {stepwell.table = ["\"n\"", "\"n + 1\"", "\"b\"", "\"stride\"", "\"copied\""], stepwell.ranges = {n = [1, 7, 1], b = [1, 3, 1]}} {
+  func.func private @held(%x: tensor<3x7x2xf32>, %new: tensor<3x1x2xf32>, %table: tensor<256xi64>) -> tensor<3x8x2xf32> attributes {stepwell.kernel = {bytes = 8 : i64, class = "movement", flops = 0 : i64}, stepwell.extents = array<i64: -1, -1, -1>, stepwell.table_argument = 2 : i64} {
+    %0 = "stepwell.append"(%x, %new, %table) {axis = 1 : i64, ends = array<i64: 0, -1>, layout = array<i64: 3, 4>, held = array<i64: 2>} : (tensor<3x7x2xf32>, tensor<3x1x2xf32>, tensor<256xi64>) -> tensor<3x8x2xf32>
+    return %0 : tensor<3x8x2xf32>
+  }
+}
