@@ -54,8 +54,8 @@ def multiply_add(lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:
     """
     if lhs.type != total.type and isinstance(lhs.type, ir.IntegerType):
         lhs, rhs = arith.extui(total.type, lhs), arith.extsi(total.type, rhs)
-    else:
-        lhs, rhs = (value if value.type == total.type else arith.extf(total.type, value) for value in (lhs, rhs))
+    elif lhs.type != total.type:
+        lhs, rhs = arith.extf(total.type, lhs), arith.extf(total.type, rhs)
     if isinstance(lhs.type, ir.IntegerType):
         return arith.addi(total, arith.muli(lhs, rhs))
     contract = ir.Attribute.parse("#arith.fastmath<contract>")

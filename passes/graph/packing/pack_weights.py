@@ -13,10 +13,8 @@ from mlir import ir
 from ....dialects import discardable
 from ....dialects.stepwell.contraction import ConvOp, MatmulOp
 from ....dialects.stepwell.elementwise.arithmetic import AddOp
-from ....dialects.stepwell.elementwise.logic import CastOp
 from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
 from ....dialects.stepwell.packed import (
-    SHORT_FLOATS,
     PackedConvOp,
     PackedDepthwiseConvOp,
     PackedGroupedConvOp,
@@ -38,9 +36,6 @@ from .transposed_weights import TransposeMatmulWeight, TransposePointwiseWeight,
 
 # Minimum number of rows of a product for which a copy of its right-hand side pays.
 _LEAST_ROWS = 64
-
-# Minimum number of rows of short floats that are converted before their product: a choice.
-_WIDE_ROWS = 4
 
 # Number of pages of a right-hand side that a first-level TLB holds besides the pages of all other data.
 _PAGES = 32
@@ -65,8 +60,7 @@ class PackWeightsPass(Pass):
     %0 = "stepwell.packed_matmul"(%x, %3) {columns = 64, panel = 32}
     ```
 
-    Convolutions keep their padding. Weights of few bits in blocks keep their bits, and rows of f16 or bf16 become
-    float32 unless instructions multiply pairs of them, except for `bytes_by_depth`.
+    Convolutions keep their padding. Weights of few bits in blocks keep their bits, except for `bytes_by_depth`.
 
     Preconditions: images have their channels last.
 
@@ -119,20 +113,9 @@ class PackMatmul(Pattern[MatmulOp]):
         panel = choose_panel(self.machine, columns, lanes, math.prod(rows[:-1]), in_tiles=in_tiles)
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.rhs)) > 1 else panel
         grain = 0 if self.bytes_by_depth else _grain(self.machine, op.rhs)
-        lhs = op.lhs if self.bytes_by_depth else _widened(op.lhs, math.prod(rows[:-1]), grain)
-        lhs, weight = in_whole_grains(lhs, grain=grain), in_whole_grains(weight, grain=grain)
+        lhs, weight = in_whole_grains(op.lhs, grain=grain), in_whole_grains(weight, grain=grain)
         packed = pack(weight, 1, columns, ir.RankedTensorType(weight.type).shape[1], panel, grain)
         return PackedMatmulOp(lhs, packed, columns=columns, panel=panel, **_given(grain)).result
-
-
-def _widened(value: ir.Value, rows: int, grain: int) -> ir.Value:
-    """Converts short floats of many rows to float32, unless instructions multiply pairs of them.
-
-    Each element is broadcast to the lanes, and would be converted by every panel of the weight.
-    """
-    if dtype_of(value) not in SHORT_FLOATS or grain or rows < _WIDE_ROWS:
-        return value
-    return CastOp(value, dtype=np.dtype(np.float32)).result
 
 
 def _given(grain: int) -> dict[str, Any]:
@@ -228,10 +211,8 @@ class PackConv(Pattern[ConvOp]):
         to_channels_last = (0, *range(2, spatial + 2), 1)
         grain = 0 if self.bytes_by_depth else _grain(self.machine, op.weight)
         weight = TransposeOp(op.weight, permutation=to_channels_last).result
+        input, weight = in_whole_grains(op.input, op.group, grain), in_whole_grains(weight, grain=grain)
         positions = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
-        input = op.input if self.bytes_by_depth else _widened(op.input, positions, grain)
-        input = in_whole_grains(input, op.group, grain)
-        weight = in_whole_grains(weight, grain=grain)
         lanes = self.machine.lanes(sum_bytes(op))
         panel = choose_panel(self.machine, columns, lanes, positions, in_tiles=_in_tiles(self.machine, op.weight))
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.weight)) > 1 else panel
