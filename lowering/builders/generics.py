@@ -40,6 +40,14 @@ def constant(value: ir.Attribute) -> ir.Value:
     return arith.constant(value.type, value)
 
 
+def splat(number: float, kind: ir.Type) -> ir.Value:
+    """Makes a constant of a vector type with one number in all lanes."""
+    element = ir.VectorType(kind).element_type
+    is_float = isinstance(element, ir.FloatType)
+    value = ir.FloatAttr.get(element, float(number)) if is_float else ir.IntegerAttr.get(element, int(number))
+    return constant(ir.DenseElementsAttr.get_splat(kind, value))
+
+
 def zero_of(element: ir.Type) -> ir.Attribute:
     """Returns zero as an attribute of an element type."""
     if isinstance(element, ir.FloatType):

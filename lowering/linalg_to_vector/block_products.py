@@ -24,6 +24,7 @@ from mlir.dialects import arith, scf, vector
 from ...dialects.stepwell.blocks import GRAIN
 from ...machines.block_tiles import BlockWork, scales_sums
 from ...passes.ir.values import constant_index
+from ..builders.generics import splat
 from ..builders.linear_forms import LinearForm, LinearIndex
 from .byte_products import add_products, add_shorts, joined, shorts_of, slice_of, widen_shorts
 from .tile_reads import Chunk, Reader, registers_of, resized
@@ -172,11 +173,11 @@ class BlockProduct:
     ) -> _Totals:
         """Returns the sums of the products of bytes and numbers."""
         places = list(itertools.product(rows, parts))
-        totals = {(row, part): _splat(part.type(ir.IntegerType.get_signless(32)), 0) for row, part in places}
+        totals = {(row, part): splat(0, part.type(ir.IntegerType.get_signless(32))) for row, part in places}
         if not self._shorts:
             return self._run(reader, rows, parts, where, self._bytes, range(self.words), totals)
         short = ir.IntegerType.get_signless(16)
-        zeros = {part: _splat(ir.VectorType.get([2 * part.lanes], short), 0) for part in parts}
+        zeros = {part: splat(0, ir.VectorType.get([2 * part.lanes], short)) for part in parts}
         words = max(1, self._shorts * self.bits // 8)
         for start in range(0, self.words, words):
             run = range(start, min(self.words, start + words))
@@ -226,7 +227,7 @@ class BlockProduct:
         """The numbers in one part of one byte of a vector of words, as floats."""
         part, mask = place[self.dims[1]], (1 << self.bits) - 1
         assert isinstance(part, int)
-        numbers = arith.andi(_right(words, 8 * byte + self.bits * part), _splat(words.type, mask))
+        numbers = arith.andi(_right(words, 8 * byte + self.bits * part), splat(mask, words.type))
         floats = ir.VectorType.get(ir.VectorType(words.type).shape, ir.F32Type.get())
         return arith.sitofp(floats, numbers)
 
@@ -237,7 +238,7 @@ class BlockProduct:
         if self.bits == 8:
             return words
         spread = sum(((1 << self.bits) - 1) << (8 * byte) for byte in range(GRAIN))
-        return arith.andi(_right(words, self.bits * part), _splat(words.type, spread))
+        return arith.andi(_right(words, self.bits * part), splat(spread, words.type))
 
     def _start(self, reader: Reader, row: _Row, part: Chunk, where: Mapping[int, LinearIndex]) -> ir.Value:
         """The sum of a block before its first product: minus the sum of the row times the zero point."""
@@ -248,7 +249,7 @@ class BlockProduct:
         """The zero points."""
         kind = part.type(ir.F32Type.get())
         if not self.has_zeros:
-            return _splat(kind, 1 << (self.bits - 1))
+            return splat(1 << (self.bits - 1), kind)
         zero = reader.read(_SCALES + 1, row, part, where)
         if isinstance(ir.VectorType(zero.type).element_type, ir.FloatType):
             return zero if zero.type == kind else arith.extf(kind, zero)
@@ -264,13 +265,4 @@ def _rows_of(totals: _Totals) -> list[_Row]:
 
 
 def _right(value: ir.Value, bits: int) -> ir.Value:
-    return arith.shrui(value, _splat(value.type, bits)) if bits else value
-
-
-def _splat(kind: ir.Type, number: int) -> ir.Value:
-    element = ir.VectorType(kind).element_type
-    if isinstance(element, ir.FloatType):
-        value: ir.Attribute = ir.FloatAttr.get(element, float(number))
-    else:
-        value = ir.IntegerAttr.get(element, number)
-    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, value))
+    return arith.shrui(value, splat(bits, value.type)) if bits else value

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 from mlir.dialects import arith, llvm, vector
 
-from ..builders.generics import zero_of
+from ..builders.generics import splat
 from ..builders.linear_forms import LinearIndex
 from .tile_reads import Chunk, Reader
 
@@ -107,13 +107,7 @@ def add_products(
 
 def add_pairs(total: ir.Value, left: ir.Value, right: ir.Value, lanes: int) -> ir.Value:
     """Returns `total` plus the products of two 16-bit integers in each lane."""
-    parts = []
-    (width,) = ir.VectorType(total.type).shape
-    for start in range(0, width, lanes):
-        one, two = (_bitcast(slice_of(value, start, lanes), 16) for value in (left, right))
-        kind = ir.VectorType.get([min(lanes, width)], ir.IntegerType.get_signless(32))
-        parts.append(_call(_PAIRS[kind.shape[0]], kind, [one, two]))
-    return arith.addi(total, joined(parts))
+    return _with_pairs(total, _bitcast(left, 16), _bitcast(right, 16), lanes)
 
 
 def shorts_of(bits: int, method: str, lanes: int) -> int:
@@ -140,12 +134,17 @@ def add_shorts(total: ir.Value, unsigned: ir.Value, signed: ir.Value, lanes: int
 
 def widen_shorts(total: ir.Value, shorts: ir.Value, lanes: int) -> ir.Value:
     """Returns 32-bit sums plus the two 16-bit sums of each lane."""
-    (width,) = ir.VectorType(shorts.type).shape
+    return _with_pairs(total, shorts, splat(1, shorts.type), lanes)
+
+
+def _with_pairs(total: ir.Value, left: ir.Value, right: ir.Value, lanes: int) -> ir.Value:
+    """Adds the products of pairs of 16-bit integers, register by register, to 32-bit sums."""
     parts = []
+    (width,) = ir.VectorType(left.type).shape
     for start in range(0, width, 2 * lanes):
-        part = slice_of(shorts, start, 2 * lanes)
-        whole = ir.VectorType.get([ir.VectorType(part.type).shape[0] // 2], ir.IntegerType.get_signless(32))
-        parts.append(_call(_PAIRS[whole.shape[0]], whole, [part, _splat(part.type, 1)]))
+        one, two = (slice_of(value, start, 2 * lanes) for value in (left, right))
+        whole = ir.VectorType.get([ir.VectorType(one.type).shape[0] // 2], ir.IntegerType.get_signless(32))
+        parts.append(_call(_PAIRS[whole.shape[0]], whole, [one, two]))
     return arith.addi(total, joined(parts))
 
 
@@ -156,7 +155,7 @@ def joined(parts: Sequence[ir.Value]) -> ir.Value:
     kind = ir.VectorType(parts[0].type)
     (size,) = kind.shape
     joint = ir.VectorType.get([size * len(parts)], kind.element_type)
-    whole = arith.constant(joint, ir.DenseElementsAttr.get_splat(joint, zero_of(kind.element_type)))
+    whole = splat(0, joint)
     for number, part in enumerate(parts):
         whole = vector.InsertStridedSliceOp(part, whole, [number * size], [1]).result
     return whole
@@ -183,9 +182,9 @@ def _added(total: ir.Value, left: ir.Value, right: ir.Value, method: str, bits: 
     if method == "sdot":
         return _added_signed(name, total, left, right)
     left, right = _bitcast(left, 16), _bitcast(right, 16)
-    eight = _splat(right.type, 8)
+    eight = splat(8, right.type)
     is_long = method == "long_pairs"
-    even, signed = arith.andi(left, _splat(left.type, 255)), arith.shrsi(arith.shli(right, eight), eight)
+    even, signed = arith.andi(left, splat(255, left.type)), arith.shrsi(arith.shli(right, eight), eight)
     low = _pairs(name, kind, even, signed, is_long)
     high = _pairs(name, kind, arith.shrui(left, eight), arith.shrsi(right, eight), is_long)
     return arith.addi(arith.addi(total, low), high)
@@ -197,7 +196,7 @@ def _added_brains(total: ir.Value, left: ir.Value, right: ir.Value, name: str | 
         kind = ir.VectorType.get([2 * ir.VectorType(total.type).shape[0]], ir.BF16Type.get())
         return _call(name, total.type, [total, *(vector.bitcast(kind, value) for value in (left, right))])
     # Each half of a word, as the upper half of a float32 whose lower half is 0.
-    above, upper = _splat(left.type, 16), _splat(left.type, -(1 << 16))
+    above, upper = splat(16, left.type), splat(-(1 << 16), left.type)
     for halves in (
         [arith.shli(value, above) for value in (left, right)],
         [arith.andi(v, upper) for v in (left, right)],
@@ -221,17 +220,17 @@ def _added_signed(name: str, total: ir.Value, left: ir.Value, words: ir.Value) -
     The second term is the same for all rows of a tile, so LLVM computes it once.
     """
     kind = ir.VectorType(total.type)
-    signed, weights = _bitcast(arith.xori(left, _splat(kind, 0x80808080 - (1 << 32))), 8), _bitcast(words, 8)
-    half = _call(name, kind, [_splat(kind, 0), weights, _splat(weights.type, 64)])
-    total = arith.addi(total, arith.shli(half, _splat(kind, 1)))
+    signed, weights = _bitcast(arith.xori(left, splat(0x80808080 - (1 << 32), kind)), 8), _bitcast(words, 8)
+    half = _call(name, kind, [splat(0, kind), weights, splat(64, weights.type)])
+    total = arith.addi(total, arith.shli(half, splat(1, kind)))
     return _call(name, kind, [total, signed, weights])
 
 
 def _one_by_one(total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
     for place in range(GRAIN):
-        above, below = _splat(total.type, 24 - 8 * place), _splat(total.type, 8 * place)
-        unsigned = arith.andi(arith.shrui(left, below), _splat(total.type, 255))
-        signed = arith.shrsi(arith.shli(right, above), _splat(total.type, 24))
+        above, below = splat(24 - 8 * place, total.type), splat(8 * place, total.type)
+        unsigned = arith.andi(arith.shrui(left, below), splat(255, total.type))
+        signed = arith.shrsi(arith.shli(right, above), splat(24, total.type))
         total = arith.addi(total, arith.muli(unsigned, signed))
     return total
 
@@ -243,8 +242,3 @@ def _call(name: str, kind: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
 def _bitcast(value: ir.Value, bits: int) -> ir.Value:
     (width,) = ir.VectorType(value.type).shape
     return vector.bitcast(ir.VectorType.get([width * 32 // bits], ir.IntegerType.get_signless(bits)), value)
-
-
-def _splat(kind: ir.Type, number: int) -> ir.Value:
-    element = ir.VectorType(kind).element_type
-    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, ir.IntegerAttr.get(element, number)))

@@ -40,7 +40,7 @@ from .matrix_tiles import MATRIX_METHOD, MatrixProduct
 from .reduction_nest import ReductionNest
 from .scalar_bodies import evaluate_body
 from .tap_products import TapProduct
-from .tile_reads import Chunk, Indexing, Reader, chunks_of, linear_form
+from .tile_reads import Chunk, Indexing, Reader, chunks_of
 
 # A larger number of rows means that the op was never tiled: unrolling it would only make a huge function.
 _MAX_ROWS = 512
@@ -134,9 +134,7 @@ class RegisterTiler:
             return _step(op, reader, [row], [chunk], where, [total])[row][0]
 
         def position(number: int, where: Mapping[int, int]) -> tuple[int, ...]:
-            indices: dict[int, int | ir.Value] = {**dict.fromkeys(range(len(loops.sizes)), 0), **where}
-            indices |= dict(enumerate(parts[number][0]))
-            return tuple(linear_form(expr, indices)[0] for expr in loops.exprs[0])
+            return loops.starts(0, {**where, **dict(enumerate(parts[number][0]))})
 
         sizes = [loops.sizes[dim] for dim in reductions]
         registers = len(rows) * sum(-(-chunk.lanes // self.lanes) for chunk in chunks)

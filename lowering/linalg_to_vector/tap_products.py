@@ -20,15 +20,17 @@ from dataclasses import dataclass, field
 from mlir import ir
 from mlir.dialects import arith, linalg, llvm
 
-from ..builders.linear_forms import LinearIndex, factor_of, linear_form
+from ..builders.generics import splat
+from ..builders.linear_forms import LinearIndex, factor_of
 from .byte_products import add_pairs, add_products
 from .tile_reads import Chunk, Indexing, Reader
 
-_TOGETHER = {"dot": 4, "usdot": 4, "sdot": 4, "pairs": 2}
+_IN_PAIRS = "pairs"
+_TOGETHER = {"dot": 4, "usdot": 4, "sdot": 4, _IN_PAIRS: 2}
 """Number of taps that an instruction multiplies, by the method of multiplying bytes."""
 
-_BYTE, _WORD = 8, 32
-"""Bits of a byte and of a lane."""
+_WORD = 32
+"""Bits of a lane."""
 
 _MOST_TAPS = 9
 """Maximum number of taps along the innermost dimension, all of which are unrolled."""
@@ -91,10 +93,10 @@ class TapProduct:
                 for first in range(0, self.taps, self.together):
                     count = min(self.together, self.taps - first)
                     elements, weights = window.elements(row, first, count), window.weights(row, first, count)
-                    if self.together * _BYTE == _WORD:
-                        results[at] = add_products(results[at], elements, weights, self.method, self.lanes)
-                    else:
+                    if self.method == _IN_PAIRS:
                         results[at] = add_pairs(results[at], elements, weights, self.lanes)
+                    else:
+                        results[at] = add_products(results[at], elements, weights, self.method, self.lanes)
         return results
 
     @property
@@ -140,11 +142,8 @@ class _Window:
         """Returns the weights of `count` taps in each lane, and zeros after them."""
         if first not in self._weights:
             parts = [self._extended(_WEIGHT, row, first + tap, is_signed=True) for tap in range(count)]
-            mask = self._splat((1 << self._bits) - 1)
-            word = arith.andi(parts[0], mask)
-            for number, part in enumerate(parts[1:], 1):
-                word = arith.ori(word, self._shifted(arith.andi(part, mask), number))
-            self._weights[first] = word
+            mask = splat((1 << self._bits) - 1, parts[0].type)
+            self._weights[first] = self._joined([arith.andi(part, mask) for part in parts])
         return self._weights[first]
 
     @property
@@ -156,26 +155,23 @@ class _Window:
         for new in range(1, len(places)):
             known = self._words.get(self._place(row, first - new))
             if known is not None:
-                count = self._splat(new * self._bits)
+                count = splat(new * self._bits, known.type)
                 fresh = self._packed(places[-new:])
                 return arith.shrui(known, count) if fresh is None else llvm.intr_fshr(fresh, known, count)
         return None
 
     def _packed(self, places: Sequence[_Place]) -> ir.Value | None:
         """Returns the elements at some places from the lowest bits on, zeros where none is read; None if none is."""
+        return self._joined([self._elements.get(place) for place in places])
+
+    def _joined(self, parts: Sequence[ir.Value | None]) -> ir.Value | None:
+        """Returns one word of some numbers, from the lowest bits on, with zeros for those that are missing."""
         word = None
-        for number, place in enumerate(places):
-            if place in self._elements:
-                part = self._shifted(self._elements[place], number)
-                word = part if word is None else arith.ori(word, part)
+        for number, part in enumerate(parts):
+            if part is not None:
+                moved = arith.shli(part, splat(number * self._bits, part.type)) if number else part
+                word = moved if word is None else arith.ori(word, moved)
         return word
-
-    def _shifted(self, value: ir.Value, count: int) -> ir.Value:
-        return arith.shli(value, self._splat(count * self._bits)) if count else value
-
-    def _splat(self, number: int) -> ir.Value:
-        kind = self.chunk.type(ir.IntegerType.get_signless(_WORD))
-        return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, ir.IntegerAttr.get(kind.element_type, number)))
 
     def _extended(self, operand: int, row: tuple[int, ...], tap: int, *, is_signed: bool) -> ir.Value:
         value = self.reader.read(operand, row, self.chunk, {**self.where, len(self.product.loops.sizes) - 1: tap})
@@ -185,9 +181,7 @@ class _Window:
     def _place(self, row: tuple[int, ...], tap: int) -> _Place:
         """Returns where a tap of a row reads the input."""
         loops = self.product.loops
-        indices: dict[int, LinearIndex] = {**dict.fromkeys(range(len(loops.sizes)), 0), **dict(enumerate(row))}
-        indices[len(loops.sizes) - 1] = tap
-        return tuple(linear_form(expr, indices)[0] for expr in loops.exprs[_INPUT])
+        return loops.starts(_INPUT, {**dict(enumerate(row)), len(loops.sizes) - 1: tap})
 
 
 def _multiplies_bytes(op: linalg.GenericOp) -> bool:

@@ -113,6 +113,11 @@ class Indexing:
         if not self._is_leading(self.exprs[-1]):
             raise PassError("a register tile's result must be indexed by the parallel dimensions in order", op.location)
 
+    def starts(self, operand: int, where: Mapping[int, int]) -> tuple[int, ...]:
+        """Returns where an operand is accessed, relative to the dimensions that `where` does not hold."""
+        everywhere: dict[int, LinearIndex] = {**dict.fromkeys(range(len(self.sizes)), 0), **where}
+        return tuple(linear_form(expr, everywhere)[0] for expr in self.exprs[operand])
+
     def _is_leading(self, exprs: Sequence[ir.AffineExpr]) -> bool:
         positions = [expr.position if isinstance(expr, ir.AffineDimExpr) else -1 for expr in exprs]
         return positions == list(range(self.parallel))

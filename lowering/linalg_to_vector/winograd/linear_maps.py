@@ -19,6 +19,8 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, vector
 
+from ...builders.generics import splat
+
 Term = tuple[float, ir.Value]
 
 
@@ -76,7 +78,7 @@ def _sum(terms: Sequence[Term]) -> ir.Value:
     """Returns the sum of the products; a term that needs no multiplication comes first."""
     first = next((term for term in terms if term[0] == 1), terms[0])
     factor, value = first
-    total = value if factor == 1 else arith.mulf(_splat(factor, value.type), value)
+    total = value if factor == 1 else arith.mulf(splat(factor, value.type), value)
     for term in terms:
         if term is not first:
             total = _add(total, *term)
@@ -87,9 +89,4 @@ def _add(total: ir.Value, factor: float, value: ir.Value) -> ir.Value:
     """Returns `total + factor * value`."""
     if factor in (1, -1):
         return arith.addf(total, value) if factor == 1 else arith.subf(total, value)
-    return vector.fma(_splat(factor, value.type), value, total)
-
-
-def _splat(factor: float, kind: ir.Type) -> ir.Value:
-    element = ir.VectorType(kind).element_type
-    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, ir.FloatAttr.get(element, factor)))
+    return vector.fma(splat(factor, value.type), value, total)
