@@ -81,9 +81,8 @@ class Cost:
 
 def cost_of(machine: Machine, work: Work, threads: int = 1) -> Cost:
     """Returns the cost of work on a number of threads at the machine's peaks."""
-    in_tiles = _TILE_SHARE * machine.matrix_rate / (machine.lanes(4) * machine.fma_units)
-    byte_rate = max(machine.byte_rate, in_tiles)
-    relative = {"f64": machine.double_rate, "f16": machine.half_rate, "i8": byte_rate}.get(work.element, 1.0)
+    in_bytes = max(machine.byte_rate, _TILE_SHARE * machine.tile_rate)
+    relative = in_bytes if work.element == "i8" else machine.relative_rate(work.element)
     used = max(1 / machine.lanes(4), min(1.0, work.vector_share))
     compute = work.flops / (machine.flops * relative * used * threads)
     transfer = sum(size / rate_of(machine, level, threads) for level, size in work.moved.items())

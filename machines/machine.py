@@ -98,9 +98,18 @@ class Machine:
         Args:
             element: f64, f32, f16, bf16, or i8 for bytes. The units of other types compute in float32.
         """
-        in_tiles = self.matrix_rate / (self.lanes(4) * self.fma_units)
-        rates = {"f64": self.double_rate, "f16": self.half_rate, "i8": max(self.byte_rate, in_tiles)}
-        return rates.get(element, max(1.0, self.brain_rate, in_tiles / 2) if element == "bf16" else 1.0)
+        rates = {
+            "f64": self.double_rate,
+            "f16": self.half_rate,
+            "bf16": max(1.0, self.brain_rate, self.tile_rate / 2),
+            "i8": max(self.byte_rate, self.tile_rate),
+        }
+        return rates.get(element, 1.0)
+
+    @property
+    def tile_rate(self) -> float:
+        """Multiply-adds of bytes by the matrix unit, relative to those of float32 by vectors."""
+        return self.matrix_rate / (self.lanes(4) * self.fma_units)
 
     @property
     def flops(self) -> float:

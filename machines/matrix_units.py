@@ -21,7 +21,7 @@ GRAIN_BYTES = 4
 REGISTERS = 8
 """Number of tile registers."""
 
-PALETTE, ROW_BYTES_AT, ROWS_AT = 1, 16, 48
+_PALETTE, _ROW_BYTES_AT, _ROWS_AT = 1, 16, 48
 """Palette of the configuration of tile registers, and where it holds their bytes per row (u16) and their rows (u8)."""
 
 _LOADED = 2
@@ -43,6 +43,16 @@ LEAST_GRAINS = 8
 def has_matrix_unit(machine: Machine) -> bool:
     """Returns whether a machine multiplies bytes in tiles."""
     return machine.matrix_rate > 0
+
+
+def configuration(shapes: Sequence[tuple[int, int]]) -> bytes:
+    """Returns the configuration of the tile registers by the rows of each and their bytes; 0 for unused ones."""
+    config = bytearray(LINE_BYTES)
+    config[0] = _PALETTE
+    for number, (rows, size) in enumerate(shapes):
+        config[_ROWS_AT + number] = rows
+        config[_ROW_BYTES_AT + 2 * number : _ROW_BYTES_AT + 2 * number + 2] = size.to_bytes(2, "little")
+    return bytes(config)
 
 
 def even_parts(size: int, most: int) -> tuple[list[int], int]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..support.errors import StepwellError
-from .families import FAMILIES, INTEL, MEASURED, REFERENCE
+from .families import ESTIMATE, FAMILIES, INTEL, MEASURED, REFERENCE
 from .machine import Machine
 
 _CPUS = {
@@ -57,7 +57,8 @@ def machine_of_cpu(
         known = REFERENCE
     if "+avx512bf16" in features or (cpu in _CPUS_WITH_BRAIN and not features):
         # AMD's units multiply pairs as fast as single numbers, Intel's take four times as long.
-        known = with_figures(known, {"brain_rate": 2.0 if known.name.startswith("zen") else 0.5}, MEASURED)
+        rate, source = (2.0, ESTIMATE) if known.name.startswith("zen") else (0.5, MEASURED)
+        known = with_figures(known, {"brain_rate": rate}, source)
     if {"+amx-int8", "+amx-bf16"} <= set(features) or (cpu in CPUS_WITH_TILES and not features):
         known = with_figures(known, {"matrix_rate": _AMX_RATE}, INTEL)
     return dataclasses.replace(known, vector_bytes=vector_bytes, vector_registers=vector_registers)

@@ -12,7 +12,7 @@ from mlir import ir
 from mlir.dialects import arith, llvm, memref, scf, vector
 
 from ...dialects.types import numpy_dtype
-from ...machines.matrix_units import LINE_BYTES, PALETTE, REGISTERS, ROW_BYTES_AT, ROWS_AT
+from ...machines.matrix_units import LINE_BYTES, REGISTERS, configuration
 from ...passes.infra.base import Pass, PassError, register
 from ...passes.infra.state import CompileState
 from ...passes.ir.functions import body_of, kernels_in
@@ -276,11 +276,7 @@ def _parents(op: ir.Operation, kernel: ir.Operation) -> list[ir.Operation]:
 
 def _configure(shapes: Shapes) -> None:
     """Sets the shapes of the tile registers."""
-    config = bytearray(LINE_BYTES)
-    config[0] = PALETTE
-    for number, (rows, size) in enumerate(shapes):
-        config[ROWS_AT + number] = rows
-        config[ROW_BYTES_AT + 2 * number : ROW_BYTES_AT + 2 * number + 2] = size.to_bytes(2, "little")
+    config = configuration(shapes)
     byte = ir.IntegerType.get_signless(8)
     kind = ir.VectorType.get([len(config)], byte)
     numbers = [ir.IntegerAttr.get(byte, number - (number >= 128) * 256) for number in config]

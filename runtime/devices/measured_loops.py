@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ...machines.matrix_units import LINE_BYTES, PALETTE, REGISTERS, ROW_BYTES_AT, ROWS, ROWS_AT
+from ...machines.matrix_units import LINE_BYTES, REGISTERS, ROWS, configuration
 from .. import processor
 from .peaks import counted_loop
 
@@ -132,11 +132,7 @@ def tile_products(name: str) -> str:
 
     An iteration multiplies each of two tiles of the input by each of two of the weight, as kernels do.
     """
-    shape = bytearray(LINE_BYTES)
-    shape[0] = PALETTE
-    for number in range(REGISTERS):
-        shape[ROWS_AT + number], shape[ROW_BYTES_AT + 2 * number] = ROWS, LINE_BYTES
-    config = ", ".join(f"i8 {byte}" for byte in shape)
+    config = ", ".join(f"i8 {byte}" for byte in configuration([(ROWS, LINE_BYTES)] * REGISTERS))
     steps = "\n".join(
         f"  call void @llvm.x86.tdpbusd(i8 {2 * row + column}, i8 {4 + row}, i8 {6 + column})"
         for row in range(2)
