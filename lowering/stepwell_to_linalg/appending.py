@@ -51,13 +51,14 @@ def append(op: AppendOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[i
     runs = [multiply(count, inner) for count in (copied, counts[0], counts[1], needed)]
     sources = [with_shape(value, [math.prod(shape_of(value))]) for value in (lhs, rhs)]
     # Readers may need rows of the result that the caller's memory does not have: these are zeros.
-    held = [-1 if live == end else end for live, end in zip(entries, op.held, strict=False)]
+    outside = entries[:axis]
+    held = [-1 if live == end else end for live, end in zip(outside, op.held or outside, strict=True)]
     width = shape[axis] * inner
     filled = zero(element_type_of(lhs))
 
     def inside(indices: Sequence[Index], ends: Sequence[int]) -> ir.Value | None:
         found = None
-        for position, entry in zip(indices, ends, strict=False):
+        for position, entry in zip(indices, ends, strict=True):
             if entry >= 0:
                 here = arith.cmpi(arith.CmpIPredicate.slt, value_of(position), numbers.at(entry))
                 found = here if found is None else arith.andi(found, here)
@@ -86,7 +87,7 @@ def append(op: AppendOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[i
             )
             return copy_run(made, end, runs[3], lambda position, point: _filled(filled, point))
 
-        is_live = inside(indices, entries[:axis])
+        is_live = inside(indices, outside)
         made = body() if is_live is None else where(is_live, row, body)
         return with_shape(made, [1, width])
 

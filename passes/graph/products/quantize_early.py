@@ -20,8 +20,7 @@ from ...infra.state import CompileState
 from ...ir.rewriting import Pattern, Replacement, apply_patterns, has_one_use
 from ..values import constant_of, dtype_of, static_shapes
 
-_WITH_NUMBER = (AddOp, DivOp, MulOp)
-_STEPS = (*_WITH_NUMBER, ClipOp, RoundOp)
+_STEPS = (AddOp, ClipOp, DivOp, MulOp, RoundOp)
 """Ops of a quantisation, before the cast."""
 
 
