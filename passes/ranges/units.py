@@ -1,7 +1,8 @@
 """Sizes in units of their steps, in which equal extents are equal expressions.
 
 A size n of 32, 64, 96 .. elements is 32 * u with u = n // 32. Both n // 2 and n // 4 * 2 are then 16 * u, although they
-are different expressions over n.
+are different expressions over n. A unit that differs from its size has another name, `n:32`, because the limits of both
+hold while a model is bound.
 """
 
 from __future__ import annotations
@@ -35,10 +36,13 @@ class Units:
 
     @cached_property
     def limits(self) -> Mapping[str, Interval]:
-        """The least and the greatest number of units of each size, by the names of the sizes in expressions."""
+        """The least and the greatest value of each size and of its unit, by their names in expressions."""
         return {
-            self._plain[name]: (_units(values, values.low), _units(values, values.high))
-            for name, values in self.ranges.items()
+            **{self._plain[name]: (values.low, values.high) for name, values in self.ranges.items()},
+            **{
+                self._unit[name]: (_units(values, values.low), _units(values, values.high))
+                for name, values in self.ranges.items()
+            },
         }
 
     @cached_property
@@ -47,15 +51,23 @@ class Units:
         return {name: str(dims.named(name)) for name in self.ranges}
 
     @cached_property
+    def _unit(self) -> Mapping[str, str]:
+        """The names of the units in expressions, by the sizes' names in the model."""
+        return {
+            name: plain if self.ranges[name].step == 1 else f"{plain}:{self.ranges[name].step}"
+            for name, plain in self._plain.items()
+        }
+
+    @cached_property
     def _over_units(self) -> Mapping[str, Dim]:
         """The sizes as expressions over units, by their names in expressions."""
-        return {self._plain[name]: _size(self._plain[name], values) for name, values in self.ranges.items()}
+        return {self._plain[name]: _size(self._unit[name], values) for name, values in self.ranges.items()}
 
     @cached_property
     def _over_sizes(self) -> Mapping[str, Dim]:
         """The units as expressions over sizes, by their names in expressions."""
         return {
-            self._plain[name]: algebra.floor_div(algebra.size(name) - _origin(values), values.step)
+            self._unit[name]: algebra.floor_div(algebra.size(name) - _origin(values), values.step)
             for name, values in self.ranges.items()
         }
 
@@ -71,7 +83,7 @@ class Units:
         """The value of an expression over units at given sizes."""
         if isinstance(dim, int):
             return dim
-        units = {self._plain[name]: _units(values, sizes[name]) for name, values in self.ranges.items()}
+        units = {self._unit[name]: _units(values, sizes[name]) for name, values in self.ranges.items()}
         value = substitution.bound(dim, units)
         assert isinstance(value, int), f"{dim} depends on other sizes"
         return value
