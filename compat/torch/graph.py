@@ -24,18 +24,16 @@ class FrozenWeights:
     def __init__(self, weights: Mapping[int, torch.Tensor]) -> None:
         """Remembers the state of weights, by their positions among the arguments."""
         self._pick = _picker(list(weights))
-        tensors = list(weights.values())
-        self._places = [id(tensor) for tensor in tensors]
-        self._tensors = tensors  # keeps them alive, so that no other tensor gets the same address
-        self._versions = list(map(_versions, tensors))
-        self._addresses = list(map(_address, tensors))
+        self._tensors = list(weights.values())  # keeps them alive, so that no other tensor gets the same address
+        self._version = sum(map(_versions, self._tensors))
+        self._addresses = list(map(_address, self._tensors))
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Returns whether the arguments are the same tensors as before, with unchanged contents."""
         tensors = self._tensors
         return (
-            list(map(id, self._pick(arguments))) == self._places
-            and list(map(_versions, tensors)) == self._versions
+            all(map(operator.is_, self._pick(arguments), tensors))
+            and sum(map(_versions, tensors)) == self._version  # versions only grow
             and list(map(_address, tensors)) == self._addresses
         )
 
