@@ -29,10 +29,12 @@ from ...frontend.torch.program import kept_composites, python_decompositions
 from ...frontend.torch.steps import CompiledPiece
 from ...frontend.torch.updates import update_in_place
 from ...runtime.host.fallback import FallbackWarning
+from ...support.heap import release_free_memory
 from ...support.warning import warn
 from . import cache_artifacts  # noqa: F401  # entries of the cache are artifacts of torch
 from .ahead import CompileGraph, is_ahead, saving
 from .graph import EagerGraph, FrozenWeights, Graph
+from .release import release
 from .settings import Settings
 
 config.allow_rnn = True  # the backend compiles LSTM and GRU, at which Dynamo would break graphs otherwise
@@ -51,7 +53,7 @@ def stepwell(
         module: the graph.
         example_inputs: the arguments of the first call.
         mode: the argument of `torch.compile`.
-        options: "freezing", "target", and the fields of `stepwell.Options`.
+        options: "freezing", "release_weights", "target", and the fields of `stepwell.Options`.
 
     Raises:
         OptionError: a mode or an option is unknown, or has a value that is not allowed.
@@ -142,6 +144,7 @@ class _Compiler:
             if self._settings.setup.options.fallback == "error":
                 raise
             made = self._in_torch(module, name, entry)
+        release_free_memory()
         entry.seconds = time.perf_counter() - start
         return made
 
@@ -173,9 +176,12 @@ class _Compiler:
         entry.in_place = updated
         if not frozen:
             return Graph(division.graph, calls)
+        released = release(frozen.values()) if self._settings.release_weights else 0
         places = {node.name: place for place, node in enumerate(module.graph.find_nodes(op="placeholder"))}
         weights = FrozenWeights({places[item]: weight for item, weight in frozen.items()})
         entry.note = f"{len(frozen)} weights are constants"
+        if released:
+            entry.note += f", and {released >> 20} MiB of their memory is released"
 
         def thawed() -> Graph:
             record_of = record.add(record.GraphRecord(name, entry.kind, note="a frozen weight has changed"))

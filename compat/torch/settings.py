@@ -21,10 +21,12 @@ class Settings:
     Attributes:
         setup: target and options of the compiles.
         freezing: whether parameters and buffers are constants of graphs that are traced without gradients.
+        release_weights: whether the memory of weights that are constants is released: they are mapped from files then.
     """
 
     setup: Setup
     freezing: bool = False
+    release_weights: bool = False
 
     @staticmethod
     def of(mode: str | None, options: Mapping[str, Any] | None) -> Settings:
@@ -32,7 +34,7 @@ class Settings:
 
         Args:
             mode: one of PyTorch's modes.
-            options: "freezing", "target", and the fields of `stepwell.Options`.
+            options: "freezing", "release_weights", "target", and the fields of `stepwell.Options`.
 
         Raises:
             OptionError: a mode or an option is unknown, or has a value that is not allowed.
@@ -46,9 +48,18 @@ class Settings:
             text = f"mode={mode!r} has no meaning for the backend stepwell, which compiles as in the default mode"
             warn(f"{text}; options={{'freezing': True}} makes code for constant weights", StepwellWarning)
         given = dict(options or {})
-        freezing, target = given.pop("freezing", False), given.pop("target", "cpu")
-        if not isinstance(freezing, bool):
-            raise OptionError(f"freezing is {freezing!r}, and must be True or False")
+        freezing, is_released = (_flag(given, name) for name in ("freezing", "release_weights"))
+        if is_released and not freezing:
+            raise OptionError("release_weights needs freezing: without it, code reads the weights in each call")
+        target = given.pop("target", "cpu")
         if not isinstance(target, str):
             raise OptionError(f"target is {target!r}, and must be a name")
-        return Settings(Setup.of(target, options_of(given, Options)), freezing)
+        return Settings(Setup.of(target, options_of(given, Options)), freezing, is_released)
+
+
+def _flag(given: dict[str, Any], name: str) -> bool:
+    """Takes an option that is off by default."""
+    value = given.pop(name, False)
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} is {value!r}, and must be True or False")
+    return value
