@@ -6,6 +6,7 @@ A pool has the rows of all texts, `[key heads, rows, depth]`. A slot is the numb
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from mlir import ir
@@ -99,6 +100,8 @@ class PagedAttentionOp(Op):
     `starts[b]` on; a bool mask is true for the keys that a query attends to. Numbers of pages are clipped to those of
     the pool. (Kwon et al., "PagedAttention", SOSP 2023.)
 
+    Pools of int8 have pools of scales: a key or value is its row times the scale of the row.
+
     Attributes:
         page_size: number of rows of a page.
         scale: factor of the scores.
@@ -106,7 +109,8 @@ class PagedAttentionOp(Op):
         cap: limit of the scaled scores before the mask, which become `cap * tanh(score / cap)`; 0 for no limit.
 
     ```mlir
-    %6 = "stepwell.paged_attention"(%0, %1, %2, %3, %4, %5) {page_size = 16 : i64, scale = 0.125 : f64}
+    %6 = "stepwell.paged_attention"(%0, %1, %2, %3, %4, %5)
+        {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0>, page_size = 16 : i64, scale = 0.125 : f64}
         : (tensor<4x8x1x64xf32>, tensor<2x512x64xf32>, tensor<2x512x64xf32>, tensor<4x8xi64>, tensor<4xi64>,
            tensor<4x1x1x128xi1>) -> tensor<4x8x1x64xf32>
     ```
@@ -121,6 +125,8 @@ class PagedAttentionOp(Op):
     pages = operand("[texts, pages of a text] i64")
     starts = operand("[texts] i64, from 0 on")
     mask = operand("bool or float, [texts or 1, heads or 1, length or 1, key length]")
+    key_scales = optional_operand("the scales of keys in int8, [key heads, rows, 1] f32")
+    value_scales = optional_operand("the scales of values in int8, [key heads, rows, 1] f32")
     page_size = attribute(int)
     scale = attribute(float)
     zero_empty = attribute(bool, default=False)
@@ -135,6 +141,8 @@ class PagedAttentionOp(Op):
         pages: TensorSpec,
         starts: TensorSpec,
         mask: TensorSpec,
+        key_scales: TensorSpec | None = None,
+        value_scales: TensorSpec | None = None,
         *,
         page_size: int,
         scale: float,
@@ -143,9 +151,8 @@ class PagedAttentionOp(Op):
     ) -> TensorSpec:
         """[texts, heads, length, value depth]."""
         require_float(query=query)
-        same_dtype(query, key, value)
+        _check_pools(query, {"key": key, "value": value}, (key_scales, value_scales))
         require_rank(4, query=query, mask=mask)
-        require_rank(3, key=key, value=value)
         require_rank(2, pages=pages)
         texts, heads, length, depth = query.shape
         key_heads, rows, _ = key.shape
@@ -168,6 +175,8 @@ class PagedAttentionOp(Op):
         pages: np.ndarray,
         starts: np.ndarray,
         mask: np.ndarray,
+        key_scales: np.ndarray | None = None,
+        value_scales: np.ndarray | None = None,
         *,
         page_size: int,
         scale: float,
@@ -175,6 +184,8 @@ class PagedAttentionOp(Op):
         cap: float = 0.0,
     ) -> np.ndarray:
         """Computes it with numpy."""
+        if key_scales is not None and value_scales is not None:
+            key, value = ((rows * by).astype(query.dtype) for rows, by in ((key, key_scales), (value, value_scales)))
         ahead = np.arange(mask.shape[3]) - starts[:, None]
         before, ahead = ahead < 0, np.clip(ahead, 0, pages.shape[1] * page_size - 1)
         found = np.clip(np.take_along_axis(pages, ahead // page_size, 1), 0, key.shape[1] // page_size - 1)
@@ -194,6 +205,23 @@ class PagedAttentionOp(Op):
     def is_linear(cls) -> bool:
         """False: for large scores, the softmax selects the greatest one."""
         return False
+
+
+def _check_pools(query: TensorSpec, pools: Mapping[str, TensorSpec], scales: Sequence[TensorSpec | None]) -> None:
+    """Checks that pools of keys and values have the query's element type, or are int8 and have scales."""
+    require_rank(3, **pools)
+    given = [item for item in scales if item is not None]
+    if not given:
+        same_dtype(query, *pools.values())
+        return
+    if len(given) != len(pools):
+        raise OpError("operands 'key_scales' and 'value_scales' must be given together")
+    for (name, pool), by in zip(pools.items(), given, strict=True):
+        if pool.dtype != np.int8:
+            raise OpError(f"operand '{name}' must be i8, as its rows have scales, but is {pool}")
+        if by.dtype != np.float32:
+            raise OpError(f"operand '{name}_scales' must be f32, but is {by}")
+        require_shape((*pool.shape[:2], 1), **{f"{name}_scales": by})
 
 
 def _check_integers(**operands: TensorSpec) -> None:

@@ -2,6 +2,7 @@
 
 For each head of the keys, all queries that share it are computed together. Vectors run along the depth of the heads,
 so that keys and values are read as they are stored, and every loop over keys ends at the number of keys of a call.
+Keys and values of int8 become floats in registers; the scale of a key multiplies its score, that of a value its weight.
 
     %0 = "stepwell.attention"(%q, %k, %v, %mask) {scale = 0.125}
     // -->
@@ -45,6 +46,7 @@ from .view_rows import (
     places_in,
     prefetch,
     read,
+    read_one,
     split_heads,
     with_rows,
 )
@@ -207,11 +209,18 @@ class _Head:
         def step(key: Index, row: Index, carried: list[ir.Value]) -> list[ir.Value]:
             (scores,) = carried
             found = [read(self.key, (*self.at, row, start), width) for start, width in runs]
+            by = self._scale(lambda paged: paged.key_scales, row)
             for query, start in zip(queries, starts, strict=True):
-                scores = tensor.insert(_dot(query, found), scores, [value_of(add(key, start))])
+                score = _scaled(_dot(query, found), by)
+                scores = tensor.insert(score, scores, [value_of(add(key, start))])
             return [scores]
 
         return self.keys.each(self.key, [scores], step)[0]
+
+    def _scale(self, pool: Callable[[PagedRows], TensorView | None], row: Index) -> ir.Value | None:
+        """Returns the factor of a row of keys or values; None if they are stored as they are."""
+        scales = None if self.whole.paged is None else pool(self.whole.paged)
+        return None if scales is None else read_one(scales, (*self.at, row, 0))
 
     def _softmax(self, row: tuple[int, int], start: int, scores: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Replaces the scores of a row by their exponentials; returns them, and the reciprocal of their sum."""
@@ -279,9 +288,9 @@ class _Head:
 
         def step(key: Index, row: Index, sums: list[ir.Value]) -> list[ir.Value]:
             found = [read(self.value, (*self.at, row, start), width) for start, width in runs]
-            made = []
+            by, made = self._scale(lambda paged: paged.value_scales, row), []
             for number_, (_, start, _) in enumerate(rows):
-                weight = tensor.extract(scores, [value_of(add(key, start))])
+                weight = _scaled(tensor.extract(scores, [value_of(add(key, start))]), by)
                 for run, item in enumerate(found):
                     total = sums[number_ * len(runs) + run]
                     made.append(multiply_add(broadcast(weight, _width(item)), item, total))
@@ -325,6 +334,10 @@ def _at(scores: ir.Value, place: Index) -> ir.Value:
 
 def _put(value: ir.Value, scores: ir.Value, place: Index) -> ir.Value:
     return write_row(value, scores, [value_of(place)], lanes_of(LANES))
+
+
+def _scaled(value: ir.Value, by: ir.Value | None) -> ir.Value:
+    return value if by is None else arith.mulf(value, by)
 
 
 def _dot(query: Sequence[ir.Value], key: Sequence[ir.Value]) -> ir.Value:

@@ -6,20 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, bufferization, memref, vector
+from mlir.dialects import arith, bufferization, memref, tensor, vector
 
 from ...machines.families import WIDEST_VECTOR_BYTES
 from ...passes.ir.values import element_type_of, shape_of
 from ..builders.access import Point, read_row, vector_type, zero
 from ..builders.indices import Index, value_of
 from ..builders.tensors import copy, dims, empty
+from .appending import bits_of
 from .views import TensorView
 
 LANES = WIDEST_VECTOR_BYTES // 4
 """Number of elements per vector; targets with shorter registers use several registers."""
 
-_LINE_ELEMENTS = 16
-"""Number of elements of 4 bytes in a cache line."""
+_LINE_BITS = 512
+"""Number of bits in a cache line."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,15 @@ class PagedRows:
         pages: the pages of each text, [texts, pages of a text].
         starts: the position of the first key of each text, [texts].
         size: number of rows of a page.
+        key_scales: factors of the keys, [1, key heads, rows, 1]; None if keys are stored as they are.
+        value_scales: factors of the values.
     """
 
     pages: ir.Value
     starts: ir.Value
     size: int
+    key_scales: TensorView | None = None
+    value_scales: TensorView | None = None
 
 
 def clipped(number: ir.Value, count: int) -> ir.Value:
@@ -76,8 +81,16 @@ def lanes_of(width: int) -> Point:
 
 
 def read(view: TensorView, places: Sequence[Index], width: int) -> ir.Value:
-    """Reads a vector that starts at some indices."""
-    return read_row(view.base, places_in(view, places), lanes_of(width))
+    """Reads a vector that starts at some indices; integers become floats."""
+    found = read_row(view.base, places_in(view, places), lanes_of(width))
+    if isinstance(element_type_of(view.base), ir.FloatType):
+        return found
+    return arith.sitofp(vector_type(width, ir.F32Type.get()), found)
+
+
+def read_one(view: TensorView, places: Sequence[Index]) -> ir.Value:
+    """Reads one element."""
+    return tensor.extract(view.base, places_in(view, places))
 
 
 def prefetch(view: TensorView, places: Sequence[Index]) -> None:
@@ -86,7 +99,7 @@ def prefetch(view: TensorView, places: Sequence[Index]) -> None:
     layout = ir.StridedLayoutAttr.get_fully_dynamic(kind.rank)
     buffer = ir.MemRefType.get(kind.shape, kind.element_type, layout)
     memory = bufferization.to_buffer(buffer, view.base, read_only=True)
-    for column in range(0, view.shape[-1], _LINE_ELEMENTS):
+    for column in range(0, view.shape[-1], _LINE_BITS // bits_of(view.base)):
         memref.prefetch(memory, places_in(view, (*places[:-1], column)), False, 3, True)
 
 

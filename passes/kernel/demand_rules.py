@@ -123,7 +123,7 @@ def _paged_attention(op: ir.Operation, index: int, needed: Sequence[Prefix], tab
     batch, heads, length, _ = needed
     if index == 0:
         return [batch, heads, length, None]
-    if index < 3:
+    if index < 3 or index > 5:
         return all_of(op.operands[index])
     return _masked(op.operands[5], needed) if index == 5 else [batch, None][: len(shape_of(op.operands[index]))]
 

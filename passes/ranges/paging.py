@@ -35,7 +35,8 @@ def store_rows(graph: Rewriter, op: StoreRowsOp, state: OpState) -> None:
 def paged_attention(graph: Rewriter, op: PagedAttentionOp, state: OpState) -> ResultExtents | None:
     """Masks keys beyond the data."""
     require_static_attributes(state)
-    _require_static_pools(graph, [op.key, op.value])
+    scales = [item for item in (op.key_scales, op.value_scales) if item is not None]
+    _require_static_pools(graph, [op.key, op.value, *scales])
     query, keys = graph.of(op.query), graph.of(op.mask)[3]
     if any(map(is_dynamic, (query[1], query[3], graph.of(op.pages)[1]))):
         raise RangesError("the number or the depth of heads, or the number of pages of a text, varies")
@@ -43,7 +44,7 @@ def paged_attention(graph: Rewriter, op: PagedAttentionOp, state: OpState) -> Re
     if not is_dynamic(keys):
         return [result]
     operands, mask = list(op.operation.operands)[:5], mask_of(graph, op, keys)
-    replace(op, graph.noted(PagedAttentionOp(*operands, mask, **op.attribute_values()), result))
+    replace(op, graph.noted(PagedAttentionOp(*operands, mask, *scales, **op.attribute_values()), result))
     return None
 
 

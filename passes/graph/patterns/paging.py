@@ -12,6 +12,7 @@ from ....dialects.stepwell.attention import FEW_QUERIES, AttentionOp
 from ....dialects.stepwell.elementwise import (
     AddOp,
     AndOp,
+    CastOp,
     DivOp,
     LessOp,
     MaskOp,
@@ -34,6 +35,8 @@ from .attention import AttentionKernels
 class GatherPagedRows(Pattern[PagedAttentionOp]):
     """paged_attention(q, keys, values, pages, starts, mask)
     --> attention(q, transpose(gather(keys, slots)), transpose(gather(values, slots)), mask & positions >= starts)
+
+    Rows of int8 are multiplied by their scales after they are gathered.
 
     Applies to many queries, each of which reads all rows, so that a copy of these costs little; and if no kernel of the
     target reads pages in place.
@@ -60,7 +63,8 @@ class GatherPagedRows(Pattern[PagedAttentionOp]):
         page = MaximumOp(MinimumOp(page, scalar_like(pool[1] // op.page_size - 1, page)), scalar_like(0, page)).result
         slots = slots_in(page, inside, op.page_size)
         mask = _masked(op.mask, ExpandDimsOp(LessOp(ahead, scalar_like(0, ahead)), axes=(1, 2)).result)
-        key, value = (_gathered(rows, slots) for rows in (op.key, op.value))
+        pools = ((op.key, op.key_scales), (op.value, op.value_scales))
+        key, value = (_gathered(rows, scales, slots, dtype_of(op.query)) for rows, scales in pools)
         return AttentionOp(op.query, key, value, mask, scale=op.scale, zero_empty=op.zero_empty, cap=op.cap).result
 
 
@@ -87,6 +91,14 @@ def _masked(mask: ir.Value, is_before: ir.Value) -> ir.Value:
     return AndOp(mask, NotOp(is_before)).result
 
 
-def _gathered(pool: ir.Value, slots: ir.Value) -> ir.Value:
-    """Returns [texts, heads, keys, depth]."""
+def _gathered(pool: ir.Value, scales: ir.Value | None, slots: ir.Value, dtype: np.dtype) -> ir.Value:
+    """Returns [texts, heads, keys, depth]; rows with scales are multiplied by them."""
+    rows = _in_slots(pool, slots)
+    if scales is None:
+        return rows
+    wide = MulOp(CastOp(rows, dtype=np.dtype(np.float32)), _in_slots(scales, slots)).result
+    return wide if dtype == np.float32 else CastOp(wide, dtype=dtype).result
+
+
+def _in_slots(pool: ir.Value, slots: ir.Value) -> ir.Value:
     return TransposeOp(GatherOp(pool, slots, axis=1), permutation=(1, 0, 2, 3)).result

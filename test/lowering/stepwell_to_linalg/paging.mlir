@@ -34,7 +34,7 @@ module attributes {stepwell.table = ["\"batch\"", "\"%copied.0\""], stepwell.ran
 // CHECK:               memref.prefetch
 // CHECK:               vector.transfer_read %{{.+}} : tensor<2x16x8xf32>, vector<8xf32>
 func.func private @attend(%q: tensor<2x4x1x8xf32>, %k: tensor<2x16x8xf32>, %v: tensor<2x16x8xf32>, %pages: tensor<2x3xi64>, %starts: tensor<2xi64>, %mask: tensor<2x1x1x10xi1>) -> tensor<2x4x1x8xf32> attributes {stepwell.kernel = {bytes = 8 : i64, class = "attention", flops = 0 : i64}} {
-  %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask) {page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x1x8xf32>, tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x1x10xi1>) -> tensor<2x4x1x8xf32>
+  %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0>, page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x1x8xf32>, tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x1x10xi1>) -> tensor<2x4x1x8xf32>
   return %0 : tensor<2x4x1x8xf32>
 }
 
@@ -46,6 +46,27 @@ func.func private @attend(%q: tensor<2x4x1x8xf32>, %k: tensor<2x16x8xf32>, %v: t
 // CHECK:         memref.prefetch
 func.func private @attend_from_zero(%q: tensor<2x4x1x8xf32>, %k: tensor<2x16x8xf32>, %v: tensor<2x16x8xf32>, %pages: tensor<2x3xi64>, %mask: tensor<2x1x1x10xi1>) -> tensor<2x4x1x8xf32> attributes {stepwell.kernel = {bytes = 8 : i64, class = "attention", flops = 0 : i64}} {
   %starts = "stepwell.constant"() {value = dense<0> : tensor<2xi64>} : () -> tensor<2xi64>
-  %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask) {page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x1x8xf32>, tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x1x10xi1>) -> tensor<2x4x1x8xf32>
+  %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0>, page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x1x8xf32>, tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x1x10xi1>) -> tensor<2x4x1x8xf32>
+  return %0 : tensor<2x4x1x8xf32>
+}
+
+// -----
+
+// Rows of bytes become floats in registers; the score of a key is multiplied by its scale, and so is a value's weight.
+// CHECK-LABEL: func.func private @attend_bytes(
+// CHECK-SAME:    %{{[a-z0-9]+}}: tensor<2x4x1x8xf32>, %[[K:[a-z0-9]+]]: tensor<2x16x8xi8>, %[[V:[a-z0-9]+]]: tensor<2x16x8xi8>
+// CHECK-SAME:    %[[KS:[a-z0-9]+]]: tensor<2x16x1xf32>, %[[VS:[a-z0-9]+]]: tensor<2x16x1xf32>
+// CHECK:         %[[KEY:.+]] = vector.transfer_read %[[K]]{{.*}} : tensor<2x16x8xi8>, vector<8xi8>
+// CHECK:         arith.sitofp %[[KEY]] : vector<8xi8> to vector<8xf32>
+// CHECK:         %[[BY:.+]] = tensor.extract %[[KS]]
+// CHECK:         %[[SUM:.+]] = vector.reduction <add>
+// CHECK:         %[[SCORE:.+]] = arith.mulf %[[SUM]], %[[BY]] : f32
+// CHECK:         tensor.insert %[[SCORE]]
+// CHECK:         %[[VALUE:.+]] = vector.transfer_read %[[V]]{{.*}} : tensor<2x16x8xi8>, vector<8xi8>
+// CHECK:         arith.sitofp %[[VALUE]] : vector<8xi8> to vector<8xf32>
+// CHECK:         %[[OTHER:.+]] = tensor.extract %[[VS]]
+// CHECK:         arith.mulf %{{.+}}, %[[OTHER]] : f32
+func.func private @attend_bytes(%q: tensor<2x4x1x8xf32>, %k: tensor<2x16x8xi8>, %v: tensor<2x16x8xi8>, %pages: tensor<2x3xi64>, %starts: tensor<2xi64>, %mask: tensor<2x1x1x10xi1>, %ks: tensor<2x16x1xf32>, %vs: tensor<2x16x1xf32>) -> tensor<2x4x1x8xf32> attributes {stepwell.kernel = {bytes = 8 : i64, class = "attention", flops = 0 : i64}} {
+  %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask, %ks, %vs) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1>, page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x1x8xf32>, tensor<2x16x8xi8>, tensor<2x16x8xi8>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x1x10xi1>, tensor<2x16x1xf32>, tensor<2x16x1xf32>) -> tensor<2x4x1x8xf32>
   return %0 : tensor<2x4x1x8xf32>
 }

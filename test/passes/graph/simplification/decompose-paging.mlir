@@ -13,7 +13,7 @@
 // CHECK:         "stepwell.attention"(%[[Q]], %[[KEYS]], %{{.+}}, %[[MASK]])
 func.func @many(%q: tensor<2x4x8x8xf32>, %k: tensor<2x16x8xf32>, %v: tensor<2x16x8xf32>, %pages: tensor<2x3xi64>, %starts: tensor<2xi64>, %seen: tensor<2x1x8x12xi1>, %inside: tensor<12xi1>) -> tensor<2x4x8x8xf32> {
   %mask = "stepwell.mask"(%seen, %inside) {otherwise = 0.0 : f64, extent = 0 : i64} : (tensor<2x1x8x12xi1>, tensor<12xi1>) -> tensor<2x1x8x12xi1>
-  %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask) {page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x8x8xf32>, tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x8x12xi1>) -> tensor<2x4x8x8xf32>
+  %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0>, page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x8x8xf32>, tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x8x12xi1>) -> tensor<2x4x8x8xf32>
   return %0 : tensor<2x4x8x8xf32>
 }
 
@@ -24,6 +24,22 @@ func.func @many(%q: tensor<2x4x8x8xf32>, %k: tensor<2x16x8xf32>, %v: tensor<2x16
 // NONE-NOT:      "stepwell.paged_attention"
 // NONE:          "stepwell.select"
 func.func @negative_few(%q: tensor<2x4x1x8xf32>, %k: tensor<2x16x8xf32>, %v: tensor<2x16x8xf32>, %pages: tensor<2x3xi64>, %starts: tensor<2xi64>, %mask: tensor<2x1x1x12xf32>) -> tensor<2x4x1x8xf32> {
-  %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask) {page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x1x8xf32>, tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x1x12xf32>) -> tensor<2x4x1x8xf32>
+  %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0>, page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x1x8xf32>, tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x1x12xf32>) -> tensor<2x4x1x8xf32>
   return %0 : tensor<2x4x1x8xf32>
+}
+
+// Copies of rows of bytes are multiplied by their scales.
+// CHECK-LABEL: func.func @bytes(
+// CHECK-SAME:    %[[K:[a-z0-9]+]]: tensor<2x16x8xi8>
+// CHECK-SAME:    %[[KS:[a-z0-9]+]]: tensor<2x16x1xf32>
+// CHECK:         %[[ROWS:.+]] = "stepwell.gather"(%[[K]], %[[SLOTS:.+]]) {axis = 1 : i64
+// CHECK:         %[[KEYS:.+]] = "stepwell.transpose"(%[[ROWS]])
+// CHECK:         %[[WIDE:.+]] = "stepwell.cast"(%[[KEYS]]) {dtype = f32} : (tensor<2x2x12x8xi8>)
+// CHECK:         %[[SCALES:.+]] = "stepwell.gather"(%[[KS]], %[[SLOTS]]) {axis = 1 : i64
+// CHECK:         %[[BY:.+]] = "stepwell.transpose"(%[[SCALES]])
+// CHECK:         "stepwell.mul"(%[[WIDE]], %[[BY]]) : (tensor<2x2x12x8xf32>, tensor<2x2x12x1xf32>) -> tensor<2x2x12x8xf32>
+// CHECK:         "stepwell.attention"
+func.func @bytes(%q: tensor<2x4x8x8xf32>, %k: tensor<2x16x8xi8>, %v: tensor<2x16x8xi8>, %pages: tensor<2x3xi64>, %starts: tensor<2xi64>, %mask: tensor<2x1x8x12xi1>, %ks: tensor<2x16x1xf32>, %vs: tensor<2x16x1xf32>) -> tensor<2x4x8x8xf32> {
+  %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask, %ks, %vs) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1>, page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x8x8xf32>, tensor<2x16x8xi8>, tensor<2x16x8xi8>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x8x12xi1>, tensor<2x16x1xf32>, tensor<2x16x1xf32>) -> tensor<2x4x8x8xf32>
+  return %0 : tensor<2x4x8x8xf32>
 }
