@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ...frontend.imported import ImportedModel, ModelInfo
+    from ...passes.paging.page_state import CacheForm
 
 
 @short_repr
@@ -31,6 +32,7 @@ class PagedSource(ModelSource):
         pages: number of pages in a pool.
         pages_of_text: maximum number of pages of a text.
         starts: the name of the decoder's input i64[texts] with the position at which each text begins.
+        form: the elements of keys and values, "float" or "int8"; see the pass.
     """
 
     kind: ClassVar[str] = "paged"
@@ -40,11 +42,15 @@ class PagedSource(ModelSource):
     pages: int = 256
     pages_of_text: int = 64
     starts: str = "starts"
+    form: CacheForm = "float"
 
     @classmethod
-    def of(cls, decoder: ModelSource, page_size: int, pages: int, pages_of_text: int) -> Self:
+    def of(
+        cls, decoder: ModelSource, page_size: int, pages: int, pages_of_text: int, form: CacheForm = "float"
+    ) -> Self:
         """Returns the source of a decoder with its state in pages."""
-        return cls(b"", decoder.path, decoder=decoder, page_size=page_size, pages=pages, pages_of_text=pages_of_text)
+        made = cls(b"", decoder.path, decoder=decoder, page_size=page_size, pages=pages, pages_of_text=pages_of_text)
+        return replace(made, form=form)
 
     def describe(self) -> ModelInfo:
         """See `ModelSource`."""
@@ -82,7 +88,7 @@ class PagedSource(ModelSource):
         from ...passes.infra.pipeline import Pipeline
         from ...passes.paging.page_state import PageStatePass
 
-        page = PageStatePass(self.page_size, self.pages, self.pages_of_text, self.starts)
+        page = PageStatePass(self.page_size, self.pages, self.pages_of_text, self.starts, self.form)
         Pipeline((page,)).run(imported.module)
         return replace(imported, info=info_of(imported.module, imported.name))
 
@@ -105,5 +111,5 @@ class PagedSource(ModelSource):
     @property
     def fingerprint(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """See `ModelSource`."""
-        sizes = (self.page_size, self.pages, self.pages_of_text, self.starts)
+        sizes = (self.page_size, self.pages, self.pages_of_text, self.starts, self.form)
         return key_of(self.kind, self._inner.fingerprint, *map(str, sizes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from mlir import ir
+from mlir.dialects import func
 
 from ...dialects import discardable
 from ...dialects.core import spec_of
@@ -90,6 +91,17 @@ def add_argument(function: ir.Operation | ir.OpView, name: str, kind: ir.Type) -
     update_type(function.operation)
     function.attributes["arg_attrs"] = ir.ArrayAttr.get([*notes, note_of(name, value)])
     return value
+
+
+def add_result(function: ir.Operation | ir.OpView, name: str, value: ir.Value) -> None:
+    """Adds a result to @main, behind the others."""
+    notes = dictionaries(function, "res_attrs")
+    *_, returned = body_of(function.operation).operations
+    with ir.InsertionPoint(returned), returned.location:
+        func.ReturnOp([*returned.operands, value])
+    returned.operation.erase()
+    update_type(function.operation)
+    function.attributes["res_attrs"] = ir.ArrayAttr.get([*notes, note_of(name, value)])
 
 
 def is_output(attributes: ir.DictAttr) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from mlir import ir
@@ -21,6 +23,7 @@ from ..infra.base import Pass, PassError, register
 from ..infra.state import CompileState
 from ..ir.functions import (
     add_argument,
+    add_result,
     body_of,
     dictionaries,
     dims_note,
@@ -31,6 +34,7 @@ from ..ir.functions import (
 from ..ir.locations import dominant
 from ..ir.named_ops import ops_named
 from ..ir.rewriting import defining_op
+from .int8_rows import in_int8, scales_of
 
 PAGE_TABLE, PAST = "page_table", "past"
 """Names of the inputs that the pass adds."""
@@ -39,6 +43,9 @@ _TEXTS, _HEADS, _TOKENS, _DEPTH = range(4)
 """Dimensions of keys and values."""
 
 _INDEX = np.dtype(np.int64)
+
+CacheForm = Literal["float", "int8"]
+"""Elements of stored keys and values: floats as in the model, or integers with a scale for each row."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,9 @@ class PageStatePass(Pass):
       return %1, %0
     ```
 
+    With `cache="int8"`, the pools are int8, and each has a pool of scales f32[heads, rows, 1], which is an input and an
+    output too: a new row becomes `round(row / scale)`, where its scale is `max(abs(row)) / 127`.
+
     Preconditions: shapes are known, as numbers or expressions over sizes.
 
     Attributes:
@@ -92,6 +102,7 @@ class PageStatePass(Pass):
         pages: number of pages in a pool.
         pages_of_text: maximum number of pages of a text.
         starts: the name of an input i64[texts] with the position at which each text begins.
+        cache: the elements of stored rows: "float" for those of the model, or "int8".
     """
 
     name = "stepwell-page-state"
@@ -99,6 +110,7 @@ class PageStatePass(Pass):
     pages: int = 256
     pages_of_text: int = 64
     starts: str = "starts"
+    cache: CacheForm = "float"
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Pages all caches of @main.
@@ -133,11 +145,10 @@ class PageStatePass(Pass):
             if starts is None:
                 starts = MulOp(numbered(texts), dimension(0)).result
             slots = self._slots(table, starts, past, shape[_TOKENS] - past)
-        for cache in caches:
-            self._store(cache, slots)
+        scales = {pool: by for cache in caches for pool, by in self._store(main, cache, slots)}
         for inner in ops_named(main, AttentionOp.OPERATION_NAME):
             if any(defining_op(value, StoreRowsOp) for value in list(inner.operands)[1:3]):
-                self._attend(AttentionOp(inner), table, starts)
+                self._attend(AttentionOp(inner), table, starts, scales)
         _update_signature(main)
 
     def _check(self, cache: _Cache, shape: tuple[Dim, ...], name: str) -> None:
@@ -168,20 +179,39 @@ class PageStatePass(Pass):
         page = page_of(table, DivOp(positions, dimension(self.page_size)).result)
         return slots_in(page, positions, self.page_size)
 
-    def _store(self, cache: _Cache, slots: ir.Value) -> None:
-        """Makes an input a pool, and the op that appended to it one that stores rows."""
+    def _store(self, main: ir.Operation, cache: _Cache, slots: ir.Value) -> list[tuple[ir.Value, ir.Value]]:
+        """Makes an input a pool, and the op that appended to it one that stores rows.
+
+        Returns:
+            The result, and the scales of its rows; [] if it has none.
+        """
         _, heads, _, depth = spec_of(cache.argument).shape
-        spec = spec_of(cache.argument)
-        pool = TensorSpec((heads, self.page_size * self.pages, depth), spec.dtype)
-        old = cache.append.operation
-        cache.argument.set_type(tensor_type(pool))
+        pool = TensorSpec((heads, self.page_size * self.pages, depth), spec_of(cache.argument).dtype)
+        old, rows = cache.append.operation, cache.append.rhs
+        if self.cache == "float":
+            cache.argument.set_type(tensor_type(pool))
+            with old.location, ir.InsertionPoint(old):
+                made = StoreRowsOp(cache.argument, rows, slots).result
+            cache.append.result.replace_all_uses_with(made)
+            old.erase()
+            return []
+        cache.argument.set_type(tensor_type(pool.with_dtype(np.dtype(np.int8))))
+        name = value_names(main, "arg_attrs", "input")[cache.argument.arg_number]
+        kind = tensor_type(TensorSpec((*pool.shape[:2], 1), np.dtype(np.float32)))
+        factors = add_argument(main, f"{name}.scale", kind)
         with old.location, ir.InsertionPoint(old):
-            made = StoreRowsOp(cache.argument, cache.append.rhs, slots).result
+            scales = scales_of(rows)
+            made = StoreRowsOp(cache.argument, in_int8(rows, scales), slots).result
+            stored = StoreRowsOp(factors, scales, slots).result
         cache.append.result.replace_all_uses_with(made)
         old.erase()
+        add_result(main, f"{name}.scale", stored)
+        return [(made, stored)]
 
-    def _attend(self, attention: AttentionOp, table: ir.Value, starts: ir.Value) -> None:
-        """Makes an attention read keys and values in the pools.
+    def _attend(
+        self, attention: AttentionOp, table: ir.Value, starts: ir.Value, scales: Mapping[ir.Value, ir.Value]
+    ) -> None:
+        """Makes an attention read keys and values in the pools, with the scales of these if they have any.
 
         Raises:
             PassError: it cannot, because of its operands.
@@ -198,7 +228,8 @@ class PageStatePass(Pass):
             raise PassError(f"the state of attention '{dominant(old.location)}' has no pages: {reason}", old.location)
         options = {"scale": attention.scale, "zero_empty": attention.zero_empty, "cap": attention.cap}
         with old.location, ir.InsertionPoint(old):
-            operands = (attention.query, attention.key, attention.value, table, starts, attention.mask)
+            pools = (attention.key, attention.value)
+            operands = (attention.query, *pools, table, starts, attention.mask, *map(scales.get, pools))
             made = PagedAttentionOp(*operands, page_size=self.page_size, **options).result
         attention.result.replace_all_uses_with(made)
         old.erase()

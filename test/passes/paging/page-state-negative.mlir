@@ -5,6 +5,9 @@
 // RUN: not stepwell-opt %t/half.mlir --stepwell-page-state 2>&1 | FileCheck %s --check-prefix=HALF
 // RUN: not stepwell-opt %t/mask.mlir --stepwell-page-state="pages=0" 2>&1 | FileCheck %s --check-prefix=PAGES
 
+// RUN: not stepwell-opt %t/mask.mlir --stepwell-page-state="cache=int3" 2>&1 | FileCheck %s --check-prefix=CACHE
+
+// CACHE: option 'cache' of pass 'stepwell-page-state' must be float or int8, but is 'int3'
 // PAGES: the size of a page and the numbers of pages must be at least 1
 
 // The appended keys are not returned, so no later call could read them.

@@ -1,5 +1,6 @@
 // RUN: stepwell-opt %s --stepwell-page-state="page-size=4 pages=8 pages-of-text=3" | FileCheck %s
 // RUN: stepwell-opt %s --stepwell-page-state="page-size=4 pages=8 pages-of-text=3 starts=none" | FileCheck %s --check-prefix=ZERO
+// RUN: stepwell-opt %s --stepwell-page-state="page-size=4 pages=8 pages-of-text=3 cache=int8" | FileCheck %s --check-prefix=BYTES
 
 // Keys and values become pools of 32 rows; their new rows are stored in slots that the table of pages gives.
 // CHECK:      func.func @main(%[[Q:[a-z0-9]+]]: tensor<?x4x1x8xf32, ["batch", 4, 1, 8]>
@@ -22,6 +23,23 @@
 // Without an input that has the starts, texts begin at 0.
 // ZERO: %[[STARTS:.+]] = "stepwell.mul"({{.*}}) : ({{.*}}) -> tensor<?xi64, ["batch"]>
 // ZERO: "stepwell.paged_attention"({{.*}}, %[[STARTS]], %{{.+}})
+
+// Rows of bytes have scales in pools of their own, which are inputs and outputs too.
+// BYTES:      func.func @main(
+// BYTES-SAME: %[[KEY:[a-z0-9]+]]: tensor<2x32x8xi8> {stepwell.dims = [2, 32, 8], stepwell.name = "past.key"}
+// BYTES-SAME: %[[BY:[a-z0-9]+]]: tensor<2x32x1xf32> {stepwell.dims = [2, 32, 1], stepwell.name = "past.key.scale"}
+// BYTES-SAME: %{{[a-z0-9]+}}: tensor<2x32x1xf32> {stepwell.dims = [2, 32, 1], stepwell.name = "past.value.scale"}
+// BYTES-SAME: -> (tensor<?x4x1x8xf32, ["batch", 4, 1, 8]> {{{.*}}}, tensor<2x32x8xi8> {{{.*}}}, tensor<2x32x8xi8> {{{.*}}}, tensor<2x32x1xf32> {{{.*}}}, tensor<2x32x1xf32>
+// BYTES:      %[[GREATEST:.+]] = "stepwell.reduce_max"(%{{.+}}) {axes = array<i64: -1>
+// BYTES:      %[[PART:.+]] = "stepwell.mul"(%[[GREATEST]]
+// BYTES:      %[[SCALES:.+]] = "stepwell.maximum"(%[[PART]]
+// BYTES:      %[[QUOTIENT:.+]] = "stepwell.div"(%{{.+}}, %[[SCALES]])
+// BYTES:      %[[ROUND:.+]] = "stepwell.round"(%[[QUOTIENT]])
+// BYTES:      %[[ROWS:.+]] = "stepwell.cast"(%[[ROUND]]) {dtype = i8}
+// BYTES:      %[[KEYS:.+]] = "stepwell.store_rows"(%[[KEY]], %[[ROWS]], %[[SLOTS:[^,)]+]])
+// BYTES:      %[[STORED:.+]] = "stepwell.store_rows"(%[[BY]], %[[SCALES]], %[[SLOTS]])
+// BYTES:      "stepwell.paged_attention"(%{{.+}}, %[[KEYS]], %[[VALUES:[^,]+]], %{{.+}}, %{{.+}}, %{{.+}}, %[[STORED]], %[[OTHER:[^,)]+]])
+// BYTES:      return %{{.+}}, %[[KEYS]], %[[VALUES]], %[[STORED]], %[[OTHER]]
 module attributes {stepwell.ranges = {batch = [2, 4, 1], past = [0, 7, 1]}} {
   func.func @main(
       %q: tensor<?x4x1x8xf32, ["batch", 4, 1, 8]> {stepwell.name = "q"},
