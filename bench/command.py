@@ -19,7 +19,7 @@ from ..runtime.profile.text import tables_of
 from ..runtime.program import SHORT_NAME
 from ..support.packages import require_package
 from ..support.wording import duration
-from ..tools import arguments, model_options, running
+from ..tools import arguments, model_options, running, text_options
 from ..tools.console import ProgressBar, line_width, print_table, progress
 from ..tools.flags import UsageError
 from ..tools.outputs import FIGURES, PICTURE, Outputs
@@ -118,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
         ("texts", "1,2,4,8", "texts that grow together, at the first depth"),
     ):
         made.add_argument(f"--{name}", default=default, metavar="N,N", help=f"{about} (default: %(default)s)")
+    text_options.add_cache(made)
     made = _command(commands, "train", _train, "training steps of models of PyTorch")
     made.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(training.MODELS)} (default: all)")
     made.add_argument("--threads", type=arguments.positive, default=1, help="threads of a step (default: %(default)s)")
@@ -130,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("reference", type=Path, metavar="REFERENCE", help="the original, with the same tokens")
     made.add_argument("text", type=Path, metavar="TEXT", help="a text file to compare them on")
     made.add_argument("--threads", type=arguments.positive, help="threads of a call (default: one for each core)")
+    text_options.add_cache(made)
     made = _command(commands, "profile", _profile, "the time of each kernel of a running model")
     made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
     made.add_argument(
@@ -314,8 +316,10 @@ def _language(options: argparse.Namespace) -> int:
     prompts, depths, texts = (_numbers(getattr(options, name), f"--{name}") for name in names)
     path, machine = options.model or language.random_model(), describe()
     limits = measure.find_peaks([options.threads])[options.threads]
-    found = language.measure(Path(path), options.threads, options.seconds, prompts, depths, texts, limits=limits)
-    record = {"schema": 1, "threads": options.threads, "machine": asdict(machine), "rows": list(map(asdict, found))}
+    sizes = {"limits": limits, "cache": options.cache}
+    found = language.measure(Path(path), options.threads, options.seconds, prompts, depths, texts, **sizes)
+    record = {"schema": 1, "threads": options.threads, "cache": options.cache, "machine": asdict(machine)}
+    record["rows"] = list(map(asdict, found))
     print_figures(options, json.dumps(record, indent=1), [report.language_table(Path(path).name, found)], str(machine))
     return 0
 
@@ -334,7 +338,7 @@ def _divergence(options: argparse.Namespace) -> int:
         text = options.text.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{options.text}: {error}") from None
-    found = measure_divergence(options.model, options.reference, text, options.threads)
+    found = measure_divergence(options.model, options.reference, text, options.threads, cache=options.cache)
     record = json.dumps({"schema": 1, **asdict(found)})
     table = report.divergence_table(options.model.name, options.reference.name, found)
     print_figures(options, record + "\n", [table], str(describe()))

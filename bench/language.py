@@ -8,11 +8,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..lm.model import LanguageModel, load
 from ..runtime.devices.peaks import Peaks
+
+if TYPE_CHECKING:
+    from ..driver.sources.paged import CacheForm
 
 _SEED = 0
 
@@ -52,7 +56,7 @@ def random_model() -> Path:
         key_heads=4,
         intermediate=4096,
         vocabulary=32000,
-        context=4096,
+        context=16384,
         settings=byte_tokenizer(),
     )
     write_decoder(path, config)
@@ -68,6 +72,7 @@ def measure(
     texts: Sequence[int],
     *,
     limits: Peaks,
+    cache: CacheForm = "float",
 ) -> list[LanguageFigure]:
     """Measures prompts of several lengths, steps of one text at several depths, and steps of several texts.
 
@@ -79,9 +84,10 @@ def measure(
         depths: numbers of tokens before the steps of one text.
         texts: numbers of texts of the smallest depth.
         limits: the rates of the machine with as many threads.
+        cache: the elements of keys and values, "float" or "int8".
     """
     context = max([*prompts, *depths]) + 64
-    model = load(path, context=context, threads=threads, sequences=max(texts))
+    model = load(path, context=context, threads=threads, sequences=max(texts), cache=cache)
     tokens = np.random.default_rng(_SEED).integers(3, 250, context).tolist()
     found = [_prompt(model, tokens[:count], seconds) for count in prompts]
     weights = _weight_bytes(model)

@@ -6,13 +6,19 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..driver.api import compile as compile_model
 from ..driver.options import Options
+from ..driver.sources.paged import PagedSource
+from ..driver.sources.reading import read_source
 from ..support.errors import InputError
-from .model import read_model
+from .model import PAGE_SIZE, read_model
+
+if TYPE_CHECKING:
+    from ..driver.sources.paged import CacheForm
 
 _WINDOW = 256
 """Number of tokens that each call reads from an empty state."""
@@ -46,6 +52,8 @@ def measure_divergence(
     reference: str | os.PathLike[str],
     text: str | Sequence[int],
     threads: int | None = None,
+    *,
+    cache: CacheForm = "float",
 ) -> Divergence:
     """Compares a model with a reference.
 
@@ -54,6 +62,7 @@ def measure_divergence(
         reference: the other one, with the same tokens.
         text: the text, or its tokens; windows of 256 tokens are read apart from each other.
         threads: number of threads of a call; by default one for each core.
+        cache: the elements of keys and values of the model, "float" or "int8"; those of the reference are floats.
 
     Raises:
         ModelError: one of the models is damaged or not supported.
@@ -62,7 +71,7 @@ def measure_divergence(
     tokens = read_model(Path(path)).tokenizer.encode(text) if isinstance(text, str) else list(text)
     if len(tokens) < 2:
         raise InputError("the text has less than two tokens")
-    pairs = zip(_logits(path, tokens, threads), _logits(reference, tokens, threads), strict=True)
+    pairs = zip(_logits(path, tokens, threads, cache), _logits(reference, tokens, threads, "float"), strict=True)
     distances: list[np.ndarray] = []
     losses: list[tuple[np.ndarray, np.ndarray]] = []
     same: list[np.ndarray] = []
@@ -82,16 +91,19 @@ def measure_divergence(
 
 
 def _logits(
-    path: str | os.PathLike[str], tokens: Sequence[int], threads: int | None
+    path: str | os.PathLike[str], tokens: Sequence[int], threads: int | None, cache: CacheForm
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yields the position of the first token and the logits of each window of a text."""
-    window = min(_WINDOW, len(tokens), read_model(Path(path)).context)
+    path = Path(path)
+    window = min(_WINDOW, len(tokens), read_model(path).context)
     sizes = {"batch": 1, "length": (1, window), "past": (0, window), "outputs": (1, window)}
-    state = compile_model(path, threads=threads, options=Options(dims=sizes)).state({"batch": 1})
+    pages = -(-window // PAGE_SIZE)
+    source = PagedSource.of(read_source(path), PAGE_SIZE, pages, pages, cache)
+    model = compile_model(source, threads=threads, options=Options(dims=sizes)).pooled()
+    empty = {"starts": np.array([0]), "page_table": np.arange(pages)[None], "past": np.empty((0, 0), np.int8)}
     for start in range(0, len(tokens) - 1, window):
         part = np.asarray(tokens[start : start + window])
-        state.reset()
-        yield start, state(input_ids=part[None], selected=np.arange(len(part)), starts=np.array([0]))[0]
+        yield start, model(input_ids=part[None], selected=np.arange(len(part)), **empty)[0]
 
 
 def _logarithms(logits: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..driver.api import compile as compile_model
 from ..driver.options import Options
@@ -30,8 +30,14 @@ from .sampling import SamplingOptions
 from .text_pool import CHUNK, TextPool
 from .tokenizer import TextTokenizer
 
+if TYPE_CHECKING:
+    from ..driver.sources.paged import CacheForm
+
 PAGE_SIZE = 32
 """Number of tokens in a page: at 512 tokens, half a page is 3 % of a text, and neighbouring rows are read quickly."""
+
+_SCALE_BYTES = 4
+"""Bytes of the scale of a key or value of one head, f32."""
 
 _KEPT_BYTES = 1 << 28
 """Memory for keys and values of ended texts by default."""
@@ -76,6 +82,7 @@ def load(
     sequences: int = 1,
     memory: int | None = None,
     lookup: int = 0,
+    cache: CacheForm = "float",
 ) -> LanguageModel:
     """Loads a GGUF file or a Hugging Face folder, and compiles its decoder or takes it from the cache.
 
@@ -87,6 +94,7 @@ def load(
         memory: bytes for keys and values, at least those of one text; by default those of `sequences` texts and, if
             several grow together, 256 MB in which the `Engine` keeps ended texts.
         lookup: maximum number of tokens that a text proposes in a session, to be checked in one call; 0 for none.
+        cache: the elements of keys and values: "float", or "int8" with a scale for each token and head.
 
     Raises:
         ModelError: it is damaged, or its decoder or tokenizer is not supported.
@@ -101,10 +109,10 @@ def load(
     if lookup < 0:
         raise InputError(f"lookup is {lookup}, and must be at least 0")
     source, pages_of_text = read_source(path), -(-context // PAGE_SIZE)
-    per_page = PAGE_SIZE * _bytes_per_token(source)
+    per_page = PAGE_SIZE * _bytes_per_token(source, cache)
     kept = sequences * pages_of_text * per_page + (_KEPT_BYTES if sequences > 1 else 0) if memory is None else memory
     pages = max(pages_of_text, kept // per_page)
-    source = PagedSource.of(source, PAGE_SIZE, pages, pages_of_text)
+    source = PagedSource.of(source, PAGE_SIZE, pages, pages_of_text, cache)
     # A step by one token has a program of its own, which is faster. Prompts are read one after the other.
     most = min(CHUNK, context)
     lengths = [1] if context == 2 else [1, (2, most)]
@@ -130,10 +138,13 @@ def _pasts(context: int, most: int) -> tuple[int, int]:
     return 0, -(-(context - 1 + most) // PAGE_SIZE) * PAGE_SIZE - most
 
 
-def _bytes_per_token(source: ModelSource) -> int:
-    """Returns the bytes of the keys and values of a token."""
+def _bytes_per_token(source: ModelSource, cache: CacheForm) -> int:
+    """Returns the bytes of the keys and values of a token, with the scales of integers."""
     infos = [info for info in source.interface()[0] if info.name.startswith("past.")]
-    return sum(int(info.shape[1]) * int(info.shape[3]) * info.dtype.itemsize for info in infos)
+    rows = ((int(info.shape[1]), int(info.shape[3]), info.dtype.itemsize) for info in infos)
+    if cache == "int8":
+        return sum(heads * (depth + _SCALE_BYTES) for heads, depth, _ in rows)
+    return sum(heads * depth * size for heads, depth, size in rows)
 
 
 class LanguageModel:

@@ -67,7 +67,7 @@ def _run(options: argparse.Namespace) -> int:
 
     sampling = text_options.sampling_of(options, options.seed)
     with progress(options, f"loading {Path(options.model).name}"):
-        model = load(options.model, context=options.context, threads=options.threads, lookup=options.lookup)
+        model = load(options.model, **text_options.loading_of(options), lookup=options.lookup)
     if options.system is not None and not model.tokenizer.template:
         raise UsageError("--system needs a chat template, and the model has none")
     chat = _Chat(model, options.system, sampling, options.most)

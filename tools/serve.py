@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace) -> int:
     with _bound(options.host, options.port) as bound:
         with progress(options, f"loading {path.name}"):
             memory = None if options.memory is None else options.memory * _MEBIBYTE
-            model = load(path, options.context, options.threads, sequences=options.sequences, memory=memory)
+            model = load(path, **text_options.loading_of(options), sequences=options.sequences, memory=memory)
         with Engine(model) as engine:
             host, port = bound.getsockname()[:2]
             address = f"http://{f'[{host}]' if ':' in host else host}:{port}"

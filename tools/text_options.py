@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from ..lm.sampling import SamplingOptions
 from . import arguments
@@ -17,7 +18,23 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads", type=arguments.positive, metavar="N", help="number of threads (default: one for each core)"
     )
+    add_cache(parser)
     arguments.add_plugins(parser)
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Adds the option for the elements of keys and values."""
+    parser.add_argument(
+        "--cache",
+        choices=("float", "int8"),
+        default="float",
+        help="elements of keys and values; int8 takes about a quarter of the memory (default: %(default)s)",
+    )
+
+
+def loading_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Returns the arguments of `stepwell.lm.load` that the options of `add_model_options` choose."""
+    return {"context": options.context, "threads": options.threads, "cache": options.cache}
 
 
 def add_sampling_options(parser: argparse.ArgumentParser, temperature: float) -> None:

@@ -53,6 +53,14 @@ def test_messages_are_answered_by_the_template(paths, monkeypatch, capsys):
     assert model.generate(said, most=4) == second
 
 
+def test_keys_and_values_in_int8(paths, monkeypatch, capsys):
+    assert run(monkeypatch, "ab\n", str(paths[1]), "--most=8", "--cache=int8", "--json") == 0
+    assert answers(capsys) == [load(paths[1], threads=1, cache="int8").generate("ab", most=8)]
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "ab\n", str(paths[1]), "--cache=int3")
+    assert "--cache: invalid choice: 'int3'" in capsys.readouterr().err
+
+
 def test_proposed_tokens_are_counted(paths, monkeypatch, capsys):
     texts = []
     for more in ((), ("--lookup=3",)):
@@ -108,15 +116,16 @@ def test_errors(paths, monkeypatch, capsys):
 
 def test_a_client_of_openai_is_served(paths):
     openai = pytest.importorskip("openai", reason="the package openai is not installed")
-    command = ["stepwell-serve", str(paths[0]), "--port=0", "--sequences=1", "--threads=1", "--json"]
+    command = ["stepwell-serve", str(paths[0]), "--port=0", "--sequences=1", "--threads=1", "--cache=int8", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             planned = json.loads(server.stdout.readline())
             assert (planned["model"], planned["context"]) == ("chat", 64)
+            assert planned["key_value_bytes"] == 64 * 2 * (16 + 4)  # a key and a value of 16 bytes, and their scales
             assert 0.5 < planned["weight_bytes"] / paths[0].stat().st_size <= 1.05
             with openai.OpenAI(base_url=f"{planned['address']}/v1", api_key="any", max_retries=0) as client:
-                ask(openai, client, load(paths[0], threads=1))
+                ask(openai, client, load(paths[0], threads=1, cache="int8"))
         finally:
             server.send_signal(signal.SIGINT)
     assert server.returncode == 0

@@ -1,0 +1,165 @@
+"""Keys and values in int8: stored rows, attention that reads them, and how far texts are from those of floats."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stepwell
+from stepwell.dialects.stepwell.paging import PagedAttentionOp
+from stepwell.driver.sources.paged import PagedSource
+from stepwell.driver.sources.reading import read_source
+from stepwell.lm import End, Engine, LanguageModel, Request, load, measure_divergence
+
+from .decoders import written
+
+PAGE, PAGES = 4, 6  # of each of two texts
+HEADS, KEY_HEADS, DEPTH = 4, 2, 24
+STEP = """
+module {{
+  func.func @main(
+      %q: tensor<?x4x{count}x24xf32, ["batch", 4, {count}, 24]> {{stepwell.name = "q"}},
+      %k: tensor<?x2x{count}x24xf32, ["batch", 2, {count}, 24]> {{stepwell.name = "k"}},
+      %v: tensor<?x2x{count}x24xf32, ["batch", 2, {count}, 24]> {{stepwell.name = "v"}},
+      %key: tensor<?x2x?x24xf32, ["batch", 2, "past", 24]> {{stepwell.name = "keys"}},
+      %value: tensor<?x2x?x24xf32, ["batch", 2, "past", 24]> {{stepwell.name = "values"}},
+      %mask: tensor<?x1x{count}x?xi1, ["batch", 1, {count}, "past + {count}"]> {{stepwell.name = "mask"}},
+      %starts: tensor<?xi64, ["batch"]> {{stepwell.name = "starts"}})
+      -> (tensor<?x4x{count}x24xf32, ["batch", 4, {count}, 24]>,
+          tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>,
+          tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>) {{
+    %0 = "stepwell.concat"(%key, %k) {{axis = 2 : i64}}
+      : (tensor<?x2x?x24xf32, ["batch", 2, "past", 24]>, tensor<?x2x{count}x24xf32, ["batch", 2, {count}, 24]>)
+      -> tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>
+    %1 = "stepwell.concat"(%value, %v) {{axis = 2 : i64}}
+      : (tensor<?x2x?x24xf32, ["batch", 2, "past", 24]>, tensor<?x2x{count}x24xf32, ["batch", 2, {count}, 24]>)
+      -> tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>
+    %2 = "stepwell.attention"(%q, %0, %1, %mask) {{scale = 0.25 : f64, zero_empty = true}}
+      : (tensor<?x4x{count}x24xf32, ["batch", 4, {count}, 24]>,
+         tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>,
+         tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>,
+         tensor<?x1x{count}x?xi1, ["batch", 1, {count}, "past + {count}"]>)
+      -> tensor<?x4x{count}x24xf32, ["batch", 4, {count}, 24]>
+    return %2, %0, %1 : tensor<?x4x{count}x24xf32, ["batch", 4, {count}, 24]>,
+      tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>,
+      tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>
+  }}
+}}
+"""
+
+
+def _stored(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns rows in int8, and their scales."""
+    scales = np.maximum(np.abs(rows).max(-1, keepdims=True) * np.float32(1 / 127), np.finfo(np.float32).tiny)
+    return np.rint(rows / scales).astype(np.int8), scales
+
+
+@pytest.mark.parametrize("count", [1, 8], ids=["in place", "gathered"])
+def test_attention_is_that_of_its_reference(tmp_path: Path, count: int):
+    """Rows and scales are stored exactly, and read with an error of rounding only."""
+    path = tmp_path / "step.mlir"
+    path.write_text(STEP.format(count=count))
+    paged = PagedSource.of(read_source(path), PAGE, 2 * PAGES, PAGES, "int8")
+    options = stepwell.Options(dims={"batch": (1, 2), "past": (0, PAGE * PAGES - count)}, fallback="error")
+    model = stepwell.compile(paged, threads=1, options=options).pooled()
+    pools, random = model.pools.arrays, np.random.default_rng(0)
+    table, starts = random.permutation(2 * PAGES).reshape(2, PAGES), np.array([0, 3])
+    for array in pools.values():
+        array[...] = 99  # rows that no text has do not count
+    for past in range(0, PAGE * PAGES - count + 1, count):
+        new = {
+            name: random.standard_normal((2, heads, count, DEPTH), np.float32)
+            for name, heads in (("q", HEADS), ("k", KEY_HEADS), ("v", KEY_HEADS))
+        }
+        new["k"][:, 1, 0] = 0  # a row without a scale
+        mask = np.tril(np.ones((count, past + count), bool), past)[None, None].repeat(2, 0)
+        found = model(**new, mask=mask, starts=starts, page_table=table, past=np.empty((past, 0), np.int8))
+        for name, pool in (("k", "keys"), ("v", "values")):
+            rows, scales = _stored(new[name])
+            for text, token in np.ndindex(2, count):
+                if past + token < starts[text]:
+                    continue
+                place = past + token - starts[text]
+                slot = table[text, place // PAGE] * PAGE + place % PAGE
+                np.testing.assert_array_equal(pools[pool][:, slot], rows[text, :, token])
+                np.testing.assert_array_equal(pools[f"{pool}.scale"][:, slot], scales[text, :, token])
+        operands = (new["q"], pools["keys"], pools["values"], table, starts, mask)
+        with np.errstate(invalid="ignore"):  # queries before a text attend to nothing
+            wanted = PagedAttentionOp.reference(
+                *operands, pools["keys.scale"], pools["values.scale"], page_size=PAGE, scale=0.25, zero_empty=True
+            )
+        began = past + np.arange(count) >= starts[:, None]
+        found, wanted = (np.swapaxes(item, 1, 2)[began] for item in (found, wanted))
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("lm"), layers=2)
+
+
+@pytest.fixture(scope="module")
+def model(path: Path) -> LanguageModel:
+    return load(path, threads=1, sequences=3, cache="int8")
+
+
+def test_memory_is_planned_with_the_scales(path: Path, model: LanguageModel):
+    """A key or value of a head takes 16 bytes and a scale of 4, instead of 16 floats."""
+    floats = load(path, threads=1, sequences=3)
+    assert (floats.bytes_per_token, model.bytes_per_token) == (2 * 2 * 2 * 64, 2 * 2 * 2 * 20)
+    assert model.pool().nbytes == model.pages * model.page_size * model.bytes_per_token
+    size = 8 * model.page_size * model.bytes_per_token
+    few = load(path, threads=1, sequences=3, memory=size, cache="int8")
+    assert (few.pages, few.pool().nbytes) == (8, size)
+
+
+def test_scales_move_with_the_rows_of_a_copied_page(model: LanguageModel):
+    """A text that shares a beginning, goes on in another way and is cut has the logits of a text alone."""
+    tokens = model.tokenizer.encode("the other one of the three, which")
+    pool = model.pool()
+    text = pool.table.text()
+    pool.read(text, tokens)
+    other = pool.table.share(text, 5)
+    pool.step([text, other], [[9], [11]])
+    assert text.table[0] != other.table[0]
+    for array in pool._arrays:
+        first, second = (array[:, paged.table[0] * model.page_size :][:, :5] for paged in (text, other))
+        np.testing.assert_array_equal(first, second)
+    pool.table.truncate(other, 5)
+    found = pool.step([other], [[13]])[0]
+    alone = model.pool()
+    fresh = alone.table.text()
+    alone.read(fresh, tokens[:5])
+    np.testing.assert_allclose(found, alone.step([fresh], [[13]])[0], rtol=1e-4, atol=1e-4)
+
+
+def test_texts_together_are_those_alone(model: LanguageModel):
+    """Also those that share a beginning with an ended one."""
+    texts: dict[str, list[str]] = {}
+    prompts = ("the other one of the three", "the other one of the best", "to be", "the other one of the three, too")
+    with Engine(model) as engine:
+        ended = threading.Semaphore(0)
+
+        def deliver(prompt: str, event) -> None:
+            if isinstance(event, End):
+                ended.release()
+            else:
+                texts[prompt] = [*texts.get(prompt, []), event.text]
+
+        for prompt in prompts:
+            engine.submit(
+                Request(model.tokenizer.encode(prompt), lambda event, prompt=prompt: deliver(prompt, event), most=12)
+            )
+        for _ in prompts:
+            assert ended.acquire(timeout=60)
+    for prompt in prompts:
+        assert "".join(texts[prompt]) == model.generate(prompt, most=12)
+
+
+def test_divergence_from_floats(path: Path):
+    text = "The well has ninety steps, and each is narrower than the one above it. " * 3
+    found = measure_divergence(path, path, text, threads=1, cache="int8")
+    assert 0 < found.mean <= 0.001
+    assert found.same_top >= 0.95
