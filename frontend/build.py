@@ -96,9 +96,11 @@ def constant(array: np.ndarray) -> ir.Value:
     return ConstantOp(value=array).operation.result
 
 
-def integers(values: Sequence[int] | int) -> ir.Value:
-    """A literal list of integers, such as a shape, or a single integer."""
-    return constant(np.array(values, dtype=np.int64))
+def integers(values: Sequence[Dim] | int) -> ir.Value:
+    """A list of integers or expressions over sizes, such as a shape, or a single integer."""
+    if isinstance(values, int) or is_static(values):
+        return constant(np.array(values, dtype=np.int64))
+    return SizesOp.of_contents(np.array(values, dtype=object), np.dtype(np.int64)).result
 
 
 def numbered(count: Dim, axis: int = 0, rank: int = 1) -> ir.Value:

@@ -273,6 +273,21 @@ def dense() -> Graph:
     return _one(nodes, ["n", 8, "h", 6], {"n": (1, 3), "h": (3, 8)}, **weights)
 
 
+def computed_parts() -> Graph:
+    """A split into two halves, of which the second may be longer, in either order."""
+    nodes = [
+        _NODE("Shape", ["x"], ["n"], end=1),
+        _NODE("Div", ["n", "two"], ["less"]),
+        _NODE("Sub", ["n", "less"], ["more"]),
+        _NODE("Concat", ["less", "more"], ["rising"], axis=0),
+        _NODE("Concat", ["more", "less"], ["falling"], axis=0),
+        _NODE("Split", ["x", "rising"], ["a", "b"]),
+        _NODE("Split", ["x", "falling"], ["c", "d"]),
+        _NODE("Concat", ["b", "d", "a", "c"], ["y"], axis=0),
+    ]
+    return _one(nodes, ["n", 3], {"n": (1, 9)}, two=np.array([2]))
+
+
 GRAPHS = (
     layers,
     loops,
@@ -292,4 +307,5 @@ GRAPHS = (
     cells,
     rows,
     dense,
+    computed_parts,
 )

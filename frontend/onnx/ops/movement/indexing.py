@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 from mlir import ir
 
+from .....dialects.dims import Dim, is_known
 from .....dialects.stepwell.elementwise import LessOp, SelectOp, SubOp
-from .....dialects.stepwell.movement import DynamicSliceOp, ExpandDimsOp
+from .....dialects.stepwell.movement import DynamicSliceOp, ExpandDimsOp, SliceOp
+from .....sizes.extrema import is_surely_less
 from .....support.wording import quantity
 from .... import index_arithmetic as places
-from ....build import cast, emit, gathered, integers, known_dim, normal_axis, rank, scalar
+from ....build import cast, emit, gathered, integers, known_dim, normal_axis, rank, scalar, shape
 from ....errors import NodeError
 from ...nodes.data_checks import check_indices
 from ...nodes.node import Node
@@ -62,7 +65,7 @@ def split_by_input(node: Node, input: ir.Value, sizes: ir.Value | None = None) -
     return _split(node, input, _equal_sizes(node, input, node.attribute("num_outputs", len(node.outputs))))
 
 
-def _equal_sizes(node: Node, input: ir.Value, count: int) -> tuple[int, ...]:
+def _equal_sizes(node: Node, input: ir.Value, count: int) -> tuple[Dim, ...]:
     extent = known_dim(input, normal_axis(node.attribute("axis"), rank(input)), "the extent of the split dimension")
     if count < 1 or (extent % count and node.opset < 18):
         raise NodeError(
@@ -72,15 +75,23 @@ def _equal_sizes(node: Node, input: ir.Value, count: int) -> tuple[int, ...]:
     return (*[size] * (count - 1), extent - size * (count - 1))
 
 
-def _split(node: Node, input: ir.Value, sizes: Sequence[int]) -> tuple[ir.Value, ...]:
-    if len(sizes) != len(node.outputs) or min(sizes, default=0) < 0:
+def _split(node: Node, input: ir.Value, sizes: Sequence[Dim]) -> tuple[ir.Value, ...]:
+    if len(sizes) != len(node.outputs) or any(is_surely_less(size, 0) for size in sizes):
         raise NodeError(f"has the sizes {list(sizes)} for {quantity(len(node.outputs), 'output')}")
     axis = normal_axis(node.attribute("axis"), rank(input))
-    stops = np.cumsum(sizes).tolist()
-    return tuple(
-        emit(DynamicSliceOp, input, integers([stop - size]), integers([stop]), integers([axis]))
-        for stop, size in zip(stops, sizes, strict=True)
-    )
+    stops = itertools.accumulate(sizes)
+    return tuple(_between(input, axis, stop - size, stop) for stop, size in zip(stops, sizes, strict=True))
+
+
+def _between(input: ir.Value, axis: int, start: Dim, stop: Dim) -> ir.Value:
+    """The elements from `start` up to and excluding `stop` along an axis; neither counts from the end."""
+    extents = shape(input)
+    if not all(map(is_known, extents)):
+        return emit(DynamicSliceOp, input, integers([start]), integers([stop]), integers([axis]))
+    starts: list[Dim] = [0] * len(extents)
+    stops = list(extents)
+    starts[axis], stops[axis] = start, stop
+    return emit(SliceOp, input, starts=tuple(starts), stops=tuple(stops), steps=(1,) * len(extents))
 
 
 @imports("GatherND")
