@@ -84,7 +84,7 @@ docs: $(BIN)/python
 
 # Broken files of every kind, and random programs, until one fails; MUTANTS and FIRST say which.
 fuzz: venv
-	for kind in onnx mlir artefact graph ranges; do \
+	for kind in onnx mlir artefact graph ranges symbols; do \
 	  $(BIN)/python test/fuzz/run.py $$kind --count $(MUTANTS) --first $(FIRST) --jobs $(JOBS) --keep build/fuzz || exit 1; \
 	done
 

@@ -177,6 +177,8 @@ class Grower:
     ) -> list[Value] | None:
         """The results of an op's reference; None if they are not finite, too large, or not defined."""
         given = [value for value in operands if value is not None]
+        if name == "reduce_prod" and _overflows_in_some_order(given[0].precise, attributes["axes"]):
+            return None
         try:
             with np.errstate(all="ignore"):
                 arrays, precise, moved = (
@@ -261,6 +263,14 @@ def _slack(dtype: np.dtype, precise: np.ndarray, moved: np.ndarray) -> float:
     if not np.issubdtype(dtype, np.floating) or not precise.size:
         return 0.0
     return float(np.abs(moved - precise).max() + np.finfo(dtype).eps * np.abs(precise).max())
+
+
+def _overflows_in_some_order(array: np.ndarray, axes: tuple[int, ...]) -> bool:
+    """Returns whether the product of some elements, instead of all, may leave the range of float16."""
+    if not np.issubdtype(array.dtype, np.floating):
+        return False
+    digits = np.abs(np.log2(np.abs(array), where=array != 0, out=np.zeros_like(array)))
+    return bool(np.any(digits.sum(axes) > -np.finfo(np.float16).minexp))
 
 
 def _is_tame(array: np.ndarray) -> bool:

@@ -1,7 +1,8 @@
 """Tries mutants of a kind: no file may crash the package, hang it, or raise an exception that is not one of its errors.
 
-Mutants of the kinds `graph` and `ranges` are not broken files but random programs, which must compile and give their
-references' results; those of `ranges` are compiled once for ranges of sizes, and called at several sizes.
+Mutants of the kinds `graph`, `ranges` and `symbols` are not broken files but random programs, which must compile and
+give their references' results. Those of `ranges` and `symbols` are compiled once for ranges of sizes, and called at
+several sizes: programs of the stepwell dialect, and ONNX models that compute shapes from their sizes.
 
     python run.py onnx --count 5000 [--first N] [--jobs 2] [--keep FOLDER]
 
@@ -26,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).parent
-KINDS = ("onnx", "mlir", "artefact", "graph", "ranges")
+KINDS = ("onnx", "mlir", "artefact", "graph", "ranges", "symbols")
 
 
 @dataclass

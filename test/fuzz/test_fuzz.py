@@ -11,7 +11,7 @@ import pytest
 RUN = Path(__file__).with_name("run.py")
 
 
-COUNTS = {"onnx": 6, "mlir": 8, "artefact": 12, "graph": 4, "ranges": 3}
+COUNTS = {"onnx": 6, "mlir": 8, "artefact": 12, "graph": 4, "ranges": 3, "symbols": 3}
 PARTS = 12
 
 
