@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._dynamo import config
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import TorchDynamoException
 from torch._functorch._aot_autograd.descriptors import PlainAOTInput
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import FakeTensor
@@ -19,18 +20,28 @@ from torch.export.exported_program import _override_composite_implicit_decomp
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ...driver.api import compile_piece
+from ...driver.serving.torch_faults import (
+    REQUESTED,
+    StrictCompiler,
+    around_failures,
+    everything,
+    raising_causes,
+    reason_of,
+)
 from ...driver.serving.torch_specializer import report_fallbacks
 from ...frontend.torch import record
 from ...frontend.torch.calls import TensorCall
-from ...frontend.torch.division import divide
+from ...frontend.torch.division import Division, divide
 from ...frontend.torch.effects import drop_assertions
 from ...frontend.torch.live import Whole
 from ...frontend.torch.program import kept_composites, python_decompositions
 from ...frontend.torch.steps import CompiledPiece
 from ...frontend.torch.updates import update_in_place
-from ...runtime.host.fallback import FallbackWarning
+from ...runtime.executable import Executable
+from ...runtime.host.fallback import Fallback, FallbackWarning
 from ...support.heap import release_free_memory
 from ...support.warning import warn
+from ...support.wording import quantity
 from . import cache_artifacts  # noqa: F401  # entries of the cache are artifacts of torch
 from .ahead import CompileGraph, is_ahead, saving
 from .graph import EagerGraph, FrozenWeights, Graph
@@ -71,12 +82,16 @@ def stepwell(
         keep_inference_input_mutations=True,
     )
     # A composite that stays whole has no derivative, and no rule for batches.
-    with (
-        _without_onednn()
-        if has_gradients or _transforms(module)
-        else _override_composite_implicit_decomp(kept_composites())
-    ):
-        return backend(module, example_inputs)
+    keeps_composites = not has_gradients and not _transforms(module)
+    try:
+        with _override_composite_implicit_decomp(kept_composites()) if keeps_composites else _without_onednn():
+            return backend(module, example_inputs)
+    except (*REQUESTED, TorchDynamoException):
+        raise
+    except Exception as error:  # of a rule that decomposes an op, or of AOTAutograd
+        if compiler.is_strict or is_ahead():
+            raise
+        return compiler.untraced(module, error)
 
 
 def _unchanged(compile_graph: CompileGraph) -> CompileGraph:
@@ -113,11 +128,23 @@ class _Compiler:
 
     def __init__(self, module: torch.fx.GraphModule, inputs: Sequence[Any], settings: Settings) -> None:
         self._settings, self._name = settings, _name_of(module)
+        self._traces: dict[int, str] = {}  # of the forward graph
         self._weights = {
             index: value
             for index, (node, value) in enumerate(zip(module.graph.find_nodes(op="placeholder"), inputs, strict=False))
             if _is_weight(node) and isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
         }
+
+    @property
+    def is_strict(self) -> bool:
+        """True if a graph that cannot be compiled is an error."""
+        return self._settings.setup.options.fallback == "error"
+
+    def untraced(self, module: torch.fx.GraphModule, error: Exception) -> Callable[..., Any]:
+        """Reports a graph of Dynamo that cannot be traced further, and runs it in torch."""
+        entry = record.add(record.GraphRecord(self._name, "untraced"))
+        self._in_torch(module, self._name, entry, error)
+        return module.forward
 
     def inference(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles a graph without gradients."""
@@ -125,10 +152,15 @@ class _Compiler:
 
     def forward(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles the forward graph of a training step, whose weights are inputs."""
+        traced = (node for node in module.graph.nodes if "seq_nr" in node.meta and "stack_trace" in node.meta)
+        self._traces = {node.meta["seq_nr"]: node.meta["stack_trace"] for node in traced}
         return self._compiled(module, "forward", False)
 
     def backward(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles the backward graph of a training step, whose weights are inputs."""
+        for node in module.graph.nodes:
+            if not node.meta.get("stack_trace") and (trace := self._traces.get(node.meta.get("seq_nr"))):
+                node.meta["stack_trace"] = trace  # autograd numbers the ops of a step
         return self._compiled(module, "backward", False)
 
     def _compiled(self, module: torch.fx.GraphModule, kind: str, freezing: bool) -> Callable[..., Any]:
@@ -137,16 +169,28 @@ class _Compiler:
         start = time.perf_counter()
         static = self._static(module)
         found = {item: weight for item, weight in static.items() if weight is not None} if freezing else {}
-        try:
-            with _disable_current_modes():  # weights are real tensors
-                made: Any = self._graph(module, name, entry, found, static)
-        except Exception:  # an error of the compiler must not end the user's program; it is reported with its traceback
-            if self._settings.setup.options.fallback == "error":
-                raise
-            made = self._in_torch(module, name, entry)
+        made = self._graph_or_eager(module, name, entry, found, static)
         release_free_memory()
         entry.seconds = time.perf_counter() - start
         return made
+
+    def _graph_or_eager(
+        self,
+        module: torch.fx.GraphModule,
+        name: str,
+        entry: record.GraphRecord,
+        frozen: Mapping[str, torch.Tensor],
+        static: Mapping[str, torch.Tensor | None],
+    ) -> Graph | EagerGraph:
+        try:
+            with _disable_current_modes():  # weights are real tensors
+                return self._graph(module, name, entry, frozen, static)
+        except REQUESTED:
+            raise
+        except Exception as error:  # an error of the compiler must not end the user's program
+            if self.is_strict:
+                raise
+            return self._in_torch(module, name, entry, error)
 
     def _graph(
         self,
@@ -161,19 +205,27 @@ class _Compiler:
             # Sums over varying dimensions, such as those of gradients of weights, are slow, so each size is compiled
             # separately.
             setup = setup.changed(ranges=False)
-        copied = torch.fx.GraphModule(module, _copied(module.graph))
-        drop_assertions(copied.graph)
-        updated = update_in_place(copied.graph)
-        division = divide(copied, Whole(name, _ranges()), frozen, static=static)
-        report_fallbacks(name, division.fallbacks, self._settings.setup)
+        whole = torch.fx.GraphModule(module, _copied(module.graph))
+        drop_assertions(whole.graph)
+        entry.in_place = update_in_place(whole.graph)
+        compiler = StrictCompiler(lambda piece: compile_piece(piece, setup))
+
+        def divided(found: Mapping[str, Fallback]) -> tuple[Division, dict[str, Executable]]:
+            graph = torch.fx.GraphModule(whole, _copied(whole.graph))
+            division = divide(graph, Whole(name, _ranges()), frozen, found, static)
+            return division, {piece: compiler(program) for piece, program in division.pieces.items()}
+
+        if self.is_strict:
+            division, executables = raising_causes(divided, {})
+        else:
+            division, executables = around_failures(divided, whole.graph.nodes, compiler)
+        report_fallbacks(name, division.fallbacks, setup)
         calls = {}
         for piece, program in division.pieces.items():
-            executable = compile_piece(program, setup)
-            entry.pieces[program.name] = executable
-            calls[piece] = TensorCall(executable, program)
+            entry.pieces[program.name] = executables[piece]
+            calls[piece] = TensorCall(executables[piece], program)
             division.graph.set_submodule(piece, CompiledPiece(calls[piece]))
         entry.fallbacks = division.fallbacks
-        entry.in_place = updated
         if not frozen:
             return Graph(division.graph, calls)
         released = release(frozen.values()) if self._settings.release_weights else 0
@@ -183,19 +235,23 @@ class _Compiler:
         if released:
             entry.note += f", and {released >> 20} MiB of their memory is released"
 
-        def thawed() -> Graph:
+        def thawed() -> Graph | EagerGraph:
             record_of = record.add(record.GraphRecord(name, entry.kind, note="a frozen weight has changed"))
             text = "a frozen weight has changed, so that the code for constant weights is dropped"
             warn(f"{name}: {text}, and new code takes the weights as inputs", record.FreezingWarning)
-            return self._graph(module, name, record_of, {}, static)
+            return self._graph_or_eager(module, name, record_of, {}, static)
 
         return Graph(division.graph, calls, weights, thawed)
 
-    def _in_torch(self, module: torch.fx.GraphModule, name: str, entry: record.GraphRecord) -> EagerGraph:
-        """Reports the current exception, and runs the graph in torch."""
-        entry.note = f"runs in PyTorch, op by op, since the compile failed: {traceback.format_exc(limit=-1).strip()}"
-        text = f"{name}: the graph runs in PyTorch, since its compile failed; this is a bug, please report it"
-        warn(f"{text}:\n{traceback.format_exc()}", FallbackWarning)
+    def _in_torch(
+        self, module: torch.fx.GraphModule, name: str, entry: record.GraphRecord, error: Exception
+    ) -> EagerGraph:
+        """Reports an error that no division of the graph avoids, and runs the graph in torch."""
+        reason = reason_of(error)
+        entry.note = f"runs in PyTorch, op by op: {reason}\n{''.join(traceback.format_exception(error)).rstrip()}"
+        entry.fallbacks = tuple(everything(module.graph.nodes, error).values())
+        text = f"{name}: all {quantity(len(entry.fallbacks), 'op')} run in PyTorch: {reason}"
+        warn(f"{text}; this is a bug, please report it with the traceback in torch_report()", FallbackWarning)
         return EagerGraph(module)
 
     def _static(self, module: torch.fx.GraphModule) -> dict[str, torch.Tensor | None]:

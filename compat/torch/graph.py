@@ -46,7 +46,7 @@ class Graph:
         module: torch.fx.GraphModule,
         calls: Mapping[str, TensorCall],
         weights: FrozenWeights | None = None,
-        thaw: Callable[[], Graph] | None = None,
+        thaw: Callable[[], Graph | EagerGraph] | None = None,
     ) -> None:
         """Prepares calls.
 
@@ -59,7 +59,7 @@ class Graph:
         self._module: Any = module
         self._weights, self._thaw = weights, thaw
         self._boxed_call = True  # of the object: wrappers copy its attributes
-        self._thawed: Graph | None = None
+        self._thawed: Graph | EagerGraph | None = None
         self._piece, self._positions = _only_piece(module, calls)
         self._pick = _picker(self._positions)
 

@@ -176,7 +176,7 @@ class Specializer:
                 found, is_new = self.cached.get_or_make(
                     keys, lambda: self._compile_buckets(keys[0], reporter, inputs, buckets, derived), reporter
                 )
-            except _NoRangesError as error:
+            except NoRangesError as error:
                 return [], self._warn_no_ranges(str(error))
         seconds = reporter.event.seconds / len(found) if is_new else 0.0
         programs = [
@@ -210,7 +210,7 @@ class Specializer:
             may_fail: whether a failure of the compiler is raised if `fallback` is "error".
 
         Raises:
-            _NoRangesError: that is not possible.
+            NoRangesError: that is not possible.
             PassError, PassFailure, CodegenError: the compiler failed, and `fallback` is "error".
         """
         from ...frontend.errors import UnsupportedError
@@ -224,14 +224,14 @@ class Specializer:
         try:
             return compile_ranged(self._compilation(key, reporter), self.source, inputs, buckets, derived)
         except (RangesError, UnsupportedError) as error:
-            raise _NoRangesError(str(error)) from error
+            raise NoRangesError(str(error)) from error
         except (PassError, PassFailure, CodegenError) as error:
             # A loop may have no launch plan on a GPU, which is a limitation; on a CPU, any failure is a bug.
             if not backend_of(self.setup.target).runs_loops:
-                raise _NoRangesError(str(error)) from error
+                raise NoRangesError(str(error)) from error
             if may_fail and self.setup.options.fallback == "error":
                 raise
-            raise _NoRangesError(_as_bug(error)) from error
+            raise NoRangesError(_as_bug(error)) from error
 
     def _warn_no_ranges(self, reason: str) -> str:
         """Warns that no program serves the ranges, and returns the reason."""
@@ -341,7 +341,7 @@ class _Foresight:
         return self.names()
 
 
-class _NoRangesError(StepwellError):
+class NoRangesError(StepwellError):
     """No program can serve ranges of sizes; the message says why."""
 
 

@@ -22,7 +22,8 @@ from ..caching import plugins
 from ..caching.cache_key import CacheKey
 from ..caching.fingerprint import fingerprint
 from ..setup import Setup
-from .specializer import Specializer
+from .specializer import NoRangesError, Specializer
+from .torch_faults import REQUESTED, FaultSearch, StrictCompiler, around_failures, is_strict, raising_causes, reason_of
 
 if TYPE_CHECKING:
     from ...frontend.torch.live import LiveProgram
@@ -46,12 +47,17 @@ class TorchSpecializer(Specializer):
         self, shapes: tuple[Shape, ...], contents: Contents, why: str = CALL
     ) -> Program | ByContents | HybridModel:
         """See `Specializer`."""
+        if is_strict():
+            return super().__call__(shapes, contents, why)
+        given = dict(zip(self.names, shapes, strict=True))
         if (known := self._known()) or self.program.interface.needs_pieces:
-            return self._steps(known or self._unsupported(dict(zip(self.names, shapes, strict=True))))
+            return self._steps(known or self._unsupported(given), given)
         try:
             return super().__call__(shapes, contents, why)
-        except CompileError as error:
-            return self._steps(self._around(error, dict(zip(self.names, shapes, strict=True))))
+        except REQUESTED:
+            raise
+        except Exception as error:  # an error of the compiler must not end the program of its user
+            return self._around(error, given)
 
     @property
     def policy(self) -> SizePolicy:
@@ -82,38 +88,62 @@ class TorchSpecializer(Specializer):
         derived: Mapping[str, Expression],
         may_fail: bool = True,
     ) -> list[Program]:
+        from ...frontend.errors import NodeError
         from ..compile.ranges import RangedModel
 
         with RangedModel(self.source, inputs, derived).assumed(buckets[-1]) as shapes:
-            if may_fail and self._unsupported(shapes):
-                raise _DividedError("some ops run in PyTorch")
-        return super()._compile_buckets(key, reporter, inputs, buckets, derived, may_fail)
+            found = self._unsupported(shapes) if may_fail else {}
+        if found and not is_strict():
+            raise _DividedError("some ops run in PyTorch")
+        for item in found.values():
+            raise NodeError(item.reason, node=item.node, op_type=item.op_type)
+        # If a piece is at fault, torch runs an op of it, and code for ranges is compiled for the others.
+        setup = self.setup.changed(fallback="error") if is_strict() and may_fail else self.setup
+        try:
+            return Specializer._compile_buckets(
+                replace(self, setup=setup), key, reporter, inputs, buckets, derived, may_fail
+            )
+        except StepwellError:
+            raise
+        except Exception as error:  # an error of the compiler must not end the program of its user
+            if (may_fail and is_strict()) or self._raises(error):
+                raise
+            raise NoRangesError(reason_of(error)) from error
 
-    def _around(self, error: CompileError, shapes: Mapping[str, Shape]) -> dict[str, Fallback]:
-        """Returns the ops to run in torch after a failed compile: those without code, else those at fault, else all.
+    def _around(self, error: Exception, shapes: Mapping[str, Shape]) -> HybridModel:
+        """Divides the program after a failed compile: torch runs the ops at fault.
 
         Raises:
-            CompileError: none may run in torch, or the program cannot be read.
+            Exception: the error, if none may run in torch.
         """
         from ...frontend.errors import ModelError
-        from ...passes.infra.failure import one_line
-        from ...passes.ir.locations import names_in
 
-        program = self.program
-        if isinstance(error, ModelError):
-            found = self._unsupported(shapes)
-            if not found:
-                raise error
-            return found
-        if self.setup.options.fallback == "error":
+        found = self._unsupported(shapes) if isinstance(error, ModelError) else {}
+        if not found and self._raises(error):
             raise error
-        reason = f"the compiler failed: {one_line(str(error))}"
-        return program.nodes_named(names_in(getattr(error, "location", None)), reason) or program.all_nodes(reason)
+        return self._steps(found or FaultSearch(self.program, self._strict(shapes)).ops_at_fault(error, {}), shapes)
 
-    def _steps(self, found: Mapping[str, Fallback]) -> HybridModel:
+    def _raises(self, error: Exception) -> bool:
+        """Returns whether an error is for the caller: none may run in torch, or it comes from code of the caller."""
+        options = self.setup.options
+        return options.fallback == "error" or (options.is_watched and not isinstance(error, CompileError))
+
+    def _strict(self, shapes: Mapping[str, Shape]) -> StrictCompiler:
+        return StrictCompiler(self.compile_piece_of, self.program.sizes_at(shapes))
+
+    def _steps(self, found: Mapping[str, Fallback], shapes: Mapping[str, Shape]) -> HybridModel:
         from ...frontend.torch.steps import TorchSteps
 
-        made = TorchSteps(self.program, found, self.compile_piece_of)
+        compiler = self._strict(shapes)
+
+        def steps(found: Mapping[str, Fallback]) -> TorchSteps:
+            return TorchSteps(self.program, found, compiler)
+
+        if self.setup.options.fallback == "error":
+            report_fallbacks(self.source.name, tuple(found.values()), self.setup)
+            made = raising_causes(steps, found)
+        else:
+            made = around_failures(steps, self.program.program.graph.nodes, compiler, found)
         report_fallbacks(self.source.name, made.division.fallbacks, self.setup)
         return made
 
@@ -168,15 +198,20 @@ def report_fallbacks(name: str, found: Sequence[Fallback], setup: Setup) -> None
 
 
 def _fallback_text(name: str, found: Sequence[Fallback]) -> str:
-    """Returns the warning about ops that torch runs: each op with the paths of its modules and the reason."""
+    """Returns the warning about ops that torch runs: each op with its modules and lines of Python, and the reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for item in found:
-        reasons.setdefault((item.operator, item.reason), []).append(item.node)
-    lines = [f"{operator} ({_listed(nodes)}): {reason}" for (operator, reason), nodes in list(reasons.items())[:_SHOWN]]
+        place = f"{item.node} at {item.line}" if item.line else item.node
+        where = f" (in the pass {item.pass_name})" if item.pass_name else ""
+        reasons.setdefault((item.operator, f"{item.reason}{where}"), []).append(place)
+    lines = [
+        f"{operator} ({_listed(places)}): {reason}" for (operator, reason), places in list(reasons.items())[:_SHOWN]
+    ]
     more = [f"and {len(reasons) - _SHOWN} more kinds"] if len(reasons) > _SHOWN else []
-    return f"{name}: {quantity(len(found), 'op')} run in PyTorch between compiled pieces: {'; '.join(lines + more)}"
+    verb = "runs" if len(found) == 1 else "run"
+    return f"{name}: {quantity(len(found), 'op')} {verb} in PyTorch between compiled pieces: {'; '.join(lines + more)}"
 
 
-def _listed(nodes: Sequence[str]) -> str:
-    more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
-    return ", ".join(nodes[:_SHOWN]) + more
+def _listed(places: Sequence[str]) -> str:
+    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    return ", ".join(places[:_SHOWN]) + more

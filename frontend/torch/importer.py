@@ -19,6 +19,7 @@ from ...dialects.dims import unknown
 from ...dialects.registry import load_dialects
 from ...dialects.stepwell.constant import ParameterOp
 from ...dialects.types import TensorSpec, tensor_type
+from ...passes.infra.failure import one_line
 from ..build import constant
 from ..counts import Counts
 from ..errors import ModelError, NeedsPieces, NodeError, UnsupportedError
@@ -27,7 +28,7 @@ from ..literals import is_literal, read_parameters
 from ..main_signature import bound_inputs, declare, tensor_of
 from ..randomness import KEY, random_bits
 from .handler_arguments import converted, given_to
-from .node import AtenNode, is_complex, line_of, location_of, name_of, obstacle_of_size, overload_of
+from .node import AtenNode, at_line, is_complex, location_of, name_of, obstacle_of_size, overload_of
 from .pairs import Complex, parts_of, same_type
 from .registry import complex_handler_for, handler_for, operator_for
 from .signature import Input, Signature
@@ -311,13 +312,16 @@ class ProgramImporter:
         op_type = overload_of(fx.target)
         try:
             return self._node(fx, op_type, values)
-        except (OpError, ArithmeticError, LookupError, ValueError, TypeError) as error:
-            raise NodeError(f"{error}{_at_line(fx)}").at(node=name_of(fx), op_type=op_type) from error
         except ModelError as error:
             if not error.op_type:
-                error.reason += _at_line(fx)
+                error.reason += at_line(fx)
             error.at(node=name_of(fx), op_type=op_type)
             raise
+        except (OpError, ArithmeticError, LookupError, ValueError, TypeError) as error:
+            raise NodeError(f"{error}{at_line(fx)}").at(node=name_of(fx), op_type=op_type) from error
+        except Exception as error:  # handlers are code, also of plug-ins
+            reason = f"its importer failed with {type(error).__name__}: {one_line(str(error))}"
+            raise NodeError(f"{reason}{at_line(fx)}").at(node=name_of(fx), op_type=op_type) from error
 
     def _node(self, fx: torch.fx.Node, op_type: str, values: Mapping[torch.fx.Node, Any]) -> Any:
         known = fx.meta.get("val")
@@ -392,8 +396,3 @@ def _is_of_sizes(value: Any, symbols: Symbols) -> bool:
 
 def _as_tuple(results: Any) -> Sequence[Any]:
     return results if isinstance(results, tuple | list) else (results,)
-
-
-def _at_line(fx: torch.fx.Node) -> str:
-    line = line_of(fx)
-    return "" if line is None else f" ({line[0]}, line {line[1]})"

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import io
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,11 @@ from mlir import ir
 from ...runtime.host.fallback import Fallback
 from ..diagnosis import Diagnosis
 from ..errors import ModelError
-from ..imported import ImportedModel, ModelInfo
+from ..imported import ImportedModel, ModelInfo, ValueInfo
 from .dims import names_of_symbols, ranges_of
 from .importer import failures_of, import_program
 from .interface import CallInterface
-from .node import fallback_of, is_computed_with, name_of, overload_of, sizes_by_data
+from .node import at_line, fallback_of, is_computed_with, name_of, overload_of, sizes_by_data
 from .program import captured, decomposed, read_program
 from .signature import Signature, tensor_of
 from .tensors import as_array
@@ -198,15 +198,31 @@ class LiveProgram:
             ops = sum(node.op == "call_function" for node in self.program.graph.nodes)
             return Diagnosis(ops, tuple(self.unsupported(shapes, counts_elements).values()))
 
-    def nodes_named(self, names: Sequence[str], reason: str) -> dict[str, Fallback]:
-        """Returns the ops with these names of locations, at which the compiler failed."""
-        nodes = [node for node in self.program.graph.nodes if node.op == "call_function" and name_of(node) in names]
-        return {node.name: fallback_of(node, reason, "error") for node in nodes}
+    def nodes_named(self, names: Collection[str]) -> list[str]:
+        """Returns the names of the nodes of the ops with these names of locations."""
+        nodes = (node for node in self.program.graph.nodes if node.op == "call_function")
+        return [node.name for node in nodes if name_of(node) in names]
 
-    def all_nodes(self, reason: str) -> dict[str, Fallback]:
-        """Returns all ops, with the reason why torch runs them."""
-        nodes = [node for node in self.program.graph.nodes if node.op == "call_function"]
-        return {node.name: fallback_of(node, reason, "error") for node in nodes}
+    def sizes_at(self, shapes: Mapping[str, Sequence[int]]) -> dict[sympy.Symbol, int]:
+        """Returns the values of symbolic sizes for shapes of the inputs of the compiled model, by name."""
+        found = {}
+        for info, dims in self._dims():
+            for dim, size in zip(dims, shapes.get(info.name, ()), strict=False):
+                found |= {dim: size} if isinstance(dim, sympy.Symbol) else {}
+        return found
+
+    def shapes_at(self, sizes: Mapping[sympy.Symbol, int]) -> dict[str, tuple[int, ...]] | None:
+        """Returns the shapes of the inputs for values of symbolic sizes; None if one depends on others."""
+        found = {info.name: tuple(sympy.sympify(dim).subs(sizes) for dim in dims) for info, dims in self._dims()}
+        is_known = all(size.is_Integer for shape in found.values() for size in shape)
+        return {name: tuple(map(int, shape)) for name, shape in found.items()} if is_known else None
+
+    def _dims(self) -> Iterator[tuple[ValueInfo, list[Any]]]:
+        """Yields the inputs of the compiled model, each with its sizes as numbers and expressions."""
+        for item, info in zip(self.signature.taken, self.info.inputs, strict=True):
+            known = self.signature.value(item.name)
+            shape = known.shape if isinstance(known, torch.Tensor) else ()
+            yield info, [size.node.expr if isinstance(size, torch.SymInt) else size for size in shape]
 
     def tensor(self, name: str) -> torch.Tensor:
         """Returns a weight, a buffer or a constant."""
@@ -262,8 +278,9 @@ def _naming(name: str) -> Iterator[None]:
 
 def _reason(node: torch.fx.Node, error: ModelError) -> str:
     """The reason of an error; one of an op in a graph that a higher-order operator takes names that op."""
-    is_inside = error.op_type not in ("", overload_of(node.target))
-    return f"its graph has {error.op_type}: {error.reason}" if is_inside else error.reason
+    if error.op_type not in ("", overload_of(node.target)):
+        return f"its graph has {error.op_type}: {error.reason}"
+    return error.reason.removesuffix(at_line(node))  # `Fallback.line` has it
 
 
 def type_of(value: Any) -> str:

@@ -107,9 +107,11 @@ def arguments_of(fx: torch.fx.Node) -> dict[str, Any]:
 
 def name_of(fx: torch.fx.Node) -> str:
     """Returns the path of a node's module in the model, and the node's name."""
-    stack = list((fx.meta.get("nn_module_stack") or {}).values())
+    # A node of a backward graph has the module of the forward node.
+    stack = list((fx.meta.get("nn_module_stack") or fx.meta.get("fwd_nn_module_stack") or {}).values())
     path = str(stack[-1][0]) if stack else ""
-    path = re.sub(r"^L\['self'\]\.?", "", path)
+    path = re.sub(r"^[LG]\['(\w+)'\]", r"\1", path)  # Dynamo's name of a variable
+    path = re.sub(r"^(self|fn)(\.|$)", "", path)  # the model itself
     return f"{path}.{fx.name}" if path and not path.startswith("_empty_nn_module_stack") else fx.name
 
 
@@ -117,6 +119,7 @@ def fallback_of(node: torch.fx.Node, reason: str, kind: str = "operator") -> Fal
     """Describes an op that torch runs."""
     taken = (item.meta.get("val") for item in node.all_input_nodes)
     values = [value for value in taken if isinstance(value, torch.Tensor)]
+    line = line_of(node)
     return Fallback(
         name_of(node),
         overload_of(node.target),
@@ -124,6 +127,7 @@ def fallback_of(node: torch.fx.Node, reason: str, kind: str = "operator") -> Fal
         kind=kind,
         dtypes=tuple(str(value.dtype).removeprefix("torch.") for value in values),
         shapes=tuple(tuple(size if isinstance(size, int) else str(size) for size in value.shape) for value in values),
+        line="" if line is None else f"{line[0]}:{line[1]}",
     )
 
 
@@ -182,6 +186,12 @@ def line_of(fx: torch.fx.Node) -> tuple[str, int] | None:
     outside = [frame for frame in frames if not _OWN_FILES.search(frame[0])]
     file, line = (outside or frames)[-1]
     return file, int(line)
+
+
+def at_line(fx: torch.fx.Node) -> str:
+    """Returns the end of an error's reason: the line of Python that made a node; empty if it is not recorded."""
+    line = line_of(fx)
+    return "" if line is None else f" ({line[0]}, line {line[1]})"
 
 
 def location_of(fx: torch.fx.Node) -> ir.Location:

@@ -34,6 +34,7 @@ class Fallback:
         phase: if the compiler failed, the phase that was to be reached; "" otherwise.
         pass_name: the pass that failed; "" if no pass failed.
         reproducer: the folder, on the machine that compiled, from which the failure can be reproduced; "" if none.
+        line: file and line of the model's source that made the node, such as "model.py:12"; "" if unknown.
     """
 
     node: str
@@ -48,6 +49,7 @@ class Fallback:
     phase: str = ""
     pass_name: str = ""
     reproducer: str = ""
+    line: str = ""
 
     @property
     def operator(self) -> str:
@@ -63,7 +65,8 @@ class Fallback:
         taken = [f"{kind or '?'}{_shape(shape)}" for kind, shape in zip(self.dtypes, self.shapes, strict=True)]
         takes = f" on {', '.join(taken)}" if taken else ""
         advice = f"; {self.suggestion}" if self.suggestion else ""
-        return f"node '{self.node}' ({self.operator}{takes}): {self.reason}{advice}{_shown(self)}"
+        place = f" at {self.line}" if self.line else ""
+        return f"node '{self.node}' ({self.operator}{takes}){place}: {self.reason}{advice}{_shown(self)}"
 
 
 class FallbackWarning(StepwellWarning):

@@ -229,21 +229,6 @@ def test_modes_and_options():
         torch.compile(model, backend="stepwell", options={"winograde": True})(x)
 
 
-def test_a_bug_of_ours_does_not_end_the_program(monkeypatch):
-    from stepwell.compat.torch import backend
-
-    def fail(*arguments):
-        raise RuntimeError("no such luck")
-
-    monkeypatch.setattr(backend, "compile_piece", fail)
-    model, x = nn.Linear(4, 3), torch.randn(2, 4)
-    run = compiled(model)
-    with torch.no_grad(), pytest.warns(stepwell.FallbackWarning, match="no such luck"):
-        same(run(x), model(x))
-    (graph,) = stepwell.torch_report().graphs
-    assert "no such luck" in graph.note
-
-
 def test_no_warning_if_all_is_compiled():
     model, x = nn.Linear(4, 3), torch.randn(2, 4)
     with torch.no_grad(), warnings.catch_warnings():
