@@ -35,7 +35,8 @@ from ..builders.generics import multiply_add
 from ..builders.indices import Index, add, at_most, ceil_divide, loop, multiply, subtract, value_of
 from ..builders.scalars import number
 from ..builders.tensors import empty
-from .cumulative import pieces
+from .lane_sums import products
+from .page_scores import scores_of_pages
 from .sequences import in_parallel
 from .view_rows import (
     LANES,
@@ -47,6 +48,7 @@ from .view_rows import (
     prefetch,
     read,
     read_one,
+    runs_of,
     split_heads,
     with_rows,
 )
@@ -132,11 +134,15 @@ class _Keys:
         memory: TensorView,
         carried: Sequence[ir.Value],
         body: Callable[[Index, Index, list[ir.Value]], list[ir.Value]],
+        step: int = 1,
     ) -> list[ir.Value]:
-        """Emits `for key: carried = body(key, row, carried)`, for the number of each key and its row in `memory`."""
+        """Emits `for key step: carried = body(key, row, carried)`, for the number of each key and its row in `memory`.
+
+        Keys of a step are in one page; those of the last step may be beyond the keys of the call, but not of the page.
+        """
         paged = self.whole.paged
         if paged is None:
-            return loop(0, self.whole.keys, 1, carried, lambda key, values: body(key, key, values))
+            return loop(0, self.whole.keys, step, carried, lambda key, values: body(key, key, values))
         count = value_of(self.count)
         pages = at_most(ceil_divide(count, paged.size), shape_of(paged.pages)[1])
         distance = -(-_ROWS_AHEAD // paged.size)
@@ -149,11 +155,12 @@ class _Keys:
             before, row = multiply(page, paged.size), first_row(page)
             ahead = first_row(arith.minsi(value_of(add(page, distance)), value_of(subtract(pages, 1))))
 
-            def of_key(key: Index, values: list[ir.Value]) -> list[ir.Value]:
-                prefetch(memory, (*self.at, add(ahead, key), 0))
+            def of_keys(key: Index, values: list[ir.Value]) -> list[ir.Value]:
+                for more in range(step):
+                    prefetch(memory, (*self.at, add(ahead, add(key, more)), 0))
                 return body(add(before, key), add(row, key), values)
 
-            return loop(0, at_most(subtract(count, before), paged.size), 1, carried, of_key)
+            return loop(0, at_most(subtract(count, before), paged.size), step, carried, of_keys)
 
         return loop(0, pages, 1, carried, of_page)
 
@@ -180,7 +187,7 @@ class _Head:
         rows = [(group, row) for group in range(self.query.shape[2]) for row in range(self.query.shape[3])]
         room = -(-self.whole.most_keys // LANES) * LANES
         scores = empty([len(rows) * room], ir.F32Type.get())
-        per_block = max(1, _BLOCK_VECTORS // max(len(_runs(self.query)), len(_runs(self.value))))
+        per_block = max(1, _BLOCK_VECTORS // max(len(runs_of(self.query)), len(runs_of(self.value))))
         blocks = [range(start, min(start + per_block, len(rows))) for start in range(0, len(rows), per_block)]
         for block in blocks:
             scores = self._scores([rows[row] for row in block], [row * room for row in block], scores)
@@ -196,7 +203,7 @@ class _Head:
 
     def _scores(self, rows: Sequence[tuple[int, int]], starts: Sequence[int], scores: ir.Value) -> ir.Value:
         """Writes the products of queries and all keys; `starts` are the indices of the rows in `scores`."""
-        runs = _runs(self.query)
+        runs = runs_of(self.query)
         factor = number(self.whole.op.scale, ir.F32Type.get())
         queries = [
             [
@@ -205,6 +212,10 @@ class _Head:
             ]
             for row in rows
         ]
+        paged = self.whole.paged
+        block = None if paged is None else scores_of_pages(paged, self.key, self.at, queries, starts)
+        if block is not None:
+            return self.keys.each(self.key, [scores], block.step, block.keys)[0]
 
         def step(key: Index, row: Index, carried: list[ir.Value]) -> list[ir.Value]:
             (scores,) = carried
@@ -283,7 +294,7 @@ class _Head:
         self, rows: Sequence[tuple[tuple[int, int], int, ir.Value]], scores: ir.Value, result: ir.Value
     ) -> ir.Value:
         """Writes the sums of all values by their weights, divided by the sums of the weights."""
-        runs = _runs(self.value)
+        runs = runs_of(self.value)
         zeros = [broadcast(number(0, ir.F32Type.get()), width) for _ in rows for _, width in runs]
 
         def step(key: Index, row: Index, sums: list[ir.Value]) -> list[ir.Value]:
@@ -315,15 +326,6 @@ def limited(score: ir.Value, cap: float) -> ir.Value:
     return arith.mulf(math_ops.tanh(arith.divf(score, limit)), limit)
 
 
-def _runs(view: TensorView) -> list[tuple[int, int]]:
-    """Returns the start and the width of the vectors of a row."""
-    return [
-        (start + width * place, width)
-        for start, width, count in pieces(view.shape[-1], LANES)
-        for place in range(count)
-    ]
-
-
 def _bit() -> ir.Type:
     return ir.IntegerType.get_signless(1)
 
@@ -342,12 +344,8 @@ def _scaled(value: ir.Value, by: ir.Value | None) -> ir.Value:
 
 def _dot(query: Sequence[ir.Value], key: Sequence[ir.Value]) -> ir.Value:
     """Returns the sum of products; vectors of one width are added before their lanes."""
-    sums: dict[int, ir.Value] = {}
-    for left, right in zip(query, key, strict=True):
-        width = _width(left)
-        sums[width] = multiply_add(left, right, sums[width]) if width in sums else arith.mulf(left, right)
     total = None
-    for item in sums.values():
+    for item in products(query, key):
         made = vector.reduction(ir.F32Type.get(), vector.CombiningKind.ADD, item)
         total = made if total is None else arith.addf(total, made)
     assert total is not None

@@ -14,6 +14,7 @@ from ..builders.access import Point, read_row, vector_type, zero
 from ..builders.indices import Index, value_of
 from ..builders.tensors import copy, dims, empty
 from .appending import bits_of
+from .cumulative import pieces
 from .views import TensorView
 
 LANES = WIDEST_VECTOR_BYTES // 4
@@ -78,6 +79,15 @@ def places_in(view: TensorView, places: Sequence[Index]) -> list[ir.Value]:
 def lanes_of(width: int) -> Point:
     """Returns the lanes of a vector along the last dimension."""
     return Point((), 0, width, width)
+
+
+def runs_of(view: TensorView) -> list[tuple[int, int]]:
+    """Returns the start and the width of the vectors of a row."""
+    return [
+        (start + width * place, width)
+        for start, width, count in pieces(view.shape[-1], LANES)
+        for place in range(count)
+    ]
 
 
 def read(view: TensorView, places: Sequence[Index], width: int) -> ir.Value:

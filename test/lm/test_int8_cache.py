@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from string import Template
 
 import numpy as np
 import pytest
@@ -15,39 +16,33 @@ from stepwell.lm import End, Engine, LanguageModel, Request, load, measure_diver
 
 from .decoders import written
 
-PAGE, PAGES = 4, 6  # of each of two texts
-HEADS, KEY_HEADS, DEPTH = 4, 2, 24
-STEP = """
-module {{
-  func.func @main(
-      %q: tensor<?x4x{count}x24xf32, ["batch", 4, {count}, 24]> {{stepwell.name = "q"}},
-      %k: tensor<?x2x{count}x24xf32, ["batch", 2, {count}, 24]> {{stepwell.name = "k"}},
-      %v: tensor<?x2x{count}x24xf32, ["batch", 2, {count}, 24]> {{stepwell.name = "v"}},
-      %key: tensor<?x2x?x24xf32, ["batch", 2, "past", 24]> {{stepwell.name = "keys"}},
-      %value: tensor<?x2x?x24xf32, ["batch", 2, "past", 24]> {{stepwell.name = "values"}},
-      %mask: tensor<?x1x{count}x?xi1, ["batch", 1, {count}, "past + {count}"]> {{stepwell.name = "mask"}},
-      %starts: tensor<?xi64, ["batch"]> {{stepwell.name = "starts"}})
-      -> (tensor<?x4x{count}x24xf32, ["batch", 4, {count}, 24]>,
-          tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>,
-          tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>) {{
-    %0 = "stepwell.concat"(%key, %k) {{axis = 2 : i64}}
-      : (tensor<?x2x?x24xf32, ["batch", 2, "past", 24]>, tensor<?x2x{count}x24xf32, ["batch", 2, {count}, 24]>)
-      -> tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>
-    %1 = "stepwell.concat"(%value, %v) {{axis = 2 : i64}}
-      : (tensor<?x2x?x24xf32, ["batch", 2, "past", 24]>, tensor<?x2x{count}x24xf32, ["batch", 2, {count}, 24]>)
-      -> tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>
-    %2 = "stepwell.attention"(%q, %0, %1, %mask) {{scale = 0.25 : f64, zero_empty = true}}
-      : (tensor<?x4x{count}x24xf32, ["batch", 4, {count}, 24]>,
-         tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>,
-         tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>,
-         tensor<?x1x{count}x?xi1, ["batch", 1, {count}, "past + {count}"]>)
-      -> tensor<?x4x{count}x24xf32, ["batch", 4, {count}, 24]>
-    return %2, %0, %1 : tensor<?x4x{count}x24xf32, ["batch", 4, {count}, 24]>,
-      tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>,
-      tensor<?x2x?x24xf32, ["batch", 2, "past + {count}", 24]>
-  }}
-}}
-"""
+PAGE, PAGES = 8, 4  # of each of two texts
+HEADS, KEY_HEADS = 4, 2
+
+
+def _step(count: int, depth: int) -> str:
+    """Returns a model that appends keys and values of `count` tokens, and attends to all of them."""
+    kinds = {
+        "Q": f'tensor<?x4x{count}x{depth}xf32, ["batch", 4, {count}, {depth}]>',
+        "NEW": f'tensor<?x2x{count}x{depth}xf32, ["batch", 2, {count}, {depth}]>',
+        "PAST": f'tensor<?x2x?x{depth}xf32, ["batch", 2, "past", {depth}]>',
+        "ALL": f'tensor<?x2x?x{depth}xf32, ["batch", 2, "past + {count}", {depth}]>',
+        "MASK": f'tensor<?x1x{count}x?xi1, ["batch", 1, {count}, "past + {count}"]>',
+        "STARTS": 'tensor<?xi64, ["batch"]>',
+    }
+    text = """
+    func.func @main(
+        %q: $Q {stepwell.name = "q"}, %k: $NEW {stepwell.name = "k"}, %v: $NEW {stepwell.name = "v"},
+        %keys: $PAST {stepwell.name = "keys"}, %values: $PAST {stepwell.name = "values"},
+        %mask: $MASK {stepwell.name = "mask"}, %starts: $STARTS {stepwell.name = "starts"}) -> ($Q, $ALL, $ALL) {
+      %0 = "stepwell.concat"(%keys, %k) {axis = 2 : i64} : ($PAST, $NEW) -> $ALL
+      %1 = "stepwell.concat"(%values, %v) {axis = 2 : i64} : ($PAST, $NEW) -> $ALL
+      %2 = "stepwell.attention"(%q, %0, %1, %mask) {scale = 0.25 : f64, zero_empty = true}
+        : ($Q, $ALL, $ALL, $MASK) -> $Q
+      return %2, %0, %1 : $Q, $ALL, $ALL
+    }
+    """
+    return Template(text).substitute(kinds)
 
 
 def _stored(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -56,11 +51,13 @@ def _stored(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.rint(rows / scales).astype(np.int8), scales
 
 
-@pytest.mark.parametrize("count", [1, 8], ids=["in place", "gathered"])
-def test_attention_is_that_of_its_reference(tmp_path: Path, count: int):
+@pytest.mark.parametrize(
+    ("count", "depth"), [(1, 24), (1, 32), (3, 64), (8, 24)], ids=["key by key", "eight keys", "two blocks", "gathered"]
+)
+def test_attention_is_that_of_its_reference(tmp_path: Path, count: int, depth: int):
     """Rows and scales are stored exactly, and read with an error of rounding only."""
     path = tmp_path / "step.mlir"
-    path.write_text(STEP.format(count=count))
+    path.write_text(_step(count, depth))
     paged = PagedSource.of(read_source(path), PAGE, 2 * PAGES, PAGES, "int8")
     options = stepwell.Options(dims={"batch": (1, 2), "past": (0, PAGE * PAGES - count)}, fallback="error")
     model = stepwell.compile(paged, threads=1, options=options).pooled()
@@ -70,7 +67,7 @@ def test_attention_is_that_of_its_reference(tmp_path: Path, count: int):
         array[...] = 99  # rows that no text has do not count
     for past in range(0, PAGE * PAGES - count + 1, count):
         new = {
-            name: random.standard_normal((2, heads, count, DEPTH), np.float32)
+            name: random.standard_normal((2, heads, count, depth), np.float32)
             for name, heads in (("q", HEADS), ("k", KEY_HEADS), ("v", KEY_HEADS))
         }
         new["k"][:, 1, 0] = 0  # a row without a scale

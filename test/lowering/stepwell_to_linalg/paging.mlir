@@ -70,3 +70,20 @@ func.func private @attend_bytes(%q: tensor<2x4x1x8xf32>, %k: tensor<2x16x8xi8>, 
   %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask, %ks, %vs) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1>, page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x1x8xf32>, tensor<2x16x8xi8>, tensor<2x16x8xi8>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x1x10xi1>, tensor<2x16x1xf32>, tensor<2x16x1xf32>) -> tensor<2x4x1x8xf32>
   return %0 : tensor<2x4x1x8xf32>
 }
+
+// -----
+
+// With whole vectors of bytes, the scores of four heads that share a key and of four keys are summed up together.
+// CHECK-LABEL: func.func private @attend_blocks(
+// CHECK-SAME:    %[[K:[a-z0-9]+]]: tensor<2x16x32xi8>
+// CHECK-SAME:    %[[KS:[a-z0-9]+]]: tensor<2x16x1xf32>
+// CHECK-COUNT-8: vector.transfer_read %[[K]]{{.*}} : tensor<2x16x32xi8>, vector<16xi8>
+// CHECK-NOT:     vector.reduction
+// CHECK:         %[[SCALES:.+]] = vector.transfer_read %{{.+}} : tensor<2x16xf32>, vector<4xf32>
+// CHECK:         %[[BY:.+]] = vector.shuffle %[[SCALES]], %[[SCALES]] [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3]
+// CHECK:         %[[MADE:.+]] = arith.mulf %{{.+}}, %[[BY]] : vector<16xf32>
+// CHECK-COUNT-4: vector.extract_strided_slice %[[MADE]]
+func.func private @attend_blocks(%q: tensor<2x8x1x32xf32>, %k: tensor<2x16x32xi8>, %v: tensor<2x16x32xi8>, %pages: tensor<2x3xi64>, %starts: tensor<2xi64>, %mask: tensor<2x1x1x10xi1>, %ks: tensor<2x16x1xf32>, %vs: tensor<2x16x1xf32>) -> tensor<2x8x1x32xf32> attributes {stepwell.kernel = {bytes = 8 : i64, class = "attention", flops = 0 : i64}} {
+  %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask, %ks, %vs) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1>, page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x8x1x32xf32>, tensor<2x16x32xi8>, tensor<2x16x32xi8>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x1x10xi1>, tensor<2x16x1xf32>, tensor<2x16x1xf32>) -> tensor<2x8x1x32xf32>
+  return %0 : tensor<2x8x1x32xf32>
+}
