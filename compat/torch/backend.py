@@ -223,7 +223,7 @@ class _Compiler:
         calls = {}
         for piece, program in division.pieces.items():
             entry.pieces[program.name] = executables[piece]
-            calls[piece] = TensorCall(executables[piece], program)
+            calls[piece] = TensorCall(executables[piece], program, self._reporter_of(entry, program.name))
             division.graph.set_submodule(piece, CompiledPiece(calls[piece]))
         entry.fallbacks = division.fallbacks
         if not frozen:
@@ -242,6 +242,19 @@ class _Compiler:
             return self._graph_or_eager(module, name, record_of, {}, static)
 
         return Graph(division.graph, calls, weights, thawed)
+
+    def _reporter_of(self, entry: record.GraphRecord, piece: str) -> Callable[[Exception], None] | None:
+        """Returns what reports calls of a piece that fail; none if they are to raise errors."""
+        fallback = self._settings.setup.options.fallback
+
+        def report(error: Exception) -> None:
+            text = f"{piece}: PyTorch ran the ops of a call, since its code failed: {reason_of(error)}"
+            if text not in entry.note:
+                entry.note = f"{entry.note}\n  {text}".strip()
+                if fallback != "quiet":
+                    warn(text, FallbackWarning)
+
+        return None if self.is_strict else report
 
     def _in_torch(
         self, module: torch.fx.GraphModule, name: str, entry: record.GraphRecord, error: Exception

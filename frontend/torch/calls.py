@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +18,13 @@ from ...runtime.executable import Executable
 from ...runtime.execution.workspace import LoadedProgram
 from ...runtime.native import poison
 from ...runtime.specialization.interfaces import HybridModel
+from .eager_piece import EagerPiece
 from .live import LiveProgram
 from .piece import inverse, layout_of
 from .tensors import as_array, as_tensor, torch_dtype
+
+_UNSAVED = {"_program": None, "_failed": None, "_eager": None}
+"""Fields that another process does not have: the program, which torch cannot write to files, and what it is for."""
 
 _address, _thread_count = torch.Tensor.data_ptr, torch.get_num_threads
 
@@ -41,14 +45,19 @@ class TensorCall:
         executable: the code.
     """
 
-    def __init__(self, executable: Executable, program: LiveProgram) -> None:
+    def __init__(
+        self, executable: Executable, program: LiveProgram, failed: Callable[[Exception], None] | None = None
+    ) -> None:
         """Prepares calls.
 
         Args:
             executable: the compiled program.
             program: the program.
+            failed: reports an error of a call, whose ops torch runs then; without it, the error is raised.
         """
         self.executable = executable
+        self._program, self._failed = program if failed is not None else None, failed
+        self._eager: EagerPiece | None = None
         layout = layout_of(program.exported)
         items = [item for item in program.signature.inputs if item.kind in ("input", "size")]
         tensors = iter(layout.inputs)
@@ -88,7 +97,13 @@ class TensorCall:
         found = self.executable.uncompiled
         if found:
             raise pickle.PicklingError(f"{self.executable.name} cannot be saved: {'; '.join(found)}")
-        return {**vars(self), "executable": encoded(self.executable.stored()), "_code": None, "_prepared": {}}
+        return {
+            **vars(self),
+            "executable": encoded(self.executable.stored()),
+            "_code": None,
+            "_prepared": {},
+            **_UNSAVED,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -101,6 +116,16 @@ class TensorCall:
 
     def run(self, tensors: list[Any]) -> tuple[Any, ...]:
         """Does the same for a list of arguments, which it may change."""
+        try:
+            return self._run(tensors)
+        except Exception as error:  # compiled code must not end a program that torch can run
+            if self._failed is None or self._program is None:
+                raise
+            self._failed(error)
+            self._eager = self._eager or EagerPiece(self._program)
+            return self._eager(tensors)
+
+    def _run(self, tensors: list[Any]) -> tuple[Any, ...]:
         if self._is_plain_input:
             for number in self._checked:
                 if not tensors[number].is_contiguous():

@@ -251,3 +251,35 @@ def test_a_rule_that_fails_to_decompose(monkeypatch):
     assert "no such luck" in text
     (graph,) = stepwell.torch_report().graphs
     assert graph.kind == "untraced" and graph.on_torch
+
+
+def test_calls_that_fail(monkeypatch):
+    from stepwell.frontend.torch.calls import TensorCall
+
+    class Layouts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Conv2d(3, 4, 3)
+
+        def forward(self, x):
+            y = self.layer(x).relu()
+            return y, y.sum((2, 3)).T
+
+    def fail(*arguments):
+        raise MemoryError("no such luck")
+
+    model = Layouts().to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 6, 6).to(memory_format=torch.channels_last)
+    monkeypatch.setattr(TensorCall, "_prepare", fail)
+    run = torch.compile(model, backend="stepwell", options={"cache": False, "freezing": True})
+    with torch.no_grad():
+        with pytest.warns(stepwell.FallbackWarning, match="Conv2d: PyTorch ran the ops of a call.*no such luck"):
+            made = run(x)
+        for ours, theirs in zip(made, model(x), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+            assert ours.stride() == theirs.stride()
+    (graph,) = stepwell.torch_report().graphs
+    assert "MemoryError: no such luck" in graph.note
+    torch._dynamo.reset()
+    with torch.no_grad(), pytest.raises(MemoryError):
+        torch.compile(model, backend="stepwell", options={"cache": False, "fallback": "error"})(x)

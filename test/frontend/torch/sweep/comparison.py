@@ -14,7 +14,7 @@ from .entries import Calls, Entry, Sample
 
 OUTCOMES = ("native", "partly", "wrong", "exception", "crash", "not captured", "no samples")
 TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4}
-_FAILED = ("compile failed", "compiler failed")
+_FAILED = ("compiler failed", "importer failed", "code failed")
 
 
 @dataclass
@@ -92,7 +92,8 @@ def _outcome(entry: Entry, samples: Sequence[Sample], route: str) -> tuple[str, 
             made, on_torch = runs(entry, calls)
         except Exception as error:  # the entry's outcome
             text = f"{label}{type(error).__name__}: {' '.join(str(error).split())[:400]}"
-            return ("not captured" if _is_of_torch(error, calls, route) else "exception"), [text]
+            is_of_torch = "torch.export failed" in str(error) if route == "export" else _fails_in_torch(calls, route)
+            return ("not captured" if is_of_torch else "exception"), [text]
     if entry.has_ties:
         made, wanted = (_without_places(item, route) for item in (made, wanted))
     slack = entry.gradient_slack if route == "gradients" else entry.slack
@@ -101,7 +102,8 @@ def _outcome(entry: Entry, samples: Sequence[Sample], route: str) -> tuple[str, 
             return "not captured", [f"{label}torch.compile itself differs: {text}"]
         return "wrong", [label + text]
     if any(failed in text for text in on_torch for failed in _FAILED):
-        return "exception", [label + text for text in on_torch]
+        is_of_torch = route != "export" and _fails_in_torch(calls, route)
+        return ("not captured" if is_of_torch else "exception"), [label + text for text in on_torch]
     return ("partly" if on_torch else "native"), on_torch
 
 
@@ -155,10 +157,8 @@ def _reference(calls: Calls, route: str) -> list[Any]:
     return pytree.tree_leaves(torch.compile(calls, backend="aot_eager", dynamic=True)(*_copies(calls.tensors)))
 
 
-def _is_of_torch(error: Exception, calls: Calls, route: str) -> bool:
-    """Returns whether PyTorch alone fails too."""
-    if route == "export":
-        return "torch.export failed" in str(error)
+def _fails_in_torch(calls: Calls, route: str) -> bool:
+    """Returns whether `torch.compile` fails without a compiler too."""
     try:
         _reference(calls, route)
     except Exception:  # any error of torch's
