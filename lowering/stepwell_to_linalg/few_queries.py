@@ -32,9 +32,10 @@ from ...passes.ir.values import element_type_of, shape_of
 from ..builders import scalars
 from ..builders.access import broadcast, read_row, vector_type, write_row
 from ..builders.generics import multiply_add
-from ..builders.indices import Index, add, at_most, ceil_divide, loop, multiply, subtract, value_of
+from ..builders.indices import Index, add, loop, subtract, value_of
 from ..builders.scalars import number
 from ..builders.tensors import empty
+from .key_loops import KeyLoop, Keys
 from .lane_sums import products
 from .page_scores import scores_of_pages
 from .sequences import in_parallel
@@ -45,7 +46,6 @@ from .view_rows import (
     lanes_of,
     masked_row,
     places_in,
-    prefetch,
     read,
     read_one,
     runs_of,
@@ -53,9 +53,6 @@ from .view_rows import (
     with_rows,
 )
 from .views import TensorView
-
-_ROWS_AHEAD = 32
-"""Number of rows between a row of a page and the one that is prefetched: hardware does not predict the next page."""
 
 _BLOCK_VECTORS = 16
 """Number of vectors of queries, or of sums, that a block of rows holds in registers."""
@@ -104,65 +101,10 @@ class FewQueries:
             first: Index = 0
             if self.paged is not None:
                 first = clipped(tensor.extract(self.paged.starts, [value_of(batch)]), self.most_keys)
-            keys = _Keys(self, (batch, head), first)
+            keys = Keys(self.paged, self.keys, (batch, head), first)
             return _Head(self, query, key, value, mask, TensorView(block, target.axes), keys).lower()
 
         return in_parallel(steps, target.base, block_of)
-
-
-@dataclass(frozen=True)
-class _Keys:
-    """The keys of one head.
-
-    Attributes:
-        whole: the attention.
-        at: the indices of the text and of the head.
-        first: the position of the first key.
-    """
-
-    whole: FewQueries
-    at: tuple[Index, Index]
-    first: Index
-
-    @property
-    def count(self) -> Index:
-        """Number of keys."""
-        return subtract(self.whole.keys, self.first)
-
-    def each(
-        self,
-        memory: TensorView,
-        carried: Sequence[ir.Value],
-        body: Callable[[Index, Index, list[ir.Value]], list[ir.Value]],
-        step: int = 1,
-    ) -> list[ir.Value]:
-        """Emits `for key step: carried = body(key, row, carried)`, for the number of each key and its row in `memory`.
-
-        Keys of a step are in one page; those of the last step may be beyond the keys of the call, but not of the page.
-        """
-        paged = self.whole.paged
-        if paged is None:
-            return loop(0, self.whole.keys, step, carried, lambda key, values: body(key, key, values))
-        count = value_of(self.count)
-        pages = at_most(ceil_divide(count, paged.size), shape_of(paged.pages)[1])
-        distance = -(-_ROWS_AHEAD // paged.size)
-
-        def first_row(page: Index) -> Index:
-            found = tensor.extract(paged.pages, [value_of(self.at[0]), value_of(page)])
-            return multiply(clipped(found, memory.shape[2] // paged.size), paged.size)
-
-        def of_page(page: Index, carried: list[ir.Value]) -> list[ir.Value]:
-            before, row = multiply(page, paged.size), first_row(page)
-            ahead = first_row(arith.minsi(value_of(add(page, distance)), value_of(subtract(pages, 1))))
-
-            def of_keys(key: Index, values: list[ir.Value]) -> list[ir.Value]:
-                for more in range(step):
-                    prefetch(memory, (*self.at, add(ahead, add(key, more)), 0))
-                return body(add(before, key), add(row, key), values)
-
-            return loop(0, at_most(subtract(count, before), paged.size), step, carried, of_keys)
-
-        return loop(0, pages, 1, carried, of_page)
 
 
 @dataclass(frozen=True)
@@ -175,7 +117,7 @@ class _Head:
     value: TensorView
     mask: TensorView | np.generic | None
     target: TensorView
-    keys: _Keys
+    keys: Keys
 
     @property
     def at(self) -> tuple[Index, Index]:
@@ -189,20 +131,25 @@ class _Head:
         scores = empty([len(rows) * room], ir.F32Type.get())
         per_block = max(1, _BLOCK_VECTORS // max(len(runs_of(self.query)), len(runs_of(self.value))))
         blocks = [range(start, min(start + per_block, len(rows))) for start in range(0, len(rows), per_block)]
-        for block in blocks:
-            scores = self._scores([rows[row] for row in block], [row * room for row in block], scores)
+        loops = [self._scores([rows[row] for row in block], [row * room for row in block]) for block in blocks]
+        (scores,) = self.keys.each(self.key, [scores], loops)
         inverses = []
         for place, row in enumerate(rows):
             scores, inverse = self._softmax(row, place * room, scores)
             inverses.append(inverse)
-        result = self.target.base
-        for block in blocks:
-            chosen = [(rows[row], row * room, inverses[row]) for row in block]
-            result = self._sums(chosen, scores, result)
+        runs = runs_of(self.value)
+        loops = [self._sums([row * room for row in block], block.start * len(runs), scores) for block in blocks]
+        zeros = [broadcast(number(0, ir.F32Type.get()), width) for _ in rows for _, width in runs]
+        sums, result = iter(self.keys.each(self.value, zeros, loops)), self.target.base
+        for row, inverse in zip(rows, inverses, strict=True):
+            for start, width in runs:
+                total = arith.mulf(next(sums), broadcast(inverse, width))
+                where = places_in(self.target, (0, 0, *row, start))
+                result = write_row(total, result, where, lanes_of(width))
         return result
 
-    def _scores(self, rows: Sequence[tuple[int, int]], starts: Sequence[int], scores: ir.Value) -> ir.Value:
-        """Writes the products of queries and all keys; `starts` are the indices of the rows in `scores`."""
+    def _scores(self, rows: Sequence[tuple[int, int]], starts: Sequence[int]) -> KeyLoop:
+        """Returns the loop that writes the products of queries and all keys to the scores, where rows have `starts`."""
         runs = runs_of(self.query)
         factor = number(self.whole.op.scale, ir.F32Type.get())
         queries = [
@@ -215,7 +162,7 @@ class _Head:
         paged = self.whole.paged
         block = None if paged is None else scores_of_pages(paged, self.key, self.at, queries, starts)
         if block is not None:
-            return self.keys.each(self.key, [scores], block.step, block.keys)[0]
+            return KeyLoop(block.step, slice(0, 1), block.keys)
 
         def step(key: Index, row: Index, carried: list[ir.Value]) -> list[ir.Value]:
             (scores,) = carried
@@ -226,7 +173,7 @@ class _Head:
                 scores = tensor.insert(score, scores, [value_of(add(key, start))])
             return [scores]
 
-        return self.keys.each(self.key, [scores], step)[0]
+        return KeyLoop(step, slice(0, 1))
 
     def _scale(self, pool: Callable[[PagedRows], TensorView | None], row: Index) -> ir.Value | None:
         """Returns the factor of a row of keys or values; None if they are stored as they are."""
@@ -290,30 +237,24 @@ class _Head:
             return arith.addf(scores, found)
         return arith.select(arith.trunci(vector_type(LANES, _bit()), found), scores, masked)
 
-    def _sums(
-        self, rows: Sequence[tuple[tuple[int, int], int, ir.Value]], scores: ir.Value, result: ir.Value
-    ) -> ir.Value:
-        """Writes the sums of all values by their weights, divided by the sums of the weights."""
+    def _sums(self, starts: Sequence[int], first: int, scores: ir.Value) -> KeyLoop:
+        """Returns the loop that sums up all values by their weights, which have `starts` in the scores.
+
+        The sums are carried, as vectors of each row; the first of them is number `first` of all.
+        """
         runs = runs_of(self.value)
-        zeros = [broadcast(number(0, ir.F32Type.get()), width) for _ in rows for _, width in runs]
 
         def step(key: Index, row: Index, sums: list[ir.Value]) -> list[ir.Value]:
             found = [read(self.value, (*self.at, row, start), width) for start, width in runs]
             by, made = self._scale(lambda paged: paged.value_scales, row), []
-            for number_, (_, start, _) in enumerate(rows):
+            for number_, start in enumerate(starts):
                 weight = _scaled(tensor.extract(scores, [value_of(add(key, start))]), by)
                 for run, item in enumerate(found):
                     total = sums[number_ * len(runs) + run]
                     made.append(multiply_add(broadcast(weight, _width(item)), item, total))
             return made
 
-        sums = self.keys.each(self.value, zeros, step)
-        for number_, (row, _, inverse) in enumerate(rows):
-            for run, (start, width) in enumerate(runs):
-                total = arith.mulf(sums[number_ * len(runs) + run], broadcast(inverse, width))
-                where = places_in(self.target, (0, 0, *row, start))
-                result = write_row(total, result, where, lanes_of(width))
-        return result
+        return KeyLoop(step, slice(first, first + len(starts) * len(runs)))
 
 
 def limited(score: ir.Value, cap: float) -> ir.Value:

@@ -87,3 +87,23 @@ func.func private @attend_blocks(%q: tensor<2x8x1x32xf32>, %k: tensor<2x16x32xi8
   %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask, %ks, %vs) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1>, page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x8x1x32xf32>, tensor<2x16x32xi8>, tensor<2x16x32xi8>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x1x10xi1>, tensor<2x16x1xf32>, tensor<2x16x1xf32>) -> tensor<2x8x1x32xf32>
   return %0 : tensor<2x8x1x32xf32>
 }
+
+// -----
+
+// Queries that do not all fit into registers read each page in turn, and only the first of these loops prefetches.
+// CHECK-LABEL: func.func private @attend_in_turn(
+// CHECK:         scf.for
+// CHECK:           tensor.extract
+// CHECK:           scf.for
+// CHECK:             memref.prefetch
+// CHECK:             vector.reduction
+// CHECK:           scf.yield
+// CHECK:           scf.for
+// CHECK-NOT:         memref.prefetch
+// CHECK:             vector.reduction
+// CHECK:           scf.yield
+// CHECK:         scf.yield
+func.func private @attend_in_turn(%q: tensor<2x4x1x256xf32>, %k: tensor<2x16x256xf32>, %v: tensor<2x16x256xf32>, %pages: tensor<2x3xi64>, %starts: tensor<2xi64>, %mask: tensor<2x1x1x10xi1>) -> tensor<2x4x1x256xf32> attributes {stepwell.kernel = {bytes = 8 : i64, class = "attention", flops = 0 : i64}} {
+  %0 = "stepwell.paged_attention"(%q, %k, %v, %pages, %starts, %mask) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0>, page_size = 4 : i64, scale = 1.0 : f64} : (tensor<2x4x1x256xf32>, tensor<2x16x256xf32>, tensor<2x16x256xf32>, tensor<2x3xi64>, tensor<2xi64>, tensor<2x1x1x10xi1>) -> tensor<2x4x1x256xf32>
+  return %0 : tensor<2x4x1x256xf32>
+}
