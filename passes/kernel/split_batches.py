@@ -122,10 +122,9 @@ def _best_end(region: Sequence[_Member], batch: int, machine: Machine) -> int | 
             saved += written + (times.read if member.op.operands[0] in order else 0.0) - times.lost
             written = times.written
         open_until = [last for last in (*open_until, last_use[index]) if last > index]
-        value = member.op.results[0]
         if len(open_until) != 1 or last_use[index] <= index:
             continue
-        copied = _copied_bytes(value, order, index)
+        copied = _copied_bytes(member.op)
         # The copied elements would otherwise be computed in place.
         gain = 0.0 if copied is None else saved - copied / paces_of(machine).copied_bytes
         if gain > most:
@@ -168,14 +167,25 @@ def _times(op: ir.Operation, batch: int, machine: Machine) -> _Times:
     return _Times(read * saved, written * saved, (batch - 1) * (weights * paces.reread_ns + machine.call_ns))
 
 
-def _copied_bytes(value: ir.Value, order: dict[ir.Value, int], index: int) -> int | None:
-    """The bytes copied if the loop ends with `value`; None if that would split a kernel."""
-    readers = [use.owner.operation for use in value.uses if _order_of(use.owner.operation, order) > index]
-    first = min(readers, key=lambda op: _order_of(op, order))
+def _copied_bytes(last: ir.Operation) -> int | None:
+    """The bytes copied if the loop ends with the op `last`; None if that would split a kernel."""
+    value = last.results[0]
+    readers = [_in_block(use.owner.operation, last.block) for use in value.uses]
+    first = readers[0]
+    for reader in readers[1:]:
+        if reader.is_before_in_block(first):
+            first = reader
     if first.name == PadOp.OPERATION_NAME:
         return byte_size(value.type)
     is_heavy = kernel_class(first) in _HEAVY or first.name == "func.return"
     return 0 if is_heavy and not any(op.name == PadOp.OPERATION_NAME for op in readers) else None
+
+
+def _in_block(op: ir.Operation, block: ir.Block) -> ir.Operation:
+    """The op of a block that is an op or contains it."""
+    while op.block != block and op.parent is not None:
+        op = op.parent.operation
+    return op
 
 
 class _Splitter:

@@ -55,7 +55,8 @@ func.func @main(%x: tensor<8x4x4x2048xf32>) -> tensor<8x4x4x2048xf32> {
 // CHECK-NOT:     scf.for
 func.func @main(%x: tensor<112x112x112x16xf32>) -> tensor<112x112x112x16xf32> {
   %w = "stepwell.parameter"() {name = "w", shape = array<i64: 256>, dtype = f32} : () -> tensor<256xf32>
-  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 1, 0, 2, 3>} : (tensor<112x112x112x16xf32>) -> tensor<112x112x112x16xf32>
+  %t = "stepwell.transpose"(%x) {permutation = array<i64: 1, 0, 2, 3>} : (tensor<112x112x112x16xf32>) -> tensor<112x112x112x16xf32>
+  %0 = "stepwell.packed_conv"(%t, %w) {columns = 16 : i64, panel = 16 : i64, group = 1 : i64, kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64>} : (tensor<112x112x112x16xf32>, tensor<256xf32>) -> tensor<112x112x112x16xf32>
   %1 = "stepwell.packed_conv"(%0, %w) {columns = 16 : i64, panel = 16 : i64, group = 1 : i64, kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64>} : (tensor<112x112x112x16xf32>, tensor<256xf32>) -> tensor<112x112x112x16xf32>
   return %1 : tensor<112x112x112x16xf32>
 }
@@ -65,9 +66,11 @@ func.func @main(%x: tensor<112x112x112x16xf32>) -> tensor<112x112x112x16xf32> {
 // The first input that could be images has another batch size.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     scf.for
-func.func @main(%y: tensor<3x8x8xf32>, %x: tensor<4x112x112x16xf32>, %w: tensor<256xf32>) -> tensor<4x112x112x16xf32> {
+func.func @main(%y: tensor<3x8x8xf32>, %x: tensor<4x112x112x16xf32>) -> tensor<4x112x112x16xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 256>, dtype = f32} : () -> tensor<256xf32>
   %0 = "stepwell.packed_conv"(%x, %w) {columns = 16 : i64, panel = 16 : i64, group = 1 : i64, kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64>} : (tensor<4x112x112x16xf32>, tensor<256xf32>) -> tensor<4x112x112x16xf32>
-  return %0 : tensor<4x112x112x16xf32>
+  %1 = "stepwell.packed_conv"(%0, %w) {columns = 16 : i64, panel = 16 : i64, group = 1 : i64, kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64>} : (tensor<4x112x112x16xf32>, tensor<256xf32>) -> tensor<4x112x112x16xf32>
+  return %1 : tensor<4x112x112x16xf32>
 }
 
 // -----
@@ -92,6 +95,18 @@ module attributes {stepwell.table = ["\"batch\""]} {
 func.func @main(%x: tensor<4x112x112x16xf32>) -> tensor<4x112x112x16xf32> {
   %w = "stepwell.parameter"() {name = "w", shape = array<i64: 256>, dtype = f32} : () -> tensor<256xf32>
   %0 = "stepwell.packed_conv"(%x, %w) {columns = 16 : i64, panel = 16 : i64, group = 1 : i64, kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64>} : (tensor<4x112x112x16xf32>, tensor<256xf32>) -> tensor<4x112x112x16xf32>
-  return %0 : tensor<4x112x112x16xf32>
+  %1 = "stepwell.packed_conv"(%0, %w) {columns = 16 : i64, panel = 16 : i64, group = 1 : i64, kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64>} : (tensor<4x112x112x16xf32>, tensor<256xf32>) -> tensor<4x112x112x16xf32>
+  return %1 : tensor<4x112x112x16xf32>
 }
+}
+
+// -----
+
+// There are no images at all.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     scf.for
+func.func @main(%x: tensor<0x8x8x16xf32>) -> tensor<0x8x8x16xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 256>, dtype = f32} : () -> tensor<256xf32>
+  %0 = "stepwell.packed_conv"(%x, %w) {columns = 16 : i64, panel = 16 : i64, group = 1 : i64, kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64>} : (tensor<0x8x8x16xf32>, tensor<256xf32>) -> tensor<0x8x8x16xf32>
+  return %0 : tensor<0x8x8x16xf32>
 }

@@ -56,3 +56,42 @@ func.func @main(%x: tensor<4x112x112x32xf32>, %i: tensor<2xi64>) -> tensor<2x112
   %6 = "stepwell.gather"(%5, %i) {axis = 0 : i64} : (tensor<4x112x112x16xf32>, tensor<2xi64>) -> tensor<2x112x112x16xf32>
   return %6 : tensor<2x112x112x16xf32>
 }
+
+// -----
+
+// Inputs with fewer dimensions, or with another first extent, hold no images: their ops stay outside.
+// CHECK-LABEL: func.func @main
+// CHECK:         "stepwell.relu"(%{{.+}}) : (tensor<4x32xf32>)
+// CHECK:         "stepwell.relu"(%{{.+}}) : (tensor<3x8x8xf32>)
+// CHECK:         scf.for
+// CHECK-COUNT-2:   "stepwell.packed_conv"
+// CHECK:           scf.yield
+func.func @main(%n: tensor<5x4xf32>, %m: tensor<4x32xf32>, %x: tensor<4x112x112x16xf32>, %z: tensor<3x8x8xf32>) -> (tensor<4x112x112x16xf32>, tensor<4x32xf32>, tensor<3x8x8xf32>) {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 256>, dtype = f32} : () -> tensor<256xf32>
+  %2 = "stepwell.relu"(%m) : (tensor<4x32xf32>) -> tensor<4x32xf32>
+  %3 = "stepwell.relu"(%z) : (tensor<3x8x8xf32>) -> tensor<3x8x8xf32>
+  %0 = "stepwell.packed_conv"(%x, %w) {columns = 16 : i64, panel = 16 : i64, group = 1 : i64, kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64>} : (tensor<4x112x112x16xf32>, tensor<256xf32>) -> tensor<4x112x112x16xf32>
+  %1 = "stepwell.packed_conv"(%0, %w) {columns = 16 : i64, panel = 16 : i64, group = 1 : i64, kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64>} : (tensor<4x112x112x16xf32>, tensor<256xf32>) -> tensor<4x112x112x16xf32>
+  return %1, %2, %3 : tensor<4x112x112x16xf32>, tensor<4x32xf32>, tensor<3x8x8xf32>
+}
+
+// -----
+
+// Operands that all images share are read whole, whatever their first extent.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<112x112x112x16xf32>, %[[ROWS:[a-z0-9]+]]: tensor<1x112x16xf32>, %[[COLUMNS:[a-z0-9]+]]: tensor<112x16xf32>
+// CHECK:         %[[ALL:.+]] = "stepwell.parameter"() {{.*}} -> tensor<112x112x16xf32>
+// CHECK:         scf.for
+// CHECK:           "stepwell.add"(%{{.+}}, %[[ALL]]) : (tensor<1x112x112x16xf32>, tensor<112x112x16xf32>)
+// CHECK:           "stepwell.add"(%{{.+}}, %[[ROWS]])
+// CHECK:           "stepwell.add"(%{{.+}}, %[[COLUMNS]])
+func.func @main(%x: tensor<112x112x112x16xf32>, %rows: tensor<1x112x16xf32>, %columns: tensor<112x16xf32>) -> tensor<112x112x112x16xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 256>, dtype = f32} : () -> tensor<256xf32>
+  %all = "stepwell.parameter"() {name = "p", shape = array<i64: 112, 112, 16>, dtype = f32} : () -> tensor<112x112x16xf32>
+  %0 = "stepwell.packed_conv"(%x, %w) {columns = 16 : i64, panel = 16 : i64, group = 1 : i64, kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64>} : (tensor<112x112x112x16xf32>, tensor<256xf32>) -> tensor<112x112x112x16xf32>
+  %1 = "stepwell.add"(%0, %all) : (tensor<112x112x112x16xf32>, tensor<112x112x16xf32>) -> tensor<112x112x112x16xf32>
+  %2 = "stepwell.add"(%1, %rows) : (tensor<112x112x112x16xf32>, tensor<1x112x16xf32>) -> tensor<112x112x112x16xf32>
+  %3 = "stepwell.add"(%2, %columns) : (tensor<112x112x112x16xf32>, tensor<112x16xf32>) -> tensor<112x112x112x16xf32>
+  %4 = "stepwell.packed_conv"(%3, %w) {columns = 16 : i64, panel = 16 : i64, group = 1 : i64, kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64>} : (tensor<112x112x112x16xf32>, tensor<256xf32>) -> tensor<112x112x112x16xf32>
+  return %4 : tensor<112x112x112x16xf32>
+}
