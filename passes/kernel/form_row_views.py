@@ -197,15 +197,17 @@ def _is_overwritten(whole: ir.Value) -> bool:
     number, rounds = whole.owner.arguments[0], np.arange(lower, upper, step)
     written: set[int] = set()
     value, use = whole, next(iter(whole.uses))
-    while has_one_use(value) and use.owner.operation.name == WithRowOp.OPERATION_NAME and use.operand_number == 0:
+    while has_one_use(value) and use.owner.operation.name == WithRowOp.OPERATION_NAME:
         at = index_values(WithRowOp(use.owner).index, number, rounds)
         if at is None:
             return False
         written.update(np.clip(at, 0, shape_of(whole)[0] - 1).tolist())
         value = use.owner.results[0]
-        use = next(iter(value.uses))
-    is_only_carried = has_one_use(value) and use.owner.operation.name == "scf.yield"
-    return is_only_carried and len(written) == shape_of(whole)[0]
+        use = next(iter(value.uses), use)
+    # The next iteration writes other rows of the same tensor only if it is carried in the same place.
+    place = ir.BlockArgument(whole).arg_number - 1
+    is_carried = use.owner.operation.name == "scf.yield" and use.operand_number == place
+    return is_carried and has_one_use(value) and len(written) == shape_of(whole)[0]
 
 
 def _start_uninitialised(whole: ir.Value) -> None:
