@@ -62,8 +62,6 @@ class AppendInPlacePass(Pass):
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Visits every input of @main."""
-        if not discardable.TABLE.is_on(op):
-            return
         main, table = main_function(op), read_table(op)
         layouts: dict[_Kind, Sequence[int]] = {}
         found: dict[int, Sequence[int]] = {}
@@ -123,7 +121,7 @@ def _new_entries(table: list, sizes: Sequence[int], group: int) -> Sequence[int]
 def _with_layout(op: AppendOp | StoreRowsOp, layout: Sequence[int], held: Sequence[int]) -> ir.Value:
     with op.operation.location, ir.InsertionPoint(op.operation):
         attributes = {**op.attribute_values(), "layout": tuple(layout)}
-        if isinstance(op, AppendOp) and any(entry >= 0 for entry in held):
+        if any(entry >= 0 for entry in held):
             attributes["held"] = tuple(held)
         made = type(op)(*op.operation.operands, **attributes).result
     op.result.replace_all_uses_with(made)
