@@ -80,9 +80,7 @@ def _fill_results(terminator: ir.Operation) -> None:
     return %c : tensor<...> --> %0 = broadcast_to %scalar; return %0
     """
     for index, value in enumerate(terminator.operands):
-        if not isinstance(value.type, ir.RankedTensorType) or not _is_inline_constant(value):
-            continue
-        if size_of(value) <= _LARGEST_LITERAL:
+        if not _is_inline_constant(value) or size_of(value) <= _LARGEST_LITERAL:
             continue
         element = array_of(ir.DenseElementsAttr(value.owner.attributes["value"])).flat[0]
         with value.owner.location, ir.InsertionPoint(terminator):

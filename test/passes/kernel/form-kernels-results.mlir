@@ -22,3 +22,15 @@ func.func @main() -> tensor<4xf32> {
   %0 = "stepwell.constant"() {value = dense<0.0> : tensor<4xf32>} : () -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// A large result that is computed is not filled.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[R:.*]] = call @{{.*}} -> tensor<64x64xf32>
+// CHECK:         return %[[R]]
+// CHECK-NOT:     broadcast_to
+func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %0 = "stepwell.exp"(%x) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %0 : tensor<64x64xf32>
+}

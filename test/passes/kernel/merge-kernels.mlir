@@ -26,3 +26,23 @@ func.func @main(%x: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %1 = "stepwell.reduce_sum"(%x) {axes = array<i64: 1>, keepdims = false} : (tensor<4x4xf32>) -> tensor<4xf32>
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// Other functions stay, as something outside may call them.
+// CHECK-LABEL: func.func @main
+// CHECK:         call @one(
+// CHECK:         call @other(
+// CHECK:       func.func @one(
+// CHECK:       func.func @other(
+func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = call @one(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = call @other(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+func.func @one(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+func.func @other(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
