@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 from mlir import ir
 
@@ -57,6 +58,10 @@ def grain_of(dtype: np.dtype) -> int:
     return 4 if dtype.itemsize == 1 else 1
 
 
+SHORT_FLOATS = frozenset((np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)))
+"""Types of floats whose products are summed in float32."""
+
+
 def pack(weight: np.ndarray, panel: int) -> np.ndarray:
     """Packs a weight [groups, columns, *reduction] flat, as the ops of this module take it."""
     count, columns = weight.shape[:2]
@@ -83,7 +88,9 @@ def unpack(packed: np.ndarray, count: int, columns: int, panel: int, grain: int 
 
 
 def _sum_dtype(input: TensorSpec, weight: TensorSpec, depth: Dim = 0, grain: int = 0) -> np.dtype:
-    """The element type of the result: i32 for bytes, else the operands' type.
+    """The element type of the result: i32 for bytes, else that of the weight.
+
+    Numbers that are multiplied with a weight of 16-bit floats may be float32, in which the products are summed.
 
     Raises:
         OpError: the operands' types do not match, or `depth` is not a multiple of the grain.
@@ -92,12 +99,12 @@ def _sum_dtype(input: TensorSpec, weight: TensorSpec, depth: Dim = 0, grain: int
     is_bytes = weight.dtype == np.dtype(np.int8)
     if is_bytes:
         require_dtype(np.uint8, input=input)
-    else:
+    elif input.dtype != np.float32 or weight.dtype not in SHORT_FLOATS:
         same_dtype(input, weight)
     if isinstance(depth, int) and depth % grain:
         name = "bytes" if is_bytes else str(weight.dtype)
         raise OpError(f"the length of sums of {name} must be a multiple of {grain}, but is {depth}")
-    return np.dtype(np.int32) if is_bytes else input.dtype
+    return np.dtype(np.int32) if is_bytes else weight.dtype
 
 
 def _check_packed(weight: TensorSpec, elements: Dim) -> None:
@@ -161,7 +168,7 @@ def _summable(input: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.nda
     if weight.dtype == np.int8:
         return input.astype(np.int32), weight.astype(np.int32), np.dtype(np.int32)
     if is_float(input.dtype):
-        return input.astype(np.float64), weight.astype(np.float64), input.dtype  # see `summed_up`
+        return input.astype(np.float64), weight.astype(np.float64), weight.dtype  # see `summed_up`
     return input, weight, input.dtype
 
 

@@ -62,8 +62,8 @@ def multiply_add(lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:
     """
     if lhs.type != total.type and isinstance(lhs.type, ir.IntegerType):
         lhs, rhs = arith.extui(total.type, lhs), arith.extsi(total.type, rhs)
-    elif lhs.type != total.type:
-        lhs, rhs = arith.extf(total.type, lhs), arith.extf(total.type, rhs)
+    else:
+        lhs, rhs = (value if value.type == total.type else arith.extf(total.type, value) for value in (lhs, rhs))
     if isinstance(lhs.type, ir.IntegerType):
         return arith.addi(total, arith.muli(lhs, rhs))
     contract = ir.Attribute.parse("#arith.fastmath<contract>")

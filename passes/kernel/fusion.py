@@ -248,13 +248,16 @@ def _dims(kind: ir.RankedTensorType) -> str:
 
 
 def _sums_widely(op: ir.Operation) -> bool:
-    """Returns whether an op sums products of bytes or of pairs of bfloat16 in lanes of 32 bits.
+    """Returns whether an op sums products of bytes, pairs of bfloat16, or float32 and short floats in 32-bit lanes.
 
     Consumers of the sums have as many lanes, whatever type they store.
     """
-    kinds = {str(ir.RankedTensorType(value.type).element_type) for value in op.operands}
-    has_pairs = kinds == {"bf16"} and "grain" in op.attributes and ir.IntegerAttr(op.attributes["grain"]).value > 1
-    return len(op.operands) > 1 and (kinds <= _BYTES or has_pairs)
+    if len(op.operands) < 2:
+        return False
+    kinds = [str(ir.RankedTensorType(value.type).element_type) for value in op.operands]
+    has_pairs = {*kinds} == {"bf16"} and "grain" in op.attributes and ir.IntegerAttr(op.attributes["grain"]).value > 1
+    is_widened = "panel" in op.attributes and kinds in (["f32", "f16"], ["f32", "bf16"])
+    return {*kinds} <= _BYTES or has_pairs or is_widened
 
 
 def _widens_bytes(op: ir.Operation) -> bool:

@@ -66,8 +66,11 @@ class CubeBackend(Backend):
         """Returns the host's pipeline in f16, with the unit's weights packed before those of the host."""
         passes = []
         for element in backend_of(HOST).graph(HOST).without((ChooseWinogradPass.name,)).elements:
-            passes += [CubePackWeightsPass()] if isinstance(element, PackWeightsPass) else []
-            passes.append(element)
+            if isinstance(element, PackWeightsPass):
+                # The unit multiplies f16, so that rows stay f16 beside it, too.
+                passes += [CubePackWeightsPass(), replace(element, widen_rows=False)]
+            else:
+                passes.append(element)
         return Pipeline(passes)
 
     def form_kernels(self, name: str) -> Pipeline:

@@ -13,8 +13,10 @@ from mlir import ir
 from ....dialects import discardable
 from ....dialects.stepwell.contraction import ConvOp, MatmulOp
 from ....dialects.stepwell.elementwise.arithmetic import AddOp
+from ....dialects.stepwell.elementwise.logic import CastOp
 from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
 from ....dialects.stepwell.packed import (
+    SHORT_FLOATS,
     PackedConvOp,
     PackedDepthwiseConvOp,
     PackedGroupedConvOp,
@@ -36,6 +38,9 @@ from .transposed_weights import TransposeMatmulWeight, TransposePointwiseWeight,
 
 # Minimum number of rows of a product for which a copy of its right-hand side pays.
 _LEAST_ROWS = 64
+
+# Minimum number of rows of short floats that are converted before their product: a choice.
+_WIDE_ROWS = 4
 
 # Number of pages of a right-hand side that a first-level TLB holds besides the pages of all other data.
 _PAGES = 32
@@ -60,7 +65,8 @@ class PackWeightsPass(Pass):
     %0 = "stepwell.packed_matmul"(%x, %3) {columns = 64, panel = 32}
     ```
 
-    Convolutions keep their padding. Weights of few bits in blocks keep their bits, except for `bytes_by_depth`.
+    Convolutions keep their padding. Weights of few bits in blocks keep their bits, except for `bytes_by_depth`. With
+    `widen_rows`, rows of f16 or bf16 become float32 unless instructions multiply pairs of them.
 
     Preconditions: images have their channels last.
 
@@ -68,12 +74,14 @@ class PackWeightsPass(Pass):
         machine: description of another machine than the target's.
         by_depth: whether float32 weights of products are stored along the contracted dimension and rounded to tf32.
         bytes_by_depth: whether weights of bytes are stored along the contracted dimension: panels of one column.
+        widen_rows: whether rows of short floats are converted to float32 before their product.
     """
 
     name = "stepwell-pack-weights"
     machine: str = ""
     by_depth: bool = False
     bytes_by_depth: bool = False
+    widen_rows: bool = False
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to the whole module."""
@@ -81,9 +89,9 @@ class PackWeightsPass(Pass):
         lines = self.bytes_by_depth
         varies = discardable.RANGES.is_on(op)
         blocks = (UnpackBlocks(),) if lines else (PackBlockMatmul(machine, varies), UnpackBlocks())
-        convolutions = (PackDepthwiseConv(), PackGroupedConv(machine), PackConv(machine, lines))
+        convolutions = (PackDepthwiseConv(), PackGroupedConv(machine), PackConv(machine, lines, self.widen_rows))
         transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()
-        products = (*transposing, PackMatmul(machine, self.by_depth, lines))
+        products = (*transposing, PackMatmul(machine, self.by_depth, lines, self.widen_rows))
         apply_patterns(op, (*blocks, *products, *convolutions, WidenBytes(), PackRhs(machine), TransposeRhs()), state)
 
 
@@ -94,6 +102,7 @@ class PackMatmul(Pattern[MatmulOp]):
     machine: Machine
     leaves_transposed: bool = False
     bytes_by_depth: bool = False
+    widens_rows: bool = False
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
@@ -113,9 +122,20 @@ class PackMatmul(Pattern[MatmulOp]):
         panel = choose_panel(self.machine, columns, lanes, math.prod(rows[:-1]), in_tiles=in_tiles)
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.rhs)) > 1 else panel
         grain = 0 if self.bytes_by_depth else _grain(self.machine, op.rhs)
-        lhs, weight = in_whole_grains(op.lhs, grain=grain), in_whole_grains(weight, grain=grain)
+        lhs = _widened(op.lhs, math.prod(rows[:-1]), grain) if self.widens_rows else op.lhs
+        lhs, weight = in_whole_grains(lhs, grain=grain), in_whole_grains(weight, grain=grain)
         packed = pack(weight, 1, columns, ir.RankedTensorType(weight.type).shape[1], panel, grain)
         return PackedMatmulOp(lhs, packed, columns=columns, panel=panel, **_given(grain)).result
+
+
+def _widened(value: ir.Value, rows: int, grain: int) -> ir.Value:
+    """Converts short floats of many rows to float32, unless instructions multiply pairs of them.
+
+    Each element is broadcast to the lanes, and would be converted by every panel of the weight.
+    """
+    if dtype_of(value) not in SHORT_FLOATS or grain or rows < _WIDE_ROWS:
+        return value
+    return CastOp(value, dtype=np.dtype(np.float32)).result
 
 
 def _given(grain: int) -> dict[str, Any]:
@@ -200,6 +220,7 @@ class PackConv(Pattern[ConvOp]):
 
     machine: Machine
     bytes_by_depth: bool = False
+    widens_rows: bool = False
     root = ConvOp
 
     def rewrite(self, op: ConvOp) -> Replacement:
@@ -211,8 +232,10 @@ class PackConv(Pattern[ConvOp]):
         to_channels_last = (0, *range(2, spatial + 2), 1)
         grain = 0 if self.bytes_by_depth else _grain(self.machine, op.weight)
         weight = TransposeOp(op.weight, permutation=to_channels_last).result
-        input, weight = in_whole_grains(op.input, op.group, grain), in_whole_grains(weight, grain=grain)
         positions = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
+        input = _widened(op.input, positions, grain) if self.widens_rows else op.input
+        input = in_whole_grains(input, op.group, grain)
+        weight = in_whole_grains(weight, grain=grain)
         lanes = self.machine.lanes(sum_bytes(op))
         panel = choose_panel(self.machine, columns, lanes, positions, in_tiles=_in_tiles(self.machine, op.weight))
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.weight)) > 1 else panel
