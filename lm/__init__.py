@@ -8,8 +8,8 @@ for text in model.stream("Once upon a time"):
 from .divergence import Divergence, measure_divergence
 from .engine import Engine, EngineFigures
 from .grammar import json_schema, regular_expression
-from .lookup import Lookup
 from .model import LanguageModel, TextSession, load
+from .proposals import Proposals
 from .request import End, Piece, Request, TokenChoice
 from .sampling import SamplingOptions
 
@@ -19,8 +19,8 @@ __all__ = [
     "Engine",
     "EngineFigures",
     "LanguageModel",
-    "Lookup",
     "Piece",
+    "Proposals",
     "Request",
     "SamplingOptions",
     "TextSession",

@@ -17,6 +17,7 @@ from .grammar import GrammarError
 from .model import LanguageModel
 from .pages import PagedText
 from .prefix_cache import PrefixCache
+from .proposals import advance
 from .request import End, FinishReason, Request
 from .text_pool import CHUNK
 
@@ -39,6 +40,8 @@ class EngineFigures:
         steps: number of calls that added a token to each text.
         step_seconds: time of these calls.
         prompt_seconds: time of calls for prompts.
+        proposed: number of tokens that were proposed while one text grew alone.
+        accepted: number of those that the model chose too.
         interrupted: how often a text gave up its pages to others, and was read again later.
         pages: number of pages for keys and values.
         free_pages: number of those that no text has, running or ended.
@@ -54,6 +57,8 @@ class EngineFigures:
     steps: int = 0
     step_seconds: float = 0.0
     prompt_seconds: float = 0.0
+    proposed: int = 0
+    accepted: int = 0
     interrupted: int = 0
     pages: int = 0
     free_pages: int = 0
@@ -95,6 +100,8 @@ class Engine:
     Keys and values are in pages of one pool. Ended texts keep theirs until others need them. If none is left, the text
     that started last gives up its pages; it waits, and is read again. A text starts only if there are pages for its
     prompt and for a further one of each running text.
+
+    While one text grows alone, tokens are proposed for it if the model was loaded for that.
     """
 
     def __init__(self, model: LanguageModel) -> None:
@@ -106,6 +113,9 @@ class Engine:
         self._model, self._pool = model, model.pool()
         self._table = self._pool.table
         self._prefixes = PrefixCache(self._table)
+        self._proposals = model.proposal_sources.proposals()
+        self._proposing: _Text | None = None
+        """The text that the proposals are for."""
         self._prompt: tuple[_Text, list[int]] | None = None
         """The text whose prompt is read, and the tokens that are not read yet."""
         self._texts: list[_Text] = []
@@ -150,8 +160,9 @@ class Engine:
     def figures(self) -> EngineFigures:
         """Its state and counts at this moment."""
         running = len(self._texts) + (self._prompt is not None)
-        free = self._table.free
-        return replace(self._figures, running=running, waiting=len(self._waiting), free_pages=free)
+        counts = {"proposed": self._proposals.proposed, "accepted": self._proposals.accepted}
+        counts |= {"running": running, "waiting": len(self._waiting), "free_pages": self._table.free}
+        return replace(self._figures, **counts)
 
     def _run(self) -> None:
         while True:
@@ -174,7 +185,9 @@ class Engine:
             self._start()
         if self._prompt is not None:
             self._read(*self._prompt)
-        if self._texts:
+        if len(self._texts) == 1 and self._proposals.most:
+            self._step_alone(self._texts[0])
+        elif self._texts:
             self._step()
 
     def _start(self) -> None:
@@ -236,6 +249,31 @@ class Engine:
             if not self._choose(text, logits[row]):
                 self._texts.remove(text)
                 self._keep(text)
+
+    def _step_alone(self, text: _Text) -> None:
+        """Adds a token to the only text that grows, and further ones if proposed tokens are the chosen ones."""
+        paged, room = text.paged, self._model.context
+        assert paged is not None
+        most = self._proposals.most
+        if not self._reserve(paged, min(paged.length + 1 + most, room)):
+            most = 0
+            if not self._reserve(paged, paged.length + 1):
+                self._interrupt(self._texts.pop())
+                return
+        if self._proposing is not text or len(self._proposals.tokens) != len(text.tokens):
+            self._proposing = text
+            self._proposals.start(text.tokens)
+        start, goes_on = time.perf_counter(), [True]
+
+        def choose(logits: np.ndarray) -> bool:
+            goes_on[0] = self._choose(text, logits)
+            return goes_on[0]
+
+        advance(self._pool, paged, text.generation, self._proposals, choose, most)
+        self._count(steps=1, step_seconds=time.perf_counter() - start)
+        if not goes_on[0]:
+            self._texts.remove(text)
+            self._keep(text)
 
     def _reserve(self, paged: PagedText, length: int) -> bool:
         """Gives a text room for tokens up to `length`, of ended texts if need be; returns whether there are pages."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..driver.api import compile as compile_model
 from ..driver.options import Options
@@ -21,11 +22,13 @@ from ..frontend.gguf.reader import read_gguf
 from ..frontend.huggingface.folder import read_folder
 from ..runtime.executable import Executable
 from ..support.errors import InputError
+from .draft import DraftModel
 from .file_tokenizer import tokenizer_of_file
 from .folder_tokenizer import tokenizer_of_folder
 from .generation import Generation
-from .lookup import Lookup, TextIndex
+from .lookup import TextLookup
 from .pages import PageTable
+from .proposals import Proposals, Proposer, advance
 from .sampling import SamplingOptions
 from .text_pool import CHUNK, TextPool
 from .tokenizer import TextTokenizer
@@ -82,6 +85,8 @@ def load(
     sequences: int = 1,
     memory: int | None = None,
     lookup: int = 0,
+    draft: str | os.PathLike[str] | None = None,
+    drafted: int = 8,
     cache: CacheForm = "float",
 ) -> LanguageModel:
     """Loads a GGUF file or a Hugging Face folder, and compiles its decoder or takes it from the cache.
@@ -93,12 +98,16 @@ def load(
         sequences: maximum number of texts that grow together, in an `Engine`.
         memory: bytes for keys and values, at least those of one text; by default those of `sequences` texts and, if
             several grow together, 256 MB in which the `Engine` keeps ended texts.
-        lookup: maximum number of tokens that a text proposes in a session, to be checked in one call; 0 for none.
+        lookup: maximum number of tokens that a text proposes by its own repetitions, to be checked in one call; 0 for
+            none.
+        draft: a smaller model with the same tokens, which proposes tokens where the text proposes none.
+        drafted: maximum number of tokens that it proposes.
         cache: the elements of keys and values: "float", or "int8" with a scale for each token and head.
 
     Raises:
         ModelError: it is damaged, or its decoder or tokenizer is not supported.
-        InputError: the model was not made for texts of this length, or `lookup` is negative.
+        InputError: the model was not made for texts of this length, `lookup` or `drafted` is out of range, or the draft
+            model has other tokens.
     """
     path = Path(path)
     stored = read_model(path)
@@ -108,6 +117,8 @@ def load(
     context = min(most, _CONTEXT) if context is None else context
     if lookup < 0:
         raise InputError(f"lookup is {lookup}, and must be at least 0")
+    if drafted < 1:
+        raise InputError(f"drafted is {drafted}, and must be at least 1")
     source, pages_of_text = read_source(path), -(-context // PAGE_SIZE)
     per_page = PAGE_SIZE * _bytes_per_token(source, cache)
     kept = sequences * pages_of_text * per_page + (_KEPT_BYTES if sequences > 1 else 0) if memory is None else memory
@@ -118,16 +129,59 @@ def load(
     lengths = [1] if context == 2 else [1, (2, most)]
     sizes: dict[str, Any] = {"past": _pasts(context, most), "outputs": 1}
     executable = compile_model(source, threads=threads, options=Options(dims={**sizes, "batch": 1, "length": lengths}))
-    checking, lookup = None, max(0, min(lookup, context - 2))
-    if lookup:
-        several = 2 if lookup == 1 else (2, lookup + 1)
-        dims = {"past": _pasts(context, lookup + 1), "outputs": several, "batch": 1, "length": several}
+    lookup, drafted = (max(0, min(count, context - 2)) for count in (lookup, drafted if draft is not None else 0))
+    smaller = _load_draft(draft, tokenizer, context, threads, cache) if draft is not None and drafted else None
+    checking, most_proposed = None, max(lookup, drafted)
+    if most_proposed:
+        several = 2 if most_proposed == 1 else (2, most_proposed + 1)
+        dims = {"past": _pasts(context, most_proposed + 1), "outputs": several, "batch": 1, "length": several}
         checking = compile_model(source, threads=threads, options=Options(dims=dims))
     together = None
     if sequences > 1:
         sizes |= {"batch": (2, sequences), "length": 1}
         together = compile_model(source, threads=threads, options=Options(dims=sizes))
-    return LanguageModel(executable, tokenizer, context, pages, together, sequences, checking, lookup)
+    proposal_sources = ProposalSources(lookup, smaller, drafted)
+    return LanguageModel(executable, tokenizer, context, pages, together, sequences, checking, proposal_sources)
+
+
+def _load_draft(
+    path: str | os.PathLike[str], tokenizer: TextTokenizer, context: int, threads: int | None, cache: CacheForm
+) -> LanguageModel:
+    """Loads a draft model, for texts as long as it allows.
+
+    Raises:
+        ModelError: as for `load`.
+        InputError: it has other tokens than the tokenizer.
+    """
+    most = read_model(Path(path)).context
+    model = load(path, min(context, most), threads, cache=cache)
+    difference = tokenizer.difference(model.tokenizer)
+    if difference:
+        raise InputError(f"the draft model {Path(path).name} has other tokens than the model: {difference}")
+    return model
+
+
+@dataclass(frozen=True)
+class ProposalSources:
+    """Sources of proposed tokens for the texts of a model.
+
+    Attributes:
+        lookup: maximum number of tokens that a text proposes itself; 0 for none.
+        draft: the draft model; None for none.
+        drafted: maximum number of tokens that it proposes.
+    """
+
+    lookup: int = 0
+    draft: LanguageModel | None = None
+    drafted: int = 0
+
+    def proposals(self) -> Proposals:
+        """Returns proposals for a text, whose repetitions come first: they take no time."""
+        proposers: list[Proposer] = [TextLookup(self.lookup)] if self.lookup else []
+        if self.draft is not None:
+            draft = self.draft
+            proposers.append(DraftModel(draft.pool(), draft.context, draft.tokenizer.count, self.drafted))
+        return Proposals(proposers)
 
 
 def _pasts(context: int, most: int) -> tuple[int, int]:
@@ -160,7 +214,7 @@ class LanguageModel:
         pages_of_text: maximum number of pages of a text.
         sequences: maximum number of texts that grow together.
         checking: the decoder for several tokens of a text, with logits after each; None if no tokens are proposed.
-        lookup: maximum number of tokens that a text proposes.
+        proposal_sources: sources of proposed tokens.
     """
 
     def __init__(
@@ -172,11 +226,11 @@ class LanguageModel:
         together: Executable | None = None,
         sequences: int = 1,
         checking: Executable | None = None,
-        lookup: int = 0,
+        proposal_sources: ProposalSources | None = None,
     ) -> None:
         self.executable, self.together, self.tokenizer = executable, together, tokenizer
         self.context, self.sequences, self.pages = context, sequences, pages
-        self.checking, self.lookup = checking, lookup
+        self.checking, self.proposal_sources = checking, proposal_sources or ProposalSources()
         self.page_size, self.pages_of_text = PAGE_SIZE, -(-context // PAGE_SIZE)
 
     def pool(self) -> TextPool:
@@ -235,14 +289,14 @@ class TextSession:
 
     Attributes:
         tokens: the tokens whose keys and values are kept.
-        lookup: counts of the proposed and of the accepted tokens.
+        proposals: the proposed tokens, with counts.
     """
 
     def __init__(self, model: LanguageModel) -> None:
         self._model, self._pool = model, model.pool()
         self._text = self._pool.table.text()
         self.tokens: list[int] = []
-        self.lookup = Lookup(model.lookup)
+        self.proposals = model.proposal_sources.proposals()
 
     def chat(
         self,
@@ -284,39 +338,24 @@ class TextSession:
         self, tokens: Sequence[int], sampling: SamplingOptions, most: int, stop: Sequence[str]
     ) -> Iterator[str]:
         generation = Generation(self._model.tokenizer, sampling, most, stop)
-        unread, index = self._unread(tokens), TextIndex(tokens)
-        piece = generation.add(self._pool.read(self._text, unread))
+        unread, texts = self._unread(tokens), list[str]()
+
+        def choose(logits: np.ndarray) -> bool:
+            texts.append(generation.add(logits).text)
+            return generation.finish is None
+
+        choose(self._pool.read(self._text, unread))
         self.tokens += unread
-        if piece.text:
-            yield piece.text
-        while generation.finish is None:
-            index.add(generation.tokens[-1:])
-            text = self._step(generation, index)
+        self.proposals.start([*tokens, *generation.tokens])
+        while True:
+            text = "".join(texts)
+            texts.clear()
             if text:
                 yield text
-
-    def _step(self, generation: Generation, index: TextIndex) -> str:
-        """Reads the last token and the proposed next ones; returns the text of the tokens chosen after them.
-
-        Each token is chosen as without proposals. What was read after a token that is not the proposed one is dropped.
-        """
-        last, start = index.tokens[-1], time.perf_counter()
-        proposed = self.lookup.propose(index, generation.left - 1)
-        if proposed:
-            rows = self._pool.check(self._text, [last, *proposed])
-        else:
-            rows = self._pool.read(self._text, [last])[None]
-        seconds, text, accepted = time.perf_counter() - start, generation.add(rows[0]).text, 0
-        for token, row in zip(proposed, rows[1:], strict=True):
-            if generation.finish is not None or generation.tokens[-1] != token:
+            if generation.finish is not None:
                 break
-            accepted += 1
-            index.add([token])
-            text += generation.add(row).text
-        self.tokens += [last, *proposed[:accepted]]
-        self._pool.table.truncate(self._text, len(self.tokens))
-        self.lookup.note(len(proposed), accepted, seconds)
-        return text
+            advance(self._pool, self._text, generation, self.proposals, choose, self.proposals.most)
+            self.tokens += self.proposals.tokens[len(self.tokens) : self._text.length]
 
     def _unread(self, tokens: Sequence[int]) -> Sequence[int]:
         """Keeps what the text and some tokens have in common; returns the tokens after it, at least the last one."""

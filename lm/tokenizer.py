@@ -59,6 +59,14 @@ class TextTokenizer:
         """Returns the text of tokens, without control tokens."""
         return self._tokenizer.decode(list(tokens))
 
+    def difference(self, other: TextTokenizer) -> str:
+        """Returns the first token that both tokenizers have, with different texts; "" if there is none."""
+        own, theirs = ({token: text for text, token in item._tokenizer.get_vocab().items()} for item in (self, other))
+        for token in sorted(own.keys() & theirs.keys()):
+            if own[token] != theirs[token]:
+                return f"token {token} is {own[token]!r} here and {theirs[token]!r} there"
+        return ""
+
     def stepwise(self) -> TokenText:
         """Returns a converter of tokens that come one by one."""
         return TokenText(self._tokenizer)

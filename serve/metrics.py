@@ -28,6 +28,8 @@ _COUNTERS = {
     "steps": "Number of calls that added a token to each text.",
     "step_seconds": "Time of these calls.",
     "prompt_seconds": "Time of calls for prompts.",
+    "proposed": "Number of tokens that were proposed while one text grew alone.",
+    "accepted": "Number of those that the model chose too.",
     "interrupted": "How often a text gave up its pages to others, and was read again later.",
 }
 _SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)

@@ -47,13 +47,6 @@ def _parser() -> argparse.ArgumentParser:
     text_options.add_model_options(parser)
     parser.add_argument("--system", metavar="TEXT", help="the first message, which tells the model how to answer")
     parser.add_argument("--most", type=arguments.positive, metavar="N", help="maximum number of tokens of an answer")
-    parser.add_argument(
-        "--lookup",
-        type=arguments.natural,
-        default=0,
-        metavar="N",
-        help="maximum number of tokens that the text so far proposes in a step (default: 0, none)",
-    )
     text_options.add_sampling_options(parser, temperature=0.0)
     parser.add_argument("--seed", type=arguments.natural, help="the same seed gives the same answers")
     model_options.add_output_options(parser)
@@ -67,7 +60,7 @@ def _run(options: argparse.Namespace) -> int:
 
     sampling = text_options.sampling_of(options, options.seed)
     with progress(options, f"loading {Path(options.model).name}"):
-        model = load(options.model, **text_options.loading_of(options), lookup=options.lookup)
+        model = load(options.model, **text_options.loading_of(options))
     if options.system is not None and not model.tokenizer.template:
         raise UsageError("--system needs a chat template, and the model has none")
     chat = _Chat(model, options.system, sampling, options.most)
@@ -93,13 +86,13 @@ class _Chat:
         tokens: number of tokens of the last answer; the one that ended it counts.
         first_seconds: time to its first text.
         rate: its tokens per second after that.
-        lookup: counts of the proposed and of the accepted tokens of all answers.
+        proposals: counts of the proposed and of the accepted tokens of all answers.
     """
 
     def __init__(self, model: LanguageModel, system: str | None, sampling: SamplingOptions, most: int | None) -> None:
         self._tokenizer, self._session = model.tokenizer, model.session()
         self._system, self._sampling, self._most = system, sampling, most
-        self.tokens, self.first_seconds, self.rate, self.lookup = 0, 0.0, 0.0, self._session.lookup
+        self.tokens, self.first_seconds, self.rate, self.proposals = 0, 0.0, 0.0, self._session.proposals
         self.reset()
 
     def reset(self) -> None:
@@ -142,15 +135,15 @@ def _show(chat: _Chat, message: str, options: argparse.Namespace) -> None:
     answer.close()
     if options.json:
         record = {"answer": "".join(parts), "tokens": chat.tokens, "tokens_per_second": round(chat.rate, 2)}
-        if options.lookup:
-            record |= {"proposed": chat.lookup.proposed, "accepted": chat.lookup.accepted}
+        if chat.proposals.most:
+            record |= {"proposed": chat.proposals.proposed, "accepted": chat.proposals.accepted}
         running.print_json({"schema": 1, **record, "first_seconds": round(chat.first_seconds, 4)})
         return
     print(flush=True)
     if not options.quiet:
         figures = f"{chat.tokens} tokens, {chat.rate:.1f} tokens/s, first after {duration(chat.first_seconds)}"
-        if options.lookup:
-            figures += f", {chat.lookup.accepted} of {chat.lookup.proposed} proposed tokens accepted"
+        if chat.proposals.most:
+            figures += f", {chat.proposals.accepted} of {chat.proposals.proposed} proposed tokens accepted"
         print(f"{_DIM}{figures}{_PLAIN}" if sys.stderr.isatty() else figures, file=sys.stderr)
 
 

@@ -19,6 +19,22 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "--threads", type=arguments.positive, metavar="N", help="number of threads (default: one for each core)"
     )
     add_cache(parser)
+    group = parser.add_argument_group("proposed tokens, which the model checks together")
+    group.add_argument(
+        "--lookup",
+        type=arguments.natural,
+        default=0,
+        metavar="N",
+        help="maximum number of tokens that the text so far proposes in a step (default: 0, none)",
+    )
+    group.add_argument("--draft", metavar="MODEL", help="a smaller model with the same tokens, which proposes the next")
+    group.add_argument(
+        "--drafted",
+        type=arguments.positive,
+        default=8,
+        metavar="N",
+        help="maximum number of tokens that it proposes in a step (default: %(default)s)",
+    )
     arguments.add_plugins(parser)
 
 
@@ -34,7 +50,8 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
 
 def loading_of(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the arguments of `stepwell.lm.load` that the options of `add_model_options` choose."""
-    return {"context": options.context, "threads": options.threads, "cache": options.cache}
+    proposers = {"lookup": options.lookup, "draft": options.draft, "drafted": options.drafted}
+    return {"context": options.context, "threads": options.threads, "cache": options.cache, **proposers}
 
 
 def add_sampling_options(parser: argparse.ArgumentParser, temperature: float) -> None:
