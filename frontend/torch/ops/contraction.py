@@ -41,19 +41,24 @@ from .randomness import dropped
 @imports("aten.mm.default", "aten.bmm.default")
 def matrix_product(node: AtenNode, input: ir.Value, mat2: ir.Value) -> ir.Value:
     """A product of matrices, per batch."""
-    return product(input, mat2)
+    return _product(node, input, mat2)
 
 
 @imports("aten.matmul.default")
 def matmul(node: AtenNode, input: ir.Value, other: ir.Value) -> ir.Value:
     """A product of matrices or vectors, whose batches broadcast."""
-    return product(input, other)
+    return _product(node, input, other)
 
 
 @imports("aten.mv.default")
 def matrix_vector(node: AtenNode, input: ir.Value, vec: ir.Value) -> ir.Value:
     """A product of a matrix and a vector."""
-    return product(input, vec)
+    return _product(node, input, vec)
+
+
+def _product(node: AtenNode, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    """A matrix product of the node's element type; sums of bytes overflow in PyTorch."""
+    return cast(product(lhs, rhs), node.dtype())
 
 
 def product(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
@@ -76,26 +81,26 @@ def _plus(total: ir.Value, addend: ir.Value, beta: Any, alpha: Any) -> ir.Value:
 @imports("aten.addmm.default")
 def addmm(node: AtenNode, input: ir.Value, mat1: ir.Value, mat2: ir.Value, beta: Any, alpha: Any) -> ir.Value:
     """alpha * a @ b + beta * c"""
-    return _plus(product(mat1, mat2), input, beta, alpha)
+    return _plus(_product(node, mat1, mat2), input, beta, alpha)
 
 
 @imports("aten.baddbmm.default")
 def baddbmm(node: AtenNode, input: ir.Value, batch1: ir.Value, batch2: ir.Value, beta: Any, alpha: Any) -> ir.Value:
     """alpha * a @ b + beta * c, per batch"""
-    return _plus(product(batch1, batch2), input, beta, alpha)
+    return _plus(_product(node, batch1, batch2), input, beta, alpha)
 
 
 @imports("aten.addbmm.default")
 def addbmm(node: AtenNode, input: ir.Value, batch1: ir.Value, batch2: ir.Value, beta: Any, alpha: Any) -> ir.Value:
     """alpha * sum(a @ b) + beta * c, summed over the batches"""
-    total = emit(ReduceSumOp, product(batch1, batch2), axes=(0,), keepdims=False)
+    total = emit(ReduceSumOp, _product(node, batch1, batch2), axes=(0,), keepdims=False)
     return _plus(total, input, beta, alpha)
 
 
 @imports("aten.addmv.default")
 def addmv(node: AtenNode, input: ir.Value, mat: ir.Value, vec: ir.Value, beta: Any, alpha: Any) -> ir.Value:
     """alpha * a @ v + beta * c"""
-    return _plus(product(mat, vec), input, beta, alpha)
+    return _plus(_product(node, mat, vec), input, beta, alpha)
 
 
 @imports("aten.linear.default")
@@ -103,8 +108,8 @@ def linear(node: AtenNode, input: ir.Value, weight: ir.Value, bias: ir.Value | N
     """x @ transpose(weight) + bias"""
     rows = emit(ExpandDimsOp, input, axes=(0,)) if rank(input) == 1 else input
     if rank(weight) == 1:
-        return added(product(input, weight), bias)
-    made = added(emit(MatmulOp, rows, weight, transpose_rhs=True), bias)
+        return added(_product(node, input, weight), bias)
+    made = added(cast(emit(MatmulOp, rows, weight, transpose_rhs=True), node.dtype()), bias)
     return emit(SqueezeOp, made, axes=(0,)) if rank(input) == 1 else made
 
 

@@ -1,6 +1,9 @@
 """Ops of layers: products, convolutions, pooling, norms, attention, resampling, bags and losses, as in torch."""
 
+import warnings
+
 import pytest
+import stepwell
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -33,6 +36,26 @@ def test_products():
         x,
         y,
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
+def test_products_of_bytes_overflow(dtype):
+    x, y = (torch.randint(0, 100, shape, dtype=dtype) for shape in ((3, 4, 5), (3, 5, 4)))
+    addend = x[:, :, :4].contiguous()
+    functions = {
+        "bmm": torch.bmm,
+        "mm": lambda x, y: x[0] @ y[0],
+        "matmul": lambda x, y: x @ y[0],
+        "mv": lambda x, y: torch.mv(x[0], y[0, :, 0]),
+        "addmm": lambda x, y: torch.addmm(addend[0], x[0], y[0], beta=2, alpha=3),
+        "baddbmm": lambda x, y: torch.baddbmm(addend, x, y),
+        "addbmm": lambda x, y: torch.addbmm(addend[0], x, y),
+        "addmv": lambda x, y: torch.addmv(x[0, :, 0], x[0], y[0, :, 0]),
+        "linear": lambda x, y: nnf.linear(x, x[0], x[1, :, 0]),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", stepwell.FallbackWarning)
+        check(functions, x, y)
 
 
 def test_convolutions():
