@@ -35,6 +35,17 @@ def test_top_k_tells_the_extremes_of_integers_apart(check_op):
         check_op(TopKOp, np.array([info.max, info.min, 1, info.max - 1, 0, info.min], kind), k=6)
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint32, np.float32])
+@pytest.mark.parametrize("extent", [301, 302])
+def test_rows_whose_elements_share_digits(check_op, kind, extent):
+    """Rows that differ in the low digits, in the high ones, in one between, or not at all."""
+    numbers = RNG.integers(0, 9, extent)
+    rows = [numbers, numbers << 26, numbers << 13, np.full(extent, 5), (numbers << 28) + numbers[::-1]]
+    x = np.stack(rows).astype(kind)
+    for largest in (False, True):
+        check_op(TopKOp, x, k=extent, largest=largest)
+
+
 @pytest.mark.few(6)
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8, np.float32])
 @pytest.mark.parametrize(("extent", "k"), [(5, 1), (33, 8), (200, 32), (391, 9)])

@@ -13,7 +13,7 @@ from ....dialects.types import is_float, spec_of_type
 from ....passes.ir.values import shape_of
 from ...builders.indices import value_of
 from ...builders.scalars import number
-from ...builders.tensors import dims, empty, structured, with_shape
+from ...builders.tensors import dims, empty, structured
 from ..rules import LINALG
 from ..sequences import Elements, as_long_as, from_front, repeat, when
 from .merging import merge_sorted
@@ -70,7 +70,7 @@ def number_groups(op: NumberGroupsOp, inputs: list[ir.Value], outs: list[ir.Valu
     if count == 0:
         return [outs[0]]
     dtype = spec_of_type(op.operation.operands[0].type).dtype
-    is_equal = _equal_rows(input, dtype)
+    member, is_equal = _members(input, dtype)
 
     def row_at(position: ir.Value) -> ir.Value:
         return from_front(tensor.extract(order, [position]), count)[0]
@@ -78,16 +78,17 @@ def number_groups(op: NumberGroupsOp, inputs: list[ir.Value], outs: list[ir.Valu
     def along(position: ir.Value, carried: Elements) -> Elements:
         before, current, into = carried
         row = row_at(position)
-        differs = arith.xori(is_equal(before, row), _bit(True))
+        mine = member(row)
+        differs = arith.xori(is_equal(before, mine), _bit(True))
         if op.is_sorted:
             current = arith.addi(current, arith.extui(_i(64), differs))
         else:
             current = arith.select(differs, arith.index_cast(_i(64), row), current)
-        return [row, current, tensor.insert(current, into, [row])]
+        return [mine, current, tensor.insert(current, into, [row])]
 
     first = row_at(value_of(0))
     start = number(0, _i(64)) if op.is_sorted else arith.index_cast(_i(64), first)
-    _, _, found = repeat(1, count, [first, start, tensor.insert(start, outs[0], [first])], along)
+    _, _, found = repeat(1, count, [member(first), start, tensor.insert(start, outs[0], [first])], along)
     if op.is_sorted:
         return [found]
 
@@ -103,32 +104,32 @@ def number_groups(op: NumberGroupsOp, inputs: list[ir.Value], outs: list[ir.Valu
     return [repeat(0, count, [number(0, _i(64)), found], renumber)[1]]
 
 
-def _equal_rows(input: ir.Value, dtype: np.dtype) -> Callable[[ir.Value, ir.Value], ir.Value]:
-    """Returns a comparison of two elements, or rows, by their indices."""
+def _members(
+    input: ir.Value, dtype: np.dtype
+) -> tuple[Callable[[ir.Value], ir.Value], Callable[[ir.Value, ir.Value], ir.Value]]:
+    """Returns two functions: the key of an element, or the index of a row, by its index; and a comparison of these."""
     shape, kind = shape_of(input), key_type(dtype)
-    width = 1 if len(shape) == 1 else shape[1]
-    rows = with_shape(input, [shape[0], width])
 
-    def is_same(one: ir.Value, other: ir.Value, column: ir.Value) -> ir.Value:
-        mine, theirs = (tensor.extract(rows, [row, column]) for row in (one, other))
-        equal = arith.cmpi(arith.CmpIPredicate.eq, *(element_key(item, dtype, kind) for item in (mine, theirs)))
-        if len(shape) == 1 or not is_float(dtype):
-            return equal
-        return arith.andi(equal, arith.cmpf(arith.CmpFPredicate.OEQ, mine, theirs))
+    def key(row: ir.Value) -> ir.Value:
+        return element_key(tensor.extract(input, [row]), dtype, kind)
 
-    def compare(one: ir.Value, other: ir.Value) -> ir.Value:
-        if len(shape) == 1:
-            return is_same(one, other, value_of(0))
+    def is_same_element(one: ir.Value, other: ir.Value) -> ir.Value:
+        return arith.cmpi(arith.CmpIPredicate.eq, one, other)
 
+    def is_same_row(one: ir.Value, other: ir.Value) -> ir.Value:
         def is_going(carried: Elements) -> ir.Value:
-            return arith.andi(arith.cmpi(arith.CmpIPredicate.slt, carried[0], value_of(width)), carried[1])
+            return arith.andi(arith.cmpi(arith.CmpIPredicate.slt, carried[0], value_of(shape[1])), carried[1])
 
         def step(carried: Elements) -> Elements:
-            return [arith.addi(carried[0], value_of(1)), is_same(one, other, carried[0])]
+            mine, theirs = (tensor.extract(input, [row, carried[0]]) for row in (one, other))
+            equal = is_same_element(*(element_key(item, dtype, kind) for item in (mine, theirs)))
+            if is_float(dtype):
+                equal = arith.andi(equal, arith.cmpf(arith.CmpFPredicate.OEQ, mine, theirs))
+            return [arith.addi(carried[0], value_of(1)), equal]
 
         return as_long_as(is_going, [value_of(0), _bit(True)], step)[1]
 
-    return compare
+    return (key, is_same_element) if len(shape) == 1 else (lambda row: row, is_same_row)
 
 
 @LINALG.attach(SummarizeGroupsOp)

@@ -1,14 +1,15 @@
 """Sorting: rows in parallel, each by integer keys in the order of its elements, the least first.
 
 Short rows are sorted by counting the elements before each one, for all elements at once. Long rows are sorted digit
-by digit from the lowest, which is stable; if only some elements are wanted, most of the others are dropped first.
-If very few are wanted, those found so far are kept in registers.
+by digit from the lowest, which is stable, except for digits that all elements share. If only some elements are wanted,
+most of the others are dropped first. If very few are wanted, those found so far are kept in registers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from mlir import ir
@@ -23,13 +24,13 @@ from ...builders.indices import value_of
 from ...builders.scalars import number, widen
 from ...builders.tensors import constant_tensor, dims, empty, filled, structured, with_shape
 from ..rules import LINALG
-from ..sequences import clamped, in_parallel, part, repeat
+from ..sequences import clamped, in_parallel, part, repeat, when
 from . import selection
 from .candidates import candidates
 
 # The time of counting grows with the square of the number of elements, in vectors; that of sorting by digits grows
-# with their number, one by one.
-_MOST_COUNTED = 256
+# with their number, one by one. Measured with random float32, both take the same time at about 160 elements.
+_MOST_COUNTED = 128
 _DIGIT = 8
 """Bits of a digit: the counts of all its values take 1 KiB, which the L1 cache holds."""
 # Bytes of keys that are processed at once if only some of them may be data, in two of the widest registers.
@@ -223,9 +224,21 @@ def _by_digits(keys: ir.Value, k: int, stop: ir.Value | None) -> ir.Value:
         (numbers,) = repeat(
             0, count, [empty([extent], i32)], lambda i, into: [tensor.insert(arith.index_cast(i32, i), into[0], [i])]
         )
+    differing = _differing_bits(keys, count)
     for shift in range(0, kind.width, _DIGIT):
-        keys, numbers = _sorted_by_digit(keys, numbers, count, shift)
+        differs = arith.cmpi(arith.CmpIPredicate.ne, _bits(differing, shift, _DIGIT), number(0, kind))
+        keys, numbers = when(differs, [keys, numbers], partial(_sorted_by_digit, keys, numbers, count, shift))
     return _unsorted_from(part(numbers, [0], [k]), stop)
+
+
+def _differing_bits(keys: ir.Value, count: ir.Value) -> ir.Value:
+    """Returns a number with the bits in which the first `count` keys are not all alike."""
+    first = tensor.extract(keys, [value_of(0)])
+
+    def compare(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        return [arith.ori(carried[0], arith.xori(first, tensor.extract(keys, [index])))]
+
+    return repeat(0, count, [number(0, first.type)], compare)[0]
 
 
 def _digit(key: ir.Value, shift: int, bits: int) -> ir.Value:
@@ -233,46 +246,93 @@ def _digit(key: ir.Value, shift: int, bits: int) -> ir.Value:
     kind = ir.IntegerType(key.type)
     if shift + bits == kind.width:
         key = arith.xori(key, number(-(1 << (kind.width - 1)), kind))
-    low = arith.andi(arith.shrui(key, number(shift, kind)), number((1 << bits) - 1, kind))
-    return arith.index_cast(ir.IndexType.get(), low)
+    return arith.index_cast(ir.IndexType.get(), _bits(key, shift, bits))
 
 
-def _histogram(keys: ir.Value, count: ir.Value, shift: int, bits: int) -> ir.Value:
-    """Returns the number of keys in each bucket."""
+def _bits(key: ir.Value, shift: int, count: int) -> ir.Value:
+    """Returns `count` bits of a key, from the bit `shift` on."""
+    return arith.andi(arith.shrui(key, number(shift, key.type)), number((1 << count) - 1, key.type))
+
+
+def _from_both_ends(
+    count: ir.Value, carried: list[ir.Value], visit: Callable[[ir.Value, list[ir.Value], bool], list[ir.Value]]
+) -> list[ir.Value]:
+    """Emits visits of all indices, alternately from the front and from the back.
+
+    Both are in the same loop, so that one need not wait for memory that the other has just written.
+
+    Args:
+        count: the number of indices.
+        carried: the values that a visit reads and returns.
+        visit: emits a visit of an index; the last argument is true at the front.
+    """
+    half = arith.divui(count, value_of(2))
+
+    def pair(turn: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
+        back = arith.subi(arith.subi(count, value_of(1)), turn)
+        return visit(back, visit(turn, values, True), False)
+
+    carried = repeat(0, half, carried, pair)
+    return repeat(half, arith.subi(count, half), carried, lambda middle, values: visit(middle, values, True))
+
+
+def _counted(buckets: ir.Value, bucket: ir.Value, step: int) -> ir.Value:
+    """Adds a number to that of a bucket."""
+    more = arith.addi(tensor.extract(buckets, [bucket]), number(step, ir.IntegerType.get_signless(32)))
+    return tensor.insert(more, buckets, [bucket])
+
+
+def _histograms(keys: ir.Value, count: ir.Value, shift: int) -> list[ir.Value]:
+    """Returns the number of keys in each bucket, those from the front and those from the back."""
     i32 = ir.IntegerType.get_signless(32)
-    none = linalg.fill(number(0, i32), outs=[empty([1 << bits], i32)])
 
-    def add(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-        bucket = _digit(tensor.extract(keys, [index]), shift, bits)
-        more = arith.addi(tensor.extract(carried[0], [bucket]), number(1, i32))
-        return [tensor.insert(more, carried[0], [bucket])]
+    def add(index: ir.Value, carried: list[ir.Value], is_front: bool) -> list[ir.Value]:
+        front, back = carried
+        bucket = _digit(tensor.extract(keys, [index]), shift, _DIGIT)
+        return [_counted(front, bucket, 1), back] if is_front else [front, _counted(back, bucket, 1)]
 
-    return repeat(0, count, [none], add)[0]
+    none = [linalg.fill(number(0, i32), outs=[empty([1 << _DIGIT], i32)]) for _ in range(2)]
+    return _from_both_ends(count, none, add)
 
 
-def _sorted_by_digit(keys: ir.Value, numbers: ir.Value, count: ir.Value, shift: int) -> tuple[ir.Value, ir.Value]:
-    """Returns the first `count` keys and their indices in the order of one digit."""
+def _sorted_by_digit(keys: ir.Value, numbers: ir.Value, count: ir.Value, shift: int) -> list[ir.Value]:
+    """Returns the first `count` keys and their indices in the order of one digit, in the same memory."""
     i32 = ir.IntegerType.get_signless(32)
 
-    def start(bucket: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-        total, starts = carried
-        size = tensor.extract(starts, [bucket])
-        return [arith.addi(total, size), tensor.insert(total, starts, [bucket])]
+    def bounds(bucket: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        """Replaces a bucket's numbers of keys by its first place, and by its last one."""
+        total, *tables = carried
+        starts, lasts = tables
+        after = arith.addi(total, arith.addi(*(tensor.extract(table, [bucket]) for table in tables)))
+        last = arith.subi(after, number(1, i32))
+        return [after, tensor.insert(total, starts, [bucket]), tensor.insert(last, lasts, [bucket])]
 
-    _, starts = repeat(0, 1 << _DIGIT, [number(0, i32), _histogram(keys, count, shift, _DIGIT)], start)
-
-    def move(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-        starts, into, names = carried
+    def move(index: ir.Value, carried: list[ir.Value], is_front: bool) -> list[ir.Value]:
+        starts, lasts, into, names = carried
         key = tensor.extract(keys, [index])
         bucket = _digit(key, shift, _DIGIT)
-        free = tensor.extract(starts, [bucket])
-        at = arith.index_cast(ir.IndexType.get(), free)
+        at = arith.index_cast(ir.IndexType.get(), tensor.extract(starts if is_front else lasts, [bucket]))
         return [
-            tensor.insert(arith.addi(free, number(1, i32)), starts, [bucket]),
+            *([_counted(starts, bucket, 1), lasts] if is_front else [starts, _counted(lasts, bucket, -1)]),
             tensor.insert(key, into, [at]),
             tensor.insert(tensor.extract(numbers, [index]), names, [at]),
         ]
 
+    _, *places = repeat(0, 1 << _DIGIT, [number(0, i32), *_histograms(keys, count, shift)], bounds)
     (extent,) = shape_of(keys)
-    _, keys, numbers = repeat(0, count, [starts, empty([extent], element_type_of(keys)), empty([extent], i32)], move)
-    return keys, numbers
+    others = [empty([extent], element_type_of(keys)), empty([extent], i32)]
+    found = _from_both_ends(count, [*places, *others], move)[2:]
+    # Back in the same memory, where they are also if this digit is left out.
+    return [_copied(mine, into) for mine, into in zip(found, (keys, numbers), strict=True)]
+
+
+def _copied(values: ir.Value, into: ir.Value) -> ir.Value:
+    """Emits a copy by vectors, because one by `linalg` is dropped in favour of a second place for the values."""
+    (extent,) = shape_of(values)
+    row, _ = _together(values)
+
+    def block(turn: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        start = arith.minsi(arith.muli(turn, value_of(row.width)), value_of(extent - row.width))
+        return [write_row(read_row(values, [start], row), carried[0], [start], row)]
+
+    return repeat(0, -(-extent // row.width), [into], block)[0]
