@@ -239,7 +239,7 @@ def _cache(argument: ir.BlockArgument) -> _Cache | None:
     """Returns an input as a cache; None if it is used in another way."""
     uses = list(argument.uses)
     view = view_of(uses[0].owner) if len(uses) == 1 and uses[0].operand_number == 0 else None
-    if not isinstance(view, ConcatOp) or spec_of(argument).rank != 4 or view.axis % 4 != _TOKENS:
+    if not isinstance(view, ConcatOp) or view.axis % 4 != _TOKENS:  # attention has operands of rank 4
         return None
     readers, is_returned = [], False
     for use in view.result.uses:
