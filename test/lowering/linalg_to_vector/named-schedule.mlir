@@ -23,4 +23,17 @@ module attributes {transform.with_named_sequence} {
     } -> tensor<16x16xf32>
     return %0 : tensor<16x16xf32>
   }
+
+  // Another kernel gets the schedule of its class.
+  // CHECK-LABEL: func.func private @tiled_as_usual(
+  // CHECK-SAME: stepwell.schedule = {{{.*}}name = "elementwise"
+  // CHECK-NOT: tensor<16x4xf32>
+  func.func private @tiled_as_usual(%x: tensor<16x16xf32>, %out: tensor<16x16xf32>) -> tensor<16x16xf32> attributes {stepwell.kernel = {class = "elementwise"}} {
+    %0 = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<16x16xf32>) outs(%out : tensor<16x16xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %1 = arith.addf %a, %a : f32
+      linalg.yield %1 : f32
+    } -> tensor<16x16xf32>
+    return %0 : tensor<16x16xf32>
+  }
 }

@@ -30,3 +30,16 @@ module attributes {stepwell.table = ["\"n\"", "\"n + 1\"", "\"b\"", "\"stride\""
     return %0 : tensor<3x8x2xf32>
   }
 }
+
+// -----
+
+// Without such an end, all rows of all matrices are copied.
+// CHECK-LABEL: func.func private @whole(
+// CHECK-NOT:     arith.cmpi
+// CHECK:         return
+module attributes {stepwell.table = ["\"n\"", "\"n + 1\""], stepwell.ranges = {n = [1, 7, 1]}} {
+  func.func private @whole(%x: tensor<3x7x2xf32>, %new: tensor<3x1x2xf32>, %table: tensor<256xi64>) -> tensor<3x8x2xf32> attributes {stepwell.kernel = {bytes = 8 : i64, class = "movement", flops = 0 : i64}, stepwell.extents = array<i64: -1, -1, -1>, stepwell.table_argument = 2 : i64} {
+    %0 = "stepwell.append"(%x, %new, %table) {axis = 1 : i64, ends = array<i64: 0, -1>, layout = array<i64>} : (tensor<3x7x2xf32>, tensor<3x1x2xf32>, tensor<256xi64>) -> tensor<3x8x2xf32>
+    return %0 : tensor<3x8x2xf32>
+  }
+}

@@ -60,3 +60,25 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   }
   return %r#0, %r#1 : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// An integer, which is the same in memory, is read as it is.
+// CHECK-LABEL: func.func @main(
+// CHECK:         %[[N:.*]] = memref.load %{{.*}}[] : memref<i64>
+// CHECK-NOT:     arith.cmpi
+// CHECK:         %[[END:.*]] = arith.index_cast %[[N]]
+// CHECK:         scf.for %{{.*}} = %{{.*}} to %[[END]]
+func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32>
+func.func @main(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
+  %d = tensor.empty() : tensor<4xf32>
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %count = tensor.extract %n[] : tensor<i64>
+  %end = arith.index_cast %count : i64 to index
+  %r = scf.for %i = %zero to %end step %one iter_args(%p = %x) -> (tensor<4xf32>) {
+    %0 = func.call @k(%p, %d) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    scf.yield %0 : tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
+}

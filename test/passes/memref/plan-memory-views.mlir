@@ -36,3 +36,18 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<16xf32> {
   return %2 : tensor<16xf32>
 }
 func.func private @k(%x: tensor<16xf32>, %out: tensor<16xf32>) -> tensor<16xf32>
+
+// -----
+
+// An input that is read only as a whole is no bytes, whatever its shape in a kernel.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: memref<4x8xf32>
+// CHECK-NOT:     memref.view
+// CHECK:         memref.reinterpret_cast %[[X]] {{.*}} to memref<32xf32>
+func.func @main(%x: tensor<4x8xf32>) -> tensor<32xf32> {
+  %0 = "stepwell.reshape"(%x) {shape = array<i64: 32>} : (tensor<4x8xf32>) -> tensor<32xf32>
+  %d = tensor.empty() : tensor<32xf32>
+  %1 = call @k(%0, %d) : (tensor<32xf32>, tensor<32xf32>) -> tensor<32xf32>
+  return %1 : tensor<32xf32>
+}
+func.func private @k(%x: tensor<32xf32>, %out: tensor<32xf32>) -> tensor<32xf32>

@@ -1,7 +1,8 @@
 // RUN: stepwell-opt %s --compile-from=kernels --compile-to=gpu --target=cuda:sm_80 | FileCheck %s --check-prefix=GPU
 // RUN: stepwell-opt %s --compile-from=kernels --compile-to=nvvm --target=cuda:sm_80 | FileCheck %s --check-prefix=NVVM
 
-// One thread for four adjacent elements, with one load and one store of all four; indices have 32 bits.
+// One thread for four adjacent elements, with one load and one store of all four; indices have 32 bits. A small
+// tensor has one thread for each element, as a block would otherwise lack threads.
 
 // GPU-LABEL: gpu.module @k.gpu
 // GPU-SAME: index = 32
@@ -34,5 +35,23 @@ module attributes {stepwell.library} {
       linalg.yield %s : f32
     } -> tensor<64x128xf32>
     return %r : tensor<64x128xf32>
+  }
+
+  // GPU-LABEL: gpu.module @small.gpu
+  // GPU: gpu.func @small_0(%[[X:[a-z0-9]+]]: memref<32xf32>
+  // GPU-NOT: vector.load
+  // GPU: memref.load %[[X]]
+  // GPU-NOT: vector.store
+  // GPU: gpu.launch_func @small.gpu::@small_0
+  func.func private @small(%x: tensor<4x8xf32>, %out: tensor<4x8xf32>) -> tensor<4x8xf32>
+      attributes {stepwell.kernel = {bytes = 256 : i64, class = "elementwise", flops = 32 : i64}} {
+    %r = linalg.generic {
+        indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>],
+        iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x8xf32>) outs(%out : tensor<4x8xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %m = arith.negf %a : f32
+      linalg.yield %m : f32
+    } -> tensor<4x8xf32>
+    return %r : tensor<4x8xf32>
   }
 }
