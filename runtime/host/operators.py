@@ -1,4 +1,4 @@
-"""Host operators that ONNX Runtime has but ONNX's reference implementation lacks: maps, and operators on strings."""
+"""Host operators that ONNX's reference implementation lacks or gets wrong: maps, operators on strings, and Unique."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ class DirectNode:
         self,
         function: Callable[..., tuple[Any, ...]],
         inputs: Sequence[str],
+        outputs: Sequence[str],
         attributes: dict[str, Any],
         stored: dict[str, np.ndarray],
     ) -> None:
-        self._function, self._inputs, self._attributes, self._stored = function, inputs, attributes, stored
+        self._function, self._inputs, self._outputs = function, inputs, outputs
+        self._attributes, self._stored = attributes, stored
 
     def run(self, _: None, values: dict[str, Any]) -> tuple[Any, ...]:
         """Computes the node's outputs; the interface is that of ONNX's reference evaluator."""
         known = {**self._stored, **values}
         given = [known[name] if name else None for name in self._inputs]
-        return self._function(*given, **self._attributes)
+        results = self._function(*given, **self._attributes)
+        # Outputs that the model does not use are left out, or have no name.
+        return tuple(result for name, result in zip(self._outputs, results, strict=False) if name)
 
 
 def direct_node(proto: Any) -> DirectNode | None:
@@ -44,7 +48,7 @@ def direct_node(proto: Any) -> DirectNode | None:
         return None
     attributes = {item.name: _plain(helper.get_attribute_value(item)) for item in node.attribute}
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    return DirectNode(function, list(node.input), attributes, stored)
+    return DirectNode(function, list(node.input), list(node.output), attributes, stored)
 
 
 def _plain(value: Any) -> Any:
@@ -144,12 +148,24 @@ def _array_of(tensor: Any) -> np.ndarray:
     return np.array(texts, np.object_).reshape(array.shape)
 
 
-def _unique(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _unique(values: np.ndarray, axis: int | None = None, sorted: int = 1) -> tuple[np.ndarray, ...]:
+    """Returns the distinct elements or slices, the index of the first one, the inverse, and their counts.
+
+    The reference implementation ignores `sorted` for one output.
+    """
+    distinct, first, inverse, counts = np.unique(
+        values, return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    order = np.arange(len(first)) if sorted else np.argsort(first)
+    place = np.argsort(order)[inverse.reshape(-1)]
+    distinct = np.take(distinct, order, 0 if axis is None else axis)
+    return distinct, first[order].astype(np.int64), place.astype(np.int64), counts[order].astype(np.int64)
+
+
+def _unique_in_order(values: np.ndarray) -> tuple[np.ndarray, ...]:
     """Returns the distinct elements in order of first occurrence, the index of each among these, and their counts."""
-    sorted_, first, inverse, counts = np.unique(values, return_index=True, return_inverse=True, return_counts=True)
-    order = np.argsort(first)
-    place = np.argsort(order)
-    return sorted_[order], place[inverse.reshape(-1)].astype(np.int64), counts[order].astype(np.int64)
+    distinct, _, inverse, counts = _unique(values, sorted=0)
+    return distinct, inverse, counts
 
 
 def _murmur_hash(values: np.ndarray, seed: int = 0, positive: int = 1) -> tuple[np.ndarray]:
@@ -236,6 +252,7 @@ _OPERATORS: dict[tuple[str, str], Callable[..., tuple[Any, ...]]] = {
     (_ML, "LabelEncoder"): _label_encoder,
     (_MS, "MurmurHash3"): _murmur_hash,
     (_MS, "Tokenizer"): _tokenizer,
-    (_MS, "Unique"): _unique,
+    (_MS, "Unique"): _unique_in_order,
+    ("", "Unique"): _unique,
     ("", "Identity"): lambda value: (value,),
 }
