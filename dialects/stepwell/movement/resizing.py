@@ -76,8 +76,11 @@ class ResizeOp(Op):
             raise OpError(
                 f"attribute 'scales' must be {input.rank} floats, but is {TensorSpec(scales.shape, scales.dtype)}"
             )
-        if any(is_surely_less(size, 1) for size in sizes) or min(scales, default=1) <= 0:
-            raise OpError(f"sizes and scales must be positive, but are {', '.join(map(str, (*sizes, *scales)))}")
+        if any(is_surely_less(size, 0) for size in sizes) or min(scales, default=1) <= 0:
+            raise OpError(
+                f"sizes must not be negative, and scales must be positive, but they are "
+                f"{', '.join(map(str, (*sizes, *scales)))}"
+            )
         _require_interpolable(input, mode)
         return input.with_shape(sizes)
 

@@ -94,8 +94,10 @@ def test_wrong_attributes_are_refused():
     scales = np.ones(4, np.float32)
     with pytest.raises(OpError, match="attribute 'sizes' must have 4 entries, but has 2"):
         ResizeOp.infer(x, sizes=(8, 8), scales=scales, mode="nearest")
-    with pytest.raises(OpError, match="sizes and scales must be positive"):
-        ResizeOp.infer(x, sizes=(1, 2, 0, 8), scales=scales, mode="nearest")
+    with pytest.raises(OpError, match="sizes must not be negative, and scales must be positive"):
+        ResizeOp.infer(x, sizes=(1, 2, -1, 8), scales=scales, mode="nearest")
+    with pytest.raises(OpError, match="sizes must not be negative, and scales must be positive"):
+        ResizeOp.infer(x, sizes=(1, 2, 4, 8), scales=scales * 0, mode="nearest")
     with pytest.raises(OpError, match="mode linear takes floating point"):
         ResizeOp.infer(x.with_dtype(np.uint8), sizes=(1, 2, 8, 8), scales=scales, mode="linear")
     with pytest.raises(OpError, match="takes exactly one of the operands 'scales' and 'sizes'"):

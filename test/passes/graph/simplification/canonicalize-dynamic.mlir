@@ -47,6 +47,16 @@ func.func @resize(%x: tensor<1x2x4x4xf32>) -> tensor<1x2x8x8xf32> {
   return %0 : tensor<1x2x8x8xf32>
 }
 
+// Half of one row is no row.
+// CHECK-LABEL: func.func @resize_to_nothing
+func.func @resize_to_nothing(%x: tensor<?x2x1x4xf32, ["n", 2, 1, 4]>) -> tensor<?x2x0x4xf32, ["n", 2, 0, 4]> {
+  %scales = "stepwell.constant"() {value = dense<[1.0, 1.0, 0.5, 1.0]> : tensor<4xf32>} : () -> tensor<4xf32>
+  // CHECK-NEXT: stepwell.resize
+  // CHECK-SAME: sizes = ["n", 2, 0, 4]
+  %0 = "stepwell.dynamic_resize"(%x, %scales) {operandSegmentSizes = array<i32: 1, 1, 0>} : (tensor<?x2x1x4xf32, ["n", 2, 1, 4]>, tensor<4xf32>) -> tensor<?x2x0x4xf32, ["n", 2, 0, 4]>
+  return %0 : tensor<?x2x0x4xf32, ["n", 2, 0, 4]>
+}
+
 // CHECK-LABEL: func.func @squeeze_and_expand
 func.func @squeeze_and_expand(%x: tensor<4x1x6xf32>) -> (tensor<4x6xf32>, tensor<4x1x1x6xf32>) {
   // CHECK-NEXT: "stepwell.reshape"(%{{.+}}) {shape = array<i64: 4, 6>}
