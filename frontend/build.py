@@ -16,9 +16,19 @@ from ..dialects import dims
 from ..dialects.core import Op, spec_of
 from ..dialects.dims import Dim, is_static, numbers, product
 from ..dialects.stepwell.constant import ConstantOp
+from ..dialects.stepwell.contraction import MatmulOp
 from ..dialects.stepwell.cumulative import CumulativeOp
 from ..dialects.stepwell.elementwise import AddOp, CastOp
-from ..dialects.stepwell.movement import ConcatOp, DynamicReshapeOp, DynamicSliceOp, GatherOp, ReshapeOp, TransposeOp
+from ..dialects.stepwell.movement import (
+    ConcatOp,
+    DynamicReshapeOp,
+    DynamicSliceOp,
+    ExpandDimsOp,
+    GatherOp,
+    ReshapeOp,
+    SqueezeOp,
+    TransposeOp,
+)
 from ..dialects.stepwell.reduction import ReduceProdOp
 from ..dialects.stepwell.shape import ShapeOfOp, SizesOp
 from ..dialects.stepwell.shapes import normalize_axis as normal_axis
@@ -269,3 +279,12 @@ def as_shape(values: ir.Value) -> ir.Value:
     if rank(values) == 1:
         known_dim(values, 0, "the number of dimensions of the result")
     return values
+
+
+def multiplied(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    """A matrix product by numpy's rules: a vector on the left is a row, a vector on the right a column."""
+    left = emit(ExpandDimsOp, lhs, axes=(0,)) if rank(lhs) == 1 else lhs
+    right = emit(ExpandDimsOp, rhs, axes=(1,)) if rank(rhs) == 1 else rhs
+    result = emit(MatmulOp, left, right)
+    vectors = tuple(axis for axis, operand in ((-2, lhs), (-1, rhs)) if rank(operand) == 1)
+    return emit(SqueezeOp, result, axes=vectors) if vectors else result

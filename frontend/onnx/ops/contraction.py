@@ -8,9 +8,8 @@ from mlir import ir
 
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.elementwise import MulOp
-from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
 from ....support.wording import quantity
-from ...build import added, emit, rank, scalar, shape, transposed
+from ...build import added, emit, multiplied, rank, scalar, shape, transposed
 from ...errors import AttributeFault, NodeError
 from ..nodes.node import Node
 from ..nodes.registry import imports
@@ -24,16 +23,7 @@ _Dims = tuple[int, ...]
 def matmul(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
     """MatMul, computed on few bits if the second operand was dequantised in blocks."""
     quantized = blocked_product(node, lhs, rhs)
-    return product(lhs, rhs) if quantized is None else quantized
-
-
-def product(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-    """A matrix product by numpy's rules: a vector on the left is a row, a vector on the right a column."""
-    left = emit(ExpandDimsOp, lhs, axes=(0,)) if rank(lhs) == 1 else lhs
-    right = emit(ExpandDimsOp, rhs, axes=(1,)) if rank(rhs) == 1 else rhs
-    result = emit(MatmulOp, left, right)
-    added_axes = tuple(axis for axis, operand in ((-2, lhs), (-1, rhs)) if rank(operand) == 1)
-    return emit(SqueezeOp, result, axes=added_axes) if added_axes else result
+    return multiplied(lhs, rhs) if quantized is None else quantized
 
 
 @imports("FusedMatMul", "TransposeMatMul", domain="com.microsoft")

@@ -8,10 +8,10 @@ from mlir import ir
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import ConvOp
 from ....dialects.stepwell.movement import ExpandDimsOp
-from ...build import cast, dtype, emit, rank, shape
+from ...build import cast, dtype, emit, multiplied, rank, shape
 from ..nodes.node import Node
 from ..nodes.registry import imports
-from .contraction import kernel_of, product
+from .contraction import kernel_of
 from .parts.windows import pads_of, window_of
 from .quantization import per_channel, requantized
 
@@ -70,7 +70,7 @@ def qlinear_conv(
 
 def _product(a: Value, a_zero: Value | None, b: Value, b_zero: Value | None) -> Value:
     """The matrix product of both operands minus their zero points."""
-    return product(_beyond(a, a_zero), _beyond(b, b_zero))
+    return multiplied(_beyond(a, a_zero), _beyond(b, b_zero))
 
 
 def _convolution(

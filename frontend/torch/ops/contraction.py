@@ -26,6 +26,7 @@ from ...build import (
     joined,
     known_dim,
     known_number,
+    multiplied,
     rank,
     reshaped,
     scalar,
@@ -58,16 +59,7 @@ def matrix_vector(node: AtenNode, input: ir.Value, vec: ir.Value) -> ir.Value:
 
 def _product(node: AtenNode, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
     """A matrix product of the node's element type; sums of bytes overflow in PyTorch."""
-    return cast(product(lhs, rhs), node.dtype())
-
-
-def product(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-    """A matrix product by numpy's rules: a vector on the left is a row, a vector on the right a column."""
-    left = emit(ExpandDimsOp, lhs, axes=(0,)) if rank(lhs) == 1 else lhs
-    right = emit(ExpandDimsOp, rhs, axes=(1,)) if rank(rhs) == 1 else rhs
-    result = emit(MatmulOp, left, right)
-    vectors = tuple(axis for axis, operand in ((-2, lhs), (-1, rhs)) if rank(operand) == 1)
-    return emit(SqueezeOp, result, axes=vectors) if vectors else result
+    return cast(multiplied(lhs, rhs), node.dtype())
 
 
 def _plus(total: ir.Value, addend: ir.Value, beta: Any, alpha: Any) -> ir.Value:
