@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import helper
 
-from .onnx_graph import graphs_in, rename_in_node
+from .onnx_graph import forget_shapes, graphs_in, rename_in_node
 
 
 def flattened(model: onnx.ModelProto, index: int, body: int) -> onnx.ModelProto | None:
@@ -44,10 +44,7 @@ def flattened(model: onnx.ModelProto, index: int, body: int) -> onnx.ModelProto 
             moved.append(helper.make_node("Identity", [names.get(inside, inside)], [outside]))
     del model.graph.node[:]
     model.graph.node.extend([*nodes[:index], *moved, *nodes[index + 1 :]])
-    del model.graph.value_info[:]
-    for value in model.graph.output:
-        if value.type.WhichOneof("value") == "tensor_type":
-            value.type.tensor_type.ClearField("shape")
+    forget_shapes(model)
     return model
 
 

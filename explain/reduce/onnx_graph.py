@@ -195,3 +195,11 @@ def neighbourhood(model: onnx.ModelProto, seeds: Collection[int], radius: int) -
 def elements(dims: Sequence[int]) -> int:
     """Returns the number of elements of a tensor."""
     return int(np.prod(dims, dtype=np.int64)) if len(dims) else 1
+
+
+def forget_shapes(model: onnx.ModelProto) -> None:
+    """Drops the shapes of outputs, so that they are inferred."""
+    del model.graph.value_info[:]
+    for value in model.graph.output:
+        if value.type.WhichOneof("value") == "tensor_type":
+            value.type.tensor_type.ClearField("shape")

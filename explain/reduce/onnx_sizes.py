@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from .onnx_graph import forget_shapes
+
 MOST_NUMBERS = 64
 """Maximum number of elements of an integer tensor that may hold shapes or axes: a choice; larger ones are data."""
 
@@ -37,8 +39,5 @@ def resized(model: onnx.ModelProto, size: int, smaller: int) -> onnx.ModelProto 
                 attribute.i = smaller
             elif attribute.type == onnx.AttributeProto.INTS and attribute.name != "axes":
                 attribute.ints[:] = [smaller if number == size else number for number in attribute.ints]
-    del model.graph.value_info[:]
-    for value in model.graph.output:
-        if value.type.WhichOneof("value") == "tensor_type":
-            value.type.tensor_type.ClearField("shape")
+    forget_shapes(model)
     return model

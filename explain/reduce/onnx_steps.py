@@ -12,7 +12,7 @@ from onnx import helper, inliner, numpy_helper
 from . import onnx_graph
 from .case import Case
 from .onnx_bodies import flattened
-from .onnx_graph import Facts, graphs_in, piece, tidied, uses
+from .onnx_graph import Facts, forget_shapes, graphs_in, piece, tidied, uses
 from .onnx_sizes import resized, sizes_in
 from .onnx_values import facts_from, facts_of
 from .search import Edit, Search, minimise
@@ -270,7 +270,7 @@ def _without_attribute(index: int, name: str) -> _Change:
         kept = [item for item in node.attribute if item.name != name]
         del node.attribute[:]
         node.attribute.extend(kept)
-        _forget_shapes(model)
+        forget_shapes(model)
         return model
 
     return changed
@@ -283,18 +283,10 @@ def _fewer(index: int, what: str) -> _Change:
         if what == "output" and names[-1] in read:
             return None
         del names[-1]
-        _forget_shapes(model)
+        forget_shapes(model)
         return model
 
     return changed
-
-
-def _forget_shapes(model: onnx.ModelProto) -> None:
-    """Drops the shapes of outputs, so that they are inferred."""
-    del model.graph.value_info[:]
-    for value in model.graph.output:
-        if value.type.WhichOneof("value") == "tensor_type":
-            value.type.tensor_type.ClearField("shape")
 
 
 def _sizes(search: Search) -> None:
