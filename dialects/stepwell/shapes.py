@@ -192,3 +192,14 @@ def normalize_axes(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
     if len(set(normal)) < len(normal):
         raise OpError(f"axes {', '.join(map(str, axes))} name one axis twice")
     return normal
+
+
+def concatenated(lhs: TensorSpec, rhs: TensorSpec, axis: int) -> TensorSpec:
+    """The tensor of two along `axis`: the extents there add up, the others agree."""
+    same_dtype(lhs, rhs)
+    along = normalize_axis(axis, lhs.rank)
+    pairs = list(zip(lhs.shape, rhs.shape, strict=False))
+    if lhs.rank != rhs.rank or not all(may_equal(*pair) for index, pair in enumerate(pairs) if index != along):
+        raise OpError(f"operands must have equal shapes except for axis {along}, but are {lhs} and {rhs}")
+    dims = [left + right if index == along else common_dim(left, right) for index, (left, right) in enumerate(pairs)]
+    return lhs.with_shape(tuple(dims))

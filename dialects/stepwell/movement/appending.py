@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core import KernelTraits, Op, OpError, attribute, operand, result
 from ...types import TensorSpec
-from ..shapes import common_dim, may_equal, normalize_axis, require_length, require_rank, same_dtype
+from ..shapes import concatenated, normalize_axis, require_length, require_rank
 
 
 class AppendOp(Op):
@@ -55,11 +55,8 @@ class AppendOp(Op):
     ) -> TensorSpec:
         """The extents along `axis` add up, the others agree."""
         require_rank(1, table=table)
-        same_dtype(lhs, rhs)
+        made = concatenated(lhs, rhs, axis)
         along = normalize_axis(axis, lhs.rank)
-        pairs = list(zip(lhs.shape, rhs.shape, strict=False))
-        if lhs.rank != rhs.rank or not all(may_equal(*pair) for index, pair in enumerate(pairs) if index != along):
-            raise OpError(f"operands must have equal shapes except for axis {along}, but are {lhs} and {rhs}")
         require_length(2, ends=ends)
         if len(layout) not in (0, along + 1):
             raise OpError(
@@ -70,10 +67,7 @@ class AppendOp(Op):
             raise OpError(f"attribute 'held' must have {along} entries or none, but has {len(held)}")
         if table.dtype != np.int64:
             raise OpError(f"operand 'table' must be i64, but is {table}")
-        shape = [
-            left + right if index == along else common_dim(left, right) for index, (left, right) in enumerate(pairs)
-        ]
-        return lhs.with_shape(tuple(shape))
+        return made
 
     @staticmethod
     def reference(

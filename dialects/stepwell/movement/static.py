@@ -16,12 +16,11 @@ from ...types import TensorSpec, is_integer
 from ..axes import AlongAxesOp
 from ..shapes import (
     broadcasts_to,
-    common_dim,
+    concatenated,
     may_equal,
     normalize_axes,
     normalize_axis,
     require_length,
-    same_dtype,
     shape_text,
 )
 
@@ -116,15 +115,7 @@ class ConcatOp(Op):
     @staticmethod
     def infer(lhs: TensorSpec, rhs: TensorSpec, *, axis: int) -> TensorSpec:
         """The extents along `axis` add up, the others agree."""
-        same_dtype(lhs, rhs)
-        along = normalize_axis(axis, lhs.rank)
-        pairs = list(zip(lhs.shape, rhs.shape, strict=False))
-        if lhs.rank != rhs.rank or not all(may_equal(*pair) for index, pair in enumerate(pairs) if index != along):
-            raise OpError(f"operands must have equal shapes except for axis {along}, but are {lhs} and {rhs}")
-        dims = [
-            left + right if index == along else common_dim(left, right) for index, (left, right) in enumerate(pairs)
-        ]
-        return lhs.with_shape(tuple(dims))
+        return concatenated(lhs, rhs, axis)
 
     @staticmethod
     def reference(lhs: np.ndarray, rhs: np.ndarray, *, axis: int) -> np.ndarray:
