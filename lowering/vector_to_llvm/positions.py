@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...passes.infra.base import PassError
+from ...passes.ir.named_ops import is_inside
 from ...passes.ir.values import integer_of
 from ..builders.linear_forms import LinearForm, linear_form
 from ..builders.strides import reassociation
@@ -131,11 +132,7 @@ def _is_natural(value: ir.Value) -> bool:
 
 def _is_inside(value: ir.Value, loop: ir.Operation) -> bool:
     owner = value.owner.owner if isinstance(value.owner, ir.Block) else value.owner
-    op = owner.operation
-    while op is not None and op != loop:
-        parent = op.parent
-        op = None if parent is None else parent.operation
-    return op is not None
+    return owner.operation == loop or is_inside(owner.operation, loop)
 
 
 def is_local(root: ir.Value, loop: ir.Operation) -> bool:
@@ -147,20 +144,13 @@ def is_local(root: ir.Value, loop: ir.Operation) -> bool:
         value = pending.pop()
         for use in value.uses:
             user = use.owner.operation
-            inside = _is_inside(user.results[0], loop) if len(user.results) else _op_inside(user, loop)
+            inside = _is_inside(user.results[0], loop) if len(user.results) else is_inside(user, loop)
             if len(user.results) and isinstance(user.results[0].type, ir.MemRefType):
                 pending.append(user.results[0])
             elif not inside:
                 return False
             seen += 1
     return seen > 0
-
-
-def _op_inside(op: ir.Operation, loop: ir.Operation) -> bool:
-    parent = op.parent
-    while parent is not None and parent.operation != loop:
-        parent = parent.operation.parent
-    return parent is not None
 
 
 def _sum(parts: Sequence[tuple[LinearForm, int]]) -> LinearForm:

@@ -61,12 +61,15 @@ def square(value: ir.Value) -> ir.Value:
 
 
 def _binary(kind: type[Op], lhs: ValueOrNumber, rhs: ValueOrNumber) -> ir.Value:
+    return kind(*_values(lhs, rhs)).result
+
+
+def _values(lhs: ValueOrNumber, rhs: ValueOrNumber) -> tuple[ir.Value, ir.Value]:
+    """Makes a number, which only one of two may be, a scalar of the other's type."""
     if not isinstance(lhs, ir.Value):
         assert isinstance(rhs, ir.Value)
-        lhs = scalar_like(lhs, rhs)
-    elif not isinstance(rhs, ir.Value):
-        rhs = scalar_like(rhs, lhs)
-    return kind(lhs, rhs).result
+        return scalar_like(lhs, rhs), rhs
+    return lhs, rhs if isinstance(rhs, ir.Value) else scalar_like(rhs, lhs)
 
 
 def unary(kind: type[Op], value: ir.Value) -> ir.Value:
@@ -96,12 +99,7 @@ def both(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
 
 def select(condition: ir.Value, on_true: ValueOrNumber, on_false: ValueOrNumber) -> ir.Value:
     """`on_true` where the condition holds, else `on_false`; one of them is a value."""
-    if not isinstance(on_true, ir.Value):
-        assert isinstance(on_false, ir.Value)
-        on_true = scalar_like(on_true, on_false)
-    elif not isinstance(on_false, ir.Value):
-        on_false = scalar_like(on_false, on_true)
-    return ops.SelectOp(condition, on_true, on_false).result
+    return ops.SelectOp(condition, *_values(on_true, on_false)).result
 
 
 def cast(value: ir.Value, dtype: np.dtype) -> ir.Value:

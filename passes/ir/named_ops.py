@@ -28,13 +28,14 @@ def _outer_first(inner_first: list[ir.Operation]) -> list[ir.Operation]:
     trees: list[list[ir.Operation]] = []
     for op in inner_first:
         inside: list[ir.Operation] = []
-        while len(op.regions) and trees and _is_inside(trees[-1][0], op):
+        while len(op.regions) and trees and is_inside(trees[-1][0], op):
             inside = trees.pop() + inside
         trees.append([op, *inside])
     return [op for tree in trees for op in tree]
 
 
-def _is_inside(inner: ir.Operation, outer: ir.Operation) -> bool:
+def is_inside(inner: ir.Operation, outer: ir.Operation) -> bool:
+    """Returns whether an op is in a region of another one, at any depth."""
     parent = inner.parent
     while parent is not None and parent.operation != outer:
         parent = parent.operation.parent

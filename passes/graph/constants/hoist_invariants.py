@@ -9,6 +9,7 @@ from mlir import ir
 from ....dialects.registry import OPS
 from ...infra.base import Pass, register
 from ...infra.state import CompileState
+from ...ir.named_ops import is_inside
 from ...ir.rewriting import find_op, walk
 
 _LOOPS = ("scf.for", "scf.while")
@@ -49,10 +50,6 @@ class HoistInvariantsPass(Pass):
 
 def _is_inside(value: ir.Value, loop: ir.Operation) -> bool:
     """Returns whether a value is defined inside a loop."""
-    block = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
-    while block is not None:
-        parent = block.owner.operation
-        if parent == loop:
-            return True
-        block = parent.block if parent.name != "func.func" else None
-    return False
+    if isinstance(value.owner, ir.Block):
+        return value.owner.owner.operation == loop or is_inside(value.owner.owner.operation, loop)
+    return is_inside(value.owner.operation, loop)
