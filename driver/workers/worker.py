@@ -45,7 +45,7 @@ def compile_alone(library: bytes, target: str) -> dict[str, KernelCode] | None:
     if not end:
         return code
     stderr = folder / _STDERR
-    raise CompilerCrash(crash_text(end, "", last_line(stderr.read_bytes() if stderr.exists() else b"")), end, folder)
+    raise CompilerCrash(crash_text(end, last_line(stderr.read_bytes() if stderr.exists() else b"")), end, folder)
 
 
 def _attempt(library: bytes, target: str, folder: Path | None) -> tuple[dict[str, KernelCode] | None, str]:

@@ -52,9 +52,9 @@ def last_line(output: bytes) -> str:
     return (asserted or lines or [""])[-1][-_MAX_MESSAGE_CHARACTERS:]
 
 
-def crash_text(signal_name: str, at: str, message: str) -> str:
+def crash_text(signal_name: str, message: str) -> str:
     """The message of a crash."""
-    return _with_message(f"native code crashed ({signal_name}){f' in {at}' if at else ''}", message)
+    return _with_message(f"native code crashed ({signal_name})", message)
 
 
 def _with_message(text: str, message: str) -> str:

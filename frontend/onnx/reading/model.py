@@ -199,16 +199,16 @@ def describe_model(model: bytes | str | Path | onnx.ModelProto | Model) -> Model
         if undeclared:
             raise ModelError(f"does not declare the type of input '{undeclared[0]}'")
         outputs = tuple(value_info(value, "output") for value in graph.output)
-        _check_unique([info.name for info in inputs], "inputs")
+        _check_unique([info.name for info in inputs])
     except ModelError as error:
         raise error.at(model=read.name) from None
     return ModelInfo(read.name, inputs, outputs)
 
 
-def _check_unique(names: list[str], what: str) -> None:
+def _check_unique(names: list[str]) -> None:
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
-        raise ModelError(f"two {what} are called '{repeated[0]}'")
+        raise ModelError(f"two inputs are called '{repeated[0]}'")
 
 
 def value_info(value: onnx.ValueInfoProto, what: str) -> ValueInfo:

@@ -23,10 +23,10 @@ def _to_float(value: ir.Value, kind: ir.Type) -> ir.Value:
     return arith.sitofp(kind, arith.index_cast(ir.IntegerType.get_signless(64), value))
 
 
-def _to_index(value: ir.Value, low: float, high: float) -> ir.Value:
-    """Returns a float as an index within bounds; NaN becomes the lower bound."""
+def _to_index(value: ir.Value, high: float) -> ir.Value:
+    """Returns a float as an index from 0 to `high`; NaN becomes 0."""
     kind = value.type
-    inside = arith.minnumf(arith.maxnumf(value, number(low, kind)), number(high, kind))
+    inside = arith.minnumf(arith.maxnumf(value, number(0, kind)), number(high, kind))
     return arith.index_cast(ir.IndexType.get(), arith.fptosi(ir.IntegerType.get_signless(64), inside))
 
 
@@ -119,7 +119,7 @@ def _steps(op: RoiAlignOp, edges: Sequence[ir.Value], kind: ir.Type) -> list[ir.
 
 
 def _count(op: RoiAlignOp, step: ir.Value) -> Index:
-    return op.samples or _to_index(math.ceil(step), 0, _MOST_SAMPLES)
+    return op.samples or _to_index(math.ceil(step), _MOST_SAMPLES)
 
 
 def _position(start: ir.Value, step: ir.Value, place: ir.Value, sample: ir.Value, count: Index) -> ir.Value:
@@ -156,7 +156,7 @@ def _around(at: ir.Value, extent: int) -> tuple[ir.Value, list[tuple[ir.Value, i
     after_start = arith.cmpf(arith.CmpFPredicate.OGE, at, number(-1, kind))
     inside = arith.andi(after_start, arith.cmpf(arith.CmpFPredicate.OLE, at, number(extent, kind)))
     at = arith.maxnumf(at, number(0, kind))
-    low = _to_index(math.floor(at), 0, extent - 1)
+    low = _to_index(math.floor(at), extent - 1)
     high = arith.minsi(arith.addi(low, value_of(1)), value_of(extent - 1))
     is_last = arith.cmpi(arith.CmpIPredicate.eq, low, high)
     ratio = arith.select(is_last, number(0, kind), arith.subf(at, _to_float(low, kind)))
@@ -205,7 +205,7 @@ def _greatest(
     images, regions = inputs
     extents = shape_of(images)
     name, *edges = (widen(tensor.extract(regions, [region, value_of(at)])) for at in (0, 2, 1, 4, 3))
-    image = _to_index(name, 0, extents[0] - 1)
+    image = _to_index(name, extents[0] - 1)
     top, left, bottom, right = (_rounded(arith.mulf(edge, number(op.scale, edge.type))) for edge in edges)
     ranges = [
         _bin(index, low, high, count, extent)
@@ -232,4 +232,4 @@ def _bin(place: ir.Value, low: ir.Value, high: ir.Value, count: int, extent: int
     step, start = arith.divf(length, number(count, kind)), _to_float(place, kind)
     first = arith.addf(math.floor(arith.mulf(start, step)), low)
     last = arith.addf(math.ceil(arith.mulf(arith.addf(start, number(1, kind)), step)), low)
-    return _to_index(first, 0, extent), _to_index(last, 0, extent)
+    return _to_index(first, extent), _to_index(last, extent)

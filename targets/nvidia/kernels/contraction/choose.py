@@ -104,7 +104,7 @@ def _wgmma(request: ContractionRequest) -> Iterator[Tiling]:
             yield Tiling("wgmma", rows, columns, depth, 64, columns, stages)
 
 
-def persistent_blocks(problem: Problem, tiling: Tiling, blocks_at_once: int, capability: Capability) -> int:
+def persistent_blocks(problem: Problem, tiling: Tiling, capability: Capability) -> int:
     """Returns the number of persistent blocks that loop over the tiles of a wgmma contraction."""
     tiles = math.ceil(problem.rows / tiling.rows) * math.ceil(problem.columns / tiling.columns) * problem.batch
-    return min(tiles, blocks_at_once * capability.multiprocessors)
+    return min(tiles, capability.multiprocessors)

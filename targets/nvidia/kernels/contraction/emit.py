@@ -136,7 +136,7 @@ def _emit_boxed(
     known = problem_of(contraction)
     # Tiles of windows may have rows beyond those of the product.
     problem = wgmma_problem(known, lhs.window if isinstance(lhs, WindowTile) else None, tiling)
-    blocks = persistent_blocks(problem, tiling, 1, launch.capability)
+    blocks = persistent_blocks(problem, tiling, launch.capability)
     bounds = lhs.bound(known.rows), tiling.columns
 
     def finish(batch: Int, row: Int, column: Int, sums: list[ir.Value]) -> None:
