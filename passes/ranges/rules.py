@@ -21,6 +21,7 @@ from ...dialects.stepwell.elementwise import (
     BinaryOp,
     CastOp,
     ComparisonOp,
+    DivOp,
     LogicalOp,
     MulOp,
     SelectOp,
@@ -96,9 +97,11 @@ def literal(graph: Rewriter, op: ConstantOp, state: OpState) -> ResultExtents:
 
 @PADDING.attach(SizesOp)
 def sizes(graph: Rewriter, op: SizesOp, state: OpState) -> None:
-    """Numbers that are read from the table."""
+    """Numbers that are read from the table, divided by the divisor."""
     value = graph.numbers(array(state.attributes["values"], op.shape))
-    replace(op, value if op.dtype == np.int64 else graph.noted(CastOp(value, dtype=op.dtype)))
+    made = value if op.dtype == np.int64 else graph.noted(CastOp(value, dtype=op.dtype))
+    is_ratio = op.divisor > 1
+    replace(op, graph.noted(DivOp(made, constant(np.array(op.divisor, op.dtype)))) if is_ratio else made)
 
 
 @PADDING.attach(RangeOp)

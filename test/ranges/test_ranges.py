@@ -301,3 +301,21 @@ def test_negative_too_many_programs():
     sizes = list(range(1, 40))
     with pytest.raises(InputError, match="1521 programs, one per bucket of sizes; the maximum is 256"):
         parse_dims({"n": sizes, "m": sizes}, INPUTS)
+
+
+def test_fractions_of_sizes() -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Cast", ["shape"], ["size"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["size", "half"], ["middle"]),
+        helper.make_node("Add", ["x", "middle"], ["y"]),
+    ]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy"]
+    half = numpy_helper.from_array(np.array([0.5], np.float32), "half")
+    model = helper.make_model(helper.make_graph(nodes, "fractions", infos[:1], infos[1:], [half]))
+    run = stepwell.compile(model, options=stepwell.Options(dims={"n": (1, 32)}, cache=False, fallback="error"))
+    (program,) = run.programs
+    assert program.bounds is not None
+    for size in (1, 2, 5, 32):
+        x = np.arange(size, dtype=np.float32)
+        np.testing.assert_array_equal(run(x), x + size / 2)
