@@ -115,7 +115,7 @@ def _truncated_quotient(total: Formula, count: Formula, kind: np.dtype) -> ir.Va
     """A quotient of whole numbers, rounded towards zero: a rounding error of the division must not move it."""
     made = (total / count).by(ew.RoundOp)
     is_over = abs(made * count) > abs(total)
-    step = (made * 0 + 1).where(total > 0, -1)
+    step = (made * 0 + 1).where(made > 0, -1)
     return cast((made - step).where(is_over, made).value, kind)
 
 

@@ -52,6 +52,7 @@ def test_pooling_and_padding():
     functions = {
         "uneven": lambda x: nnf.adaptive_max_pool2d(x, (3, 2), return_indices=True),
         "integers": lambda x: nnf.avg_pool1d((x[0] * 9).long(), 3, padding=1),
+        "negative divisor": lambda x: nnf.avg_pool2d((x * 9).long(), 2, divisor_override=-2),
         "replicated": lambda x: nnf.pad(x, (-2, 3, 1, -1), mode="replicate"),
         "in double": lambda x: nnf.interpolate(x.double(), scale_factor=1.7, mode="bicubic"),
         "smoothed": lambda x: nnf.interpolate(x, size=(3, 4), mode="bicubic", antialias=True),
