@@ -32,7 +32,7 @@ from ...driver.serving.torch_specializer import report_fallbacks
 from ...frontend.torch import record
 from ...frontend.torch.calls import TensorCall
 from ...frontend.torch.division import Division, divide
-from ...frontend.torch.effects import drop_assertions
+from ...frontend.torch.effects import drop_assertions, drop_options
 from ...frontend.torch.live import Whole
 from ...frontend.torch.program import kept_composites, python_decompositions
 from ...frontend.torch.steps import CompiledPiece
@@ -207,6 +207,7 @@ class _Compiler:
             setup = setup.changed(ranges=False)
         whole = torch.fx.GraphModule(module, _copied(module.graph))
         drop_assertions(whole.graph)
+        drop_options(whole.graph)
         entry.in_place = update_in_place(whole.graph)
         compiler = StrictCompiler(lambda piece: compile_piece(piece, setup))
 

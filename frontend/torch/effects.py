@@ -1,4 +1,4 @@
-"""Effects of ops in graphs of AOTAutograd, which orders them by tokens."""
+"""Parts of graphs that have no meaning for compiled code: assertions, and options of other compilers."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from __future__ import annotations
@@ -29,3 +29,24 @@ def drop_assertions(graph: torch.fx.Graph) -> None:
                 graph.erase_node(user)
         if not node.users:
             graph.erase_node(node)
+
+
+_QUANTIZED = (torch.ops.higher_order.invoke_quant, torch.ops.higher_order.invoke_quant_packed)
+
+
+def drop_options(graph: torch.fx.Graph) -> None:
+    """Erases the options of graphs that another compiler may compute in low precision.
+
+    ```
+    options = InvokeQuant(...); made = invoke_quant_packed(graph, x, scheme="nf4", quant_options=options)
+    // -->
+    made = invoke_quant_packed(graph, x)
+    ```
+    """
+    for target in _QUANTIZED:
+        for node in graph.find_nodes(op="call_function", target=target):
+            options = [item for item in node.kwargs.values() if isinstance(item, torch.fx.Node)]
+            node.kwargs = {}
+            for item in options:
+                if not item.users:
+                    graph.erase_node(item)

@@ -30,7 +30,7 @@ _NUMBERS = {
 }
 
 
-@runs("wrap_with_set_grad_enabled", "wrap_with_autocast", "invoke_subgraph")
+@runs("wrap_with_set_grad_enabled", "wrap_with_autocast", "invoke_subgraph", "invoke_quant", "invoke_quant_packed")
 def inlined(node: AtenNode, *arguments: Any) -> tuple[Any, ...]:
     """The results of a graph, in place of the operator; without gradients its mode makes no difference."""
     place = next(index for index, item in enumerate(arguments) if isinstance(item, torch.fx.GraphModule))

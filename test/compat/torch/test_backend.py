@@ -246,6 +246,27 @@ def test_conversions_and_divisions_of_decomposed_ops():
     assert not any(graph.on_torch for graph in stepwell.torch_report().graphs)
 
 
+def test_copies_in_the_layout_of_their_sources():
+    def function(x):
+        return x.t().index_fill(0, torch.tensor([1]), 7.0) * 2, x.t().index_fill(1, torch.tensor([0]), 2.0)
+
+    x = torch.randn(3, 4)
+    for own, theirs in zip(compiled(function, fallback="error")(x), function(x), strict=True):
+        same(own, theirs)
+
+
+def test_options_of_quantized_graphs_do_not_matter():
+    quantized = torch._higher_order_ops.InvokeQuant(codegen_low_precision=True)
+
+    def function(x, y):
+        made, more = quantized(lambda x, y: (x.abs() * y, x + 1), x, y, scheme="nf4")
+        return made.sin() + more
+
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    with torch.no_grad():
+        same(compiled(function, fallback="error")(x, y), function(x, y))
+
+
 def test_derivatives_and_batches_inside_a_graph_without_gradients():
     weight = torch.randn(3, 4)
 
