@@ -16,6 +16,7 @@ from ...dialects.stepwell.attention import AttentionOp
 from ...dialects.stepwell.elementwise import MaskOp
 from ...dialects.stepwell.paging import PagedAttentionOp
 from ...sizes.expressions import evaluate
+from ..infra.base import PassError
 from ..ir.functions import body_of, dictionaries
 from ..ir.named_ops import ops_named
 from ..ir.rewriting import defining_op
@@ -81,8 +82,9 @@ class Demand:
             for name, (operand, axis) in _KEYS.items():
                 for op in ops_named(main, name):
                     prefix = keys_of(op, self._table)
-                    if prefix is not None:
-                        self._keys[op.results[0]] = self._entry(prefix), shape_of(op.operands[operand])[axis]
+                    entry = self._entry(prefix)
+                    if entry >= 0:
+                        self._keys[op.results[0]] = entry, shape_of(op.operands[operand])[axis]
 
     @property
     def is_partial(self) -> bool:
@@ -90,19 +92,27 @@ class Demand:
         return bool(self._table)
 
     def entries(self, value: ir.Value) -> list[int] | None:
-        """Per dimension the table entry of the live extent, -1 for all; None if the whole value is live."""
-        prefixes = self._needed.get(value)
-        if prefixes is None or all(prefix is None for prefix in prefixes):
-            return None
-        return [self._entry(prefix) for prefix in prefixes]
+        """Per dimension the table entry of the live extent, -1 for all; None if the whole value is live.
+
+        An extent for which the table has no entry left counts as all.
+        """
+        found = [self._entry(prefix) for prefix in self._needed.get(value, ())]
+        return found if max(found, default=-1) >= 0 else None
 
     def data(self, value: ir.Value) -> list[Prefix]:
         """Per dimension the extent that must hold correct data, None for all; [] if the value has no reader."""
         return self._data.get(value, [])
 
     def entry(self, prefix: Prefix) -> int:
-        """The table entry of an expression, added if missing; -1 for None."""
-        return self._entry(prefix)
+        """The table entry of an expression, added if missing; -1 for None.
+
+        Raises:
+            PassError: the table is full.
+        """
+        found = self._entry(prefix)
+        if found < 0 and prefix is not None:
+            raise PassError(f"more than {MOST_ENTRIES} numbers depend on the sizes", self._module.location)
+        return found
 
     def why_whole(self, value: ir.Value) -> str | None:
         """The op that needs the whole value although only a part of its result is live; None if there is none."""
@@ -147,6 +157,8 @@ class Demand:
         if prefix is None:
             return -1
         if prefix not in self._table:
+            if len(self._table) >= MOST_ENTRIES:
+                return -1
             self._table.append(prefix)
             discardable.TABLE.write(self._module, self._table)
         return self._table.index(prefix)
