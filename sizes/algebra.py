@@ -206,15 +206,22 @@ def bounds(dim: Dimension, ranges: Mapping[str, Interval]) -> Interval:
         dim: the expression.
         ranges: least and greatest value of sizes by name; others have the limits of `assumptions.py`.
     """
-    low: int | None = 0
-    high: int | None = 0
+    found: Interval = (0, 0)
     for product, factor in terms_of(dim):
         interval: Interval = (factor, factor)
         for atom in dict.fromkeys(product):
             power = intervals.power(_bounds_of_atom(atom, ranges), product.count(atom))
             interval = intervals.times(interval, power)
-        low, high = intervals.plus(low, interval[0]), intervals.plus(high, interval[1])
-    return low, high
+        found = intervals.plus(found, interval)
+    for product, factor in terms_of(dim):
+        match product:
+            case (Quotient(numerator, int(divisor)) as quotient,) if divisor > 0 and len(terms_of(dim)) > 1:
+                # The other terms may depend on it: divisor * quotient is the numerator less 0 to divisor - 1.
+                others = (dim - of_atom(quotient) * factor) * divisor
+                less = intervals.times((0, divisor - 1), (-factor, -factor))
+                multiple = intervals.plus(bounds(others + numerator * factor, ranges), less)
+                found = intervals.both(found, intervals.divided(multiple, divisor))
+    return found
 
 
 def _is_negative(dim: Dimension, question: str) -> bool:
@@ -302,13 +309,9 @@ def _reduced(dim: Dimension, common: int) -> Dimension:
 
 def _multiple(numerator: Dimension, divisor: Dimension) -> int | None:
     """Returns the number whose product with a divisor of several terms is the numerator; None if there is none."""
-    mine, other = dict(terms_of(numerator)), dict(terms_of(divisor))
-    if set(mine) != set(other):
-        return None
-    first = next(iter(other))
-    factor, rest = divmod(mine[first], other[first])
-    is_multiple = not rest and all(mine[product] == other[product] * factor for product in other)
-    return factor if is_multiple else None
+    first, scale = terms_of(divisor)[0]
+    factor = dict(terms_of(numerator)).get(first, 0) // scale
+    return factor if factor and divisor * factor == numerator else None
 
 
 def _without(product: Product, part: Product) -> Product | None:
@@ -341,14 +344,7 @@ def _bounds_of_atom(atom: Atom, ranges: Mapping[str, Interval]) -> Interval:
         case Quotient(numerator, divisor):
             return intervals.quotient(bounds(numerator, ranges), bounds(divisor, ranges))
         case Remainder(numerator, divisor):
-            low, high = bounds(divisor, ranges)
-            if low is None or low <= 0:
-                return None, None
-            top = None if high is None else high - 1
-            first, last = bounds(numerator, ranges)
-            if first is not None and first >= 0 and last is not None:
-                top = last if top is None else min(top, last)
-            return 0, top
+            return intervals.remainder(bounds(numerator, ranges), bounds(divisor, ranges))
 
 
 def _text_of_sum(dim: Symbolic) -> str:

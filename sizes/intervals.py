@@ -35,9 +35,36 @@ def quotient(numerator: Interval, divisor: Interval) -> Interval:
     return at(low, True), at(high, False)
 
 
-def plus(left: int | None, right: int | None) -> int | None:
-    """Returns the sum of two ends of intervals on the same side."""
-    return None if left is None or right is None else left + right
+def remainder(numerator: Interval, divisor: Interval) -> Interval:
+    """Returns the interval of a remainder; without limits if the divisor may be 0 or negative."""
+    (low, high), (least_by, most_by) = numerator, divisor
+    if least_by is None or least_by <= 0:
+        return None, None
+    tops = [] if most_by is None else [most_by - 1]
+    if low is not None and low >= 0 and high is not None:
+        tops.append(high)
+    return 0, min(tops, default=None)
+
+
+def divided(interval: Interval, by: int) -> Interval:
+    """Returns the interval of whole numbers whose multiple by a positive number is in an interval."""
+    low, high = interval
+    return None if low is None else -(-low // by), None if high is None else high // by
+
+
+def both(one: Interval, other: Interval) -> Interval:
+    """Returns the interval of the values that are in both intervals."""
+    lows, highs = zip(one, other, strict=True)
+    return (
+        max((low for low in lows if low is not None), default=None),
+        min((high for high in highs if high is not None), default=None),
+    )
+
+
+def plus(left: Interval, right: Interval) -> Interval:
+    """Returns the interval of a sum of independent values."""
+    (low, high), (least, most) = left, right
+    return None if low is None or least is None else low + least, None if high is None or most is None else high + most
 
 
 def times(left: Interval, right: Interval) -> Interval:

@@ -108,3 +108,11 @@ def test_a_division_by_zero_is_an_error() -> None:
         N // 0
     with pytest.raises(ZeroDivisionError):
         N % 0
+
+
+def test_bounds_follow_terms_that_depend_on_each_other() -> None:
+    n, ranges = size("n"), {"n": (1, 9)}
+    assert bounds(n - n // 2, ranges) == (1, 5)
+    assert bounds(ceil_div(n, 3) * 3 - n, ranges) == (0, 2)
+    assert bounds(n // 2 - n // 3, ranges) == (0, 2)
+    assert bounds(n // 2 + n, ranges) == (1, 13)
