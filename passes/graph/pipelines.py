@@ -23,6 +23,7 @@ from .products.merge_projections import MergeProjectionsPass
 from .products.multiply_bytes import MultiplyBytesPass
 from .products.quantize_early import QuantizeEarlyPass
 from .products.reduce_precision import ReducePrecisionPass
+from .products.sum_few_rows import SumFewRowsPass
 from .products.sum_single_columns import SumSingleColumnsPass
 from .shapes.infer_shapes import InferShapesPass
 from .simplification.canonicalize import CanonicalizePass
@@ -84,6 +85,7 @@ def graph_pipeline(precision: str = "f32") -> Pipeline:
             JoinColumnsPass(),
             # Before weights are packed for kernels that hold adjacent columns in a vector.
             SumSingleColumnsPass(),
+            SumFewRowsPass(),
             # Winograd convolutions pad their input themselves.
             ChooseWinogradPass(),
             # Direct convolutions then read their windows without bounds checks.
