@@ -33,6 +33,7 @@ from ...ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from ..products.byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
 from ..values import dtype_of, is_fixed, static_shape
 from .pack_blocks import PackBlockMatmul, UnpackBlocks
+from .pack_stacked import PackStackedMatmul
 from .panels import pack
 from .transposed_weights import TransposeMatmulWeight, TransposePointwiseWeight, is_transposed
 
@@ -66,7 +67,8 @@ class PackWeightsPass(Pass):
     ```
 
     Convolutions keep their padding. Weights of few bits in blocks keep their bits, except for `bytes_by_depth`. With
-    `widen_rows`, rows of f16 or bf16 become float32 unless instructions multiply pairs of them.
+    `widen_rows`, rows of f16 or bf16 become float32 unless instructions multiply pairs of them. A stack of weights, of
+    which a loop takes one by `stepwell.row`, is packed as a whole.
 
     Preconditions: images have their channels last.
 
@@ -89,10 +91,13 @@ class PackWeightsPass(Pass):
         lines = self.bytes_by_depth
         varies = discardable.RANGES.is_on(op)
         blocks = (UnpackBlocks(),) if lines else (PackBlockMatmul(machine, varies), UnpackBlocks())
+        stacks = () if lines else (PackStackedMatmul(machine),)
         convolutions = (PackDepthwiseConv(), PackGroupedConv(machine), PackConv(machine, lines, self.widen_rows))
         transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()
         products = (*transposing, PackMatmul(machine, self.by_depth, lines, self.widen_rows))
-        apply_patterns(op, (*blocks, *products, *convolutions, WidenBytes(), PackRhs(machine), TransposeRhs()), state)
+        apply_patterns(
+            op, (*blocks, *products, *stacks, *convolutions, WidenBytes(), PackRhs(machine), TransposeRhs()), state
+        )
 
 
 @dataclass(frozen=True)

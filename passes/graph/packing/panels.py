@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator, Sequence
+
 from mlir import ir
 
 from ....dialects.stepwell.movement import ConcatOp, ReshapeOp, SliceOp, TransposeOp
@@ -14,15 +17,29 @@ def pack(weight: ir.Value, count: int, columns: int, depth: int, panel: int, gra
 
     `grain` neighbours along the reduction are adjacent; 0 means as many as the element type needs.
     """
+    parts = _packed(weight, count, columns, depth, panel, grain)
+    return _joined([ReshapeOp(part, shape=(count * size * depth,)).result for part, size in parts], 0)
+
+
+def pack_each(weight: ir.Value, columns: int, depth: int, panel: int, grain: int = 0) -> ir.Value:
+    """A stack of matrices [count, columns, depth], each of them packed flat: [count, columns * depth]."""
+    count = ir.RankedTensorType(weight.type).shape[0]
+    parts = _packed(weight, count, columns, depth, panel, grain)
+    return _joined([ReshapeOp(part, shape=(count, size * depth)).result for part, size in parts], 1)
+
+
+def _packed(
+    weight: ir.Value, count: int, columns: int, depth: int, panel: int, grain: int
+) -> Iterator[tuple[ir.Value, int]]:
+    """Yields the panels of each group of columns, which begin with the dimension `count`, and the number of columns."""
     whole, grain = ReshapeOp(weight, shape=(count, columns, depth)).result, grain or grain_of(dtype_of(weight))
-    packed: ir.Value | None = None
     for group in column_groups(columns, panel):
         stops = (count, group.start + group.size, depth)
         part = SliceOp(whole, starts=(0, group.start, 0), stops=stops, steps=(1, 1, 1)).result
         grains = (depth,) if grain == 1 else (depth // grain, grain)
         panels = ReshapeOp(part, shape=(count, group.panels, group.width, *grains)).result
-        ordered = TransposeOp(panels, permutation=(0, 1, 3, 2, 4)[: 3 + len(grains)]).result
-        flat = ReshapeOp(ordered, shape=(count * group.size * depth,)).result
-        packed = flat if packed is None else ConcatOp(packed, flat, axis=0).result
-    assert packed is not None
-    return packed
+        yield TransposeOp(panels, permutation=(0, 1, 3, 2, 4)[: 3 + len(grains)]).result, group.size
+
+
+def _joined(parts: Sequence[ir.Value], axis: int) -> ir.Value:
+    return functools.reduce(lambda first, second: ConcatOp(first, second, axis=axis).result, parts)
