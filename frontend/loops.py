@@ -10,10 +10,11 @@ from mlir import ir
 from mlir.dialects import arith, tensor
 
 from ..dialects.core import spec_of
-from ..dialects.dims import is_static
+from ..dialects.dims import Dim, is_static
 from ..dialects.stepwell.elementwise import MulOp
 from ..dialects.stepwell.movement import ExpandDimsOp, RowOp, WithRowOp
 from ..dialects.stepwell.shape import FillOp
+from ..sizes import algebra
 from .build import constant, dims_of, dtype, emit, integers, joined, rank, reshaped, shape, shape_of
 from .errors import NeedsShapes, UnsupportedError
 
@@ -44,6 +45,16 @@ class Stack:
 
 LoopBody = Callable[[ir.Value, Carried], tuple[Carried, list[Stack]]]
 """`body(iteration number, carried values)` returns the next carried values, and rows of tensors."""
+
+_TILES = (1, 4, 8, 16, 32)
+"""Numbers of rows of a tile: larger tiles read weights less often, but have more empty rows."""
+
+
+def tile_size(rows: Dim, groups: int) -> int:
+    """Returns the number of rows of a tile of one group: about as many as a group has if all have equally many."""
+    _, most = algebra.bounds(rows, {})
+    share = _TILES[-1] if most is None else most / groups
+    return next((size for size in _TILES if size >= share), _TILES[-1])
 
 
 def counted(count: ir.Value, initial: Sequence[ir.Value], body: LoopBody) -> tuple[Carried, Carried]:

@@ -28,13 +28,10 @@ from ...dialects.stepwell.sorting import TopKOp
 from ...passes.graph.values import dimension
 from ...sizes import algebra
 from ..build import cast, emit, gathered, integers, known_dim, numbered, running, scalar
-from ..loops import Stack, counted
+from ..loops import Stack, counted, tile_size
 
 Perceptron = Callable[[ir.Value, ir.Value], ir.Value]
 """`perceptron(rows, expert)` computes rows [count, hidden] with the weights of an expert, a scalar i64."""
-
-_TILES = (1, 4, 8, 16, 32)
-"""Numbers of tokens of a tile: larger tiles read weights less often, but have more empty slots."""
 
 
 def routed(rows: ir.Value, scores: ir.Value, used: int, has_shares_of_one: bool, perceptron: Perceptron) -> ir.Value:
@@ -77,7 +74,7 @@ def _tiled(rows: ir.Value, is_chosen: ir.Value, used: int, perceptron: Perceptro
     """Returns the results for the experts of several tokens, [tokens, used, hidden]."""
     count, _, experts = (known_dim(is_chosen, axis, "the number of tokens") for axis in range(3))
     hidden = known_dim(rows, 1, "the size of a token")
-    slots, size = count * used, _tile_size(count * used, experts)
+    slots, size = count * used, tile_size(count * used, experts)
     most: Dim = algebra.floor_div(slots, size) + experts  # one tile per expert may be full in part
     # [slots, experts]: true for the expert of each slot, which is a pair of a token and one of its experts.
     needed = cast(emit(ReshapeOp, is_chosen, shape=(slots, experts)), np.int64)
@@ -98,13 +95,6 @@ def _tiled(rows: ir.Value, is_chosen: ir.Value, used: int, perceptron: Perceptro
     _, (results,) = counted(_summed(tiles, 0), [], body)
     flat = emit(ReshapeOp, results, shape=(most * size, hidden))
     return emit(ReshapeOp, gathered(flat, places, 0), shape=(count, used, hidden))
-
-
-def _tile_size(slots: Dim, experts: int) -> int:
-    """Returns the number of tokens of a tile: about as many as an expert gets if all get equally many."""
-    _, most = algebra.bounds(slots, {})
-    share = _TILES[-1] if most is None else most / experts
-    return next((size for size in _TILES if size >= share), _TILES[-1])
 
 
 def _row(value: ir.Value, index: ir.Value) -> ir.Value:
