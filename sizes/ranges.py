@@ -103,15 +103,26 @@ def typical_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
 LEAST_SIZES, SPREAD_SIZES = 12, 28
 """Number of least sizes, and of all sizes, that `spread_sizes` takes of each dimension."""
 
+MOST_COMBINATIONS = 1 << 16
+"""Maximum number of combinations that `spread_sizes` returns: more than all of three dimensions, 28 * 28 * 28."""
+
 
 def spread_sizes(ranges: Mapping[str, Range]) -> dict[str, np.ndarray]:
-    """Returns sizes across ranges, by name: the least ones, and increasingly sparse ones beyond, combined."""
+    """Returns sizes across ranges, by name: the least ones, and increasingly sparse ones beyond, combined.
+
+    Their combinations multiply with each dimension; of too many, it takes the least, the greatest and random ones.
+    """
     along = []
     for values in ranges.values():
         count = (values.high - values.low) // values.step
         steps = {*range(min(count, LEAST_SIZES) + 1), count}
         if count > LEAST_SIZES:
             steps |= {round(item) for item in np.geomspace(LEAST_SIZES, count, SPREAD_SIZES - LEAST_SIZES)}
-        along.append([values.low + number * values.step for number in sorted(steps)])
+        along.append(np.array([values.low + number * values.step for number in sorted(steps)]))
+    if math.prod(map(len, along)) > MOST_COMBINATIONS:
+        draw = np.random.default_rng(0)  # the same in each compile
+        drawn = [sizes[draw.integers(len(sizes), size=MOST_COMBINATIONS - 2)] for sizes in along]
+        ends = [(sizes[0], sizes[-1]) for sizes in along]
+        return {name: np.concatenate(parts) for name, parts in zip(ranges, zip(ends, drawn, strict=True), strict=True)}
     grid = np.meshgrid(*along, indexing="ij")
     return {name: sizes.reshape(-1) for name, sizes in zip(ranges, grid, strict=True)}
