@@ -62,6 +62,16 @@ class Arithmetic:
         """`lhs * rhs + addend`, rounded once."""
         return math.fma(lhs, rhs, addend)
 
+    def product(self, lhs: ir.Value, rhs: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """`lhs * rhs` and what its rounding loses."""
+        whole = arith.mulf(lhs, rhs)
+        return whole, self.fma(lhs, rhs, arith.negf(whole))
+
+    def sum(self, lhs: ir.Value, rhs: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """`lhs + rhs` and what its rounding loses, if `lhs` is 0 or has the greater absolute value."""
+        whole = arith.addf(lhs, rhs)
+        return whole, arith.subf(rhs, arith.subf(whole, lhs))
+
     def polynomial(self, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
         """A polynomial by Horner's rule, the coefficient of the highest power first."""
         value = self.number(coefficients[0])

@@ -55,7 +55,27 @@ def exp(on: Arithmetic, x: ir.Value) -> ir.Value:
     """The exponential within 1 ulp, including denormal results; overflows to infinity."""
     x = on.clamp(x, -746.0, 710.0) if on.is_double else on.clamp(x, -104.0, 89.0)
     whole, count = on.nearest(x, _LOG2_E, 2 * on.bias)
-    fraction = on.polynomial(_rest(on, x, whole), (*_tail(on), 1.0, 1.0))
+    return _scaled(on, x, on.polynomial(_rest(on, x, whole), (*_tail(on), 1.0, 1.0)), whole, count)
+
+
+def exp_of_sum(on: Arithmetic, x: ir.Value, low: ir.Value) -> ir.Value:
+    """The exponential of `x + low` in f64, with a `low` of some ulp of x, within 0.6 ulp of normal results."""
+    x = on.clamp(x, -746.0, 710.0)
+    whole, count = on.nearest(x, _LOG2_E, 2 * on.bias)
+    high_part, low_part = (on.number(-part) for part in _LN2[True])
+    above = on.fma(whole, high_part, x)  # exact
+    rest = on.fma(whole, low_part, above)
+    low = arith.addf(low, on.fma(whole, low_part, arith.subf(above, rest)))
+    # exp(r) = 1 + r + small, its first sum in two parts, so that only the last one rounds to 53 bits.
+    total = arith.addf(on.number(1), rest)
+    small = arith.mulf(arith.mulf(rest, rest), on.polynomial(rest, _EXP_F64))
+    small = on.fma(low, arith.addf(total, small), small)
+    small = arith.addf(small, arith.subf(rest, arith.subf(total, on.number(1))))
+    return _scaled(on, x, arith.addf(total, small), whole, count)
+
+
+def _scaled(on: Arithmetic, x: ir.Value, fraction: ir.Value, whole: ir.Value, count: ir.Value) -> ir.Value:
+    """`fraction * 2 ** whole`, the exponential of x; also if it is denormal or infinite."""
     if on.can_scale:
         return on.scaled(fraction, whole)
     # 2 ** n may be denormal, so it is split into two normal factors; the exponent of one is about half the range.

@@ -11,7 +11,7 @@ from mlir import ir
 from mlir.dialects import arith, math
 
 from .arithmetic import Arithmetic
-from .exponential import exp
+from .exponential import exp, exp_of_sum
 
 # p of log(1 + x) = x - x**2 / 2 + x**3 * p(x), the highest power first: logf.c, and the quotient of log.c.
 _F32 = (
@@ -41,6 +41,8 @@ _F64_DENOMINATOR = (
     7.11544750618563894466e1,
     2.31251620126765340583e1,
 )
+# 2 / 3 minus the float next to it.
+_TWO_THIRDS_REST = 2 / 3 * 2.0**-54
 
 
 def log(on: Arithmetic, x: ir.Value) -> ir.Value:
@@ -60,7 +62,7 @@ def log(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def _log_in_two(on: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The logarithm of an f64 as a sum of two numbers, the second small: 60 correct bits. -inf at 0, NaN below."""
+    """The logarithm of an f64 as a sum of two numbers, the second small: 64 correct bits. -inf at 0, NaN below."""
     exponent, fraction = _split(on, x)
     # log(1 + f) = 2 s + 2 s**3 / 3 + ..., with s = f / (2 + f) in two parts.
     total = arith.addf(fraction, on.number(2))
@@ -68,16 +70,22 @@ def _log_in_two(on: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     ratio = arith.divf(fraction, total)
     rest = on.fma(arith.negf(ratio), lost, on.fma(arith.negf(ratio), total, fraction))
     low = arith.divf(arith.addf(rest, rest), total)
-    square = arith.mulf(ratio, ratio)
-    series = on.polynomial(square, [2 / (2 * n + 1) for n in range(12, 0, -1)])
-    tail = on.fma(arith.mulf(ratio, square), series, low)
+    square, square_rest = on.product(ratio, ratio)
+    cube, cube_rest = on.product(ratio, square)
+    cube_rest = on.fma(ratio, square_rest, on.fma(arith.mulf(square, on.number(1.5)), low, cube_rest))
+    cubed, cubed_rest = on.product(cube, on.number(2 / 3))
+    cubed_rest = on.fma(cube_rest, on.number(2 / 3), on.fma(cube, on.number(_TWO_THIRDS_REST), cubed_rest))
+    series = on.polynomial(square, [2 / (2 * n + 1) for n in range(12, 1, -1)])
+    small = arith.addf(low, on.fma(arith.mulf(cube, square), series, cubed_rest))
     # The product with the first part of log(2) is exact.
-    big, twice = arith.mulf(exponent, on.number(6.93145751953125e-1)), arith.addf(ratio, ratio)
-    first = arith.addf(big, twice)
-    second = arith.addf(arith.subf(twice, arith.subf(first, big)), tail)
-    second = on.fma(exponent, on.number(1.42860682030941723212e-6), second)
-    whole = arith.addf(first, second)
-    return _at_the_edges(on, x, whole), arith.subf(second, arith.subf(whole, first))
+    whole, rest = arith.mulf(exponent, on.number(6.93145751953125e-1)), small
+    second, second_rest = on.product(exponent, on.number(1.42860682030941723212e-6))
+    for term in (arith.addf(ratio, ratio), cubed, second):
+        whole, lost = on.sum(whole, term)
+        rest = arith.addf(rest, lost)
+    rest = arith.addf(rest, second_rest)
+    value = arith.addf(whole, rest)
+    return _at_the_edges(on, x, value), arith.subf(rest, arith.subf(value, whole))
 
 
 def _split(on: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -118,13 +126,16 @@ def pow(on: Arithmetic, base: ir.Value, exponent: ir.Value) -> ir.Value:
 
 
 def pow_of_double(on: Arithmetic, base: ir.Value, exponent: ir.Value) -> ir.Value:
-    """A power as in IEEE 754, within 4 ulp of f64: the argument of the exponential is a sum of two numbers."""
+    """A power as in IEEE 754, within 1 ulp of f64: the argument of the exponential is a sum of two numbers.
+
+    Powers that an f64 holds exactly, such as `3.0 ** 4`, are exact: programs round them down to integers.
+    """
     first, second = _log_in_two(on, math.absf(base))
     product = arith.mulf(exponent, first)
     lost = on.fma(exponent, second, on.fma(exponent, first, arith.negf(product)))
-    size = exp(on, product)
-    is_finite = arith.andi(on.less(size, on.number(python_math.inf)), on.less(on.number(-1000), product))
-    return _signed(on, base, exponent, arith.select(is_finite, on.fma(size, lost, size), size))
+    is_bounded = on.less(math.absf(product), on.number(1000))
+    size = exp_of_sum(on, product, arith.select(is_bounded, lost, on.number(0)))
+    return _signed(on, base, exponent, size)
 
 
 def _signed(on: Arithmetic, base: ir.Value, exponent: ir.Value, size: ir.Value) -> ir.Value:

@@ -136,7 +136,7 @@ def test_error_is_within_the_stated_bound(name: str, dtype: str, bound: float) -
 
 @pytest.mark.few(10)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-@pytest.mark.parametrize("exponent", [-1.5, -0.5, 0.0, 0.3, 2.0, 3.0, 7.0, 61.5, -np.inf, np.inf])
+@pytest.mark.parametrize("exponent", [-1.5, -0.5, 0.0, 0.3, 2.0, 3.0, 7.0, 61.5, 711.5, -np.inf, np.inf])
 def test_powers(exponent: float, dtype: str) -> None:
     x = np.concatenate([positive(dtype), everywhere(dtype)])
     kind, bits = (np.float32, "u4") if dtype == "f4" else (np.float64, "u8")
@@ -177,6 +177,14 @@ def test_an_erf_that_may_be_approximate_is_within_6_units() -> None:
     x = everywhere("f4")
     off = units_off(compute("%r = math.erf %v fastmath<afn> : VECTOR", x), exact_erf(x))
     assert off.max() <= 6
+
+
+@pytest.mark.parametrize("exponent", [1, 3, 5, 13])
+def test_powers_that_a_double_holds_are_exact(exponent: int) -> None:
+    most = min(1999, int(2 ** (53 / exponent)))
+    x = np.arange(1, most + 1, dtype=np.float64)
+    body = f"%y = arith.constant dense<{float(exponent)}> : VECTOR\n%r = math.powf %v, %y : VECTOR"
+    assert compute(body, x).tolist() == [float(base**exponent) for base in range(1, most + 1)]
 
 
 def test_the_power_of_a_positive_number_that_norms_take() -> None:
