@@ -131,32 +131,44 @@ class Symbols:
 
 
 def symbols_of(graph: torch.fx.Graph, arguments: Mapping[str, ir.Value]) -> dict[sympy.Basic, AtenSize]:
-    """Returns the value of each symbol that follows from the sizes of a graph's inputs.
+    """Returns the value of each symbol that follows from a graph's inputs.
 
     Sizes that are a symbol determine it first; then symbols are computed from sizes that are linear in one symbol. Of a
-    size such as `(s - 3) // 2 + 1`, which several `s` have, the value of the quotient follows.
+    size such as `(s - 3) // 2 + 1`, which several `s` have, the value of the quotient follows, and of `s - s // 3` the
+    value as a whole. Inputs that are numbers determine only symbols that do not follow from shapes, which are known
+    when code for them is compiled.
     """
     found: dict[sympy.Basic, AtenSize] = {}
     sizes: list[tuple[Any, ir.Value, int]] = []
+    numbers: list[tuple[sympy.Symbol, ir.Value]] = []
     for node in graph.nodes:
         if node.op != "placeholder" or node.name not in arguments:
             continue
         value, argument = node.meta.get("val"), arguments[node.name]
-        if not isinstance(value, torch.Tensor):
-            expression = expression_of(value)
-            if isinstance(expression, sympy.Symbol):
-                found.setdefault(expression, argument)
-            continue
-        sizes += [(expression_of(size), argument, axis) for axis, size in enumerate(value.shape)]
+        if isinstance(value, torch.Tensor):
+            sizes += [(expression_of(size), argument, axis) for axis, size in enumerate(value.shape)]
+        elif isinstance(expression := expression_of(value), sympy.Symbol):
+            numbers.append((expression, argument))
     for expression, argument, axis in sizes:
         if isinstance(expression, sympy.Symbol) and expression not in found:
             found[expression] = extent_of(argument, axis)
+    _solve(found, sizes)
+    if any(symbol not in found for symbol, _ in numbers):
+        found = dict(numbers) | found
+        _solve(found, sizes)
+    for expression, argument, axis in sizes:
+        if not set(getattr(expression, "free_symbols", ())) <= set(found) and expression not in found:
+            found[expression] = extent_of(argument, axis)
+    return found
+
+
+def _solve(found: dict[sympy.Basic, AtenSize], sizes: Sequence[tuple[Any, ir.Value, int]]) -> None:
+    """Adds the symbols and functions that follow from sizes with one unknown symbol, each an axis of an input."""
     for expression, argument, axis in sizes:
         missing = set(getattr(expression, "free_symbols", ())) - set(found)
         if len(missing) == 1 and not isinstance(expression, sympy.Symbol):
             (symbol,) = missing
             found |= _solved(symbol, expression, extent_of(argument, axis), found)
-    return found
 
 
 def _solved(

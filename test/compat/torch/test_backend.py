@@ -208,6 +208,30 @@ def test_outputs_that_are_inputs_and_numbers():
         assert made[2:] == (rows, None)
 
 
+def _part_of_it(x, noise):
+    last = x.chunk(3)[2]
+    return (last + noise(last)).reshape(last.shape[0], 1) * 2
+
+
+def _twice(x, noise):
+    both = torch.cat([x, x])
+    return (both + noise(both)).view(2, x.shape[0]) * 2
+
+
+@pytest.mark.parametrize("function", [_part_of_it, _twice])
+def test_sizes_of_a_piece_that_has_no_input_of_the_symbol(function):
+    """The piece after the op in torch has an input of `s - 2 * ((s + 2) // 3)` or `2 * s` rows, none of s rows."""
+    options = {**PLAIN, "fallback": "quiet"}
+    run = torch.compile(lambda x: function(x, torch.rand_like), backend="stepwell", options=options, dynamic=True)
+    for rows in (7, 10):
+        made = run(torch.zeros(rows))
+        assert made.shape == function(torch.zeros(rows), torch.zeros_like).shape
+        assert made.min() >= 0 and made.max() < 2
+    assert {item.op_type for graph in stepwell.torch_report().graphs for item in graph.on_torch} == {
+        "aten.rand_like.default"
+    }
+
+
 def test_a_whole_program_by_the_default_backend():
     torch.compiler.set_default_backend("stepwell")
     try:
