@@ -76,7 +76,7 @@ class SumOfRows(Pattern[MatmulOp]):
             return None
         if len(right) > 2 and left[:-2] != right[:-2]:
             return Refusal("the operands are not matrices in equal batches")
-        (*batch, columns, depth), size = right, dtype_of(op.rhs).itemsize
+        batch, (columns, depth), size = right[:-2], tuple(right)[-2:], dtype_of(op.rhs).itemsize
         rows = math.prod(left[len(batch) : -1])
         more = _more_ns(self.machine, rows, depth, size)
         if rows > _MOST_ROWS or more > elementwise_ns(self.machine, _MOVES * depth * size, 0):
