@@ -23,6 +23,10 @@ a row as double it. A text without repetition then costs little; both are choice
 _KEPT = 0.9
 """Weight of the earlier steps in the measured speed: about the last ten count, as texts change their character."""
 
+_COLD = 3
+"""Number of first steps whose times are left out: they load code and touch new memory. The third step by one token of a
+decoder of 16 layers still took half as long again as later ones."""
+
 
 class Proposer(Protocol):
     """A source of proposals for one text.
@@ -47,14 +51,22 @@ class Proposer(Protocol):
 
 
 class _Trial:
-    """A proposer with its measured speed."""
+    """A proposer with its measured speed.
+
+    Attributes:
+        is_cold: whether no step was noted. The first one loads code and touches new memory, so its time is left out.
+    """
 
     def __init__(self, proposer: Proposer) -> None:
         self.proposer = proposer
         self.tokens, self.seconds, self.resting, self.rest = 0.0, 0.0, 0, _REST
+        self.is_cold = True
 
     def note(self, tokens: int, seconds: float, alone: float) -> None:
         """Counts a step with a proposal; one that loses against steps by one token of `alone` seconds starts a rest."""
+        if self.is_cold:
+            self.is_cold = False
+            return
         self.tokens = _KEPT * self.tokens + tokens
         self.seconds = _KEPT * self.seconds + seconds
         if self.seconds > self.tokens * alone:
@@ -81,7 +93,7 @@ class Proposals:
         """
         self._trials = [_Trial(item) for item in proposers]
         self._asked: _Trial | None = None
-        self._alone = 0.0  # seconds of a step by one token; 0 until one was measured
+        self._alone, self._cold = 0.0, _COLD  # seconds of a step by one token; 0 until one was measured warm
         self.most = max((item.most for item in proposers), default=0)
         self.tokens: list[int] = []
         self.proposed, self.accepted = 0, 0
@@ -101,7 +113,7 @@ class Proposals:
     def propose(self, most: int) -> list[int]:
         """Returns the proposed next tokens of the text, at most `most`.
 
-        There are none until a step by one token was measured, and while proposals are slower than such steps.
+        There are none until some steps by one token were measured, and while proposals are slower than such steps.
         """
         for trial in self._trials if self._alone else ():
             count = min(most, trial.proposer.most)
@@ -120,7 +132,10 @@ class Proposals:
             seconds: time of the step.
         """
         if not proposed:
-            self._alone = seconds if not self._alone else _KEPT * self._alone + (1 - _KEPT) * seconds
+            if self._cold:
+                self._cold -= 1
+            else:
+                self._alone = seconds if not self._alone else _KEPT * self._alone + (1 - _KEPT) * seconds
             for trial in self._trials:
                 trial.resting = max(0, trial.resting - 1)
             return

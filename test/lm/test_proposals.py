@@ -62,11 +62,14 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_slow_proposals_rest():
     proposals = Proposals([TextLookup(4)])
     proposals.start([1, 2, 3, 1])
-    assert proposals.propose(4) == []  # no step by one token was measured
-    proposals.note(0, 0, 1.0)
+    for seconds in (99.0, 99.0, 99.0, 1.0):  # the first steps by one token are cold
+        assert proposals.propose(4) == []
+        proposals.note(0, 0, seconds)
     assert proposals.propose(4) == [2, 3, 1, 2]
     assert (proposals.propose(2), proposals.propose(0)) == ([2, 3], [])
     proposals.propose(4)
+    proposals.note(4, 0, 99.0)  # cold
+    assert proposals.propose(4)
     proposals.note(4, 2, 2.9)  # three tokens in less than the time of three steps
     assert proposals.propose(4)
 
@@ -79,7 +82,7 @@ def test_slow_proposals_rest():
         return steps
 
     assert rest_after(0, 2.9) == 16
-    assert (proposals.proposed, proposals.accepted) == (8, 2)
+    assert (proposals.proposed, proposals.accepted) == (12, 2)
     assert [rest_after(0, 2.9) for _ in range(5)] == [32, 64, 128, 256, 256]
     for _ in range(60):
         proposals.note(4, 4, 0.1)
@@ -105,11 +108,14 @@ class Guess:
 def test_the_next_proposer_is_asked_while_one_rests():
     proposals = Proposals([Guess(1, 2), Guess(3)])
     assert (proposals.most, Proposals([]).most) == (4, 0)
-    proposals.note(0, 0, 1.0)
-    assert proposals.propose(4) == [1, 2]
-    proposals.note(2, 0, 9.0)
-    assert proposals.propose(4) == [3]
-    proposals.note(1, 1, 0.5)
+    for _ in range(4):
+        proposals.note(0, 0, 1.0)
+    for _ in range(2):  # the first time is cold
+        assert proposals.propose(4) == [1, 2]
+        proposals.note(2, 0, 9.0)
+    for _ in range(2):
+        assert proposals.propose(4) == [3]
+        proposals.note(1, 1, 0.5)
     for _ in range(16):
         assert proposals.propose(4) == [3]
         proposals.note(0, 0, 1.0)
