@@ -8,7 +8,7 @@ from typing import Any
 from ..facts import CodeShape, CompileFacts, KernelDetails, Operand
 from ..program import KernelInfo, Program
 from .loader import Estimates
-from .roofline import Roofline, roofline_of
+from .roofline import Roofline, machine_of_target, roofline_of
 
 _ELEMENTS = {"int8": "i8", "uint8": "i8", "bfloat16": "bf16"}
 """Types of operands that have instructions of their own, by their names."""
@@ -40,6 +40,15 @@ def estimates_of(program: Program, known: CompileFacts, threads: int) -> Estimat
         return _code(info, known.details_of(info.name), known.operands_of(info.name), limits)
 
     return Estimates(describe, limit.vector_bits, peaks)
+
+
+def peak_of(program: Program, kernel: KernelInfo) -> float:
+    """Returns the peak of a kernel's operations, by the type that it multiplies, relative to that of float32."""
+    known = program.compile_facts
+    element = _element(known.details_of(kernel.name), known.operands_of(kernel.name))
+    if element == "f32":
+        return 1.0
+    return machine_of_target(program.target, known.vector_bytes).relative_rate(element)
 
 
 def _code(

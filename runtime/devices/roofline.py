@@ -81,10 +81,15 @@ class Roofline:
 
 def roofline_of(target: CodeTarget, vector_bytes: int, threads: int) -> Roofline:
     """Returns the peaks of code for a target on a number of cores: measured ones of this machine, else nominal ones."""
+    measured = None if processor.missing(target) else _measured(threads)
+    return Roofline(machine_of_target(target, vector_bytes), threads, measured)
+
+
+def machine_of_target(target: CodeTarget, vector_bytes: int) -> Machine:
+    """Returns the machine that code is for, with vectors of this width; 0 stands for that of the target's features."""
     width = vector_bytes or vector_bytes_of(target)
     registers = 16 if target.architecture == "x86_64" and width < 64 else 32
-    machine = machine_of_cpu(target.cpu, target.architecture, target.features, width, registers)
-    return Roofline(machine, threads, None if processor.missing(target) else _measured(threads))
+    return machine_of_cpu(target.cpu, target.architecture, target.features, width, registers)
 
 
 def _measured(threads: int) -> Peaks | None:

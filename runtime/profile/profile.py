@@ -16,6 +16,7 @@ from typing import Any
 
 from ...support.short_repr import short_repr
 from ...support.wording import quantity
+from ..devices.cpu_estimates import peak_of
 from ..devices.peaks import Peaks
 from ..program import KernelInfo, Program
 from ..report import html
@@ -131,17 +132,22 @@ class Profile:
             row["operator"] = operators.get(row["node"], "")
             for name in ("calls", "seconds", "thread_seconds"):
                 row[name] /= len(self.calls)
-            row["roofline"] = self._roofline(row)
+            row["roofline"] = self._roofline(row, row.pop("peak"))
             for amount, rate in (("flops", "gflops_per_second"), ("bytes", "gbytes_per_second")):
                 is_known = row[amount] is not None and row["seconds"] > 0
                 row[rate] = row[amount] * row["calls"] / row["seconds"] / 1e9 if is_known else None
         return sorted(found.values(), key=lambda row: -row["seconds"])
 
-    def _roofline(self, row: Mapping[str, Any]) -> float | None:
-        """Returns a kernel's minimum time under the machine's peaks, divided by its actual time."""
+    def _roofline(self, row: Mapping[str, Any], peak: float) -> float | None:
+        """Returns a kernel's minimum time under the machine's peaks, divided by its actual time.
+
+        Args:
+            row: the figures of the kernel.
+            peak: the peak of its operations, relative to that of float32.
+        """
         if self.peaks is None or row["flops"] is None or not row["seconds"]:
             return None
-        return row["calls"] * self.peaks.seconds(row["flops"], row["bytes"]) / row["seconds"]
+        return row["calls"] * self.peaks.seconds(row["flops"] / peak, row["bytes"]) / row["seconds"]
 
     def _nodes(self) -> list[dict[str, Any]]:
         """Returns the model's nodes, with their shares of kernels."""
@@ -220,6 +226,7 @@ def _new_row(kernel: KernelInfo, program: Program) -> dict[str, Any]:
         "thread_seconds": 0.0,
         "flops": kernel.flops if is_exact else None,
         "bytes": kernel.bytes if is_exact else None,
+        "peak": peak_of(program, kernel),
     }
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..devices.cpu_estimates import peak_of
 from ..devices.peaks import Peaks
+from ..program import Program
 from .calls import Call, Instance
 
 _MAX_EVENTS = 50_000
@@ -61,7 +63,7 @@ def _of_call(
         for instance in instances:
             for piece in instance.pieces:
                 start, took = int(piece[1]) - origin, int(piece[2] - piece[1])
-                arguments = _arguments(instance, piece, recording.program.bounds is None, peaks)
+                arguments = _arguments(instance, piece, recording.program, peaks)
                 yield _event(_kernel_title(instance), "kernel", pid, threads[int(piece[3])], start, took, arguments)
 
 
@@ -72,7 +74,7 @@ def _kernel_title(instance: Instance) -> str:
     return f"{site[0][0]} ({instance.kernel.kind})" if site else instance.kernel.kind
 
 
-def _arguments(instance: Instance, piece: Sequence[int], is_exact: bool, peaks: Peaks | None) -> dict[str, Any]:
+def _arguments(instance: Instance, piece: Sequence[int], program: Program, peaks: Peaks | None) -> dict[str, Any]:
     kernel = instance.kernel
     seconds = max(instance.end - instance.start, 1) / 1e9
     nodes = (
@@ -81,11 +83,11 @@ def _arguments(instance: Instance, piece: Sequence[int], is_exact: bool, peaks: 
     found: dict[str, Any] = {"kernel": kernel.name, "nodes": list(dict.fromkeys(name for name, _ in nodes))}
     if kernel.blocks:
         found["blocks"] = f"{piece[4]} to {piece[5]} of {kernel.blocks}"
-    if not is_exact:
+    if program.bounds is not None:  # for a range of sizes, the work is known only at the upper bounds
         return found
     found |= {"flops": kernel.flops, "bytes": kernel.bytes}
     if peaks is not None:
-        found["roofline"] = peaks.seconds(kernel.flops, kernel.bytes) / seconds
+        found["roofline"] = peaks.seconds(kernel.flops / peak_of(program, kernel), kernel.bytes) / seconds
     return found | {"GFLOP/s": kernel.flops / seconds / 1e9, "GB/s": kernel.bytes / seconds / 1e9}
 
 

@@ -13,6 +13,7 @@ import stepwell
 from onnx import helper
 from stepwell.runtime.artefact import linker
 from stepwell.runtime.devices.peaks import Peaks
+from stepwell.runtime.devices.roofline import machine_of_target
 from stepwell.runtime.execution import recorder
 from stepwell.runtime.launch_plan import Launch, LaunchPlan
 from stepwell.runtime.profile.profiler import instances
@@ -188,6 +189,21 @@ def test_shares_of_the_roofline(profile) -> None:
         assert row["roofline"] == pytest.approx(least / row["seconds"])
     assert all(row["roofline"] is None for row in profile.record()["kernels"])
     assert Peaks.of(json.loads(json.dumps(record["peaks"]))).flops == 1e11
+
+
+def test_products_of_bytes_are_compared_with_their_own_peak() -> None:
+    nodes = [helper.make_node("MatMulInteger", ["x", "w"], ["y"], "product")]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, [32, 64])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.INT32, [32, 48])
+    model = _model(nodes, [x], [y], [("w", np.ones((64, 48), np.int8))])
+    executable = stepwell.compile(model, threads=1)
+    profile = executable.profile({"x": np.ones((32, 64), np.uint8)}, calls=2)
+    flat = [(1.0, 1e15), (1e9, 1e15)]
+    record = profile.beside(Peaks(profile.threads, 1e11, flat, flat)).record()
+    (row,) = (row for row in record["kernels"] if row["class"] == "contraction")
+    (program,) = executable.programs
+    rate = machine_of_target(program.target, program.compile_facts.vector_bytes).relative_rate("i8")
+    assert row["roofline"] == pytest.approx(row["calls"] * row["flops"] / rate / 1e11 / row["seconds"])
 
 
 def test_loops_make_more_calls_than_there_are_in_the_code() -> None:
