@@ -108,9 +108,10 @@ def constant(array: np.ndarray) -> ir.Value:
 
 def integers(values: Sequence[Dim] | int) -> ir.Value:
     """A list of integers or expressions over sizes, such as a shape, or a single integer."""
-    if isinstance(values, int) or is_static(values):
-        return constant(np.array(values, dtype=np.int64))
-    return SizesOp.of_contents(np.array(values, dtype=object), np.dtype(np.int64)).result
+    array = np.array(values)
+    if array.dtype != object:  # expressions are objects
+        return constant(array.astype(np.int64))
+    return SizesOp.of_contents(array, np.dtype(np.int64)).result
 
 
 def numbered(count: Dim, axis: int = 0, rank: int = 1) -> ir.Value:
