@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .caches import near_bytes
 from .machine import Machine
 from .paces import paces_of
 
@@ -33,6 +34,9 @@ need as long to get them from there as its part of the work takes."""
 
 _TILE_SHARE = 0.4
 """Part of a matrix unit's peak that products reach: measured with 512x768 by 768x768 bytes on a Xeon with AMX."""
+
+_FOLDING_CYCLES = 8
+"""Cycles to add up the lanes of a vector and store the sum: three to four dependent additions."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,25 @@ def pays_for_threads(machine: Machine, flops: float, moved: float) -> bool:
         return True
     part = 1 / _FEWEST_THREADS
     return flops / paces.small_flops * part >= paces.threads_ns + moved * part / paces.handed_bytes
+
+
+def more_ns_of_sums(machine: Machine, rows: int, depth: int, size: int) -> float:
+    """Returns the nanoseconds by which sums along `depth` take longer than a kernel of contractions, for one column.
+
+    Sums read both operands for each multiply-add. The rows are read again for each column, from the second-level cache
+    if they do not stay in the first.
+
+    Args:
+        machine: the machine.
+        rows: number of rows.
+        depth: number of products that are added up.
+        size: bytes of an element.
+    """
+    vector = 2 / machine.loads
+    if rows * depth * size > near_bytes(machine):
+        vector += machine.vector_bytes / machine.l2_rate
+    more = depth / machine.lanes(size) * (vector - 1 / machine.fma_units)
+    return rows * (more + _FOLDING_CYCLES) / machine.wide_clock
 
 
 def product_blocks(machine: Machine, flops: float) -> int:

@@ -12,8 +12,7 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise.arithmetic import MulOp
 from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
 from ....dialects.stepwell.reduction import ReduceSumOp
-from ....machines.caches import near_bytes
-from ....machines.costs import elementwise_ns
+from ....machines.costs import elementwise_ns, more_ns_of_sums
 from ....machines.machine import Machine
 from ...infra.base import Pass, register
 from ...infra.machine_option import machine_of
@@ -23,9 +22,6 @@ from ..values import dtype_of, is_fixed, static_shape
 
 _MOVES = 3
 """Number of times that transposing moves an element: it is read, its new line is read, and it is written there."""
-
-_FOLDING_CYCLES = 8
-"""Cycles to add up the lanes of a vector and store the sum: three to four dependent additions."""
 
 _MOST_ROWS = 8
 """Maximum number of rows; kernels of contractions multiply more rows from registers, which saves what they move."""
@@ -78,7 +74,7 @@ class SumOfRows(Pattern[MatmulOp]):
             return Refusal("the operands are not matrices in equal batches")
         batch, (columns, depth), size = right[:-2], tuple(right)[-2:], dtype_of(op.rhs).itemsize
         rows = math.prod(left[len(batch) : -1])
-        more = _more_ns(self.machine, rows, depth, size)
+        more = more_ns_of_sums(self.machine, rows, depth, size)
         if rows > _MOST_ROWS or more > elementwise_ns(self.machine, _MOVES * depth * size, 0):
             return Refusal(f"{rows} rows of {depth} are too many for sums along the rows")
         target = tuple(ir.RankedTensorType(op.result.type).shape)
@@ -90,19 +86,6 @@ class SumOfRows(Pattern[MatmulOp]):
         count = len(batch)
         sums = TransposeOp(_summed(MulOp(y, x).result), permutation=(*range(count), count + 1, count)).result
         return ReshapeOp(sums, shape=target).result
-
-
-def _more_ns(machine: Machine, rows: int, depth: int, size: int) -> float:
-    """Returns the nanoseconds by which the sums of a column take longer than in a kernel of contractions.
-
-    The sums read both operands for each multiply-add. The rows are read again for each column, from the second-level
-    cache if they do not stay in the first.
-    """
-    vector = 2 / machine.loads
-    if rows * depth * size > near_bytes(machine):
-        vector += machine.vector_bytes / machine.l2_rate
-    contraction = 1 / machine.fma_units
-    return rows * (depth / machine.lanes(size) * (vector - contraction) + _FOLDING_CYCLES) / machine.wide_clock
 
 
 def _summed(products: ir.Value) -> ir.Value:
