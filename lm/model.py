@@ -131,16 +131,16 @@ def load(
     executable = compile_model(source, threads=threads, options=Options(dims={**sizes, "batch": 1, "length": lengths}))
     lookup, drafted = (max(0, min(count, context - 2)) for count in (lookup, drafted if draft is not None else 0))
     smaller = _load_draft(draft, tokenizer, context, threads, cache) if draft is not None and drafted else None
-    checking, most_proposed = None, max(lookup, drafted)
-    if most_proposed:
-        several = 2 if most_proposed == 1 else (2, most_proposed + 1)
-        dims = {"past": _pasts(context, most_proposed + 1), "outputs": several, "batch": 1, "length": several}
+    checking, proposal_sources = None, ProposalSources(lookup, smaller, drafted)
+    if proposal_sources.most:
+        tokens = proposal_sources.most + 1
+        several = 2 if tokens == 2 else (2, tokens)
+        dims = {"past": _pasts(context, tokens), "outputs": several, "batch": 1, "length": several}
         checking = compile_model(source, threads=threads, options=Options(dims=dims))
     together = None
     if sequences > 1:
         sizes |= {"batch": (2, sequences), "length": 1}
         together = compile_model(source, threads=threads, options=Options(dims=sizes))
-    proposal_sources = ProposalSources(lookup, smaller, drafted)
     return LanguageModel(executable, tokenizer, context, pages, together, sequences, checking, proposal_sources)
 
 
@@ -153,12 +153,11 @@ def _load_draft(
         ModelError: as for `load`.
         InputError: it has other tokens than the tokenizer.
     """
-    most = read_model(Path(path)).context
-    model = load(path, min(context, most), threads, cache=cache)
-    difference = tokenizer.difference(model.tokenizer)
+    stored = read_model(Path(path))
+    difference = tokenizer.difference(stored.tokenizer)
     if difference:
         raise InputError(f"the draft model {Path(path).name} has other tokens than the model: {difference}")
-    return model
+    return load(path, min(context, stored.context), threads, cache=cache)
 
 
 @dataclass(frozen=True)
@@ -174,6 +173,11 @@ class ProposalSources:
     lookup: int = 0
     draft: LanguageModel | None = None
     drafted: int = 0
+
+    @property
+    def most(self) -> int:
+        """Maximum number of proposed tokens of a step."""
+        return max(self.lookup, self.drafted)
 
     def proposals(self) -> Proposals:
         """Returns proposals for a text, whose repetitions come first: they take no time."""

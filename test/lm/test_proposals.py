@@ -160,7 +160,7 @@ def test_ends_within_accepted_tokens(model: LanguageModel, plain: LanguageModel)
 def test_checked_logits_are_those_of_single_tokens(model: LanguageModel):
     """Up to rounding: programs for several tokens sum in another order."""
     pool, tokens = model.pool(), model.tokenizer.encode("the other text of the others")
-    text, count = pool.table.text(), model.proposal_sources.proposals().most + 1
+    text, count = pool.table.text(), model.proposal_sources.most + 1
     pool.read(text, tokens[:-count])
     wanted = [pool.read(text, [token]) for token in tokens[-count:]]
     pool.table.truncate(text, len(tokens) - count)
