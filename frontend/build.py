@@ -29,7 +29,7 @@ from ..dialects.stepwell.movement import (
     SqueezeOp,
     TransposeOp,
 )
-from ..dialects.stepwell.reduction import ReduceProdOp
+from ..dialects.stepwell.reduction import ReduceProdOp, ReduceSumOp
 from ..dialects.stepwell.shape import ShapeOfOp, SizesOp
 from ..dialects.stepwell.shapes import normalize_axis as normal_axis
 from ..passes.graph.shapes.symbolic_contents import symbolic_contents
@@ -235,6 +235,11 @@ def chained(op: type[Op], values: Sequence[ir.Value]) -> ir.Value:
     for value in values[1:]:
         result = emit(op, result, value)
     return result
+
+
+def summed(value: ir.Value, axis: int) -> ir.Value:
+    """The sum along an axis, which goes."""
+    return emit(ReduceSumOp, value, axes=(axis,), keepdims=False)
 
 
 def added(lhs: ir.Value, rhs: ir.Value | None) -> ir.Value:

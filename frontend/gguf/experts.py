@@ -22,12 +22,11 @@ from ...dialects.dims import Dim
 from ...dialects.stepwell import elementwise as ew
 from ...dialects.stepwell.movement import ExpandDimsOp, ReshapeOp, RowOp, ScatterOp
 from ...dialects.stepwell.normalization import SoftmaxOp
-from ...dialects.stepwell.reduction import ReduceSumOp
 from ...dialects.stepwell.shape import FillOp
 from ...dialects.stepwell.sorting import TopKOp
 from ...passes.graph.values import dimension
 from ...sizes import algebra
-from ..build import cast, emit, gathered, integers, known_dim, numbered, running, scalar
+from ..build import cast, emit, gathered, integers, known_dim, numbered, running, scalar, summed
 from ..loops import Stack, counted, tile_size
 
 Perceptron = Callable[[ir.Value, ir.Value], ir.Value]
@@ -51,11 +50,11 @@ def routed(rows: ir.Value, scores: ir.Value, used: int, has_shares_of_one: bool,
     # [tokens, used, experts]
     is_chosen = emit(ew.EqualOp, emit(ExpandDimsOp, chosen, axes=(2,)), numbered(experts))
     candidates = emit(ExpandDimsOp, probabilities, axes=(1,))
-    shares = _summed(emit(ew.MulOp, candidates, cast(is_chosen, np.float32)), 2)
+    shares = summed(emit(ew.MulOp, candidates, cast(is_chosen, np.float32)), 2)
     if has_shares_of_one:
-        shares = emit(ew.DivOp, shares, emit(ExpandDimsOp, _summed(shares, 1), axes=(1,)))
+        shares = emit(ew.DivOp, shares, emit(ExpandDimsOp, summed(shares, 1), axes=(1,)))
     results = _each(rows, chosen, used, perceptron) if count == 1 else _tiled(rows, is_chosen, used, perceptron)
-    return _summed(emit(ew.MulOp, results, emit(ExpandDimsOp, shares, axes=(2,))), 1)
+    return summed(emit(ew.MulOp, results, emit(ExpandDimsOp, shares, axes=(2,))), 1)
 
 
 def _each(rows: ir.Value, chosen: ir.Value, used: int, perceptron: Perceptron) -> ir.Value:
@@ -78,28 +77,24 @@ def _tiled(rows: ir.Value, is_chosen: ir.Value, used: int, perceptron: Perceptro
     most: Dim = algebra.floor_div(slots, size) + experts  # one tile per expert may be full in part
     # [slots, experts]: true for the expert of each slot, which is a pair of a token and one of its experts.
     needed = cast(emit(ReshapeOp, is_chosen, shape=(slots, experts)), np.int64)
-    before = _summed(emit(ew.MulOp, running(needed, 0, exclusive=True), needed), 1)
-    tiles = emit(ew.DivOp, emit(ew.AddOp, _summed(needed, 0), scalar(size - 1, needed)), scalar(size, needed))
+    before = summed(emit(ew.MulOp, running(needed, 0, exclusive=True), needed), 1)
+    tiles = emit(ew.DivOp, emit(ew.AddOp, summed(needed, 0), scalar(size - 1, needed)), scalar(size, needed))
     ends = running(tiles, 0)
-    first = _summed(emit(ew.MulOp, needed, emit(ew.SubOp, ends, tiles)), 1)
+    first = summed(emit(ew.MulOp, needed, emit(ew.SubOp, ends, tiles)), 1)
     places = emit(ew.AddOp, emit(ew.MulOp, first, scalar(size, first)), before)
     tokens = emit(ew.DivOp, numbered(slots), integers(used))
     table = emit(FillOp, emit(ExpandDimsOp, dimension(most * size), axes=(0,)), value=np.zeros((), np.int64))
     table = emit(ReshapeOp, emit(ScatterOp, table, places, tokens, axis=0), shape=(most, size))
 
     def body(number: ir.Value, _: object) -> tuple[list[ir.Value], list[Stack]]:
-        expert = _summed(cast(emit(ew.LessEqualOp, ends, number), np.int64), 0)
+        expert = summed(cast(emit(ew.LessEqualOp, ends, number), np.int64), 0)
         made = perceptron(gathered(rows, _row(table, number), 0), expert)
         return [], [Stack([(number, made)], length=dimension(most))]
 
-    _, (results,) = counted(_summed(tiles, 0), [], body)
+    _, (results,) = counted(summed(tiles, 0), [], body)
     flat = emit(ReshapeOp, results, shape=(most * size, hidden))
     return emit(ReshapeOp, gathered(flat, places, 0), shape=(count, used, hidden))
 
 
 def _row(value: ir.Value, index: ir.Value) -> ir.Value:
     return emit(RowOp, value, index)
-
-
-def _summed(value: ir.Value, axis: int) -> ir.Value:
-    return emit(ReduceSumOp, value, axes=(axis,), keepdims=False)

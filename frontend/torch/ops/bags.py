@@ -9,7 +9,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceSumOp
-from ...build import cast, dtype, emit, gathered, part_along, scalar, shape
+from ...build import cast, dtype, emit, gathered, part_along, scalar, shape, summed
 from ...index_arithmetic import numbers
 from ..node import AtenNode
 from ..registry import imports
@@ -41,7 +41,7 @@ def embedding_bag(
     place = numbers(line, 0)
     # Index i is in the bag with the number of starts up to i, less one.
     begun = cast(emit(ew.LessEqualOp, starts, place), np.int64)
-    bag = emit(ew.SubOp, emit(ReduceSumOp, begun, axes=(0,), keepdims=False), scalar(1, begun))
+    bag = emit(ew.SubOp, summed(begun, 0), scalar(1, begun))
     belongs = emit(ew.EqualOp, numbers(starts, 0, 2), bag)
     if padding_idx >= 0:
         belongs = emit(ew.AndOp, belongs, emit(ew.NotOp, emit(ew.EqualOp, line, scalar(padding_idx, line))))

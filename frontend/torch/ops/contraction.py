@@ -31,6 +31,7 @@ from ...build import (
     reshaped,
     scalar,
     shape,
+    summed,
 )
 from ...errors import NeedsShapes, UnsupportedError
 from ..node import AtenNode
@@ -85,7 +86,7 @@ def baddbmm(node: AtenNode, input: ir.Value, batch1: ir.Value, batch2: ir.Value,
 @imports("aten.addbmm.default")
 def addbmm(node: AtenNode, input: ir.Value, batch1: ir.Value, batch2: ir.Value, beta: Any, alpha: Any) -> ir.Value:
     """alpha * sum(a @ b) + beta * c, summed over the batches"""
-    total = emit(ReduceSumOp, _product(node, batch1, batch2), axes=(0,), keepdims=False)
+    total = summed(_product(node, batch1, batch2), 0)
     return _plus(total, input, beta, alpha)
 
 

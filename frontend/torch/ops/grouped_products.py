@@ -11,7 +11,6 @@ from ....dialects.dims import Dim
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp, ReshapeOp, RowOp, TransposeOp
-from ....dialects.stepwell.reduction import ReduceSumOp
 from ....passes.graph.values import dimension
 from ....sizes import algebra
 from ...build import (
@@ -28,6 +27,7 @@ from ...build import (
     rank,
     running,
     scalar,
+    summed,
 )
 from ...errors import UnsupportedError
 from ...loops import Stack, counted, tile_size
@@ -80,24 +80,24 @@ def product_of_groups(rows: ir.Value, weights: ir.Value, ends: ir.Value) -> ir.V
     most: Dim = algebra.floor_div(count, size) + groups  # one tile per group may be full in part
     ends = cast(ends, np.int64)
     starts = joined([integers([0]), part(ends, 0, groups - 1)])
-    tiles = emit(ew.DivOp, _sum(ends, emit(ew.NegOp, starts), scalar(size - 1, ends)), scalar(size, ends))
+    counts = emit(ew.SubOp, ends, starts)
+    tiles = emit(ew.DivOp, emit(ew.AddOp, counts, scalar(size - 1, counts)), scalar(size, counts))
     tiles = emit(ew.MaximumOp, tiles, scalar(0, tiles))
     tile_ends = running(tiles, 0)
     # Row of a tile's start, less `size` times its number: the same for all tiles of a group.
     bases = emit(ew.SubOp, starts, emit(ew.MulOp, emit(ew.SubOp, tile_ends, tiles), scalar(size, tiles)))
 
     def body(number: ir.Value, _: object) -> tuple[list[ir.Value], list[Stack]]:
-        group = emit(ReduceSumOp, cast(emit(ew.LessEqualOp, tile_ends, number), np.int64), axes=(0,), keepdims=False)
-        first = _sum(emit(RowOp, bases, group), emit(ew.MulOp, number, scalar(size, number)))
+        group = summed(cast(emit(ew.LessEqualOp, tile_ends, number), np.int64), 0)
+        first = emit(ew.AddOp, emit(RowOp, bases, group), emit(ew.MulOp, number, scalar(size, number)))
         tile = gathered(rows, _clipped(emit(ew.AddOp, numbered(size), first), count), 0)
         made = emit(MatmulOp, tile, emit(RowOp, weights, group), transpose_rhs=is_transposed)
         return [], [Stack([(number, made)], length=dimension(most))]
 
-    used = emit(ReduceSumOp, tiles, axes=(0,), keepdims=False)
-    _, (results,) = counted(_clipped(used, most + 1), [], body)
+    _, (results,) = counted(_clipped(summed(tiles, 0), most + 1), [], body)
     line = numbered(count)
     is_after = emit(ew.LessEqualOp, emit(ExpandDimsOp, ends, axes=(0,)), emit(ExpandDimsOp, line, axes=(1,)))
-    group = emit(ReduceSumOp, cast(is_after, np.int64), axes=(1,), keepdims=False)
+    group = summed(cast(is_after, np.int64), 1)
     base = gathered(bases, _clipped(group, groups), 0)
     places = _clipped(emit(ew.SubOp, line, base), most * size)
     made = gathered(emit(ReshapeOp, results, shape=(most * size, columns)), places, 0)
@@ -115,12 +115,6 @@ def _as_stored(weights: ir.Value) -> tuple[ir.Value, bool]:
         return weights, False
     permutation = list(ir.DenseI64ArrayAttr(owner.attributes["permutation"]))
     return (owner.operands[0], True) if permutation == [0, 2, 1] else (weights, False)
-
-
-def _sum(first: ir.Value, *more: ir.Value) -> ir.Value:
-    for value in more:
-        first = emit(ew.AddOp, first, value)
-    return first
 
 
 def _clipped(value: ir.Value, stop: Dim) -> ir.Value:

@@ -10,9 +10,8 @@ from mlir import ir
 
 from .....dialects.stepwell.contraction import MatmulOp
 from .....dialects.stepwell.movement import PadOp
-from .....dialects.stepwell.reduction import ReduceSumOp
 from .....support.wording import quantity
-from ....build import dtype, emit, gathered, integers, reshaped, shape, transposed
+from ....build import dtype, emit, gathered, integers, reshaped, shape, summed, transposed
 from ....errors import NodeError
 from ...nodes.node import Node
 from ...nodes.registry import imports
@@ -45,7 +44,7 @@ def col2im(node: Node, columns: ir.Value, image: ir.Value, block: ir.Value) -> i
     ]
     table = _terms(lines, sizes)
     terms = gathered(with_zero, node.table("terms", table), 2)
-    return reshaped(emit(ReduceSumOp, terms, axes=(2,), keepdims=False), integers([batch, depth // taps, *sizes]))
+    return reshaped(summed(terms, 2), integers([batch, depth // taps, *sizes]))
 
 
 def _terms(lines: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:

@@ -16,7 +16,6 @@ from .....dialects.stepwell.attention import AttentionOp
 from .....dialects.stepwell.contraction import MatmulOp
 from .....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, SqueezeOp
 from .....dialects.stepwell.normalization import LayerNormOp, RmsNormOp
-from .....dialects.stepwell.reduction import ReduceSumOp
 from .....passes.graph.values import dimension
 from ....build import (
     added,
@@ -32,6 +31,7 @@ from ....build import (
     rank,
     scalar,
     shape,
+    summed,
     tabulate,
     transposed,
 )
@@ -82,7 +82,7 @@ def embed_layer_norm(
     normal = emit(LayerNormOp, total, scale, shift, epsilon=node.attribute("epsilon", 1e-12))
     counted = words if mask is None else mask
     numbers = emit(ew.MulOp, counted, scalar(0, counted)) if mask is None else mask
-    return normal, emit(ReduceSumOp, cast(numbers, np.int32), axes=(1,), keepdims=False), total
+    return normal, summed(cast(numbers, np.int32), 1), total
 
 
 @imports("RotaryEmbedding", domain=_MS)
