@@ -18,13 +18,15 @@ _LEAST_SCALE = float(np.finfo(np.float32).tiny)
 
 def scales_of(rows: ir.Value) -> ir.Value:
     """Returns the scales of rows [.., depth], f32[.., 1]: the greatest magnitude of each becomes 127."""
-    wide = rows if dtype_of(rows) == np.float32 else CastOp(rows, dtype=np.dtype(np.float32)).result
-    greatest = ReduceMaxOp(AbsOp(wide), axes=(-1,), keepdims=True).result
+    greatest = ReduceMaxOp(AbsOp(_wide(rows)), axes=(-1,), keepdims=True).result
     scales = MulOp(greatest, scalar_like(1 / _GREATEST, greatest)).result
     return MaximumOp(scales, scalar_like(_LEAST_SCALE, scales)).result
 
 
 def in_int8(rows: ir.Value, scales: ir.Value) -> ir.Value:
     """Returns `round(rows / scales)` as i8."""
-    wide = rows if dtype_of(rows) == np.float32 else CastOp(rows, dtype=np.dtype(np.float32)).result
-    return CastOp(RoundOp(DivOp(wide, scales)), dtype=np.dtype(np.int8)).result
+    return CastOp(RoundOp(DivOp(_wide(rows), scales)), dtype=np.dtype(np.int8)).result
+
+
+def _wide(rows: ir.Value) -> ir.Value:
+    return rows if dtype_of(rows) == np.float32 else CastOp(rows, dtype=np.dtype(np.float32)).result
