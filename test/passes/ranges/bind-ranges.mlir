@@ -182,19 +182,6 @@ module attributes {stepwell.ranges = {n = [1, 8, 1]}} {
 
 // -----
 
-// The lesser of a size in steps and a number is neither: the step's limits do not count for the size.
-// CHECK: stepwell.table = [{{.*}}min{{.*}}5
-// CHECK-LABEL: func.func @main
-// CHECK:       -> (tensor<5x8xf32>
-module attributes {stepwell.ranges = {n = [3, 11, 4]}} {
-  func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}, %y: tensor<1x8xf32>) -> tensor<?x8xf32> {
-    %0 = "stepwell.broadcast_to"(%y) {shape = ["min(5, n)", 8]} : (tensor<1x8xf32>) -> tensor<?x8xf32>
-    return %0 : tensor<?x8xf32>
-  }
-}
-
-// -----
-
 // A module without ranges stays as it is.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  (%{{.+}}: tensor<?x8xf32, ["n", 8]> {stepwell.dims = ["n", 8]})
