@@ -10,7 +10,7 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.stepwell.attention import FEW_QUERIES, KEYS_AT_ONCE, AttentionOp
-from ...dialects.stepwell.elementwise import AddOp, AndOp, CastOp, NotOp
+from ...dialects.stepwell.elementwise import AddOp, AndOp, CastOp, MaskOp, NotOp
 from ...dialects.stepwell.movement import PadOp
 from ...dialects.stepwell.normalization import BatchNormOp, LocalResponseNormOp, LogSoftmaxOp, SoftmaxOp
 from ...dialects.stepwell.paging import PagedAttentionOp
@@ -25,6 +25,7 @@ from ...dialects.stepwell.reduction import (
 from ...dialects.stepwell.windows import CHANNELS_FIRST
 from ...dialects.types import is_float
 from ..graph.values import constant, dtype_of
+from ..ir.rewriting import defining_op
 from .checks import require_static_attributes
 from .errors import RangesError
 from .extents import Extent, Factor, is_dynamic, size_of, whole
@@ -154,12 +155,18 @@ def _require_same_depth(graph: Rewriter, op: AttentionOp) -> None:
 
 
 def mask_of(graph: Rewriter, op: AttentionOp | PagedAttentionOp, keys: Extent) -> ir.Value:
-    """The mask of an attention, extended to hide keys in the padding."""
+    """The mask of an attention, extended to hide keys in the padding.
+
+    It is a mask op even if the padding is known to hide them, as in an input that the caller fills with zeros: the op
+    also tells how many keys there are, behind which rows of pools are those of other texts or of none.
+    """
     is_bool = op.mask is not None and dtype_of(op.mask) == np.bool_
     if is_bool and isinstance(op, AttentionOp) and math.isfinite(op.masked):
         raise RangesError("the attention masks with a finite number instead of minus infinity")
     if op.mask is not None and is_dynamic(graph.of(op.mask)[-1]):
-        return graph.masked(op.mask, [len(graph.of(op.mask)) - 1], 0.0 if is_bool else -math.inf)
+        axes, otherwise = [len(graph.of(op.mask)) - 1], 0.0 if is_bool else -math.inf
+        mask = graph.masked(op.mask, axes, otherwise)
+        return mask if defining_op(mask, MaskOp) is not None else graph.kept_here(mask, axes, otherwise)
     dtype = dtype_of(op.query if op.mask is None else op.mask)
     neutral = constant(np.full((1, 1, 1, size_of(keys)), is_bool, dtype))
     graph.extents[neutral] = [whole(1), whole(1), whole(1), keys]

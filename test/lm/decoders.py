@@ -1,9 +1,10 @@
-"""A small decoder with random weights, and the settings of its tokenizer."""
+"""A small decoder with random weights, the settings of its tokenizer, and a single attention."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from string import Template
 
 import pytest
 
@@ -27,3 +28,28 @@ def written(folder: Path, layers: int = 1, names: Mapping[int, str] | None = Non
     config = {**SMALL, "layers": layers}
     write_decoder(path, GgufConfig(kind="F32", vocabulary=264, settings=settings, **config))
     return path
+
+
+def step(count: int, depth: int) -> str:
+    """Returns a model that appends keys and values of `count` tokens, and attends to all of them."""
+    kinds = {
+        "Q": f'tensor<?x4x{count}x{depth}xf32, ["batch", 4, {count}, {depth}]>',
+        "NEW": f'tensor<?x2x{count}x{depth}xf32, ["batch", 2, {count}, {depth}]>',
+        "PAST": f'tensor<?x2x?x{depth}xf32, ["batch", 2, "past", {depth}]>',
+        "ALL": f'tensor<?x2x?x{depth}xf32, ["batch", 2, "past + {count}", {depth}]>',
+        "MASK": f'tensor<?x1x{count}x?xi1, ["batch", 1, {count}, "past + {count}"]>',
+        "STARTS": 'tensor<?xi64, ["batch"]>',
+    }
+    text = """
+    func.func @main(
+        %q: $Q {stepwell.name = "q"}, %k: $NEW {stepwell.name = "k"}, %v: $NEW {stepwell.name = "v"},
+        %keys: $PAST {stepwell.name = "keys"}, %values: $PAST {stepwell.name = "values"},
+        %mask: $MASK {stepwell.name = "mask"}, %starts: $STARTS {stepwell.name = "starts"}) -> ($Q, $ALL, $ALL) {
+      %0 = "stepwell.concat"(%keys, %k) {axis = 2 : i64} : ($PAST, $NEW) -> $ALL
+      %1 = "stepwell.concat"(%values, %v) {axis = 2 : i64} : ($PAST, $NEW) -> $ALL
+      %2 = "stepwell.attention"(%q, %0, %1, %mask) {scale = 0.25 : f64, zero_empty = true}
+        : ($Q, $ALL, $ALL, $MASK) -> $Q
+      return %2, %0, %1 : $Q, $ALL, $ALL
+    }
+    """
+    return Template(text).substitute(kinds)

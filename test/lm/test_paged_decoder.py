@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import stepwell
+from stepwell.dialects.stepwell.paging import PagedAttentionOp
 from stepwell.driver.sources.paged import PagedSource
 from stepwell.driver.sources.reading import read_source
 from stepwell.runtime.executable import Executable
 from stepwell.runtime.pools import PooledModel
 
-from .decoders import written
+from .decoders import step, written
 
 PAGE, PAGES = 4, 16  # of each of three texts, in any order in the pools
 
@@ -44,6 +45,25 @@ def test_logits_are_equal(tmp_path: Path, length: int | tuple[int, int]):
         past += count
         began = past > starts  # the others have no token yet
         np.testing.assert_array_equal(found[began], wanted[began])
+
+
+@pytest.mark.parametrize("count", [1, 8], ids=["in place", "gathered"])
+def test_mask_of_the_caller_hides_rows_that_no_text_has(tmp_path: Path, count: int):
+    """Such a mask has no padding that an op of the model writes."""
+    path, table, most = tmp_path / "step.mlir", np.array([[5, 0, 4], [2, 1, 3]]), 3 * PAGE - count
+    path.write_text(step(count, 16))
+    options = stepwell.Options(dims={"batch": 2, "past": (0, most)}, fallback="error")
+    model = stepwell.compile(PagedSource.of(read_source(path), PAGE, 6, 3), threads=1, options=options).pooled()
+    for pool in model.pools.arrays.values():
+        pool[...] = np.nan
+    random, starts = np.random.default_rng(0), np.zeros(2, np.int64)
+    for past in range(0, most + 1, count):
+        q, k, v = (random.standard_normal((2, heads, count, 16), np.float32) for heads in (4, 2, 2))
+        mask = np.tril(np.ones((count, past + count), bool), past)[None, None].repeat(2, 0)
+        found = model(q=q, k=k, v=v, mask=mask, starts=starts, page_table=table, past=np.empty((past, 0), np.int8))
+        pools = (model.pools.arrays[name] for name in ("keys", "values"))
+        wanted = PagedAttentionOp.reference(q, *pools, table, starts, mask, page_size=PAGE, scale=0.25)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_pools_are_shared_and_checked(tmp_path: Path):

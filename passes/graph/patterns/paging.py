@@ -58,7 +58,7 @@ class GatherPagedRows(Pattern[PagedAttentionOp]):
             return None
         ahead = SubOp(constant(np.arange(scores[3])), ExpandDimsOp(op.starts, axes=(1,))).result
         size = scalar_like(op.page_size, ahead)
-        inside = MaximumOp(ahead, scalar_like(0, ahead)).result
+        inside = _with_data(op.mask, MaximumOp(ahead, scalar_like(0, ahead)).result)
         page = page_of(op.pages, MinimumOp(DivOp(inside, size), scalar_like(pages[1] - 1, ahead)).result)
         page = MaximumOp(MinimumOp(page, scalar_like(pool[1] // op.page_size - 1, page)), scalar_like(0, page)).result
         slots = slots_in(page, inside, op.page_size)
@@ -66,6 +66,20 @@ class GatherPagedRows(Pattern[PagedAttentionOp]):
         pools = ((op.key, op.key_scales), (op.value, op.value_scales))
         key, value = (_gathered(rows, scales, slots, dtype_of(op.query)) for rows, scales in pools)
         return AttentionOp(op.query, key, value, mask, scale=op.scale, zero_empty=op.zero_empty, cap=op.cap).result
+
+
+def _with_data(mask: ir.Value, positions: ir.Value) -> ir.Value:
+    """Returns positions i64[texts, keys] in which 0 replaces those that a mask hides as padding.
+
+    Attention multiplies their rows by 0, and rows that no text has may contain NaN.
+    """
+    kept = defining_op(mask, MaskOp)
+    if kept is None:
+        return positions
+    if spec_of(kept.mask).shape != (spec_of(positions).shape[1],):
+        return _with_data(kept.input, positions)
+    is_shown = CastOp(kept.mask, dtype=dtype_of(positions)).result
+    return MaskOp(positions, is_shown, otherwise=0.0, extent=kept.extent).result
 
 
 def page_of(table: ir.Value, numbers: ir.Value) -> ir.Value:

@@ -1,9 +1,15 @@
 // RUN: stepwell-opt %s --stepwell-decompose | FileCheck %s
 // RUN: stepwell-opt %s --stepwell-decompose="attention=none" | FileCheck %s --check-prefix=NONE
 
-// Many queries read copies of the rows; a mask that hides padding still does.
+// Many queries read copies of the rows; a mask that hides padding still does. For the padding, the text's first row is
+// read, as other rows may contain NaN.
 // CHECK-LABEL: func.func @many(
 // CHECK-SAME:    %[[Q:[a-z0-9]+]]: tensor<2x4x8x8xf32>, %[[K:[a-z0-9]+]]: tensor<2x16x8xf32>
+// CHECK-SAME:    %[[INSIDE:[a-z0-9]+]]: tensor<12xi1>)
+// CHECK:         %[[SHOWN:.+]] = "stepwell.cast"(%[[INSIDE]]) {dtype = i64}
+// CHECK:         %[[PLACES:.+]] = "stepwell.mask"(%{{.+}}, %[[SHOWN]]) {extent = 0 : i64, otherwise = 0.000000e+00 : f64}
+// CHECK:         "stepwell.div"(%[[PLACES]]
+// CHECK:         "stepwell.mod"(%[[PLACES]]
 // CHECK:         %[[SLOTS:.+]] = "stepwell.add"({{.*}}) : (tensor<2x12xi64>, tensor<2x12xi64>) -> tensor<2x12xi64>
 // CHECK:         %[[SEEN:.+]] = "stepwell.and"
 // CHECK:         %[[MASK:.+]] = "stepwell.mask"(%[[SEEN]]
@@ -28,10 +34,11 @@ func.func @negative_few(%q: tensor<2x4x1x8xf32>, %k: tensor<2x16x8xf32>, %v: ten
   return %0 : tensor<2x4x1x8xf32>
 }
 
-// Copies of rows of bytes are multiplied by their scales.
+// Copies of rows of bytes are multiplied by their scales. A mask without padding changes no positions.
 // CHECK-LABEL: func.func @bytes(
 // CHECK-SAME:    %[[K:[a-z0-9]+]]: tensor<2x16x8xi8>
 // CHECK-SAME:    %[[KS:[a-z0-9]+]]: tensor<2x16x1xf32>
+// CHECK-NOT:     "stepwell.mask"
 // CHECK:         %[[ROWS:.+]] = "stepwell.gather"(%[[K]], %[[SLOTS:.+]]) {axis = 1 : i64
 // CHECK:         %[[KEYS:.+]] = "stepwell.transpose"(%[[ROWS]])
 // CHECK:         %[[WIDE:.+]] = "stepwell.cast"(%[[KEYS]]) {dtype = f32} : (tensor<2x2x12x8xi8>)
