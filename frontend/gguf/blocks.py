@@ -7,10 +7,12 @@ ggml-common.h and ggml-quants.c of ggml.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+
+from ..errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -21,13 +23,45 @@ class BlockWeight:
         bits: bits of a number, 4 or 8.
         numbers: [.., rows, blocks, bytes], the lowest bits of a byte first.
         scales: [.., rows, blocks]: f16 as in the file, or f32 if they were multiplied.
-        zeros: the zero point: one for all, or f32 [.., rows, blocks].
+        zeros: the zero point: one for all, or [.., rows, blocks].
+        order: for each column, the input that it is multiplied with; None if they are in order.
     """
 
     bits: int
     numbers: np.ndarray
     scales: np.ndarray
     zeros: int | np.ndarray
+    order: np.ndarray | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the matrices."""
+        *outer, blocks, size = self.numbers.shape
+        return (*outer, blocks * size * 8 // self.bits)
+
+    def changed(self, change: Callable[[np.ndarray], np.ndarray]) -> BlockWeight:
+        """Returns the weight after a change of its rows or outer dimensions."""
+        zeros = self.zeros if isinstance(self.zeros, int) else change(self.zeros)
+        return replace(self, numbers=change(self.numbers), scales=change(self.scales), zeros=zeros)
+
+
+def stacked(weights: Sequence[BlockWeight]) -> BlockWeight:
+    """Returns several matrices as one weight.
+
+    Raises:
+        ModelError: they have different blocks, or inputs in different orders.
+    """
+    first = weights[0]
+    if any((item.bits, item.numbers.shape) != (first.bits, first.numbers.shape) for item in weights):
+        raise ModelError("has experts with different blocks, which are not supported")
+    if any(item.order is not None for item in weights):
+        raise ModelError("has experts whose groups are not in order (desc_act), which are not supported")
+    zeros: int | np.ndarray = first.zeros
+    if any(isinstance(item.zeros, np.ndarray) or item.zeros != zeros for item in weights):
+        zeros = np.stack([np.broadcast_to(np.float32(item.zeros), item.scales.shape) for item in weights])
+    return BlockWeight(
+        first.bits, np.stack([item.numbers for item in weights]), np.stack([item.scales for item in weights]), zeros
+    )
 
 
 def is_block_format(kind: str) -> bool:
@@ -40,11 +74,7 @@ def read_blocks(kind: str, data: np.ndarray) -> BlockWeight:
     (size, convert), (*outer, row) = _FORMATS[kind], data.shape
     made = convert(np.ascontiguousarray(data).reshape(-1, row // size, size))
 
-    def stacked(array: np.ndarray) -> np.ndarray:
-        return array.reshape(*outer, *array.shape[1:])
-
-    zeros = made.zeros if isinstance(made.zeros, int) else stacked(made.zeros)
-    return BlockWeight(made.bits, stacked(made.numbers), stacked(made.scales), zeros)
+    return made.changed(lambda array: array.reshape(*outer, *array.shape[1:]))
 
 
 def _shorts(blocks: np.ndarray, start: int) -> np.ndarray:

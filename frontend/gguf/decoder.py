@@ -46,7 +46,7 @@ from ..heads import merged_heads, split_heads
 from ..imported import ModelInfo, ValueInfo
 from ..rotary import rotated
 from .architectures import DecoderSizes
-from .blocks import BlockWeight, is_block_format, read_blocks
+from .blocks import BlockWeight
 from .experts import routed
 from .reader import GgufFile, StoredTensor
 
@@ -305,12 +305,14 @@ class DecoderBuilder:
             return added(product, _chosen(self._parameter(bias.name, self._floats(bias.name, bias.shape)), expert))
 
     def _product(self, stored: StoredTensor, value: ir.Value, expert: ir.Value | None) -> ir.Value:
-        if not is_block_format(stored.kind):
+        if not stored.is_in_blocks:
             weight = self._parameter(stored.name, self._floats(stored.name, stored.shape))
             return emit(MatmulOp, value, _chosen(weight, expert), transpose_rhs=True)
         blocks, parameters, zeros = self._in_blocks(stored)
         numbers, scales = (_chosen(item, expert) for item in parameters)
         zeros = None if zeros is None else _chosen(zeros, expert)
+        if blocks.order is not None:
+            value = gathered(value, constant(blocks.order), -1)
         return emit(BlockMatmulOp, value, numbers, scales, zeros, bits=blocks.bits, rounds_input=True)
 
     def _as_matrix(self, name: str) -> ir.Value:
@@ -321,7 +323,7 @@ class DecoderBuilder:
     def _embedded(self, name: str, tokens: ir.Value) -> ir.Value:
         """Returns the rows of a table for some tokens, f32."""
         stored = self._file.tensor(name)
-        if not is_block_format(stored.kind):
+        if not stored.is_in_blocks:
             return gathered(self._parameter(name, self._floats(name, stored.shape)), tokens, 0)
         blocks, parameters, zeros = self._in_blocks(stored)
         numbers, scales = (gathered(item, tokens, 0) for item in parameters)
@@ -341,7 +343,7 @@ class DecoderBuilder:
     def _in_blocks(self, stored: StoredTensor) -> tuple[BlockWeight, tuple[ir.Value, ir.Value], ir.Value | None]:
         """Returns a weight in blocks: numbers, scales, and zeros unless these are the middle of the numbers."""
         if stored.name not in self._blocks:
-            self._blocks[stored.name] = read_blocks(stored.kind, stored.data)
+            self._blocks[stored.name] = stored.blocks()
         blocks, zeros = self._blocks[stored.name], None
         numbers = self._parameter(f"{stored.name}.numbers", blocks.numbers)
         scales = self._parameter(f"{stored.name}.scales", blocks.scales)

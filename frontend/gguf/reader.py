@@ -14,6 +14,7 @@ import numpy as np
 from ...support.packages import require_package
 from ...support.short_repr import short_repr
 from ..errors import ModelError
+from .blocks import BlockWeight, is_block_format, read_blocks
 
 T = TypeVar("T")
 
@@ -29,13 +30,23 @@ class StoredTensor:
         name: its name.
         kind: the name of its type, such as "Q4_0" or "F16".
         shape: its dimensions, the last one contiguous.
-        data: numbers of the shape for types of floats; for others the bytes of the blocks, [.., bytes per row].
+        data: numbers of the shape for types of floats; for others the bytes of the blocks, [.., bytes per row], or the
+            weight in blocks.
     """
 
     name: str
     kind: str
     shape: tuple[int, ...]
-    data: np.ndarray
+    data: np.ndarray | BlockWeight
+
+    @property
+    def is_in_blocks(self) -> bool:
+        """True if numbers of few bits have a scale per block."""
+        return isinstance(self.data, BlockWeight) or is_block_format(self.kind)
+
+    def blocks(self) -> BlockWeight:
+        """Reads the weight in blocks."""
+        return self.data if isinstance(self.data, BlockWeight) else read_blocks(self.kind, self.data)
 
 
 @short_repr

@@ -7,6 +7,7 @@ fused projections by head, and matrices stored by inputs.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from ...runtime import safetensors
 from ...support.errors import ArtefactError
 from ...support.packages import require_package
 from ..errors import ModelError
+from ..gguf.blocks import BlockWeight, stacked
 from ..gguf.reader import GgufFile, StoredTensor
-from .layouts import TensorLayout
+from .layouts import TensorLayout, Weight
+from .quantized import read_quantized
 from .settings import ARCHITECTURES, settings_of
 
 CONFIG = "config.json"
@@ -42,19 +45,16 @@ def read_folder(folder: Path) -> GgufFile:
         raise ModelError(
             f"has the model type '{kind}', which is not supported; supported are {', '.join(ARCHITECTURES)}"
         )
-    if config.get("quantization_config"):
-        method = config["quantization_config"].get("quant_method", "an unknown method")
-        raise ModelError(f"has weights quantised by '{method}', which are not supported: use a GGUF file of the model")
     architecture = ARCHITECTURES[kind]
     settings = {"general.architecture": architecture, **settings_of(config, architecture)}
     layers = settings[f"{architecture}.block_count"]
     names, layout = _Names(architecture, layers), TensorLayout(config, architecture)
     found: dict[str, StoredTensor] = dict(layout.rotation_factors())
-    apart: dict[str, dict[int, np.ndarray]] = {}
-    for name, array in _arrays(folder).items():
+    apart: dict[str, dict[int, Weight]] = {}
+    for name, array in _weights(folder, config.get("quantization_config")).items():
         if name.endswith(_BUFFERS) or (name == "lm_head.weight" and config.get("tie_word_embeddings")):
             continue
-        if array.dtype.name not in _KINDS:
+        if isinstance(array, np.ndarray) and array.dtype.name not in _KINDS:
             raise ModelError(f"the tensor '{name}' has the type {array.dtype}, which is not supported")
         for stored, read in layout.parts(name, array):
             number, whole = names.of(stored)
@@ -63,7 +63,7 @@ def read_folder(folder: Path) -> GgufFile:
             else:
                 apart.setdefault(whole, {})[number] = read
     for name, experts in apart.items():
-        found[name] = _stored(name, np.stack([experts[number] for number in sorted(experts)]))
+        found[name] = _stored(name, _together([experts[number] for number in sorted(experts)]))
     return GgufFile(settings, found)
 
 
@@ -101,6 +101,11 @@ def weight_files(folder: Path) -> list[Path]:
     return files
 
 
+def _weights(folder: Path, quantization: Mapping[str, Any] | None) -> Mapping[str, Weight]:
+    arrays = _arrays(folder)
+    return read_quantized(arrays, quantization) if quantization else arrays
+
+
 def _arrays(folder: Path) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {}
     for path in weight_files(folder):
@@ -111,8 +116,16 @@ def _arrays(folder: Path) -> dict[str, np.ndarray]:
     return found
 
 
-def _stored(name: str, array: np.ndarray) -> StoredTensor:
-    return StoredTensor(name, _KINDS[array.dtype.name], array.shape, array)
+def _together(experts: Sequence[Weight]) -> Weight:
+    blocks = [item for item in experts if isinstance(item, BlockWeight)]
+    if 0 < len(blocks) < len(experts):
+        raise ModelError("has experts of which some are quantised and some are not, which is not supported")
+    return stacked(blocks) if blocks else np.stack([item for item in experts if isinstance(item, np.ndarray)])
+
+
+def _stored(name: str, weight: Weight) -> StoredTensor:
+    kind = "blocks" if isinstance(weight, BlockWeight) else _KINDS[weight.dtype.name]
+    return StoredTensor(name, kind, weight.shape, weight)
 
 
 @dataclass(frozen=True)

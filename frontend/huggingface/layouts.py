@@ -9,8 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ..gguf.blocks import BlockWeight
 from ..gguf.reader import StoredTensor
 from .settings import key_heads_of, rotation_of
+
+Weight = np.ndarray | BlockWeight
+"""A tensor: floats, or numbers in blocks."""
 
 _STORED_BY_INPUTS = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
 _FUSED = ".query_key_value."
@@ -29,8 +33,17 @@ class TensorLayout:
     config: Mapping[str, Any]
     architecture: str
 
-    def parts(self, name: str, array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-        """Yields the tensors that a tensor consists of in GGUF, by names of transformers."""
+    def parts(self, name: str, weight: Weight) -> Iterator[tuple[str, Weight]]:
+        """Yields the tensors that a tensor consists of in GGUF, by names of transformers.
+
+        Quantised matrices are always stored by outputs.
+        """
+        if isinstance(weight, BlockWeight):
+            yield name, weight.changed(self._in_turn) if _FUSED in name else weight
+        else:
+            yield from self._parts(name, weight)
+
+    def _parts(self, name: str, array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         if self.architecture == "gpt2" and name.endswith(_STORED_BY_INPUTS):
             array = array.T
         elif self.architecture.startswith("gemma") and name.endswith("norm.weight"):
