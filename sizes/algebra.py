@@ -221,6 +221,12 @@ def bounds(dim: Dimension, ranges: Mapping[str, Interval]) -> Interval:
                 less = intervals.times((0, divisor - 1), (-factor, -factor))
                 multiple = intervals.plus(bounds(others + numerator * factor, ranges), less)
                 found = intervals.both(found, intervals.divided(multiple, divisor))
+            case (Remainder(numerator, int(divisor)) as rest,):  # n - n % 4 is 4 * (n // 4)
+                others = dim - of_atom(rest) * factor
+                whole = others + numerator * factor
+                if len(terms_of(whole)) < len(terms_of(others)):
+                    same = whole - floor_div(numerator, divisor) * divisor * factor
+                    found = intervals.both(found, bounds(same, ranges))
     return found
 
 
@@ -243,10 +249,8 @@ def _sum(terms: Iterable[tuple[Product, int]]) -> Dimension:
     for product, factor in terms:
         found[product] = found.get(product, 0) + factor
     kept = {product: factor for product, factor in found.items() if factor}
-    if not kept:
-        return 0
-    if set(kept) == {()}:
-        return kept[()]
+    if not set(kept) - {()}:
+        return kept.get((), 0)
     return Symbolic(tuple(sorted(kept.items(), key=lambda term: _key_of(term[0]))))
 
 
@@ -273,11 +277,10 @@ def _key_of(product: Product) -> tuple[bool, int, list[str]]:
 
 def _divided(numerator: Dimension, divisor: Dimension) -> tuple[Dimension, Dimension]:
     """Returns a whole quotient and the rest, such that numerator = quotient * divisor + rest."""
-    terms = terms_of(divisor)
-    if len(terms) > 1:
+    if len(terms_of(divisor)) > 1:
         factor = _multiple(numerator, divisor)
         return (0, numerator) if factor is None else (factor, 0)
-    product, scale = next(iter(terms))
+    ((product, scale),) = terms_of(divisor)
     whole: list[tuple[Product, int]] = []
     rest: list[tuple[Product, int]] = []
     for atoms, factor in terms_of(numerator):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,7 +66,6 @@ class BindRangesPass(Pass):
             return
         units = Units({name: Range(*values) for name, values in ranges.items()})
         with assuming(units.limits):
-            _check_equal(main_function(op), units)
             _bind_main(op, units, state, self.memory)
 
 
@@ -75,6 +74,8 @@ def _bind_main(module: ir.Operation, units: Units, state: CompileState, memory: 
     body = body_of(main)
     inputs = [tuple(map(units.of, _input_shape(argument, units))) for argument in body.arguments]
     states = record_states(main, units.of)
+    _check_equal(main, units)
+    _check_rooms(units, zip(walk(main), states, strict=True))
     set_sizes(main, lambda dim: units.at_most(units.of(dim)))
     if memory:
         require_room(main, memory)
@@ -99,6 +100,21 @@ def _bind_main(module: ir.Operation, units: Units, state: CompileState, memory: 
     _set_type(main, len(graph.expressions))
     discardable.TABLE.write(module, graph.expressions)
     discardable.TYPICAL_SIZES.write(module, typical_sizes(units.ranges))
+
+
+def _check_rooms(units: Units, states: Iterable[tuple[ir.Operation, OpState]]) -> None:
+    """Checks that no result has fewer than 0 elements at all sizes.
+
+    Raises:
+        RangesError: one has; names the op.
+    """
+    for op, state in states:
+        for dim in (dim for shape in state.shapes for dim in shape):
+            most = units.at_most(dim)
+            if most < 0:
+                text = quantity(units.sizes(dim), "element")
+                reason = f"a dimension of {text} has at most {most}; let the ranges contain smaller sizes"
+                raise RangesError(f"'{op.name}' op: {reason}", op.location)
 
 
 def _input_shape(argument: ir.BlockArgument, units: Units) -> DimShape:
@@ -157,10 +173,10 @@ def _check_extents(graph: Rewriter) -> None:
             count = graph.units.at(factor.extent, sizes)
             if count < 0:
                 less = f"a dimension of {text} has {count} at {listed(sizes)}"
-                raise RangesError(f"{less}; let the range start higher")
+                raise RangesError(f"{less}; leave such sizes out of the ranges")
             if count > factor.size:
                 more = f"a dimension of {text} has {count} at {listed(sizes)}"
-                raise RangesError(f"{more}, more than at the greatest sizes")
+                raise RangesError(f"{more}, more than the {factor.size} that there is room for")
 
 
 def listed(sizes: Mapping[str, int]) -> str:

@@ -23,7 +23,7 @@ from ...dialects.stepwell.elementwise import (
 from ...dialects.stepwell.movement import GatherOp, PadOp
 from ..graph.values import constant, dtype_of, static_shape
 from .checks import require_static_attributes
-from .extents import count_of, is_dynamic, numbered, prefix, whole
+from .extents import count_of, is_dynamic, numbered, prefix, size_of, whole
 from .layout import compacted
 from .rewriter import PADDING, Rewriter, replace
 from .rules import ResultExtents
@@ -104,9 +104,14 @@ def pad(graph: Rewriter, op: PadOp, state: OpState) -> ResultExtents | None:
     varying = [axis for axis in padded if is_dynamic(extents[axis]) or not isinstance(wanted[axis], int)]
     is_plain = op.mode == "constant" and all(isinstance(lows[axis], int) for axis in varying)
     if is_plain or not any(state.attributes["high"][axis] != 0 or lows[axis] != op.low[axis] for axis in varying):
-        after = [axis for axis in varying if op.high[axis] >= 0]
+        after = [axis for axis in varying if not _is_cut(state.attributes["high"][axis])]
         op.operation.operands[0] = graph.masked(value, after, op.value)
-        return [[prefix(wanted[axis], shape[axis]) if axis in padded else extents[axis] for axis in range(rank)]]
+        found = [prefix(wanted[axis], shape[axis]) if axis in padded else extents[axis] for axis in range(rank)]
+        # Where data ends before its room does, the padding starts inside of the room, which is masked.
+        rooms = zip(shape, op.low, map(size_of, extents), strict=True)
+        high = tuple(room - low - size for room, low, size in rooms)
+        replace(op, graph.noted(PadOp(op.input, low=op.low, high=high, mode=op.mode, value=op.value), found))
+        return None
     for axis in varying:
         border = Border(axis, lows[axis], wanted[axis], shape[axis])
         value = bordered(graph, value, border, op.mode, op.value)
@@ -118,6 +123,11 @@ def pad(graph: Rewriter, op: PadOp, state: OpState) -> ResultExtents | None:
         value = graph.noted(PadOp(value, low=low, high=high, mode=op.mode, value=op.value), found)
     replace(op, value)
     return None
+
+
+def _is_cut(high: Dim) -> bool:
+    """Returns whether a border is a number less than 0, which removes elements."""
+    return isinstance(high, int) and high < 0
 
 
 def _differs(state: OpState, axis: int) -> bool:

@@ -118,8 +118,19 @@ def concat(graph: Rewriter, op: ConcatOp, state: OpState) -> ResultExtents | Non
     ends = (graph.end_of(first), graph.end_of(second))
     made = graph.noted(AppendOp(op.lhs, op.rhs, graph.table, axis=axis, ends=ends), found)
     graph.is_bordered(made, axis, made, 0.0)
-    replace(op, made)
+    replace(op, _cut(graph, made, axis, (static_shape(op.result) or ())[axis]))
     return None
+
+
+def _cut(graph: Rewriter, value: ir.Value, axis: int, room: int) -> ir.Value:
+    """The first `room` elements of a dimension, which hold all data: of n and 64 - n elements, each up to 63."""
+    extents = graph.of(value)
+    if size_of(extents[axis]) == room:
+        return value
+    stops = tuple(room if dim == axis else size_of(extent) for dim, extent in enumerate(extents))
+    found = [*extents[:axis], prefix(count_of(extents[axis]), room), *extents[axis + 1 :]]
+    ones, zeros = (1,) * len(stops), (0,) * len(stops)
+    return graph.noted(SliceOp(value, starts=zeros, stops=stops, steps=ones), found)
 
 
 def _gathered(graph: Rewriter, value: ir.Value, indices: ir.Value, axis: int, extents: list[Extent]) -> ir.Value:

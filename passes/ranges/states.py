@@ -42,7 +42,7 @@ def record_states(main: ir.Operation, convert: Callable[[Dim], Dim]) -> list[OpS
     """Returns the states of the ops inside a function, in program order, with all dimensions converted.
 
     Raises:
-        RangesError: a dimension is unknown; names the op.
+        RangesError: a dimension or an attribute is unknown; names the op.
     """
     return [_state(op, convert) for op in walk(main)]
 
@@ -56,6 +56,10 @@ def _state(op: ir.Operation, convert: Callable[[Dim], Dim]) -> OpState:
         shapes.append(tuple(map(convert, shape)))
     view = view_of(op)
     values = {} if view is None else view.attribute_values()
+    unknown = [name for name, value in values.items() if not all(map(_is_known, _entries(value)))]
+    if unknown:
+        reason = f"its attribute '{unknown[0]}' does not follow from the inputs at all sizes"
+        raise RangesError(f"'{op.name}' op: {reason}", op.location)
     attributes = {name: _converted(value, convert) for name, value in values.items()}
     return OpState(attributes, tuple(shapes))
 
@@ -115,6 +119,10 @@ def _converted(value: Any, convert: Callable[[Dim], Dim]) -> Any:
 
 def _entries(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
+
+
+def _is_known(entry: Any) -> bool:
+    return not _is_symbolic(entry) or is_known(entry)
 
 
 def _is_symbolic(entry: Any) -> bool:

@@ -8,16 +8,20 @@ hold while a model is bound.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
 
 from ...dialects import dims
 from ...dialects.dims import Dim, Symbolic
 from ...sizes import algebra, substitution
 from ...sizes.algebra import Remainder
+from ...sizes.expressions import evaluate_all, expression_of
 from ...sizes.intervals import Interval
-from ...sizes.ranges import Range
+from ...sizes.ranges import MOST_COMBINATIONS, Range, spread_sizes
 from ...sizes.substitution import atoms_of
 
 _PERIOD = 128
@@ -89,8 +93,37 @@ class Units:
         return value
 
     def at_most(self, dim: Dim) -> int:
-        """The value of an expression over units at the greatest sizes."""
-        return self.at(dim, {name: values.high for name, values in self.ranges.items()})
+        """The greatest value of an expression over units; it need not be the one at the greatest sizes: 64 - n, n % 4.
+
+        Values at the ends of the ranges and near them do, if an upper bound of the expression confirms them. Else it is
+        evaluated at sizes across the ranges.
+        """
+        if isinstance(dim, int):
+            return dim
+        if dim not in self._most:
+            self._most[dim] = self._greatest(dim)
+        return self._most[dim]
+
+    def _greatest(self, dim: Symbolic) -> int:
+        found = max(self.at(dim, sizes) for sizes in self.ends(dim))
+        bound = algebra.bounds(dim, self.limits)[1]
+        if found == bound:
+            return found
+        return max(found, int(np.max(evaluate_all(expression_of(self.sizes(dim)), self._spread))))
+
+    @cached_property
+    def _most(self) -> dict[Dim, int]:
+        """The greatest values that were computed so far."""
+        return {}
+
+    @cached_property
+    def _spread(self) -> Mapping[str, np.ndarray]:
+        """Sizes across the ranges: all of them if there are few."""
+        counts = [(values.high - values.low) // values.step + 1 for values in self.ranges.values()]
+        if math.prod(counts) > MOST_COMBINATIONS:
+            return spread_sizes(self.ranges)
+        along = [np.arange(values.low, values.high + 1, values.step) for values in self.ranges.values()]
+        return dict(zip(self.ranges, map(np.ravel, np.meshgrid(*along, indexing="ij")), strict=True))
 
     def least(self, dim: Dim) -> int:
         """A lower bound of an expression over units."""

@@ -116,3 +116,9 @@ def test_bounds_follow_terms_that_depend_on_each_other() -> None:
     assert bounds(ceil_div(n, 3) * 3 - n, ranges) == (0, 2)
     assert bounds(n // 2 - n // 3, ranges) == (0, 2)
     assert bounds(n // 2 + n, ranges) == (1, 13)
+
+
+def test_a_size_less_its_remainder_is_never_negative():
+    assert bounds(N - N % 4, {"n": (1, 64)}) == (0, 64)
+    assert bounds(M + N - N % 4, {"n": (1, 64), "m": (2, 3)})[0] == 2
+    assert bounds(M - N % 4, {"n": (1, 64), "m": (2, 3)})[0] == -1
