@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mlir import ir
 
 from .....dialects.core import OpError
-from .....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, SqueezeOp, TileOp
+from .....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, ReshapeOp, SqueezeOp, TileOp
 from .....support.wording import quantity
 from ....build import (
     as_shape,
@@ -16,6 +17,7 @@ from ....build import (
     flattened,
     integers,
     joined,
+    known_dim,
     normal_axis,
     rank,
     reshaped,
@@ -108,7 +110,9 @@ def depth_to_space(node: Node, input: ir.Value) -> ir.Value:
     [n, b * b * c, h, w] --> [n, b, b, c, h, w] --> [n, c, h, b, w, b] --> [n, c, h * b, w * b]
     """
     block = node.attribute("blocksize")
-    channels, height, width = (_extent(input, axis) for axis in (1, 2, 3))
+    channels, height, width = _image(input)
+    if not isinstance(channels, int):
+        raise NeedsShapes("the number of channels must be known")
     if node.attribute("mode", "DCR") == "DCR":
         split, order = [0, block, block, _divided(channels, block * block), height, width], (0, 3, 4, 1, 5, 2)
     else:
@@ -127,27 +131,29 @@ def space_to_depth(node: Node, input: ir.Value) -> ir.Value:
     """
     order = (0, 3, 5, 1, 2, 4) if node.attribute("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
     block = node.attribute("blocksize")
-    channels, height, width = (_extent(input, axis) for axis in (1, 2, 3))
+    channels, height, width = _image(input)
     split = [0, channels, _divided(height, block), block, _divided(width, block), block]
     parts = transposed(_with_batch(input, split), order)
     return _with_batch(parts, [0, channels * block * block, height // block, width // block])
 
 
-def _extent(input: ir.Value, axis: int) -> int:
+def _image(input: ir.Value) -> Sequence[Any]:
+    """The numbers of channels, rows and columns: numbers, or expressions over sizes."""
     if rank(input) != 4:
         raise OpError(f"takes images of rank 4, but the input has rank {rank(input)}")
-    dim = shape(input)[axis]
-    if not isinstance(dim, int):
-        raise NeedsShapes("the extents of channels, height and width must be known")
-    return dim
+    return [known_dim(input, axis, "the extents of channels, height and width") for axis in (1, 2, 3)]
 
 
-def _divided(extent: int, block: int) -> int:
-    if block < 1 or extent % block:
+def _divided(extent: Any, block: int) -> Any:
+    """A dimension divided by the size of its blocks. The reshape requires that nothing is left over at any size."""
+    if block < 1 or (isinstance(extent, int) and extent % block):
         raise OpError(f"{quantity(extent, 'element')} cannot be split into blocks of {block}")
     return extent // block
 
 
-def _with_batch(value: ir.Value, dims: Sequence[int]) -> ir.Value:
+def _with_batch(value: ir.Value, dims: Sequence[Any]) -> ir.Value:
     """Reshapes `value` to `dims`, except that it keeps its own first dimension."""
+    if not all(isinstance(dim, int) for dim in dims):
+        batch = known_dim(value, 0, "the number of images")
+        return emit(ReshapeOp, value, shape=(batch, *dims[1:]))
     return reshaped(value, joined([dims_of(value, 0, 1), integers(dims[1:])]))
