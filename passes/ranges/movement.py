@@ -118,11 +118,11 @@ def concat(graph: Rewriter, op: ConcatOp, state: OpState) -> ResultExtents | Non
     ends = (graph.end_of(first), graph.end_of(second))
     made = graph.noted(AppendOp(op.lhs, op.rhs, graph.table, axis=axis, ends=ends), found)
     graph.is_bordered(made, axis, made, 0.0)
-    replace(op, _cut(graph, made, axis, (static_shape(op.result) or ())[axis]))
+    replace(op, with_room(graph, made, axis, (static_shape(op.result) or ())[axis]))
     return None
 
 
-def _cut(graph: Rewriter, value: ir.Value, axis: int, room: int) -> ir.Value:
+def with_room(graph: Rewriter, value: ir.Value, axis: int, room: int) -> ir.Value:
     """The first `room` elements of a dimension, which hold all data: of n and 64 - n elements, each up to 63."""
     extents = graph.of(value)
     if size_of(extents[axis]) == room:

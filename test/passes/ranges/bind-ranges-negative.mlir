@@ -77,3 +77,13 @@ module attributes {stepwell.ranges = "n"} {
     return %x : tensor<?xf32>
   }
 }
+
+// -----
+
+// CHECK: 'stepwell.join_rows' op: the length of the rows varies
+module attributes {stepwell.ranges = {n = [2, 16, 1]}} {
+  func.func @main(%x: tensor<4x?xi64> {stepwell.dims = [4, "n"]}) -> tensor<?x2xi64> {
+    %0 = "stepwell.join_rows"(%x) : (tensor<4x?xi64>) -> tensor<?x2xi64>
+    return %0 : tensor<?x2xi64>
+  }
+}

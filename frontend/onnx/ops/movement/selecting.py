@@ -6,12 +6,15 @@ import numpy as np
 from mlir import ir
 
 from .....dialects.stepwell.boxes import JoinRowsOp, SuppressOp
-from .....dialects.stepwell.elementwise import AddOp
+from .....dialects.stepwell.elementwise import AddOp, MaximumOp
 from .....dialects.stepwell.grouping import NumberGroupsOp, SortRowsOp, SummarizeGroupsOp
+from .....dialects.stepwell.movement import SliceOp
 from .....dialects.stepwell.reduction import ReduceMaxOp, ReduceSumOp
 from .....dialects.stepwell.selecting import CompressOp, NonZeroOp
 from .....dialects.stepwell.sorting import TopKOp
 from .....dialects.types import byte_integer, is_tiny_float
+from .....sizes import extrema
+from .....sizes.algebra import bounds
 from .... import index_arithmetic as places
 from ....build import (
     cast,
@@ -23,7 +26,6 @@ from ....build import (
     integers,
     known_dim,
     normal_axis,
-    part,
     part_along,
     rank,
     reshaped,
@@ -62,7 +64,10 @@ def compress(node: Node, input: ir.Value, condition: ir.Value) -> ir.Value:
     known = node.known(condition)
     if known is not None:
         return gathered(input, node.table("places", np.flatnonzero(known[:extent])), axis)
-    condition = part(condition, 0, min(extent, known_dim(condition, 0, "the number of conditions")))
+    length = known_dim(condition, 0, "the number of conditions")
+    if length != extent:
+        shorter = extrema.least([extent, length])
+        condition = emit(SliceOp, condition, starts=(0,), stops=(shorter,), steps=(1,))
     result = emit(CompressOp, input, condition, axis=axis)
     node.importer.counts.add(result, axis, _total(condition))
     return result
@@ -86,7 +91,11 @@ def non_max_suppression(
     count = known_dim(boxes, 1, "the number of boxes")
     known = np.array(0) if most is None else node.known(most)
     limit = None if known is not None or most is None else _scalar(most)
-    room = count if known is None else min(max(int(known.reshape(-1)[0]), 0), count)
+    greatest = bounds(count, {})[1]
+    room = count if greatest is None else greatest
+    if known is not None:
+        wanted = max(int(known.reshape(-1)[0]), 0)
+        room = wanted if greatest is None else min(wanted, greatest)
     thresholds = (None if value is None else _scalar(value) for value in (overlap, least))
     is_center = bool(node.attribute("center_point_box"))
     kept = emit(SuppressOp, boxes, scores, limit, *thresholds, most=room, is_center=is_center)
@@ -145,6 +154,8 @@ def _unique(node: Node, input: ir.Value, members: ir.Value, axis: int, is_sorted
     first, sizes = (emit(SummarizeGroupsOp, inverse, fact=fact) for fact in ("first", "size"))
     values = gathered(input, first, axis)
     total = emit(AddOp, emit(ReduceMaxOp, inverse, axes=(0,), keepdims=False), constant(np.array(1, np.int64)))
+    if not isinstance(count, int):  # which may be 0
+        total = emit(MaximumOp, total, constant(np.array(0, np.int64)))
     for value, along in ((values, axis), (first, 0), (sizes, 0)):
         node.importer.counts.add(value, along, total)
     return values, first, inverse, sizes
