@@ -138,6 +138,13 @@ class Target:
         return self.architecture == "aarch64"
 
     @property
+    def converts_half_floats(self) -> bool:
+        """True if there are instructions for conversions of f16. A CPU by its name has them if it has AVX."""
+        return (
+            self.architecture != "x86_64" or "+f16c" in self.features or (not self.features and self.vector_bytes >= 32)
+        )
+
+    @property
     def bytes_method(self) -> str:
         """Method of summing products of bytes in 32 bits, see `linalg_to_vector/byte_products.py`."""
         if self.architecture == "aarch64":

@@ -69,7 +69,7 @@ def llvm_pipeline(target: str) -> Pipeline:
             # Bare pointers keep noalias, which the descriptor convention drops.
             "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true}",
             "convert-cf-to-llvm,convert-ub-to-llvm,reconcile-unrealized-casts,canonicalize,cse",
-            *(("stepwell-move-narrow-floats",) if _narrow_floats(Target.parse(target)) else ()),
+            *(("stepwell-move-narrow-floats",) if _emulates_brains(Target.parse(target)) else ()),
             # If sizes vary, kernels read beyond the data.
             f"stepwell-flush-denormals{{target={target}}}",
             f"stepwell-share-out-calls{{target={target}}}",
@@ -79,14 +79,21 @@ def llvm_pipeline(target: str) -> Pipeline:
 
 
 def _narrow_floats(target: Target) -> tuple[str, ...]:
-    """Emulates bf16 on targets without instructions for it.
+    """Emulates bf16 and f16 on targets without instructions for them.
 
     For x86-64, LLVM would call functions of the newest libgcc only. For AArch64, LLVM 22 rounds sums and products of
     8 or more elements by the last bits of an operand instead of those of the result.
     """
-    if {"+avx512bf16", "+bf16"} & set(target.features):
-        return ()
-    return (
+    brains = (
         "arith-emulate-unsupported-floats{source-types=bf16 target-type=f32}",
         "arith-expand{include-bf16=true}",
     )
+    halves = ("arith-emulate-unsupported-floats{source-types=f16 target-type=f32}", "stepwell-expand-half-floats")
+    return (
+        *(brains if _emulates_brains(target) else ()),
+        *(() if target.converts_half_floats else halves),
+    )
+
+
+def _emulates_brains(target: Target) -> bool:
+    return not {"+avx512bf16", "+bf16"} & set(target.features)
