@@ -35,6 +35,12 @@ class KernelVersions:
     shares: np.ndarray
 
 
+def slowdowns(costs: np.ndarray) -> np.ndarray:
+    """Returns the costs of plans [plans, sizes] relative to the best plan of each size; 1 where that costs nothing."""
+    least = costs.min(axis=0)
+    return np.divide(costs, least, out=np.ones(costs.shape), where=least > 0)
+
+
 def choose(kernels: Sequence[KernelVersions]) -> list[list[int]]:
     """Returns the numbers of the chosen plans of each kernel, at least one.
 
@@ -66,7 +72,7 @@ class _State:
 
     def __init__(self, kernel: KernelVersions) -> None:
         self._shares = kernel.shares
-        self._ratios = np.maximum(kernel.costs / kernel.costs.min(axis=0), _NEAR) / _NEAR
+        self._ratios = np.maximum(slowdowns(kernel.costs), _NEAR) / _NEAR
         first = int((self._ratios**_POWER @ self._shares).argmin())
         self.chosen, self._least = [first], self._ratios[first]
 

@@ -23,7 +23,7 @@ from ..sizes.expressions import Expression, evaluate_all
 from ..sizes.ranges import Range, spread_sizes
 from .linalg_to_vector.winograd.strips import varies
 from .target import Target
-from .version_choice import KernelVersions, choose
+from .version_choice import KernelVersions, choose, slowdowns
 from .version_plans import TileCost, plans_of
 
 # Minimum fraction of all operations for a kernel to have versions, and the weight of operations of depthwise
@@ -70,7 +70,8 @@ class VersionKernelsPass(Pass):
         )
         kernels = list(kernels_in(op))
         works = [_weight(kernel) * _live_part(kernel, table, sizes) for kernel in kernels]
-        total, most = np.sum(works, axis=0), sum(map(_weight, kernels))
+        most = sum(map(_weight, kernels))
+        total = np.maximum(np.sum(works, axis=0), 1)  # a size of 0 may leave no work
         found = [
             (_Versions(kernel, target, table, sizes), work / total)
             for kernel, work in zip(kernels, works, strict=True)
@@ -137,9 +138,8 @@ class _Versions:
 
     def _why(self, one: int, numbers: Sequence[int]) -> str:
         """Returns the reason for the number of versions: their slowdowns against the best tile of each size."""
-        costs = self.costs()
-        least = costs.min(axis=0)
-        alone, together = ((costs[list(some)].min(axis=0) / least).max() for some in ((one,), numbers))
+        ratios = slowdowns(self.costs())
+        alone, together = (ratios[list(some)].min(axis=0).max() for some in ((one,), numbers))
         if len(numbers) == 1:
             return f"one tile serves all sizes: it takes at most {alone:.2f} times as long as the best one of a size"
         return (

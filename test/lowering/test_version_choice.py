@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from stepwell.lowering.version_choice import KernelVersions, choose
+from stepwell.lowering.version_choice import KernelVersions, choose, slowdowns
 
 _SUITS_ONE_HALF = np.array([[1.0, 1, 2, 2], [2.0, 2, 1, 1], [1.5, 1.5, 1.4, 1.4]])
 
@@ -38,3 +38,10 @@ def test_kernels_share_what_a_call_loses():
     """A slow call is more urgent, so kernels with the same loss at the same sizes all get their version."""
     chosen = choose([KernelVersions(_SUITS_ONE_HALF, np.full(4, 0.1)) for _ in range(10)])
     assert {len(item) for item in chosen} == {3}
+
+
+def test_sizes_at_which_a_kernel_computes_nothing_do_not_count():
+    costs = np.concatenate([np.zeros((3, 1)), _SUITS_ONE_HALF], axis=1)
+    (chosen,) = choose([KernelVersions(costs, np.array([0.0, 1, 1, 1, 1]))])
+    assert set(chosen) == {0, 1, 2}
+    np.testing.assert_array_equal(slowdowns(costs)[:, :2], [[1, 1], [1, 2], [1, 1.5]])
