@@ -24,7 +24,9 @@ tried first: image models often fail at others. Smaller steps are tried if there
 """
 
 
-def inferred_dims(seen: Sequence[Mapping[str, int]], inputs: Sequence[HasShape]) -> list[Dims]:
+def inferred_dims(
+    seen: Sequence[Mapping[str, int]], inputs: Sequence[HasShape], may_be_empty: bool = False
+) -> list[Dims]:
     """Returns the ranges to try for a model, as values for `Options.dims`, the most useful first.
 
     Each is one bucket that contains all sizes seen. A dimension that had one size keeps it; all others start at 1 and
@@ -34,12 +36,13 @@ def inferred_dims(seen: Sequence[Mapping[str, int]], inputs: Sequence[HasShape])
     Args:
         seen: the sizes so far, at least two different ones.
         inputs: the model's inputs.
+        may_be_empty: whether sizes depend on data: ranges that start at 0 are tried first, and no dimension is a batch.
     """
     names = names_of(inputs)
     columns = {name: [sizes[name] for sizes in seen] for name in names if not is_expression(name, names)}
     varied = {name: column for name, column in columns.items() if len(set(column)) > 1}
     inner = [[dim for dim in info.shape[1:] if dim in varied] for info in inputs]
-    leading = set(varied) - {dim for dims in inner for dim in dims}
+    leading = set() if may_be_empty else set(varied) - {dim for dims in inner for dim in dims}
     is_image = any(len(dims) > 1 for dims in inner)
     same: dict[str, str] = {}
     first: dict[tuple[int, ...], str] = {}
@@ -51,7 +54,7 @@ def inferred_dims(seen: Sequence[Mapping[str, int]], inputs: Sequence[HasShape])
     # A batch has no step.
     stepped = set(varied) - leading or leading
 
-    def dims(ample: bool, step: int = 1, equal: Mapping[str, str] | None = None) -> Dims:
+    def dims(ample: bool, step: int = 1, equal: Mapping[str, str] | None = None, low: int = 1) -> Dims:
         found: Dims = {}
         for name, column in columns.items():
             if name not in varied:
@@ -60,7 +63,7 @@ def inferred_dims(seen: Sequence[Mapping[str, int]], inputs: Sequence[HasShape])
                 found[name] = equal[name]
             else:
                 most = _AMPLE_BATCH if name in leading else _AMPLE
-                found[name] = [_range(column, step if name in stepped else 1, most if ample else 0)]
+                found[name] = [_range(column, step if name in stepped else 1, most if ample else 0, low)]
         return found
 
     step = math.gcd(_GRID, *(size for name in stepped for size in varied[name]))
@@ -70,15 +73,16 @@ def inferred_dims(seen: Sequence[Mapping[str, int]], inputs: Sequence[HasShape])
     tight: Dims = {}
     for name, column in columns.items():
         tight[name] = [(min(column), max(column))] if name in varied else column[0]
-    tried = [dims(True, step, same) for step in steps]
+    tried = [dims(True, 1, same, 0)] if may_be_empty else []
+    tried += [dims(True, step, same) for step in steps]
     tried += [dims(True, steps[0])] if same else []
     tried += [dims(False, steps[0], same), tight]
     return [item for place, item in enumerate(tried) if item not in tried[:place]]
 
 
-def _range(column: Sequence[int], step: int, ample: int) -> tuple[int, ...]:
+def _range(column: Sequence[int], step: int, ample: int, low: int) -> tuple[int, ...]:
     high = max(power_above(max(column)), min(power_above(4 * max(column)), ample))
-    return (step, high, step) if step > 1 else (min(1, *column), high)
+    return (step, high, step) if step > 1 else (min(low, *column), high)
 
 
 def corners(ranges: Mapping[str, Range]) -> list[dict[str, int]]:

@@ -18,6 +18,7 @@ from ...support.errors import StepwellError
 from ...targets.registry import backend_of
 from ..caching.cache_key import CacheKey, CacheMissError
 from ..caching.program_cache import ProgramCache
+from ..subgraphs.subgraph_source import SubgraphSource
 
 _Compile = Callable[
     [CacheKey, CompileReporter, Sequence[TensorInfo], Buckets, Mapping[str, Expression]], Sequence[Program]
@@ -61,7 +62,7 @@ class InferredRanges:
             The program, or the reason why there is none for the widest range that was tried.
         """
         reasons = []
-        for dims in inferred_dims(seen, inputs):
+        for dims in inferred_dims(seen, inputs, isinstance(self.cached.source, SubgraphSource)):
             made = self._for_dims(inputs, dims, why)
             if isinstance(made, Program):
                 return made

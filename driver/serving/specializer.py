@@ -80,8 +80,9 @@ class Specializer:
         """See `RangeCompiler`."""
         setup, options = self.setup, self.setup.options
         # On a GPU, kernels compute all of a range, so programs for single sizes are much faster.
-        can_range = isinstance(self.source, ModelSource) and is_cpu(setup.target) and not setup.is_whole
-        return SizePolicy(options.ranges and can_range, options.adapt and can_range, options.max_programs)
+        can_range = is_cpu(setup.target) and not setup.is_whole
+        adapts = options.adapt and can_range and isinstance(self.source, ModelSource)
+        return SizePolicy(options.ranges and can_range, adapts, options.max_programs)
 
     def known_range(self, sizes: Mapping[str, int], alone: tuple[Shape, ...] | None = None) -> Program | None:
         """See `RangeCompiler`."""

@@ -18,7 +18,7 @@ from ..launch_plan import LaunchPlan
 from ..program import ENTRY, ArenaBuffer, CodeTarget, Count, KernelInfo, TensorInfo
 from ..safetensors import dtype_of
 
-SCHEMA = 10
+SCHEMA = 11
 """Version of the records. A reader accepts no other version."""
 _HOST_DTYPES = ("object", "complex64", "complex128")
 

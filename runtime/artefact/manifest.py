@@ -86,6 +86,7 @@ class StoredVariant:
     kinds: tuple[str, ...]
     programs: tuple[StoredProgram, ...]
     plan: StoredPlan | None
+    shapes: tuple[tuple[int | str, ...], ...]
 
 
 @short_repr
@@ -266,6 +267,7 @@ def _step(step: StoredStep) -> dict[str, Any]:
             "kinds": variant.kinds,
             "programs": [_program(program) for program in variant.programs],
             "plan": None if variant.plan is None else _plan(variant.plan),
+            "shapes": variant.shapes,
         }
         for variant in step.variants
     ]
@@ -309,11 +311,20 @@ def _read_native_step(entry: Mapping[str, Any]) -> StoredNativeStep:
         if len(kinds) != len(inputs):
             raise ValueError(f"a subgraph takes {quantity(len(inputs), 'value')}, but has code for {len(kinds)}")
         programs = tuple(map(_read_program, variant["programs"]))
-        if any(tuple(info.name for info in program.inputs) != inputs for program in programs):
-            raise ValueError("a program's inputs differ from those of its subgraph")
-        variants.append(StoredVariant(kinds, programs, None if plan is None else _read_plan(plan)))
+        shapes = tuple(map(_read_shape, variant["shapes"]))
+        if len(shapes) not in (0, len(inputs)):
+            raise ValueError(f"a subgraph takes {quantity(len(inputs), 'value')}, but has {len(shapes)} shapes")
+        for program in programs:
+            names = tuple(info.name for info in program.inputs)
+            if names[: len(inputs)] != inputs or len(names) != len(inputs) + (program.bounds is not None):
+                raise ValueError("a program's inputs differ from those of its subgraph")
+        variants.append(StoredVariant(kinds, programs, None if plan is None else _read_plan(plan), shapes))
     body = None if entry["body"] is None else (natural(entry["body"][0]), str(entry["body"][1]))
     return StoredNativeStep(inputs, outputs, tuple(map(natural, entry["nodes"])), tuple(variants), body)
+
+
+def _read_shape(entries: Sequence[Any]) -> tuple[int | str, ...]:
+    return tuple(str(dim) if isinstance(dim, str) else natural(dim) for dim in entries)
 
 
 def _read_names(entries: Sequence[Any]) -> tuple[str, ...]:

@@ -262,6 +262,7 @@ def _native_step(
             variant.kinds,
             tuple(_program(entry, members, tensors) for entry in _runnable(variant.programs)),
             None if variant.plan is None else _plan(variant.plan, members, tensors),
+            variant.shapes,
         )
         for variant in step.variants
     ]

@@ -144,6 +144,7 @@ class _Content:
                 variant.kinds,
                 tuple(map(self.add_program, variant.programs)),
                 None if variant.plan is None else self.add_plan(variant.plan),
+                variant.shapes,
             )
             for variant in step.variants
         ]

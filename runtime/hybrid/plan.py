@@ -46,11 +46,14 @@ class Variant:
         kinds: element types of its inputs.
         programs: the code compiled so far.
         plan: the steps it is itself cut into; None if all of it is compiled.
+        shapes: the shapes of its inputs, with the names of the sizes that programs for ranges serve; empty if they have
+            none.
     """
 
     kinds: Kinds
     programs: tuple[Program, ...] = ()
     plan: ExecutionPlan | None = None
+    shapes: tuple[tuple[int | str, ...], ...] = ()
 
 
 @short_repr
@@ -162,11 +165,12 @@ def _merged_step(step: PlanStep, other: PlanStep) -> PlanStep:
 
 
 def _merged(step: NativeStep, other: NativeStep) -> NativeStep:
-    variants = {variant.kinds: variant for variant in step.variants}
+    variants = {(variant.kinds, variant.shapes): variant for variant in step.variants}
     for theirs in other.variants:
-        mine = variants.setdefault(theirs.kinds, Variant(theirs.kinds))
+        key = theirs.kinds, theirs.shapes
+        mine = variants.setdefault(key, replace(theirs, programs=(), plan=None))
         plan = mine.plan.merged(theirs.plan) if mine.plan and theirs.plan else mine.plan or theirs.plan
-        variants[theirs.kinds] = Variant(theirs.kinds, mine.programs + theirs.programs, plan)
+        variants[key] = replace(mine, programs=mine.programs + theirs.programs, plan=plan)
     return replace(step, variants=tuple(variants.values()))
 
 

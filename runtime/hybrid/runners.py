@@ -13,7 +13,8 @@ import numpy as np
 from ...support.short_repr import short_repr
 from ..devices import registry as devices
 from ..host.step import HostNode
-from ..program import Program, TensorInfo
+from ..program import Program, Shape, TensorInfo
+from ..specialization.adaptive import Adaptive
 from ..specialization.interfaces import UNKNOWN, ByContents, HybridModel, Known, Specialize
 from ..specialization.specialization import Specializations
 from . import control
@@ -205,21 +206,26 @@ def runner_of(step: PlanStep, context: RunnerContext) -> HostRunner | ControlRun
     return NativeRunner(step, context)
 
 
+_Signature = tuple[Kinds, tuple[int, ...]]
+"""The types of a subgraph's inputs, and their numbers of dimensions."""
+
+
 class NativeRunner:
-    """A compiled subgraph, ready to run: code for each combination of element types that occurs."""
+    """A compiled subgraph, ready to run: code for each combination of element types and ranks that occurs."""
 
     def __init__(self, step: NativeStep, context: RunnerContext) -> None:
         self.step = step
         self.nanoseconds, self.runs = 0, 0
         self._context = context
-        self._by_kinds: dict[Kinds, Specializations] = {}
+        self._codes: dict[_Signature, Specializations] = {}
         for variant in step.variants:
-            self._by_kinds[variant.kinds] = self._new_code(variant.kinds, variant)
+            shapes = variant.shapes or variant.programs[0].input_shapes
+            self._codes[_signature(variant.kinds, shapes)] = self._new_code(variant.kinds, shapes, variant)
 
     def run(self, values: Sequence[Any], threads: int) -> Sequence[Any]:
         kinds = tuple([_name(value.dtype) if isinstance(value, np.ndarray) else "" for value in values])
-        code = self._by_kinds.get(kinds) or self._by_kinds.setdefault(kinds, self._new_code(kinds))
         shapes = tuple([value.shape if isinstance(value, np.ndarray) else () for value in values])
+        code = self._code_for(kinds, shapes)
         loaded = code.choose(shapes, values)
         start = time.perf_counter_ns()
         results = code.run(loaded, list(values), threads)
@@ -239,8 +245,8 @@ class NativeRunner:
             return self._skip(ahead, f"the shape of {quoted(unknown)} is known only at run time")
         infos = [known.info for known in inputs if known.info is not None]
         kinds = tuple(info.dtype.name if info.kind == "tensor" else "" for info in infos)
-        code = self._by_kinds.get(kinds) or self._by_kinds.setdefault(kinds, self._new_code(kinds))
         shapes = tuple(tuple(int(dim) for dim in info.shape) for info in infos)
+        code = self._code_for(kinds, shapes)
         held: dict[int, np.ndarray] = {}
         made = code.make(shapes, held)
         while isinstance(made, ByContents):
@@ -263,17 +269,34 @@ class NativeRunner:
         return [UNKNOWN] * len(self.step.outputs)
 
     def codes(self) -> Sequence[Specializations]:
-        return tuple(self._by_kinds.copy().values())
+        return tuple(self._codes.copy().values())
 
     def stored(self) -> NativeStep:
         variants = []
-        for kinds, code in self._by_kinds.copy().items():
+        for (kinds, _), code in self._codes.copy().items():
             plan = code.steps.stored() if isinstance(code.steps, StoredModel) else None
-            variants.append(Variant(kinds, code.own_programs, plan))
+            shapes = tuple(info.shape for info in code.inputs)
+            variants.append(Variant(kinds, code.own_programs, plan, shapes))
         return replace(self.step, variants=tuple(variants))
 
-    def _new_code(self, kinds: Kinds, variant: Variant | None = None) -> Specializations:
-        infos = [TensorInfo(name, _dtype(kind), ()) for name, kind in zip(self.step.inputs, kinds, strict=True)]
+    def _code_for(self, kinds: Kinds, shapes: Sequence[Shape]) -> Specializations:
+        key = _signature(kinds, shapes)
+        return self._codes.get(key) or self._codes.setdefault(key, self._new_code(kinds, self._with_names(shapes)))
+
+    def _with_names(self, shapes: Sequence[Shape]) -> list[tuple[int | str, ...]]:
+        """Shapes of inputs of some ranks, each dimension of which may vary."""
+        return [
+            tuple(f"{name}.{axis}" for axis in range(len(shape)))
+            for name, shape in zip(self.step.inputs, shapes, strict=True)
+        ]
+
+    def _new_code(
+        self, kinds: Kinds, shapes: Sequence[tuple[int | str, ...]], variant: Variant | None = None
+    ) -> Specializations:
+        infos = [
+            TensorInfo(name, _dtype(kind), shape)
+            for name, kind, shape in zip(self.step.inputs, kinds, shapes, strict=True)
+        ]
         compile_subgraph, name, recorder = self._context.compile_subgraph, self._context.name, self._context.recorder
         made = None if compile_subgraph is None else compile_subgraph(self.step, kinds)
         specialize, on_host, inner = (
@@ -281,10 +304,15 @@ class NativeRunner:
         )
         foresight = None if made is None else made.foresight
         programs = variant.programs if variant is not None else ()
-        code = Specializations(infos, programs, specialize, name, on_host=on_host, recorder=recorder)
+        adaptive = Adaptive.of(infos, specialize) if all(kind not in ("", "object") for kind in kinds) else None
+        code = Specializations(infos, programs, specialize, name, on_host=on_host, recorder=recorder, adaptive=adaptive)
         if variant is not None and variant.plan is not None:
             code.steps = self._context.load(variant.plan, inner, foresight)
         return code
+
+
+def _signature(kinds: Kinds, shapes: Sequence[Sequence[int | str]]) -> _Signature:
+    return kinds, tuple(map(len, shapes))
 
 
 def _is_unsupported(program: Program) -> bool:

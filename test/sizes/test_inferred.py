@@ -88,6 +88,12 @@ def test_corners_are_the_ends_of_ranges() -> None:
     assert corners({"n": Range(1, 8), "m": Range(3, 3)}) == [{"n": 1, "m": 3}, {"n": 8, "m": 3}]
 
 
+def test_sizes_that_depend_on_data_may_be_0_and_are_no_batches() -> None:
+    first, second, *_ = inferred_dims([{"batch": 3, "length": 8}, {"batch": 5, "length": 8}], TEXT, may_be_empty=True)
+    assert first == {"batch": [(0, 32)], "length": 8}
+    assert second == {"batch": [(1, 32)], "length": 8}
+
+
 SIZES = st.fixed_dictionaries({name: st.integers(0, 5000) for name in ("batch", "height", "width")})
 
 

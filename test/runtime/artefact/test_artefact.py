@@ -159,16 +159,16 @@ def test_a_changed_parameter_is_refused(saved):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (change_manifest(schema=99), "its schema is 99, and this version of Stepwell reads schema 10"),
-        (change_manifest(programs=[{}]), "its manifest does not match schema 10"),
-        (change_manifest(training={"batch": [], "trained": [], "state": []}), r"schema 10: KeyError\('updates'\)"),
+        (change_manifest(schema=99), "its schema is 99, and this version of Stepwell reads schema 11"),
+        (change_manifest(programs=[{}]), "its manifest does not match schema 11"),
+        (change_manifest(training={"batch": [], "trained": [], "state": []}), r"schema 11: KeyError\('updates'\)"),
         (change_manifest(inputs=[{"name": "x", "dtype": "float13", "shape": []}]), "'float13' is not an element type"),
         (change_manifest(inputs=[{"name": "x", "dtype": "float32", "shape": [-1]}]), "does not match schema"),
         (lambda members: members.pop("manifest.json"), "not a Stepwell artefact"),
         (lambda members: members.update({"extra.bin": b"x"}), "differ from those in the manifest: extra.bin"),
         (lambda members: members.update({"../evil": b"x"}), "'../evil' has a path that leaves the archive"),
         (lambda members: members.update({"/evil": b"x"}), "leaves the archive"),
-        (lambda members: members.update({"manifest.json": b"[]"}), "its manifest does not match schema 10"),
+        (lambda members: members.update({"manifest.json": b"[]"}), "its manifest does not match schema 11"),
     ],
 )
 def test_altered_files_are_refused(saved, change, message):

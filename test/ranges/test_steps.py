@@ -1,0 +1,143 @@
+"""Models that run in steps, as sizes in them depend on data: each part is compiled for ranges of these sizes."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import stepwell
+from onnx import TensorProto, helper, numpy_helper
+
+_NODE = helper.make_node
+_FLOAT, _INT = TensorProto.FLOAT, TensorProto.INT64
+
+
+def _model(nodes: list, inputs: dict[str, tuple[int, list]], outputs: list[str], **weights: np.ndarray):
+    graph = helper.make_graph(
+        nodes,
+        "steps",
+        [helper.make_tensor_value_info(name, *given) for name, given in inputs.items()],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def _floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(1).standard_normal(shape, np.float32)
+
+
+def chosen_rows() -> onnx.ModelProto:
+    """Rows whose maximum is great, and a layer and a softmax of them."""
+    nodes = [
+        _NODE("ReduceMax", ["x", "last"], ["s"], keepdims=0),
+        _NODE("Greater", ["s", "bound"], ["is_great"]),
+        _NODE("NonZero", ["is_great"], ["places"]),
+        _NODE("Squeeze", ["places", "first"], ["rows"]),
+        _NODE("Gather", ["x", "rows"], ["a"]),
+        _NODE("MatMul", ["a", "w"], ["b"]),
+        _NODE("Softmax", ["b"], ["y"], axis=-1),
+        _NODE("ReduceSum", ["y", "first"], ["total"], keepdims=0),
+    ]
+    weights = {"last": np.array([1]), "first": np.array([0]), "bound": np.array(1.5, np.float32), "w": _floats(8, 16)}
+    return _model(nodes, {"x": (_FLOAT, ["n", 8])}, ["y", "total", "places"], **weights)
+
+
+def detections() -> onnx.ModelProto:
+    """Boxes and scores of a detector, and what exporters put behind the suppression."""
+    nodes = [
+        _NODE("Sigmoid", ["x"], ["a"]),
+        _NODE("Split", ["a", "parts"], ["boxes", "by_box"], axis=2),
+        _NODE("Transpose", ["by_box"], ["scores"], perm=[0, 2, 1]),
+        _NODE("NonMaxSuppression", ["boxes", "scores", "most", "share", "least"], ["found"]),
+        _NODE("GatherND", ["scores", "found"], ["score"]),
+        _NODE("Gather", ["found", "column"], ["numbers"], axis=1),
+        _NODE("Gather", ["boxes", "numbers"], ["b"], axis=1),
+        _NODE("Squeeze", ["b", "zero"], ["c"]),
+        _NODE("Mul", ["c", "score_column"], ["y"]),
+        _NODE("Unsqueeze", ["score", "one"], ["score_column"]),
+        _NODE("Shape", ["found"], ["shape"]),
+        _NODE("Gather", ["shape", "first"], ["count"]),
+    ]
+    nodes[-4], nodes[-3] = nodes[-3], nodes[-4]
+    weights = {
+        "parts": np.array([4, 3]),
+        "most": np.array([20]),
+        "share": np.array([0.3], np.float32),
+        "least": np.array([0.5], np.float32),
+        "column": np.array(2),
+        "zero": np.array([0]),
+        "one": np.array([1]),
+        "first": np.array(0),
+    }
+    return _model(nodes, {"x": (_FLOAT, [1, "n", 7])}, ["y", "count", "found"], **weights)
+
+
+def embeddings() -> onnx.ModelProto:
+    """One layer for each different number, whose results return to the places of the numbers."""
+    nodes = [
+        _NODE("Unique", ["x"], ["kinds", "", "inverse", "counts"]),
+        _NODE("Gather", ["table", "kinds"], ["a"]),
+        _NODE("MatMul", ["a", "w"], ["b"]),
+        _NODE("Gather", ["b", "inverse"], ["y"]),
+        _NODE("Cast", ["counts"], ["times"], to=_FLOAT),
+    ]
+    return _model(nodes, {"x": (_INT, ["n"])}, ["y", "times"], table=_floats(50, 8), w=_floats(8, 16))
+
+
+def kept_rows() -> onnx.ModelProto:
+    """Rows with a positive mean, in halves whose lengths depend on their number, and a second choice among them."""
+    nodes = [
+        _NODE("ReduceMean", ["x", "last"], ["s"], keepdims=0),
+        _NODE("Greater", ["s", "bound"], ["is_great"]),
+        _NODE("Compress", ["x", "is_great"], ["a"], axis=0),
+        _NODE("MatMul", ["a", "w"], ["b"]),
+        _NODE("Softmax", ["b"], ["c"], axis=0),
+        _NODE("ReduceMax", ["b", "last"], ["t"], keepdims=0),
+        _NODE("Greater", ["t", "bound"], ["is_greater"]),
+        _NODE("Compress", ["c", "is_greater"], ["d"], axis=0),
+        _NODE("Concat", ["d", "x"], ["e"], axis=0),
+        _NODE("ReduceSum", ["e", "first"], ["y"]),
+    ]
+    weights = {"last": np.array([1]), "first": np.array([0]), "bound": np.array(0, np.float32), "w": _floats(8, 8)}
+    return _model(nodes, {"x": (_FLOAT, ["n", 8])}, ["y", "c"], **weights)
+
+
+MODELS = (chosen_rows, detections, embeddings, kept_rows)
+SIZES = (5, 17, 40, 1, 60, 33, 64, 2)
+
+
+def _feed(model: onnx.ModelProto, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    kind = model.graph.input[0].type.tensor_type
+    shape = [n if dim.dim_param else dim.dim_value for dim in kind.shape.dim]
+    is_int = kind.elem_type == _INT
+    return {"x": rng.integers(0, 50, shape) if is_int else rng.standard_normal(shape, np.float32)}
+
+
+def _check(executable: stepwell.Executable, model: onnx.ModelProto, sizes: tuple[int, ...] = SIZES) -> None:
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(0)
+    for n in sizes:
+        feed = _feed(model, n, rng)
+        for mine, theirs in zip(executable(**feed), session.run(None, feed), strict=True):
+            np.testing.assert_allclose(mine, np.asarray(theirs), rtol=1e-4, atol=1e-5, strict=True)
+
+
+@pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
+def test_sizes_of_calls_lead_to_ranges_in_each_part(make, tmp_path):
+    model = make()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        executable = stepwell.compile(model, threads=1, options=stepwell.Options(cache=False, fallback="error"))
+        _check(executable, model, (5, 9, 64, 64))
+        count = len(executable.programs)
+        _check(executable, model)
+    assert len(executable.programs) == count  # nothing is compiled for further sizes
+    assert all(
+        any(program.bounds is not None for program in code.own_programs) for code in executable.code.steps._codes()
+    )
+    executable.save(tmp_path / "model.stw")
+    _check(stepwell.load(tmp_path / "model.stw", threads=1), model)
