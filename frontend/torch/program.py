@@ -23,6 +23,7 @@ from ..errors import ModelError
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .decompositions import RULES
 from .layer_rules import LAYER_RULES
+from .list_rules import LIST_RULES
 from .registry import complex_handler_for, handler_for, supported_overloads
 
 _WITHOUT_RULE = frozenset(
@@ -101,13 +102,15 @@ def decompositions() -> Any:
         if isinstance(op, torch._ops.OpOverload) and op not in table and _may_decompose(op):
             table[op] = rule
     table.update(LAYER_RULES)
+    table.update(LIST_RULES)
     return table
 
 
 def python_decompositions() -> dict[torch._ops.OpOverload, Any]:
     """Returns the rules in Python for ops without handlers, torch's and ours, for AOTAutograd."""
     found = {op: rule for op, rule in decomposition_table.items() if isinstance(op, torch._ops.OpOverload)}
-    return {op: rule for op, rule in (found | dict(RULES) | dict(LAYER_RULES)).items() if _may_decompose(op)}
+    found |= {**RULES, **LAYER_RULES, **LIST_RULES}
+    return {op: rule for op, rule in found.items() if _may_decompose(op)}
 
 
 def kept_composites() -> dict[torch._ops.OpOverload, Any]:

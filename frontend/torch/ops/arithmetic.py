@@ -157,6 +157,14 @@ def mul(node: AtenNode, input: Any, other: Any) -> ir.Value:
     return emit(ew.AndOp if kind.kind == "b" else ew.MulOp, as_value(input, kind), as_value(other, kind))
 
 
+@imports("prims.fma.default")
+def fma(node: AtenNode, input: Any, b: Any, c: Any) -> ir.Value:
+    """x * b + c, as PyTorch's own kernel on CPUs: with a rounding after the product, unless code contracts it"""
+    kind = node.dtype()
+    product = emit(ew.MulOp, as_value(input, kind), as_value(b, kind))
+    return emit(ew.AddOp, product, as_value(c, kind))
+
+
 @imports(
     *("prims.div.default", "aten.div.Tensor", "aten.div.Scalar", "aten.div.Tensor_mode", "aten.div.Scalar_mode"),
     *("aten.true_divide.Tensor", "aten.true_divide.Scalar"),
