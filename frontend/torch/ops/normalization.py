@@ -241,23 +241,32 @@ def batch_norm_in_training(
         made = _batch_norm(input, weight, bias, running_mean, running_var, eps)
         empty = emit(FillOp, integers([0]), value=np.zeros((), node.dtype(1)))
         return made, empty, empty, running_mean, running_var
-    axes = (0, *range(2, rank(input)))
-    unbiased, mean = squared_deviation(input, axes, False, 1)
+    axes, wide = (0, *range(2, rank(input))), _widened(input)
+    unbiased, mean = squared_deviation(wide, axes, False, 1)
 
     def moved(running: ir.Value, now: ir.Value) -> ir.Value:
-        kept = emit(ew.MulOp, running, scalar(1 - momentum, running))
-        return emit(ew.AddOp, kept, emit(ew.MulOp, cast(now, dtype(running)), scalar(momentum, running)))
+        kept = emit(ew.MulOp, cast(running, dtype(now)), scalar(1 - momentum, now))
+        return emit(ew.AddOp, kept, emit(ew.MulOp, now, scalar(momentum, now)))
 
     results = _by_batch(node, input, weight, bias, eps)
-    return *results, moved(running_mean, mean), moved(running_var, unbiased)
+    following = moved(running_mean, mean), moved(running_var, unbiased)
+    return *results, *(cast(value, node.dtype(index)) for index, value in enumerate(following, 3))
 
 
 def _by_batch(
     node: AtenNode, input: ir.Value, weight: ir.Value | None, bias: ir.Value | None, eps: float
 ) -> tuple[ir.Value, ...]:
-    axes = (0, *range(2, rank(input)))
-    variance, mean = squared_deviation(input, axes, True, 0)
+    """Normalises numbers of 16 bits in float32."""
+    wide = _widened(input)
+    weight, bias = (None if item is None else cast(item, dtype(wide)) for item in (weight, bias))
+    axes = (0, *range(2, rank(wide)))
+    variance, mean = squared_deviation(wide, axes, True, 0)
     deviation = _inverse_deviation(variance, eps)
-    normal = emit(ew.MulOp, emit(ew.SubOp, input, mean), deviation)
-    made = _by_channel(normal, weight, bias)
-    return made, reshaped(mean, node.shape(1)), reshaped(deviation, node.shape(2))
+    normal = emit(ew.MulOp, emit(ew.SubOp, wide, mean), deviation)
+    made = cast(_by_channel(normal, weight, bias), dtype(input))
+    statistics = ((mean, 1), (deviation, 2))
+    return made, *(cast(reshaped(value, node.shape(index)), node.dtype(index)) for value, index in statistics)
+
+
+def _widened(value: ir.Value) -> ir.Value:
+    return cast(value, np.float32) if dtype(value).itemsize < 4 else value
