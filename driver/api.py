@@ -138,7 +138,8 @@ def _compiled(source: ModelSource, setup: Setup, executable_of: Callable[[Compil
     cache = default_cache() if options.cache else None
     source = replace(source, cache=cache, checked=options.checked, target=setup.target)
     name, inputs, outputs = interface_of(source)
-    resolved = resolve_dims(options.dims or ({} if options.shapes else source.declared_ranges(inputs)), inputs)
+    declared = source.declared_ranges(inputs) if options.ranges and not options.shapes else {}
+    resolved = resolve_dims(options.dims or declared, inputs)
     dims, inputs = resolved.dims, resolved.inputs
     specializer = specializer_of(source, inputs, setup)
     kept = reader.ArtefactSource(source.kind, source.contents) if source.is_whole else None

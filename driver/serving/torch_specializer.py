@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...passes.infra.failure import CompileError
 from ...runtime.cache.keys import key_of
@@ -13,8 +13,10 @@ from ...runtime.host.fallback import Fallback, FallbackWarning, read_fallback
 from ...runtime.program import Program, Shape, TensorInfo
 from ...runtime.progress.progress import CompileReporter
 from ...runtime.specialization.interfaces import CALL, ByContents, Contents, HybridModel, SizePolicy
+from ...sizes.bounds import with_derived
 from ...sizes.buckets import Buckets
 from ...sizes.expressions import Expression
+from ...sizes.ranges import Range
 from ...support.errors import StepwellError
 from ...support.warning import warn
 from ...support.wording import quantity
@@ -92,7 +94,11 @@ class TorchSpecializer(Specializer):
         from ..compile.ranges import RangedModel
 
         with RangedModel(self.source, inputs, derived).assumed(buckets[-1]) as shapes:
-            found = self._unsupported(shapes) if may_fail else {}
+            varying = self._survey(shapes) if may_fail else {}
+        # An op that can only be imported for known sizes has code for each of these.
+        found = self._unsupported(_least_shapes(inputs, buckets[-1], derived)) if varying else {}
+        if varying and not found:
+            raise NoRangesError("; ".join(dict.fromkeys(item.reason for item in varying.values())))
         if found and not is_strict():
             raise _DividedError("some ops run in PyTorch")
         for item in found.values():
@@ -154,11 +160,15 @@ class TorchSpecializer(Specializer):
 
     def _unsupported(self, shapes: Mapping[str, Shape]) -> dict[str, Fallback]:
         """Finds the ops without code, by the names of their nodes; they are stored in the cache."""
-        found = self.program.unsupported(shapes, self.source.counts_elements)
+        found = self._survey(shapes)
         if found and self.setup.cache is not None:
             records = {name: item.record() for name, item in found.items()}
             self.setup.cache.put("torch", self._key, json.dumps(records).encode())
         return found
+
+    def _survey(self, shapes: Mapping[str, Sequence[Any]]) -> dict[str, Fallback]:
+        """Finds the ops without code for shapes, whose sizes may be symbolic."""
+        return self.program.unsupported(shapes, self.source.counts_elements)
 
     def _known(self) -> dict[str, Fallback]:
         """The ops without code, if an earlier process found them."""
@@ -173,6 +183,14 @@ class TorchSpecializer(Specializer):
 
 class _DividedError(StepwellError):
     """Raised because a divided program has no code for ranges of its own; its pieces have."""
+
+
+def _least_shapes(
+    inputs: Sequence[TensorInfo], ranges: Mapping[str, Range], derived: Mapping[str, Expression]
+) -> dict[str, Shape]:
+    """Returns the shapes of inputs at the least sizes of ranges."""
+    sizes = with_derived({name: item.low for name, item in ranges.items()}, derived)
+    return {info.name: tuple(int(sizes.get(str(dim), dim)) for dim in info.shape) for info in inputs}
 
 
 def report_fallbacks(name: str, found: Sequence[Fallback], setup: Setup) -> None:

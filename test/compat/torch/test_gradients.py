@@ -112,6 +112,49 @@ def test_gradients_are_native_and_right(name, dynamic):
                 torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_gradients_at_further_batch_sizes_are_native_and_right():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(200, 4))
+    owner = copy.deepcopy(plain)
+    compiled = torch.compile(owner, backend="stepwell")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", stepwell.FallbackWarning)
+        for batch in (4, 3, 2):
+            x = torch.randn(batch, 3, 12, 12)
+            for found, wanted in zip(_gradients(compiled, owner, x), _gradients(plain, plain, x), strict=True):
+                torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+class Slope(nn.Module):
+    def forward(self, slope, x, weight):
+        plain = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+        return torch.ops.aten.convolution_backward(slope, x, weight, None, *plain, [True, True, False])[:2]
+
+
+def test_a_gradient_is_compiled_for_each_size_of_a_declared_range():
+    batch = torch.export.Dim("batch", min=2, max=8)
+    given = [(torch.randn(size, 8, 4, 4), torch.randn(size, 3, 6, 6), torch.randn(8, 3, 3, 3)) for size in (4, 3)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", stepwell.FallbackWarning)
+        with pytest.warns(stepwell.SlowWarning, match="sizes of tensors of which gradients"):
+            run = stepwell.compile(Slope(), given[0], dynamic_shapes=({0: batch}, {0: batch}, None))
+        for tensors in given:
+            for found, wanted in zip(run(*tensors), Slope()(*tensors), strict=True):
+                torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_batch_norm_of_narrow_numbers_keeps_wide_statistics():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8)).bfloat16()
+    owner, x = copy.deepcopy(plain), torch.randn(16, 6).bfloat16()
+    compiled = torch.compile(owner, backend="stepwell", options={"fallback": "error"})
+    for found, wanted in zip(_gradients(compiled, owner, x), _gradients(plain, plain, x), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=2e-2, atol=3e-2)
+    torch.testing.assert_close(owner[1].running_var, plain[1].running_var)
+
+
 def _matrix(*shape):
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 
