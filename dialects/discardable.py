@@ -286,6 +286,7 @@ POSITION = _of_linalg("stepwell.position", forms.I64, "position of an op among t
 CONTRACTION = _of_linalg(
     "stepwell.contraction", forms.I64, "number of the column group whose sums of products an op computes"
 )
+PACKING = _of_linalg("stepwell.packing", forms.I64, "number of the column group whose panels an op packs")
 ROOT = _of_linalg("stepwell.root", forms.I64, "number of the column group whose last op this is")
 GRAIN = _of_linalg(
     "stepwell.grain",

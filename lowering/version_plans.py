@@ -11,7 +11,8 @@ from mlir import ir
 
 from ..dialects.registry import view_of
 from ..dialects.stepwell.contraction import MatmulOp
-from ..dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedMatmulOp, column_groups
+from ..dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedMatmulOp
+from ..dialects.stepwell.panels import column_groups
 from ..dialects.stepwell.winograd import WinogradConvOp
 from ..dialects.types import numpy_dtype
 from ..machines.convolutions import WinogradStrips

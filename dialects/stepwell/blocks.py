@@ -16,7 +16,7 @@ from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, opti
 from ..dims import Dim, ceil_div
 from ..specs import size_of
 from ..types import TensorSpec, is_float
-from .packed import column_groups, unpack
+from .panels import column_groups, unpack
 from .shapes import require_dtype, require_rank
 
 WIDTHS = (2, 4, 8)

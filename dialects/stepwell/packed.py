@@ -1,19 +1,9 @@
-"""Ops on packed weights: contractions and convolutions whose weight is laid out as the micro-kernel reads it.
-
-The columns of a weight (output features) are cut into panels. Within a panel the columns are innermost and the
-reduction is outside them, so the micro-kernel reads its weight as one contiguous stream. All panels of one width form a
-column group; the groups follow one another in one flat tensor. All layouts here are channels-last.
-
-Bytes are multiplied four at a time: ui8 inputs with i8 weights, summed in i32. In packed byte weights of products and
-of convolutions that are not depthwise, four neighbours along the reduction are adjacent in each column.
-"""
+"""Ops on packed weights: contractions and convolutions whose weight is laid out as `panels` describes."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 from mlir import ir
 
@@ -22,69 +12,9 @@ from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, resu
 from ..dims import Dim
 from ..specs import size_of
 from ..types import TensorSpec, is_float
+from .panels import BY_COLUMNS, BY_ROWS, PACKED, SHORT_FLOATS, grain_of, unpack
 from .shapes import require_dtype, same_dtype
 from .windows import CHANNELS_LAST, flops_of_convolution
-
-
-@dataclass(frozen=True)
-class ColumnGroup:
-    """Panels of equal width.
-
-    Attributes:
-        start: the first column.
-        panels: number of panels.
-        width: number of columns per panel.
-    """
-
-    start: int
-    panels: int
-    width: int
-
-    @property
-    def size(self) -> int:
-        """The number of columns."""
-        return self.panels * self.width
-
-
-def column_groups(columns: int, panel: int) -> tuple[ColumnGroup, ...]:
-    """Cuts `columns` into panels of width `panel`, and one narrower panel for the remainder."""
-    full, rest = divmod(columns, panel)
-    groups = [ColumnGroup(0, full, panel)] if full else []
-    return tuple([*groups, ColumnGroup(full * panel, 1, rest)] if rest else groups)
-
-
-def grain_of(dtype: np.dtype) -> int:
-    """The number of neighbours along the reduction that are adjacent in a packed weight."""
-    return 4 if dtype.itemsize == 1 else 1
-
-
-SHORT_FLOATS = frozenset((np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)))
-"""Types of floats whose products are summed in float32."""
-
-
-def pack(weight: np.ndarray, panel: int) -> np.ndarray:
-    """Packs a weight [groups, columns, *reduction] flat, as the ops of this module take it."""
-    count, columns = weight.shape[:2]
-    flat = weight.reshape(count, columns, -1, grain_of(weight.dtype))
-    parts = [
-        flat[:, group.start : group.start + group.size]
-        .reshape(count, group.panels, group.width, *flat.shape[2:])
-        .swapaxes(2, 3)
-        for group in column_groups(columns, panel)
-    ]
-    return np.concatenate([np.ascontiguousarray(part).reshape(-1) for part in parts])
-
-
-def unpack(packed: np.ndarray, count: int, columns: int, panel: int, grain: int = 0) -> np.ndarray:
-    """The weight [groups, columns, reduction] that `packed` holds; `grain` is 0 for that of the element type."""
-    depth, grain = packed.size // (count * columns), grain or grain_of(packed.dtype)
-    parts, offset = [], 0
-    for group in column_groups(columns, panel):
-        size = count * group.size * depth
-        tiles = packed[offset : offset + size].reshape(count, group.panels, depth // grain, group.width, grain)
-        parts.append(tiles.swapaxes(2, 3).reshape(count, group.size, depth))
-        offset += size
-    return np.concatenate(parts, axis=1)
 
 
 def _sum_dtype(input: TensorSpec, weight: TensorSpec, depth: Dim = 0, grain: int = 0) -> np.dtype:
@@ -115,7 +45,8 @@ def _check_packed(weight: TensorSpec, elements: Dim) -> None:
 class PackedMatmulOp(Op):
     """Product of the rows of `input` [.., K] with a packed weight of `columns` columns: [.., columns].
 
-    With a `batch`, the leading dimensions of the input form that many matrices, each with its own weight.
+    With a `batch`, the leading dimensions of the input form that many matrices, each with its own weight. A weight that
+    is stored in another order is packed by the kernel, one panel after the other, each before all rows use it.
 
     ```mlir
     %1 = "stepwell.packed_matmul"(%0, %w) {columns = 48 : i64, panel = 32 : i64}
@@ -132,11 +63,24 @@ class PackedMatmulOp(Op):
     panel = attribute(int)
     batch = attribute(int, 1, doc="number of matrices in the input's dimensions before the last two")
     grain = attribute(int, 0, doc="neighbours along the reduction that are adjacent; 0 for as many as the type needs")
+    stored = attribute(
+        str,
+        PACKED,
+        choices=(PACKED, BY_ROWS, BY_COLUMNS),
+        doc="order of the flat weight: packed, [batch, K, columns], or [batch, columns, K]",
+    )
     result = result()
 
     @staticmethod
     def infer(
-        input: TensorSpec, weight: TensorSpec, *, columns: int, panel: int, batch: int, grain: int = 0
+        input: TensorSpec,
+        weight: TensorSpec,
+        *,
+        columns: int,
+        panel: int,
+        batch: int,
+        grain: int = 0,
+        stored: str = PACKED,
     ) -> TensorSpec:
         """The last dimension becomes `columns`."""
         if input.rank == 0:
@@ -144,16 +88,31 @@ class PackedMatmulOp(Op):
         kind = _sum_dtype(input, weight, input.shape[-1], grain)
         if batch != 1 and math.prod(input.shape[:-2]) != batch:
             raise OpError(f"the input {input} does not hold {batch} matrices")
+        if stored != PACKED and (grain or grain_of(weight.dtype)) > 1:
+            raise OpError(f"a weight of {weight.dtype} must be packed")
         if input.shape[-1] != 0:
             _check_packed(weight, batch * input.shape[-1] * columns)
         return TensorSpec((*input.shape[:-1], columns), kind)
 
     @staticmethod
     def reference(
-        input: np.ndarray, weight: np.ndarray, *, columns: int, panel: int, batch: int, grain: int = 0
+        input: np.ndarray,
+        weight: np.ndarray,
+        *,
+        columns: int,
+        panel: int,
+        batch: int,
+        grain: int = 0,
+        stored: str = PACKED,
     ) -> np.ndarray:
         """`input @ weight`."""
-        input, filters, kind = _summable(input, unpack(weight, batch, columns, panel, grain))
+        if stored == PACKED:
+            filters = unpack(weight, batch, columns, panel, grain)
+        elif stored == BY_COLUMNS:
+            filters = weight.reshape(batch, columns, input.shape[-1])
+        else:
+            filters = weight.reshape(batch, input.shape[-1], columns).swapaxes(1, 2)
+        input, filters, kind = _summable(input, filters)
         matrices = filters.swapaxes(1, 2)
         product = input @ (matrices[0] if batch == 1 else matrices.reshape(*input.shape[:-2], *matrices.shape[1:]))
         return product.astype(kind, copy=False)

@@ -23,7 +23,7 @@ from ..core import KernelTraits, Op, OpError, Rounding, attribute, operand, resu
 from ..specs import size_of
 from ..types import TensorSpec
 from .numerics import summed_up
-from .packed import unpack
+from .panels import unpack
 from .shapes import same_dtype
 
 _SMALL, _LARGE = Fraction(5, 8), Fraction(3, 2)

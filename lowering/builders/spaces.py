@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from mlir import ir
 from mlir.dialects import tensor
 
-from ...dialects.stepwell.packed import ColumnGroup
+from ...dialects.stepwell.panels import ColumnGroup
 from ...passes.ir.values import Shape, shape_of
 
 

@@ -20,6 +20,7 @@ from mlir.dialects import linalg, scf
 from ...dialects import discardable
 from ...passes.ir.values import constant_index, shape_of
 from ..builders.linear_forms import LinearForm, LinearIndex, linear_index
+from .packing import packing_of
 from .row_stream import RowStream, row_stream
 from .tile_reads import Reader
 from .tile_stream import TileStream, tile_streams
@@ -76,7 +77,20 @@ class ReductionNest:
             count = math.prod(shape_of(self.op.results[0])[:-1])
             fewest = discardable.FEWEST.read(self.op, ())
             block, line = self.op.operation.block, self.line_bytes
-            weights = weight_stream(self.op.operands[1], block, count, iterations, fewest, line, is_long=self._is_long)
+            weight = self.op.operands[1]
+            packing = packing_of(self.op)
+            if packing is not None:  # reads the next panel of the stored weight
+                weight = packing.operands[0]
+            weights = weight_stream(
+                weight,
+                block,
+                count,
+                iterations,
+                fewest,
+                line,
+                is_long=self._is_long,
+                is_whole=packing is not None,
+            )
             rows = row_stream(self.op, block, iterations, line) if len(self.sizes) == 1 else None
             streams = [*filter(None, (weights, rows)), *tile_streams(self.op, steps, iterations, line)]
         return self._loops(reader, 0, {}, sums, streams)

@@ -7,6 +7,7 @@ from typing import Any
 
 from mlir import ir
 
+from ...dialects import discardable
 from ...machines.caches import stream_bytes
 from ...machines.machine import Machine
 from ...passes.infra.base import Pass, PassError, register
@@ -24,6 +25,9 @@ from .schedules.attention import REGISTER_TILES, role_of
 from .schedules.base import given_parameters
 from .sink_fills import sink_fills
 from .winograd.transforms import vectorize_transforms
+
+_PACKING_UNROLL = 4
+"""Vectors per iteration of a loop that packs a panel."""
 
 _REGISTER_TILED = frozenset({"contraction", "convolution", "depthwise", "winograd"})
 
@@ -65,6 +69,7 @@ def _vectorize(kernel: ir.Operation, pipelines: PreparedPipelines, machine: Mach
     if kind in _REGISTER_TILED:
         lanes, method = parameters["vector_bytes"] // 4, parameters.get("bytes_method", "bytes")
         _tile_registers(kernel, RegisterTiler(machine, lanes, parameters.get("ahead", 1), method), pipelines)
+        vectorize_loops(kernel, Widths(machine, parameters["vector_bytes"], _PACKING_UNROLL))
     elif kind == "attention":
         _vectorize_attention(kernel, parameters, pipelines, machine)
     else:
@@ -101,10 +106,14 @@ def _vectorize_attention(
 
 
 def _tile_registers(kernel: ir.Operation, tiler: RegisterTiler, pipelines: PreparedPipelines) -> None:
-    clamp_tiles(kernel, pipelines)
+    """Converts everything but the packing of panels to register tiles."""
+    packs = any(discardable.PACKING.is_on(op) for op in walk(kernel))
+    clamp_tiles(kernel, pipelines, fills_sink=packs)
     pipelines.run("func.func(canonicalize)", kernel)
+    if packs:
+        sink_fills(kernel)
     tiles = find_ops(kernel, lambda op: op.name.startswith("linalg.") and op.name != "linalg.yield")
     blocks = {op.block: None for op in tiles}
     for block in blocks:
         if not block.owner.operation.name.startswith("linalg."):
-            replace(tiler).run(block.operations)
+            replace(tiler).run(op for op in block.operations if not discardable.PACKING.is_on(op.operation))

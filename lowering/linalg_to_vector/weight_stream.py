@@ -79,6 +79,7 @@ def weight_stream(
     line_bytes: int,
     *,
     is_long: bool = False,
+    is_whole: bool = False,
 ) -> WeightStream | None:
     """Returns the prefetching of the next weights by the tile at the insertion point; None if it would not help.
 
@@ -92,6 +93,7 @@ def weight_stream(
         line_bytes: size of a cache line.
         is_long: whether an iteration takes so long that the hardware prefetcher, which stops at the end of a page, is
             not ahead of it.
+        is_whole: whether all of the next part is read at once, before its first tile.
     """
     source, offsets = whole(weight)
     shape, part = shape_of(source), shape_of(weight)
@@ -105,12 +107,12 @@ def weight_stream(
         loops = []
     counts = fewest if len(fewest) == len(loops) else [count for _, _, count in loops]
     tiles = math.prod(count for _, _, count in loops)
-    if tiles == 1 and rows <= _FEW_ROWS and not is_long:
+    if tiles == 1 and rows <= _FEW_ROWS and not is_long and not is_whole:
         return None
     sharing = max(min(tiles, _LEAST_SHARING), math.prod(counts))
     stride = -(-panel // (sharing * iterations))
     base, terms = _flat(shape, offsets)
-    base += panel if tiles > 1 else min(panel, _AHEAD_BYTES // size)
+    base += panel if tiles > 1 or is_whole else min(panel, _AHEAD_BYTES // size)
     share = step_share = stride * iterations
     shares: tuple[tuple[ir.Value, int], ...] = ()
     for (index, step, _), count in reversed(list(zip(loops, counts, strict=True))):

@@ -9,7 +9,7 @@ from mlir.dialects import arith, linalg
 
 from ...dialects import discardable
 from ...dialects.stepwell.blocks import GRAIN, PackedBlockMatmulOp
-from ...dialects.stepwell.packed import ColumnGroup, column_groups
+from ...dialects.stepwell.panels import ColumnGroup, column_groups
 from ...passes.ir.values import Shape, shape_of
 from ...passes.kernel.demand import kernel_of, varying_rows
 from ..builders.generics import constant, generic

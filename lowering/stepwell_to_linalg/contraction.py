@@ -27,13 +27,8 @@ from ...dialects import discardable
 from ...dialects.core import Op
 from ...dialects.stepwell.blocks import PackedBlockMatmulOp
 from ...dialects.stepwell.contraction import MatmulOp
-from ...dialects.stepwell.packed import (
-    ColumnGroup,
-    PackedConvOp,
-    PackedDepthwiseConvOp,
-    PackedGroupedConvOp,
-    PackedMatmulOp,
-)
+from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
+from ...dialects.stepwell.panels import ColumnGroup
 from ...passes.ir.values import Shape, shape_of
 from ..builders.generics import constant, generic, zero_of
 from ..builders.scalars import compute_type, narrow

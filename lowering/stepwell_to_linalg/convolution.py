@@ -6,13 +6,8 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from ...dialects.stepwell.packed import (
-    ColumnGroup,
-    PackedConvOp,
-    PackedDepthwiseConvOp,
-    PackedGroupedConvOp,
-    column_groups,
-)
+from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp
+from ...dialects.stepwell.panels import ColumnGroup, column_groups
 from ...machines.families import WIDEST_VECTOR_BYTES
 from ...passes.ir.values import Shape, shape_of
 from ..builders.generics import constant, zero_of

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir import ir
+from mlir.dialects import tensor
 
 from ...dialects import discardable
 from ...dialects.interfaces import Interface
 from ...dialects.stepwell.contraction import MatmulOp
-from ...dialects.stepwell.packed import ColumnGroup, PackedConvOp, PackedMatmulOp, column_groups, grain_of
+from ...dialects.stepwell.packed import PackedConvOp, PackedMatmulOp
+from ...dialects.stepwell.panels import BY_COLUMNS, PACKED, ColumnGroup, column_groups, grain_of
 from ...dialects.types import numpy_dtype
 from ...passes.ir.values import Shape, shape_of
 from ...passes.kernel.demand import kernel_of, varying_rows
@@ -91,6 +93,28 @@ def panels_of(weight: ir.Value, group: ColumnGroup, count: int, reduction: Shape
     return expand(flat, 0, [*([count] if count > 1 else []), group.panels, *reduction, wide])
 
 
+def packed_panels(op: PackedMatmulOp, group: ColumnGroup, batch: Sequence[int], depth: int) -> ir.Value:
+    """Returns the panels of a group, [*batch, panel, depth, lane], packed from a weight in another order.
+
+    Schedules find the op that packs them by its attribute `stepwell.packing`, and compute it panel by panel.
+    """
+    dims = range(len(batch) + 3)
+    *outer, panel, step, lane = map(ir.AffineExpr.get_dim, dims)
+    if op.stored == BY_COLUMNS:
+        matrix = slice_axis(expand(op.weight, 0, [*batch, op.columns, depth]), len(batch), group.start, group.size)
+        stored, order = expand(matrix, len(batch), [group.panels, group.width]), [*outer, panel, lane, step]
+    else:
+        axis = len(batch) + 1
+        matrix = slice_axis(expand(op.weight, 0, [*batch, depth, op.columns]), axis, group.start, group.size)
+        stored, order = expand(matrix, axis, [group.panels, group.width]), [*outer, step, panel, lane]
+    element = ir.RankedTensorType(stored.type).element_type
+    empty = tensor.EmptyOp([*batch, group.panels, depth, group.width], element).result
+    maps = [ir.AffineMap.get(len(dims), 0, order), ir.AffineMap.get_identity(len(dims))]
+    packing = generic([stored], empty, maps, len(dims), lambda value, _: value)
+    discardable.PACKING.write(packing, group.start)
+    return packing.results[0]
+
+
 def groups_of(columns: int, op: PackedMatmulOp | PackedConvOp) -> Sequence[ColumnGroup]:
     """Returns the column groups of a packed weight; bytes in panels of one column form a single panel of many lanes."""
     return [ColumnGroup(0, 1, columns)] if has_lines(op) else column_groups(columns, op.panel)
@@ -124,15 +148,18 @@ def packed_matmul(op: PackedMatmulOp, others: Sequence[Shape]) -> Product:
     lhs, outer = space.flatten(op.input, trailing=1)
     panel, lane, k = space.rank - 2, space.rank - 1, space.rank
     batch = [position for position, run in enumerate(space.runs) if op.batch > 1 and run[-1] < len(result) - 2]
+    matrices_of = [math.prod(result[axis] for axis in space.runs[position]) for position in batch]
 
     def emit(group: ColumnGroup, out: ir.Value) -> ir.OpView:
         if has_lines(op):
             weight = lines_of(op.weight, op.columns, op.batch, (depth,))
             weight_map = [*map(dim, batch), dim(panel), dim(lane), dim(k)]
             return emit_contraction(lhs, [*map(dim, outer), dim(k)], weight, weight_map, out, 1)
-        weight = panels_of(op.weight, group, op.batch, (depth,), grain(op))
-        if len(batch) > 1:
-            weight = expand(weight, 0, [math.prod(result[axis] for axis in space.runs[position]) for position in batch])
+        if op.stored == PACKED:
+            weight = panels_of(op.weight, group, op.batch, (depth,), grain(op))
+            weight = expand(weight, 0, matrices_of) if len(batch) > 1 else weight
+        else:
+            weight = packed_panels(op, group, matrices_of, depth)
         weight_map = [*map(dim, batch), dim(panel), dim(k), dim(lane)]
         grains = in_grains(lhs, grain(op))
         return emit_grains(grains, [*map(dim, outer), dim(k)], weight, weight_map, out, 1, grain(op))

@@ -20,7 +20,7 @@ from mlir.dialects import arith, func, linalg, tensor
 
 from ...dialects import discardable
 from ...dialects.core import Op
-from ...dialects.stepwell.packed import ColumnGroup, column_groups
+from ...dialects.stepwell.panels import ColumnGroup, column_groups
 from ...dialects.stepwell.winograd import WinogradConvOp
 from ...dialects.types import dense
 from ...passes.ir.values import shape_of

@@ -91,7 +91,7 @@ def graph_pipeline(precision: str = "f32") -> Pipeline:
             # Direct convolutions then read their windows without bounds checks.
             MakePaddingExplicitPass(),
             # Packs weights in the order of the micro-kernel; from here on the graph is target-specific.
-            PackWeightsPass(widen_rows=True),
+            PackWeightsPass(widen_rows=True, in_kernels=True),
             # Remaining movement is least in the way of fusion after the other ops.
             SinkMovementPass(),
             CsePass(),

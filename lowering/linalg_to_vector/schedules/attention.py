@@ -20,7 +20,7 @@ from ...target import Target
 from ..tile_reads import Indexing
 from .base import Schedule
 from .sorting import in_order
-from .steps import CLEANUP, loop_parameters, script
+from .steps import CLEANUP, FOLD_EMPTY, loop_parameters, script
 from .typical import typical_sizes
 
 # The scores of a block of queries are on the stack of a thread.
@@ -33,13 +33,6 @@ _FEW_KEYS = 8
 
 REGISTER_TILES = (("scores start", "scores", "masked"), ("sum start", "sum", "result"))
 """Roles of the ops of each register tile, in order."""
-
-# Every block has temporaries of its own size.
-_OWN_TEMPORARIES = (
-    "transform.apply_patterns to %kernel {",
-    "  transform.apply_patterns.tensor.fold_tensor_empty",
-    "} : !transform.any_op",
-)
 
 
 def attention(kernel: ir.Operation, target: Target) -> Schedule:
@@ -72,11 +65,11 @@ def attention(kernel: ir.Operation, target: Target) -> Schedule:
         _match("%root", "result"),
         f"%block, %blocks = transform.structured.fuse %root tile_sizes {block} {{use_forall}}"
         " : (!transform.any_op) -> (!transform.any_op, !transform.any_op)",
-        *_OWN_TEMPORARIES,
+        *FOLD_EMPTY,
         *CLEANUP,
         *_tiled(role_of(masked), discardable.LOOPS.required(masked), {"k": parameters["keys"]}),
         *_tiled("result", loops, {"q": parameters["rows"], "v": parameters["columns"]}),
-        *_OWN_TEMPORARIES,
+        *FOLD_EMPTY,
         *CLEANUP,
     ]
     return script("attention", parameters, lines)

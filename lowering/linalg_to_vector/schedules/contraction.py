@@ -129,6 +129,8 @@ def is_panel_outermost(extents: Extents) -> bool:
     panels instead, and the result is accessed row by row. So they do if a matrix unit multiplies: it reads the weight
     in order then, faster than rows of the input.
     """
+    if extents.packs:
+        return True
     if extents.grains and extents.weights * extents.weight_bytes <= caches.cached_bytes(extents.machine):
         return False
     positions = math.prod(extents.outer)
@@ -153,9 +155,18 @@ def _plan(extents: Extents, parts: int) -> tuple[list[int], list[int]]:
         # Few rows of a matrix unit leave blocks for other threads only if panels are divided.
         panels = _part_of_panels(extents, rows, parts) if extents.grains else extents.panels
         return tile, [*whole_tiles(extents, tile, rows), panels]
+    if extents.packs:
+        return _packing_plan(extents, parts)
     plans = [_plan_of(extents, count) for count in _block_counts(extents)]
     _, tile, block = min(plans, key=lambda plan: plan[0])
     return tile, _cut(extents, tile, block, parts)
+
+
+def _packing_plan(extents: Extents, parts: int) -> tuple[list[int], list[int]]:
+    """Returns the tile and the block of a kernel that packs panels; a block has all rows, and packs them once."""
+    _, tile = _tile(extents, [extents.outer[dim] for dim in extents.rows[-2:]])
+    rows = [size if dim in extents.rows else 1 for dim, size in enumerate(extents.outer)]
+    return tile, [*rows, _part_of_panels(extents, rows, parts)]
 
 
 def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int) -> list[int]:
@@ -248,7 +259,8 @@ def _tile(extents: Extents, sizes: Sequence[int]) -> tuple[float, list[int]]:
     depth = math.prod(extents.reduction)
     panel_bytes = extents.element_bytes * depth * extents.lane
     streamed = vectors if panel_bytes > caches.near_bytes(machine) else 0
-    waits = waiting_cycles(machine, extents.weights * extents.weight_bytes, panel_bytes / depth)
+    whole_bytes = panel_bytes if extents.packs else extents.weights * extents.weight_bytes
+    waits = waiting_cycles(machine, whole_bytes, panel_bytes / depth)
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
         step = tile_step_cycles(extents, math.prod(shape), streamed)

@@ -172,3 +172,10 @@ CLEANUP = (
     "} : !transform.any_op",
     "transform.apply_cse to %kernel : !transform.any_op",
 )
+
+FOLD_EMPTY = (
+    "transform.apply_patterns to %kernel {",
+    "  transform.apply_patterns.tensor.fold_tensor_empty",
+    "} : !transform.any_op",
+)
+"""Gives every block temporaries of its own size."""

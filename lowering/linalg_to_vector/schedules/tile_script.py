@@ -14,6 +14,7 @@ from ....machines.matrix_units import divisor
 from ....passes.infra.base import PassError
 from ....support.wording import quantity
 from .base import Schedule, given_parameters
+from .steps import CLEANUP, FOLD_EMPTY
 from .tiles import ColumnGroupExtents, Extents
 
 _PER_GROUP = ("tiles", "blocks", "panels", "lanes", "outermost")
@@ -124,6 +125,8 @@ def _group_script(
             " {use_forall} : (!transform.any_op) -> (!transform.any_op, !transform.any_op)"
         )
         handle = f"%block{number}"
+    if extents.packs:
+        return "\n".join(f"    {line}" for line in [*lines, *_packing_script(group, handle, tiles)])
     if lane < extents.lane:  # innermost: the tiles of a panel read the same lines
         tiles, order = [*tiles, lane], [*order, len(order)]
     count = sum(part > 0 for part in tiles)
@@ -137,6 +140,45 @@ def _group_script(
     if extents.grains and group.has_epilogue:
         lines += _epilogue_script(extents, number, handle, tile)
     return "\n".join(f"    {line}" for line in lines)
+
+
+def _packing_script(group: ColumnGroupExtents, handle: str, tiles: Sequence[int]) -> list[str]:
+    """Returns the script lines that tile a block whose panels are packed: panels, in each of which rows are tiled.
+
+    All producers are fused into the loop over panels, but only the sums into the loops over rows.
+    """
+    number, last = group.number, len(tiles) - 1
+    lines = [*FOLD_EMPTY, *CLEANUP]
+    panels = [0 if dim in group.extents.rows else part for dim, part in enumerate(tiles)]
+    rows = [part if dim in group.extents.rows else 0 for dim, part in enumerate(tiles[:last])]
+    if count := sum(part > 0 for part in panels):
+        kinds = ", ".join(["!transform.any_op"] * (count + 1))
+        lines += [
+            f"%panel{number}, %panels{number}:{count} = transform.structured.fuse {handle} tile_sizes {panels}"
+            f" : (!transform.any_op) -> ({kinds})",
+            *FOLD_EMPTY,
+            *CLEANUP,
+        ]
+    if not (count := sum(part > 0 for part in rows)):
+        return lines
+    kinds = ", ".join(["!transform.any_op"] * (count + 1))
+    lines += [
+        _match(f"%rows{number}", "root", number),
+        f"%tile{number}, %loops{number}:{count} = transform.structured.tile_using_for %rows{number} tile_sizes {rows}"
+        f" : (!transform.any_op) -> ({kinds})",
+    ]
+    if group.has_epilogue:
+        pair = "(!transform.any_op, !transform.any_op) -> (!transform.any_op, !transform.any_op)"
+        lines += [
+            _match(f"%sums{number}", "contraction", number),
+            f"%zeros{number} = transform.get_producer_of_operand %sums{number}[2]"
+            " : (!transform.any_op) -> !transform.any_op",
+            f"%sum{number}, %inner{number} = transform.structured.fuse_into_containing_op %sums{number}"
+            f" into %loops{number}#{count - 1} : {pair}",
+            f"%zero{number}, %innermost{number} = transform.structured.fuse_into_containing_op %zeros{number}"
+            f" into %inner{number} : {pair}",
+        ]
+    return [*lines, *FOLD_EMPTY, *CLEANUP]
 
 
 def _epilogue_script(extents: Extents, number: int, handle: str, tile: Sequence[int]) -> list[str]:

@@ -18,6 +18,7 @@ from ....machines.matrix_units import divisor
 from ....passes.ir.rewriting import walk
 from ...builders.linear_forms import factor_of
 from ..matrix_tiles import row_dim
+from ..packing import packing_of
 from ..tile_reads import Indexing, chunks_of
 from .typical import chosen_tile, typical_sizes
 
@@ -46,6 +47,7 @@ class Extents:
         tile: a tile along these two dimensions that was chosen before; empty if none was.
         block: work per block of a weight of few bits; None for other weights.
         grains: number of grains of a step of a matrix unit; 0 if vectors multiply.
+        packs: whether the kernel packs each panel of the weight before its rows are multiplied.
     """
 
     machine: Machine
@@ -61,6 +63,7 @@ class Extents:
     tile: tuple[int, ...] = ()
     block: BlockWork | None = None
     grains: int = 0
+    packs: bool = False
 
     @property
     def weight_bytes(self) -> int:
@@ -137,6 +140,7 @@ def groups_of(kernel: ir.Operation, machine: Machine) -> list[ColumnGroupExtents
             tile=chosen_tile(kernel),
             block=block,
             grains=_grains(op, loops, rows, machine),
+            packs=packing_of(op) is not None,
         )
         groups.append(ColumnGroupExtents(number, extents, not discardable.ROOT.is_on(op)))
     if all(group.extents.grains for group in groups):

@@ -15,15 +15,8 @@ from ....dialects.stepwell.contraction import ConvOp, MatmulOp
 from ....dialects.stepwell.elementwise.arithmetic import AddOp
 from ....dialects.stepwell.elementwise.logic import CastOp
 from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
-from ....dialects.stepwell.packed import (
-    SHORT_FLOATS,
-    PackedConvOp,
-    PackedDepthwiseConvOp,
-    PackedGroupedConvOp,
-    PackedMatmulOp,
-    grain_of,
-)
-from ....machines.caches import L2_WAYS, way_bytes
+from ....dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
+from ....dialects.stepwell.panels import SHORT_FLOATS, grain_of
 from ....machines.machine import Machine
 from ....machines.panels import choose_panel
 from ...infra.base import Pass, register
@@ -33,18 +26,13 @@ from ...ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from ..products.byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
 from ..values import dtype_of, is_fixed, static_shape
 from .pack_blocks import PackBlockMatmul, UnpackBlocks
+from .pack_rhs import PackRhs, TransposeRhs
 from .pack_stacked import PackStackedMatmul
 from .panels import pack
 from .transposed_weights import TransposeMatmulWeight, TransposePointwiseWeight, is_transposed
 
-# Minimum number of rows of a product for which a copy of its right-hand side pays.
-_LEAST_ROWS = 64
-
 # Minimum number of rows of short floats that are converted before their product: a choice.
 _WIDE_ROWS = 4
-
-# Number of pages of a right-hand side that a first-level TLB holds besides the pages of all other data.
-_PAGES = 32
 
 
 @register
@@ -55,7 +43,8 @@ class PackWeightsPass(Pass):
     The packing consists of ordinary ops on the parameter; `stepwell-hoist-parameters` moves them to @init. A weight
     computed in every run is packed in every run if it is a convolution's weight or a transposed matmul operand. The
     same holds for a matmul operand whose rows are so far apart that they take many pages or evict each other from the
-    cache. Any other right-hand side is read in place.
+    cache. Any other right-hand side is read in place. With `in_kernels`, kernels of products pack transposed operands
+    themselves, one panel at a time.
 
     ```mlir
     %0 = "stepwell.matmul"(%x, %w) : (tensor<8x4xf32>, tensor<4x64xf32>) -> tensor<8x64xf32>
@@ -77,6 +66,7 @@ class PackWeightsPass(Pass):
         by_depth: whether float32 weights of products are stored along the contracted dimension and rounded to tf32.
         bytes_by_depth: whether weights of bytes are stored along the contracted dimension: panels of one column.
         widen_rows: whether rows of short floats are converted to float32 before their product.
+        in_kernels: whether kernels can pack a panel before they multiply rows with it.
     """
 
     name = "stepwell-pack-weights"
@@ -84,6 +74,7 @@ class PackWeightsPass(Pass):
     by_depth: bool = False
     bytes_by_depth: bool = False
     widen_rows: bool = False
+    in_kernels: bool = False
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to the whole module."""
@@ -95,9 +86,8 @@ class PackWeightsPass(Pass):
         convolutions = (PackDepthwiseConv(), PackGroupedConv(machine), PackConv(machine, lines, self.widen_rows))
         transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()
         products = (*transposing, PackMatmul(machine, self.by_depth, lines, self.widen_rows))
-        apply_patterns(
-            op, (*blocks, *products, *stacks, *convolutions, WidenBytes(), PackRhs(machine), TransposeRhs()), state
-        )
+        others = (WidenBytes(), PackRhs(machine, self.in_kernels and not varies), TransposeRhs())
+        apply_patterns(op, (*blocks, *products, *stacks, *convolutions, *others), state)
 
 
 @dataclass(frozen=True)
@@ -159,64 +149,6 @@ def _grain(machine: Machine, weight: ir.Value) -> int:
     Instructions for bfloat16 multiply pairs.
     """
     return 2 if machine.brain_rate and dtype_of(weight) == np.dtype(ml_dtypes.bfloat16) else 0
-
-
-@dataclass(frozen=True)
-class PackRhs(Pattern[MatmulOp]):
-    """matmul(x, y) --> packed_matmul(x, packed y), if packing y in every run pays
-
-    Vectors run along the columns, so a transposed y is rearranged in any case. Any other y is packed if its rows take
-    many pages or evict each other from the cache, and if there is enough work to pay for the copy.
-    """
-
-    machine: Machine
-    root = MatmulOp
-
-    def rewrite(self, op: MatmulOp) -> Replacement:
-        left, right = static_shape(op.lhs), static_shape(op.rhs)
-        if left is None or right is None or is_fixed(op.rhs):
-            return None
-        if dtype_of(op.rhs).itemsize == 1:
-            return Refusal("bytes are packed once, or not at all")
-        if op.transpose_lhs or len(right) < 2 or math.prod(right[:-2]) not in (1, math.prod(left[:-2])):
-            return Refusal("the operands are not matrices in equal batches")
-        size, lanes = dtype_of(op.rhs).itemsize, self.machine.lanes(sum_bytes(op))
-        columns, depth = right[-2:] if op.transpose_rhs else right[:-3:-1]
-        batch = math.prod(right[:-2])
-        rows = math.prod(left[:-1]) // batch
-        panel = choose_panel(self.machine, columns, lanes, rows, even=True)
-        if columns % panel or not (op.transpose_rhs or _is_worth_packing(self.machine, rows, depth, columns * size)):
-            return Refusal("the right operand can be read in place")
-        axes = (0, 1, 3, 2) if op.transpose_rhs else (0, 2, 1, 3)
-        split = (batch, columns // panel, panel, depth) if op.transpose_rhs else (batch, depth, columns // panel, panel)
-        panels = TransposeOp(ReshapeOp(op.rhs, shape=split).result, permutation=axes).result
-        packed = ReshapeOp(panels, shape=(batch * columns * depth,)).result
-        return PackedMatmulOp(op.lhs, packed, columns=columns, panel=panel, batch=batch).result
-
-
-def _is_worth_packing(machine: Machine, rows: int, depth: int, stride: int) -> bool:
-    """Returns whether `depth` rows, `stride` bytes apart, take many pages or evict each other from the cache."""
-    way = way_bytes(machine)
-    sets = way // math.gcd(stride, way)
-    # Prefetching stops if two rows take a page.
-    is_far = 2 * stride >= machine.page_bytes and depth * stride >= _PAGES * machine.page_bytes
-    takes_pages = rows >= 2 * _LEAST_ROWS and is_far
-    return takes_pages or (rows >= _LEAST_ROWS and depth > L2_WAYS * sets // 2)
-
-
-class TransposeRhs(Pattern[MatmulOp]):
-    """matmul(x, y) {transpose_rhs} --> matmul(x, transpose(y)), because vectors run along the columns"""
-
-    root = MatmulOp
-
-    def rewrite(self, op: MatmulOp) -> Replacement:
-        shape = static_shape(op.rhs)
-        if not op.transpose_rhs or shape is None or is_fixed(op.rhs):
-            return None
-        rank = len(shape)
-        rhs = TransposeOp(op.rhs, permutation=(*range(rank - 2), rank - 1, rank - 2)).result
-        depth: dict[str, Any] = {"depth": op.depth} if op.depth >= 0 else {}
-        return MatmulOp(op.lhs, rhs, transpose_lhs=op.transpose_lhs, **depth).result
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from mlir import ir
 
 from ....dialects.stepwell.movement import ConcatOp, ReshapeOp, SliceOp, TransposeOp
-from ....dialects.stepwell.packed import column_groups, grain_of
+from ....dialects.stepwell.panels import column_groups, grain_of
 from ..values import dtype_of
 
 

@@ -8,7 +8,7 @@ from mlir import ir
 from ....dialects.stepwell.contraction import ConvOp, MatmulOp
 from ....dialects.stepwell.elementwise.logic import CastOp
 from ....dialects.stepwell.movement import PadOp, ReshapeOp
-from ....dialects.stepwell.packed import grain_of
+from ....dialects.stepwell.panels import grain_of
 from ...ir.rewriting import Pattern, Replacement
 from ..values import dtype_of, is_fixed
 

@@ -6,16 +6,8 @@ import numpy as np
 import pytest
 from stepwell.dialects.core import OpError
 from stepwell.dialects.stepwell.contraction import ConvOp
-from stepwell.dialects.stepwell.packed import (
-    ColumnGroup,
-    PackedConvOp,
-    PackedDepthwiseConvOp,
-    PackedGroupedConvOp,
-    PackedMatmulOp,
-    column_groups,
-    pack,
-    unpack,
-)
+from stepwell.dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
+from stepwell.dialects.stepwell.panels import ColumnGroup, column_groups, pack, unpack
 from stepwell.dialects.types import TensorSpec
 
 

@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 from stepwell.dialects.stepwell.attention import AttentionOp
 from stepwell.dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
-from stepwell.dialects.stepwell.packed import (
-    PackedConvOp,
-    PackedDepthwiseConvOp,
-    PackedGroupedConvOp,
-    PackedMatmulOp,
-    pack,
-)
+from stepwell.dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
+from stepwell.dialects.stepwell.panels import pack
 from stepwell.dialects.stepwell.recurrent import LstmOp
 
 DEPTH = 512

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stepwell.dialects.core import OpError
 from stepwell.dialects.stepwell.contraction import ConvOp
-from stepwell.dialects.stepwell.packed import pack
+from stepwell.dialects.stepwell.panels import pack
 from stepwell.dialects.stepwell.winograd import TILES, WinogradConvOp, extents_of, tiles_of, transforms
 from stepwell.dialects.types import TensorSpec
 

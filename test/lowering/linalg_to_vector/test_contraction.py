@@ -66,6 +66,34 @@ def test_matmul_of_activations(rng: np.random.Generator, shapes: tuple, is_trans
     np.testing.assert_allclose(run(nodes, {"x": x, "w": y}, {}, expected.ndim), expected, rtol=1e-5, atol=1e-4)
 
 
+# One panel; columns left over; batches; several blocks of panels; depths that are no multiple of a vector.
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [((9, 50), (20, 50)), ((60, 513), (1027, 513)), ((3, 12, 40), (3, 70, 40)), ((33, 8), (512, 8))],
+)
+@pytest.mark.parametrize("has_epilogue", [False, True])
+def test_kernels_pack_transposed_operands(
+    rng: np.random.Generator, rows: tuple, columns: tuple, has_epilogue: bool
+) -> None:
+    x, w = (rng.standard_normal(shape, np.float32) for shape in (rows, columns))
+    axes = [*range(w.ndim - 2), w.ndim - 1, w.ndim - 2]
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["t"], perm=axes),
+        helper.make_node("MatMul", ["x", "t"], ["0" if has_epilogue else "y"]),
+        *([helper.make_node("Relu", ["0"], ["y"])] if has_epilogue else []),
+    ]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, a.shape) for n, a in (("x", x), ("w", w))]
+    made = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * x.ndim)]
+    graph = helper.make_graph(nodes, "one", ports, made)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    compiled = stepwell.compile(model, threads=2, options=Options(cache=False))
+    expected = x @ w.swapaxes(-1, -2)
+    np.testing.assert_allclose(
+        compiled(x, w), np.maximum(expected, 0) if has_epilogue else expected, rtol=1e-5, atol=1e-4
+    )
+    assert len(compiled.report().record()["programs"][0]["kernels"]) == 1
+
+
 @pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("shape", "filters", "attributes"),
