@@ -18,6 +18,7 @@ from ...runtime.executable import Executable
 from ...runtime.execution.workspace import LoadedProgram
 from ...runtime.native import poison
 from ...runtime.specialization.interfaces import HybridModel
+from .carriers import carrying
 from .eager_piece import EagerPiece
 from .live import LiveProgram
 from .piece import inverse, layout_of
@@ -61,8 +62,9 @@ class TensorCall:
         layout = layout_of(program.exported)
         items = [item for item in program.signature.inputs if item.kind in ("input", "size")]
         tensors = iter(layout.inputs)
+        places = [*range(len(items) - len(layout.carried)), *layout.carried]
         taken = []
-        for place, item in enumerate(items):
+        for place, item in zip(places, items, strict=True):
             is_tensor = isinstance(program.signature.value(item.name), torch.Tensor)
             order = next(tensors) if is_tensor else None
             if item.kind == "input":
@@ -73,12 +75,16 @@ class TensorCall:
             for number, (_, is_tensor, _) in enumerate(taken)
             if not is_tensor
         ]
+        self._carriers = range(len(taken) - len(layout.carried), len(taken))
         self._orders = [(number, order) for number, (_, _, order) in enumerate(taken) if order is not None]
-        self._is_plain_input = len(taken) == len(items) and not self._numbers and not self._orders
+        is_given = len(taken) == len(items) and not layout.carried
+        self._is_plain_input = is_given and not self._numbers and not self._orders
         self._code = executable.code
         self._varying = [number for number, info in enumerate(executable.inputs) if not info.is_static]
         self._checked = [
-            number for number, (place, is_tensor, _) in enumerate(taken) if is_tensor and place not in layout.static
+            number
+            for number, (place, is_tensor, _) in enumerate(taken)
+            if is_tensor and place not in layout.static and number not in self._carriers
         ]
         self._results = [None if order is None else inverse(order) for order in layout.outputs]
         numbers = [item.is_number for item in program.signature.returned]
@@ -151,6 +157,8 @@ class TensorCall:
         tensors = [given[place] for place in self._places]
         for number, dtype in self._numbers:
             tensors[number] = torch.tensor(tensors[number], dtype=dtype)
+        for number in self._carriers:
+            tensors[number] = carrying(tensors[number])
         for number, order in self._orders:
             tensors[number] = tensors[number].permute(order)
         for number in self._checked:

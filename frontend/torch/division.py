@@ -16,7 +16,7 @@ from ..errors import UnsupportedError
 from .aliases import separate_views
 from .complex_views import with_real_interface
 from .live import LiveProgram, Whole
-from .node import arguments_of, fallback_of, is_complex, obstacle_of_size, overload_of, sizes_by_data
+from .node import READS, arguments_of, fallback_of, is_complex, obstacle_of_size, overload_of, sizes_by_data
 from .piece import program_of
 from .registry import complex_handler_for, handler_for, operator_for
 from .tensors import part_dtype
@@ -33,10 +33,6 @@ _VIEWS = frozenset(
     }
 )
 """Ops that torch runs without reading data: a piece of only such ops is not worth a call."""
-
-_READS = frozenset({"aten._local_scalar_dense.default", "aten.item.default"})
-"""Ops whose result is a number that depends on the contents of a tensor."""
-
 
 _DROPOUTS = (torch.ops.aten.dropout.default, torch.ops.aten.native_dropout.default)
 
@@ -213,7 +209,7 @@ def _obstacle(node: torch.fx.Node) -> str | None:
         return ""
     if not any(map(_is_tensor, values)):
         if not values or any(isinstance(value, torch.SymInt) and not value.node.expr.is_number for value in values):
-            return "its result is a number that depends on data" if overload_of(target) in _READS else ""
+            return "its result is a number that depends on data" if overload_of(target) in READS else ""
         return None if isinstance(target, torch._ops.OpOverload) and handler_for(overload_of(target)) else ""
     if isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable:
         is_writing = all(item.op == "placeholder" for item in node.all_input_nodes[:1])

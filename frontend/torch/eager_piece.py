@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .carriers import carrying
 from .live import LiveProgram
 from .piece import inverse, layout_of
 
@@ -32,7 +33,8 @@ class EagerPiece:
 
     def __call__(self, given: Sequence[Any]) -> tuple[Any, ...]:
         """Runs the ops; the results are new tensors, in the memory layout of those of compiled code."""
-        values, orders = iter(given), iter(self._layout.inputs)
+        carriers = [carrying(given[place]) for place in self._layout.carried]
+        values, orders = iter([*given, *carriers]), iter(self._layout.inputs)
         arguments = []
         for kind, known in self._inputs:
             value = next(values) if kind in ("input", "size") else known

@@ -25,7 +25,7 @@ from ..imported import ImportedModel, ModelInfo, ValueInfo
 from .dims import names_of_symbols, ranges_of
 from .importer import failures_of, import_program
 from .interface import CallInterface
-from .node import at_line, fallback_of, is_computed_with, name_of, overload_of, sizes_by_data
+from .node import at_line, fallback_of, has_sizes_read_from_data, is_computed_with, name_of, overload_of, sizes_by_data
 from .program import captured, decomposed, read_program
 from .signature import Signature, tensor_of
 from .tensors import as_array
@@ -133,14 +133,16 @@ class LiveProgram:
         """Returns whether its code is in pieces even though all of its ops have code.
 
         Code has no complex inputs and outputs, and an op that reads a tensor whose size depends on data is compiled
-        apart from the one that makes it. There is no code without outputs.
+        apart from the one that makes it; so is one whose size is a number that is read from a tensor. There is no code
+        without outputs.
         """
         if not self._decompose:
             return False  # it is a piece
         values = [self.signature.value(item.name) for item in (*self.signature.taken, *self.signature.returned)]
         is_complex = any(isinstance(value, torch.Tensor) and value.is_complex() for value in values)
         is_cut = any(sizes_by_data(node) and is_computed_with(node) for node in self.program.graph.nodes)
-        return is_complex or is_cut or not self.signature.returned
+        is_read = has_sizes_read_from_data(self.program.graph)
+        return is_complex or is_cut or is_read or not self.signature.returned
 
     @property
     def whole(self) -> Whole:

@@ -20,6 +20,9 @@ from .symbols import AtenSize, Symbols, extents
 from .tensors import part_dtype
 
 _FRAME = re.compile(r'File "([^"]*)", line (\d+), in ')
+READS = frozenset({"aten._local_scalar_dense.default", "aten.item.default"})
+"""Ops whose result is a number that depends on the contents of a tensor."""
+
 _OWN_FILES = re.compile(r"(^|/)torch/(nn|fx|_|utils|export)")
 
 
@@ -157,6 +160,13 @@ def obstacle_of_size(fx: torch.fx.Node) -> str:
     sizes = [size for value in values if isinstance(value, torch.Tensor) for size in value.shape]
     is_varying = any(isinstance(size, torch.SymInt) and not size.node.expr.is_number for size in sizes)
     return "the size of its result depends on data, and those of its operands vary" if is_varying else ""
+
+
+def has_sizes_read_from_data(graph: torch.fx.Graph) -> bool:
+    """Returns whether tensors have sizes that the graph reads from tensors as numbers."""
+    numbers = [node.meta.get("val") for node in graph.nodes if overload_of(node.target) in READS]
+    read = {symbol for value in numbers if isinstance(value, torch.SymInt) for symbol in free_unbacked_symbols(value)}
+    return any(read & _unbacked_sizes(node.meta.get("val")) for node in graph.nodes) if read else False
 
 
 def _unbacked_sizes(known: Any) -> set[Any]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import torch
@@ -24,6 +24,8 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 from torch.utils import _pytree as pytree
+
+from .carriers import add_carriers
 
 _NUMBERS = {torch.SymInt: SymIntArgument, torch.SymFloat: SymFloatArgument, torch.SymBool: SymBoolArgument}
 _LAYOUT = "stepwell_layout"
@@ -47,6 +49,7 @@ def program_of(
     inputs: list[InputSpec] = []
     weights: dict[str, torch.Tensor] = {}
     layout = Layout([], [], frozenset())
+    taken: list[torch.fx.Node] = []
     for node in graph.find_nodes(op="placeholder"):
         value = constants.get(node.name)
         if isinstance(value, torch.nn.Module):
@@ -58,15 +61,20 @@ def program_of(
             if isinstance(node.meta["val"], torch.Tensor):
                 layout.inputs.append(order_of(node.meta["val"]))
                 _reorder_input(graph, node, layout.inputs[-1])
+            taken.append(node)
             inputs.append(InputSpec(InputKind.USER_INPUT, _argument(node), None))
+    for place, node in add_carriers(graph, taken):
+        layout.carried.append(place)
+        layout.inputs.append(None)
+        inputs.append(InputSpec(InputKind.USER_INPUT, _argument(node), None))
     end = graph.output_node()
     results = [_reordered(graph, node, layout) for node in cast(Sequence[Any], end.args[0])]
     end.args = (tuple(results),)
     outputs = [OutputSpec(OutputKind.USER_OUTPUT, _argument(node), None) for node in results]
-    taken = [spec.arg for spec in inputs if spec.kind is InputKind.USER_INPUT]
-    layout.static = frozenset(place for place, arg in enumerate(taken) if getattr(arg, "name", "") in static)
+    given = [spec.arg for spec in inputs if spec.kind is InputKind.USER_INPUT]
+    layout.static = frozenset(place for place, arg in enumerate(given) if getattr(arg, "name", "") in static)
     entry = ModuleCallSignature(
-        taken, [spec.arg for spec in outputs], _spec(((0,) * len(taken), {})), _spec((0,) * len(outputs))
+        given, [spec.arg for spec in outputs], _spec(((0,) * len(given), {})), _spec((0,) * len(outputs))
     )
     module.meta[_LAYOUT] = layout
     return ExportedProgram(
@@ -88,11 +96,14 @@ class Layout:
         inputs: the orders of the tensors that it takes.
         outputs: the orders of the tensors that it returns.
         static: indices, among its inputs, of tensors whose layout never changes.
+        carried: for each of its last inputs, which are tensors that carry a size, the index of the number among the
+            other inputs; see `carriers.py`.
     """
 
     inputs: list[tuple[int, ...] | None]
     outputs: list[tuple[int, ...] | None]
     static: frozenset[int]
+    carried: list[int] = field(default_factory=list)
 
 
 def layout_of(program: ExportedProgram) -> Layout:

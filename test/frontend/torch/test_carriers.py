@@ -1,0 +1,89 @@
+"""Sizes that only a number gives to a piece."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+import stepwell  # noqa: E402
+
+OPTIONS = {"fallback": "error", "cache": False}
+
+
+def _fill(x, n):
+    return torch.zeros(n, 4) + x.sum()
+
+
+def _pad(x, n):
+    return torch.nn.functional.pad(x, (0, n), value=1.0) * 2
+
+
+def _range(x, n):
+    return torch.arange(n) * x.long().sum()
+
+
+def _slice(x, n):
+    return x[:, :n] * 2
+
+
+def _repeat(x, n):
+    return x.sum(1, keepdim=True).expand(-1, n) * x.shape[0]
+
+
+def _without_tensors(_, n):
+    return torch.ones(2, n).cumsum(1)
+
+
+@pytest.fixture(autouse=True)
+def _clean():
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("function", [_fill, _pad, _range, _slice, _repeat, _without_tensors])
+def test_a_number_is_a_size(function):
+    """No op runs in PyTorch, and one program serves several sizes."""
+    run = torch.compile(function, backend="stepwell", dynamic=True, options=OPTIONS)
+    x = torch.arange(24.0).reshape(4, 6)
+    with torch.no_grad():
+        for size in (3, 5, 2):
+            torch.testing.assert_close(run(x, size), function(x, size))
+    (graph,) = stepwell.torch_report().graphs
+    (piece,) = graph.pieces.values()
+    assert len(piece.programs) == 1
+
+
+def test_a_number_that_is_a_size_and_a_factor():
+    run = torch.compile(lambda x, n: torch.ones(n) * n + x.sum(), backend="stepwell", dynamic=True, options=OPTIONS)
+    with torch.no_grad():
+        for size in (3, 5):
+            torch.testing.assert_close(run(torch.ones(2, 3), size), torch.ones(size) * size + 6)
+
+
+def test_a_size_of_0():
+    run = torch.compile(_fill, backend="stepwell", dynamic=True, options=OPTIONS)
+    with torch.no_grad():
+        assert run(torch.ones(2, 3), 4).shape == (4, 4)
+        assert run(torch.ones(2, 3), 0).shape == (0, 4)
+
+
+def test_a_negative_number_is_no_size():
+    """`x[:, :n]` has `x.shape[1] + n` columns."""
+    run = torch.compile(_slice, backend="stepwell", dynamic=True, options={**OPTIONS, "fallback": "quiet"})
+    x = torch.arange(24.0).reshape(4, 6)
+    with torch.no_grad():
+        for size in (-2, -3, 4):
+            torch.testing.assert_close(run(x, size), _slice(x, size))
+
+
+class _Counted(torch.nn.Module):
+    def forward(self, x):
+        count = (x > 0).sum().item()
+        return torch.ones(count, 2).cumsum(0) + x.sum()
+
+
+def test_a_number_that_torch_reads_from_a_tensor():
+    run = stepwell.compile(
+        _Counted(), (torch.tensor([1.0, -1.0, 2.0]),), options=stepwell.Options(fallback="quiet", cache=False)
+    )
+    for x in (torch.tensor([1.0, -1.0, 2.0]), torch.tensor([1.0, 3.0, 2.0])):
+        torch.testing.assert_close(run(x), _Counted()(x))
+    assert [item.op_type for item in run.fallbacks] == ["aten._local_scalar_dense.default"]
