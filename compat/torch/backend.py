@@ -45,6 +45,7 @@ from ...support.wording import quantity
 from . import cache_artifacts  # noqa: F401  # entries of the cache are artifacts of torch
 from .ahead import CompileGraph, is_ahead, saving
 from .graph import EagerGraph, FrozenWeights, Graph
+from .higher_order import repeatable
 from .release import release
 from .settings import Settings
 
@@ -85,13 +86,15 @@ def stepwell(
     keeps_composites = not has_gradients and not _transforms(module)
     try:
         with _override_composite_implicit_decomp(kept_composites()) if keeps_composites else _without_onednn():
-            return backend(module, example_inputs)
+            compiled = backend(module, example_inputs)
     except (*REQUESTED, TorchDynamoException):
         raise
     except Exception as error:  # of a rule that decomposes an op, or of AOTAutograd
         if compiler.is_strict or is_ahead():
             raise
         return compiler.untraced(module, error)
+    can_repeat = has_gradients and not (compiler.is_strict or is_ahead() or compiler.is_random)
+    return repeatable(compiled, module, compiler.report_repeated) if can_repeat else compiled
 
 
 def _unchanged(compile_graph: CompileGraph) -> CompileGraph:
@@ -124,11 +127,17 @@ stepwell.reset = record.reset  # type: ignore[attr-defined]  # torch._dynamo.res
 
 
 class _Compiler:
-    """Compiles the graphs that AOTAutograd makes of one graph of Dynamo."""
+    """Compiles the graphs that AOTAutograd makes of one graph of Dynamo.
+
+    Attributes:
+        is_random: whether the forward graph draws random numbers.
+    """
 
     def __init__(self, module: torch.fx.GraphModule, inputs: Sequence[Any], settings: Settings) -> None:
         self._settings, self._name = settings, _name_of(module)
         self._traces: dict[int, str] = {}  # of the forward graph
+        self.is_random = False
+        self._is_repeated = False
         self._weights = {
             index: value
             for index, (node, value) in enumerate(zip(module.graph.find_nodes(op="placeholder"), inputs, strict=False))
@@ -146,6 +155,16 @@ class _Compiler:
         self._in_torch(module, self._name, entry, error)
         return module.forward
 
+    def report_repeated(self) -> None:
+        """Reports that PyTorch computes a backward pass again, because its gradients are differentiated; once."""
+        if self._is_repeated:
+            return
+        self._is_repeated = True
+        text = "PyTorch runs forward and backward pass op by op where gradients are differentiated (create_graph=True)"
+        record.add(record.GraphRecord(self._name, "higher order", note=text))
+        if self._settings.setup.options.fallback != "quiet":
+            warn(f"{self._name}: {text}", FallbackWarning)
+
     def inference(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles a graph without gradients."""
         return self._compiled(module, "inference", self._settings.freezing and not is_ahead())
@@ -153,6 +172,8 @@ class _Compiler:
     def forward(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles the forward graph of a training step, whose weights are inputs."""
         traced = (node for node in module.graph.nodes if "seq_nr" in node.meta and "stack_trace" in node.meta)
+        tags = [tag for node in module.graph.nodes for tag in getattr(node.target, "tags", ())]
+        self.is_random = torch.Tag.nondeterministic_seeded in tags
         self._traces = {node.meta["seq_nr"]: node.meta["stack_trace"] for node in traced}
         return self._compiled(module, "forward", False)
 

@@ -26,7 +26,8 @@ class GraphRecord:
 
     Attributes:
         name: the module or function it is a part of.
-        kind: "inference", "forward" or "backward"; "untraced" for a graph of Dynamo that AOTAutograd did not take.
+        kind: "inference", "forward" or "backward"; "untraced" for a graph of Dynamo that AOTAutograd did not take;
+            "higher order" if gradients of its gradients are computed, which is in PyTorch.
         compile_id: Dynamo's number of the compile, such as "0/1": the second compile of the first function.
         pieces: the compiled code, by name.
         fallbacks: the ops that run in PyTorch; those inside pieces are in `Executable.fallbacks`.
