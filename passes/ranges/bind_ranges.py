@@ -103,12 +103,15 @@ def _bind_main(module: ir.Operation, units: Units, state: CompileState, memory: 
 
 
 def _check_rooms(units: Units, states: Iterable[tuple[ir.Operation, OpState]]) -> None:
-    """Checks that no result has fewer than 0 elements at all sizes.
+    """Checks that all sizes have ranges, and that no result has fewer than 0 elements at all sizes.
 
     Raises:
-        RangesError: one has; names the op.
+        RangesError: a size has none, or a result has; names the op.
     """
     for op, state in states:
+        missing = sorted(state.sizes - units.limits.keys())
+        if missing:
+            raise RangesError(f"'{op.name}' op: depends on the size '{missing[0]}', which no input has", op.location)
         for dim in (dim for shape in state.shapes for dim in shape):
             most = units.at_most(dim)
             if most < 0:

@@ -14,6 +14,7 @@ from ...dialects.op import Op
 from ...dialects.registry import view_of
 from ...dialects.stepwell.shape import SizesOp
 from ...dialects.types import shape_of_type
+from ...sizes.substitution import names_of
 from ..ir.functions import body_of, dictionaries, update_type
 from ..ir.rewriting import walk
 from ..ir.values import is_tensor
@@ -31,6 +32,12 @@ class OpState:
 
     attributes: Mapping[str, Any]
     shapes: tuple[DimShape, ...]
+
+    @property
+    def sizes(self) -> set[str]:
+        """The names of the sizes that its attributes and the shapes of its results depend on."""
+        entries = [entry for value in (*self.attributes.values(), *self.shapes) for entry in _entries(value)]
+        return {name for entry in entries if isinstance(entry, Symbolic) for name in names_of(entry)}
 
     @property
     def varying(self) -> set[str]:

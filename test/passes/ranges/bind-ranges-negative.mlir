@@ -87,3 +87,14 @@ module attributes {stepwell.ranges = {n = [2, 16, 1]}} {
     return %0 : tensor<?x2xi64>
   }
 }
+
+// -----
+
+// CHECK: 'stepwell.broadcast_to' op: depends on the size 'm', which no input has
+module attributes {stepwell.ranges = {n = [1, 16, 1]}} {
+  func.func @main(%x: tensor<?xf32> {stepwell.dims = ["n"]}, %y: tensor<4xf32>) -> tensor<?xf32> {
+    %0 = "stepwell.broadcast_to"(%y) {shape = ["m", 4]} : (tensor<4xf32>) -> tensor<?x4xf32, ["m", 4]>
+    %1 = "stepwell.relu"(%0) : (tensor<?x4xf32, ["m", 4]>) -> tensor<?x4xf32, ["m", 4]>
+    return %x : tensor<?xf32>
+  }
+}
