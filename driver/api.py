@@ -20,8 +20,10 @@ from ..runtime.executable import Executable
 from ..runtime.execution.data_check import checked_in
 from ..runtime.program import TensorInfo
 from ..runtime.report import slow
+from ..runtime.specialization.interfaces import RangedCode
 from ..sizes.bounds import with_derived
 from ..sizes.buckets import named_sizes, parse_dims
+from ..sizes.deduced import DeducedSizes
 from ..sizes.dims_option import resolve_dims
 from ..support import environment
 from ..support.errors import OptionError
@@ -144,8 +146,12 @@ def _compiled(source: ModelSource, setup: Setup, executable_of: Callable[[Compil
     specializer = specializer_of(source, inputs, setup)
     kept = reader.ArtefactSource(source.kind, source.contents) if source.is_whole else None
     ranges, buckets = parse_dims(dims, inputs, resolved.derived, setup.divides_ranges) if dims else ({}, [])
-    programs, unranged = specializer.for_buckets(inputs, buckets, resolved.derived) if buckets else ([], "")
-    compiled = CompiledModel(inputs, outputs, programs, specializer, name, kept, ranges=ranges, unranged=unranged)
+    made = specializer.for_buckets(inputs, buckets, resolved.derived) if buckets else RangedCode()
+    programs, unranged = made.programs, made.reason
+    if made.steps is not None:
+        ahead = made.steps.prepare_ranges(inputs, DeducedSizes(dict(ranges), dict(resolved.derived)))
+        unranged = "; ".join(dict.fromkeys(ahead.reasons))
+    compiled = CompiledModel(inputs, outputs, programs, specializer, name, kept, made.steps, ranges, unranged)
     executable = executable_of(compiled)
     if unranged:
         executable.watch.advice = None  # a warning has reported why ranges cannot be used

@@ -17,7 +17,16 @@ from ...runtime.progress import progress
 from ...runtime.progress.progress import CompileReporter
 from ...runtime.report import slow
 from ...runtime.report.report import slow_kernels
-from ...runtime.specialization.interfaces import CALL, ByContents, Contents, Done, HybridModel, Known, SizePolicy
+from ...runtime.specialization.interfaces import (
+    CALL,
+    ByContents,
+    Contents,
+    Done,
+    HybridModel,
+    Known,
+    RangedCode,
+    SizePolicy,
+)
 from ...sizes.buckets import Buckets
 from ...sizes.expressions import Expression
 from ...support.collection import paused_collection
@@ -161,10 +170,11 @@ class Specializer:
 
     def for_buckets(
         self, inputs: Sequence[TensorInfo], buckets: Buckets, derived: Mapping[str, Expression]
-    ) -> tuple[list[Program], str]:
-        """Compiles one program for each bucket of sizes; returns none, and the reason, if that is not possible.
+    ) -> RangedCode:
+        """Compiles one program for each bucket of sizes; returns the reason if that is not possible.
 
-        `derived` gives the dimensions that are computed from those of the buckets. A warning states the reason too.
+        `derived` gives the dimensions that are computed from those of the buckets. A warning states the reason too. A
+        model in which sizes depend on data runs in steps, which are not compiled yet.
 
         Raises:
             CacheMissError: all programs must be in the cache, and one is not.
@@ -175,10 +185,12 @@ class Specializer:
         with self._reported(what, "for ranges of sizes") as reporter:
             try:
                 found, is_new = self.cached.get_or_make(
-                    keys, lambda: self._compile_buckets(keys[0], reporter, inputs, buckets, derived), reporter
+                    keys, lambda: self._buckets_or_plan(keys[0], reporter, inputs, buckets, derived), reporter
                 )
             except NoRangesError as error:
-                return [], self._warn_no_ranges(str(error))
+                return RangedCode(reason=self._warn_no_ranges(str(error)))
+        if isinstance(found[0], ExecutionPlan):
+            return RangedCode(steps=self._loaded(found[0]))
         seconds = reporter.event.seconds / len(found) if is_new else 0.0
         programs = [
             replace(program, why="for ranges of sizes", compile_seconds=seconds)
@@ -189,7 +201,29 @@ class Specializer:
             release_free_memory()
             reasons = dict.fromkeys(reason for program in programs for reason in slow_kernels(program))
             slow.warn_of(self.source.name, reasons)
-        return programs, ""
+        return RangedCode(programs)
+
+    def _buckets_or_plan(
+        self,
+        key: CacheKey,
+        reporter: CompileReporter,
+        inputs: Sequence[TensorInfo],
+        buckets: Buckets,
+        derived: Mapping[str, Expression],
+    ) -> Sequence[Program | ExecutionPlan]:
+        """Does the same as `_compile_buckets`, but returns a plan if sizes inside of the model depend on data."""
+        from ...frontend.errors import SizedByData, UnsupportedError
+
+        try:
+            return self._compile_buckets(key, reporter, inputs, buckets, derived)
+        except NoRangesError as error:
+            cause = error.__cause__
+            if not isinstance(cause, SizedByData) or len(buckets) > 1 or not self._planner.may_run_in_steps:
+                raise
+            try:
+                return [self._planner.with_host_nodes(cause)]
+            except UnsupportedError as refusal:
+                raise NoRangesError(str(refusal)) from refusal
 
     def _compile_buckets(
         self,

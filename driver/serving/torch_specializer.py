@@ -12,7 +12,7 @@ from ...runtime.cache.keys import key_of
 from ...runtime.host.fallback import Fallback, FallbackWarning, read_fallback
 from ...runtime.program import Program, Shape, TensorInfo
 from ...runtime.progress.progress import CompileReporter
-from ...runtime.specialization.interfaces import CALL, ByContents, Contents, HybridModel, SizePolicy
+from ...runtime.specialization.interfaces import CALL, ByContents, Contents, HybridModel, RangedCode, SizePolicy
 from ...sizes.bounds import with_derived
 from ...sizes.buckets import Buckets
 from ...sizes.expressions import Expression
@@ -73,13 +73,13 @@ class TorchSpecializer(Specializer):
 
     def for_buckets(
         self, inputs: Sequence[TensorInfo], buckets: Buckets, derived: Mapping[str, Expression]
-    ) -> tuple[list[Program], str]:
+    ) -> RangedCode:
         """See `Specializer`; a divided program has no code of its own, only its pieces have."""
         try:
             is_divided = self._known() or self.program.interface.needs_pieces
-            return ([], "") if is_divided else super().for_buckets(inputs, buckets, derived)
+            return RangedCode() if is_divided else super().for_buckets(inputs, buckets, derived)
         except _DividedError:
-            return [], ""
+            return RangedCode()
 
     def _compile_buckets(
         self,

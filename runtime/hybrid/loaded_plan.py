@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...sizes.deduced import DeducedSizes
 from ..host.fallback import Fallback
-from ..program import Program
-from ..specialization.interfaces import Known
+from ..program import Program, TensorInfo
+from ..specialization.interfaces import Known, RangesAhead
 from ..specialization.specialization import Specializations
+from .ahead_for_ranges import AheadForRanges
 from .foresight import Ahead, Foresight
 from .plan import ExecutionPlan
 from .runners import HostShare, NativeRunner, RunnerContext, StoredModel, SubgraphCompiler, quoted, runner_of
@@ -101,6 +103,11 @@ class LoadedPlan(StoredModel):
         key = tuple(() if known.info is None else known.info.shape for known in inputs)
         self._missing[key] = [(runner, reason) for runner, reason in ahead.missing if isinstance(runner, NativeRunner)]
         return outputs
+
+    def prepare_ranges(self, inputs: Sequence[TensorInfo | None], sizes: DeducedSizes) -> RangesAhead:
+        """Compiles everything that the inputs' types and ranges of sizes determine."""
+        ahead = AheadForRanges(sizes)
+        return RangesAhead(ahead.prepare(self.plan, self._runners, inputs), ahead.reasons)
 
     @property
     def uncompiled(self) -> list[str]:

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...sizes.ranges import Range
 from ...support.short_repr import short_repr
 from ..devices import registry as devices
 from ..host.step import HostNode
 from ..program import Program, Shape, TensorInfo
 from ..specialization.adaptive import Adaptive
-from ..specialization.interfaces import UNKNOWN, ByContents, HybridModel, Known, Specialize
+from ..specialization.interfaces import (
+    UNKNOWN,
+    ByContents,
+    DeclaredRanges,
+    HybridModel,
+    Known,
+    RangedCode,
+    Specialize,
+)
 from ..specialization.specialization import Specializations
 from . import control
+from .ahead_for_ranges import AheadForRanges, Types
 from .control_ahead import prepare_control
 from .foresight import Ahead, ContentsAhead, Foresight
 from .plan import ControlStep, ExecutionPlan, HostStep, Kinds, NativeStep, PlanStep, Variant
@@ -134,6 +144,9 @@ class HostRunner:
         known = {name: array for name, array in held.items() if array is not None}
         return ahead.foresight.outputs_of(self.step, dict(zip(self.step.inputs, inputs, strict=True)), known)
 
+    def prepare_ranges(self, inputs: Types, ahead: AheadForRanges) -> Types:
+        return [None] * len(self.step.outputs)
+
     def codes(self) -> Sequence[Specializations]:
         return ()
 
@@ -189,6 +202,9 @@ class ControlRunner:
 
     def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: ContentsAhead) -> list[Known]:
         return prepare_control(self.step, self.bodies, inputs, ahead, contents)
+
+    def prepare_ranges(self, inputs: Types, ahead: AheadForRanges) -> Types:
+        return [None] * len(self.step.outputs)
 
     def codes(self) -> Sequence[Specializations]:
         return [code for body in self.bodies for code in body.codes()]
@@ -264,6 +280,30 @@ class NativeRunner:
             return [UNKNOWN if index in cropped else Known(info) for index, info in enumerate(made.outputs)]
         return made.prepare(inputs, held)
 
+    def prepare_ranges(self, inputs: Types, ahead: AheadForRanges) -> Types:
+        unknown: Types = [None] * len(self.step.outputs)
+        infos = [info for info in inputs if info is not None and info.dtype != object]
+        if len(infos) < len(inputs):
+            return unknown  # ranges follow from the sizes of calls
+        kinds = tuple(info.dtype.name for info in infos)
+        made = None if self._context.compile_subgraph is None else self._context.compile_subgraph(self.step, kinds)
+        if made is None or not isinstance(made.specialize, DeclaredRanges):
+            return unknown
+        ranges, derived = ahead.sizes.of_inputs(infos)
+        found = made.specialize.for_buckets(infos, [ranges], derived) if ranges else RangedCode()
+        if found.reason:
+            ahead.reasons.append(found.reason)
+            return unknown
+        code = self._new_code(kinds, [info.shape for info in infos], programs=found.programs, ranges=ranges)
+        self._codes[_signature(kinds, [info.shape for info in infos])] = code
+        if found.steps is not None:
+            code.steps = found.steps
+            inner = found.steps.prepare_ranges(infos, ahead.sizes)
+            ahead.reasons += inner.reasons
+            return inner.outputs
+        program = found.programs[0] if found.programs else code.make(tuple(map(_numbers, infos)), {})
+        return ahead.results_of(program, self.step.outputs) if isinstance(program, Program) else unknown
+
     def _skip(self, ahead: Ahead, reason: str) -> list[Known]:
         ahead.missing.append((self, reason))
         return [UNKNOWN] * len(self.step.outputs)
@@ -291,7 +331,12 @@ class NativeRunner:
         ]
 
     def _new_code(
-        self, kinds: Kinds, shapes: Sequence[tuple[int | str, ...]], variant: Variant | None = None
+        self,
+        kinds: Kinds,
+        shapes: Sequence[tuple[int | str, ...]],
+        variant: Variant | None = None,
+        programs: Sequence[Program] = (),
+        ranges: Mapping[str, Range] | None = None,
     ) -> Specializations:
         infos = [
             TensorInfo(name, _dtype(kind), shape)
@@ -303,12 +348,17 @@ class NativeRunner:
             (made.specialize, made.on_host, made.compile_subgraph) if made else (None, None, None)
         )
         foresight = None if made is None else made.foresight
-        programs = variant.programs if variant is not None else ()
+        programs = variant.programs if variant is not None else programs
         adaptive = Adaptive.of(infos, specialize) if all(kind not in ("", "object") for kind in kinds) else None
-        code = Specializations(infos, programs, specialize, name, on_host=on_host, recorder=recorder, adaptive=adaptive)
+        more = {"on_host": on_host, "recorder": recorder, "adaptive": adaptive}
+        code = Specializations(infos, programs, specialize, name, ranges, **more)
         if variant is not None and variant.plan is not None:
             code.steps = self._context.load(variant.plan, inner, foresight)
         return code
+
+
+def _numbers(info: TensorInfo) -> Shape:
+    return tuple(map(int, info.shape))
 
 
 def _signature(kinds: Kinds, shapes: Sequence[Sequence[int | str]]) -> _Signature:

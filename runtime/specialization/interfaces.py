@@ -8,6 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ...sizes.buckets import Buckets
+from ...sizes.deduced import DeducedSizes
+from ...sizes.expressions import Expression
 from ...support.short_repr import short_repr
 from ..host.fallback import Fallback
 from ..program import Program, Shape, TensorInfo
@@ -47,6 +50,20 @@ class ByContents:
     reason: str
 
 
+@short_repr
+@dataclass(frozen=True)
+class RangesAhead:
+    """The result of compiling steps for ranges of sizes.
+
+    Attributes:
+        outputs: the outputs' types, with names of sizes; None for an unknown one.
+        reasons: why there is no code for all sizes of a step, for each such step.
+    """
+
+    outputs: Sequence[TensorInfo | None]
+    reasons: Sequence[str]
+
+
 class HybridModel:
     """A model that runs in steps, some of them on the host: see `plan`.
 
@@ -70,6 +87,15 @@ class HybridModel:
         """
         raise NotImplementedError
 
+    def prepare_ranges(self, inputs: Sequence[TensorInfo | None], sizes: DeducedSizes) -> RangesAhead:
+        """Compiles the steps for inputs of given types and ranges of sizes.
+
+        Args:
+            inputs: the inputs' types, with names of sizes; None for an unknown one.
+            sizes: these sizes, to which those inside of the model are added.
+        """
+        raise NotImplementedError
+
     @property
     def programs(self) -> tuple[Program, ...]:
         """The code of the compiled steps."""
@@ -84,6 +110,33 @@ class HybridModel:
     def uncompiled(self) -> list[str]:
         """The reasons why an artefact of the code so far could not run by itself."""
         raise NotImplementedError
+
+
+@short_repr
+@dataclass(frozen=True)
+class RangedCode:
+    """The code of a model for ranges of sizes.
+
+    Attributes:
+        programs: a program for each bucket of sizes; none if there are `steps` or a `reason`.
+        steps: the steps in which the model runs, not compiled yet; None if it does not run in steps.
+        reason: why there is no code; empty if there is some.
+    """
+
+    programs: Sequence[Program] = ()
+    steps: HybridModel | None = None
+    reason: str = ""
+
+
+@runtime_checkable
+class DeclaredRanges(Protocol):
+    """A compiler that can also compile for declared ranges of sizes."""
+
+    def for_buckets(
+        self, inputs: Sequence[TensorInfo], buckets: Buckets, derived: Mapping[str, Expression]
+    ) -> RangedCode:
+        """Compiles for each bucket of sizes; `derived` gives the dimensions that are computed from theirs."""
+        ...
 
 
 CALL, AHEAD = "a call with new shapes", "ahead, for given shapes"

@@ -141,3 +141,76 @@ def test_sizes_of_calls_lead_to_ranges_in_each_part(make, tmp_path):
     )
     executable.save(tmp_path / "model.stw")
     _check(stepwell.load(tmp_path / "model.stw", threads=1), model)
+
+
+def halves() -> onnx.ModelProto:
+    """The part behind the choice reads every second column of it, and places of which two dimensions give the rest."""
+    nodes = [
+        _NODE("Slice", ["x", "first", "end", "last", "two"], ["a"]),
+        _NODE("Greater", ["a", "bound"], ["is_great"]),
+        _NODE("NonZero", ["is_great"], ["places"]),
+        _NODE("Transpose", ["places"], ["rows"], perm=[1, 0]),
+        _NODE("GatherND", ["a", "rows"], ["values"]),
+        _NODE("Softmax", ["values"], ["y"], axis=0),
+        _NODE("ReduceSum", ["a", "last"], ["b"]),
+        _NODE("Exp", ["b"], ["c"]),
+        _NODE("Concat", ["c", "column"], ["d"], axis=0),
+        _NODE("Mul", ["values", "y"], ["z"]),
+        _NODE("ReduceSum", ["z", "first"], ["e"]),
+        _NODE("Add", ["d", "e"], ["total"]),
+    ]
+    weights = {
+        "first": np.array([0]),
+        "last": np.array([1]),
+        "end": np.array([1 << 40]),
+        "two": np.array([2]),
+        "bound": np.array(0.5, np.float32),
+        "column": _floats(1, 1),
+    }
+    return _model(nodes, {"x": (_FLOAT, [3, "n"])}, ["y", "total", "places"], **weights)
+
+
+@pytest.mark.parametrize("make", [*MODELS, halves], ids=lambda make: make.__name__)
+def test_declared_ranges_lead_to_one_program_for_each_part(make, tmp_path):
+    model = make()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        options = stepwell.Options(dims={"n": (1, 64)}, cache=False, fallback="error")
+        executable = stepwell.compile(model, threads=1, options=options)
+        count = len(executable.programs)
+        _check(executable, model)
+    assert len(executable.programs) == count == len(executable.code.steps.plan.steps)
+    assert not executable.unranged and not executable.uncompiled
+    executable.save(tmp_path / "model.stw")
+    stored = stepwell.load(tmp_path / "model.stw", threads=1)
+    assert stored.source is None
+    _check(stored, model)
+    with pytest.raises(stepwell.InputError, match="dimension 'n' is 65, but the model was compiled for 1 to 64"):
+        executable(**_feed(model, 65, np.random.default_rng(0)))
+
+
+def test_a_second_process_compiles_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path))
+    model, dims = detections(), {"n": (1, 64)}
+    first = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims))
+    second = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims, cache="require"))
+    _check(second, model)
+    assert [program.bounds for program in first.programs] == [program.bounds for program in second.programs]
+
+
+def test_a_part_without_ranges_is_compiled_for_each_size():
+    """The length of a Fourier transform decides on its factors."""
+    nodes = [
+        _NODE("Greater", ["x", "bound"], ["is_great"]),
+        _NODE("Compress", ["x", "is_great"], ["a"], axis=0),
+        _NODE("Reshape", ["a", "signal"], ["b"]),
+        _NODE("DFT", ["b"], ["y"], axis=1),
+    ]
+    weights = {"bound": np.array(0.5, np.float32), "signal": np.array([1, -1, 1])}
+    model = _model(nodes, {"x": (_FLOAT, ["n"])}, ["y"], **weights)
+    with pytest.warns(stepwell.SlowWarning, match="compiled for each size separately"):
+        executable = stepwell.compile(model, threads=1, options=stepwell.Options(dims={"n": (1, 16)}, cache=False))
+    assert executable.unranged
+    x = np.array([1, 0, 2, 0, 3, 4], np.float32)
+    transformed = np.fft.fft(x[x > 0.5])
+    np.testing.assert_allclose(executable(x)[0], np.stack([transformed.real, transformed.imag], -1), atol=1e-5)
