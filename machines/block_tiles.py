@@ -39,7 +39,7 @@ _NEAR = 1.08
 """A panel that takes at most this many times the least cycles is as good, if it is narrower."""
 
 _USUAL_ROWS = (1, 4, 8, 32)
-"""Numbers of rows that stand for all if the number varies."""
+"""Numbers of rows that stand for all."""
 
 
 @dataclass(frozen=True)
@@ -118,25 +118,18 @@ def most_block_rows(machine: Machine, work: BlockWork, vectors: int) -> int:
     return max(1, min(_MOST_ROWS, rest // vectors))
 
 
-def choose_block_panel(machine: Machine, columns: int, rows: int, work: BlockWork, *, varies: bool = False) -> int:
-    """Returns the panel width with the lowest number of cycles per column.
+def choose_block_panel(machine: Machine, columns: int, work: BlockWork) -> int:
+    """Returns the panel width with the lowest number of cycles per column, over usual numbers of rows.
 
-    Args:
-        machine: the machine.
-        columns: number of columns.
-        rows: number of rows that are multiplied.
-        work: the block.
-        varies: whether calls may have fewer rows.
+    It does not depend on the rows of one product, as programs for different numbers of rows share packed weights.
     """
-    lanes = machine.lanes(4)
-    counts = [item for item in _USUAL_ROWS if item < rows] if varies else []
 
     def cycles(vectors: int) -> float:
-        return sum(_column_cycles(machine, work, item, vectors) / item for item in (*counts, rows))
+        return sum(_column_cycles(machine, work, rows, vectors) / rows for rows in _USUAL_ROWS)
 
     least = min(map(cycles, _VECTORS))
     vectors = next(item for item in _VECTORS if cycles(item) <= _NEAR * least)
-    return min(columns, lanes * vectors)
+    return min(columns, machine.lanes(4) * vectors)
 
 
 def _column_cycles(machine: Machine, work: BlockWork, rows: int, vectors: int) -> float:

@@ -20,13 +20,13 @@ TOKENIZER = {
 SMALL = {"layers": 1, "hidden": 64, "heads": 4, "key_heads": 2, "intermediate": 96, "context": 64}
 
 
-def written(folder: Path, layers: int = 1, names: Mapping[int, str] | None = None) -> Path:
+def written(folder: Path, layers: int = 1, names: Mapping[int, str] | None = None, kind: str = "F32") -> Path:
     """Writes the decoder to a folder, some of its tokens with other texts, and returns its path."""
     tokens = [(names or {}).get(token, text) for token, text in enumerate(TOKENIZER["tokenizer.ggml.tokens"])]
     settings = {**TOKENIZER, "tokenizer.ggml.tokens": tokens}
     path = folder / "model.gguf"
     config = {**SMALL, "layers": layers}
-    write_decoder(path, GgufConfig(kind="F32", vocabulary=264, settings=settings, **config))
+    write_decoder(path, GgufConfig(kind=kind, vocabulary=264, settings=settings, **config))
     return path
 
 

@@ -31,6 +31,6 @@ def test_bytes_take_fewer_cycles_than_floats() -> None:
 
 def test_a_panel_is_not_wider_than_the_columns() -> None:
     machine = FAMILIES["zen3"]
-    assert choose_block_panel(machine, 5, 1, BYTES) == 5
-    assert choose_block_panel(machine, 4096, 4, BYTES) == 2 * machine.lanes(4)
-    assert choose_block_panel(machine, 4096, 32, BYTES, varies=True) % machine.lanes(4) == 0
+    assert choose_block_panel(machine, 5, BYTES) == 5
+    assert choose_block_panel(machine, 4096, BYTES) == 2 * machine.lanes(4)
+    assert choose_block_panel(machine, 4096, FLOATS) % machine.lanes(4) == 0

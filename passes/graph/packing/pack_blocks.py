@@ -35,7 +35,6 @@ class PackBlockMatmul(Pattern[BlockMatmulOp]):
     """
 
     machine: Machine
-    rows_vary: bool = False
     root = BlockMatmulOp
 
     def rewrite(self, op: BlockMatmulOp) -> Replacement:
@@ -45,9 +44,8 @@ class PackBlockMatmul(Pattern[BlockMatmulOp]):
             return None
         kept, input = dtype_of(op.input), _cast(op.input, _F32)
         columns, blocks, _ = ir.RankedTensorType(op.weight.type).shape
-        rows = math.prod(shape[:-1])
         work = BlockWork(op.bits, block_of(op), op.rounds_input)
-        panel = choose_block_panel(self.machine, columns, rows, work, varies=self.rows_vary)
+        panel = choose_block_panel(self.machine, columns, work)
         if stacked is not None:
             panel = math.gcd(panel, columns)  # so that panels do not reach across matrices
         by_block = (*shape[:-1], blocks, block_of(op))

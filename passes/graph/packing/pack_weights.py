@@ -81,7 +81,7 @@ class PackWeightsPass(Pass):
         machine = machine_of(self.machine, state)
         lines = self.bytes_by_depth
         varies = discardable.RANGES.is_on(op)
-        blocks = (UnpackBlocks(),) if lines else (PackBlockMatmul(machine, varies), UnpackBlocks())
+        blocks = (UnpackBlocks(),) if lines else (PackBlockMatmul(machine), UnpackBlocks())
         stacks = () if lines else (PackStackedMatmul(machine),)
         convolutions = (PackDepthwiseConv(), PackGroupedConv(machine), PackConv(machine, lines, self.widen_rows))
         transposing = (TransposeMatmulWeight(), TransposePointwiseWeight()) if self.by_depth else ()

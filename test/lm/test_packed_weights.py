@@ -1,0 +1,26 @@
+"""Packed weights are the same in all programs of a model, so that they can share memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stepwell.lm import load
+
+from .decoders import written
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q8_0"])
+def test_programs_share_packed_weights(tmp_path: Path, kind: str) -> None:
+    model = load(written(tmp_path, kind=kind), threads=1, sequences=8, lookup=4)
+    assert model.together is not None and model.checking is not None
+    programs = [program for each in (model.executable, model.together, model.checking) for program in each.programs]
+    assert len(programs) == 4
+    first, *others = (
+        dict(item for item in program.parameters.items() if item[0].startswith("blk")) for program in programs
+    )
+    assert any("numbers" in name for name in first)
+    for other in others:
+        assert other.keys() == first.keys()
+        assert all(np.array_equal(array, first[name]) for name, array in other.items())
