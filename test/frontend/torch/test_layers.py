@@ -179,6 +179,44 @@ def test_bags():
     )
 
 
+def test_bags_that_end_without_rows():
+    check(
+        {
+            "empty": lambda w, i, o: nnf.embedding_bag(i, w, o, mode="max"),
+            "last offset": lambda w, i, o: nnf.embedding_bag(i, w, o, mode="sum", include_last_offset=True),
+        },
+        numbers(torch.float32, 9, 4),
+        torch.tensor([1, 3, 8, 0, 3, 2]),
+        torch.tensor([0, 2, 2, 5, 6]),
+    )
+
+
+def test_bags_of_equal_size():
+    check(
+        {
+            "sum": lambda w, i: nnf.embedding_bag(i, w, mode="sum"),
+            "mean": lambda w, i: nnf.embedding_bag(i, w, mode="mean"),
+            "max": lambda w, i: nnf.embedding_bag(i, w, mode="max", padding_idx=0),
+            "padding": lambda w, i: nnf.embedding_bag(i, w, mode="mean", padding_idx=3),
+        },
+        numbers(torch.float32, 9, 4),
+        torch.tensor([[1, 3, 8], [3, 3, 3], [0, 0, 2], [7, 5, 3]]),
+    )
+
+
+@pytest.mark.parametrize("is_equal", [True, False])
+def test_bags_take_time_for_their_rows_only(is_equal: bool):
+    table, rows = numbers(torch.float32, 9, 4), torch.tensor([[1, 3, 8], [3, 3, 3]])
+    given = (rows, None) if is_equal else (rows.flatten(), torch.tensor([0, 2]))
+
+    class Bags(torch.nn.Module):
+        def forward(self, table: torch.Tensor, rows: torch.Tensor, starts: torch.Tensor | None) -> torch.Tensor:
+            return nnf.embedding_bag(rows, table, starts, mode="sum")
+
+    run = stepwell.compile(Bags(), (table, *given))
+    assert "contraction" not in {kernel["class"] for kernel in run.report().record()["programs"][0]["kernels"]}
+
+
 def test_losses():
     check(
         {
