@@ -18,6 +18,10 @@ _MANY_REGISTERS = 32
 """Vector registers of AVX-512, Neon and SVE; AVX2 has half as many."""
 
 
+LEAST_SHARED_ROWS = 4
+"""Minimum number of rows from which the width of panels does not depend on it, but for matrix units."""
+
+
 def choose_panel(
     machine: Machine, columns: int, lanes: int, rows: int, *, even: bool = False, in_tiles: bool = False
 ) -> int:
@@ -35,7 +39,7 @@ def choose_panel(
     if in_tiles and has_matrix_unit(machine) and rows >= LEAST_ROWS:
         # Two tiles across and two down take the fewest loads.
         return min(columns, 2 * LINE_BYTES // GRAIN_BYTES)
-    if rows < 4:
+    if rows < LEAST_SHARED_ROWS:
         return min(columns, lanes * (8 // rows))
     parts = [part for part in range(1, math.isqrt(columns) + 1) if columns % part == 0]
     widths = {2 * lanes, *(width for part in parts for width in (part, columns // part) if width <= 4 * lanes)}

@@ -69,6 +69,7 @@ class PackedMatmulOp(Op):
         choices=(PACKED, BY_ROWS, BY_COLUMNS),
         doc="order of the flat weight: packed, [batch, K, columns], or [batch, columns, K]",
     )
+    keeps_sums = attribute(bool, False, doc="whether sums of float32 and a weight of short floats stay float32")
     result = result()
 
     @staticmethod
@@ -81,11 +82,15 @@ class PackedMatmulOp(Op):
         batch: int,
         grain: int = 0,
         stored: str = PACKED,
+        keeps_sums: bool = False,
     ) -> TensorSpec:
         """The last dimension becomes `columns`."""
         if input.rank == 0:
             raise OpError("the input must have a dimension to contract")
         kind = _sum_dtype(input, weight, input.shape[-1], grain)
+        if keeps_sums and (input.dtype != np.float32 or weight.dtype not in SHORT_FLOATS):
+            raise OpError("attribute 'keeps_sums' needs an input of float32 and a weight of short floats")
+        kind = input.dtype if keeps_sums else kind
         if batch != 1 and math.prod(input.shape[:-2]) != batch:
             raise OpError(f"the input {input} does not hold {batch} matrices")
         if stored != PACKED and (grain or grain_of(weight.dtype)) > 1:
@@ -104,6 +109,7 @@ class PackedMatmulOp(Op):
         batch: int,
         grain: int = 0,
         stored: str = PACKED,
+        keeps_sums: bool = False,
     ) -> np.ndarray:
         """`input @ weight`."""
         if stored == PACKED:
@@ -112,7 +118,9 @@ class PackedMatmulOp(Op):
             filters = weight.reshape(batch, columns, input.shape[-1])
         else:
             filters = weight.reshape(batch, input.shape[-1], columns).swapaxes(1, 2)
-        input, filters, kind = _summable(input, filters)
+        kind = input.dtype
+        input, filters, rounded = _summable(input, filters)
+        kind = kind if keeps_sums else rounded
         matrices = filters.swapaxes(1, 2)
         product = input @ (matrices[0] if batch == 1 else matrices.reshape(*input.shape[:-2], *matrices.shape[1:]))
         return product.astype(kind, copy=False)

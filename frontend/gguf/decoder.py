@@ -50,8 +50,6 @@ from .blocks import BlockWeight
 from .experts import routed
 from .reader import GgufFile, StoredTensor
 
-_FLOATS = {"F32": np.float32, "F16": np.float16}
-
 
 def info_of(config: DecoderSizes, name: str) -> ModelInfo:
     """The inputs and outputs of the step."""
@@ -306,8 +304,8 @@ class DecoderBuilder:
 
     def _product(self, stored: StoredTensor, value: ir.Value, expert: ir.Value | None) -> ir.Value:
         if not stored.is_in_blocks:
-            weight = self._parameter(stored.name, self._floats(stored.name, stored.shape))
-            return emit(MatmulOp, value, _chosen(weight, expert), transpose_rhs=True)
+            weight = _chosen(self._parameter(stored.name, stored.floats()), expert)
+            return emit(MatmulOp, value, cast(weight, np.float32), transpose_rhs=True)
         blocks, parameters, zeros = self._in_blocks(stored)
         numbers, scales = (_chosen(item, expert) for item in parameters)
         zeros = None if zeros is None else _chosen(zeros, expert)
@@ -324,7 +322,7 @@ class DecoderBuilder:
         """Returns the rows of a table for some tokens, f32."""
         stored = self._file.tensor(name)
         if not stored.is_in_blocks:
-            return gathered(self._parameter(name, self._floats(name, stored.shape)), tokens, 0)
+            return cast(gathered(self._parameter(name, stored.floats()), tokens, 0), np.float32)
         blocks, parameters, zeros = self._in_blocks(stored)
         numbers, scales = (gathered(item, tokens, 0) for item in parameters)
         if blocks.bits == 4:
@@ -362,12 +360,7 @@ class DecoderBuilder:
         stored = self._file.tensor(name)
         if stored.shape != shape:
             raise ModelError(f"the tensor '{name}' has the shape {list(stored.shape)}, and must have {list(shape)}")
-        if stored.kind == "BF16":
-            words = np.ascontiguousarray(stored.data).view(np.uint16).astype(np.uint32)
-            return (words << 16).view(np.float32).reshape(shape)
-        if stored.kind not in _FLOATS:
-            raise ModelError(f"the tensor '{name}' has the type {stored.kind}, which is not supported")
-        return np.asarray(stored.data).astype(np.float32, copy=False).reshape(shape)
+        return stored.floats().astype(np.float32, copy=False)
 
     def _parameter(self, name: str, array: np.ndarray) -> ir.Value:
         self.parameters.setdefault(name, array)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import ml_dtypes
 import numpy as np
 
 from ...support.packages import require_package
@@ -17,6 +18,9 @@ from ..errors import ModelError
 from .blocks import BlockWeight, is_block_format, read_blocks
 
 T = TypeVar("T")
+
+_FLOATS = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
+"""Types of floats by their names in GGUF."""
 
 _LARGEST_SIZE = 1 << 40
 """Maximum size of a dimension: a choice beyond all models, above which a file is damaged."""
@@ -43,6 +47,16 @@ class StoredTensor:
     def is_in_blocks(self) -> bool:
         """True if numbers of few bits have a scale per block."""
         return isinstance(self.data, BlockWeight) or is_block_format(self.kind)
+
+    def floats(self) -> np.ndarray:
+        """Returns the numbers of a tensor of floats, in the type of the file.
+
+        Raises:
+            ModelError: it is of another type.
+        """
+        if self.kind not in _FLOATS or isinstance(self.data, BlockWeight):
+            raise ModelError(f"the tensor '{self.name}' has the type {self.kind}, which is not supported")
+        return np.ascontiguousarray(self.data).view(_FLOATS[self.kind]).reshape(self.shape)
 
     def blocks(self) -> BlockWeight:
         """Reads the weight in blocks."""

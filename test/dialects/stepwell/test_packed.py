@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from stepwell.dialects.core import OpError
@@ -86,3 +87,21 @@ def test_grouped_weight_must_fit() -> None:
     x, w = TensorSpec((1, 9, 9, 8), np.dtype("f4")), TensorSpec((3, 3, 3, 8), np.dtype("f4"))
     with pytest.raises(OpError, match=r"the weight must be \[\*kernel, 8 / 4, columns\]"):
         PackedGroupedConvOp.infer(x, w, group=4, strides=(1, 1), dilations=(1, 1))
+
+
+def test_sums_of_short_weights_may_stay_float32() -> None:
+    rng = np.random.default_rng(0)
+    rows, weight = rng.standard_normal((2, 8)).astype(np.float32), rng.standard_normal((4, 8))
+    short = weight.astype(ml_dtypes.bfloat16)
+    packed = pack(short[None], 4)
+    kept = PackedMatmulOp.reference(rows, packed, columns=4, panel=4, batch=1, keeps_sums=True)
+    assert kept.dtype == np.float32
+    np.testing.assert_array_equal(kept, (rows.astype(np.float64) @ short.astype(np.float64).T).astype(np.float32))
+    assert PackedMatmulOp.reference(rows, packed, columns=4, panel=4, batch=1).dtype == ml_dtypes.bfloat16
+
+
+@pytest.mark.parametrize(("rows", "weight"), [("float32", "float32"), ("float16", "float16")])
+def test_only_sums_of_short_weights_and_float32_do(rows: str, weight: str) -> None:
+    specs = TensorSpec((2, 8), np.dtype(rows)), TensorSpec((32,), np.dtype(weight))
+    with pytest.raises(OpError, match="'keeps_sums' needs an input of float32 and a weight of short floats"):
+        PackedMatmulOp.infer(*specs, columns=4, panel=4, batch=1, keeps_sums=True)

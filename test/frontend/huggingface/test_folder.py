@@ -98,3 +98,25 @@ def test_what_is_not_supported_or_missing(changed: dict[str, Any], message: str,
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"a directory without config\.json is no model"):
         stepwell.compile(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("kind", "dtype"), [("mixtral", torch.bfloat16), ("llama", torch.float16)])
+def test_short_floats_take_two_bytes_in_all_programs(kind: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    random_decoder(kind, CASES[kind]).to(dtype).save_pretrained(tmp_path)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    tokens = np.arange(3, 3 + LENGTH)[None]
+    matrices, weights = sum(value.numel() for value in model.parameters() if value.ndim > 1), {}
+    with torch.no_grad():
+        wanted = model(torch.tensor(tokens)).logits.numpy()
+    for length in (1, (1, LENGTH)):
+        sizes = {"batch": 1, "length": length, "past": (0, LENGTH), "outputs": 1}
+        run = stepwell.compile(tmp_path, threads=1, options={"dims": sizes, "cache": False, "fallback": "error"})
+        state = run.state({"batch": 1})
+        for part in [tokens] if length != 1 else np.split(tokens, LENGTH, axis=1):
+            logits = state(input_ids=part, selected=np.array([part.shape[1] - 1]), starts=np.array([0]))
+        np.testing.assert_allclose(logits[:, 0], wanted[:, -1], rtol=0, atol=3e-5)
+        for program in run.programs:
+            weights |= {(name, array.tobytes()): array.nbytes for name, array in program.parameters.items()}
+    # The table of tokens is also the last matrix, which is packed.
+    assert sum(weights.values()) < 2 * 1.2 * matrices

@@ -48,3 +48,17 @@ func.func @negative_double(%x: tensor<20x16xf64>, %i: tensor<i64>) -> tensor<20x
   %1 = "stepwell.matmul"(%x, %0) : (tensor<20x16xf64>, tensor<16x70xf64>) -> tensor<20x70xf64>
   return %1 : tensor<20x70xf64>
 }
+
+// -----
+
+// A stack of short floats stays short.
+// CHECK-LABEL: func.func @short
+// CHECK: "stepwell.row"{{.*}} : (tensor<4x1024xbf16>, tensor<i64>) -> tensor<1024xbf16>
+// CHECK: "stepwell.packed_matmul"{{.*}} {columns = 64 : i64, keeps_sums = true, panel = {{.*}} -> tensor<2x64xf32>
+func.func @short(%x: tensor<2x16xf32>, %i: tensor<i64>) -> tensor<2x64xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4, 64, 16>, dtype = bf16} : () -> tensor<4x64x16xbf16>
+  %0 = "stepwell.row"(%w, %i) : (tensor<4x64x16xbf16>, tensor<i64>) -> tensor<64x16xbf16>
+  %1 = "stepwell.cast"(%0) {dtype = f32} : (tensor<64x16xbf16>) -> tensor<64x16xf32>
+  %2 = "stepwell.matmul"(%x, %1) {transpose_rhs = true} : (tensor<2x16xf32>, tensor<64x16xf32>) -> tensor<2x64xf32>
+  return %2 : tensor<2x64xf32>
+}
