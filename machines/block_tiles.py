@@ -7,9 +7,10 @@ the block to the sums over all blocks. The counts below are those of vector inst
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .machine import Machine
+from .matrix_units import LEAST_GRAINS, ROWS, has_matrix_unit
 
 _GRAIN = 4
 """Numbers in a lane of products of bytes."""
@@ -28,6 +29,12 @@ _MOST_ROWS = 8
 
 _NOT_HIDDEN = 0.3
 """Part of the work of each unit that does not overlap with that of the busiest."""
+
+_LEAST_TILE_ROWS = 12
+"""Minimum rows of a product in tiles of a matrix unit: with fewer, vectors are as fast on Sapphire Rapids."""
+
+_STORED = 3
+"""Cycles per row of a tile of sums, which is stored and then loaded by vector code (measured there)."""
 
 _BYTE_PRODUCTS = 3
 """Registers for a mask, a broadcast and a product of bytes; a multiply-add needs only the broadcast."""
@@ -50,11 +57,13 @@ class BlockWork:
         bits: bits of a number.
         size: numbers of a block.
         is_bytes: whether rows hold bytes; floats otherwise.
+        in_tiles: whether a matrix unit multiplies.
     """
 
     bits: int
     size: int
     is_bytes: bool
+    in_tiles: bool = False
 
     @property
     def words(self) -> int:
@@ -76,6 +85,8 @@ def block_cycles(machine: Machine, work: BlockWork, rows: int, vectors: int) -> 
         rows: rows of the tile.
         vectors: registers of a row.
     """
+    if work.in_tiles:
+        return _tile_cycles(machine, work, rows, vectors)
     if work.is_bytes:
         steps = work.size // _GRAIN
         unpacked = 0 if work.bits == 8 else 2 * steps - work.words
@@ -93,6 +104,32 @@ def block_cycles(machine: Machine, work: BlockWork, rows: int, vectors: int) -> 
     chain = steps * latency / 2
     products = vectors * rows * multiplied
     busy = instructions / machine.vector_units, products / machine.fma_units, loads / machine.loads, chain
+    return max(busy) + _NOT_HIDDEN * sum(busy)
+
+
+def fits_tiles(machine: Machine, work: BlockWork, rows: int, columns: int) -> bool:
+    """Returns whether a matrix unit multiplies the blocks, faster than vectors do.
+
+    Args:
+        machine: the machine.
+        work: the block.
+        rows: number of rows.
+        columns: columns of a panel.
+    """
+    grains = work.size // _GRAIN
+    is_whole = LEAST_GRAINS <= grains <= ROWS or grains % ROWS == 0
+    fits = has_matrix_unit(machine) and work.is_bytes and is_whole and columns % ROWS == 0
+    return fits and rows >= _LEAST_TILE_ROWS
+
+
+def _tile_cycles(machine: Machine, work: BlockWork, rows: int, vectors: int) -> float:
+    """Returns the cycles in which a matrix unit goes through a block, and vectors unpack it and scale its sums."""
+    steps = work.size // _GRAIN
+    instructions = vectors * (2 * steps - work.words + rows * (_FINISHED + 1))
+    stores = vectors * (steps + rows * _STORED)
+    loads = vectors * (work.words + 1) + rows * 2 + 2 * rows * vectors
+    products = vectors * rows * -(-steps // ROWS)
+    busy = instructions / machine.vector_units, stores / machine.stores, loads / machine.loads, products
     return max(busy) + _NOT_HIDDEN * sum(busy)
 
 
@@ -114,6 +151,8 @@ def has_dots(machine: Machine) -> bool:
 
 def most_block_rows(machine: Machine, work: BlockWork, vectors: int) -> int:
     """Returns the number of rows whose block sums fit the registers beside numbers, words, and those for products."""
+    if work.in_tiles:
+        return ROWS
     rest = machine.vector_registers - 2 * vectors - (_BYTE_PRODUCTS if work.is_bytes else 1)
     return max(1, min(_MOST_ROWS, rest // vectors))
 
@@ -133,5 +172,6 @@ def choose_block_panel(machine: Machine, columns: int, work: BlockWork) -> int:
 
 
 def _column_cycles(machine: Machine, work: BlockWork, rows: int, vectors: int) -> float:
+    work = replace(work, in_tiles=fits_tiles(machine, work, rows, machine.lanes(4) * vectors))
     tiles = -(-rows // most_block_rows(machine, work, vectors))
     return tiles * block_cycles(machine, work, -(-rows // tiles), vectors) / vectors

@@ -30,7 +30,7 @@ from .byte_products import add_products, add_shorts, joined, shorts_of, slice_of
 from .tile_reads import Chunk, Reader, registers_of, resized
 
 # Positions of the operands of the op.
-_INPUT, _WEIGHT, _SUMS, _SCALES = range(4)
+INPUT, WEIGHT, _SUMS, _SCALES = range(4)
 
 # Number of 32-bit lanes of the narrowest registers; a vector with fewer lanes is a part of a register.
 _FEWEST_LANES = 4
@@ -99,14 +99,19 @@ class BlockProduct:
         if self.has_factors:
             totals = self._sums_of_bytes(reader, rows, parts, where)
             for row, part in totals:
-                factor = reader.read(_SCALES + 1 + self.has_zeros, row, part, where)
-                number = arith.sitofp(factor.type, totals[row, part])
-                totals[row, part] = vector.fma(number, factor, self._start(reader, row, part, where))
+                totals[row, part] = self.finished(totals[row, part], reader, row, part, where)
         else:
             starts = {(row, part): self._start(reader, row, part, where) for row in rows for part in parts}
             totals = self._run(reader, rows, parts, where, self._floats, range(self.words), starts)
-        scales = {part: self._scale(reader, rows[0], part, where) for part in parts}
+        scales = {part: self.scale(reader, rows[0], part, where) for part in parts}
         return {place: vector.fma(total, scales[place[1]], carried[place]) for place, total in totals.items()}
+
+    def finished(
+        self, total: ir.Value, reader: Reader, row: _Row, part: Chunk, where: Mapping[int, LinearIndex]
+    ) -> ir.Value:
+        """Returns the sum of a block of a row of bytes as floats, without the factors of the columns."""
+        factor = reader.read(_SCALES + 1 + self.has_zeros, row, part, where)
+        return vector.fma(arith.sitofp(factor.type, total), factor, self._start(reader, row, part, where))
 
     def _scaled_numbers(
         self,
@@ -117,7 +122,7 @@ class BlockProduct:
         carried: _Totals,
     ) -> _Totals:
         """Scales the numbers instead of the sums, which is faster if each number is multiplied by many rows."""
-        scales = {part: self._scale(reader, rows[0], part, where) for part in parts}
+        scales = {part: self.scale(reader, rows[0], part, where) for part in parts}
         starts = {
             part: arith.negf(arith.mulf(scales[part], self._zero(reader, rows[0], part, where))) for part in parts
         }
@@ -144,16 +149,18 @@ class BlockProduct:
             for byte in range(GRAIN):
                 numbers = {part: scaled(part, self._number(words[part], place, byte)) for part in group}
                 for row, part in itertools.product(rows, group):
-                    value = reader.read(_INPUT, row, part, {**place, self.dims[2]: byte})
+                    value = reader.read(INPUT, row, part, {**place, self.dims[2]: byte})
                     totals[row, part] = vector.fma(value, numbers[part], totals[row, part])
 
     def _bytes(self, reader: Reader, where: Mapping[int, LinearIndex], group: Sequence[Chunk], totals: _Totals) -> None:
         """Adds the products of a word with bytes."""
         rows = _rows_of(totals)
         for place, words in self._parts(reader, rows[0], where, group):
-            numbers = {part: self._part(words[part], place) for part in group}
+            number = place[self.dims[1]]
+            assert isinstance(number, int)
+            numbers = {part: self.numbers(words[part], number) for part in group}
             for row in rows:
-                grain = reader.grain(_INPUT, row, place, GRAIN)
+                grain = reader.grain(INPUT, row, place, GRAIN)
                 for part in group:
                     word = vector.broadcast(numbers[part].type, grain)
                     if self._shorts:
@@ -219,7 +226,7 @@ class BlockProduct:
         self, reader: Reader, row: _Row, where: Mapping[int, LinearIndex], group: Sequence[Chunk]
     ) -> Iterator[tuple[dict[int, LinearIndex], dict[Chunk, ir.Value]]]:
         """Yields the reduction indices of each part of the bytes of a word, with the words by vector."""
-        words = {part: reader.grains(_WEIGHT, row, part, {**where, self.dims[2]: 0}, GRAIN) for part in group}
+        words = {part: reader.grains(WEIGHT, row, part, {**where, self.dims[2]: 0}, GRAIN) for part in group}
         for place in range(8 // self.bits):
             yield {**where, self.dims[1]: place}, words
 
@@ -231,10 +238,8 @@ class BlockProduct:
         floats = ir.VectorType.get(ir.VectorType(words.type).shape, ir.F32Type.get())
         return arith.sitofp(floats, numbers)
 
-    def _part(self, words: ir.Value, place: Mapping[int, LinearIndex]) -> ir.Value:
-        """The numbers in one part of all bytes of a vector of words, as bytes."""
-        part = place[self.dims[1]]
-        assert isinstance(part, int)
+    def numbers(self, words: ir.Value, part: int) -> ir.Value:
+        """Returns the numbers in one part of all bytes of a vector of words, as bytes."""
         if self.bits == 8:
             return words
         spread = sum(((1 << self.bits) - 1) << (8 * byte) for byte in range(GRAIN))
@@ -255,7 +260,8 @@ class BlockProduct:
             return zero if zero.type == kind else arith.extf(kind, zero)
         return arith.sitofp(kind, arith.extui(part.type(ir.IntegerType.get_signless(32)), zero))
 
-    def _scale(self, reader: Reader, row: _Row, part: Chunk, where: Mapping[int, LinearIndex]) -> ir.Value:
+    def scale(self, reader: Reader, row: _Row, part: Chunk, where: Mapping[int, LinearIndex]) -> ir.Value:
+        """Returns the factors of the columns."""
         scale, kind = reader.read(_SCALES, row, part, where), part.type(ir.F32Type.get())
         return scale if scale.type == kind else arith.extf(kind, scale)
 

@@ -159,13 +159,9 @@ class MatrixProduct:
 
     def _step(self, where: Where, sums: list[ir.Value], rows: Sequence, columns: Sequence) -> list[ir.Value]:
         """Adds the products of one step of every row and column."""
-        left = [_widened(self._read_input(row, where), is_signed=False) for row in rows]
-        right = [_widened(self._read_weight(rows[0], column, where), is_signed=True) for column in columns]
-        maps, kinds = ir.Attribute.parse(_MAPS), ir.Attribute.parse(f"[{_KINDS}]")
-        pairs = zip(itertools.product(left, right), sums, strict=True)
-        return [
-            vector.contract(total.type, *pair, total, indexing_maps=maps, iterator_types=kinds) for pair, total in pairs
-        ]
+        left = [widened(self._read_input(row, where), is_signed=False) for row in rows]
+        right = [widened(self._read_weight(rows[0], column, where), is_signed=True) for column in columns]
+        return [contract_tiles(*pair, total) for pair, total in zip(itertools.product(left, right), sums, strict=True)]
 
     @property
     def _grain(self) -> int:
@@ -191,22 +187,44 @@ class MatrixProduct:
         return vector.shape_cast(ir.VectorType.get(shape, ir.VectorType(lines.type).element_type), lines)
 
     def _read(self, operand: int, places: Where, sizes: Mapping[int, int]) -> ir.Value:
-        """Reads a part of an operand: `sizes` elements along some dimensions, one along the others."""
-        source, exprs = self.op.operands[operand], self._loops.exprs[operand]
-        element = ir.RankedTensorType(source.type).element_type
-        everywhere = dict.fromkeys(range(len(self._loops.sizes)), 0) | dict(places)
-        counts, strides = [], []
-        for expr in exprs:
-            dims = [dim for dim in sizes if factor_of(expr, dim)]
-            counts.append(sizes[dims[0]] if dims else 1)
-            # The lanes of a weight are read with their grains, which are neighbours.
-            strides.append(factor_of(expr, dims[0]) if dims and dims[0] == self._dim and operand == _INPUT else 1)
-        part = _slice(source, [linear_form(expr, everywhere) for expr in exprs], counts, strides)
-        zeros = [constant_index(0)] * len(shape_of(part))
-        identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(len(zeros)))
-        kind = ir.VectorType.get(shape_of(part), element)
-        padding = constant(zero_of(element))
-        return vector.TransferReadOp(kind, part, zeros, identity, padding, [True] * len(zeros)).result
+        return read_part(self._loops, operand, places, sizes, self._dim if operand == _INPUT else None)
+
+
+def read_part(loops: Indexing, operand: int, places: Where, sizes: Mapping[int, int], spaced: int | None) -> ir.Value:
+    """Reads a part of an operand as a vector without its dimensions of one element.
+
+    Args:
+        loops: how the op indexes its operands.
+        operand: number of the operand.
+        places: the first index along dimensions of the op; 0 along the others.
+        sizes: number of elements along some dimensions; one along the others.
+        spaced: the dimension of `sizes` whose elements may be apart; None if all are neighbours.
+    """
+    source, exprs = loops.operands[operand], loops.exprs[operand]
+    everywhere = dict.fromkeys(range(len(loops.sizes)), 0) | dict(places)
+    counts, strides = [], []
+    for expr in exprs:
+        dims = [dim for dim in sizes if factor_of(expr, dim)]
+        counts.append(sizes[dims[0]] if dims else 1)
+        # The lanes of a weight are read with their grains, which are neighbours.
+        strides.append(factor_of(expr, dims[0]) if dims and dims[0] == spaced else 1)
+    part = _slice(source, [linear_form(expr, everywhere) for expr in exprs], counts, strides)
+    return read_whole(part)
+
+
+def read_whole(tile: ir.Value) -> ir.Value:
+    """Reads a tensor as a vector."""
+    element = ir.RankedTensorType(tile.type).element_type
+    zeros = [constant_index(0)] * len(shape_of(tile))
+    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(len(zeros)))
+    kind, padding = ir.VectorType.get(shape_of(tile), element), constant(zero_of(element))
+    return vector.TransferReadOp(kind, tile, zeros, identity, padding, [True] * len(zeros)).result
+
+
+def contract_tiles(left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    """Returns a tile of sums plus the product of tiles [rows, grains, grain] and [grains, columns, grain]."""
+    maps, kinds = ir.Attribute.parse(_MAPS), ir.Attribute.parse(f"[{_KINDS}]")
+    return vector.contract(total.type, left, right, total, indexing_maps=maps, iterator_types=kinds)
 
 
 def _slice(source: ir.Value, linear: Sequence[LinearForm], counts: Sequence[int], strides: Sequence[int]) -> ir.Value:
@@ -219,7 +237,7 @@ def _slice(source: ir.Value, linear: Sequence[LinearForm], counts: Sequence[int]
     return tensor.extract_slice(kind, source, dynamic, [], [], static, counts, strides)
 
 
-def _widened(value: ir.Value, *, is_signed: bool) -> ir.Value:
+def widened(value: ir.Value, *, is_signed: bool) -> ir.Value:
     """Extends a tile to the type of the sums."""
     tile = ir.VectorType(value.type)
     if isinstance(tile.element_type, ir.FloatType):

@@ -56,6 +56,7 @@ class ReductionNest:
         width: number of vector registers that hold the sums.
         line_bytes: size of a cache line.
         part: emits the part of a step that adds to one of the sums, given by its number; None if it has no parts.
+        is_unrolled: whether a few steps follow each other without a loop.
         position: returns where the part of a sum reads the input at some indices of the reduced dimensions.
     """
 
@@ -66,6 +67,7 @@ class ReductionNest:
     width: int
     line_bytes: int
     part: Part | None = None
+    is_unrolled: bool = True
     position: Callable[[int, Mapping[int, int]], tuple[int, ...]] | None = None
 
     def run(self, reader: Reader, sums: list[ir.Value]) -> list[ir.Value]:
@@ -97,7 +99,7 @@ class ReductionNest:
 
     @property
     def _unroll_limit(self) -> int:
-        return discardable.UNROLL.read(self.op, _UNROLL)
+        return discardable.UNROLL.read(self.op, _UNROLL) if self.is_unrolled else 1
 
     @property
     def _is_long(self) -> bool:

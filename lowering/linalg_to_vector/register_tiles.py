@@ -35,6 +35,7 @@ from ...passes.infra.base import PassError
 from ...passes.ir.values import constant_index, shape_of
 from ..builders.linear_forms import LinearIndex
 from .block_products import BlockProduct
+from .block_tiles import BlockTiles
 from .byte_products import byte_step
 from .matrix_tiles import MATRIX_METHOD, MatrixProduct
 from .reduction_nest import ReductionNest
@@ -113,11 +114,14 @@ class RegisterTiler:
             position: self._tiles[value].rows for position, value in enumerate(op.operands) if value in self._tiles
         }
         reader = Reader(loops, known, self.ahead)
+        in_tiles = BlockTiles.of(blocks, loops, chunks) if blocks and self.bytes_method == MATRIX_METHOD else None
         if not reductions:
             return _Tile(_step(op, reader, rows, chunks, {}, None), chunks)
         accumulators = [reader.read(len(op.operands) - 1, row, chunk, {}) for row in rows for chunk in chunks]
 
         def step(reader: Reader, where: Mapping[int, LinearIndex], sums: list[ir.Value]) -> list[ir.Value]:
+            if in_tiles is not None:
+                return in_tiles.step(reader, rows, where, sums)
             if blocks is not None:
                 return blocks.step(reader, rows, chunks, where, sums)
             if taps is not None:
@@ -137,10 +141,14 @@ class RegisterTiler:
             return loops.starts(0, {**where, **dict(enumerate(parts[number][0]))})
 
         sizes = [loops.sizes[dim] for dim in reductions]
+        if in_tiles is not None:
+            sizes[-1] //= in_tiles.blocks
         registers = len(rows) * sum(-(-chunk.lanes // self.lanes) for chunk in chunks)
         nest = ReductionNest(op, step, reductions, sizes, registers, self.machine.line_bytes)
         if discardable.UNROLL.is_on(op) and inner == 0:
             nest = replace(nest, part=part, position=position)
+        if in_tiles is not None:
+            nest = replace(nest, is_unrolled=False)  # numbers of a step must be read before those of the next
         final = nest.run(reader, accumulators)
         width = len(chunks)
         return _Tile({row: final[width * number : width * (number + 1)] for number, row in enumerate(rows)}, chunks)

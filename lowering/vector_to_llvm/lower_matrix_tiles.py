@@ -231,7 +231,7 @@ class _Lowering:
             with op.location, ir.InsertionPoint(op):
                 total = self._start(op.operands[2], number)
                 tiles = [pool.register_of(read) for pool, read in zip(pools, reads, strict=True)]
-                _emit(_product_of(reads[0]), [_register(item) for item in (total, *tiles)])
+                _emit(_product_of(op), [_register(item) for item in (total, *tiles)])
             self._sums[op.results[0]] = total
             self._old.append(op)
         shapes = [_shape(products[0].results[0].type)] * len(products)
@@ -317,10 +317,19 @@ def _is_zero_number(value: ir.Attribute) -> bool:
     return isinstance(value, ir.IntegerAttr | ir.FloatAttr) and value.value == 0
 
 
-def _product_of(read: vector.TransferReadOp) -> str:
+def _product_of(op: ir.Operation) -> str:
     """Returns the instruction that multiplies tiles of an element type."""
-    element = ir.VectorType(read.result.type).element_type
-    return "tdpbf16ps" if isinstance(element, ir.BF16Type) else "tdpbusd"
+    left, right = list(op.operands)[:2]
+    if isinstance(ir.VectorType(_source(left).result.type).element_type, ir.BF16Type):
+        return "tdpbf16ps"
+    return f"tdpb{_sign_of(left)}{_sign_of(right)}d"
+
+
+def _sign_of(value: ir.Value) -> str:
+    """Returns the letter for bytes that are extended with their sign, or without."""
+    op = value.owner
+    assert isinstance(op, ir.Operation | ir.OpView)
+    return "s" if op.operation.name == "arith.extsi" else "u"
 
 
 def _shape(kind: ir.Type) -> tuple[int, int]:

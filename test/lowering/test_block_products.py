@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import stepwell
+from onnx import TensorProto, helper, numpy_helper
 from stepwell.dialects.stepwell.blocks import PackedBlockMatmulOp
 
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(11)
 @pytest.mark.parametrize(
     ("bits", "block", "rows", "columns", "panel", "rounds_input", "has_zeros"),
     [
@@ -30,6 +32,12 @@ RNG = np.random.default_rng(0)
         (8, 32, 1, 16, 16, True, True),
         (8, 32, 6, 16, 16, True, False),
         (8, 32, 3, 16, 16, False, True),
+        (4, 32, 17, 70, 32, True, False),
+        (4, 64, 12, 32, 32, True, True),
+        (4, 128, 37, 64, 64, True, False),
+        (2, 32, 16, 48, 48, True, True),
+        (8, 32, 33, 32, 32, True, False),
+        (8, 256, 20, 32, 16, True, True),
     ],
 )
 def test_every_number_of_bits(
@@ -76,3 +84,27 @@ def test_scales_of_16_bits(check_op: Callable) -> None:
     check_op(
         PackedBlockMatmulOp, values, sums, weight, scales, None, None, columns=24, panel=24, bits=4, tolerance=1e-4
     )
+
+
+@pytest.mark.parametrize(("block", "depth"), [(32, 64), (32, 640), (64, 256), (128, 512)])
+def test_rows_together_are_those_alone(block: int, depth: int) -> None:
+    """Also if a matrix unit multiplies the rows that are together."""
+    columns, rows = 80, 21
+    numbers = RNG.integers(0, 256, (columns, depth // block, block // 2), np.uint8)
+    scales = RNG.standard_normal(numbers.size * 2 // block).astype(np.float32)
+    values = RNG.standard_normal((rows, depth)).astype(np.float32)
+    sizes = {"x": depth, "y": columns}
+    attributes = {"K": depth, "N": columns, "bits": 4, "block_size": block, "accuracy_level": 4}
+
+    def product(count: int) -> stepwell.Executable:
+        node = helper.make_node("MatMulNBits", ["x", "w", "s"], ["y"], domain="com.microsoft", **attributes)
+        kinds = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [count, size]) for name, size in sizes.items()]
+        weights = [numpy_helper.from_array(numbers, "w"), numpy_helper.from_array(scales, "s")]
+        graph = helper.make_graph([node], "product", kinds[:1], kinds[1:], weights)
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        return stepwell.compile(model, threads=1, options=stepwell.Options(cache=False))
+
+    alone = product(1)
+    found = product(rows)(values)
+    np.testing.assert_array_equal(found, np.concatenate([alone(row[None]) for row in values]))

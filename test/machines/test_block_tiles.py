@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
-from stepwell.machines.block_tiles import BlockWork, block_cycles, choose_block_panel, most_block_rows, scales_sums
-from stepwell.machines.families import FAMILIES
+from dataclasses import replace
 
+import pytest
+from stepwell.machines.block_tiles import (
+    BlockWork,
+    block_cycles,
+    choose_block_panel,
+    fits_tiles,
+    most_block_rows,
+    scales_sums,
+)
+from stepwell.machines.families import FAMILIES
+from stepwell.machines.machine import Machine
+
+TILES = replace(FAMILIES["sapphirerapids"], matrix_rate=1024.0)
 FLOATS, BYTES = BlockWork(4, 32, False), BlockWork(4, 32, True)
 
 
@@ -34,3 +45,25 @@ def test_a_panel_is_not_wider_than_the_columns() -> None:
     assert choose_block_panel(machine, 5, BYTES) == 5
     assert choose_block_panel(machine, 4096, BYTES) == 2 * machine.lanes(4)
     assert choose_block_panel(machine, 4096, FLOATS) % machine.lanes(4) == 0
+
+
+def test_many_rows_take_fewer_cycles_in_tiles() -> None:
+    assert fits_tiles(TILES, BYTES, 16, 32)
+    for work in (BYTES, BlockWork(4, 128, True)):
+        vectors = 2 * block_cycles(TILES, work, 8, 2)
+        assert block_cycles(TILES, replace(work, in_tiles=True), 16, 2) < vectors
+
+
+@pytest.mark.parametrize(
+    ("machine", "work", "rows", "columns"),
+    [
+        (FAMILIES["zen4"], BYTES, 16, 32),
+        (TILES, FLOATS, 16, 32),
+        (TILES, BlockWork(8, 16, True), 16, 32),
+        (TILES, BYTES, 4, 32),
+        (TILES, BYTES, 16, 24),
+    ],
+    ids=["no unit", "floats", "short blocks", "few rows", "part of a tile"],
+)
+def test_no_tiles(machine: Machine, work: BlockWork, rows: int, columns: int) -> None:
+    assert not fits_tiles(machine, work, rows, columns)

@@ -92,7 +92,8 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
     has_tiles = all(group.extents.grains for group in groups) and _fit_unit(groups, schedule.parameters)
     is_float = any(discardable.GRAIN.read(op, 0) == _PAIR for op in walk(kernel))
     in_vectors = (BRAIN_METHOD if target.machine.brain_rate else _ONE_BY_ONE) if is_float else target.bytes_method
-    method = MATRIX_METHOD if has_tiles else in_vectors
+    has_block_tiles = all(group.extents.block and group.extents.block.in_tiles for group in groups)
+    method = MATRIX_METHOD if has_tiles or has_block_tiles else in_vectors
     return replace(schedule, parameters={"bytes_method": method, **schedule.parameters})
 
 

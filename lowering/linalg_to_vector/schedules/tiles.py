@@ -12,7 +12,7 @@ from ....dialects import discardable
 from ....dialects.discardable import KernelFacts
 from ....dialects.types import numpy_dtype
 from ....machines import caches, costs, matrix_units, tiles
-from ....machines.block_tiles import BlockWork, block_cycles, most_block_rows
+from ....machines.block_tiles import BlockWork, block_cycles, fits_tiles, most_block_rows
 from ....machines.machine import Machine
 from ....machines.matrix_units import divisor
 from ....passes.ir.rewriting import walk
@@ -122,7 +122,7 @@ def groups_of(kernel: ir.Operation, machine: Machine) -> list[ColumnGroupExtents
         fixed = {expr.position for expr in loops.exprs[1] if isinstance(expr, ir.AffineDimExpr)}
         rows = tuple(dim for dim in range(len(outer)) if dim not in fixed)
         # Grains are counted as fewer products of larger elements, and so are the numbers of a word.
-        block = _block_work(op, sizes)
+        block = _block_work(op, loops, rows, machine)
         inner = 2 if block else int(discardable.GRAIN.is_on(op))
         reduction = tuple(sizes[parallel : len(sizes) - inner])
         extents = Extents(
@@ -157,12 +157,14 @@ def _grains(op: ir.Operation, loops: Indexing, rows: Sequence[int], machine: Mac
     return grains if is_tall and grains >= matrix_units.LEAST_GRAINS else 0
 
 
-def _block_work(op: ir.Operation, sizes: Sequence[int]) -> BlockWork | None:
+def _block_work(op: ir.Operation, loops: Indexing, rows: Sequence[int], machine: Machine) -> BlockWork | None:
     bits = discardable.BLOCK_BITS.read(op)
     if bits is None:
         return None
     is_bytes = isinstance(ir.RankedTensorType(op.operands[0].type).element_type, ir.IntegerType)
-    return BlockWork(bits, math.prod(sizes[-3:]), is_bytes)
+    work = BlockWork(bits, math.prod(loops.sizes[-3:]), is_bytes)
+    count = loops.sizes[rows[-1]] if rows and row_dim(loops) == rows[-1] else 0
+    return replace(work, in_tiles=fits_tiles(machine, work, count, loops.sizes[loops.parallel - 1]))
 
 
 def registers_per_row(extents: Extents) -> int:
