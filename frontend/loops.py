@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,10 +11,11 @@ from mlir import ir
 from mlir.dialects import arith, tensor
 
 from ..dialects.core import spec_of
-from ..dialects.dims import Dim, is_static
-from ..dialects.stepwell.elementwise import MulOp
-from ..dialects.stepwell.movement import ExpandDimsOp, RowOp, WithRowOp
+from ..dialects.dims import Dim, is_known, is_static
+from ..dialects.stepwell.elementwise import AddOp, MulOp
+from ..dialects.stepwell.movement import BroadcastToOp, ExpandDimsOp, RowOp, WithRowOp
 from ..dialects.stepwell.shape import FillOp
+from ..dialects.types import TensorSpec
 from ..sizes import algebra
 from .build import constant, dims_of, dtype, emit, integers, joined, rank, reshaped, shape, shape_of
 from .errors import NeedsShapes, UnsupportedError
@@ -45,6 +47,9 @@ class Stack:
 
 LoopBody = Callable[[ir.Value, Carried], tuple[Carried, list[Stack]]]
 """`body(iteration number, carried values)` returns the next carried values, and rows of tensors."""
+
+_MOST_ROW_BYTES = 1 << 28
+"""Maximum size of the rows of a loop whose number of iterations depends on data: there is room for all iterations."""
 
 _TILES = (1, 4, 8, 16, 32)
 """Numbers of rows of a tile: larger tiles read weights less often, but have more empty rows."""
@@ -165,6 +170,68 @@ def repeated(
         loop.erase()
         raise
     return list(loop.results)[2:]
+
+
+def repeated_with_rows(
+    limit: ir.Value,
+    most: int,
+    condition: ir.Value | None,
+    initial: Sequence[ir.Value],
+    body: Callable[[ir.Value, Carried], tuple[ir.Value | None, Carried]],
+) -> tuple[Carried, Carried, ir.Value]:
+    """Does the same as `repeated` for a body that also returns rows, behind the carried values.
+
+    Args:
+        limit: a scalar i64.
+        most: the greatest value of the limit.
+        condition: a scalar bool that tells whether to begin; None for true.
+        initial: the values passed to the first iteration.
+        body: builds an iteration; it is called twice.
+
+    Returns:
+        The last carried values, tensors with room for `most` rows, and the number of rows that there are (i64).
+
+    Raises:
+        LoopError: a carried value changes its type.
+        NeedsShapes: the extents of a row are not known, or all rows take too much memory.
+    """
+    specs = _rows_of(initial, body)
+    if any(not all(map(is_known, spec.shape)) for spec in specs):
+        raise NeedsShapes("the shape of the rows that each loop iteration adds must be known")
+    if sum(_bytes_of(spec) for spec in specs) * most > _MOST_ROW_BYTES:
+        raise NeedsShapes("the number of iterations of a loop that adds rows to its outputs must be less")
+    zeros = [constant(np.zeros((), spec.dtype)) for spec in specs]
+    rows = [emit(BroadcastToOp, zero, shape=(most, *spec.shape)) for zero, spec in zip(zeros, specs, strict=True)]
+    count, kept = len(initial), len(initial) + len(rows)
+
+    def round(number: ir.Value, carried: Carried) -> tuple[ir.Value | None, Carried]:
+        again, values = body(number, carried[:count])
+        added = zip(carried[count:kept], values[count:], strict=True)
+        following = emit(AddOp, number, constant(np.array(1, np.int64)))
+        return again, [*values[:count], *(emit(WithRowOp, whole, row, number) for whole, row in added), following]
+
+    first = constant(np.array(0, np.int64))
+    found = repeated(limit, condition, [*initial, *rows, first], round)
+    return found[:count], found[count:kept], found[kept]
+
+
+def _rows_of(
+    initial: Carried, body: Callable[[ir.Value, Carried], tuple[ir.Value | None, Carried]]
+) -> list[TensorSpec]:
+    """The types of the rows that an iteration returns behind the carried values."""
+    draft = ir.Operation.create("scf.while", operands=list(initial), regions=1)
+    try:
+        block = _block(draft.regions[0], [ir.IndexType.get(), *(value.type for value in initial)])
+        with ir.InsertionPoint(block):
+            _, values = body(scalar_of(block.arguments[0]), list(block.arguments)[1:])
+            return [spec_of(value) for value in values[len(initial) :]]
+    finally:
+        draft.erase()
+
+
+def _bytes_of(spec: TensorSpec) -> int:
+    """The size of a row at the greatest sizes; a size without a limit counts as 1."""
+    return math.prod(algebra.bounds(dim, {})[1] or 1 for dim in spec.shape) * spec.dtype.itemsize
 
 
 def row(value: ir.Value, index: ir.Value) -> ir.Value:

@@ -18,7 +18,7 @@ from mlir.dialects import func
 
 from ...dialects import discardable
 from ...dialects.core import OpError, spec_of
-from ...dialects.dims import Dim
+from ...dialects.dims import Dim, Symbolic
 from ...dialects.registry import load_dialects
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.types import is_float
@@ -331,14 +331,18 @@ class Importer:
                 with ir.Location.name(tensor.name or "weight"):
                     scope.define(tensor.name, self.weight(tensor.name, array, is_kept))
 
+    def may_require_contents(self, value: ir.Value) -> bool:
+        """Returns whether a compile may be given the contents that determine a value; in ranges, none are given."""
+        is_ranged = any(isinstance(dim, Symbolic) for dims in self._dims for dim in dims)
+        return not is_ranged and bool(self._needing_contents("", Origins().of_contents([value])).inputs)
+
     def _needing(self, error: NeedsShapes, proto: onnx.NodeProto, scope: Scope) -> ModelError:
         """Converts the error to NeedsContents if all input shapes are known, as only contents could then help."""
         if not self.is_specialized:
             return error
         if error.value is not None:
             return self._needing_contents(error.reason, Origins().of_contents([error.value]))
-        inputs = [scope.lookup(item) for item in proto.input if item]
-        inputs = tensors_of(inputs)
+        inputs = tensors_of([scope.lookup(item) for item in proto.input if item])
         origins = Origins().of_sizes(inputs)
         return self._needing_contents(error.reason, origins if origins.arguments else origins.of_contents(inputs))
 

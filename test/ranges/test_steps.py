@@ -214,3 +214,128 @@ def test_a_part_without_ranges_is_compiled_for_each_size():
     x = np.array([1, 0, 2, 0, 3, 4], np.float32)
     transformed = np.fft.fft(x[x > 0.5])
     np.testing.assert_allclose(executable(x)[0], np.stack([transformed.real, transformed.imag], -1), atol=1e-5)
+
+
+def as_many_as_positive() -> onnx.ModelProto:
+    """As many greatest elements of each row as numbers are positive on average."""
+    nodes = [
+        _NODE("Greater", ["x", "zero"], ["is_positive"]),
+        _NODE("Cast", ["is_positive"], ["ones"], to=_INT),
+        _NODE("ReduceSum", ["ones"], ["all"], keepdims=0),
+        _NODE("Div", ["all", "rows"], ["number"]),
+        _NODE("Reshape", ["number", "one"], ["k"]),
+        _NODE("TopK", ["x", "k"], ["values", "places"], axis=1),
+        _NODE("Softmax", ["values"], ["y"], axis=1),
+        _NODE("ReduceSum", ["y", "axis"], ["total"], keepdims=0),
+    ]
+    weights = {
+        "zero": np.array(0, np.float32),
+        "rows": np.array(3),
+        "one": np.array([1]),
+        "axis": np.array([0]),
+    }
+    return _model(nodes, {"x": (_FLOAT, [3, "n"])}, ["y", "total", "places"], **weights)
+
+
+@pytest.mark.parametrize("dims", [{}, {"n": (1, 64)}], ids=["inferred", "declared"])
+def test_a_number_of_greatest_elements_that_depends_on_data(dims):
+    model = as_many_as_positive()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", stepwell.FallbackWarning)
+        options = stepwell.Options(dims=dims, cache=False, fallback="error")
+        executable = stepwell.compile(model, threads=1, options=options)
+        _check(executable, model)
+    assert not executable.fallbacks and not executable.unranged
+
+
+def test_more_elements_than_there_are_cannot_be_taken():
+    nodes = [
+        _NODE("ReduceSum", ["x"], ["sum"]),
+        _NODE("Cast", ["sum"], ["number"], to=_INT),
+        _NODE("Reshape", ["number", "one"], ["k"]),
+        _NODE("TopK", ["x", "k"], ["y", "places"], largest=0),
+    ]
+    model = _model(nodes, {"x": (_FLOAT, ["n"])}, ["y", "places"], one=np.array([1]))
+    options = stepwell.Options(dims={"n": (1, 9)}, cache=False, fallback="error")
+    executable = stepwell.compile(model, threads=1, options=options)
+    for n in range(1, 10):
+        y, places = executable(np.eye(1, n, dtype=np.float32)[0] * n)
+        np.testing.assert_array_equal(y, [0] * (n - 1) + [n])
+        np.testing.assert_array_equal(places, [*range(1, n), 0])
+        for number in (-1, n + 1):
+            with pytest.raises(stepwell.GuardError, match="cannot take that many elements"):
+                executable(np.eye(1, n, dtype=np.float32)[0] * number)
+    assert len(executable.programs) == 1
+
+
+def read_until(bound: float, most: int, condition: bool | None = None) -> onnx.ModelProto:
+    """A decoder that attends to features of any length, and ends when a sum exceeds a bound."""
+    kinds = [helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("on", "again")]
+    body = helper.make_graph(
+        [
+            _NODE("MatMul", ["q", "w"], ["a"]),
+            _NODE("Unsqueeze", ["a", "one"], ["b"]),
+            _NODE("Transpose", ["x"], ["turned"], perm=[0, 2, 1]),
+            _NODE("MatMul", ["b", "turned"], ["scores"]),
+            _NODE("Softmax", ["scores"], ["weights"], axis=-1),
+            _NODE("MatMul", ["weights", "x"], ["c"]),
+            _NODE("Squeeze", ["c", "one"], ["d"]),
+            _NODE("Add", ["d", "q"], ["next"]),
+            _NODE("ArgMax", ["next"], ["token"], axis=1, keepdims=0),
+            _NODE("ReduceSum", ["next"], ["sum"], keepdims=0),
+            _NODE("Abs", ["sum"], ["size"]),
+            _NODE("Less", ["size", "bound"], ["again"]),
+        ],
+        "body",
+        [helper.make_tensor_value_info("i", _INT, []), kinds[0], helper.make_tensor_value_info("q", _FLOAT, ["b", 8])],
+        [kinds[1], *(helper.make_empty_tensor_value_info(name) for name in ("next", "token", "next"))],
+    )
+    nodes = [
+        _NODE("ReduceMean", ["x"], ["start"], axes=[1], keepdims=0),
+        _NODE(
+            "Loop", ["most", "" if condition is None else "begins", "start"], ["last", "tokens", "states"], body=body
+        ),
+        _NODE("ReduceMax", ["states"], ["y"], axes=[0], keepdims=0),
+    ]
+    weights = {
+        "w": _floats(8, 8) / 4,
+        "one": np.array([1]),
+        "bound": np.array(bound, np.float32),
+        "most": np.array(most),
+        **({} if condition is None else {"begins": np.array(condition)}),
+    }
+    graph = _model(nodes, {"x": (_FLOAT, ["b", "n", 8])}, ["last", "tokens", "y"], **weights)
+    graph.opset_import[0].version = 17
+    for node in body.node:
+        if node.op_type == "ReduceSum":
+            node.ClearField("input")
+            node.input.append("next")
+    return graph
+
+
+@pytest.mark.parametrize("dims", [{}, {"b": (1, 4), "n": (1, 40)}], ids=["inferred", "declared"])
+def test_a_loop_that_ends_when_its_data_says_so(dims):
+    model = read_until(9.0, 12)
+    options = stepwell.Options(dims=dims, cache=False, fallback="error")
+    executable = stepwell.compile(model, threads=1, options=options)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    rng, lengths = np.random.default_rng(3), set()
+    for batch, n in ((1, 40), (4, 1), (2, 17), (1, 1), (3, 30), (4, 40), (2, 2)):
+        x = rng.standard_normal((batch, n, 8), np.float32)
+        found, wanted = executable(x), session.run(None, {"x": x})
+        for mine, theirs in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(mine, np.asarray(theirs), rtol=1e-4, atol=1e-4, strict=True)
+        lengths.add(len(found[1]))
+    assert not executable.fallbacks and not executable.unranged
+    assert len(lengths) > 2 and max(lengths) <= 12
+
+
+def test_a_loop_without_iterations_adds_no_rows():
+    model = read_until(9.0, 12, condition=False)
+    model.graph.node[2].CopyFrom(_NODE("Identity", ["states"], ["y"]))
+    executable = stepwell.compile(
+        model, threads=1, options=stepwell.Options(dims={"b": 2, "n": (1, 9)}, cache=False, fallback="error")
+    )
+    last, tokens, states = executable(np.ones((2, 5, 8), np.float32))
+    np.testing.assert_allclose(last, np.ones((2, 8)))
+    assert tokens.shape == (0, 2) and states.shape == (0, 2, 8)

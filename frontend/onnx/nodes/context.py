@@ -43,6 +43,10 @@ class ImportContext(Protocol):
         """Returns the name of the input for an argument of @main; None for an argument of an inner block."""
         ...
 
+    def may_require_contents(self, value: ir.Value) -> bool:
+        """Returns whether a compile may be given the contents that determine a value; in ranges, none are given."""
+        ...
+
     def weight(self, name: str, array: np.ndarray) -> ir.Value:
         """Creates a stored tensor: a literal if it is small, else a parameter."""
         ...

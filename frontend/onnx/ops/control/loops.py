@@ -15,10 +15,11 @@ from mlir import ir
 from .....dialects.core import spec_of
 from .....dialects.stepwell.elementwise import SubOp
 from .....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
+from .....sizes import algebra
 from .....support.wording import quantity
 from ....build import constant, dims_of, emit, integers, joined, normal_axis, rank, reshaped, scalar, transposed
 from ....errors import NeedsContents, NeedsShapes, NodeError, UnsupportedError
-from ....loops import Carried, LoopBody, LoopError, Stack, counted, repeated, row, written_out
+from ....loops import Carried, LoopBody, LoopError, Stack, counted, repeated, repeated_with_rows, row, written_out
 from ...nodes.lists import has_lists
 from ...nodes.node import Node
 from ...nodes.registry import imports
@@ -67,8 +68,14 @@ def loop(
             if not is_free:
                 raise
     if not is_free:
-        raise NeedsShapes("the initial condition of a loop that adds rows to its outputs must be known", condition)
-    return rounds.written_out()
+        return rounds.until_false(
+            condition,
+            NeedsShapes("the initial condition of a loop that adds rows to its outputs must be known", condition),
+        )
+    try:
+        return rounds.written_out()
+    except NeedsShapes as error:
+        return rounds.until_false(None, error)
 
 
 class _Rounds:
@@ -96,6 +103,26 @@ class _Rounds:
         if goes_on is not None and not _is_none(self._limit):
             raise _ConditionError("may end before its limit")
         return values[: len(carried)], [Stack([(number, item)]) for item in values[len(carried) :]]
+
+    def until_false(self, condition: ir.Value | None, error: NeedsShapes) -> tuple[ir.Value, ...]:
+        """Builds a loop that adds rows, and whose number of iterations depends on data.
+
+        Raises:
+            NeedsShapes: the given error, if that is not possible.
+        """
+        limit, counts = self._limit, self._node.importer.counts
+        most = None if limit is None else _greatest(self._node, limit)
+        is_known = error.value is not None and self._node.importer.may_require_contents(error.value)
+        if limit is None or most is None or is_known or not (self.adds_rows and counts.are_supported):
+            raise error
+        begins = None if condition is None else _as_scalar(condition)
+        try:
+            carried, rows, number = repeated_with_rows(limit, most, begins, self._initial, self.round)
+        except _CANNOT_LOOP as reason:
+            raise error from reason
+        for value in rows:
+            counts.add(value, 0, number)
+        return *carried, *rows
 
     def written_out(self) -> tuple[ir.Value, ...]:
         """Unrolls all iterations."""
@@ -202,6 +229,16 @@ def _inlined(node: Node, graph: onnx.GraphProto, values: Sequence[ir.Value]) -> 
     if scope.guards:
         raise LoopError(f"has a branch in its body that cannot always run: {scope.guards[0].reason}")
     return results
+
+
+def _greatest(node: Node, limit: ir.Value) -> int | None:
+    """The greatest value of a limit, at least 0; None if that is not known."""
+    try:
+        (number,) = node.integers(limit, "M")
+    except NeedsShapes:
+        return None
+    most = algebra.bounds(number, {})[1]
+    return None if most is None else max(most, 0)
 
 
 def _most_rounds(graph: onnx.GraphProto) -> int:
