@@ -102,6 +102,8 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def _weights(folder: Path, quantization: Mapping[str, Any] | None) -> Mapping[str, Weight]:
+    if quantization and not isinstance(quantization, dict):
+        raise ModelError("has a quantization_config that is no object")
     arrays = _arrays(folder)
     return read_quantized(arrays, quantization) if quantization else arrays
 

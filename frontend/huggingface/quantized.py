@@ -6,11 +6,14 @@ Each matrix is several tensors of its module. Numbers of few bits fill words of 
     AWQ     qweight [inputs, outputs / n], qzeros [groups, outputs / n], scales [groups, outputs]
     compressed-tensors
             weight_packed [outputs, inputs / n], weight_scale [outputs, groups], weight_shape [2],
-            weight_zero_point [outputs / n, groups]; or weight [outputs, inputs] of int8; or two floats of 4 bits in
-            each byte of weight_packed
+            weight_zero_point [outputs / n, groups]; or weight [outputs, inputs] of int8 or f8; or two floats of 4 bits
+            in each byte of weight_packed
+    fp8     weight [outputs, inputs] of f8, weight_scale_inv [outputs / 128, inputs / 128], in tiles of the size that
+            `weight_block_size` in the config names
 
 The formats: `pack_original` in GPTQModel, gptqmodel/nn_modules/qlinear/__init__.py; `pack` in AutoAWQ,
-awq/utils/packing_utils.py; and `compressors` in compressed-tensors.
+awq/utils/packing_utils.py; `compressors` in compressed-tensors; and `Fp8Dequantize` in transformers,
+integrations/finegrained_fp8.py.
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ _LARGEST_BLOCK = 128
 _SMALLEST_BLOCK = 16
 _AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
 """Positions in a word at which AWQ stores eight neighbouring columns (`AWQ_REVERSE_ORDER`)."""
+_FLOATS_OF_A_BYTE = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+_TILE = (128, 128)
+"""Tiles with a scale each, unless the config names others (transformers, `FineGrainedFP8Config`)."""
 _FIRST_FORMAT = "gptq"
 """The format of GPTQ that stores zero points less 1. It is the default; the other one is "gptq_v2"."""
 _ACCOMPANYING = (
@@ -45,6 +51,7 @@ _ACCOMPANYING = (
     "weight_g_idx",
     "weight_global_scale",
     "weight_scale",
+    "weight_scale_inv",
     "weight_shape",
     "weight_zero_point",
 )
@@ -89,7 +96,7 @@ class _MismatchError(ValueError):
 def _gptq(parts: Parts, config: Mapping[str, Any]) -> BlockWeight:
     words, scales, zeros = (_matrix(parts, name) for name in ("qweight", "scales", "qzeros"))
     indices = parts.get("g_idx")
-    bits = _bits(len(words), len(indices)) if indices is not None else int(config.get("bits", 4))
+    bits = _bits(len(words), len(indices)) if indices is not None else _positive(config, "bits", (4,))[0]
     inputs = len(indices) if indices is not None else len(words) * 32 // bits
     outputs, starts = scales.shape[1], _unpacked(zeros, bits, scales.shape[1]).T
     if config.get("checkpoint_format", _FIRST_FORMAT) == _FIRST_FORMAT:
@@ -116,7 +123,7 @@ def _awq(parts: Parts, config: Mapping[str, Any]) -> BlockWeight:
     return _blocks(_packed(numbers, 4), 4, inputs, scales.T, starts)
 
 
-def _compressed(parts: Parts, config: Mapping[str, Any]) -> BlockWeight:
+def _compressed(parts: Parts, config: Mapping[str, Any]) -> BlockWeight | np.ndarray:
     del config  # shapes say everything
     name = "weight_packed" if "weight_packed" in parts else "weight"
     words, scales = _matrix(parts, name), parts["weight_scale"]
@@ -126,11 +133,16 @@ def _compressed(parts: Parts, config: Mapping[str, Any]) -> BlockWeight:
     if words.dtype == np.int8:
         starts = 128 if zeros is None else _in_bytes(np.broadcast_to(zeros, scales.shape))
         return _blocks(_in_bytes(words), 8, words.shape[1], scales, starts)
+    if words.dtype in _FLOATS_OF_A_BYTE:
+        _require(words.shape[1] % scales.shape[1] == 0, "'weight_scale' does not fit 'weight'")
+        return _scaled(words, np.repeat(scales, words.shape[1] // scales.shape[1], axis=1))
     if words.dtype == np.uint8:
         return _short_floats(words, scales, parts.get("weight_global_scale"))
     if words.dtype != np.int32:
         raise ModelError(f"has quantised weights of type {words.dtype}, which are not supported")
-    rows, inputs = (int(size) for size in parts["weight_shape"])
+    shape = parts.get("weight_shape", np.empty(0))
+    _require(shape.shape == (2,), "'weight_shape' is missing or no pair")
+    rows, inputs = (int(size) for size in shape)
     bits = _bits(words.shape[1], inputs)
     order = parts.get("weight_g_idx")
     if order is not None and (order[1:] < order[:-1]).any():
@@ -151,10 +163,29 @@ def _short_floats(data: np.ndarray, scales: np.ndarray, overall: np.ndarray | No
     return _blocks(numbers, 8, numbers.shape[1], scales, 128)
 
 
-_METHODS: dict[str, tuple[tuple[tuple[str, ...], ...], Callable[[Parts, Mapping[str, Any]], BlockWeight]]] = {
+def _tiled(parts: Parts, config: Mapping[str, Any]) -> np.ndarray:
+    weight, scales = _matrix(parts, "weight"), _matrix(parts, "weight_scale_inv")
+    steps = _positive(config, "weight_block_size", _TILE)
+    _require(len(steps) == 2, "'weight_block_size' is no pair")
+    _require(weight.dtype in _FLOATS_OF_A_BYTE, f"'weight' has the type {weight.dtype}")
+    counts = [-(-size // step) for size, step in zip(weight.shape, steps, strict=True)]
+    _require(list(scales.shape) == counts, f"'weight_scale_inv' is {list(scales.shape)}, and must be {counts}")
+    rows, columns = (np.arange(size) // step for size, step in zip(weight.shape, steps, strict=True))
+    return _scaled(weight, scales[rows][:, columns])
+
+
+def _scaled(weight: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """Multiplies floats of 8 bits by their scales, and rounds the products to bf16, as transformers does."""
+    return (weight.astype(np.float32) * scales.astype(np.float32)).astype(ml_dtypes.bfloat16)
+
+
+_METHODS: dict[
+    str, tuple[tuple[tuple[str, ...], ...], Callable[[Parts, Mapping[str, Any]], BlockWeight | np.ndarray]]
+] = {
     "gptq": ((("qweight", "qzeros", "scales"),), _gptq),
     "awq": ((("qweight", "qzeros", "scales"),), _awq),
     "compressed-tensors": ((("weight_packed", "weight_scale"), ("weight", "weight_scale")), _compressed),
+    "fp8": ((("weight", "weight_scale_inv"),), _tiled),
 }
 """By method: names of tensors that mark a quantised matrix, and how it is read."""
 
@@ -245,6 +276,15 @@ def _packed(numbers: np.ndarray, bits: int) -> np.ndarray:
 def _in_bytes(values: np.ndarray) -> np.ndarray:
     """Returns signed bytes as unsigned ones, 128 more."""
     return np.ascontiguousarray(values).view(np.uint8) ^ np.uint8(128)
+
+
+def _positive(config: Mapping[str, Any], name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns one or several positive numbers of the config."""
+    values = config.get(name) or default
+    values = tuple(values) if isinstance(values, list | tuple) else (values,)
+    if not all(isinstance(value, int) and value > 0 for value in values):
+        raise ModelError(f"has '{name}' of {config[name]!r} in its quantization_config, which must be positive numbers")
+    return values
 
 
 def _matrix(parts: Parts, name: str) -> np.ndarray:

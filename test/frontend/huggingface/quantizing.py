@@ -127,6 +127,27 @@ def short_floats(size: int) -> Quantizer:
     return quantize
 
 
+def bytes_in_tiles(matrix: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Quantises to floats of 8 bits with a scale per tile of 32 x 64; the weights they stand for are bf16."""
+    rows, columns = matrix.shape
+    padded = np.pad(matrix, [(0, -rows % 32), (0, -columns % 64)])
+    tiles = padded.reshape(len(padded) // 32, 32, -1, 64)
+    scales = np.abs(tiles).max(axis=(1, 3)) / 448
+    floats = (tiles / scales[:, None, :, None]).astype(ml_dtypes.float8_e4m3fn)
+    meant = (floats.astype(np.float32) * scales[:, None, :, None]).reshape(padded.shape)[:rows, :columns]
+    weight = np.ascontiguousarray(floats.reshape(padded.shape)[:rows, :columns])
+    parts = {"weight": weight, "weight_scale_inv": scales.astype(np.float32)}
+    return parts, meant.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def bytes_in_rows(matrix: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Quantises to floats of 8 bits with a scale per row; the weights they stand for are bf16."""
+    scales = np.abs(matrix).max(axis=1, keepdims=True) / 448
+    weight = (matrix / scales).astype(ml_dtypes.float8_e4m3fn)
+    meant = (weight.astype(np.float32) * scales).astype(ml_dtypes.bfloat16).astype(np.float32)
+    return {"weight": weight, "weight_scale": scales}, meant
+
+
 def write_quantized(
     folder: Path, weights: Mapping[str, np.ndarray], settings: Mapping[str, Any], quantize: Quantizer
 ) -> dict[str, np.ndarray]:

@@ -83,6 +83,7 @@ def test_weights_are_mapped_and_may_be_short_floats_in_several_files(tmp_path: P
     ("changed", "message"),
     [
         ({"model_type": "gptj"}, "has the model type 'gptj', which is not supported"),
+        ({"quantization_config": ["gptq"]}, "has a quantization_config that is no object"),
         ({"num_attention_heads": None}, "config.json lacks the number 'num_attention_heads'"),
         ({"max_position_embeddings": None}, "config.json lacks the number 'max_position_embeddings'"),
         ({}, "lacks the weights model.safetensors"),

@@ -24,6 +24,8 @@ from ..gguf.test_architectures import SIZES  # noqa: E402
 from .quantizing import (  # noqa: E402
     Quantizer,
     awq,
+    bytes_in_rows,
+    bytes_in_tiles,
     compressed,
     compressed_bytes,
     gptq,
@@ -49,12 +51,16 @@ CASES: dict[str, tuple[dict[str, Any], Quantizer]] = {
     "compressed-8": (COMPRESSED, compressed(8, 32)),
     "compressed-bytes": (COMPRESSED, compressed_bytes),
     "compressed-nvfp4": (COMPRESSED, short_floats(16)),
+    "compressed-floats": (COMPRESSED, bytes_in_rows),
+    "fp8": ({"quant_method": "fp8", "weight_block_size": [32, 64]}, bytes_in_tiles),
     "compressed-mxfp4": (COMPRESSED, short_floats(32)),
 }
 
 
-def floats_of(weight: BlockWeight) -> np.ndarray:
-    """Returns the matrix that a weight in blocks stands for."""
+def floats_of(weight: BlockWeight | np.ndarray) -> np.ndarray:
+    """Returns the matrix that a weight stands for."""
+    if isinstance(weight, np.ndarray):
+        return weight.astype(np.float32)
     zeros = weight.zeros if isinstance(weight.zeros, int) else weight.zeros[..., None].astype(np.float32)
     numbers = numbers_of(weight.numbers, weight.bits).astype(np.float32)
     matrix = ((numbers - zeros) * weight.scales[..., None].astype(np.float32)).reshape(weight.shape)
@@ -67,7 +73,7 @@ def test_numbers_are_those_of_the_file(case: str) -> None:
     matrix = np.random.default_rng(0).standard_normal((48, 96)).astype(np.float32)
     parts, meant = quantize(matrix)
     found = read_quantized({f"a.b.{part}": values for part, values in parts.items()}, settings)["a.b.weight"]
-    assert isinstance(found, BlockWeight) and found.shape == matrix.shape
+    assert found.shape == matrix.shape
     np.testing.assert_array_equal(floats_of(found), meant)
 
 
@@ -85,7 +91,7 @@ def test_decoders_compute_with_them(case: str, tmp_path: Path) -> None:
     tokens = np.random.default_rng(0).integers(3, 96, (1, 12))
     with torch.no_grad():
         wanted = model(torch.tensor(tokens)).logits.numpy()
-    assert read_folder(tmp_path).tensor("blk.0.ffn_up.weight").is_in_blocks
+    assert read_folder(tmp_path).tensor("blk.0.ffn_up.weight").kind in ("blocks", "BF16")
     error = np.abs(logits_of(tmp_path, tokens) - wanted).mean() / np.abs(wanted).mean()
     assert error < 0.03
 
@@ -106,8 +112,9 @@ def test_experts_are_stacked(tmp_path: Path) -> None:
     np.testing.assert_array_equal(floats_of(blocks), np.stack([meant, meant]))
 
 
-def damaged(case: str, **changed: np.ndarray) -> None:
+def damaged(case: str, config: dict[str, Any] | None = None, **changed: np.ndarray) -> None:
     settings, quantize = CASES[case]
+    settings = {**settings, **(config or {})}
     parts, _ = quantize(np.random.default_rng(0).standard_normal((48, 96)).astype(np.float32))
     read_quantized({f"a.b.{part}": values for part, values in {**parts, **changed}.items()}, settings)
 
@@ -124,10 +131,14 @@ def damaged(case: str, **changed: np.ndarray) -> None:
         ("compressed", {"weight_shape": np.array([48, 0])}, "12 words do not hold 0 numbers"),
         ("compressed", {"weight_scale": np.ones((47, 3), np.float16)}, "'weight_scale' does not fit"),
         ("compressed-bytes", {"weight": np.ones((48, 96), np.int16)}, "quantised weights of type int16"),
+        ("fp8", {"weight_scale_inv": np.ones((3, 3), np.float32)}, r"is \[3, 3\], and must be \[2, 2\]"),
+        ("fp8", {"config": {"weight_block_size": [0, 64]}}, "must be positive numbers"),
+        ("fp8", {"config": {"weight_block_size": [32, 64, 1]}}, "'weight_block_size' is no pair"),
+        ("compressed", {"weight_shape": np.array([48])}, "'weight_shape' is missing or no pair"),
         ("compressed-zeros", {"weight_g_idx": np.arange(96)[::-1]}, "actorder"),
     ],
 )
-def test_damaged_or_unsupported_weights(case: str, changed: dict[str, np.ndarray], message: str) -> None:
+def test_damaged_or_unsupported_weights(case: str, changed: dict[str, Any], message: str) -> None:
     with pytest.raises(stepwell.ModelError, match=message):
         damaged(case, **changed)
 
