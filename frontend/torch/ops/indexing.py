@@ -156,14 +156,22 @@ def _put_slices(input: ir.Value, axis: int, places: ir.Value, values: ir.Value, 
 
 
 def _put_where(input: ir.Value, mask: ir.Value, values: ir.Value, axis: int, accumulate: bool) -> ir.Value:
-    """A tensor with one value where a mask over some dimensions holds."""
-    if any(dim != 1 for dim in shape(values)):
-        raise UnsupportedError("puts several values where a mask holds, which is not supported")
-    value = reshaped(values, integers([]))
+    """A tensor with values, in order, where a mask over some dimensions holds.
+
+    values [a, k, b] --> [a, m..., b], of which the n-th true position of the mask [m...] takes value n
+    """
     trailing = rank(input) - axis - rank(mask)
+    line = rank(values) - trailing - 1
+    if line >= 0 and shape(values)[line] != 1:
+        values = gathered(
+            values, reshaped(running(line_of(cast(mask, np.int64)), 0, exclusive=True), shape_of(mask)), line
+        )
+    elif line >= 0:
+        ones = integers([1] * rank(mask))
+        values = reshaped(values, joined([dims_of(values, 0, line), ones, dims_of(values, line + 1, rank(values))]))
     if trailing:
         mask = reshaped(mask, joined([shape_of(mask), integers([1] * trailing)]))
-    return emit(ew.SelectOp, mask, emit(ew.AddOp, input, value) if accumulate else value, input)
+    return emit(ew.SelectOp, mask, emit(ew.AddOp, input, values) if accumulate else values, input)
 
 
 @imports("aten.scatter.src")

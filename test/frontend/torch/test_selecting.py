@@ -62,3 +62,29 @@ def test_the_backend_of_torch_compile():
     with torch.no_grad():
         for given in (x, -x):
             torch.testing.assert_close(run(given), given[given > 0].sin() + given.sum())
+
+
+def _put(x, *key_and_values):
+    *key, values = key_and_values
+    made = x.clone()
+    made[tuple(key)] = values
+    return made
+
+
+PUTS = {
+    "elements": lambda x: _put(x, x > 0, x.flip(0)[x > 0]),
+    "rows": lambda x: _put(x, x[:, :, 0] > 0, torch.arange(5.0)),
+    "rows of another": lambda x: _put(x, x[:, :, 0] > 0, x.flip(1)[x[:, :, 0] > 0]),
+    "columns": lambda x: _put(x, slice(None), x[0, :, 0] == x[0, :, 0], x.flip(1)[:, :, :1]),
+    "a single column": lambda x: _put(x, slice(None), x[0] > 0, torch.arange(3.0)[:, None]),
+    "sum": lambda x: x[0].index_put((x[1] == x[1],), x[2].reshape(-1), accumulate=True),
+}
+
+
+@pytest.mark.parametrize("name", PUTS)
+def test_values_are_put_where_a_mask_holds(name):
+    torch.manual_seed(0)
+    module, x = Family({name: PUTS[name]}), torch.randn(3, 4, 5)
+    run = stepwell.compile(module, (x,), options=NATIVE)
+    for given in (x, -x, x * 0):
+        torch.testing.assert_close(run(given)[name], module(given)[name])
