@@ -233,14 +233,25 @@ def as_strided_scatter(
 def _strided_places(
     node: AtenNode, size: Sequence[AtenSize], stride: Sequence[AtenSize], storage_offset: AtenSize | None
 ) -> ir.Value:
-    known = node.argument("self")
-    numbers = [item for item in (*size, *stride, storage_offset or 0) if isinstance(item, int)]
-    if not known.is_contiguous() or len(numbers) != 2 * len(size) + 1:
-        raise UnsupportedError("views memory of varying strides, which is not supported")
-    indices = np.full(tuple(numbers[: len(size)]), storage_offset or 0, np.int64)
+    if not node.argument("self").is_contiguous():
+        raise UnsupportedError("views memory of a tensor that is not contiguous, which is not supported")
+    if any(isinstance(item, ir.Value) for item in (*size, *stride, storage_offset)):
+        return chained(
+            ew.AddOp,
+            [scalar_size(storage_offset or 0), *map(_multiples, size, stride, reversed(range(len(size))))],
+        )
+    numbers: Any = [*size, *stride, storage_offset or 0]
+    indices = np.full(tuple(numbers[: len(size)]), numbers[-1], np.int64)
     for axis, (count, step) in enumerate(zip(numbers[: len(size)], numbers[len(size) : -1], strict=True)):
         indices += (np.arange(count) * step).reshape(-1, *[1] * (len(size) - 1 - axis))
     return node.importer.weight(f"{node.name}.places", indices)
+
+
+def _multiples(count: AtenSize, step: AtenSize, trailing: int) -> ir.Value:
+    """The first multiples of a number, in a column with `trailing` dimensions behind it."""
+    end, factor = scalar_size(count), scalar_size(step)
+    line = emit(ew.MulOp, emit(RangeOp, scalar(0, end), end, scalar(1, end)), factor)
+    return emit(ExpandDimsOp, line, axes=tuple(range(1, trailing + 1))) if trailing else line
 
 
 @imports("aten.resize.default")
