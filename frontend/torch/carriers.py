@@ -18,7 +18,7 @@ _ELEMENT = torch.zeros((), dtype=torch.bool)
 
 
 def add_carriers(graph: torch.fx.Graph, taken: Sequence[torch.fx.Node]) -> list[tuple[int, torch.fx.Node]]:
-    """Adds a placeholder to a graph for each size that it takes as a number only.
+    """Adds a placeholder to a graph, behind its others, for each size that it takes as a number only.
 
     Args:
         graph: the graph.
@@ -36,7 +36,7 @@ def add_carriers(graph: torch.fx.Graph, taken: Sequence[torch.fx.Node]) -> list[
         missing = set(_free(node)) - known
         if missing & used:
             known |= missing
-            made.append((place, _carrier(graph, [*taken, *(item for _, item in made)][-1], node)))
+            made.append((place, _carrier(graph, node)))
     return made
 
 
@@ -49,7 +49,8 @@ def carrying(size: int) -> torch.Tensor:
     return _ELEMENT.expand(size)
 
 
-def _carrier(graph: torch.fx.Graph, last: torch.fx.Node, number: torch.fx.Node) -> torch.fx.Node:
+def _carrier(graph: torch.fx.Graph, number: torch.fx.Node) -> torch.fx.Node:
+    last = [node for node in graph.nodes if node.op == "placeholder"][-1]
     with graph.inserting_after(last):
         made = graph.placeholder(f"{number.name}_size")
     size = number.meta["val"]
