@@ -57,14 +57,14 @@ def least(node: AtenNode, input: ir.Value, dim: Any = None, keepdim: bool = Fals
     return _reduced(ReduceMinOp, input, _axes(input, dim), keepdim)
 
 
-@imports("aten.any.default", "aten.any.dim", "aten.any.dims")
+@imports("aten.any.default", "aten.any.dim", "aten.any.dims", "aten._is_any_true.default")
 def any_of(node: AtenNode, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
     """True if an element is not 0; for bytes, 1 or 0."""
     axes = () if dim == [] else _axes(input, dim)
     return cast(_reduced(ReduceMaxOp, cast(input, np.bool_), axes, keepdim), node.dtype())
 
 
-@imports("aten.all.default", "aten.all.dim", "aten.all.dims")
+@imports("aten.all.default", "aten.all.dim", "aten.all.dims", "aten._is_all_true.default")
 def all_of(node: AtenNode, input: ir.Value, dim: Any = None, keepdim: bool = False) -> ir.Value:
     """True if no element is 0; for bytes, 1 or 0."""
     axes = () if dim == [] else _axes(input, dim)

@@ -152,6 +152,7 @@ REDUCTIONS = {
     "amax": lambda x: x.amax((0, 2)),
     "amin": lambda x: x.amin(1, keepdim=True),
     "any": lambda x: x.any(),
+    "any and all": lambda x: (torch._is_any_true(x == 0), torch._is_all_true(x == x)),
     "any along": lambda x: x.any(1),
     "all along": lambda x: x.all(2, keepdim=True),
     "argmax": lambda x: x.argmax(),
