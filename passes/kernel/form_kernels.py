@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,7 @@ from ..ir.functions import body_of, main_function
 from ..ir.kernel_classes import ANCHOR_ORDER, kernel_class
 from ..ir.locations import fused_location, heaviest_first, names_in
 from ..ir.rewriting import walk
-from .demand import Demand
+from .demand import Demand, read_table
 from .fusion import Grouping, inputs_of
 from .masks import masks_read_by, skipped_by
 from .row_fusion import repeat_cheap
@@ -66,8 +66,23 @@ class FormKernelsPass(Pass):
         for inner in list(walk(main)):
             if inner.name in ("func.return", "scf.yield"):
                 _fill_results(inner)
-        outliner = _Outliner(op.regions[0].blocks[0], main, Demand(op, main), self, state)
+        # If sizes vary, norms are sums over the same rows.
+        row_bytes = weight_bytes(state.machine) if read_table(op) and self.stops_at_extents else 0
+        if row_bytes:
+            # Before the demand is analysed, which knows values by their addresses: those of erased ops are used again.
+            for block in _blocks(main.regions[0]):
+                repeat_cheap(block)
+        outliner = _Outliner(op.regions[0].blocks[0], main, Demand(op, main), self, state, row_bytes)
         outliner.visit(main.regions[0])
+
+
+def _blocks(region: ir.Region) -> Iterator[ir.Block]:
+    """The blocks of a region, those inside of ops first."""
+    for block in region:
+        for op in list(block.operations):
+            for inner in op.regions:
+                yield from _blocks(inner)
+        yield block
 
 
 # Maximum number of elements of a uniform result that is stored whole: 4 KiB of float32, a choice to keep files small.
@@ -92,24 +107,22 @@ def _fill_results(terminator: ir.Operation) -> None:
 
 class _Outliner:
     def __init__(
-        self, body: ir.Block, main: ir.Operation, demand: Demand, options: FormKernelsPass, state: CompileState
+        self,
+        body: ir.Block,
+        main: ir.Operation,
+        demand: Demand,
+        options: FormKernelsPass,
+        state: CompileState,
+        row_bytes: int,
     ) -> None:
-        self._options, self._state = options, state
-        # If sizes vary, norms are sums over the same rows.
-        together = demand.is_partial and options.stops_at_extents
-        self._row_bytes = weight_bytes(state.machine) if together else 0
+        self._options, self._state, self._row_bytes = options, state, row_bytes
         self._body = body
         self._main = main
         self._demand = demand
         self._count = 0
 
     def visit(self, region: ir.Region) -> None:
-        for block in region:
-            for op in list(block.operations):
-                for inner in op.regions:
-                    self.visit(inner)
-            if self._row_bytes:
-                repeat_cheap(block)
+        for block in _blocks(region):
             options = self._options
             grouping = Grouping(block, options.mixed_widths, self._row_bytes, options.products_alone)
             grouping.note_refusals(self._state)
