@@ -54,6 +54,8 @@ def check(grower: Grower, model: Model, declared: bool) -> str:
         warnings.simplefilter("ignore")
         executable = stepwell.compile(model.proto, threads=1, options=options)
     unranged = executable.unranged if declared else ""
+    if "the compiler failed" in unranged:
+        raise Difference(f"{unranged}\n{_text(model)}")
     # A model without ranges is compiled for each size.
     for place in range(2 if unranged else len(grower.sizes)):
         with warnings.catch_warnings():
