@@ -19,7 +19,7 @@ from .pages import PagedText
 from .prefix_cache import PrefixCache
 from .proposals import advance
 from .request import End, FinishReason, Request
-from .text_pool import CHUNK
+from .text_pool import CHUNK, SavedText, chunk_of
 
 _LOGGER = logging.getLogger("stepwell.lm")
 _CHUNK_BESIDE_OTHERS = 64
@@ -74,12 +74,14 @@ class _Text:
         generation: its text so far.
         cached: number of tokens of the prompt whose keys and values were known.
         paged: its pages; None while it waits.
+        saved: its keys and values while it waits for pages; None if they are computed again.
     """
 
     request: Request
     generation: Generation
     cached: int = 0
     paged: PagedText | None = None
+    saved: SavedText | None = None
 
     @property
     def tokens(self) -> list[int]:
@@ -195,22 +197,29 @@ class Engine:
         text = self._waiting.popleft()
         tokens = text.tokens
         self._prompt = text, tokens  # so that the text ends if a later statement fails
-        text.paged = self._prefixes.find(tokens) or self._table.text()
+        text.paged = (None if text.saved else self._known_beginning(tokens)) or self._table.text()
         needed = self._table.missing(text.paged, len(tokens) + 1) + len(self._texts)
         if self._texts and not self._prefixes.free(needed):
             self._release(text)
             self._waiting.appendleft(text)
             self._prompt = None
             return
+        saved, text.saved = text.saved, None
+        if saved is not None and self._reserve(text.paged, saved.length):
+            self._pool.restore(text.paged, saved)
         self._prompt = text, tokens[text.paged.length :]
-        if not text.generation.tokens:
+        if saved is None and not text.generation.tokens:
             text.cached = text.paged.length
             self._count(requests=1, prompt_tokens=len(tokens), cached_tokens=text.cached)
+
+    def _known_beginning(self, tokens: list[int]) -> PagedText | None:
+        """Returns a new text with what is known of a prompt; the last token alone would be rounded in another way."""
+        return self._prefixes.find(tokens, 2 if self._model.is_batch_invariant else 1)
 
     def _read(self, text: _Text, unread: list[int]) -> None:
         """Reads a chunk of a prompt; after the last one, the text gets its first token and joins the others."""
         assert text.paged is not None
-        count = min(len(unread), _CHUNK_BESIDE_OTHERS if self._texts else CHUNK)
+        count = chunk_of(len(unread), _CHUNK_BESIDE_OTHERS if self._texts else CHUNK)
         if not self._reserve(text.paged, text.paged.length + count):
             self._prompt = None
             self._interrupt(text)
@@ -284,6 +293,8 @@ class Engine:
 
     def _interrupt(self, text: _Text) -> None:
         """Makes a text give up its pages and wait, before all others."""
+        if self._model.is_batch_invariant and text.paged is not None and text.paged.length:
+            text.saved = self._pool.save(text.paged)
         self._release(text)
         self._waiting.appendleft(text)
         self._count(interrupted=1)
@@ -296,8 +307,11 @@ class Engine:
     def _keep(self, text: _Text) -> None:
         """Keeps the keys and values of a text that ended."""
         paged, text.paged = text.paged, None
-        if paged is not None:
-            self._prefixes.add(text.tokens, paged)
+        if paged is None:
+            return
+        if self._model.is_batch_invariant:  # steps round in another way than prompts
+            self._table.truncate(paged, len(text.request.tokens))
+        self._prefixes.add(text.tokens, paged)
 
     def _choose(self, text: _Text, logits: np.ndarray) -> bool:
         """Chooses the next token of a text and delivers it; returns whether the text goes on."""

@@ -88,6 +88,7 @@ def load(
     draft: str | os.PathLike[str] | None = None,
     drafted: int = 8,
     cache: CacheForm = "float",
+    batch_invariant: bool = False,
 ) -> LanguageModel:
     """Loads a GGUF file or a Hugging Face folder, and compiles its decoder or takes it from the cache.
 
@@ -103,11 +104,14 @@ def load(
         draft: a smaller model with the same tokens, which proposes tokens where the text proposes none.
         drafted: maximum number of tokens that it proposes.
         cache: the elements of keys and values: "float", or "int8" with a scale for each token and head.
+        batch_invariant: whether each text of an `Engine` is, to the last bit of its logits, the one that it is alone.
+            Texts that wait for pages then keep their keys and values outside of the pool, and texts share the pages of
+            prompts only.
 
     Raises:
         ModelError: it is damaged, or its decoder or tokenizer is not supported.
-        InputError: the model was not made for texts of this length, `lookup` or `drafted` is out of range, or the draft
-            model has other tokens.
+        InputError: the model was not made for texts of this length, `lookup` or `drafted` is out of range, the draft
+            model has other tokens, or tokens are proposed in spite of `batch_invariant`.
     """
     path = Path(path)
     stored = read_model(path)
@@ -119,6 +123,10 @@ def load(
         raise InputError(f"lookup is {lookup}, and must be at least 0")
     if drafted < 1:
         raise InputError(f"drafted is {drafted}, and must be at least 1")
+    if batch_invariant and (lookup or draft is not None):
+        raise InputError(
+            "batch_invariant excludes lookup and draft: the program that checks proposed tokens rounds them"
+        )
     source, pages_of_text = read_source(path), -(-context // PAGE_SIZE)
     per_page = PAGE_SIZE * _bytes_per_token(source, cache)
     kept = sequences * pages_of_text * per_page + (_KEPT_BYTES if sequences > 1 else 0) if memory is None else memory
@@ -141,7 +149,9 @@ def load(
     if sequences > 1:
         sizes |= {"batch": (2, sequences), "length": 1}
         together = compile_model(source, threads=threads, options=Options(dims=sizes))
-    return LanguageModel(executable, tokenizer, context, pages, together, sequences, checking, proposal_sources)
+    made = LanguageModel(executable, tokenizer, context, pages, together, sequences, checking, proposal_sources)
+    made.is_batch_invariant = batch_invariant
+    return made
 
 
 def _load_draft(
@@ -219,7 +229,10 @@ class LanguageModel:
         sequences: maximum number of texts that grow together.
         checking: the decoder for several tokens of a text, with logits after each; None if no tokens are proposed.
         proposal_sources: sources of proposed tokens.
+        is_batch_invariant: whether each text of an `Engine` is, to the last bit, the one that it is alone.
     """
+
+    is_batch_invariant = False
 
     def __init__(
         self,

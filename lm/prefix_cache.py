@@ -37,9 +37,9 @@ class PrefixCache:
             self._table.release(self._texts.pop(other))
         self._texts[key] = text
 
-    def find(self, tokens: Sequence[int]) -> PagedText | None:
-        """Returns a new text with the longest known beginning of some tokens, without the last of them."""
-        wanted = np.asarray(tokens[:-1])
+    def find(self, tokens: Sequence[int], unread: int = 1) -> PagedText | None:
+        """Returns a new text with the longest known beginning of some tokens, without the last `unread` of them."""
+        wanted = np.asarray(tokens[:-unread])
         best, most = None, _LEAST_TOKENS - 1
         for key in self._texts:
             common = min(len(key), len(wanted))

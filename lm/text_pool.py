@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +12,28 @@ from .pages import PagedText, PageTable
 
 CHUNK = 512
 """Maximum number of tokens of a prompt that one call takes; scratch memory grows with it."""
+
+
+@dataclass(frozen=True)
+class SavedText:
+    """Keys and values of a text outside of the pool.
+
+    Attributes:
+        length: number of its tokens.
+        rows: for each array of the pool, the rows of these tokens.
+    """
+
+    length: int
+    rows: list[np.ndarray]
+
+
+def chunk_of(unread: int, most: int) -> int:
+    """Returns how many of some tokens a call reads.
+
+    A single token is not left for the last call if it can be avoided: the program for one token rounds in another way
+    than that for several, so results would depend on where a prompt is cut.
+    """
+    return most - 1 if unread == most + 1 and most > 2 else min(unread, most)
 
 
 class TextPool:
@@ -96,9 +119,34 @@ class TextPool:
             OutOfPagesError: too few pages are free.
         """
         logits = np.empty(0)
-        for start in range(0, len(tokens), CHUNK):
-            logits = self.step([text], [tokens[start : start + CHUNK]])[0]
+        start = 0
+        while start < len(tokens):
+            count = chunk_of(len(tokens) - start, CHUNK)
+            logits = self.step([text], [tokens[start : start + count]])[0]
+            start += count
         return logits
+
+    def save(self, text: PagedText) -> SavedText:
+        """Returns a copy of the keys and values of a text."""
+        slots = self._slots(text)
+        return SavedText(text.length, [array[:, slots] for array in self._arrays])
+
+    def restore(self, text: PagedText, saved: SavedText) -> None:
+        """Gives keys and values to a text without tokens.
+
+        Raises:
+            OutOfPagesError: too few pages are free.
+        """
+        self.table.reserve(text, saved.length)
+        text.length = saved.length
+        slots = self._slots(text)
+        for array, rows in zip(self._arrays, saved.rows, strict=True):
+            array[:, slots] = rows
+
+    def _slots(self, text: PagedText) -> np.ndarray:
+        """Returns the rows of the pool that have the tokens of a text."""
+        size = self.table.page_size
+        return (text.table[: text.pages, None] * size + np.arange(size)).reshape(-1)[: text.length]
 
     def reserve(self, text: PagedText, length: int) -> None:
         """Gives a text room for tokens up to `length`.

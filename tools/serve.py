@@ -59,6 +59,11 @@ def _parser() -> argparse.ArgumentParser:
         "begin like them (default: as much as all texts need at their longest, and 256 MiB)",
     )
     parser.add_argument(
+        "--batch-invariant",
+        action="store_true",
+        help="make each text the one that it is alone; those that wait for pages take further memory",
+    )
+    parser.add_argument(
         "--api-key",
         metavar="KEY",
         default=os.environ.get(_KEY_VARIABLE, ""),
@@ -90,7 +95,8 @@ def _run(options: argparse.Namespace) -> int:
     with _bound(options.host, options.port) as bound:
         with progress(options, f"loading {path.name}"):
             memory = None if options.memory is None else options.memory * _MEBIBYTE
-            model = load(path, **text_options.loading_of(options), sequences=options.sequences, memory=memory)
+            loading = {**text_options.loading_of(options), "batch_invariant": options.batch_invariant}
+            model = load(path, **loading, sequences=options.sequences, memory=memory)
         with Engine(model) as engine:
             host, port = bound.getsockname()[:2]
             address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
