@@ -203,6 +203,17 @@ def _flat_diagonal(input: ir.Value, offset: int, dim1: int, dim2: int) -> tuple[
     return flat, order, max(offset, 0) - min(offset, 0) * columns, count, columns + 1
 
 
+@imports("aten.unfold.default")
+def unfold(node: AtenNode, input: ir.Value, dimension: int, size: int, step: int) -> ir.Value:
+    """Windows along a dimension, whose elements are in a new last one: [a, n, b] --> [a, windows, b, size]"""
+    if rank(input) == 0:
+        return reshaped(input, integers([1]))
+    axis = axis_of(input, dimension)
+    starts = _multiples(node.sizes()[axis], step, 1)
+    windows = gathered(input, emit(ew.AddOp, starts, integers(range(size))), axis)
+    return transposed(windows, [other for other in range(rank(windows)) if other != axis + 1] + [axis + 1])
+
+
 @imports("aten.as_strided.default")
 def as_strided(
     node: AtenNode,
