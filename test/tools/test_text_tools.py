@@ -171,6 +171,8 @@ def test_errors_of_the_server(paths, monkeypatch, capsys):
     assert serve.main([str(paths[0]), "--port=70000"]) == 2
     assert serve.main([str(paths[0].parent / "none.gguf"), "--port=0"]) == 1
     assert "none.gguf: No such file or directory" in capsys.readouterr().err
+    assert serve.main([str(paths[0]), "--port=0", "--batch-invariant", "--lookup=2"]) == 1
+    assert "batch_invariant excludes lookup and draft" in capsys.readouterr().err
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "uvicorn" else 1)
     assert serve.main([str(paths[0])]) == 1
     assert "the server: needs the package uvicorn: run `pip install '.[serve]'`" in capsys.readouterr().err
