@@ -116,16 +116,7 @@ def test_errors(paths, monkeypatch, capsys):
 
 def test_a_client_of_openai_is_served(paths):
     openai = pytest.importorskip("openai", reason="the package openai is not installed")
-    command = [
-        "stepwell-serve",
-        str(paths[0]),
-        "--port=0",
-        "--sequences=1",
-        "--threads=1",
-        "--cache=int8",
-        "--json",
-        "--batch-invariant",
-    ]
+    command = ["stepwell-serve", str(paths[0]), "--port=0", "--sequences=1", "--threads=1", "--cache=int8", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
