@@ -89,7 +89,7 @@ class Adaptive:
             return known
         seen = [*self._seen, *self._corners(), sizes]
         if is_first and self.policy.starts_in_range:
-            seen.append({name: 2 * size for name, size in sizes.items()})
+            seen.append({name: max(2 * size, 1) for name, size in sizes.items()})  # a size that varies may start at 0
             return self._take(self._compiler.range_over(self._inputs, seen, "sizes are known to vary"), sizes)
         if all(sizes == other for other in seen):
             return None

@@ -77,6 +77,7 @@ PUTS = {
     "rows of another": lambda x: _put(x, x[:, :, 0] > 0, x.flip(1)[x[:, :, 0] > 0]),
     "columns": lambda x: _put(x, slice(None), x[0, :, 0] == x[0, :, 0], x.flip(1)[:, :, :1]),
     "a single column": lambda x: _put(x, slice(None), x[0] > 0, torch.arange(3.0)[:, None]),
+    "none": lambda x: _put(x, x != x, x[:0, 0, 0]),
     "sum": lambda x: x[0].index_put((x[1] == x[1],), x[2].reshape(-1), accumulate=True),
 }
 
@@ -88,3 +89,10 @@ def test_values_are_put_where_a_mask_holds(name):
     run = stepwell.compile(module, (x,), options=NATIVE)
     for given in (x, -x, x * 0):
         torch.testing.assert_close(run(given)[name], module(given)[name])
+
+
+def test_the_first_call_selects_nothing():
+    module = Family({"put": lambda x: _put(x, x[:, 0] > 0, x[x[:, 0] > 0].softmax(1))})
+    run = stepwell.compile(module, (torch.randn(6, 4),), options=NATIVE)
+    for given in (-torch.ones(6, 4), torch.ones(6, 4), torch.randn(6, 4)):
+        torch.testing.assert_close(run(given)["put"], module(given)["put"])
