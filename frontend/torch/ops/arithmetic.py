@@ -202,7 +202,7 @@ def modulo(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
     return emit(ew.SelectOp, is_moved, emit(ew.AddOp, rest, rhs), rest)
 
 
-@imports("aten.remainder.Tensor", "aten.remainder.Scalar")
+@imports("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor")
 def remainder(node: AtenNode, input: Any, other: Any) -> ir.Value:
     """x - floor(x / y) * y"""
     return modulo(as_value(input, node.dtype()), as_value(other, node.dtype()))

@@ -162,6 +162,8 @@ def _put_where(input: ir.Value, mask: ir.Value, values: ir.Value, axis: int, acc
     """
     trailing = rank(input) - axis - rank(mask)
     line = rank(values) - trailing - 1
+    if line >= 0 and shape(values)[line] == 0:
+        return input
     if line >= 0 and shape(values)[line] != 1:
         values = gathered(
             values, reshaped(running(line_of(cast(mask, np.int64)), 0, exclusive=True), shape_of(mask)), line

@@ -61,7 +61,7 @@ ARITHMETIC = {
     "div": torch.div,
     "div down": lambda x, y: torch.div(x, y, rounding_mode="floor"),
     "div to zero": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
-    "remainder": torch.remainder,
+    "remainder": lambda x, y: (torch.remainder(x, y), torch.remainder(7, y)),
     "fmod": torch.fmod,
     "maximum": torch.maximum,
     "minimum": torch.minimum,
