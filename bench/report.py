@@ -144,17 +144,7 @@ def training_table(made: Sequence[TrainingFigure]) -> Table:
 
 def divergence_table(model: str, reference: str, found: Divergence) -> Table:
     """Returns the table of the distance of a language model from another one."""
-    ratio = found.perplexity / found.reference_perplexity
-    rows = [
-        ("tokens", f"{found.tokens:,}"),
-        ("divergence, mean", f"{found.mean:.5f}"),
-        ("divergence, one token in 1,000 exceeds", f"{found.high:.5f}"),
-        ("divergence, greatest", f"{found.greatest:.5f}"),
-        ("same most probable token", f"{100 * found.same_top:.2f} %"),
-        ("perplexity", f"{found.perplexity:.4f}"),
-        ("perplexity / that of the original", f"{ratio:.4f}"),
-    ]
-    return Table(f"{model} and {reference}", ("figure", "value"), rows, ("figure",))
+    return Table(f"{model} and {reference}", ("figure", "value"), found.figures(), ("figure",))
 
 
 def new_sizes_table(model: str, made: NewSizes) -> Table:

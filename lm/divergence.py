@@ -46,6 +46,18 @@ class Divergence:
     perplexity: float
     reference_perplexity: float
 
+    def figures(self) -> list[tuple[str, str]]:
+        """Returns names and values, for tables."""
+        return [
+            ("tokens", f"{self.tokens:,}"),
+            ("divergence, mean", f"{self.mean:.5f}"),
+            ("divergence, one token in 1,000 exceeds", f"{self.high:.5f}"),
+            ("divergence, greatest", f"{self.greatest:.5f}"),
+            ("same most probable token", f"{100 * self.same_top:.2f} %"),
+            ("perplexity", f"{self.perplexity:.4f}"),
+            ("perplexity / that of the original", f"{self.perplexity / self.reference_perplexity:.4f}"),
+        ]
+
 
 def measure_divergence(
     path: str | os.PathLike[str],

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from ..runtime.cache.cache import default_cache
 from ..runtime.devices import peaks
 from ..runtime.executable import Executable
 from ..runtime.profile.text import tables_of
+from ..support.packages import require_package
 from ..support.wording import duration
 from . import arguments, model_options, running, values
 from .console import line_width, print_table, progress
@@ -67,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--calls", type=arguments.positive, default=20, help="number of calls to profile (default: %(default)s)"
     )
+    group = parser.add_argument_group("distance of a language model, a .gguf file or a Hugging Face folder")
+    group.add_argument("--kld", metavar="TEXT.txt", help="print how far its probabilities are from --original's there")
+    group.add_argument("--original", metavar="MODEL", help="the model with the same tokens that it was made from")
     model_options.add_model_options(parser)
     text = "; the outputs are compared with those of float32"
     model_options.add_fields(parser, "fallback", "precision", "checked", "tuning", precision=text)
@@ -75,6 +80,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.kld is not None or options.original is not None:
+        return _compare(options)
     if arguments.is_artefact(options.model):
         given = {
             "--precision": options.precision != "f32",
@@ -92,6 +99,26 @@ def _run(options: argparse.Namespace) -> int:
     files = _claim(written, options)
     with written.messages():
         return _run_into(files, options)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    """Prints the distance of a language model from its original."""
+    if options.kld is None or options.original is None:
+        raise UsageError("--kld TEXT.txt and --original MODEL are given together")
+    for package in ("gguf", "tokenizers"):
+        require_package(package, "a language model", "lm")
+    from ..lm.divergence import measure_divergence  # slow to import
+
+    try:
+        text = Path(options.kld).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--kld {options.kld}: {error}") from None
+    found = measure_divergence(options.model, options.original, text, options.threads)
+    if options.json:
+        running.print_json({"schema": 1, **asdict(found)})
+    else:
+        print_table(("figure", "value"), found.figures())
+    return 0
 
 
 def _claim(written: Outputs, options: argparse.Namespace) -> dict[str, OutputFile]:
