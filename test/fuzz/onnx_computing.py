@@ -255,6 +255,8 @@ def _reduce(grower: Grower) -> Group:
     source = input.name
     if not input.is_float:
         name, source = "ReduceSum", grower.node("Cast", [source], to=7)
+    if name == "ReduceMean" and not all(array.size for array in input.at):
+        name = "ReduceSum"  # the mean of nothing is undefined: 0 in ONNX Runtime, not a number in numpy
     if name == "ReduceLogSum":
         source = grower.node("Add", [grower.node("Abs", [source]), grower.constant(0.5, np.float32)])
     axes = grower.random.sample(range(input.rank), grower.random.randint(1, min(2, input.rank)))
