@@ -16,6 +16,7 @@ from ..driver.context import compiler_context
 from ..passes.differentiation.build import add, cast, compare, full, mul, reshape, select, zeros
 from ..passes.differentiation.differentiate import GRADIENT, DifferentiatePass
 from ..passes.differentiation.divide_loops import DivideLoopsPass
+from ..passes.differentiation.order import move_up
 from ..passes.graph.values import constant, scalar_like
 from ..passes.infra.pipeline import Pipeline
 from ..passes.ir.functions import dictionaries, is_output
@@ -69,6 +70,7 @@ def make_joint(model: Trainable, recipe: Recipe, shapes: Mapping[str, Shape], ta
         goal = _add_loss(main, recipe, shapes, list(model.carried))
         _differentiate(prepared.module, main, recipe, trained, goal)
         state = {name: np.array(prepared.parameters[name]) for name in trained}
+        backward = len(main.body.operations) - 1
         if recipe.is_split:
             state |= _add_sums(main, recipe, trained, goal, state)
         elif recipe.optimizer is not None:
@@ -76,6 +78,7 @@ def make_joint(model: Trainable, recipe: Recipe, shapes: Mapping[str, Shape], ta
             found, more = add_update(main, recipe, state, gradients)
             main.give(found, without=[f"{name}{GRADIENT}" for name in trained])
             state |= more
+        move_up(main.body, backward)
         state |= {name: np.array(array) for name, array in model.carried.items()}
         if KEY in prepared.parameters:
             with ir.InsertionPoint(main.last), ir.Location.name(KEY):
