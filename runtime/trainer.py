@@ -16,6 +16,7 @@ from .artefact import reader
 from .compiled_model import CompiledModel
 from .executable import Executable
 from .program import Program, Shape
+from .recomputation import Recomputation
 from .replicas import Processes, Replicas
 from .training_step import COUNT, StepCode, TrainingStep
 
@@ -132,6 +133,14 @@ class Trainer:
     def executables(self) -> list[Executable]:
         """The code of the step, for each set of shapes of a batch, and that of the optimiser if it is apart."""
         return [*self._step.executables, *([] if self._update is None else self._update.executables)]
+
+    @property
+    def recomputations(self) -> list[Recomputation]:
+        """For each set of shapes of a batch: what `memory_budget` made the step keep, and compute again.
+
+        Code that `load` read has none.
+        """
+        return self._step.recomputations
 
     @property
     def learning_rate(self) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from ..support.errors import InputError
 from .executable import Executable
 from .program import Shape
+from .recomputation import Recomputation
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,12 @@ class StepCode:
     Attributes:
         executable: takes a batch and the held arrays, by name. An output with the name of an input continues it.
         contents: first contents of the inputs that are held.
+        recomputation: what is kept and what is computed again; None without a budget of memory, and for loaded code.
     """
 
     executable: Executable
     contents: Mapping[str, np.ndarray]
+    recomputation: Recomputation | None = None
 
 
 KEY = "random_key"
@@ -74,6 +77,11 @@ class TrainingStep:
     def executables(self) -> list[Executable]:
         """The code compiled so far, for each set of shapes."""
         return [code.executable for code in self._codes.values()]
+
+    @property
+    def recomputations(self) -> list[Recomputation]:
+        """The plans of the code compiled within a budget of memory, for each set of shapes."""
+        return [code.recomputation for code in self._codes.values() if code.recomputation is not None]
 
     def prepare(self, shapes: Mapping[str, Shape]) -> Executable:
         """Compiles for the shapes of a batch, by name, unless there is code for them.

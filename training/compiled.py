@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..driver.api import compile
 from ..driver.options import Options
+from ..driver.setup import Setup
+from ..runtime.executable import Executable
 from ..runtime.program import Shape
 from ..runtime.training_step import StepCode, TrainingStep
 from .joint import Joint, make_joint, make_update
 from .losses import of_many
+from .memory import check_budget, within
 from .recipe import KEY, Recipe
 from .trainable import Trainable
 
@@ -28,6 +31,8 @@ class StepCompiler:
         threads: number of threads of a call; None for one for each core.
         options: how to compile.
         seed: which random choices a training makes.
+        memory_budget: bytes of the values of a step, or a fraction of what they take if none is computed again; None
+            for any.
         trained: names of the trained parameters, once code was compiled.
         held: the arrays that are kept between calls.
     """
@@ -38,8 +43,12 @@ class StepCompiler:
     threads: int | None
     options: Options
     seed: int = 0
+    memory_budget: int | float | None = None
     trained: list[str] = field(default_factory=list)
     held: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_budget(self.memory_budget)
 
     def step(self) -> TrainingStep:
         """Returns the step, whose code is compiled at the first batch of each shape."""
@@ -62,10 +71,25 @@ class StepCompiler:
         return self._compiled(make_update(self.recipe, {name: self.held[name] for name in self.trained}))
 
     def _compiled(self, joint: Joint) -> StepCode:
-        executable = compile(joint.text, target=self.target, threads=self.threads, options=self.options)
-        executable.name = self.model.name
         contents: dict[str, np.ndarray] = {**joint.fixed, **joint.state}
-        return StepCode(executable, contents)
+        if self.memory_budget is None or not joint.forward:
+            return StepCode(self._executable(joint.text), contents)
+        setup, budget = Setup.of(self.target, self.options), self.memory_budget
+        planned = within(joint.text, joint.forward, budget, setup)
+        executable = self._executable(planned.text)
+        workspace = executable.peak_bytes - planned.report.peak
+        allowed = planned.report.budget
+        if workspace > 0 and executable.peak_bytes > allowed > workspace:
+            # Temporaries of kernels, which are known once these have code.
+            planned = within(joint.text, joint.forward, allowed - workspace, setup)
+            executable = self._executable(planned.text)
+        report = replace(planned.report, budget=allowed, peak=executable.peak_bytes)
+        return StepCode(executable, contents, report)
+
+    def _executable(self, text: bytes) -> Executable:
+        executable = compile(text, target=self.target, threads=self.threads, options=self.options)
+        executable.name = self.model.name
+        return executable
 
 
 def first_key(seed: int) -> np.ndarray:

@@ -41,12 +41,14 @@ class Joint:
         state: first contents of the inputs that outputs of the same names continue, here or in the module of the step.
         fixed: the other parameters.
         trained: names of the trained parameters.
+        forward: number of ops of the forward pass, with the loss, at the start of @main; 0 if there is none.
     """
 
     text: bytes
     state: dict[str, np.ndarray]
     fixed: dict[str, np.ndarray]
     trained: tuple[str, ...]
+    forward: int = 0
 
 
 def make_joint(model: Trainable, recipe: Recipe, shapes: Mapping[str, Shape], target: str) -> Joint:
@@ -68,6 +70,8 @@ def make_joint(model: Trainable, recipe: Recipe, shapes: Mapping[str, Shape], ta
         trained = prepared.chosen(recipe.wrt, model.trainable_names(prepared))
         main = Main(prepared.module)
         goal = _add_loss(main, recipe, shapes, list(model.carried))
+        with ir.InsertionPoint(main.last):
+            end = constant(np.zeros((), np.float32)).owner
         _differentiate(prepared.module, main, recipe, trained, goal)
         state = {name: np.array(prepared.parameters[name]) for name in trained}
         backward = len(main.body.operations) - 1
@@ -87,7 +91,9 @@ def make_joint(model: Trainable, recipe: Recipe, shapes: Mapping[str, Shape], ta
             main.give({KEY: following})
             state[KEY] = np.array(prepared.parameters[KEY])
         fixed = {name: array for name, array in prepared.parameters.items() if name not in state}
-        return Joint(_text(prepared.module), state, fixed, tuple(trained))
+        forward = [view.operation for view in main.body.operations].index(end.operation)
+        end.operation.erase()
+        return Joint(_text(prepared.module), state, fixed, tuple(trained), forward)
 
 
 def make_update(recipe: Recipe, parameters: Mapping[str, np.ndarray]) -> Joint:

@@ -37,6 +37,7 @@ def trainer(
     wrt: Sequence[str] | None = None,
     seed: int = 0,
     divide_loops: bool = False,
+    memory_budget: int | float | None = None,
     processes: Processes | None = None,
     dynamic_shapes: Any = None,
     target: str = "cpu",
@@ -69,6 +70,9 @@ def trainer(
         seed: number that determines random choices, such as those of dropout.
         divide_loops: whether the backward pass of a loop of n iterations, such as a recurrent layer or a scan, saves
             about 2 * sqrt(n) of its states in place of n, and computes each iteration once more.
+        memory_budget: the most bytes of values between forward and backward pass and of all others in a step, without
+            parameters, the state of the optimiser and outputs; or, up to 1, a fraction of what they take otherwise.
+            Values of the forward pass are computed again for it; see `Trainer.recomputations`.
         processes: the processes that train together, each on batches of its own: `MpiGroup`, or
             `stepwell.compat.torch.TorchGroup`.
         dynamic_shapes: the dimensions of `args` that may vary, as `torch.export.export` takes them.
@@ -95,7 +99,7 @@ def trainer(
     is_shared = processes is not None
     choices = (schedule, clip_norm, scaling, accumulate, is_shared, divide_loops)
     recipe = Recipe(loss_of(loss), wrt, rule, tuple(groups), *choices)
-    compiler = StepCompiler(read, recipe, target, threads, chosen, seed)
+    compiler = StepCompiler(read, recipe, target, threads, chosen, seed, memory_budget)
     step = compiler.step()
     step.held[RATE] = np.array(rule.rate, np.float32)
     more = {"update": compiler.update(), "accumulate": accumulate, "processes": processes}

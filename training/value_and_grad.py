@@ -9,6 +9,7 @@ import numpy as np
 
 from ..driver.options import Options, options_of
 from ..passes.differentiation.differentiate import GRADIENT
+from ..runtime.recomputation import Recomputation
 from .compiled import StepCompiler
 from .losses import Loss, LossOfMany, loss_of
 from .recipe import LOSS, Recipe
@@ -31,6 +32,11 @@ class ValueAndGrad:
     def parameters(self) -> dict[str, np.ndarray]:
         """Contents of the parameters by name, once a batch was seen; a caller may replace them."""
         return self._step.held
+
+    @property
+    def recomputations(self) -> list[Recomputation]:
+        """For each set of shapes of a batch: what `memory_budget` made the code keep, and compute again."""
+        return self._step.recomputations
 
     def __call__(self, *batch: Any, **named: Any) -> tuple[float, dict[str, np.ndarray]]:
         """Returns the loss and the gradients by the names of the parameters.
@@ -56,6 +62,7 @@ def value_and_grad(
     *,
     loss: Loss | LossOfMany | str | None,
     wrt: Sequence[str] | None = None,
+    memory_budget: int | float | None = None,
     dynamic_shapes: Any = None,
     target: str = "cpu",
     threads: int | None = None,
@@ -73,6 +80,9 @@ def value_and_grad(
             if the model's first output is the loss.
         wrt: names of parameters, or patterns such as "head.*"; by default the parameters of a module that require
             gradients, and all of an ONNX model except numbers and the statistics of batch norms.
+        memory_budget: the most bytes of values between forward and backward pass and of all others in a step, without
+            parameters, the state of the optimiser and outputs; or, up to 1, a fraction of what they take otherwise.
+            Values of the forward pass are computed again for it; see `ValueAndGrad.recomputations`.
         dynamic_shapes: the dimensions of `args` that may vary, as `torch.export.export` takes them.
         target: the target of the code, as for `stepwell.compile`.
         threads: number of threads of a call.
@@ -84,4 +94,5 @@ def value_and_grad(
     """
     read = Trainable.read(model, args, kwargs, dynamic_shapes)
     recipe = Recipe(loss_of(loss), wrt)
-    return ValueAndGrad(StepCompiler(read, recipe, target, threads, options_of(options, Options)))
+    chosen = options_of(options, Options)
+    return ValueAndGrad(StepCompiler(read, recipe, target, threads, chosen, memory_budget=memory_budget))

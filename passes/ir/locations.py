@@ -15,6 +15,8 @@ from ...dialects.registry import OPS, view_of
 from ...dialects.specs import size_of
 from .kernel_classes import ANCHOR_ORDER, kernel_class
 
+AGAIN = ".again"
+"""Suffix of the names of ops that compute a value of the forward pass a second time, to save memory."""
 _WITHOUT_WORK = ("stepwell.constant", "stepwell.parameter")
 
 
@@ -34,6 +36,11 @@ def names_in(location: ir.Location | None) -> list[str]:
 def dominant(location: ir.Location | None) -> str:
     """The name of the node that does most of the work at a location; "" if the location has no name."""
     return next(iter(names_in(location)), "")
+
+
+def is_repeated(location: ir.Location | None) -> bool:
+    """Returns whether ops at a location compute values a second time, to save memory; see `AGAIN`."""
+    return any(name.endswith(AGAIN) for name in names_in(location))
 
 
 def heaviest_first(ops: Sequence[ir.Operation]) -> list[ir.Operation]:

@@ -12,7 +12,7 @@ from ....dialects.registry import OPS
 from ....runtime.remarks import SHARED
 from ...infra.base import Pass, register
 from ...infra.state import CompileState
-from ...ir.locations import names_in
+from ...ir.locations import is_repeated, names_in
 from ...ir.rewriting import replace_op
 
 _ALSO = {"tensor.extract", "arith.constant"}
@@ -25,7 +25,7 @@ class CsePass(Pass):
     """Compute equal values once: of two ops with the same name, operands and attributes, the second is removed.
 
     A nested region can reuse values of the regions around it, but not the other way round. Operands of commutative ops
-    may be in either order.
+    may be in either order. Ops that compute a value of the forward pass again, so that it is not kept, stay.
 
     ```mlir
     %0 = "stepwell.add"(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -76,4 +76,4 @@ def _key(op: ir.Operation) -> Hashable:
     if op.name in _COMMUTATIVE:
         operands.sort(key=hash)
     attributes = tuple((name, op.attributes[name]) for name in op.attributes)
-    return op.name, tuple(operands), attributes, tuple(result.type for result in op.results)
+    return op.name, tuple(operands), attributes, tuple(result.type for result in op.results), is_repeated(op.location)

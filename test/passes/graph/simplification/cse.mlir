@@ -40,3 +40,16 @@ func.func @regions(%x: tensor<4xf32>, %c: i1) -> (tensor<4xf32>, tensor<4xf32>) 
   %4 = "stepwell.tanh"(%0) : (tensor<4xf32>) -> tensor<4xf32>
   return %1, %4 : tensor<4xf32>, tensor<4xf32>
 }
+
+// A value that is computed again, so that it is not kept for the backward pass, stays; a second copy of it does not.
+
+// CHECK-LABEL: func.func @negative_again
+func.func @negative_again(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  // CHECK: %[[FIRST:.+]] = "stepwell.exp"
+  %0 = "stepwell.exp"(%x) : (tensor<4xf32>) -> tensor<4xf32> loc("exp")
+  // CHECK-NEXT: %[[AGAIN:.+]] = "stepwell.exp"
+  %1 = "stepwell.exp"(%x) : (tensor<4xf32>) -> tensor<4xf32> loc("exp.again")
+  %2 = "stepwell.exp"(%x) : (tensor<4xf32>) -> tensor<4xf32> loc("exp.again")
+  // CHECK-NEXT: return %[[FIRST]], %[[AGAIN]], %[[AGAIN]]
+  return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
