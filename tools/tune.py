@@ -7,7 +7,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,21 @@ import numpy as np
 from ..driver.options import Options
 from ..driver.setup import Setup
 from ..driver.sources.reading import read_source
+from ..driver.sources.source import ModelSource
 from ..passes.infra.tuning import SUFFIX
 from ..runtime.cache.cache import Cache
-from ..runtime.program import SHORT_NAME
+from ..runtime.program import SHORT_NAME, Shape
 from ..support.wording import quantity
 from ..tuning import explanations
 from ..tuning.choices import best_trials, tuning_of
 from ..tuning.database import Database, default_path
-from ..tuning.model import TunableModel, tunable_model
+from ..tuning.distributed.job import TuningJob
+from ..tuning.distributed.search import search_on_cluster
+from ..tuning.model import tunable_model
 from ..tuning.options import SEARCHERS, TuningOptions
 from ..tuning.profiles import read_profile
 from ..tuning.report import page, summary
-from ..tuning.session import SearchResult, TuningSession
+from ..tuning.session import SearchProgress, SearchResult, TuningSession
 from . import arguments, model_options, running
 from .console import print_table, shows_bars
 from .flags import UsageError
@@ -98,6 +101,9 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         "--profile", metavar="FILE.json", help="profile of stepwell-run: time is spent where real calls spend it"
     )
     group.add_argument("--report", metavar="FILE.html", help="write the course of the search there")
+    group.add_argument(
+        "--workers", metavar="ADDRESS", help="measure on the workers of the Dask scheduler there, as tcp://host:8786"
+    )
     model_options.add_model_options(parser)
 
 
@@ -133,22 +139,52 @@ def _search(options: argparse.Namespace) -> int:
     compiled = Options(winograd=not options.no_winograd, codegen_threads=1)
     shapes = {name: array.shape for name, array in inputs.items()}
     database = _database(options, must_exist=False)
-    with written.messages(), tempfile.TemporaryDirectory(prefix="stepwell-tune-") as folder:
-        setup = replace(Setup.of(options.target, compiled), cache=Cache(folder))
-        with display(shows_bars(options), chosen) as listener, tunable_model(source, shapes, setup, {}) as model:
-            arrays = [inputs[info.name] for info in infos]
-            result = TuningSession(model, arrays, database, chosen, listener, profile).run()
-            table_file.write_text(tuning_of(result.winners.values(), database.kernels(), setup.target).text())
-            if report_file is not None:
-                report_file.write_text(page(source.name, result))
-            _print_result(options, result, output, model)
+    arrays = [inputs[info.name] for info in infos]
+    with written.messages(), display(shows_bars(options), chosen) as listener:
+        if options.workers is not None:
+            job = TuningJob(source, options.target, compiled, shapes, arrays, options.threads, chosen.turns)
+            results = search_on_cluster(options.workers, job, database, chosen, listener, profile)
+        else:
+            model = options.target, compiled, source, shapes
+            results = [_search_here(*model, arrays, database, chosen, listener, profile)]
+        winners = [trial for result in results for trial in result.winners.values()]
+        table_file.write_text(tuning_of(winners, database.kernels(), options.target).text())
+        if report_file is not None:
+            report_file.write_text(page(source.name, *results))
+        _print_results(options, results, output)
     return 0
 
 
-def _print_result(options: argparse.Namespace, result: SearchResult, output: str, model: TunableModel) -> None:
+def _search_here(
+    target: str,
+    options: Options,
+    source: ModelSource,
+    shapes: Mapping[str, Shape],
+    inputs: Sequence[np.ndarray],
+    database: Database,
+    chosen: TuningOptions,
+    listener: Callable[[SearchProgress], None],
+    profile: Mapping[str, float] | None,
+) -> SearchResult:
+    with tempfile.TemporaryDirectory(prefix="stepwell-tune-") as folder:
+        setup = replace(Setup.of(target, options), cache=Cache(folder))
+        with tunable_model(source, shapes, setup, {}) as model:
+            return TuningSession(model, inputs, database, chosen, listener, profile).run()
+
+
+def _print_results(options: argparse.Namespace, results: Sequence[SearchResult], output: str) -> None:
     if options.json:
-        running.print_json(_record(options, result, output))
+        records = [_record(options, result, output) for result in results]
+        running.print_json(records[0] if options.workers is None else {"schema": _SCHEMA, "searches": records})
         return
+    for result in results:
+        if len(results) > 1:
+            print(f"machine {result.conditions.machine[:SHORT_NAME]}:")
+        _print_result(result)
+    print(f"{output}: stepwell-compile {options.model} --tuning {output}")
+
+
+def _print_result(result: SearchResult) -> None:
     rows = [
         (
             course.kernel.name[:SHORT_NAME],
@@ -161,11 +197,9 @@ def _print_result(options: argparse.Namespace, result: SearchResult, output: str
         for course in result.courses
     ]
     print_table(("kernel", "class", "nodes", "share", "trials", "gain"), rows, numbers=("share", "trials", "gain"))
-    small = len(model.kernels) - len(result.courses)
-    if small:
-        print(f"{quantity(small, 'kernel')} with less than 0.2 % of the time: not tuned")
+    if result.untuned:
+        print(f"{quantity(result.untuned, 'kernel')} with less than 0.2 % of the time: not tuned")
     print(summary(result))
-    print(f"{output}: stepwell-compile {options.model} --tuning {output}")
 
 
 def _record(options: argparse.Namespace, result: SearchResult, output: str) -> dict[str, Any]:

@@ -55,6 +55,19 @@ class TunableKernel:
         return self.info.name
 
 
+@dataclass(frozen=True)
+class RemoteModel:
+    """A model that other machines of one kind compile and measure.
+
+    Attributes:
+        machine: the description of the machine that the code is for.
+        kernels: its kernels that have a search space, by name.
+    """
+
+    machine: str
+    kernels: Mapping[str, TunableKernel]
+
+
 @dataclass
 class TunableModel:
     """A model in the phase `graph`, whose kernels can be compiled with any schedules.

@@ -21,13 +21,19 @@ _WIDTH, _HEIGHT, _MARGIN = 380, 190, 34
 """Sizes of a plot in pixels."""
 
 
-def page(model: str, result: SearchResult) -> str:
-    """Returns the page."""
+def page(model: str, *results: SearchResult) -> str:
+    """Returns the page of the searches for a model, one for each kind of machine."""
+    return (
+        f"<!doctype html>{MARK}<meta charset='utf-8'><title>Tuning of {escape(model)}</title><style>{_STYLE}</style>"
+        f"<h1>Tuning of {escape(model)}</h1>{''.join(map(_search, results))}"
+    )
+
+
+def _search(result: SearchResult) -> str:
     rows = "".join(_row(course, result) for course in result.courses)
     parts = "".join(_course(course, result) for course in result.courses if course.trials)
     return (
-        f"<!doctype html>{MARK}<meta charset='utf-8'><title>Tuning of {escape(model)}</title><style>{_STYLE}</style>"
-        f"<h1>Tuning of {escape(model)}</h1><p>{escape(summary(result))}</p>"
+        f"<p>Machine {escape(result.conditions.machine[:SHORT_NAME])}: {escape(summary(result))}</p>"
         "<table><tr><th>kernel</th><th>class</th><th>nodes</th><th>share</th><th>trials</th><th>gain</th></tr>"
         f"{rows}</table>{parts}"
     )

@@ -17,12 +17,12 @@ from .choices import best_trials, latest_trials
 from .cost_model import LearnedModel
 from .database import FAILED, OK, WRONG, Conditions, Database, KernelRow, Trial
 from .measurement import WHOLE, Measured
-from .model import TunableKernel, TunableModel
+from .model import RemoteModel, TunableKernel, TunableModel
 from .options import TuningOptions
 from .searchers.evolution import EvolutionarySearcher
 from .searchers.searcher import Candidate, Searcher
 from .transfer import starting_points
-from .trials import Trials
+from .trials import TrialResults, TrialRunner, Trials
 
 _LEAST_SHARE = 0.002
 """Kernels below this share of a call are not tuned."""
@@ -103,6 +103,7 @@ class SearchResult:
         conditions: the conditions under which the trials were made.
         seconds: time spent.
         trials: number of trials made by this search.
+        untuned: number of kernels that take too little time to be tuned.
         is_interrupted: whether the user ended it.
     """
 
@@ -112,6 +113,7 @@ class SearchResult:
     conditions: Conditions
     seconds: float
     trials: int
+    untuned: int
     is_interrupted: bool = False
 
 
@@ -120,12 +122,14 @@ class TuningSession:
 
     def __init__(
         self,
-        model: TunableModel,
+        model: TunableModel | RemoteModel,
         inputs: Sequence[np.ndarray],
         database: Database,
         options: TuningOptions,
         listener: Callable[[SearchProgress], None] = lambda progress: None,
         profile: Mapping[str, float] | None = None,
+        trials: TrialRunner | None = None,
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         """Prepares a search.
 
@@ -136,15 +140,20 @@ class TuningSession:
             options: how to search.
             listener: called with the progress.
             profile: seconds of each kernel in real calls, by its name; None to measure them.
+            trials: measures candidates; None to do so in this process.
+            is_stopped: returns whether the user ended the search; the best schedules are still compared.
         """
         self._model, self._database, self._options, self._listener = model, database, options, listener
         self._start, self._made, self._profile = time.monotonic(), 0, profile
         threads = options.threads or available_cores()
         self._conditions = Conditions(database.add_machine(model.machine), fingerprint(), threads)
-        self._trials = Trials(model, inputs, threads, options.processes, options.turns)
+        if trials is None:
+            assert isinstance(model, TunableModel), "a model on another machine is measured there"
+            trials = Trials(model, inputs, threads, options.processes, options.turns)
+        self._trials, self._is_prepared = trials, False
         self._courses: list[KernelCourse] = []
+        self._is_stopped = is_stopped
         self._learned: LearnedModel | None = None
-        self._longest = 0.0
         self._others: list[Trial] = []
 
     def run(self) -> SearchResult:
@@ -156,17 +165,22 @@ class TuningSession:
         is_interrupted, winners, whole = False, {}, None
         try:
             self._tell("compiling with default schedules")
-            self._begin(self._trials.prepare())
+            times = self._trials.prepare()
+            self._is_prepared = True
+            self._begin(times)
             while self._has_time(1 - _FINAL_SHARE) and self._has_time_to_compare() and self._step():
                 pass
         except KeyboardInterrupt:
             is_interrupted = True
         try:
-            if self._trials.default is not None:
+            if self._is_prepared:
+                is_interrupted = is_interrupted or self._is_stopped()
                 winners, whole = self._finish(is_short=is_interrupted)
         except KeyboardInterrupt:  # a second one: the last comparison is left out
             winners = {course.kernel.name: course.best for course in self._courses if course.best is not None}
-        return SearchResult(winners, self._courses, whole, self._conditions, self._seconds, self._made, is_interrupted)
+        untuned, spent = len(self._model.kernels) - len(self._courses), self._seconds
+        made = self._made
+        return SearchResult(winners, self._courses, whole, self._conditions, spent, made, untuned, is_interrupted)
 
     @property
     def _seconds(self) -> float:
@@ -174,21 +188,20 @@ class TuningSession:
 
     def _has_time(self, share: float) -> bool:
         limit, most = self._options.seconds, self._options.trials
+        if self._is_stopped():
+            return False
         return (limit is None or self._seconds < share * limit) and (most is None or self._made < most)
 
     def _has_time_to_compare(self) -> bool:
         """Returns whether time is left to compare candidates once more, and then all winners."""
         limit = self._options.seconds
-        return limit is None or self._seconds + 2 * _FINAL_TURNS * self._longest <= limit
+        return limit is None or self._seconds + 2 * _FINAL_TURNS * self._trials.longest <= limit
 
     def _measured(
         self, schedules: Mapping[str, Mapping[str, Any]], best: Mapping[str, float], turns: int
-    ) -> dict[str, Measured | TrialFailure]:
-        """Measures candidates; notes how long a measurement of the usual number of turns takes."""
-        start = time.monotonic()
-        found = self._trials.measure(schedules, best, turns)
-        seconds = (time.monotonic() - start) * self._options.turns / turns
-        self._longest = max(self._longest, seconds)
+    ) -> TrialResults:
+        """Compiles and measures one batch of candidates."""
+        (found,) = self._trials.run([schedules], best, turns, lambda step: None)
         return found
 
     def _tell(self, step: str) -> None:
@@ -235,13 +248,27 @@ class TuningSession:
                 course.searcher.model = self._learned
 
     def _step(self) -> bool:
-        """Makes one trial of each of the most worthwhile kernels; returns False if there are no more candidates."""
+        """Makes a trial of each of the most worthwhile kernels for each lane; returns False if there are no more."""
+        batches: list[dict[str, Mapping[str, Any]]] = []
+        left = math.inf if self._options.trials is None else self._options.trials - self._made
+        while len(batches) < self._trials.lanes and left > 0 and (candidates := self._candidates(left)):
+            batches.append({name: candidate.parameters for name, candidate in candidates.items()})
+            left -= len(candidates)
+        if not batches:
+            return any(not course.is_done for course in self._courses)
+        by_name = {course.kernel.name: course for course in self._courses}
+        best = {name: course.best.low or 1.0 for name, course in by_name.items() if course.best is not None}
+        results = self._trials.run(batches, best, self._options.turns, self._tell)
+        for schedules, found in zip(batches, results, strict=True):
+            self._keep([self._trial(by_name[name], schedules[name], found.get(name, _UNSEEN)) for name in schedules])
+        self._fit()
+        return True
+
+    def _candidates(self, most: float) -> dict[str, Candidate]:
+        """Returns a candidate of each of the most worthwhile kernels, at most `most`."""
         candidates: dict[str, Candidate] = {}
         courses = sorted(self._courses, key=lambda course: -course.worth)
-        room = _MOST_TOGETHER
-        if self._options.trials is not None:
-            room = min(room, self._options.trials - self._made)
-        for course in courses[:room]:
+        for course in courses[: int(min(_MOST_TOGETHER, most))]:
             if course.worth <= _BEHIND * courses[0].worth:
                 break
             candidate = course.searcher.ask()
@@ -249,21 +276,7 @@ class TuningSession:
                 course.is_done = True
             else:
                 candidates[course.kernel.name] = candidate
-        if not candidates:
-            return any(not course.is_done for course in self._courses)
-        by_name = {course.kernel.name: course for course in self._courses}
-        self._tell(f"compiling {len(candidates)}")
-        schedules = {name: candidate.parameters for name, candidate in candidates.items()}
-        failures = self._trials.compile(schedules)
-        left = {name: parameters for name, parameters in schedules.items() if name not in failures}
-        self._keep([self._trial(by_name[name], schedules[name], failure) for name, failure in failures.items()])
-        if left:
-            self._tell(f"measuring {len(left)}")
-            best = {name: course.best.low or 1.0 for name, course in by_name.items() if course.best is not None}
-            found = self._measured(left, best, self._options.turns)
-            self._keep([self._trial(by_name[name], left[name], found.get(name, _UNSEEN)) for name in left])
-        self._fit()
-        return True
+        return candidates
 
     def _trial(self, course: KernelCourse, parameters: Mapping[str, Any], found: Measured | TrialFailure) -> Trial:
         space, searcher = course.kernel.space, type(course.searcher).__name__.removesuffix("Searcher").lower()
@@ -315,7 +328,6 @@ class TuningSession:
                 break
             self._tell(f"comparing {len(by_name)} again")
             schedules = {name: trial.schedule for name, (_, trial) in by_name.items()}
-            self._trials.compile(schedules)
             best = {name: trial.low or 1.0 for name, trial in winners.items()}
             found = self._measured(schedules, best, turns)
             for name, (course, _) in by_name.items():
@@ -332,7 +344,6 @@ class TuningSession:
         while winners:
             self._tell("measuring the whole model")
             schedules = {name: trial.schedule for name, trial in winners.items()}
-            self._trials.compile(schedules)
             found = self._measured(schedules, {}, turns)
             whole = found.get(WHOLE)
             lost = [name for name in winners if not _holds(found.get(name))]

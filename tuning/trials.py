@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,9 +21,46 @@ _WRONG = "wrong numbers"
 """Why candidates fail whose results differ from those of the default by more than rounding."""
 
 
+TrialResults = Mapping[str, Measured | TrialFailure]
+"""The outcomes of candidates by kernel, and of a whole call by `WHOLE`."""
+
+
+class TrialRunner(Protocol):
+    """Compiles and measures candidates, here or on other machines."""
+
+    longest: float
+    """Seconds of the longest measurement of the usual number of turns so far."""
+
+    @property
+    def lanes(self) -> int:
+        """Number of batches that are measured at once."""
+        ...
+
+    def prepare(self) -> dict[str, float]:
+        """Compiles the default program; returns the nanoseconds of each kernel, and of a whole call by `WHOLE`.
+
+        Raises:
+            TuningError: it cannot be compiled or run.
+        """
+        ...
+
+    def run(
+        self, batches: Sequence[Schedules], best: Mapping[str, float], turns: int, tell: Callable[[str], None]
+    ) -> list[TrialResults]:
+        """Compiles and measures batches of candidates, each with one candidate of some kernels.
+
+        Args:
+            batches: the parameters of the candidates, by kernel.
+            best: the gain by kernel that a candidate must exceed; others need not be measured well.
+            turns: maximum number of turns.
+            tell: called with what is being done.
+        """
+        ...
+
+
 @dataclass
 class Trials:
-    """Compiles and measures candidates of one model.
+    """Compiles and measures candidates of one model on this machine.
 
     Attributes:
         model: the model.
@@ -31,6 +69,7 @@ class Trials:
         processes: number of processes that compile.
         turns: maximum number of turns of a candidate.
         default: the program with default schedules; made by `prepare`.
+        longest: see `TrialRunner`.
     """
 
     model: TunableModel
@@ -39,13 +78,35 @@ class Trials:
     processes: int = 2
     turns: int = 24
     default: Program | None = None
+    longest: float = 0.0
+
+    @property
+    def lanes(self) -> int:
+        """See `TrialRunner`: candidates that are measured at once would disturb each other."""
+        return 1
+
+    def run(
+        self, batches: Sequence[Schedules], best: Mapping[str, float], turns: int, tell: Callable[[str], None]
+    ) -> list[TrialResults]:
+        """See `TrialRunner`."""
+        return [self._run(batch, best, turns, tell) for batch in batches]
+
+    def _run(
+        self, schedules: Schedules, best: Mapping[str, float], turns: int, tell: Callable[[str], None]
+    ) -> TrialResults:
+        tell(f"compiling {len(schedules)}")
+        failures = self.compile(schedules)
+        left = {name: parameters for name, parameters in schedules.items() if name not in failures}
+        if not left:
+            return failures
+        tell(f"measuring {len(left)}")
+        start = time.monotonic()
+        found = self.measure(left, best, turns)
+        self.longest = max(self.longest, (time.monotonic() - start) * self.turns / turns)
+        return {**failures, **found}
 
     def prepare(self) -> dict[str, float]:
-        """Compiles the default program; returns the nanoseconds of each kernel, and of a whole call by `WHOLE`.
-
-        Raises:
-            TuningError: it cannot be compiled or run.
-        """
+        """See `TrialRunner`."""
         wanted = [(name, {}) for name in self.model.kernels]
         for number, result in each(wanted, lambda item: self.model.compile_kernel(*item), self.processes, 600.0):
             if isinstance(result, TrialFailure):

@@ -73,3 +73,9 @@ def test_an_unknown_kernel_is_named(capsys) -> None:
     tune.Database("trials.sqlite")
     assert tune.main(["why", "nothing", "--database", "trials.sqlite"]) == 1
     assert "there are no trials of a kernel 'nothing'" in capsys.readouterr().err
+
+
+def test_a_scheduler_that_does_not_answer(capsys) -> None:
+    pytest.importorskip("distributed", reason="the package distributed is not installed")
+    assert tune.main(["model.onnx", *SHORT, "--workers", "nowhere"]) == 1
+    assert "no scheduler answers at nowhere: start one by 'dask scheduler'" in capsys.readouterr().err

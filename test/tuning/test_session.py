@@ -87,11 +87,11 @@ def test_kill_9_in_the_middle_of_a_search_loses_no_trial(model, database, tmp_pa
 
 def test_ctrl_c_keeps_everything_and_still_compares(model, database) -> None:
     def interrupt(progress) -> None:
-        if progress.trials == 2 and progress.step == "searching":
+        if progress.trials >= 2 and progress.step == "searching":
             raise KeyboardInterrupt
 
     result = TuningSession(model, inputs_of(model), database, SHORT, interrupt).run()
-    assert result.is_interrupted and result.trials == 2 and database.count() >= 2
+    assert result.is_interrupted and 2 <= result.trials < 4 and database.count() >= 2
 
 
 def test_a_crash_is_attributed_to_its_candidate(model, monkeypatch) -> None:

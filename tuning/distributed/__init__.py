@@ -1,0 +1,1 @@
+"""Trials on other machines, by the workers of a Dask cluster."""
