@@ -21,7 +21,7 @@ from ...sizes import algebra, substitution
 from ...sizes.algebra import Remainder
 from ...sizes.expressions import evaluate_all, expression_of
 from ...sizes.intervals import Interval
-from ...sizes.ranges import MOST_COMBINATIONS, Range, spread_sizes
+from ...sizes.ranges import MOST_COMBINATIONS, Range
 from ...sizes.substitution import atoms_of
 
 _PERIOD = 128
@@ -96,7 +96,7 @@ class Units:
         """The greatest value of an expression over units; it need not be the one at the greatest sizes: 64 - n, n % 4.
 
         Values at the ends of the ranges and near them do, if an upper bound of the expression confirms them. Else it is
-        evaluated at sizes across the ranges.
+        evaluated at all sizes, or, if these are too many, it is the bound, which may be above the greatest value.
         """
         if isinstance(dim, int):
             return dim
@@ -109,21 +109,20 @@ class Units:
         bound = algebra.bounds(dim, self.limits)[1]
         if found == bound:
             return found
-        return max(found, int(np.max(evaluate_all(expression_of(self.sizes(dim)), self._spread))))
+        over_sizes = self.sizes(dim)
+        used = {name: self.ranges[name] for name in substitution.names_of(over_sizes)}
+        along = [range(values.low, values.high + 1, values.step) for values in used.values()]
+        if math.prod(map(len, along)) > MOST_COMBINATIONS:
+            assert bound is not None, f"{dim} has no upper bound, although all sizes have one"
+            return bound
+        grid = np.meshgrid(*map(np.array, along), indexing="ij")
+        every = dict(zip(used, map(np.ravel, grid), strict=True))
+        return int(np.max(evaluate_all(expression_of(over_sizes), every)))
 
     @cached_property
     def _most(self) -> dict[Dim, int]:
         """The greatest values that were computed so far."""
         return {}
-
-    @cached_property
-    def _spread(self) -> Mapping[str, np.ndarray]:
-        """Sizes across the ranges: all of them if there are few."""
-        counts = [(values.high - values.low) // values.step + 1 for values in self.ranges.values()]
-        if math.prod(counts) > MOST_COMBINATIONS:
-            return spread_sizes(self.ranges)
-        along = [np.arange(values.low, values.high + 1, values.step) for values in self.ranges.values()]
-        return dict(zip(self.ranges, map(np.ravel, np.meshgrid(*along, indexing="ij")), strict=True))
 
     def least(self, dim: Dim) -> int:
         """A lower bound of an expression over units."""
