@@ -14,6 +14,7 @@ from ...build import (
     emit,
     gathered,
     integers,
+    known_number,
     normal_axis,
     numbered,
     rank,
@@ -46,7 +47,7 @@ def _dft(node: Node, input: ir.Value, length: ir.Value | None, axis: int) -> ir.
     if axis == rank(input) - 1:
         raise NodeError("transforms along the dimension of the complex parts")
     order = [*(other for other in range(rank(input)) if other not in (axis, rank(input) - 1)), axis, rank(input) - 1]
-    (extent,) = node.static(shape(input)[axis : axis + 1], "the length of the signal")
+    extent = known_number(input, axis, "the length of the signal")
     if length is not None:
         size = node.integers(length, "dft_length")[0]
     else:

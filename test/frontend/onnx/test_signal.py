@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import stepwell
 from mlir import ir
-from onnx import helper
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 from stepwell.dialects.interpreter import evaluate
 from stepwell.frontend.onnx.importer import import_model
@@ -69,3 +70,16 @@ def test_frames_of_signals_without_a_last_dimension(build, compare):
     constants = {"step": np.array(5), "window": np.hanning(16).astype(np.float32)}
     node = helper.make_node("STFT", ["x", "step", "window"], ["y"], onesided=1)
     compare(build([node], {"x": x}, ["y"], constants, 17), {"x": x})
+
+
+def test_a_signal_of_varying_length_is_compiled_for_each_length() -> None:
+    ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, "n", 1])]
+    results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, "n", 2])]
+    graph = helper.make_graph([helper.make_node("DFT", ["x"], ["y"], axis=1)], "signal", ports, results)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    with pytest.warns(stepwell.SlowWarning, match="the length of the signal must be known"):
+        run = stepwell.compile(model, threads=1, options={"cache": False, "dims": {"n": (2, 7)}, "fallback": "error"})
+    for length in (2, 5, 7):
+        signal = np.random.default_rng(length).random((1, length, 1), np.float32)
+        found, wanted = run(signal), np.fft.fft(signal[..., 0])
+        np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], wanted, rtol=0, atol=1e-5)
