@@ -25,6 +25,7 @@ import ml_dtypes
 import numpy as np
 
 from ...dialects.stepwell.blocks import numbers_of
+from ...support.errors import StepwellError
 from ..errors import ModelError
 from ..gguf.blocks import BlockWeight
 
@@ -89,7 +90,7 @@ def read_quantized(arrays: Parts, config: Mapping[str, Any]) -> dict[str, np.nda
     return found
 
 
-class _MismatchError(ValueError):
+class _MismatchError(StepwellError):
     """Tensors of a module do not fit together."""
 
 
