@@ -149,9 +149,8 @@ def load(
     if sequences > 1:
         sizes |= {"batch": (2, sequences), "length": 1}
         together = compile_model(source, threads=threads, options=Options(dims=sizes))
-    made = LanguageModel(executable, tokenizer, context, pages, together, sequences, checking, proposal_sources)
-    made.is_batch_invariant = batch_invariant
-    return made
+    decoders = executable, tokenizer, context, pages, together, sequences, checking
+    return LanguageModel(*decoders, proposal_sources, batch_invariant)
 
 
 def _load_draft(
@@ -232,8 +231,6 @@ class LanguageModel:
         is_batch_invariant: whether each text of an `Engine` is, to the last bit, the one that it is alone.
     """
 
-    is_batch_invariant = False
-
     def __init__(
         self,
         executable: Executable,
@@ -244,10 +241,12 @@ class LanguageModel:
         sequences: int = 1,
         checking: Executable | None = None,
         proposal_sources: ProposalSources | None = None,
+        is_batch_invariant: bool = False,
     ) -> None:
         self.executable, self.together, self.tokenizer = executable, together, tokenizer
         self.context, self.sequences, self.pages = context, sequences, pages
         self.checking, self.proposal_sources = checking, proposal_sources or ProposalSources()
+        self.is_batch_invariant = is_batch_invariant
         self.page_size, self.pages_of_text = PAGE_SIZE, -(-context // PAGE_SIZE)
 
     def pool(self) -> TextPool:
