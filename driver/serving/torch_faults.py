@@ -157,10 +157,8 @@ def _with_same_targets(
     """Adds the ops that are called like one that failed twice: such an op fails as such."""
     failed = {item.op_type for item in known.values() if item.kind == "error"}
     again = {node.target: new[node.name] for node in ops if node.name in new and new[node.name].op_type in failed}
-    from ...frontend.torch.node import fallback_of
-
     more = {
-        node.name: replace(fallback_of(node, why.reason, "error"), phase=why.phase, pass_name=why.pass_name)
+        node.name: _alike(node, why)
         for node in ops
         if (why := again.get(node.target)) is not None and node.name not in known
     }
@@ -174,6 +172,7 @@ class FaultSearch:
         self._program, self._compiler = program, compiler
         self._tests = 0
         self._found: dict[str, Fallback] = {}
+        self._has_ended = False
 
     def ops_at_fault(self, error: Exception, known: Mapping[str, Fallback]) -> dict[str, Fallback]:
         """Returns the ops that an error is about, by the names of their nodes: those it names, or those of a search.
@@ -216,12 +215,16 @@ class FaultSearch:
         if len(part) == 1 or self._tests >= _MOST_TESTS:
             return self._add(part, error)
         half = len(part) // 2
-        tests = [(item, self._error_of(item)) for item in (part[:half], part[half:])]
-        failed = [(item, why) for item, why in tests if why is not None]
-        for item, why in failed:
-            self._visit(item, why)
-        if not failed:
+        results = [self._fails(item) for item in (part[:half], part[half:])]
+        if not any(results):
             self._add([self._last_of_prefix(part, half)], error)
+
+    def _fails(self, part: Sequence[Node]) -> bool:
+        """Returns whether some ops cannot be compiled, and finds those at fault; True once the search has ended."""
+        error = None if self._has_ended else self._error_of(part)
+        if error is not None:
+            self._visit(part, error)
+        return self._has_ended or error is not None
 
     def _last_of_prefix(self, part: Sequence[Node], passing: int) -> Node:
         """The last node of the shortest prefix that fails, given the length of one that does not, by bisection."""
@@ -232,10 +235,16 @@ class FaultSearch:
         return part[failing - 1]
 
     def _add(self, part: Sequence[Node], error: Exception) -> None:
-        from ...frontend.torch.node import fallback_of
+        from ...frontend.torch.node import fallback_of, overload_of
 
-        for node in part:
-            self._found[node.name] = _detailed(fallback_of(node, reason_of(error), "error"), error)
+        found = [_detailed(fallback_of(node, reason_of(error), "error"), error) for node in part]
+        alone = found[0].op_type if len(found) == 1 else ""
+        if any(item.op_type == alone for item in self._found.values()):
+            # All ops that are called like two at fault are too. The next compile shows whether others are.
+            self._has_ended = True
+            nodes = [node for node in self._program.program.graph.nodes if _is_candidate(node)]
+            self._found |= {node.name: _alike(node, found[0]) for node in nodes if overload_of(node.target) == alone}
+        self._found |= {node.name: item for node, item in zip(part, found, strict=True)}
 
     def _error_of(self, part: Sequence[Node]) -> Exception | None:
         """Compiles some ops, while torch would run all others; returns the error."""
@@ -255,6 +264,13 @@ class FaultSearch:
 def _is_candidate(node: Node) -> bool:
     """Returns whether torch could run a node by itself: it runs an item of a tuple where it runs the tuple's op."""
     return node.op == "call_function" and getattr(node.target, "__name__", "") != "getitem"
+
+
+def _alike(node: Node, why: Fallback) -> Fallback:
+    """Returns the account of a node at fault that is called like another."""
+    from ...frontend.torch.node import fallback_of
+
+    return replace(fallback_of(node, why.reason, "error"), phase=why.phase, pass_name=why.pass_name)
 
 
 def _detailed(found: Fallback, error: Exception) -> Fallback:

@@ -211,6 +211,19 @@ def test_an_error_without_a_place_is_searched_by_halves(monkeypatch):
     assert len(tried) < 20
 
 
+def test_ops_of_one_kind_that_fail_without_a_place(monkeypatch):
+    def function(x):
+        for _ in range(12):
+            x = (x * 2).cos().sin()
+        return x.tanh()
+
+    tried = failing_on("cos", monkeypatch, RuntimeError("no such luck"))
+    (text,) = run_once(function, torch.randn(4, 8))
+    assert "12 ops run" in text
+    assert [item.op_type for item in on_torch().values()] == ["aten.cos.default"] * 12
+    assert len(tried) < 30
+
+
 def test_a_compiler_that_always_fails(monkeypatch):
     def function(x):
         for _ in range(200):
