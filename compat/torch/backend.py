@@ -7,6 +7,7 @@ import contextlib
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -126,6 +127,25 @@ def _without_onednn() -> Iterator[None]:
 stepwell.reset = record.reset  # type: ignore[attr-defined]  # torch._dynamo.reset calls it
 
 
+@dataclass(frozen=True)
+class _Captured:
+    """A graph of AOTAutograd that is to be compiled.
+
+    Attributes:
+        module: the graph.
+        name: its name in messages.
+        entry: its record.
+        frozen: placeholders whose contents are constants of the code, by name.
+        static: the parameters and buffers among the placeholders, each with its tensor that never changes.
+    """
+
+    module: torch.fx.GraphModule
+    name: str
+    entry: record.GraphRecord
+    frozen: Mapping[str, torch.Tensor]
+    static: Mapping[str, torch.Tensor | None]
+
+
 class _Compiler:
     """Compiles the graphs that AOTAutograd makes of one graph of Dynamo.
 
@@ -190,37 +210,24 @@ class _Compiler:
         start = time.perf_counter()
         static = self._static(module)
         found = {item: weight for item, weight in static.items() if weight is not None} if freezing else {}
-        made = self._graph_or_eager(module, name, entry, found, static)
+        made = self._graph_or_eager(_Captured(module, name, entry, found, static))
         release_free_memory()
         entry.seconds = time.perf_counter() - start
         return made
 
-    def _graph_or_eager(
-        self,
-        module: torch.fx.GraphModule,
-        name: str,
-        entry: record.GraphRecord,
-        frozen: Mapping[str, torch.Tensor],
-        static: Mapping[str, torch.Tensor | None],
-    ) -> Graph | EagerGraph:
+    def _graph_or_eager(self, captured: _Captured) -> Graph | EagerGraph:
         try:
             with _disable_current_modes():  # weights are real tensors
-                return self._graph(module, name, entry, frozen, static)
+                return self._graph(captured)
         except REQUESTED:
             raise
         except Exception as error:  # an error of the compiler must not end the user's program
             if self.is_strict:
                 raise
-            return self._in_torch(module, name, entry, error)
+            return self._in_torch(captured.module, captured.name, captured.entry, error)
 
-    def _graph(
-        self,
-        module: torch.fx.GraphModule,
-        name: str,
-        entry: record.GraphRecord,
-        frozen: Mapping[str, torch.Tensor],
-        static: Mapping[str, torch.Tensor | None],
-    ) -> Graph:
+    def _graph(self, captured: _Captured) -> Graph:
+        module, name, entry = captured.module, captured.name, captured.entry
         setup = self._settings.setup
         if entry.kind != "inference":
             # Sums over varying dimensions, such as those of gradients of weights, are slow, so each size is compiled
@@ -234,7 +241,7 @@ class _Compiler:
 
         def divided(found: Mapping[str, Fallback]) -> tuple[Division, dict[str, Executable]]:
             graph = torch.fx.GraphModule(whole, _copied(whole.graph))
-            division = divide(graph, Whole(name, _ranges()), frozen, found, static)
+            division = divide(graph, Whole(name, _ranges()), captured.frozen, found, captured.static)
             return division, {piece: compiler(program) for piece, program in division.pieces.items()}
 
         if self.is_strict:
@@ -248,7 +255,7 @@ class _Compiler:
             calls[piece] = TensorCall(executables[piece], program, self._reporter_of(entry, program.name))
             division.graph.set_submodule(piece, CompiledPiece(calls[piece]))
         entry.fallbacks = division.fallbacks
-        if not frozen:
+        if not (frozen := captured.frozen):
             return Graph(division.graph, calls)
         released = release(frozen.values()) if self._settings.release_weights else 0
         places = {node.name: place for place, node in enumerate(module.graph.find_nodes(op="placeholder"))}
@@ -261,7 +268,7 @@ class _Compiler:
             record_of = record.add(record.GraphRecord(name, entry.kind, note="a frozen weight has changed"))
             text = "a frozen weight has changed, so that the code for constant weights is dropped"
             warn(f"{name}: {text}, and new code takes the weights as inputs", record.FreezingWarning)
-            return self._graph_or_eager(module, name, record_of, {}, static)
+            return self._graph_or_eager(replace(captured, entry=record_of, frozen={}))
 
         return Graph(division.graph, calls, weights, thawed)
 
