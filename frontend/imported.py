@@ -62,6 +62,7 @@ class ImportedModel:
         info: the inputs and outputs that the file declares.
         nodes: every node that was imported, in order.
         values: the values of the model's graph by name, except those that nothing reads.
+        continued: the parameters that further outputs continue from one training step to the next, by their names.
     """
 
     module: ir.Module
@@ -70,6 +71,7 @@ class ImportedModel:
     info: ModelInfo
     nodes: Sequence[ImportedNode] = ()
     values: Mapping[str, ir.Value] = field(default_factory=dict)
+    continued: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,10 @@ def check_all_there(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> 
     """
     for name, _, where, found in _beside(module, parameters):
         if found is None:
-            raise ModelError(f"{where}there are no contents for the parameter '{name}'")
+            raise ModelError(
+                f"{where}there are no contents for the parameter '{name}': put them into parameters.safetensors beside "
+                "the file"
+            )
 
 
 def _beside(

@@ -19,15 +19,16 @@ from ..dialects.stepwell.elementwise import (
     LessOp,
     LogOp,
     MulOp,
+    SelectOp,
     ShiftRightOp,
     SqrtOp,
     SubOp,
     XorOp,
 )
 from ..runtime.training_step import KEY
-from .build import cast, constant, emit
+from .build import cast, constant, emit, scalar
 
-__all__ = ["KEY", "kept", "normal", "random_bits", "uniform"]
+__all__ = ["KEY", "dropped", "kept", "normal", "random_bits", "uniform"]
 
 _BITS = np.dtype(np.uint32)
 # Shifts and factors of lowbias32, from the Hash Prospector (https://github.com/skeeto/hash-prospector).
@@ -54,6 +55,12 @@ def kept(bits: ir.Value, share: float) -> ir.Value:
     if share <= 0:
         return emit(LessOp, bits, _number(0))
     return emit(GreaterEqualOp, bits, _number(round((1 - share) * (1 << 32))))
+
+
+def dropped(bits: ir.Value, value: ir.Value, share: float) -> ir.Value:
+    """Elements of a value, a share of which is 0 at random; the others are divided by 1 - share."""
+    scaled = emit(MulOp, value, scalar(1 / (1 - share) if share < 1 else 0, value))
+    return emit(SelectOp, kept(bits, 1 - share), scaled, scalar(0, value))
 
 
 def uniform(bits: ir.Value, kind: np.dtype) -> ir.Value:

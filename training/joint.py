@@ -26,7 +26,7 @@ from ..support.errors import OptionError
 from .losses import Computed, of_many
 from .mains import Main
 from .recipe import COUNT, KEY, LOSS, LOSS_WEIGHT, SCALE, SUM, WEIGHT, Recipe
-from .trainable import Trainable
+from .trainable import Prepared, Trainable
 from .updates import add_update, scale_state
 
 _F32 = np.dtype(np.float32)
@@ -67,13 +67,15 @@ def make_joint(model: Trainable, recipe: Recipe, shapes: Mapping[str, Shape], ta
         prepared = model.prepared(context, given, target)
         if recipe.divide_loops:
             Pipeline((DivideLoopsPass(),)).run(prepared.module)
-        trained = prepared.chosen(recipe.wrt, model.trainable_names(prepared))
+        inputs = [info.name for info in model.inputs if is_float(info.dtype)] if recipe.optimizer is None else []
+        trained = prepared.chosen(recipe.wrt, model.trainable_names(prepared), inputs)
         main = Main(prepared.module)
-        goal = _add_loss(main, recipe, shapes, list(model.carried))
+        carried = {**model.carried, **_continued(main, prepared)}
+        goal = _add_loss(main, recipe, shapes, list(carried))
         with ir.InsertionPoint(main.last):
             end = constant(np.zeros((), np.float32)).owner
         _differentiate(prepared.module, main, recipe, trained, goal)
-        state = {name: np.array(prepared.parameters[name]) for name in trained}
+        state = {name: np.array(prepared.parameters[name]) for name in trained if name in prepared.parameters}
         backward = len(main.body.operations) - 1
         if recipe.is_split:
             state |= _add_sums(main, recipe, trained, goal, state)
@@ -83,7 +85,7 @@ def make_joint(model: Trainable, recipe: Recipe, shapes: Mapping[str, Shape], ta
             main.give(found, without=[f"{name}{GRADIENT}" for name in trained])
             state |= more
         move_up(main.body, backward)
-        state |= {name: np.array(array) for name, array in model.carried.items()}
+        state |= {name: np.array(array) for name, array in carried.items()}
         if KEY in prepared.parameters:
             with ir.InsertionPoint(main.last), ir.Location.name(KEY):
                 key = main.arguments[KEY]
@@ -94,6 +96,13 @@ def make_joint(model: Trainable, recipe: Recipe, shapes: Mapping[str, Shape], ta
         forward = [view.operation for view in main.body.operations].index(end.operation)
         end.operation.erase()
         return Joint(_text(prepared.module), state, fixed, tuple(trained), forward)
+
+
+def _continued(main: Main, prepared: Prepared) -> dict[str, np.ndarray]:
+    """Gives outputs that continue parameters the names of these; returns the first contents of these by name."""
+    pairs = {output: name for output, name in prepared.continued.items() if name in prepared.parameters}
+    main.give({name: main.results[output] for output, name in pairs.items()}, without=list(prepared.continued))
+    return {name: prepared.parameters[name] for name in pairs.values()}
 
 
 def make_update(recipe: Recipe, parameters: Mapping[str, np.ndarray]) -> Joint:

@@ -20,7 +20,7 @@ from ..driver.sources.source import ModelSource, SourceError
 from ..driver.sources.torch import TorchSource
 from ..driver.state import state_for
 from ..passes.differentiation.pipelines import differentiable_pipeline
-from ..passes.ir.functions import main_function
+from ..passes.ir.functions import main_function, value_names
 from ..passes.ir.rewriting import defining_op, walk
 from ..runtime.program import Shape, TensorInfo
 from ..support.errors import OptionError
@@ -74,9 +74,11 @@ class Trainable:
         imported = self.source.import_into(context, all_shapes, {})
         names = [info.name for info in imported.info.inputs]
         state = state_for(target, parameters=dict(imported.parameters))
-        frozen = _statistics(imported.module)
+        frozen = _statistics(imported.module) | set(imported.continued.values())
         differentiable_pipeline([all_shapes[name] for name in names]).run(imported.module, state=state)
-        return Prepared(imported.module, dict(state.parameters or {}), frozen)
+        read = value_names(main_function(imported.module.operation), "arg_attrs", "input")
+        found = {item: array for item, array in (state.parameters or {}).items() if item in read}
+        return Prepared(imported.module, found, frozen, dict(imported.continued))
 
     def trainable_names(self, prepared: Prepared) -> list[str]:
         """The names of the parameters that are trained if none are chosen."""
@@ -98,27 +100,32 @@ class Prepared:
         module: @main takes the model's inputs, then the parameters.
         parameters: the contents of the parameters by name, in the order of the inputs.
         statistics: names of the parameters that hold means and variances of data.
+        continued: names of those that outputs of other names continue, by the names of these.
     """
 
     module: ir.Module
     parameters: dict[str, np.ndarray]
     statistics: frozenset[str]
+    continued: Mapping[str, str]
 
-    def chosen(self, wanted: Sequence[str] | None, default: Sequence[str]) -> list[str]:
-        """The names of parameters that match one of some patterns, such as "head.*".
+    def chosen(self, wanted: Sequence[str] | None, default: Sequence[str], inputs: Sequence[str] = ()) -> list[str]:
+        """The names of parameters that match one of some patterns, such as "head.*", and of inputs that are named.
 
         Raises:
             OptionError: a pattern matches none, or there are no parameters.
         """
         if wanted is None:
             if not default:
-                raise OptionError("the model has no parameters of floating point: name inputs in `wrt`")
+                advice = f": name some of the inputs {', '.join(inputs)} in `wrt`" if inputs else ""
+                raise OptionError(f"the model has no parameters of floating point{advice}")
             return list(default)
         found: dict[str, None] = {}
+        own = [name for name in self.parameters if name not in self.continued.values()]
         for pattern in [wanted] if isinstance(wanted, str) else wanted:
-            matched = [name for name in self.parameters if name == pattern or fnmatch.fnmatchcase(name, pattern)]
+            matched = [name for name in own if name == pattern or fnmatch.fnmatchcase(name, pattern)]
+            matched += [name for name in inputs if name == pattern]
             if not matched:
-                names = ", ".join(self.parameters) or "none"
+                names = ", ".join(own) or "none"
                 raise OptionError(f"wrt: no parameter matches '{pattern}'; there are {names}")
             found.update(dict.fromkeys(matched))
         return list(found)

@@ -89,6 +89,8 @@ def trainer(
         raise OptionError(f"clip_norm must be positive, but is {clip_norm}")
     if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
         raise OptionError(f"accumulate must be a number of 1 or more, but is {accumulate!r}")
+    if optimizer is not None and not hasattr(optimizer, "update"):
+        raise OptionError(f"optimizer must be SGD, Adam or AdamW of stepwell.training, but is {optimizer!r}")
     rule, chosen = AdamW() if optimizer is None else optimizer, options_of(options, Options)
     if precision is not None:
         if chosen.precision not in ("f32", precision):

@@ -17,7 +17,7 @@ from .trainable import Trainable
 
 
 class ValueAndGrad:
-    """A loss and its gradients with respect to parameters of a model, as a callable on batches.
+    """A loss and its gradients with respect to parameters or inputs of a model, as a callable on batches.
 
     Attributes:
         outputs: the model's outputs in the last call, by name.
@@ -39,7 +39,7 @@ class ValueAndGrad:
         return self._step.recomputations
 
     def __call__(self, *batch: Any, **named: Any) -> tuple[float, dict[str, np.ndarray]]:
-        """Returns the loss and the gradients by the names of the parameters.
+        """Returns the loss and the gradients by the names of the parameters and inputs.
 
         Args:
             batch: the model's inputs, then the target of the loss, as arrays or anything with `__dlpack__`.
@@ -78,8 +78,8 @@ def value_and_grad(
         kwargs: example keyword arguments of it.
         loss: the loss of the first output: "cross_entropy", "mse", or an object such as `CrossEntropy(axis=-1)`; None
             if the model's first output is the loss.
-        wrt: names of parameters, or patterns such as "head.*"; by default the parameters of a module that require
-            gradients, and all of an ONNX model except numbers and the statistics of batch norms.
+        wrt: names of parameters, or patterns such as "head.*", and names of inputs; by default the parameters of a
+            module that require gradients, and all of an ONNX model except numbers and the statistics of batch norms.
         memory_budget: the most bytes of values between forward and backward pass and of all others in a step, without
             parameters, the state of the optimiser and outputs; or, up to 1, a fraction of what they take otherwise.
             Values of the forward pass are computed again for it; see `ValueAndGrad.recomputations`.

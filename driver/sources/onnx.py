@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -46,9 +46,11 @@ class OnnxSource(ModelSource):
     ) -> ImportedModel:
         """See `ModelSource`."""
         from ...frontend.onnx import importer
+        from ...frontend.onnx.reading.statistics import with_statistics
 
+        model, continued = with_statistics(self._parsed) if self.keeps_weights else (self._parsed, {})
         imported = importer.import_model(
-            self._parsed,
+            model,
             context,
             shapes,
             contents,
@@ -58,7 +60,7 @@ class OnnxSource(ModelSource):
             keeps_weights=self.keeps_weights,
         )
         vars(self).pop("_parsed", None)  # as large as the file, and rarely needed again
-        return imported
+        return replace(imported, continued=continued)
 
     def diagnose(self, shapes: Mapping[str, Shape]) -> Diagnosis:
         """See `ModelSource`."""

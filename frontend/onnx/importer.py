@@ -107,6 +107,8 @@ class Importer:
         folder: the folder of the model's external data; None if there is none.
         parameters: the weights found so far.
         is_specialized: whether the shape of every input is known.
+        keeps_weights: whether the model is imported for training.
+        choices: number of random choices so far.
         checked: whether indices and divisors are guarded: all, or only those of inputs.
         counts: the values whose size depends on data.
     """
@@ -121,7 +123,7 @@ class Importer:
         counts_elements: bool = True,
         keeps_weights: bool = False,
     ) -> None:
-        self._model, self._keeps_weights = model, keeps_weights
+        self._model, self.keeps_weights, self.choices = model, keeps_weights, 0
         self._contents = contents or {}
         self._info = describe_model(model)
         self._dims = bound_inputs(self._info, shapes)
@@ -321,13 +323,11 @@ class Importer:
         if graph.sparse_initializer:
             raise ModelError("stores sparse tensors, which is not supported")
         read = names_read(graph)
-        literal = settings_read(graph) if self._keeps_weights else set()
+        literal = settings_read(graph) if self.keeps_weights else set()
         for tensor in weights:
             if tensor.name in read:
                 array = tensor_array(tensor, self.folder)
-                is_kept = (
-                    self._keeps_weights and array.ndim > 0 and is_float(array.dtype) and tensor.name not in literal
-                )
+                is_kept = self.keeps_weights and array.ndim > 0 and is_float(array.dtype) and tensor.name not in literal
                 with ir.Location.name(tensor.name or "weight"):
                     scope.define(tensor.name, self.weight(tensor.name, array, is_kept))
 

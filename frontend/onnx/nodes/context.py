@@ -23,6 +23,8 @@ class ImportContext(Protocol):
     checked: Checked
     parameters: dict[str, np.ndarray]
     counts: Counts
+    keeps_weights: bool
+    choices: int
 
     @property
     def folder(self) -> Path | None:

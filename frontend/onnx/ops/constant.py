@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ....dialects.stepwell.shape import FillOp
-from ...build import emit, shape_of
-from ...errors import NodeError, UnsupportedError
+from ...errors import NodeError
 from ..nodes.node import Node
 from ..nodes.registry import imports
 
@@ -37,17 +35,3 @@ def constant(node: Node) -> ir.Value:
 def identity(node: Node, input: ir.Value) -> ir.Value:
     """Identity: needs no op."""
     return input
-
-
-@imports("Dropout")
-def dropout(
-    node: Node, input: ir.Value, ratio: ir.Value | None = None, training: ir.Value | None = None
-) -> tuple[ir.Value, ...]:
-    """Dropout: the identity outside training, or if nothing is dropped; its mask (opset 12) is all true."""
-    node.ignore("ratio", "seed", "is_test")
-    is_training = training is not None and node.constant(training, "training_mode").any()
-    if is_training and (ratio is None or node.constant(ratio, "ratio").any()):
-        raise UnsupportedError("is in training mode; export the model for inference")
-    if len(node.outputs) < 2 or node.opset < 12:
-        return (input,)
-    return input, emit(FillOp, shape_of(input), value=np.array([True]))

@@ -12,6 +12,7 @@ from mlir import ir
 
 from ....dialects.dims import is_static, numbers
 from ....dialects.stepwell import elementwise as ew
+from ... import randomness
 from ...build import cast, constant, emit, scalar, shape
 from ...errors import UnsupportedError
 from ...randomness import kept, normal, uniform
@@ -44,8 +45,7 @@ def dropped(node: AtenNode, input: ir.Value, p: float) -> ir.Value:
         raise UnsupportedError(
             "drops elements at random, which only `stepwell.trainer` supports: call eval() on the module"
         )
-    scaled = emit(ew.MulOp, input, scalar(1 / (1 - p) if p < 1 else 0, input))
-    return emit(ew.SelectOp, kept(bits, 1 - p), scaled, scalar(0, input))
+    return randomness.dropped(bits, input, p)
 
 
 def _bits(node: AtenNode) -> ir.Value:
