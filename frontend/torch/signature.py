@@ -90,12 +90,13 @@ class Signature:
         given = program.graph_signature
         changed = {str(spec.target) for spec in given.output_specs if spec.kind in _MUTATIONS}
         self._values = {node.name: node.meta.get("val") for node in program.graph.nodes}
-        self._known = known = self._symbols_of_shapes(given)
+        sizes = self._sizes_of_inputs(given)
+        self._known = {size for size in sizes if isinstance(size, sympy.Symbol)}
         self.inputs: list[Input] = []
         for spec in given.input_specs:
             position = sum(item.position >= 0 for item in self.inputs)
             item = _input(spec, changed, position)
-            is_size = item.kind == "input" and _is_size(self._values[item.name], known)
+            is_size = item.kind == "input" and _is_size(self._values[item.name], sizes)
             self.inputs.append(replace(item, kind="size") if is_size else item)
         outputs = iter(_output_names(program))
         self.outputs = [_output(spec, outputs) for spec in given.output_specs]
@@ -120,11 +121,11 @@ class Signature:
         """Returns what torch knows about the result of a node."""
         return self._values[name]
 
-    def _symbols_of_shapes(self, given: Any) -> set[sympy.Symbol]:
-        """Returns the symbols that are sizes of inputs."""
+    def _sizes_of_inputs(self, given: Any) -> set[Any]:
+        """Returns the numbers and expressions that are sizes of inputs."""
         names = [spec.arg.name for spec in given.input_specs if isinstance(spec.arg, TensorArgument)]
         shapes = [value.shape for name in names if isinstance(value := self._values[name], torch.Tensor)]
-        return {size for shape in shapes for size in map(expression_of, shape) if isinstance(size, sympy.Symbol)}
+        return {expression_of(size) for shape in shapes for size in shape}
 
     def dim(self, size: Any) -> int | str:
         """Returns a size as a number, or as the text of its expression over the names of dimensions.
@@ -153,9 +154,11 @@ class Signature:
         return ValueInfo(name, dtype, tuple(self.dim(size) for size in value.shape))
 
 
-def _is_size(value: Any, known: set[sympy.Symbol]) -> bool:
-    """Returns whether a number follows from the shapes of tensors."""
-    return isinstance(value, torch.SymInt) and set(value.node.expr.free_symbols) <= known
+def _is_size(value: Any, sizes: set[Any]) -> bool:
+    """Returns whether a number is a size of an input, or follows from those that are symbols."""
+    if not isinstance(value, torch.SymInt):
+        return False
+    return value.node.expr in sizes or value.node.expr.free_symbols <= sizes
 
 
 def tensor_of(program: torch.export.ExportedProgram, name: str) -> torch.Tensor:

@@ -131,11 +131,14 @@ def _size_reader(signature: Any, name: str) -> Callable[[Sequence[torch.Tensor]]
         for place, value in reversed(list(enumerate(taken)))
         if isinstance(value, torch.Tensor)
         for axis, size in enumerate(value.shape)
-        if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol
+        if isinstance(size, torch.SymInt)
     }
+    if expression in places:
+        place, axis = places[expression]
+        return lambda tensors: tensors[place].shape[axis]
 
     def read(tensors: Sequence[torch.Tensor]) -> int:
-        sizes = {symbol: tensors[place].shape[axis] for symbol, (place, axis) in places.items()}
+        sizes = {symbol: tensors[place].shape[axis] for symbol, (place, axis) in places.items() if symbol.is_Symbol}
         return int(expression.subs(sizes))
 
     return read

@@ -92,3 +92,21 @@ def test_a_number_that_torch_reads_from_a_tensor():
     for x in (torch.tensor([1.0, -1.0, 2.0]), torch.tensor([1.0, 3.0, 2.0])):
         torch.testing.assert_close(run(x), module(x))
     assert [item.op_type for item in run.fallbacks] == ["aten._local_scalar_dense.default"]
+
+
+@pytest.mark.parametrize("size", [lambda n: n + 1, lambda n: (n + 4) // 4, lambda n: n // 2], ids=["+", "up", "down"])
+def test_an_expression_of_a_number_is_a_size(size):
+    class Part(torch.nn.Module):
+        def forward(self, x, n):
+            count = n.max().item()
+            torch._check(count >= 0)
+            torch._check(count <= 100)
+            return x.sin()[:, : size(count)] + 1
+
+    module, x = Part(), torch.rand(2, 8)
+    options = stepwell.Options(fallback="quiet", cache=False)
+    run = stepwell.compile(module, (x, torch.tensor([3, 5])), options=options)
+    for count in (5, 2, 50):
+        given = torch.tensor([count, 1])
+        torch.testing.assert_close(run(x, given), module(x, given))
+    assert [item.op_type for item in run.fallbacks] == ["aten._local_scalar_dense.default"]
