@@ -216,12 +216,14 @@ class _Scores:
         mask: term added to the product, or condition that selects it.
         is_negated: whether the product is selected if the mask is false.
         masked: number selected otherwise.
+        cap: limit of the product before the mask; 0 for none.
     """
 
     scale: float = 1.0
     mask: ir.Value | None = None
     is_negated: bool = False
     masked: float = -math.inf
+    cap: float = 0.0
 
     def read(self, value: ir.Value) -> MatmulOp | None:
         """The product from which `value` is computed with only a scale and a mask; None otherwise."""
@@ -234,6 +236,10 @@ class _Scores:
 
     def _before(self, value: ir.Value) -> ir.Value | None:
         """The operand of `value` one step closer to the product; records that step."""
+        limited = _limited(value) if self.scale == 1 and not self.cap else None
+        if limited is not None:
+            source, self.scale, self.cap = limited
+            return source
         source, factor = _factor(value)
         if source != value:
             self.scale *= factor
@@ -264,7 +270,8 @@ def _is_product(value: ir.Value) -> bool:
     """Returns whether a value is a product, possibly scaled by a number and reshaped."""
     source = value
     for _ in range(4):
-        source = _without_reshape(_factor(source)[0])
+        limited = _limited(source)
+        source = _without_reshape(_factor(source)[0] if limited is None else limited[0])
     return defining_op(source, MatmulOp) is not None
 
 
@@ -276,6 +283,16 @@ def _factor(value: ir.Value) -> tuple[ir.Value, float]:
         if op is not None and number is not None and op.lhs.type == value.type:
             return op.lhs, float(number) if product is not None else 1 / float(number)
     return value, 1.0
+
+
+def _limited(value: ir.Value) -> tuple[ir.Value, float, float] | None:
+    """Returns x, the factor and the limit if `value` is `limit * tanh(x * factor / limit)`; None otherwise."""
+    curve, limit = _factor(value)
+    bend = defining_op(curve, TanhOp)
+    if bend is None or limit <= 0 or curve == value or not has_one_use(curve):
+        return None
+    source, factor = _factor(bend.input)
+    return source, factor * limit, limit
 
 
 def _without_factor(value: ir.Value) -> tuple[ir.Value, float]:
@@ -345,7 +362,9 @@ def _assemble(
         mask = NotOp(mask).result if scores.is_negated else mask
         mask = _reshaped(mask, (*[1] * (4 - rank_of(mask)), *(static_shape(mask) or ())))
     scale = scores.scale * query_scale * key_scale
-    made_op = AttentionOp(query, key, value, mask, scale=scale, masked=scores.masked, zero_empty=zero_empty)
+    made_op = AttentionOp(
+        query, key, value, mask, scale=scale, masked=scores.masked, zero_empty=zero_empty, cap=scores.cap
+    )
     return _reshaped(made_op.result, made)
 
 

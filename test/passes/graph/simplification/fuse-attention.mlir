@@ -130,3 +130,39 @@ func.func @varying_depth(%q: tensor<1x2x8x?xf32, [1, 2, 8, "n"]>, %k: tensor<1x2
   %2 = "stepwell.matmul"(%1, %v) : (tensor<1x2x8x8xf32>, tensor<1x2x8x?xf32, [1, 2, 8, "n"]>) -> tensor<1x2x8x?xf32, [1, 2, 8, "n"]>
   return %2 : tensor<1x2x8x?xf32, [1, 2, 8, "n"]>
 }
+
+// -----
+
+// A limit of the scores before the mask.
+// CHECK-LABEL: func.func @limited_scores(
+// CHECK:         "stepwell.attention"
+// CHECK-SAME:      cap = 4.000000e+00
+// CHECK-SAME:      scale = 2.500000e-01
+func.func @limited_scores(%q: tensor<2x4x6x8xf32>, %k: tensor<2x4x8x7xf32>, %v: tensor<2x4x7x8xf32>, %m: tensor<2x1x1x7xf32>)
+    -> tensor<2x4x6x8xf32> {
+  %four = "stepwell.constant"() {value = dense<4.0> : tensor<f32>} : () -> tensor<f32>
+  %0 = "stepwell.matmul"(%q, %k) : (tensor<2x4x6x8xf32>, tensor<2x4x8x7xf32>) -> tensor<2x4x6x7xf32>
+  %1 = "stepwell.div"(%0, %four) : (tensor<2x4x6x7xf32>, tensor<f32>) -> tensor<2x4x6x7xf32>
+  %2 = "stepwell.div"(%1, %four) : (tensor<2x4x6x7xf32>, tensor<f32>) -> tensor<2x4x6x7xf32>
+  %3 = "stepwell.tanh"(%2) : (tensor<2x4x6x7xf32>) -> tensor<2x4x6x7xf32>
+  %4 = "stepwell.mul"(%3, %four) : (tensor<2x4x6x7xf32>, tensor<f32>) -> tensor<2x4x6x7xf32>
+  %5 = "stepwell.add"(%4, %m) : (tensor<2x4x6x7xf32>, tensor<2x1x1x7xf32>) -> tensor<2x4x6x7xf32>
+  %6 = "stepwell.softmax"(%5) {axis = 3 : i64} : (tensor<2x4x6x7xf32>) -> tensor<2x4x6x7xf32>
+  %7 = "stepwell.matmul"(%6, %v) : (tensor<2x4x6x7xf32>, tensor<2x4x7x8xf32>) -> tensor<2x4x6x8xf32>
+  return %7 : tensor<2x4x6x8xf32>
+}
+
+// -----
+
+// Negative: a negative number is no limit.
+// CHECK-LABEL: func.func @scaled_limit(
+// CHECK-NOT:     "stepwell.attention"
+func.func @scaled_limit(%q: tensor<2x4x6x8xf32>, %k: tensor<2x4x8x7xf32>, %v: tensor<2x4x7x8xf32>) -> tensor<2x4x6x8xf32> {
+  %four = "stepwell.constant"() {value = dense<-4.0> : tensor<f32>} : () -> tensor<f32>
+  %0 = "stepwell.matmul"(%q, %k) : (tensor<2x4x6x8xf32>, tensor<2x4x8x7xf32>) -> tensor<2x4x6x7xf32>
+  %1 = "stepwell.tanh"(%0) : (tensor<2x4x6x7xf32>) -> tensor<2x4x6x7xf32>
+  %2 = "stepwell.mul"(%1, %four) : (tensor<2x4x6x7xf32>, tensor<f32>) -> tensor<2x4x6x7xf32>
+  %3 = "stepwell.softmax"(%2) {axis = 3 : i64} : (tensor<2x4x6x7xf32>) -> tensor<2x4x6x7xf32>
+  %4 = "stepwell.matmul"(%3, %v) : (tensor<2x4x6x7xf32>, tensor<2x4x7x8xf32>) -> tensor<2x4x6x8xf32>
+  return %4 : tensor<2x4x6x8xf32>
+}
