@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mlir import ir
+from onnx import TensorProto
 
 from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
@@ -87,6 +88,8 @@ def layer_norm(node: Node, input: ir.Value, scale: ir.Value, bias: ir.Value | No
 @imports("SimplifiedLayerNormalization", domain="com.microsoft")
 def rms_norm(node: Node, input: ir.Value, scale: ir.Value) -> tuple[ir.Value]:
     """RMSNormalization: without subtracting the mean."""
+    if node.attribute("stash_type", TensorProto.FLOAT) != TensorProto.FLOAT:
+        raise UnsupportedError("attribute 'stash_type' is not supported")
     axis, epsilon = node.attribute("axis", -1), node.attribute("epsilon", 1e-5)
     return (emit(RmsNormOp, input, scale, axis=axis, epsilon=epsilon),)
 
