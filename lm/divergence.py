@@ -13,9 +13,9 @@ import numpy as np
 from ..driver.api import compile as compile_model
 from ..driver.options import Options
 from ..driver.sources.paged import PagedSource
-from ..driver.sources.reading import read_source
 from ..support.errors import InputError
-from .model import PAGE_SIZE, read_model
+from .model import PAGE_SIZE
+from .model_file import read_model
 
 if TYPE_CHECKING:
     from ..driver.sources.paged import CacheForm
@@ -107,10 +107,11 @@ def _logits(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yields the position of the first token and the logits of each window of a text."""
     path = Path(path)
-    window = min(_WINDOW, len(tokens), read_model(path).context)
+    stored = read_model(path)
+    window = min(_WINDOW, len(tokens), stored.context)
     sizes = {"batch": 1, "length": (1, window), "past": (0, window), "outputs": (1, window)}
     pages = -(-window // PAGE_SIZE)
-    source = PagedSource.of(read_source(path), PAGE_SIZE, pages, pages, cache)
+    source = PagedSource.of(stored.source, PAGE_SIZE, pages, pages, cache)
     model = compile_model(source, threads=threads, options=Options(dims=sizes)).pooled()
     empty = {"starts": np.array([0]), "page_table": np.arange(pages)[None], "past": np.empty((0, 0), np.int8)}
     for start in range(0, len(tokens) - 1, window):

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..frontend.errors import ModelError
-from ..frontend.huggingface.folder import CONFIG, read_json
+from ..frontend.huggingface.folder import CONFIG
+from ..frontend.json_file import read_json
 from ..support.packages import require_package
 from .tokenizer import TextTokenizer
 

@@ -14,19 +14,13 @@ import numpy as np
 from ..driver.api import compile as compile_model
 from ..driver.options import Options
 from ..driver.sources.paged import PagedSource
-from ..driver.sources.reading import read_source
 from ..driver.sources.source import ModelSource
-from ..frontend.errors import ModelError
-from ..frontend.gguf.architectures import DecoderSizes
-from ..frontend.gguf.reader import read_gguf
-from ..frontend.huggingface.folder import read_folder
 from ..runtime.executable import Executable
 from ..support.errors import InputError
 from .draft import DraftModel
-from .file_tokenizer import tokenizer_of_file
-from .folder_tokenizer import tokenizer_of_folder
 from .generation import Generation
 from .lookup import TextLookup
+from .model_file import read_model
 from .pages import PageTable
 from .proposals import Proposals, Proposer, advance
 from .sampling import SamplingOptions
@@ -49,34 +43,6 @@ _CONTEXT = 4096
 """Default maximum length of texts in tokens; keys and values of all tokens are kept in memory."""
 
 
-@dataclass(frozen=True)
-class ModelFile:
-    """Tokenizer and length of a model, by its file or folder.
-
-    Attributes:
-        tokenizer: the tokenizer.
-        context: number of tokens that the model was made for.
-    """
-
-    tokenizer: TextTokenizer
-    context: int
-
-
-def read_model(path: Path) -> ModelFile:
-    """Reads a GGUF file or a Hugging Face folder.
-
-    Raises:
-        ModelError: it is damaged, or its decoder or tokenizer is not supported.
-    """
-    try:
-        file = read_folder(path) if path.is_dir() else read_gguf(path)
-        context = DecoderSizes.of(file).context
-        tokenizer = tokenizer_of_folder(path) if path.is_dir() else tokenizer_of_file(file)
-    except ModelError as error:
-        raise error.at(model=path.name) from error.__cause__
-    return ModelFile(tokenizer, context)
-
-
 def load(
     path: str | os.PathLike[str],
     context: int | None = None,
@@ -90,10 +56,11 @@ def load(
     cache: CacheForm = "float",
     batch_invariant: bool = False,
 ) -> LanguageModel:
-    """Loads a GGUF file or a Hugging Face folder, and compiles its decoder or takes it from the cache.
+    """Loads a GGUF file, a Hugging Face folder or an ONNX decoder, and compiles it or takes it from the cache.
 
     Args:
-        path: the file, or the folder with config.json, safetensors and tokenizer.json.
+        path: the file; or the folder with tokenizer.json, config.json and safetensors; or a folder with an ONNX decoder
+            and genai_config.json or config.json.
         context: maximum number of tokens of a text with its prompt; by default that of the model, at most 4,096.
         threads: number of threads of a call; by default one for each core.
         sequences: maximum number of texts that grow together, in an `Engine`.
@@ -127,7 +94,7 @@ def load(
         raise InputError(
             "batch_invariant excludes lookup and draft: the program that checks proposed tokens rounds them"
         )
-    source, pages_of_text = read_source(path), -(-context // PAGE_SIZE)
+    source, pages_of_text = stored.source, -(-context // PAGE_SIZE)
     per_page = PAGE_SIZE * _bytes_per_token(source, cache)
     kept = sequences * pages_of_text * per_page + (_KEPT_BYTES if sequences > 1 else 0) if memory is None else memory
     pages = max(pages_of_text, kept // per_page)

@@ -11,7 +11,7 @@ from . import arguments
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Adds the model and the options of loading it."""
-    parser.add_argument("model", help="a .gguf file, or a Hugging Face folder")
+    parser.add_argument("model", help="a .gguf file, a Hugging Face folder, or an ONNX decoder with its settings")
     parser.add_argument(
         "--context", type=arguments.positive, metavar="N", help="maximum number of tokens of a text with its prompt"
     )

@@ -84,12 +84,17 @@ class PagedSource(ModelSource):
         return self._paged(self._inner.import_into(context, inner, contents))
 
     def _paged(self, imported: ImportedModel) -> ImportedModel:
+        from ...frontend.errors import ModelError
         from ...frontend.mlir_text import info_of
         from ...passes.infra.pipeline import Pipeline
+        from ...passes.infra.runner import PassFailure
         from ...passes.paging.page_state import PageStatePass
 
         page = PageStatePass(self.page_size, self.pages, self.pages_of_text, self.starts, self.form)
-        Pipeline((page,)).run(imported.module)
+        try:
+            Pipeline((page,)).run(imported.module)
+        except PassFailure as error:
+            raise ModelError(f"has no state that pages can hold: {error.__cause__}", model=self.name) from error
         return replace(imported, info=info_of(imported.module, imported.name))
 
     @property

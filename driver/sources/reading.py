@@ -15,6 +15,7 @@ from ...support.formats import add_format, format_of
 from ...support.large_file import LargeFile
 from .huggingface import HuggingFaceSource
 from .onnx import OnnxSource
+from .onnx_decoder import OnnxDecoderSource
 from .plugin import PluginSource
 from .source import ModelSource, SourceError
 from .torch import TorchSource
@@ -89,6 +90,10 @@ _KINDS = _built_in()
 def _read_file(path: Path) -> ModelSource:
     try:
         if path.is_dir():
+            from ...frontend.onnx.decoders.folder import is_decoder_folder
+
+            if is_decoder_folder(path):
+                return OnnxDecoderSource.at(path)
             return HuggingFaceSource((path / "config.json").read_bytes(), path)
         contents = LargeFile.at(path)
         if contents.size < _LARGE_BYTES:

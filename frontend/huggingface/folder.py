@@ -6,7 +6,6 @@ fused projections by head, and matrices stored by inputs.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from ...support.packages import require_package
 from ..errors import ModelError
 from ..gguf.blocks import BlockWeight, stacked
 from ..gguf.reader import GgufFile, StoredTensor
+from ..json_file import read_json
 from .layouts import TensorLayout, Weight
 from .quantized import read_quantized
 from .settings import ARCHITECTURES, settings_of
@@ -65,21 +65,6 @@ def read_folder(folder: Path) -> GgufFile:
     for name, experts in apart.items():
         found[name] = _stored(name, _together([experts[number] for number in sorted(experts)]))
     return GgufFile(settings, found)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Reads a JSON object.
-
-    Raises:
-        ModelError: the file cannot be read, or holds something else.
-    """
-    try:
-        values = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path.name} cannot be read: {error}") from error
-    if not isinstance(values, dict):
-        raise ModelError(f"{path.name} holds no JSON object")
-    return values
 
 
 def weight_files(folder: Path) -> list[Path]:

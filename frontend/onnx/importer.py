@@ -42,7 +42,7 @@ from .reading.limits import MAX_NODES
 from .reading.model import Model, describe_model, opsets, read_model
 from .reading.names import node_name, normal_domain
 from .reading.weights import tensor_array
-from .survey import check_supported, names_read, needed_nodes, settings_read
+from .survey import check_native, check_supported, names_read, needed_nodes, settings_read
 
 MAX_LITERAL = {"f": 16, "i": 64, "u": 64, "b": 64}
 """Maximum number of elements of a literal by kind of element; larger ones are parameters. Integers are often shapes."""
@@ -111,7 +111,10 @@ class Importer:
         choices: number of random choices so far.
         checked: whether indices and divisors are guarded: all, or only those of inputs.
         counts: the values whose size depends on data.
+        appends_caches: whether caches of keys and values grow at their end.
     """
+
+    appends_caches = False
 
     def __init__(
         self,
@@ -125,11 +128,10 @@ class Importer:
     ) -> None:
         self._model, self.keeps_weights, self.choices = model, keeps_weights, 0
         self._contents = contents or {}
-        self._info = describe_model(model)
+        self._info = self._main_info(model)
         self._dims = bound_inputs(self._info, shapes)
         self._functions = FunctionTable(model)
-        self._node_count = 0
-        self._nodes: list[ImportedNode] = []
+        self._node_count, self._nodes = 0, list[ImportedNode]()
         self.folder = model.folder
         self.parameters: dict[str, np.ndarray] = {}
         self.checked: Checked = checked
@@ -149,7 +151,7 @@ class Importer:
 
     def run(self) -> ImportedModel:
         """Imports the model."""
-        _check_native(self._info)
+        check_native(self._info)
         proto = self._model.proto
         versions = opsets(proto.opset_import, self._model.name)
         check_supported(proto.graph, versions, self._functions)
@@ -161,10 +163,9 @@ class Importer:
         block = main.add_entry_block()
         scope = Scope(versions=versions)
         with ir.InsertionPoint(block):
-            for info, argument in zip(self._info.inputs, block.arguments, strict=True):
-                known = self._contents.get(info.name)
-                scope.define(info.name, argument if known is None else constant(known))
-            values = self._graph(proto.graph, scope, self._model.initializers)
+            for name, value in self._given(block.arguments).items():
+                scope.define(name, value)
+            values = self._returned(self._graph(proto.graph, scope, self._model.initializers))
             if not all(isinstance(value, ir.Value) for value in values):
                 raise UnsupportedError("returns a sequence")
             self._check_outputs(values)
@@ -175,6 +176,19 @@ class Importer:
         results = {name: value for name, value in scope.values.items() if _is_read(value)}
         parameters = read_parameters(main, self.parameters)
         return ImportedModel(module, parameters, self._model.name, self._info, self._nodes, results)
+
+    def _main_info(self, model: Model) -> ModelInfo:
+        """Returns the inputs and outputs of @main."""
+        return describe_model(model)
+
+    def _given(self, arguments: Sequence[ir.Value]) -> dict[str, ir.Value]:
+        """Returns the inputs of the graph by name, for the arguments of @main."""
+        pairs = {info.name: argument for info, argument in zip(self._info.inputs, arguments, strict=True)}
+        return {name: constant(self._contents[name]) if name in self._contents else pairs[name] for name in pairs}
+
+    def _returned(self, values: list[ir.Value]) -> list[ir.Value]:
+        """Returns the outputs of @main, for those of the graph."""
+        return values
 
     def graph(
         self,
@@ -368,20 +382,6 @@ class Importer:
         for info, value in zip(self._info.outputs, values, strict=True):
             if info.kind and spec_of(value).dtype != info.dtype:
                 raise ModelError(f"declares output '{info.name}' as {info.dtype}, but computes {spec_of(value).dtype}")
-
-
-def _check_native(info: ModelInfo) -> None:
-    """Checks that inputs and outputs are tensors that code can be compiled for.
-
-    Raises:
-        UnsupportedError: one is not.
-    """
-    for what, values in (("input", info.inputs), ("output", info.outputs)):
-        for value in values:
-            if value.kind and not value.is_native:
-                kind = "string" if value.dtype == object and value.kind == "tensor" else value.kind
-                text = value.dtype if value.dtype != object else kind
-                raise UnsupportedError(f"{what} '{value.name}' has the type {text}, which is not supported")
 
 
 def _is_small(dtype: np.dtype, dims: PortDims) -> bool:

@@ -12,6 +12,7 @@ import onnx
 
 from ...runtime.host.fallback import Fallback
 from ..errors import UnsupportedError
+from ..imported import ModelInfo
 from .nodes.definitions import is_defined
 from .nodes.functions import FunctionTable
 from .nodes.lists import SEQUENCE_OPERATORS
@@ -183,3 +184,17 @@ def unknown_operators(model: Model, types: Mapping[str, onnx.TypeProto] | None =
 def _is_supported(domain: str, op_type: str, opset: int) -> bool:
     """Returns whether an operator has an importer, or a definition (whose operators are checked when it is inlined)."""
     return handler_for(domain, op_type, opset) is not None or is_defined(op_type, opset, domain)
+
+
+def check_native(info: ModelInfo) -> None:
+    """Checks that inputs and outputs are tensors that code can be compiled for.
+
+    Raises:
+        UnsupportedError: one is not.
+    """
+    for what, values in (("input", info.inputs), ("output", info.outputs)):
+        for value in values:
+            if value.kind and not value.is_native:
+                kind = "string" if value.dtype == object and value.kind == "tensor" else value.kind
+                text = value.dtype if value.dtype != object else kind
+                raise UnsupportedError(f"{what} '{value.name}' has the type {text}, which is not supported")

@@ -34,7 +34,7 @@ from .simplification.fuse_composites import FuseCompositesPass
 
 CLEAN_UP: tuple[PassElement, ...] = (CanonicalizePass(), CsePass(), DcePass())
 
-GRAPH_PIPELINE: tuple[PassElement, ...] = (
+COMPOSITES: tuple[PassElement, ...] = (
     # Shapes first, because most patterns need them; then shape arithmetic is constant and folds away.
     InferShapesPass(),
     # While weights are still computed from their bytes.
@@ -49,6 +49,11 @@ GRAPH_PIPELINE: tuple[PassElement, ...] = (
     DecomposePass(),
     # Composites are recognised in canonical form, before other rewrites destroy their patterns.
     FuseCompositesPass(),
+)
+"""The passes up to the recognition of composites."""
+
+GRAPH_PIPELINE: tuple[PassElement, ...] = (
+    *COMPOSITES,
     # Before the layout changes, because per-channel values are easy to recognise in the model's own layout.
     FoldBatchNormPass(),
     # After it, nothing is left between summed branches and their sum.

@@ -25,6 +25,8 @@ class ImportContext(Protocol):
     counts: Counts
     keeps_weights: bool
     choices: int
+    appends_caches: bool
+    """True if caches of keys and values grow at their end, as texts of a batch end at the same position."""
 
     @property
     def folder(self) -> Path | None:

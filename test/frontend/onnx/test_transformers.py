@@ -90,11 +90,11 @@ def test_multi_head_attention(check, normal, mask):
     check("MultiHeadAttention", 17, grown, outputs=3, unidirectional=1, **options)
 
 
-@pytest.mark.parametrize("options", [{}, {"do_rotary": 1}, {"do_rotary": 1, "rotary_interleaved": 1}])
+@pytest.mark.parametrize("options", [{}, {"do_rotary": 1}, {"do_rotary": 1, "rotary_interleaved": 1}, {"softcap": 0.5}])
 @pytest.mark.parametrize("window", [-1, 3])
 def test_group_query_attention(check, normal, options, window):
     def run(length, past, ends, total):
-        tables = {7: normal(16, 8), 8: normal(16, 8)} if options else {}
+        tables = {7: normal(16, 8), 8: normal(16, 8)} if "do_rotary" in options else {}
         kept = [normal(2, 2, past, 16) for _ in range(2)] if past else [None, None]
         new = [normal(2, length, 64), normal(2, length, 32), normal(2, length, 32)]
         sizes = {5: np.array(ends, np.int32), 6: np.array(total, np.int32)}

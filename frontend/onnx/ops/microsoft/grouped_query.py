@@ -65,15 +65,24 @@ def group_query_attention(
     bias: ir.Value | None = None,
 ) -> tuple[ir.Value, ...]:
     """Attention on [batch, length, heads * depth]; the cached keys and values of all calls are the other outputs."""
-    for name in ("softcap", "smooth_softmax"):
-        if node.attribute(name, 0) not in (0, -1):
-            raise UnsupportedError(f"attribute '{name}' is not supported")
+    if node.attribute("smooth_softmax", 0) not in (0, -1):
+        raise UnsupportedError("attribute 'smooth_softmax' is not supported")
     heads, shared = node.attribute("num_heads"), node.attribute("kv_num_heads")
     query, key, value = _split(query, key, value, heads, shared)
     length = known_dim(query, 2, "the length of the query")
-    (whole,) = node.integers(total, "total_sequence_length")
-    kept, counts = _kept(node, lengths, length, whole)
-    places = emit(AddOp, _column(kept, 1), numbered(length, 1, 2))
+    if node.importer.appends_caches:
+        if past_key is None or past_value is None:
+            raise NodeError("has no past keys and values")
+        before = known_dim(past_key, 2, "the length of the past keys")
+        starts = _starts(lengths, before + length)
+        places = emit(SubOp, numbered(length, 1, 2), emit(SubOp, starts, dimension(before)))
+        places = emit(MaximumOp, places, scalar(0, places))
+        whole, kept, counts = before + length, starts, None
+    else:
+        starts = None
+        (whole,) = node.integers(total, "total_sequence_length")
+        kept, counts = _kept(node, lengths, length, whole)
+        places = emit(AddOp, _column(kept, 1), numbered(length, 1, 2))
     if node.attribute("do_rotary", 0):
         if cosines is None or sines is None:
             raise NodeError("rotates queries and keys (do_rotary), but has no tables of cosines and sines")
@@ -82,17 +91,19 @@ def group_query_attention(
         is_interleaved = bool(node.attribute("rotary_interleaved", 0))
         query, key = (rotated(item, *angles, is_interleaved=is_interleaved) for item in (query, key))
     pairs = ((past_key, key), (past_value, value))
-    if counts is None:
+    if starts is not None:
+        key, value = (joined([past, new], 2) for past, new in pairs if past is not None)
+    elif counts is None:
         key, value = (_assembled(past, new, kept, whole) for past, new in pairs)
     else:
         key, value = (_extended(past, new, counts, whole) for past, new in pairs)
-    mask = _mask(node, places, known_dim(key, 2, "the length of the keys"))
+    mask = _mask(node, places, known_dim(key, 2, "the length of the keys"), starts)
     if bias is not None:
         mask = emit(
             SelectOp, mask, part_along(bias, 3, 0, known_dim(key, 2, "the length of the keys")), scalar(-np.inf, query)
         )
     scale = node.attribute("scale", 0.0) or known_dim(query, 3, "the depth of a head") ** -0.5
-    result = emit(AttentionOp, query, key, value, mask, scale=scale)
+    result = emit(AttentionOp, query, key, value, mask, scale=scale, cap=node.attribute("softcap", 0.0))
     return merged_heads(result), key, value
 
 
@@ -181,9 +192,29 @@ def _filled(value: ir.Value, extent: int) -> ir.Value:
     return emit(PadOp, value, low=(0, 0, 0, 0), high=(0, 0, missing, 0))
 
 
-def _mask(node: Node, places: ir.Value, keys: Dim) -> ir.Value:
-    """Mask of the keys that each query sees: all keys up to its own position, or a window of them."""
-    distances = tabulate(SubOp, emit(ExpandDimsOp, places, axes=(1, 3)), numbered(keys, 3, 4))
+def _starts(lengths: ir.Value, whole: Dim) -> ir.Value:
+    """The position at which each sequence begins, i64[batch, 1], if all of them end at the same one."""
+    flat = cast(emit(DynamicReshapeOp, lengths, integers([-1])), np.int64)
+    return _column(emit(SubOp, dimension(whole - 1), flat), 1)
+
+
+def _mask(node: Node, places: ir.Value, keys: Dim, starts: ir.Value | None) -> ir.Value:
+    """Mask of the keys that each query sees: all keys up to its own position, or a window of them.
+
+    Args:
+        node: the node.
+        places: the positions of queries in their sequences, [batch, length].
+        keys: the number of keys.
+        starts: the key at which each sequence begins, [batch, 1]; None if that is the first one for all.
+    """
+    numbers = numbered(keys, 3, 4)
+    if starts is not None:
+        numbers = emit(SubOp, numbers, emit(ExpandDimsOp, starts, axes=(2, 3)))
+        distances = emit(SubOp, emit(ExpandDimsOp, places, axes=(1, 3)), numbers)
+        seen = emit(AndOp, emit(GreaterEqualOp, distances, integers(0)), emit(GreaterEqualOp, numbers, integers(0)))
+        window = node.attribute("local_window_size", -1)
+        return seen if window < 0 else emit(AndOp, seen, emit(LessOp, distances, integers(window)))
+    distances = tabulate(SubOp, emit(ExpandDimsOp, places, axes=(1, 3)), numbers)
     window = node.attribute("local_window_size", -1)
     holds = tabulate(GreaterEqualOp, distances, integers(0))
     return holds if window < 0 else tabulate(AndOp, holds, tabulate(LessOp, distances, integers(window)))

@@ -1,0 +1,51 @@
+"""The file or folder of a language model: its decoder, its tokenizer, and the length of its texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..driver.sources.onnx_decoder import OnnxDecoderSource
+from ..driver.sources.reading import read_source
+from ..driver.sources.source import ModelSource
+from ..frontend.errors import ModelError
+from ..frontend.gguf.architectures import DecoderSizes
+from ..frontend.gguf.reader import read_gguf
+from ..frontend.huggingface.folder import read_folder
+from ..frontend.onnx.decoders.folder import is_decoder_folder, read_decoder_folder
+from .file_tokenizer import tokenizer_of_file
+from .folder_tokenizer import tokenizer_of_folder
+from .tokenizer import TextTokenizer
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """Decoder, tokenizer and length of a model, by its file or folder.
+
+    Attributes:
+        source: the decoder.
+        tokenizer: the tokenizer.
+        context: number of tokens that the model was made for.
+    """
+
+    source: ModelSource
+    tokenizer: TextTokenizer
+    context: int
+
+
+def read_model(path: Path) -> ModelFile:
+    """Reads a GGUF file, a folder of Hugging Face, or an ONNX decoder or its folder.
+
+    Raises:
+        ModelError: it is damaged, or its decoder or tokenizer is not supported.
+    """
+    try:
+        if path.suffix == ".onnx" or (path.is_dir() and is_decoder_folder(path)):
+            found = read_decoder_folder(path)
+            return ModelFile(OnnxDecoderSource.at(found.model), tokenizer_of_folder(found.folder), found.context)
+        source = read_source(path)
+        file = read_folder(path) if path.is_dir() else read_gguf(path)
+        tokenizer = tokenizer_of_folder(path) if path.is_dir() else tokenizer_of_file(file)
+        return ModelFile(source, tokenizer, DecoderSizes.of(file).context)
+    except ModelError as error:
+        raise error.at(model=path.name) from error.__cause__
