@@ -113,7 +113,7 @@ def _steps(plan: Plan, narrow: Sequence[int], parts: Sequence[Contribution]) -> 
 
 
 def _noise(item: ProductPlan, level: int) -> float:
-    return float(((item.widths[level].weight - item.product.weight) ** 2).sum())
+    return float(((item.widths[level].weight.astype(np.float64) - item.product.weight) ** 2).sum())
 
 
 def _after(narrow: Sequence[int], steps: Sequence[int]) -> list[int]:

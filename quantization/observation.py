@@ -18,6 +18,10 @@ from .scales import BINS, Histogram
 Sample = Mapping[str, Any]
 """The inputs of a call, by name."""
 
+LEAST_EXPONENT = -148
+"""Exponent of the least float32 above 0, as `numpy.frexp` gives it."""
+_EXPONENTS = 128 - LEAST_EXPONENT + 1
+
 
 @dataclass
 class Activation:
@@ -29,6 +33,7 @@ class Activation:
         counts: histogram between `low` and `high`; zeros unless requested.
         largest: greatest magnitude of each channel.
         means: mean magnitude of each channel.
+        exponents: number of values other than 0 whose magnitude is in [2^(i - 1), 2^i), at `i - LEAST_EXPONENT`.
         gram: x^T x over all rows; None unless requested.
         rows: number of rows.
     """
@@ -38,6 +43,7 @@ class Activation:
     counts: np.ndarray = field(default_factory=lambda: np.zeros(BINS))
     largest: np.ndarray | None = None
     means: np.ndarray | None = None
+    exponents: np.ndarray = field(default_factory=lambda: np.zeros(_EXPONENTS, np.int64))
     gram: np.ndarray | None = None
     rows: int = 0
 
@@ -45,6 +51,11 @@ class Activation:
     def histogram(self) -> Histogram:
         """The histogram."""
         return Histogram(self.low, self.high, self.counts)
+
+    def share_below(self, magnitude: float) -> float:
+        """Returns about which share of the values other than 0 is below a magnitude."""
+        below = max(0, int(np.floor(np.log2(magnitude))) - LEAST_EXPONENT + 1)
+        return float(self.exponents[:below].sum() / max(self.exponents.sum(), 1))
 
 
 class CalibrationModel:
@@ -125,6 +136,8 @@ def _add_range(item: Activation, value: np.ndarray, axis: int) -> None:
     item.means = mean if item.means is None else item.means + (mean - item.means) * len(rows) / count
     item.largest = largest if item.largest is None else np.maximum(item.largest, largest)
     item.rows = count
+    exponents = np.frexp(rows[rows > 0])[1] - LEAST_EXPONENT
+    item.exponents += np.bincount(np.clip(exponents, 0, _EXPONENTS - 1), minlength=_EXPONENTS)
 
 
 def compiled(proto: onnx.ModelProto) -> Any:

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from html import escape
 
-import numpy as np
-
 from ..runtime.report import html
-from .blocks import BlockWeights
 from .budget import WidthSearch
 from .observation import Activation, Sample
 from .plan import Plan, ProductPlan
-from .scales import ChannelWeights
+from .reasons import decibels, reasons
 from .speed import predicted_times
 from .switches import OutputErrors
 
 SCHEMA = 1
 """Version of the record, raised when a key is removed or changes its meaning."""
-_OUTLIER = 20.0
-"""Minimum ratio of an outlier to the median magnitude.
-
-The SmoothQuant paper reports 20 to 100; the greatest magnitude of a normal distribution has about 6.
-"""
-_CLIPPED = 0.001
-"""Share of clipped values of an activation from which a report names it: a choice."""
-_BLOCK_DB = 15.0
-"""Signal-to-noise ratio in dB of weights in blocks below which a report names the block; 20 is usual in 4 bits."""
-_NAMED = 3
-"""Number of channels that a reason lists."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +172,8 @@ def make_report(plan: Plan, found: WidthSearch, seen: Mapping[str, Activation], 
             item.widths[0].nbytes,
             {width.name: {"bytes": width.nbytes, "nanoseconds": predicted[width.name]} for width in item.widths},
             contribution.share,
-            _decibels(item.product.weight, item.widths[-1].weight),
-            tuple(_reasons(plan, item, seen)),
+            decibels(item.product.weight, item.widths[-1].weight),
+            tuple(reasons(plan, item, seen)),
             _cure(plan, item, level),
         )
         for item, level, contribution, predicted in zip(
@@ -202,45 +188,3 @@ def _cure(plan: Plan, item: ProductPlan, level: int) -> str:
     if level == len(item.widths) - 1:
         return "outliers moved into the weights" if plan.options.smooth and item.product.is_matrix else ""
     return f"kept in {item.widths[level].name}"
-
-
-def _decibels(wide: np.ndarray, narrow: np.ndarray) -> float:
-    noise, signal = float(((wide - narrow) ** 2).sum()), float((wide.astype(np.float64) ** 2).sum())
-    return 10.0 * float(np.log10(signal / noise)) if noise and signal else float("inf")
-
-
-def _reasons(plan: Plan, item: ProductPlan, seen: Mapping[str, Activation]) -> list[str]:
-    product, narrow = item.product, item.widths[-1]
-    found = []
-    if (most := _outliers(np.abs(product.matrix).max(axis=1))) and isinstance(narrow.stored, BlockWeights):
-        found.append(f"input channels of the weights with outliers: {_listed(most)}")
-    if isinstance(narrow.stored, BlockWeights) and _decibels(product.weight, narrow.weight) < _BLOCK_DB:
-        found.append(f"blocks of {narrow.stored.block} are too large for the spread of the weights")
-    if isinstance(narrow.stored, ChannelWeights):
-        found += _of_channels(product.matrix)
-    activation, scale = seen.get(product.data), plan.scales.get(product.data)
-    largest = None if activation is None or plan.options.method == "weights" else activation.largest
-    if largest is not None and (most := _outliers(largest)):
-        found.append(f"channels of the activation with outliers: {_listed(most)}")
-    if scale is not None and scale.clipped > _CLIPPED:
-        found.append(f"{100 * scale.clipped:.2g} % of the activation are clipped")
-    return found
-
-
-def _of_channels(matrix: np.ndarray) -> list[str]:
-    """Returns the output channels in which one weight is so large that the others get few numbers."""
-    magnitudes = np.abs(matrix)
-    usual = np.median(magnitudes, axis=0)
-    spread = np.divide(magnitudes.max(axis=0), usual, out=np.zeros(len(usual)), where=usual > 0)
-    bad = [int(place) for place in np.argsort(-spread) if spread[place] > _OUTLIER]
-    return [f"output channels of the weights with outliers: {_listed(bad)}"] if bad else []
-
-
-def _outliers(largest: np.ndarray) -> list[int]:
-    usual = float(np.median(largest))
-    return [int(place) for place in np.argsort(-largest) if usual and largest[place] > _OUTLIER * usual]
-
-
-def _listed(channels: Sequence[int]) -> str:
-    rest = f" and {len(channels) - _NAMED} more" if len(channels) > _NAMED else ""
-    return ", ".join(map(str, channels[:_NAMED])) + rest

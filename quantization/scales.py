@@ -12,7 +12,7 @@ BINS = 2048
 """Number of bins of a histogram, as in TensorRT's and ONNX Runtime's calibration."""
 _SHRINKS = np.linspace(1.0, 0.02, 99)
 """Fractions of the whole range that `entropy` and `mse` try."""
-_LEAST_SCALE = 1e-30
+LEAST_SCALE = 1e-30
 """Scale of zeros: positive, and with a float32 as its inverse."""
 
 
@@ -64,7 +64,7 @@ def activation_scale(histogram: Histogram, method: RangeMethod, percentile: floa
 
 def _affine(low: float, high: float) -> tuple[float, int]:
     low, high = min(low, 0.0), max(high, 0.0)
-    scale = float(np.float32(max((high - low) / 255.0, _LEAST_SCALE)))
+    scale = float(np.float32(max((high - low) / 255.0, LEAST_SCALE)))
     return scale, int(np.clip(np.rint(-low / scale), 0, 255))
 
 
@@ -121,7 +121,7 @@ class ChannelWeights:
     @staticmethod
     def of(matrix: np.ndarray) -> ChannelWeights:
         """Rounds a float matrix to nearest."""
-        scales = np.maximum(np.abs(matrix).max(axis=0) / 127.0, _LEAST_SCALE).astype(np.float32)
+        scales = np.maximum(np.abs(matrix).max(axis=0) / 127.0, LEAST_SCALE).astype(np.float32)
         return ChannelWeights(np.clip(np.rint(matrix / scales), -127, 127).astype(np.int8), scales)
 
     @property

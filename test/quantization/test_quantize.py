@@ -149,6 +149,33 @@ def test_a_clipped_activation_is_named() -> None:
     assert any("of the activation are clipped" in reason for item in made.products for reason in item.reasons)
 
 
+def _reasons(w0: float = 1.0, w1: float = 1.0, small: int = 0) -> dict[str, str]:
+    """The reasons of two products in a row whose weights have these factors; `small` samples are of 0.01."""
+    random = np.random.default_rng(0)
+    weights = {"w0": random.standard_normal((64, 96)) * w0 / 8, "w1": random.standard_normal((96, 16)) * w1 / 10}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w0"], ["a"], "first"),
+        helper.make_node("MatMul", ["a", "w1"], ["y"], "second"),
+    ]
+    samples = [{"x": random.standard_normal((8, 64)).astype(np.float32)} for _ in range(6)]
+    for sample in samples[:small]:
+        sample["x"] *= np.float32(0.01)
+    report = stepwell.quantize(model_of(nodes, weights, {"x": ["n", 64]}, ["n", 16]), samples).report
+    return {item.node: "; ".join(item.reasons) for item in report.products}
+
+
+def test_a_range_that_is_too_wide_for_most_values_is_named() -> None:
+    assert "% of the activation's values other than 0 become 0: its range is too wide" in _reasons(small=5)["first"]
+    assert not any(_reasons().values())
+
+
+def test_scales_that_underflow_are_named() -> None:
+    made = _reasons(w0=1e-33, w1=1e30)
+    assert "output channels of the weights whose scale underflows: 0, 1, 2 and 93 more" in made["first"]
+    assert "the scale of the activation underflows" in made["second"]
+    assert "the product of the scales underflows in float32" in _reasons(w0=1e-20, w1=1e-24)["second"]
+
+
 def test_excluded_products_stay_in_float() -> None:
     model, samples = products()
     made = stepwell.quantize(model, samples, exclude=["second"])
