@@ -101,6 +101,12 @@ RANGES = _of_module("stepwell.ranges", forms.RANGES, "minimum, maximum and step 
 TYPICAL_SIZES = _of_module(
     "stepwell.typical_sizes", forms.JSONS, "representative values of the symbolic sizes in a call", _FROM_IMPORT
 )
+DECISIONS = _of_module(
+    "stepwell.decisions",
+    forms.STRINGS_BY_NAME,
+    "what passes on the graph decide otherwise than by the cost function, by the site of the decision",
+    _FROM_IMPORT,
+)
 
 # Arguments and results of functions.
 LAYOUT = DiscardableAttribute(

@@ -40,6 +40,12 @@ def _read_float(attr: ir.Attribute) -> float | None:
     return attr.value if isinstance(attr, ir.FloatAttr) and isinstance(attr.type, ir.F64Type) else None
 
 
+def _read_strings(attr: ir.Attribute) -> dict[str, str] | None:
+    if not isinstance(attr, ir.DictAttr) or not all(isinstance(item.attr, ir.StringAttr) for item in attr):
+        return None
+    return {item.name: ir.StringAttr(item.attr).value for item in attr}
+
+
 UNIT: AttributeForm[bool] = AttributeForm(
     "a unit attribute", lambda attr: True if isinstance(attr, ir.UnitAttr) else None, lambda _: ir.UnitAttr.get()
 )
@@ -118,6 +124,11 @@ DENSE: AttributeForm[np.ndarray] = AttributeForm(
 )
 DICTIONARY: AttributeForm[ir.DictAttr] = AttributeForm(
     "a dictionary", lambda attr: attr if isinstance(attr, ir.DictAttr) else None, lambda value: value
+)
+STRINGS_BY_NAME: AttributeForm[Mapping[str, str]] = AttributeForm(
+    "a dictionary of strings",
+    lambda attr: _read_strings(attr),
+    lambda values: ir.DictAttr.get({name: ir.StringAttr.get(value) for name, value in values.items()}),
 )
 _JSON: AttributeForm[Any] = AttributeForm(
     "a string of JSON",

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,21 +17,20 @@ import numpy as np
 from ..driver.options import Options
 from ..driver.setup import Setup
 from ..driver.sources.reading import read_source
-from ..driver.sources.source import ModelSource
 from ..passes.infra.tuning import SUFFIX
 from ..runtime.cache.cache import Cache
-from ..runtime.program import SHORT_NAME, Shape
+from ..runtime.program import SHORT_NAME
 from ..support.wording import quantity
 from ..tuning import explanations
 from ..tuning.choices import best_trials, tuning_of
 from ..tuning.database import Database, default_path
 from ..tuning.distributed.job import TuningJob
 from ..tuning.distributed.search import search_on_cluster
-from ..tuning.model import tunable_model
 from ..tuning.options import SEARCHERS, TuningOptions
 from ..tuning.profiles import read_profile
 from ..tuning.report import page, summary
-from ..tuning.session import SearchProgress, SearchResult, TuningSession
+from ..tuning.search import ModelSearch
+from ..tuning.session import SearchResult
 from . import arguments, model_options, running
 from .console import print_table, shows_bars
 from .flags import UsageError
@@ -95,6 +94,19 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--searcher", choices=SEARCHERS, default=known.searcher, help="(default: %(default)s)")
     group.add_argument("--seed", type=arguments.natural, default=known.seed, help="of random numbers (default: 0)")
     group.add_argument(
+        "--graph",
+        type=float,
+        default=known.graph,
+        metavar="SHARE",
+        help="part of the budget for choices above single kernels, 0 for none (default: %(default)s)",
+    )
+    group.add_argument(
+        "--error",
+        type=float,
+        metavar="SHARE",
+        help="multiply in bf16 where results then differ by at most this part of the greatest (default: nowhere)",
+    )
+    group.add_argument(
         "--turns", type=arguments.positive, default=known.turns, help="of a trial (default: %(default)s)"
     )
     group.add_argument(
@@ -130,7 +142,14 @@ def _search(options: argparse.Namespace) -> int:
     profile = None if options.profile is None else read_profile(Path(options.profile))
     seconds = options.budget or (None if options.trials else TuningOptions().seconds)
     chosen = TuningOptions(
-        seconds, options.trials, options.threads, options.searcher, seed=options.seed, turns=options.turns
+        seconds,
+        options.trials,
+        options.threads,
+        options.searcher,
+        seed=options.seed,
+        turns=options.turns,
+        graph=options.graph,
+        error=options.error,
     )
     random = np.random.default_rng(0)
     source = read_source(options.model)
@@ -142,41 +161,38 @@ def _search(options: argparse.Namespace) -> int:
     arrays = [inputs[info.name] for info in infos]
     with written.messages(), display(shows_bars(options), chosen) as listener:
         if options.workers is not None:
+            graph = None
             job = TuningJob(source, options.target, compiled, shapes, arrays, options.threads, chosen.turns)
             results = search_on_cluster(options.workers, job, database, chosen, listener, profile)
         else:
-            model = options.target, compiled, source, shapes
-            results = [_search_here(*model, arrays, database, chosen, listener, profile)]
-        winners = [trial for result in results for trial in result.winners.values()]
+            search = ModelSearch(source, shapes, arrays, database, chosen, listener, profile)
+            with tempfile.TemporaryDirectory(prefix="stepwell-tune-") as folder:
+                setup = replace(Setup.of(options.target, compiled), cache=Cache(folder))
+                graph, kernels = search.run(setup)
+            results = [] if kernels is None else [kernels]
+        found = results if graph is None else [graph, *results]
+        winners = [trial for result in found for trial in result.winners.values()]
         table_file.write_text(tuning_of(winners, database.kernels(), options.target).text())
         if report_file is not None:
-            report_file.write_text(page(source.name, *results))
-        _print_results(options, results, output)
+            report_file.write_text(page(source.name, *found))
+        _print_results(options, graph, results, output)
     return 0
 
 
-def _search_here(
-    target: str,
-    options: Options,
-    source: ModelSource,
-    shapes: Mapping[str, Shape],
-    inputs: Sequence[np.ndarray],
-    database: Database,
-    chosen: TuningOptions,
-    listener: Callable[[SearchProgress], None],
-    profile: Mapping[str, float] | None,
-) -> SearchResult:
-    with tempfile.TemporaryDirectory(prefix="stepwell-tune-") as folder:
-        setup = replace(Setup.of(target, options), cache=Cache(folder))
-        with tunable_model(source, shapes, setup, {}) as model:
-            return TuningSession(model, inputs, database, chosen, listener, profile).run()
-
-
-def _print_results(options: argparse.Namespace, results: Sequence[SearchResult], output: str) -> None:
+def _print_results(
+    options: argparse.Namespace, graph: SearchResult | None, results: Sequence[SearchResult], output: str
+) -> None:
     if options.json:
         records = [_record(options, result, output) for result in results]
-        running.print_json(records[0] if options.workers is None else {"schema": _SCHEMA, "searches": records})
+        decided = None if graph is None else _record(options, graph, output)
+        is_single = options.workers is None and len(records) > 0
+        searched = records[0] if is_single else {"schema": _SCHEMA, "searches": records}
+        running.print_json({**searched, "graph": decided})
         return
+    if graph is not None:
+        print(f"graph: {summary(graph)}")
+        for trial in graph.winners.values():
+            print("\n".join(f"  {site}: {value}" for site, value in trial.schedule.items()))
     for result in results:
         if len(results) > 1:
             print(f"machine {result.conditions.machine[:SHORT_NAME]}:")

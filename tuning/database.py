@@ -24,6 +24,9 @@ SCHEMA = 2
 OK, FAILED, WRONG = "ok", "failed", "wrong"
 """Outcomes of a trial: it was measured, it could not be compiled or run, or its numbers were wrong."""
 
+GRAPH = "graph"
+"""The class of a whole graph among the kernels, and the beginning of its name."""
+
 _BUSY_SECONDS = 60.0
 """Time that a writer waits for others in seconds: a choice far above the milliseconds of a transaction."""
 
@@ -65,7 +68,7 @@ class Trial:
     Attributes:
         kernel: the kernel's name.
         conditions: the conditions under which it was made.
-        schedule: the parameters that differ from the default schedule.
+        schedule: the parameters that differ from the default schedule; of a graph, the decisions by site.
         status: one of `OK`, `FAILED`, `WRONG`.
         reason: why it failed; "" if it did not.
         gain: the default's time divided by this schedule's.
@@ -97,6 +100,11 @@ class Trial:
     features: Mapping[str, float] = field(default_factory=dict)
     choice: Mapping[str, Any] = field(default_factory=dict)
     made: float = field(default_factory=time.time)
+
+    @property
+    def is_graph(self) -> bool:
+        """True if the schedule consists of decisions on a whole graph."""
+        return self.kernel.startswith(f"{GRAPH}_")
 
     @property
     def key(self) -> str:

@@ -34,7 +34,7 @@ _LEAST_CALLS, _MOST_CALLS = 3, 40
 _EQUAL = 0.02
 """Relative difference of times that is not worth more turns."""
 
-_TOLERANCE = 1e-3
+TOLERANCE = 1e-3
 """Error of results relative to the greatest: a choice above the rounding of other orders of sums."""
 
 
@@ -148,6 +148,7 @@ def race(
     running: Race,
     turns: int = MOST_TURNS,
     after_turn: Callable[[], None] = lambda: None,
+    tolerance: float = TOLERANCE,
 ) -> bool:
     """Runs two programs in turns; returns False if their results differ by more than rounding.
 
@@ -159,9 +160,11 @@ def race(
         running: receives the times.
         turns: maximum number of turns.
         after_turn: called after each turn.
+        tolerance: maximum error of results relative to the greatest.
     """
     timers = KernelTimer(default, inputs, threads), KernelTimer(candidate, inputs, threads)
-    if not all(map(_is_near, timers[1].outputs, timers[0].outputs)):
+    pairs = zip(timers[1].outputs, timers[0].outputs, strict=True)
+    if not all(_is_near(made, want, tolerance) for made, want in pairs):
         return False
     calls = timers[0].calls_per_turn()
     for number in range(turns):
@@ -174,9 +177,9 @@ def race(
     return True
 
 
-def _is_near(made: np.ndarray, want: np.ndarray) -> bool:
+def _is_near(made: np.ndarray, want: np.ndarray, tolerance: float) -> bool:
     """Returns whether results differ by rounding only: schedules change at most the order of sums."""
     if made.dtype.kind not in "fc":
         return bool(np.array_equal(made, want))
     scale = float(np.max(np.abs(want), initial=0.0, where=np.isfinite(want)))
-    return bool(np.allclose(made, want, rtol=_TOLERANCE, atol=_TOLERANCE * scale, equal_nan=True))
+    return bool(np.allclose(made, want, rtol=tolerance, atol=tolerance * scale, equal_nan=True))

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from ..runtime.program import SHORT_NAME
+from ..support.wording import quantity
 from .database import KernelRow, Trial
 from .explanations import difference
 from .session import KernelCourse, SearchResult
@@ -43,9 +44,11 @@ def summary(result: SearchResult) -> str:
     """Returns the outcome of a search in one sentence."""
     text = f"{result.trials} trials in {result.seconds:.0f} s with {result.conditions.threads} threads: "
     if result.whole is None:
-        return text + "nothing is certainly faster than the default schedules"
+        return text + "nothing is certainly faster than the default"
     gain = result.whole.gain
+    decisions = sum(len(trial.schedule) for trial in result.winners.values() if trial.is_graph)
     kernels = f"{len(result.winners)} of {len(result.courses)} kernels are tuned"
+    kernels = f"{quantity(decisions, 'decision')} on the graph changed" if decisions else kernels
     return f"{text}{kernels}, and a call is {gain.value:.3f} times as fast ({gain.low:.3f} to {gain.high:.3f})"
 
 

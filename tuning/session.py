@@ -15,11 +15,13 @@ from ..support.cores import available_cores
 from .children import TrialFailure
 from .choices import best_trials, latest_trials
 from .cost_model import LearnedModel
-from .database import FAILED, OK, WRONG, Conditions, Database, KernelRow, Trial
+from .database import FAILED, GRAPH, OK, WRONG, Conditions, Database, KernelRow, Trial
+from .experience import experience_of
 from .measurement import WHOLE, Measured
 from .model import RemoteModel, TunableKernel, TunableModel
 from .options import TuningOptions
 from .searchers.evolution import EvolutionarySearcher
+from .searchers.policy import PolicySearcher
 from .searchers.searcher import Candidate, Searcher
 from .transfer import starting_points
 from .trials import TrialResults, TrialRunner, Trials
@@ -219,7 +221,8 @@ class TuningSession:
             KernelRow(item.name, item.info.kind, item.info.ops, item.info.flops, item.info.bytes, item.space.default)
             for item in kernels
         )
-        earlier = self._database.trials(self._conditions)
+        is_graph = any(item.info.kind == GRAPH for item in kernels)
+        earlier = [trial for trial in self._database.trials(self._conditions) if trial.is_graph == is_graph]
         self._others = list(earlier)
         self._fit()
         for number, kernel in enumerate(kernels):
@@ -227,6 +230,8 @@ class TuningSession:
             if share < _LEAST_SHARE:
                 continue
             searcher = self._options.make_searcher(kernel.space, number, self._learned)
+            if isinstance(searcher, PolicySearcher):
+                searcher.before = experience_of(earlier, kernel.name)
             course = KernelCourse(kernel, share, searcher)
             for trial in earlier:
                 if trial.kernel == kernel.name:
@@ -239,7 +244,10 @@ class TuningSession:
         self._tell("searching")
 
     def _fit(self) -> None:
-        """Fits the learned model to all trials on this machine."""
+        """Fits the learned model to all trials on this machine, and gives policies those of other kernels."""
+        for course in self._courses:
+            if isinstance(course.searcher, PolicySearcher):
+                course.searcher.before = experience_of(self._others, course.kernel.name)
         if not self._options.learns:
             return
         self._learned = LearnedModel.fit(self._others) or self._learned

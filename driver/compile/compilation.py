@@ -161,9 +161,15 @@ class Compilation:
         self._phase_reached("graph", module, state)
 
     def at_graph(
-        self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
+        self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray], **fields: Any
     ) -> tuple[ir.Module, CompileState]:
         """Imports a model into the current MLIR context and takes it to the phase `graph`.
+
+        Args:
+            source: the model.
+            shapes: the shape of each input.
+            contents: contents of some inputs.
+            **fields: fields of the state that do not follow from the setup.
 
         Raises:
             ModelError, NeedsContents: as `program` does.
@@ -172,7 +178,7 @@ class Compilation:
         context = ir.Context.current
         assert context is not None, "there is no current context"
         imported = source.import_into(context, shapes, contents)
-        module, state = imported.module, self.state(parameters=dict(imported.parameters))
+        module, state = imported.module, self.state(parameters=dict(imported.parameters), **fields)
         if phase_of(module, self.target) == "import":
             state.shapes = _input_shapes(module, shapes)
             self.graph(module, state)

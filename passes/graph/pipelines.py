@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..infra.elements import PassElement
 from ..infra.pipeline import Pipeline
+from .apply_decisions import ApplyDecisionsPass
 from .constants.fold_constants import FoldConstantsPass
 from .constants.hoist_invariants import HoistInvariantsPass
 from .constants.hoist_parameters import HoistParametersPass
@@ -54,6 +55,8 @@ COMPOSITES: tuple[PassElement, ...] = (
 
 GRAPH_PIPELINE: tuple[PassElement, ...] = (
     *COMPOSITES,
+    # Before the first pass that decides.
+    ApplyDecisionsPass(),
     # Before the layout changes, because per-channel values are easy to recognise in the model's own layout.
     FoldBatchNormPass(),
     # After it, nothing is left between summed branches and their sum.
@@ -74,7 +77,7 @@ GRAPH_PIPELINE: tuple[PassElement, ...] = (
 
 def in_precision(precision: str) -> Iterable[PassElement]:
     """The passes that convert products of float32 to a shorter type, after all products are known."""
-    return [] if precision == "f32" else [ReducePrecisionPass(precision), *CLEAN_UP]
+    return [ReducePrecisionPass(precision), *([] if precision == "f32" else CLEAN_UP)]
 
 
 def graph_pipeline(precision: str = "f32") -> Pipeline:

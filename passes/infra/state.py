@@ -98,7 +98,9 @@ class CompileState:
         remarks: the remarks of passes, in order.
         phase: the phase that is in progress; "" outside of one.
         pass_name: the pass that is running, or ran last.
-        tuning: schedules of kernels that replace the default ones; None for no others.
+        tuning: schedules of kernels and decisions that replace the default ones; None for no others.
+        sites: receives the places where passes on the graph decide, by name and nodes, for a tuner; None if there is
+            none.
         recorder: follows every pass if a failed compile is being repeated; None otherwise.
         limit: limits the rewrites of patterns; None for no limit.
         prepared: upstream pipelines of the last context; passes read `pipelines`.
@@ -117,6 +119,7 @@ class CompileState:
     phase: str = ""
     pass_name: str = ""
     tuning: Tuning | None = None
+    sites: dict[tuple[str, tuple[str, ...]], Any] | None = None
     recorder: Recorder | None = None
     limit: RewriteLimit | None = None
     prepared: PreparedPipelines | None = None

@@ -17,7 +17,9 @@ from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.movement import BroadcastToOp
 from ...dialects.types import array_of
 from ...machines.caches import weight_bytes
+from ...machines.costs import elementwise_ns
 from ..infra.base import Pass, PassError, register
+from ..infra.decisions import Decisions, Site, key_of
 from ..infra.state import CompileState
 from ..ir.functions import body_of, main_function
 from ..ir.kernel_classes import ANCHOR_ORDER, kernel_class
@@ -39,6 +41,7 @@ class FormKernelsPass(Pass):
     Every op that does work lands in exactly one kernel. Contractions absorb their elementwise consumers, and those on
     bytes also what dequantises other operands of these; reductions also absorb their elementwise producers. If sizes
     vary, norms are decomposed into sums, and sums over the same rows share a kernel with the consumers of those rows.
+    The module's attribute `stepwell.decisions` may name elementwise ops that share no kernel with the ops before them.
     All shapes must be static. Attributes describe the kernel:
 
     ```mlir
@@ -72,7 +75,8 @@ class FormKernelsPass(Pass):
             # Before the demand is analysed, which knows values by their addresses: those of erased ops are used again.
             for block in _blocks(main.regions[0]):
                 repeat_cheap(block)
-        outliner = _Outliner(op.regions[0].blocks[0], main, Demand(op, main), self, state, row_bytes)
+        decisions = Decisions.of(op, state)
+        outliner = _Outliner(op.regions[0].blocks[0], main, Demand(op, main), self, state, row_bytes, decisions)
         outliner.visit(main.regions[0])
 
 
@@ -84,6 +88,9 @@ def _blocks(region: ir.Region) -> Iterator[ir.Block]:
                 yield from _blocks(inner)
         yield block
 
+
+JOINED, APART = "joined", "apart"
+"""Decisions on an elementwise op: it may share a kernel with the ops before it, or has one of its own."""
 
 # Maximum number of elements of a uniform result that is stored whole: 4 KiB of float32, a choice to keep files small.
 _LARGEST_LITERAL = 1024
@@ -114,8 +121,10 @@ class _Outliner:
         options: FormKernelsPass,
         state: CompileState,
         row_bytes: int,
+        decisions: Decisions,
     ) -> None:
         self._options, self._state, self._row_bytes = options, state, row_bytes
+        self._decisions = decisions
         self._body = body
         self._main = main
         self._demand = demand
@@ -124,10 +133,24 @@ class _Outliner:
     def visit(self, region: ir.Region) -> None:
         for block in _blocks(region):
             options = self._options
-            grouping = Grouping(block, options.mixed_widths, self._row_bytes, options.products_alone)
+            row_bytes, alone = self._row_bytes, options.products_alone
+            grouping = Grouping(block, options.mixed_widths, row_bytes, alone, self._is_apart)
             grouping.note_refusals(self._state)
             for group in grouping.groups:
                 self._outline(group)
+
+    def _is_apart(self, op: ir.Operation) -> bool:
+        """Returns whether an elementwise op is decided to be in another kernel than the producers of its operands."""
+        if self._decisions.is_idle:
+            return False
+        makers = [value.owner.name for value in op.operands if not isinstance(value.owner, ir.Block)]
+        key = " ".join((key_of(op), "after", *makers)).replace(discardable.PREFIX, "")
+        moved = bytes_moved([op], list(op.operands))
+        pass_ns = elementwise_ns(self._state.machine, moved, 0)
+        # A kernel of its own reads and writes the tensors once more.
+        costs: dict[str, float | None] = {JOINED: pass_ns, APART: 2 * pass_ns + self._state.machine.call_ns}
+        site = Site("fusion", key, names_in(op.location), JOINED, costs, elements_written(op), moved)
+        return self._decisions.make(site) == APART
 
     def _outline(self, group: list[ir.Operation]) -> None:
         for op in group:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from mlir import ir
@@ -33,7 +33,12 @@ class Grouping:
     """
 
     def __init__(
-        self, block: ir.Block, mixes_floats: bool = False, row_bytes: int = 0, products_alone: bool = False
+        self,
+        block: ir.Block,
+        mixes_floats: bool = False,
+        row_bytes: int = 0,
+        products_alone: bool = False,
+        is_apart: Callable[[ir.Operation], bool] = lambda op: False,
     ) -> None:
         """Groups the ops of a block.
 
@@ -43,7 +48,9 @@ class Grouping:
             mixes_floats: whether a contraction or reduction kernel may mix floats of several widths. GPU threads hold
                 single elements; CPU vector lanes should all have one width.
             products_alone: whether contractions and convolutions absorb no consumers.
+            is_apart: returns whether an elementwise op that could share a kernel must not.
         """
+        self._is_apart = is_apart
         self._absorbing = _ABSORBS_CONSUMERS - _PRODUCTS if products_alone else _ABSORBS_CONSUMERS
         self._mixes_floats = mixes_floats
         self._row_bytes = row_bytes
@@ -145,6 +152,10 @@ class Grouping:
             return f"{self._class.get(op) or 'other'} ops have separate kernels"
         if op in self._assigned:
             return "it is already in another kernel"
+        reason = self._shape_obstacle(op, value, floats_only)
+        return "it is decided to be apart" if reason is None and self._is_apart(op) else reason
+
+    def _shape_obstacle(self, op: ir.Operation, value: ir.Value, floats_only: bool) -> str | None:
         like = ir.RankedTensorType(value.type)
         kind = ir.RankedTensorType(op.results[0].type)
         if list(kind.shape) != list(like.shape):

@@ -18,6 +18,10 @@ Parameters = Mapping[str, Any]
 """Parameters of `stepwell.schedule` that differ from those of the default schedule."""
 
 
+EFFECT = "is "
+"""Beginning of the names of features that stand for one value of one axis."""
+
+
 class RefusedError(StepwellError):
     """A choice is not a legal schedule; the message gives the reason."""
 

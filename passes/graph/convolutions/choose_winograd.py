@@ -9,6 +9,7 @@ import numpy as np
 from mlir import ir
 
 from ....dialects import discardable
+from ....dialects.specs import size_of
 from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.contraction import ConvOp, MatmulOp
 from ....dialects.stepwell.elementwise.arithmetic import AddOp
@@ -19,16 +20,25 @@ from ....machines.convolutions import direct_ns, winograd_ns
 from ....machines.machine import Machine
 from ....machines.panels import choose_panel
 from ...infra.base import Pass, register
+from ...infra.decisions import Decisions, Site, key_of
 from ...infra.state import CompileState
+from ...ir.locations import names_in
 from ...ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
 from ..packing.panels import pack
 from ..values import dtype_of, is_fixed, static_shape
+from .unfold import UNFOLDED, can_unfold, multiplied_ns, unfolded, unfolded_ns
+
+DIRECT, _WINOGRAD = "direct", "winograd "
+"""Methods of convolutions: the direct one, and Winograd's with the size of its tiles. `UNFOLDED` is a third one."""
 
 
 @register
 @dataclass(frozen=True)
 class ChooseWinogradPass(Pass):
     """Compute convolutions of stride 1 with 3 or 5 taps in a direction by Winograd's method if that takes less time.
+
+    The attribute `stepwell.decisions` of the module may name another method for a convolution: `direct`, `winograd 4`,
+    or `unfolded`, a product of its weight with a matrix that has a row for each window (im2col).
 
     A convolution over volumes becomes one over planes: the planes that its windows cover along the depth are stacked as
     channels. So does one over sequences: with dilation d, d neighbours are a row, and windows are columns.
@@ -54,7 +64,8 @@ class ChooseWinogradPass(Pass):
         """Applies the pattern to every convolution."""
         # If extents vary along the depth, the data of one volume is not contiguous when stacked as planes.
         machine, may_stack = state.machine, not discardable.RANGES.is_on(op)
-        apply_patterns(op, (WinogradForConv(machine, self.tile, may_stack),), state)
+        decisions = Decisions.of(op, state)
+        apply_patterns(op, (WinogradForConv(machine, self.tile, may_stack, decisions),), state)
 
 
 @dataclass(frozen=True)
@@ -63,14 +74,19 @@ class WinogradForConv(Pattern[ConvOp]):
 
     machine: Machine
     tile: int
-    may_stack: bool = True
+    may_stack: bool
+    decisions: Decisions
     root = ConvOp
 
     def rewrite(self, op: ConvOp) -> Replacement:
         refusal = _refusal(op, self.may_stack)
+        site = _site(op, self.machine, refusal is None, self.may_stack)
+        method = self.decisions.make(site)
+        if method == UNFOLDED:
+            return unfolded(op)
         if refusal is not None:
             return refusal
-        tile = self.tile or _best_tile(op, self.machine)
+        tile = self.tile or _tile_of(method)
         if not tile:
             return Refusal("the direct convolution takes less time")
         if tile not in tiles_of(_kernel(op)):
@@ -248,9 +264,27 @@ def _tiles(op: ConvOp, tile: int) -> int:
     return planes * math.prod(-(-size // each) for size, each in zip(sizes, extents, strict=True))
 
 
-def _best_tile(op: ConvOp, machine: Machine) -> int:
-    """The tile size that takes the least time; 0 for the direct convolution."""
-    return min((0, *tiles_of(_kernel(op))), key=lambda tile: _nanoseconds(op, tile, machine))
+def _tile_of(method: str) -> int:
+    """The tile size in the name of a method; 0 for the direct convolution."""
+    return int(method.removeprefix(_WINOGRAD)) if method.startswith(_WINOGRAD) else 0
+
+
+def _site(op: ConvOp, machine: Machine, may_transform: bool, is_static: bool) -> Site:
+    """The methods that can compute a convolution."""
+    costs: dict[str, float | None] = {DIRECT: None}
+    default = DIRECT
+    if may_transform:
+        times = {tile: _nanoseconds(op, tile, machine) for tile in (0, *tiles_of(_kernel(op)))}
+        costs = {f"{_WINOGRAD}{tile}" if tile else DIRECT: time for tile, time in times.items()}
+        default = min(costs, key=lambda name: costs[name] or 0.0)
+    operation = op.operation
+    names = names_in(operation.location)
+    if not is_static or not can_unfold(op):
+        return Site("method", key_of(operation), names, default, costs)
+    costs[UNFOLDED] = unfolded_ns(op, machine)
+    costs[DIRECT] = costs[DIRECT] or multiplied_ns(op, machine)
+    moved = sum(size_of(value) * dtype_of(value).itemsize for value in (*operation.operands, op.result))
+    return Site("method", key_of(operation), names, default, costs, op.flops(), moved)
 
 
 def _nanoseconds(op: ConvOp, tile: int, machine: Machine) -> float:

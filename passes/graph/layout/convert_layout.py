@@ -10,6 +10,7 @@ from mlir import ir
 from ....dialects.core import Op
 from ....dialects.stepwell.movement import ResizeOp, TransposeOp
 from ...infra.base import Pass, register
+from ...infra.decisions import Decisions
 from ...infra.state import CompileState
 from ...ir.functions import body_of, functions_with_bodies
 from ...ir.rewriting import Pattern, Refusal, Replacement, apply_patterns
@@ -25,8 +26,9 @@ class ConvertLayoutPass(Pass):
     """Convert every op on images to channels-last layout, with transposes around it.
 
     The transposes between two such ops cancel; `stepwell-propagate-transposes` brings them together. Ops near the
-    program's inputs and results stay channels-first if that is faster than transposes around them. There, convolutions
-    of single pixels become products, depthwise ones `stepwell.planar_conv`.
+    program's inputs and results stay channels-first if that is faster than transposes around them, or if the module's
+    attribute `stepwell.decisions` names the layout of connected ops. There, convolutions of single pixels become
+    products, depthwise ones `stepwell.planar_conv`.
 
     ```mlir
     %0 = "stepwell.max_pool"(%x) {...} : (tensor<1x8x4x6xf32>) -> tensor<1x8x2x3xf32>
@@ -45,8 +47,9 @@ class ConvertLayoutPass(Pass):
 
     def run(self, op: ir.Operation, state: CompileState) -> None:
         """Applies the patterns to every op that has a layout."""
-        machine = state.machine
-        kept = [image for main in functions_with_bodies(op) for image in planar_images(body_of(main), machine)]
+        machine, decisions = state.machine, Decisions.of(op, state)
+        mains = functions_with_bodies(op)
+        kept = [image for main in mains for image in planar_images(body_of(main), machine, decisions)]
         apply_patterns(op, (PointwiseToMatmul(kept), PlanewiseConv(kept), ChannelsLast(kept)), state)
 
 

@@ -27,6 +27,8 @@ from ....dialects.stepwell.pooling import PoolOp
 from ....dialects.stepwell.windows import Window
 from ....machines.machine import Machine
 from ....machines.paces import Paces, paces_of
+from ...infra.decisions import Decisions, Site, key_of
+from ...ir.locations import names_in
 from ...ir.rewriting import Pattern, Replacement
 from ..values import is_fixed, is_float, static_shape
 
@@ -44,17 +46,22 @@ _FLOAT_BYTES = 4
 _IMPOSSIBLE = math.inf
 
 
-def planar_images(body: ir.Block, machine: Machine) -> list[ir.Value]:
+PLANES, PIXELS = "channels_first", "channels_last"
+"""The layouts of a group of ops on images."""
+
+
+def planar_images(body: ir.Block, machine: Machine, decisions: Decisions) -> list[ir.Value]:
     """The results of the ops of a block that are faster plane by plane.
 
     Args:
         body: body of @main.
         machine: the machine.
+        decisions: decisions on the layout of components.
     """
     found: list[ir.Value] = []
     for component in _components(body):
         better = component.ops
-        if component.planes_cost(machine) >= component.pixels_cost(machine):
+        if decisions.make(component.site(machine)) == PIXELS:
             # An image of one channel has the same layout either way, so such an op is decided independently.
             single = (op for op in better if _has_single_channels(op))
             better = [op for op in single if _planes_cost(op, machine) < _pixels_cost(op, machine)]
@@ -71,21 +78,39 @@ class _Component:
         inputs: images from outside the component.
         results: images read outside the component.
         is_closed: whether all inputs are program inputs and all results program results.
+        is_static: whether the shapes of all images are known.
     """
 
     ops: Sequence[ConvOp | ConvTransposeOp | PoolOp | ResizeOp | LocalResponseNormOp | BatchNormOp]
     inputs: list[ir.Value]
     results: list[ir.Value]
     is_closed: bool
+    is_static: bool
 
     def planes_cost(self, machine: Machine) -> float:
         """The estimated time of the component in nanoseconds with channels first."""
-        return sum(_planes_cost(op, machine) for op in self.ops) if self.is_closed else _IMPOSSIBLE
+        return sum(_planes_cost(op, machine) for op in self.ops) if self.is_closed and self.is_static else _IMPOSSIBLE
 
     def pixels_cost(self, machine: Machine) -> float:
         """The estimated time in nanoseconds with channels last, including the transposes around the component."""
         moved = sum(size_of(value) for value in (*self.inputs, *self.results) if not _has_one_channel(value))
         return sum(_pixels_cost(op, machine) for op in self.ops) + moved / paces_of(machine).transposed
+
+    def site(self, machine: Machine) -> Site:
+        """The decision on the layout of all ops together."""
+        costs: dict[str, float | None] = {PIXELS: self.pixels_cost(machine)}
+        is_planar = self.planes_cost(machine) < self.pixels_cost(machine)
+        operations = [op.operation for op in self.ops]
+        nodes = [name for op in operations for name in names_in(op.location)[:1]]
+        if not self.is_static:
+            return Site("layout", key_of(*operations), nodes, PIXELS, costs)
+        # Planes are possible too if others than the program make or read the images; no gain is expected then.
+        alone = sum(_planes_cost(op, machine) for op in self.ops)
+        if alone < _IMPOSSIBLE:
+            costs[PLANES] = alone
+        flops = sum(view.flops() for view in self.ops)
+        moved = sum(_FLOAT_BYTES * size_of(value) for op in operations for value in (op.operands[0], op.results[0]))
+        return Site("layout", key_of(*operations), nodes, PLANES if is_planar else PIXELS, costs, flops, moved)
 
 
 def _components(body: ir.Block) -> Iterator[_Component]:
@@ -125,10 +150,8 @@ def _components(body: ir.Block) -> Iterator[_Component]:
                         pending.append(reader)
         seen |= inside
         made = [view for at in sorted(inside) if isinstance(view := views[at], IMAGE_OPS)]
-        is_closed &= all(
-            static_shape(value) is not None for op in made for value in (op.input, op.operation.results[0])
-        )
-        yield _Component(made, list(inputs), list(results), is_closed)
+        is_static = all(static_shape(value) is not None for op in made for value in (op.input, op.operation.results[0]))
+        yield _Component(made, list(inputs), list(results), is_closed, is_static)
 
 
 def _fixed(ops: Sequence[ir.Operation], position: Mapping[ir.OpResult, int]) -> list[bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -14,14 +15,22 @@ from ....dialects.stepwell.elementwise import AddOp, ClipOp, MulOp, SubOp
 from ....dialects.stepwell.elementwise.logic import CastOp
 from ....dialects.stepwell.movement import ReshapeOp, SliceOp, TransposeOp
 from ....dialects.stepwell.windows import CHANNELS_LAST
+from ....machines.costs import kernel_ns
+from ....machines.machine import Machine
 from ....runtime.program import PRECISIONS
 from ...infra.base import Pass, PassError, register
+from ...infra.decisions import Decisions, Site, key_of
 from ...infra.state import CompileState
+from ...ir.locations import names_in
+from ...ir.memory_layout import byte_size
 from ...ir.rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
 from ..values import dtype_of, is_fixed, splat_constant
 
 _SHORT = {"bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16)}
 _FLOAT = np.dtype(np.float32)
+
+_DECIDED = "bf16"
+"""The type that single products may be decided to have: float16 overflows in many models."""
 
 # tf32 has 11 significant bits of float32's 24: see `_rounded`.
 _SPLITTER = np.float32(2**13 + 1)
@@ -32,7 +41,8 @@ _SPLITTER = np.float32(2**13 + 1)
 class ReducePrecisionPass(Pass):
     """Multiply float32 operands with fewer bits in products, convolutions and attention; sums stay float32.
 
-    Everything else is unchanged: row sums, norms, exponentials, and values computed only from parameters.
+    Everything else is unchanged: row sums, norms, exponentials, and values computed only from parameters. For `f32`,
+    the module's attribute `stepwell.decisions` may name single products to multiply in bf16.
 
     ```mlir
     %0 = "stepwell.matmul"(%a, %b) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -61,6 +71,12 @@ class ReducePrecisionPass(Pass):
             apply_patterns(op, (RoundOperands(),), state)
         elif self.precision != "f32":
             apply_patterns(op, (CastOperands(_SHORT[self.precision]), CastAttention(_SHORT[self.precision])), state)
+        elif not (decisions := Decisions.of(op, state)).is_idle:
+
+            def is_short(product: MatmulOp | ConvOp) -> bool:
+                return decisions.make(_site(product, state.machine)) == _DECIDED
+
+            apply_patterns(op, (CastOperands(_SHORT[_DECIDED], is_short),), state)
 
 
 def _is_reducible(op: MatmulOp | ConvOp | AttentionOp) -> bool:
@@ -69,15 +85,25 @@ def _is_reducible(op: MatmulOp | ConvOp | AttentionOp) -> bool:
     return dtype_of(operands[0]) == _FLOAT and not all(map(is_fixed, operands))
 
 
+def _site(op: MatmulOp | ConvOp, machine: Machine) -> Site:
+    """The types in which a product may multiply."""
+    operation = op.operation
+    flops, moved = op.flops(), sum(map(byte_size, [value.type for value in (*operation.operands, op.result)]))
+    costs: dict[str, float | None] = {"f32": kernel_ns(machine, flops, moved)}
+    costs[_DECIDED] = kernel_ns(machine, flops / machine.relative_rate(_DECIDED), moved)
+    return Site("precision", key_of(operation), names_in(operation.location), "f32", costs, flops, moved)
+
+
 @dataclass(frozen=True)
 class CastOperands(Pattern[MatmulOp]):
     """matmul(a, b) --> cast(matmul(cast(a), cast(b))); conv(x, w, bias) --> add(cast(conv(cast(x), cast(w))), bias)"""
 
     dtype: np.dtype
+    is_wanted: Callable[[MatmulOp | ConvOp], bool] = lambda op: True
     root = (MatmulOp, ConvOp)
 
     def rewrite(self, op: MatmulOp | ConvOp) -> Replacement:
-        if not _is_reducible(op):
+        if not _is_reducible(op) or not self.is_wanted(op):
             return None
         first, second, *_ = op.operand_values()
         product = type(op)(_cast(first, self.dtype), _cast(second, self.dtype), **op.attribute_values()).result
