@@ -6,6 +6,7 @@ for text in model.stream("Once upon a time"):
 """
 
 from .divergence import Divergence, measure_divergence
+from .encoder_decoder import EncoderDecoder, load_encoder_decoder
 from .engine import Engine, EngineFigures
 from .grammar import json_schema, regular_expression
 from .model import LanguageModel, TextSession, load
@@ -15,6 +16,7 @@ from .sampling import SamplingOptions
 
 __all__ = [
     "Divergence",
+    "EncoderDecoder",
     "End",
     "Engine",
     "EngineFigures",
@@ -27,6 +29,7 @@ __all__ = [
     "TokenChoice",
     "json_schema",
     "load",
+    "load_encoder_decoder",
     "measure_divergence",
     "regular_expression",
 ]

@@ -14,8 +14,8 @@ from ..driver.api import compile as compile_model
 from ..driver.options import Options
 from ..driver.sources.paged import PagedSource
 from ..support.errors import InputError
-from .model import PAGE_SIZE
 from .model_file import read_model
+from .page_sizes import PAGE_SIZE
 
 if TYPE_CHECKING:
     from ..driver.sources.paged import CacheForm

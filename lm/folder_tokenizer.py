@@ -12,7 +12,8 @@ from ..frontend.json_file import read_json
 from ..support.packages import require_package
 from .tokenizer import TextTokenizer
 
-_TOKENIZER, _SETTINGS, _GENERATION = "tokenizer.json", "tokenizer_config.json", "generation_config.json"
+GENERATION = "generation_config.json"
+_TOKENIZER, _SETTINGS = "tokenizer.json", "tokenizer_config.json"
 _TEMPLATE = "chat_template.jinja"
 _NAMES = ("bos_token", "eos_token", "unk_token", "pad_token")
 
@@ -33,7 +34,7 @@ def tokenizer_of_folder(folder: Path) -> TextTokenizer:
         tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
     except Exception as error:  # the package raises plain exceptions
         raise ModelError(f"has a damaged {_TOKENIZER}: {error}") from error
-    settings, config, generation = (_read(folder / name) for name in (_SETTINGS, CONFIG, _GENERATION))
+    settings, config, generation = (_read(folder / name) for name in (_SETTINGS, CONFIG, GENERATION))
     texts = {name: _text(settings.get(name)) for name in _NAMES}
     ends = {end for record in (config, generation) for end in _numbers(record.get("eos_token_id"))}
     named = tokenizer.token_to_id(texts["eos_token"]) if texts["eos_token"] else None

@@ -14,13 +14,13 @@ import numpy as np
 from ..driver.api import compile as compile_model
 from ..driver.options import Options
 from ..driver.sources.paged import PagedSource
-from ..driver.sources.source import ModelSource
 from ..runtime.executable import Executable
 from ..support.errors import InputError
 from .draft import DraftModel
 from .generation import Generation
 from .lookup import TextLookup
 from .model_file import read_model
+from .page_sizes import PAGE_SIZE, bytes_per_token, pasts
 from .pages import PageTable
 from .proposals import Proposals, Proposer, advance
 from .sampling import SamplingOptions
@@ -29,12 +29,6 @@ from .tokenizer import TextTokenizer
 
 if TYPE_CHECKING:
     from ..driver.sources.paged import CacheForm
-
-PAGE_SIZE = 32
-"""Number of tokens in a page: at 512 tokens, half a page is 3 % of a text, and neighbouring rows are read quickly."""
-
-_SCALE_BYTES = 4
-"""Bytes of the scale of a key or value of one head, f32."""
 
 _KEPT_BYTES = 1 << 28
 """Memory for keys and values of ended texts by default."""
@@ -95,14 +89,14 @@ def load(
             "batch_invariant excludes lookup and draft: the program that checks proposed tokens rounds them"
         )
     source, pages_of_text = stored.source, -(-context // PAGE_SIZE)
-    per_page = PAGE_SIZE * _bytes_per_token(source, cache)
+    per_page = PAGE_SIZE * bytes_per_token(source, cache)
     kept = sequences * pages_of_text * per_page + (_KEPT_BYTES if sequences > 1 else 0) if memory is None else memory
     pages = max(pages_of_text, kept // per_page)
     source = PagedSource.of(source, PAGE_SIZE, pages, pages_of_text, cache)
     # A step by one token has a program of its own, which is faster. Prompts are read one after the other.
     most = min(CHUNK, context)
     lengths = [1] if context == 2 else [1, (2, most)]
-    sizes: dict[str, Any] = {"past": _pasts(context, most), "outputs": 1}
+    sizes: dict[str, Any] = {"past": pasts(context, most), "outputs": 1}
     executable = compile_model(source, threads=threads, options=Options(dims={**sizes, "batch": 1, "length": lengths}))
     lookup, drafted = (max(0, min(count, context - 2)) for count in (lookup, drafted if draft is not None else 0))
     smaller = _load_draft(draft, tokenizer, context, threads, cache) if draft is not None and drafted else None
@@ -110,7 +104,7 @@ def load(
     if proposal_sources.most:
         tokens = proposal_sources.most + 1
         several = 2 if tokens == 2 else (2, tokens)
-        dims = {"past": _pasts(context, tokens), "outputs": several, "batch": 1, "length": several}
+        dims = {"past": pasts(context, tokens), "outputs": several, "batch": 1, "length": several}
         checking = compile_model(source, threads=threads, options=Options(dims=dims))
     together = None
     if sequences > 1:
@@ -162,23 +156,6 @@ class ProposalSources:
             draft = self.draft
             proposers.append(DraftModel(draft.pool(), draft.context, draft.tokenizer.count, self.drafted))
         return Proposals(proposers)
-
-
-def _pasts(context: int, most: int) -> tuple[int, int]:
-    """Returns the range of the number of past tokens, before calls with up to `most` new ones.
-
-    It ends at whole pages of keys: loops over keys end at those of a call only if this is a multiple of some keys.
-    """
-    return 0, -(-(context - 1 + most) // PAGE_SIZE) * PAGE_SIZE - most
-
-
-def _bytes_per_token(source: ModelSource, cache: CacheForm) -> int:
-    """Returns the bytes of the keys and values of a token, with the scales of integers."""
-    infos = [info for info in source.interface()[0] if info.name.startswith("past.")]
-    rows = ((int(info.shape[1]), int(info.shape[3]), info.dtype.itemsize) for info in infos)
-    if cache == "int8":
-        return sum(heads * (depth + _SCALE_BYTES) for heads, depth, _ in rows)
-    return sum(heads * depth * size for heads, depth, size in rows)
 
 
 class LanguageModel:

@@ -12,6 +12,7 @@ from ..frontend.errors import ModelError
 from ..frontend.gguf.architectures import DecoderSizes
 from ..frontend.gguf.reader import read_gguf
 from ..frontend.huggingface.folder import read_folder
+from ..frontend.huggingface.parts.importer import family_of
 from ..frontend.onnx.decoders.folder import is_decoder_folder, read_decoder_folder
 from .file_tokenizer import tokenizer_of_file
 from .folder_tokenizer import tokenizer_of_folder
@@ -43,6 +44,12 @@ def read_model(path: Path) -> ModelFile:
         if path.suffix == ".onnx" or (path.is_dir() and is_decoder_folder(path)):
             found = read_decoder_folder(path)
             return ModelFile(OnnxDecoderSource.at(found.model), tokenizer_of_folder(found.folder), found.context)
+        family, config = family_of(path) if path.is_dir() else (None, {})
+        if family is not None and family.state == "source":
+            raise ModelError(
+                f"has the model type '{config['model_type']}', an encoder-decoder: load it by "
+                "stepwell.lm.load_encoder_decoder"
+            )
         source = read_source(path)
         file = read_folder(path) if path.is_dir() else read_gguf(path)
         tokenizer = tokenizer_of_folder(path) if path.is_dir() else tokenizer_of_file(file)

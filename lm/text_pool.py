@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,7 @@ class TextPool:
         together: PooledModel | None,
         table: PageTable,
         checking: PooledModel | None = None,
+        given: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         """Starts without texts.
 
@@ -58,7 +59,9 @@ class TextPool:
             together: the decoder for a token of each of several texts, with the same pools; None for one text only.
             table: the pages, all of them free.
             checking: the decoder for several tokens of one text, with logits after each; None if none are checked.
+            given: inputs that are the same in all calls, such as keys and values of a source.
         """
+        self._given = dict(given or {})
         self._alone, self._together, self._checking, self.table = alone, together, checking, table
         pools = alone.pools
         self._arrays = list(pools.arrays.values())
@@ -107,6 +110,7 @@ class TextPool:
             starts=past - lengths,
             page_table=np.stack([text.table for text in texts]),
             past=np.empty((past, 0), np.int8),
+            **self._given,
         )
         for text in texts:
             text.length += count

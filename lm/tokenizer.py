@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..frontend.errors import ModelError
+from ..support.errors import InputError
 from ..support.packages import require_package
 
 if TYPE_CHECKING:
@@ -54,6 +55,21 @@ class TextTokenizer:
         """
         found = self._tokenizer.encode(text, add_special_tokens=False).ids
         return [*(self._first if begins and found[:1] != self._first else []), *found]
+
+    def encode_whole(self, text: str) -> list[int]:
+        """Returns the tokens of a text with those that the tokenizer itself puts around it."""
+        return self._tokenizer.encode(text, add_special_tokens=True).ids
+
+    def number(self, text: str) -> int:
+        """Returns the token whose text is given, such as a control token.
+
+        Raises:
+            InputError: there is none.
+        """
+        found = self._tokenizer.token_to_id(text)
+        if found is None:
+            raise InputError(f"no token is {text!r}")
+        return found
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Returns the text of tokens, without control tokens."""

@@ -89,11 +89,16 @@ def weight_files(folder: Path) -> list[Path]:
 def _weights(folder: Path, quantization: Mapping[str, Any] | None) -> Mapping[str, Weight]:
     if quantization and not isinstance(quantization, dict):
         raise ModelError("has a quantization_config that is no object")
-    arrays = _arrays(folder)
+    arrays = read_arrays(folder)
     return read_quantized(arrays, quantization) if quantization else arrays
 
 
-def _arrays(folder: Path) -> dict[str, np.ndarray]:
+def read_arrays(folder: Path) -> dict[str, np.ndarray]:
+    """Returns the tensors of a folder, which stay mapped.
+
+    Raises:
+        ModelError: a file is missing or damaged.
+    """
     found: dict[str, np.ndarray] = {}
     for path in weight_files(folder):
         try:

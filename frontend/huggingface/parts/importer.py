@@ -1,0 +1,126 @@
+"""Imports parts of models in Hugging Face folders as modules of stepwell ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from mlir import ir
+from mlir.dialects import func
+
+from ....dialects.core import OpError
+from ....dialects.dims import Dim
+from ....dialects.registry import load_dialects
+from ...errors import ModelError
+from ...imported import ImportedModel, ModelInfo
+from ...json_file import read_json
+from ...main_signature import bound_inputs, declare, tensor_of
+from ..folder import CONFIG, read_arrays
+from .part import ModelPart
+from .t5 import T5Decoder, T5Encoder
+from .whisper import WhisperDecoder, WhisperEncoder
+
+StateKind = Literal["source"]
+"""State of a text besides keys and values of its tokens: keys and values of a source."""
+
+
+@dataclass(frozen=True)
+class ModelFamily:
+    """The parts of the models of one type.
+
+    Attributes:
+        state: what its texts have as state.
+        parts: the parts by name.
+        context: names of the setting with the maximum number of tokens of a text, the first of which counts.
+        default_context: that number if no setting has it.
+    """
+
+    state: StateKind
+    parts: Mapping[str, type[ModelPart]] = field(default_factory=dict)
+    context: tuple[str, ...] = ()
+    default_context: int = 0
+
+    def context_of(self, config: Mapping[str, Any]) -> int:
+        """Returns the maximum number of tokens of a text."""
+        found = (config[name] for name in self.context if isinstance(config.get(name), int))
+        return next(found, self.default_context)
+
+
+FAMILIES = {
+    "t5": ModelFamily("source", {"encoder": T5Encoder, "decoder": T5Decoder}, ("n_positions",), 512),
+    "whisper": ModelFamily(
+        "source", {"encoder": WhisperEncoder, "decoder": WhisperDecoder}, ("max_target_positions",), 448
+    ),
+}
+"""The families by the model types of transformers; numbers are the defaults of their configurations there."""
+
+
+def family_of(folder: Path) -> tuple[ModelFamily | None, dict[str, Any]]:
+    """Returns the family of the model in a folder, None if it has no parts, and its config.
+
+    Raises:
+        ModelError: the config is missing or damaged.
+    """
+    config = read_json(folder / CONFIG)
+    return FAMILIES.get(str(config.get("model_type"))), config
+
+
+def describe_part(folder: Path, part: str) -> ModelInfo:
+    """Returns the inputs and outputs of a part.
+
+    Raises:
+        ModelError: the folder is damaged, or has no such part.
+    """
+    try:
+        return _part(folder, part).info(folder.name)
+    except ModelError as error:
+        raise error.at(model=folder.name) from error.__cause__
+
+
+def import_part(folder: Path, part: str, context: ir.Context, shapes: Mapping[str, Sequence[Dim]]) -> ImportedModel:
+    """Imports a part.
+
+    Args:
+        folder: the folder.
+        part: the name of the part.
+        context: the context of the module.
+        shapes: shapes for all inputs, in numbers or expressions over sizes.
+
+    Raises:
+        ModelError: the folder is damaged, or has no such part.
+    """
+    load_dialects(context)
+    with context, ir.Location.unknown():
+        try:
+            return _imported(_part(folder, part), folder.name, shapes)
+        except OpError as error:
+            raise ModelError(f"has tensors that do not fit together: {error}", model=folder.name) from error
+        except ModelError as error:
+            raise error.at(model=folder.name) from error.__cause__
+
+
+def _part(folder: Path, part: str) -> ModelPart:
+    family, config = family_of(folder)
+    if family is None or part not in family.parts:
+        raise ModelError(f"has the model type '{config.get('model_type')}', which has no {part}")
+    if config.get("quantization_config"):
+        raise ModelError("has quantised weights, which are supported in plain decoders only")
+    return family.parts[part](config, read_arrays(folder))
+
+
+def _imported(part: ModelPart, name: str, shapes: Mapping[str, Sequence[Dim]]) -> ImportedModel:
+    info = part.info(name)
+    dims = bound_inputs(info, shapes)
+    module = ir.Module.create()
+    with ir.InsertionPoint(module.body):
+        types = [tensor_of(item, given) for item, given in zip(info.inputs, dims, strict=True)]
+        main = func.FuncOp("main", (types, []))
+    block = main.add_entry_block()
+    with ir.InsertionPoint(block):
+        found = part.build({item.name: value for item, value in zip(info.inputs, block.arguments, strict=True)})
+        outputs = [found[item.name] for item in info.outputs]
+        func.ReturnOp(outputs)
+    declare(main, info, dims, outputs)
+    return ImportedModel(module, part.parameters, name, info)
