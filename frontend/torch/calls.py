@@ -18,7 +18,6 @@ from ...runtime.executable import Executable
 from ...runtime.execution.workspace import LoadedProgram
 from ...runtime.native import poison
 from ...runtime.specialization.interfaces import HybridModel
-from .carriers import carrying
 from .eager_piece import EagerPiece
 from .live import LiveProgram
 from .piece import inverse, layout_of
@@ -62,7 +61,7 @@ class TensorCall:
         layout = layout_of(program.exported)
         items = [item for item in program.signature.inputs if item.kind in ("input", "size")]
         tensors = iter(layout.inputs)
-        places = [*range(len(items) - len(layout.carried)), *layout.carried]
+        places = [*range(len(items) - len(layout.carried)), *(carried.place for carried in layout.carried)]
         taken = []
         for place, item in zip(places, items, strict=True):
             is_tensor = isinstance(program.signature.value(item.name), torch.Tensor)
@@ -75,7 +74,7 @@ class TensorCall:
             for number, (_, is_tensor, _) in enumerate(taken)
             if not is_tensor
         ]
-        self._carriers = range(len(taken) - len(layout.carried), len(taken))
+        self._carriers = dict(enumerate(layout.carried, len(taken) - len(layout.carried)))
         self._orders = [(number, order) for number, (_, _, order) in enumerate(taken) if order is not None]
         is_given = len(taken) == len(items) and not layout.carried
         self._is_plain_input = is_given and not self._numbers and not self._orders
@@ -157,8 +156,8 @@ class TensorCall:
         tensors = [given[place] for place in self._places]
         for number, dtype in self._numbers:
             tensors[number] = torch.tensor(tensors[number], dtype=dtype)
-        for number in self._carriers:
-            tensors[number] = carrying(tensors[number])
+        for number, carried in self._carriers.items():
+            tensors[number] = carried.tensor(tensors[number])
         for number, order in self._orders:
             tensors[number] = tensors[number].permute(order)
         for number in self._checked:

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from .carriers import carrying
 from .live import LiveProgram
 from .piece import inverse, layout_of
 
@@ -33,7 +32,7 @@ class EagerPiece:
 
     def __call__(self, given: Sequence[Any]) -> tuple[Any, ...]:
         """Runs the ops; the results are new tensors, in the memory layout of those of compiled code."""
-        carriers = [carrying(given[place]) for place in self._layout.carried]
+        carriers = [carried.tensor(given[carried.place]) for carried in self._layout.carried]
         values, orders = iter([*given, *carriers]), iter(self._layout.inputs)
         arguments = []
         for kind, known in self._inputs:

@@ -25,7 +25,7 @@ from torch.export.graph_signature import (
 )
 from torch.utils import _pytree as pytree
 
-from .carriers import add_carriers
+from .carriers import CarriedSize, add_carriers
 
 _NUMBERS = {torch.SymInt: SymIntArgument, torch.SymFloat: SymFloatArgument, torch.SymBool: SymBoolArgument}
 _LAYOUT = "stepwell_layout"
@@ -63,8 +63,8 @@ def program_of(
                 _reorder_input(graph, node, layout.inputs[-1])
             taken.append(node)
             inputs.append(InputSpec(InputKind.USER_INPUT, _argument(node), None))
-    for place, node in add_carriers(graph, taken):
-        layout.carried.append(place)
+    for carried, node in add_carriers(graph, taken):
+        layout.carried.append(carried)
         layout.inputs.append(None)
         inputs.append(InputSpec(InputKind.USER_INPUT, _argument(node), None))
     end = graph.output_node()
@@ -96,14 +96,14 @@ class Layout:
         inputs: the orders of the tensors that it takes.
         outputs: the orders of the tensors that it returns.
         static: indices, among its inputs, of tensors whose layout never changes.
-        carried: for each of its last inputs, which are tensors that carry a size, the index of the number among the
-            other inputs; see `carriers.py`.
+        carried: for each of its last inputs, which are tensors that carry a size, the number among the other inputs;
+            see `carriers.py`.
     """
 
     inputs: list[tuple[int, ...] | None]
     outputs: list[tuple[int, ...] | None]
     static: frozenset[int]
-    carried: list[int] = field(default_factory=list)
+    carried: list[CarriedSize] = field(default_factory=list)
 
 
 def layout_of(program: ExportedProgram) -> Layout:

@@ -43,7 +43,7 @@ from ...errors import UnsupportedError
 from ...index_arithmetic import extent
 from ..node import AtenNode, axes_of, axis_of
 from ..registry import imports
-from ..symbols import AtenSize, extents, scalar_size
+from ..symbols import AtenSize, expression_of, extents, scalar_size
 
 _END = np.iinfo(np.int64).max
 
@@ -131,9 +131,16 @@ def flip(node: AtenNode, input: ir.Value, dims: Sequence[int]) -> ir.Value:
 def slice_tensor(
     node: AtenNode, input: ir.Value, dim: int, start: AtenSize | None, end: AtenSize | None, step: int
 ) -> ir.Value:
-    """Every `step`-th element from a start up to and excluding an end."""
+    """Every `step`-th element from a start up to and excluding an end; the tensor itself if these are all elements.
+
+    A guard of torch may say so where bounds are not known, such as the window of a cache that is not full yet.
+    """
+    axis = axis_of(input, dim)
+    given, made = (expression_of(value.shape[axis]) for value in (node.argument("self"), node.results[0]))
+    if given == made and step == 1:
+        return input
     bounds = (extents([0 if start is None else start]), extents([_END if end is None else end]))
-    return emit(DynamicSliceOp, input, *bounds, integers([axis_of(input, dim)]), integers([step]))
+    return emit(DynamicSliceOp, input, *bounds, integers([axis]), integers([step]))
 
 
 @imports("aten.select.int")

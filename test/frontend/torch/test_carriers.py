@@ -74,6 +74,23 @@ def test_a_negative_number_is_no_size():
             torch.testing.assert_close(run(x, size), _slice(x, size))
 
 
+@pytest.mark.parametrize("windows", [(3, 5, 4), (8, 9)], ids=["within", "beyond"])
+def test_the_last_elements(windows):
+    """The start of a slice is negative in each call, as in a cache with a window."""
+
+    def function(x, window):
+        return x.sin()[:, -window + 1 :] * 2
+
+    run = torch.compile(function, backend="stepwell", dynamic=True, options=OPTIONS)
+    x = torch.arange(24.0).reshape(4, 6)
+    with torch.no_grad():
+        for window in windows:
+            torch.testing.assert_close(run(x, window), function(x, window))
+    (graph,) = stepwell.torch_report().graphs
+    (piece,) = graph.pieces.values()
+    assert len(piece.programs) == 1
+
+
 class _Counted(torch.nn.Module):
     def __init__(self):
         super().__init__()
